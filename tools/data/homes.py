@@ -1,0 +1,55 @@
+"""Where the data sets live, and the hashes of what must arrive.
+
+A mirror folder holds the same files: ``mnist/*.gz``, ``usps/zip.*.gz``, ``bsds500/*.jpg``.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class GzipFile:
+    """A gzipped file of a data set."""
+
+    path: str
+    """Its place under the mirror or download folder."""
+    sha256: str
+    """Of the unpacked contents: copies of MNIST in circulation are packed differently."""
+    homes: tuple[str, ...]
+    """URLs, tried in this order."""
+
+
+def _mnist(name: str, sha256: str) -> GzipFile:
+    bases = (
+        "https://ossci-datasets.s3.amazonaws.com/mnist/",
+        "https://storage.googleapis.com/cvdf-datasets/mnist/",
+        "http://yann.lecun.com/exdb/mnist/",
+    )
+    return GzipFile(f"mnist/{name}", sha256, tuple(base + name for base in bases))
+
+
+def _usps(name: str, sha256: str) -> GzipFile:
+    bases = (
+        "https://hastie.su.domains/ElemStatLearn/datasets/",
+        "https://web.stanford.edu/~hastie/ElemStatLearn/datasets/",
+    )
+    return GzipFile(f"usps/{name}", sha256, tuple(base + name for base in bases))
+
+
+MNIST_TRAIN = (
+    _mnist("train-images-idx3-ubyte.gz", "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"),
+    _mnist("train-labels-idx1-ubyte.gz", "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"),
+)
+MNIST_TEST = (
+    _mnist("t10k-images-idx3-ubyte.gz", "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"),
+    _mnist("t10k-labels-idx1-ubyte.gz", "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"),
+)
+USPS_TRAIN = _usps("zip.train.gz", "abc9f5c75b997cabe66b5d01727d5a681c69298e1641a8d37b55433a52129dc0")
+USPS_TEST = _usps("zip.test.gz", "6bde17b4f1cd68e0630cd2751d6495b5795d9165ab2dc4a0be8b7002b732f4cc")
+
+BSDS500_HOMES = (
+    "https://www2.eecs.berkeley.edu/Research/Projects/CS/vision/grouping/BSR/BSR_bsds500.tgz",
+    "http://www.eecs.berkeley.edu/Research/Projects/CS/vision/grouping/BSR/BSR_bsds500.tgz",
+)
+BSDS500_SUMS = Path(__file__).with_name("bsds500.sha256")
+"""One line ``sha256  name`` for each of the 500 photographs, as sha256sum(1) writes and checks them."""

@@ -1,0 +1,90 @@
+"""One part of a data set = one LMDB with a note of how it was made, so a second run can tell whether it stands."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from tools import lmdb_io
+from tools.program import ProgramError
+
+NOTE = "source.json"
+"""File in each LMDB folder that says how the LMDB was made."""
+
+Images = tuple[NDArray[np.uint8], NDArray[np.int64]]
+"""Images (n×H×W gray or n×H×W×3 BGR, uint8) and their labels (n)."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """An LMDB to be made: where, from what, and how."""
+
+    path: Path
+    recipe: Mapping[str, str | int]
+    """All that decides the contents; written to the note and compared with it by a later run."""
+    make: Callable[[], Images]
+    order: tuple[int, ...]
+    """Seed of the order of the records."""
+
+
+def stands(part: Part, *, force: bool = False) -> bool:
+    """Say whether ``part`` was built before by the same recipe.
+
+    Raises ProgramError if something else is in its place, unless ``force`` allows to replace it.
+    """
+    if not part.path.exists():
+        return False
+    try:
+        note = json.loads((part.path / NOTE).read_text())
+        found, records = note["recipe"], note["records"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if force:
+            return False
+        raise ProgramError(
+            f"{part.path}: exists, but without a {NOTE} that says how it was made; pass --force to replace it"
+        ) from error
+    different = {key for key in {*found, *part.recipe} if found.get(key) != part.recipe.get(key)}
+    if different and not force:
+        differences = ", ".join(
+            f"{key} {found.get(key)!r} instead of {part.recipe.get(key)!r}" for key in sorted(different)
+        )
+        raise ProgramError(
+            f"{part.path}: made with {differences}; pass --force to replace it or --out for another folder"
+        )
+    if different:
+        return False
+    held = lmdb_io.count(part.path)
+    if held != records:
+        raise ProgramError(f"{part.path}: {held} records, expected {records} by its {NOTE}; remove it and run again")
+    return True
+
+
+def build(part: Part, *, force: bool = False) -> int:
+    """Make the LMDB: colour images of 3 channels, in an order drawn by the part's seed. Return the number of records.
+
+    Gray images are repeated in all three channels. A record's key names its place in the source.
+    """
+    images, labels = part.make()
+    order = np.random.default_rng(part.order).permutation(len(images))
+    name = part.path.name
+    with lmdb_io.create(part.path, force=force) as (writer, folder):
+        for i in tqdm(order, desc=name, unit="img"):
+            image = images[i] if images.ndim == 4 else np.repeat(images[i][..., np.newaxis], 3, axis=2)
+            writer.put(f"{name}_{i:05d}", lmdb_io.image_datum(image, int(labels[i])))
+        note = {"recipe": dict(part.recipe), "records": len(images)}
+        (folder / NOTE).write_text(json.dumps(note, indent=2) + "\n")
+    return len(images)
+
+
+def build_missing(parts: list[Part], *, force: bool = False) -> None:
+    """Build the parts that do not stand yet, after making sure that none of the others is in the way."""
+    standing = [stands(part, force=force) for part in parts]
+    for part, done in zip(parts, standing, strict=True):
+        if done:
+            print(f"{part.path}: stands")
+        else:
+            print(f"{part.path}: {build(part, force=force)} images")
