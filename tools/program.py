@@ -7,6 +7,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 
+def from_root(path: Path) -> str:
+    """``path`` relative to the repository root where it lies below it, absolute elsewhere: as Caffe is told it."""
+    absolute = path.resolve()
+    return str(absolute.relative_to(ROOT) if absolute.is_relative_to(ROOT) else absolute)
+
+
 class ProgramError(Exception):
     """Bad input or a failed step: the message names the file or option, what was found and what was expected."""
 

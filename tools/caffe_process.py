@@ -1,0 +1,64 @@
+"""Running the ``caffe`` binary as a child process."""
+
+import os
+import shutil
+import site
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.program import ROOT, ProgramError
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Threads of one caffe process: OpenBLAS (convolutions, inner products) and the layers' own kernels."""
+
+    blas: int
+    kernels: int
+
+
+def caffe_binary() -> str:
+    """Path of the ``caffe`` on PATH. Raises ProgramError if there is none."""
+    found = shutil.which("caffe")
+    if found is None:
+        raise ProgramError("no caffe on PATH: run '. ./env.sh' in the repository root (after 'make setup')")
+    return found
+
+
+def environment(threads: Threads) -> dict[str, str]:
+    """The child's environment.
+
+    ``caffe`` embeds the interpreter and knows no virtual environment, so PYTHONPATH names this one's packages, the
+    folder pycaffe lies in, and the repository.
+    """
+    import caffe
+
+    paths = [str(ROOT), str(Path(caffe.__file__).parent.parent), *site.getsitepackages()]
+    paths += [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path not in paths]
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "OPENBLAS_NUM_THREADS": str(threads.blas),
+        "NUMBA_NUM_THREADS": str(threads.kernels),
+        "GLOG_logtostderr": "1",
+        "GLOG_minloglevel": "0",
+    }
+
+
+def start(arguments: list[str], threads: Threads) -> subprocess.Popen[str]:
+    """Start ``caffe ARGUMENTS`` in the repository root; its log is read from the child's stdout.
+
+    It gets a session of its own: Ctrl-C reaches it only when we pass it on, once.
+    """
+    return subprocess.Popen(
+        [caffe_binary(), *arguments],
+        cwd=ROOT,
+        env=environment(threads),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )

@@ -1,0 +1,68 @@
+"""The main job in minutes: discover latent source domains, adapt to unlabelled handwriting; no download.
+
+Trains source_only, DIAL and mDA with the real caffe binary, prints the accuracies on the target, and draws the
+domains, the learning curves and which latent domain each true source domain's images went to.
+"""
+
+import argparse
+from pathlib import Path
+
+from tools.data import demo as demo_data
+from tools.data.parts import build_missing
+from tools.experiment import make_experiment
+from tools.figures import METHOD_NAMES, draw_domain_usage, draw_learning_curves, draw_samples
+from tools.lmdb_io import read_images
+from tools.program import ROOT, run
+from tools.suite import run_suite, table
+from tools.train import add_training_options
+
+BALANCE = 0.5
+"""λ_b of the run that shows what the balance term does; the paper's own setting is 0."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.demo", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0, help="seed of the runs (default: %(default)s)")
+    parser.add_argument("--iterations", type=int, help="training iterations (default: the recipe's)")
+    parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "demo", help="folder of runs and pictures")
+    parser.add_argument("--data", type=Path, default=ROOT / "data", help="folder of the LMDBs (default: data)")
+    add_training_options(parser, jobs=2)
+    options = parser.parse_args()
+    build_missing(demo_data.parts(options.data, 0))
+    common = {"seed": options.seed, "iterations": options.iterations}
+    experiments = [
+        make_experiment("demo", "source_only", **common),
+        make_experiment("demo", "dial", **common),
+        make_experiment("demo", "mda", **common),
+        make_experiment("demo", "mda", lambda_b=BALANCE, **common),
+    ]
+    results = run_suite(experiments, options.runs, data=options.data, jobs=options.jobs, threads=options.threads)
+
+    rows, usages = [], {}
+    for folder, record in results:
+        experiment, usage = folder.experiment, record["domain_usage"]
+        name = METHOD_NAMES[experiment.method]
+        if usage:
+            name += f", k={experiment.k}"
+            if experiment.lambda_b:
+                name += f", balance term λ_b={experiment.lambda_b:g}"
+            usages[name] = usage
+        discovered = f"purity {usage['purity']:.2f}, NMI {usage['nmi']:.2f}" if usage else ""
+        rows.append([name, f"{100 * record['accuracy']:.1f} %", discovered])
+    print(table(["plain + photo → handwritten", "target accuracy", "latent domains against true ones"], rows))
+
+    data = experiments[0].data
+    roles = {"plain": "source: fonts on plain ground", "photo": "source: fonts on photographs",
+             "handwritten": "target: handwriting, unlabelled"}
+    samples = {roles[domain]: read_images(options.data / data.train_lmdb(domain), 64)[0] for domain in data.domains}
+    pictures = [options.runs / name for name in ("samples.png", "learning_curves.png", "latent_domains.png")]
+    draw_samples(pictures[0], samples)
+    draw_learning_curves(pictures[1], [folder for folder, _ in results])
+    draw_domain_usage(pictures[2], usages)
+    for picture in pictures:
+        print(f"picture: {picture}")
+    return 0
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,99 @@
+"""Pictures of a suite of runs: what the domains look like, how training went, what the branch discovered."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")  # no display needed
+
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from tools.caffe_log import curves
+from tools.files import write_aside
+from tools.run_folder import RunFolder
+
+# Okabe & Ito's colours: told apart by people who see colours differently.
+METHOD_COLOURS = {"source_only": "#777777", "dial": "#0072B2", "mda": "#D55E00", "multi_source": "#009E73"}
+METHOD_NAMES = {"source_only": "source only", "dial": "DIAL", "mda": "mDA", "multi_source": "multi-source"}
+
+
+def mosaic(images: NDArray[np.uint8], columns: int) -> NDArray[np.uint8]:
+    """Tile images (n×C×H×W, BGR) into one RGB picture with thin gaps, row by row."""
+    n, _, height, width = images.shape
+    rows = -(-n // columns)
+    picture = np.full((rows * (height + 2) - 2, columns * (width + 2) - 2, 3), 255, np.uint8)
+    for i, image in enumerate(images):
+        y, x = divmod(i, columns)
+        picture[y * (height + 2) :, x * (width + 2) :][:height, :width] = image[::-1].transpose(1, 2, 0)
+    return picture
+
+
+def draw_samples(path: Path, domains: Mapping[str, NDArray[np.uint8]]) -> None:
+    """One panel per domain (title → images n×C×H×W), 8 images a row."""
+    with _figure(path, len(domains), width=4.2, height=4.6) as axes:
+        for axis, (title, images) in zip(axes, domains.items(), strict=True):
+            axis.imshow(mosaic(images, 8), interpolation="nearest")
+            axis.set_title(title)
+            axis.axis("off")
+
+
+def draw_learning_curves(path: Path, runs: Sequence[RunFolder]) -> None:
+    """Target accuracy of the test net, training loss, and the two entropies, against iterations."""
+    panels = [
+        ("accuracy on the target (%)", "test", "accuracy", 100),
+        ("accuracy on the sources' batches (%)", "train", "source_accuracy", 100),
+        ("entropy of target classes $h_C$ (nats)", "train", "entropy_class", 1),
+    ]
+    with _figure(path, len(panels), width=4.4, height=3.6) as axes:
+        for axis, (title, phase, name, factor) in zip(axes, panels, strict=True):
+            for run in runs:
+                values = curves(run.log.read_text(errors="replace").splitlines()).get((phase, name))
+                if values:
+                    method = run.experiment.method
+                    label = METHOD_NAMES[method] + (" + balance" if run.experiment.lambda_b else "")
+                    style = "--" if run.experiment.lambda_b else "-"
+                    axis.plot(
+                        list(values),
+                        [factor * value for value in values.values()],
+                        style, color=METHOD_COLOURS[method], label=label, linewidth=1.6,
+                    )
+            axis.set_title(title)
+            axis.set_xlabel("iteration")
+            axis.grid(alpha=0.25)
+        axes[0].legend(frameon=False, loc="lower right")
+
+
+def draw_domain_usage(path: Path, titled_usages: Mapping[str, dict[str, Any]]) -> None:
+    """True source domains against latent domains: one matrix per run, in shares of each true domain's images."""
+    with _figure(path, len(titled_usages), width=4.6, height=3.4) as axes:
+        for axis, (title, usage) in zip(axes, titled_usages.items(), strict=True):
+            counts = np.array(usage["counts"], float)
+            shares = counts / counts.sum(axis=1, keepdims=True)
+            axis.imshow(shares, vmin=0, vmax=1, cmap="Blues", aspect="auto")
+            for (row, column), share in np.ndenumerate(shares):
+                axis.text(
+                    column, row, f"{100 * share:.1f} %", ha="center", va="center",
+                    color="white" if share > 0.55 else "black",
+                )
+            axis.set_xticks(range(shares.shape[1]), [f"$s_{d + 1}$" for d in range(shares.shape[1])])
+            axis.set_yticks(range(shares.shape[0]), usage["sources"])
+            axis.set_xlabel("latent domain")
+            axis.set_title(f"{title}\npurity {usage['purity']:.2f}, NMI {usage['nmi']:.2f}")
+
+
+@contextmanager
+def _figure(path: Path, panels: int, *, width: float, height: float) -> Iterator[list[Axes]]:
+    """A row of panels, saved as PNG when the block ends without an error; sizes in inches a panel."""
+    figure, axes = plt.subplots(1, panels, figsize=(width * panels, height), squeeze=False, layout="constrained")
+    try:
+        yield list(axes[0])
+        with write_aside(path) as aside:
+            figure.savefig(aside, dpi=130, format="png")
+    finally:
+        plt.close(figure)
