@@ -1,0 +1,34 @@
+"""A tiny digits data set in real LMDBs: the real thing in every respect but its size."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from tools import lmdb_io
+
+TRAIN, TEST = 48, 30
+"""Records of each training and of each test LMDB."""
+
+
+@pytest.fixture(scope="session")
+def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with digits/{mnist,mnistm,usps}_{train,test}: handwritten digits, each domain of another look."""
+    folder = tmp_path_factory.mktemp("data")
+    digits = load_digits()
+    images = np.kron(digits.images, np.ones((3, 3))).astype(np.float64) * 255 / 16
+    images = np.pad(images, ((0, 0), (2, 2), (2, 2)))
+    rng = np.random.default_rng(0)
+    looks = {
+        "mnist": lambda x: np.repeat(x[..., None], 3, axis=-1),
+        "mnistm": lambda x: np.abs(rng.integers(0, 256, (1, 1, 3)) - x[..., None]),
+        "usps": lambda x: 0.6 * np.repeat(x[..., None], 3, axis=-1) + 40,
+    }
+    for domain, look in looks.items():
+        for split, size in (("train", TRAIN), ("test", TEST)):
+            with lmdb_io.create(folder / "digits" / f"{domain}_{split}") as (writer, _):
+                for i in rng.permutation(len(images))[:size]:
+                    image = look(images[i]).clip(0, 255).astype(np.uint8)
+                    writer.put(f"{domain}{i}", lmdb_io.image_datum(image, int(digits.target[i])))
+    return folder

@@ -1,0 +1,83 @@
+import pytest
+
+from tools.experiment import METHODS, from_json, make_experiment
+from tools.program import ProgramError
+
+
+def test_papers_defaults_of_the_digits_experiment():
+    experiment = make_experiment("digits", "mda")
+    assert (experiment.sources, experiment.target, experiment.k) == (("mnist", "mnistm"), "usps", 2)
+    assert (experiment.lambda_c, experiment.lambda_d, experiment.lambda_t) == (0.1, 0.1, 0.5)
+    assert (experiment.batch_size, experiment.known_share, experiment.lambda_b) == (128, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("method", "num_domains", "branch"),
+    [("source_only", 1, False), ("dial", 2, False), ("mda", 3, True), ("multi_source", 3, False)],
+)
+def test_domains_of_each_method(method, num_domains, branch):
+    experiment = make_experiment("digits", method)
+    assert (experiment.num_domains, experiment.has_branch) == (num_domains, branch)
+
+
+def test_k_does_not_depend_on_the_number_of_sources():
+    assert make_experiment("digits", "mda", k=5).num_domains == 6
+    assert make_experiment("digits", "mda", k=1).num_domains == 2
+
+
+def test_another_target_takes_the_other_domains_as_sources():
+    assert make_experiment("digits", "dial", target="mnist").sources == ("mnistm", "usps")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dataset": "mnist"}, "dataset: got 'mnist', expected one of digits, demo"),
+        ({"method": "mDA"}, "method: got 'mDA', expected one of source_only"),
+        ({"target": "svhn"}, "target: got 'svhn', expected one of mnist, mnistm, usps"),
+        ({"sources": ("mnist", "svhn")}, "sources: got 'svhn'"),
+        ({"sources": ("mnist", "usps")}, "sources: 'usps' is the target"),
+        ({"sources": ("mnist", "mnist")}, "expected each domain once"),
+        ({"k": 0}, "k: got 0, expected at least 1 latent domain"),
+        ({"method": "dial", "k": 2}, "k: got 2, expected 1 for dial with 2 sources"),
+        ({"method": "multi_source", "k": 3}, "k: got 3, expected 2 for multi_source with 2 sources"),
+        ({"method": "source_only", "k": 1}, "k: got 1, expected 0 for source_only"),
+        ({"known_share": 1.5}, "known share: got 1.5, expected a share from 0 to 1"),
+        ({"known_share": float("nan")}, "known share: got nan"),
+        ({"known_share": 0.5, "method": "dial"}, "only mda takes known domain labels"),
+        ({"known_share": 0.5, "k": 3}, "k: got 3; with known domain labels expected the number of sources, 2"),
+        ({"seed": -1}, "seed: got -1"),
+        ({"iterations": 0}, "iterations: got 0, expected at least 1"),
+        ({"batch_size": 0}, "batch size: got 0, expected at least 1"),
+        ({"lambda_c": -0.1}, "lambda_c: got -0.1"),
+        ({"lambda_d": float("inf")}, "lambda_d: got inf"),
+        ({"lambda_b": 0.1, "k": 1}, "lambda_b: got 0.1 for mda with k=1"),
+        ({"lambda_b": 0.1, "method": "dial"}, "lambda_b: got 0.1 for dial"),
+    ],
+)
+def test_bad_descriptions_are_refused_by_name(options, message):
+    with pytest.raises(ProgramError) as error:
+        make_experiment(**{"dataset": "digits", "method": "mda", **options})
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_json_round_trip(method):
+    experiment = make_experiment("digits", method, seed=3)
+    assert from_json(experiment.to_json()) == experiment
+
+
+def test_json_with_missing_and_unknown_keys():
+    values = make_experiment("digits", "mda").to_json()
+    del values["k"]
+    with pytest.raises(ProgramError, match=r"missing keys \['k'\], unknown keys \['K'\]"):
+        from_json({**values, "K": 2})
+
+
+def test_names_tell_experiments_apart():
+    names = {
+        make_experiment("digits", "mda", **options).name
+        for options in ({}, {"k": 3}, {"seed": 1}, {"known_share": 0.05}, {"sources": ("mnist",)}, {"lambda_b": 0.1})
+    }
+    assert len(names) == 6
+    assert "mda_k2_seed0" in names
