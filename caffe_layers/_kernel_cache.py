@@ -1,0 +1,68 @@
+"""Loads the kernel modules with their machine code kept on disk.
+
+numba keeps compiled code beside the source or in the user's cache folder, but its index and its data are two files:
+two processes that compile at once, or two kinds of CPU on a shared folder, can leave an index that names the
+other's code. So every combination of source, numba and CPU gets a folder of its own, and one process at a time may
+compile into it; the others wait and load.
+"""
+
+import fcntl
+import hashlib
+import importlib
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+
+@cache
+def load(name: str) -> ModuleType:
+    """Import the kernel module ``caffe_layers.NAME``, compiling it first if no machine code is on disk.
+
+    The code lies in NUMBA_CACHE_DIR if set, else in this package's ``__pycache__``, else in the user's cache folder;
+    where none can be written, it is compiled for this process only.
+    """
+    import llvmlite.binding
+    import numba
+
+    source = Path(__file__).with_name(f"{name}.py").read_bytes()
+    cpu = f"{numba.config.CPU_NAME or llvmlite.binding.get_host_cpu_name()} {numba.config.CPU_FEATURES or ''}"
+    features = llvmlite.binding.get_host_cpu_features().flatten()
+    stamp = hashlib.sha256("\0".join([numba.__version__, cpu, features]).encode() + b"\0" + source).hexdigest()
+    module = f"{__package__}.{name}"
+    with ExitStack() as stack:
+        folder = _writable_folder(f"{name.strip('_')}-{stamp[:16]}")
+        if folder is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kernels-")))
+        previous, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
+        try:
+            with _one_at_a_time(folder / "lock"):
+                return importlib.import_module(module)
+        finally:
+            numba.config.CACHE_DIR = previous
+
+
+def _writable_folder(name: str) -> Path | None:
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    user = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "caffe_layers")
+    for base in [Path(given)] if given else [Path(__file__).with_name("__pycache__"), user]:
+        try:
+            folder = base.expanduser() / name
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                return folder
+        except (OSError, RuntimeError):  # RuntimeError: this user has no home
+            continue
+    return None
+
+
+@contextmanager
+def _one_at_a_time(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        # Some file systems have no locks; numba's own renames still keep every file whole there.
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,99 @@
+"""Strict reading of ``param_str``: one JSON object of known keys, each of its own type and range."""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+REQUIRED = object()
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of a ``param_str``.
+
+    ``accepts`` tells whether a decoded JSON value is valid, ``expected`` says the same in words, and ``default`` is
+    the value of an absent key (REQUIRED: the key must be there).
+    """
+
+    accepts: Callable[[Any], bool]
+    expected: str
+    default: Any = REQUIRED
+
+
+def integer(minimum: int, default: Any = REQUIRED) -> Key:
+    """An integer of at least ``minimum`` (true, false and 2.0 are not integers)."""
+    return Key(lambda value: type(value) is int and value >= minimum, f"an integer >= {minimum}", default)
+
+
+def positive(default: Any = REQUIRED) -> Key:
+    """A finite number above zero."""
+    return Key(lambda value: _is_number(value) and value > 0, "a finite number > 0", default)
+
+
+def fraction(default: Any = REQUIRED) -> Key:
+    """A number from 0 to 1."""
+    return Key(lambda value: _is_number(value) and 0 <= value <= 1, "a number from 0 to 1", default)
+
+
+def optional_boolean() -> Key:
+    """true, false or null, null when absent."""
+    return Key(lambda value: value is None or type(value) is bool, "true, false or null", None)
+
+
+def parse(role: str, text: str, keys: Mapping[str, Key]) -> dict[str, Any]:
+    """Decode ``text`` into one value for every key of ``keys``.
+
+    ``role`` begins every message. An empty text stands for ``{}``. Raises ValueError for text that is not one JSON
+    object, for NaN and infinities, for a key that is repeated, unknown or missing, and for a value that its key
+    does not accept.
+    """
+
+    def fail(message: str) -> NoReturn:
+        raise ValueError(f"{role}: param_str {message}")
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            fail(f"repeats the key {next(name for name in names if names.count(name) > 1)!r}")
+        return found
+
+    def refuse(constant: str) -> NoReturn:
+        fail(f"holds {constant}; expected finite numbers")
+
+    try:
+        given = json.loads(text, object_pairs_hook=unique, parse_constant=refuse) if text.strip() else {}
+    except json.JSONDecodeError as error:
+        fail(f"is not valid JSON ({error}); got {text!r}, expected an object such as {_example(keys)}")
+    if not isinstance(given, dict):
+        fail(f"is {text!r}; expected a JSON object such as {_example(keys)}")
+    unknown = sorted(set(given) - set(keys))
+    if unknown:
+        known = ", ".join(keys) or "none"
+        fail(f"has the unknown key {unknown[0]!r}; known keys: {known}")
+
+    values = {}
+    for name, key in keys.items():
+        if name in given:
+            if not key.accepts(given[name]):
+                fail(f"{name} is {json.dumps(given[name])}; expected {key.expected}")
+            values[name] = given[name]
+        elif key.default is REQUIRED:
+            fail(f"lacks {name}; expected {key.expected}")
+        else:
+            values[name] = key.default
+    return values
+
+
+def _is_number(value: Any) -> bool:
+    # An integer literal may be too large for a float: that counts as infinite.
+    try:
+        return type(value) in (int, float) and math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _example(keys: Mapping[str, Key]) -> str:
+    return json.dumps({name: 2 for name, key in keys.items() if key.default is REQUIRED})

@@ -1,0 +1,90 @@
+"""The rows w_i of the mDA layers for one group of samples (paper section 3.3)."""
+
+import caffe
+import numpy as np
+
+from caffe_layers import _bottoms, _param_str, _softmax
+
+_KEYS = {"num_domains": _param_str.integer(1), "first": _param_str.integer(0, 0)}
+_ROLE = "DomainAssignmentLayer"
+
+
+class DomainAssignmentLayer(caffe.Layer):
+    """Turns a group's domain logits into rows of w: softmax over its own domains, zero elsewhere.
+
+    A batch is groups of rows (sources, then targets). Each group of k_g domains has one such layer; Concat joins
+    their tops. A group of one domain needs logits too, whose values do not matter.
+
+    Bottoms: logits (n×k_g), optionally labels (n): the sample's domain within the group, 0 to k_g - 1, whose row
+    becomes one-hot and gives no gradient; -1 where it is unknown and the softmax stands.
+    Top: w (n×D).
+
+    ``param_str`` (JSON):
+        num_domains  D, all source and target domains
+        first        the column of this group's first domain, 0
+
+    Example::
+
+        layer {
+          name: "w_source"  type: "Python"  bottom: "domain_logits"  bottom: "domain_label"  top: "w_source"
+          python_param {
+            module: "caffe_layers"  layer: "DomainAssignmentLayer"  param_str: '{"num_domains": 3, "first": 0}'
+          }
+        }
+
+    Raises ValueError, in ``setup``, for a wrong ``param_str`` or number of blobs; in ``reshape``, for wrong shapes
+    and columns that do not fit into D; in ``forward``, for labels out of range.
+    """
+
+    def setup(self, bottom, top) -> None:
+        """Read ``param_str``."""
+        _bottoms.check_counts(_ROLE, bottom, top, "logits, or logits and labels", minimum=1, maximum=2)
+        values = _param_str.parse(_ROLE, self.param_str, _KEYS)
+        self._domains = values["num_domains"]
+        self._first = values["first"]
+        self._shape = None
+
+    def reshape(self, bottom, top) -> None:
+        """Check shapes; on a new one, shape the top and make every buffer."""
+        shape = tuple(bottom[0].shape)
+        if len(bottom) == 2:
+            _bottoms.check_labels_shape(_ROLE, tuple(bottom[1].shape), shape[0])
+        if shape == self._shape:
+            return
+        _bottoms.check_axes(_ROLE, "logits", shape, 2, "n×k")
+        rows, group = shape[:2]
+        _bottoms.check_matrix(_ROLE, "logits", shape, rows, group, "k")
+        if self._first + group > self._domains:
+            raise ValueError(
+                f"{_ROLE}: {group} columns of logits from first {self._first} end at {self._first + group}; "
+                f"expected at most num_domains {self._domains}"
+            )
+        top[0].reshape(rows, self._domains)
+        self._columns = slice(self._first, self._first + group)
+        self._p = np.zeros((rows, group))
+        self._unknown = np.ones(rows, bool)
+        self._shape = shape
+
+    def forward(self, bottom, top) -> None:
+        """Write w."""
+        logits = bottom[0].data.reshape(self._p.shape).astype(np.float64)
+        np.exp(_softmax.log_softmax(logits), out=self._p)
+        if len(bottom) == 2:
+            rows, group = self._p.shape
+            labels = _bottoms.labels(_ROLE, bottom[1].data.reshape(rows), group)
+            np.equal(labels, -1, out=self._unknown)
+            known = np.flatnonzero(~self._unknown)
+            self._p[known] = 0
+            self._p[known, labels[known]] = 1
+        w = top[0].data
+        w.fill(0)
+        w[:, self._columns] = self._p
+
+    def backward(self, top, propagate_down, bottom) -> None:
+        """Write the gradients that ``propagate_down`` asks for; labels have none."""
+        if propagate_down[0]:
+            grad = _softmax.softmax_gradient(self._p, top[0].diff[:, self._columns])
+            grad[~self._unknown] = 0
+            bottom[0].diff[...] = grad.reshape(self._shape)
+        if len(bottom) == 2 and propagate_down[1]:
+            bottom[1].diff.fill(0)

@@ -1,0 +1,67 @@
+"""The entropy losses h_C and h_D (paper section 3.4)."""
+
+import caffe
+import numpy as np
+
+from caffe_layers import _bottoms, _param_str, _softmax
+
+_ROLE = "EntropyLossLayer"
+
+
+class EntropyLossLayer(caffe.Layer):
+    """Mean entropy of softmax predictions: -(1/n) Σ_i Σ_k p_ik log p_ik.
+
+    Bottoms: logits (N×K, or N×K×… with one prediction at each trailing position), optionally labels (N): a sample
+    whose label is known (>= 0) does not count, one with -1 does.
+    Top: the loss, a scalar. n is the number of predictions that count, at least 1. Its weight is the layer's
+    ``loss_weight`` (λ_C, λ_D), which has to be set: Caffe's default for this type is 0. ``param_str`` is empty.
+
+    Example::
+
+        layer {
+          name: "entropy"  type: "Python"  bottom: "target_scores"  top: "entropy"  loss_weight: 0.1
+          python_param { module: "caffe_layers"  layer: "EntropyLossLayer" }
+        }
+
+    Raises ValueError, in ``setup``, for a ``param_str`` or a wrong number of blobs; in ``reshape``, for wrong
+    shapes; in ``forward``, for labels that are not -1, 0, 1, ….
+    """
+
+    def setup(self, bottom, top) -> None:
+        """Check that there are no parameters."""
+        _bottoms.check_counts(_ROLE, bottom, top, "logits, or logits and labels", minimum=1, maximum=2)
+        _param_str.parse(_ROLE, self.param_str, {})
+        self._shape = None
+
+    def reshape(self, bottom, top) -> None:
+        """Check shapes; on a new one, shape the top and make every buffer."""
+        shape = tuple(bottom[0].shape)
+        if len(bottom) == 2:
+            _bottoms.check_labels_shape(_ROLE, tuple(bottom[1].shape), shape[0])
+        if shape == self._shape:
+            return
+        _bottoms.check_axes(_ROLE, "logits", shape, 2, "N×K or N×K×…")
+        top[0].reshape()
+        self._log_p = np.zeros((shape[0], shape[1], int(np.prod(shape[2:]))))
+        self._counts = np.ones(shape[0], bool)
+        self._shape = shape
+
+    def forward(self, bottom, top) -> None:
+        """Write the loss."""
+        logits = bottom[0].data.reshape(self._log_p.shape).astype(np.float64)
+        self._log_p[...] = _softmax.log_softmax(logits)
+        if len(bottom) == 2:
+            labels = _bottoms.labels(_ROLE, bottom[1].data.reshape(self._shape[0]), None)
+            np.equal(labels, -1, out=self._counts)
+        self._number = max(1, int(self._counts.sum()) * self._log_p.shape[2])
+        top[0].data[...] = _softmax.entropy(self._log_p)[self._counts].sum() / self._number
+
+    def backward(self, top, propagate_down, bottom) -> None:
+        """Write the gradients that ``propagate_down`` asks for; labels have none."""
+        if propagate_down[0]:
+            grad = _softmax.entropy_gradient(self._log_p)
+            grad *= float(top[0].diff) / self._number
+            grad[~self._counts] = 0
+            bottom[0].diff[...] = grad.reshape(self._shape)
+        if len(bottom) == 2 and propagate_down[1]:
+            bottom[1].diff.fill(0)

@@ -1,0 +1,143 @@
+"""The multi-domain alignment layer (paper section 3.2, Eq. 2-4)."""
+
+import math
+
+import caffe
+import numpy as np
+
+from caffe_layers import _bottoms, _param_str
+from caffe_layers import _mathematics as mathematics
+from caffe_layers._cpu_columns import ColumnBackend
+from caffe_layers._cpu_rows import RowBackend
+
+_KEYS = {
+    "num_domains": _param_str.integer(1),
+    "eps": _param_str.positive(1e-5),
+    "moving_average_fraction": _param_str.fraction(0.999),
+    "use_global_stats": _param_str.optional_boolean(),
+    "domain": _param_str.integer(0, None),
+}
+_ROLE = "MDALayer"
+
+
+class MDALayer(caffe.Layer):
+    """Normalises every sample by the statistics of the domains it belongs to: y = Σ_d w_id (x - μ_d) / √(σ²_d + ε).
+
+    Bottoms: x (N×C×…), then w (N×D; rows of domain probabilities); or x alone, all of it from one domain.
+    Top: y, of x's shape, not in place.
+
+    ``param_str`` (JSON):
+        num_domains              D, source and target domains together
+        eps                      ε, 1e-5
+        moving_average_fraction  what the running statistics keep at each step, 0.999
+        use_global_stats         true: running statistics; false: the batch's; null (default): the batch's in the
+                                 TRAIN phase and the running ones in TEST
+        domain                   only with x alone: the column that every row belongs to, by default the last
+
+    Blobs, in the convention of Caffe's BatchNorm: Σ mean (D×C), Σ unbiased variance (D×C), divisor (D). A domain
+    that has no mass in a batch keeps its statistics; one that never had any normalises by mean 0, variance 0.
+    The solver must leave the blobs alone::
+
+        layer {
+          name: "conv1/mda"  type: "Python"  bottom: "conv1"  bottom: "w"  top: "conv1/mda"
+          python_param { module: "caffe_layers"  layer: "MDALayer"  param_str: '{"num_domains": 3}' }
+          param { lr_mult: 0 decay_mult: 0 } param { lr_mult: 0 decay_mult: 0 } param { lr_mult: 0 decay_mult: 0 }
+        }
+
+    Raises ValueError, in ``setup``, for a wrong ``param_str`` or number of blobs; in ``reshape``, for wrong shapes;
+    in ``forward``, for an in-place top and for rows of w that are not probabilities.
+    """
+
+    def setup(self, bottom, top) -> None:
+        """Read ``param_str`` and make the blobs of the running statistics."""
+        _bottoms.check_counts(_ROLE, bottom, top, "x, or x and w", minimum=1, maximum=2)
+        values = _param_str.parse(_ROLE, self.param_str, _KEYS)
+        domains = values["num_domains"]
+        self._eps = values["eps"]
+        self._fraction = values["moving_average_fraction"]
+        use_global = values["use_global_stats"]
+        self._use_global = self.phase == caffe.TEST if use_global is None else use_global
+        self._assigned = len(bottom) == 2
+        column = values["domain"]
+        if column is not None and self._assigned:
+            raise ValueError(f"{_ROLE}: param_str domain is for x alone; got domain {column} and a bottom w")
+        if column is not None and column >= domains:
+            raise ValueError(f"{_ROLE}: param_str domain is {column}; expected 0 to {domains - 1} (num_domains - 1)")
+        if column is None:
+            column = domains - 1
+        # With x alone, only that domain takes part in any computation.
+        self._columns = slice(None) if self._assigned else slice(column, column + 1)
+        self._domains = domains
+        self._shape = None
+        shape = tuple(bottom[0].shape)
+        _bottoms.check_axes(_ROLE, "x", shape, 2, "N×C×…")
+        self._make_blobs(domains, shape[1])
+
+    def reshape(self, bottom, top) -> None:
+        """Check shapes; on a new one, shape the top and make every buffer."""
+        shape = tuple(bottom[0].shape)
+        if self._assigned:
+            _bottoms.check_matrix(_ROLE, "w", tuple(bottom[1].shape), shape[0], self._domains, "num_domains")
+        if shape == self._shape:
+            return
+        _bottoms.check_axes(_ROLE, "x", shape, 2, "N×C×…")
+        samples, channels = shape[:2]
+        kept = self.blobs[0].shape[1]
+        if channels != kept:
+            raise ValueError(f"{_ROLE}: x has {channels} channels (shape {shape}); its statistics are of {kept}")
+        size = math.prod(shape[2:])
+        top[0].reshape(*shape)
+        self._volume = samples, channels, size
+        domains = self._domains if self._assigned else 1
+        self._w = np.ones((samples, domains))
+        self._dw = np.zeros((samples, domains))
+        self._mean = np.zeros((domains, channels))
+        self._variance = np.zeros((domains, channels))
+        self._backend = ColumnBackend(samples, channels, domains) if size == 1 else RowBackend(samples, channels, size)
+        self._shape = shape
+
+    def forward(self, bottom, top) -> None:
+        """Write y; with the batch's statistics, fold them into the running ones."""
+        x, y = self._view(bottom[0].data), self._view(top[0].data)
+        if np.may_share_memory(x, y):
+            raise ValueError(f"{_ROLE}: top and bottom are one blob; expected a top of its own (not in place)")
+        if self._assigned:
+            self._w[...] = _bottoms.probabilities(_ROLE, "w", bottom[1].data.reshape(self._w.shape))
+        running = tuple(blob.data[self._columns] for blob in self.blobs)
+        if self._use_global:
+            mathematics.running_statistics(running, self._mean, self._variance)
+            self._inverse = mathematics.inverse_deviation(self._variance, self._eps)
+        else:
+            self._share, mass = mathematics.domain_shares(self._w)
+            self._backend.moments(x, self._share, self._mean, self._variance)
+            size = self._volume[2]
+            mathematics.update_running(running, self._mean, self._variance, mass, size, self._fraction)
+            self._inverse = mathematics.inverse_deviation(self._variance, self._eps, mass)
+        self._backend.normalise(x, self._w, self._mean, self._inverse, y)
+
+    def backward(self, top, propagate_down, bottom) -> None:
+        """Write the gradients that ``propagate_down`` asks for."""
+        wants_w = self._assigned and propagate_down[1]
+        if not (propagate_down[0] or wants_w):
+            return
+        x, g = self._view(bottom[0].data), self._view(top[0].diff)
+        dx = self._view(bottom[0].diff) if propagate_down[0] else None
+        dw = self._dw if wants_w else None
+        if self._use_global:
+            self._backend.fixed_gradients(x, g, self._w, self._mean, self._inverse, dx, dw)
+        else:
+            self._backend.batch_gradients(x, g, self._w, self._share, self._mean, self._variance, self._inverse, dx, dw)
+        if dw is not None:
+            bottom[1].diff[...] = dw.reshape(bottom[1].diff.shape)
+
+    def _view(self, array: np.ndarray) -> np.ndarray:
+        return array.reshape(self._volume)
+
+    def _make_blobs(self, domains: int, channels: int) -> None:
+        shapes = [(domains, channels), (domains, channels), (domains,)]
+        if len(self.blobs) == 0:
+            for shape in shapes:
+                self.blobs.add_blob(*shape)
+        found = [tuple(blob.shape) for blob in self.blobs]
+        if found != shapes:
+            raise ValueError(f"{_ROLE}: its blobs have shapes {found}; expected {shapes}")
