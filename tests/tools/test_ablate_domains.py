@@ -1,0 +1,31 @@
+import json
+
+import pytest
+from caffe.proto import caffe_pb2
+from google.protobuf import text_format
+
+from tools.ablate_domains import VARIANTS, ablate
+from tools.experiment import make_experiment
+from tools.nets import make_nets
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=[variant.name for variant in VARIANTS])
+def test_every_variant_trains(variant, tiny_data):
+    experiment = make_experiment("digits", "mda", batch_size=8, iterations=2, **variant.options)
+    result = ablate(variant, experiment, tiny_data)
+    assert list(result["usage_of_batches"]) == [0]
+    assert result["usage_of_batches"][0]["images"] == 16
+    assert 0 <= result["accuracy"] <= 1
+    json.dumps(result)
+
+
+def test_each_variant_changes_something():
+    texts = set()
+    for variant in VARIANTS:
+        labels = {"mnist": "a", "mnistm": "b"} if "known_share" in variant.options else None
+        experiment = make_experiment("digits", "mda", **variant.options)
+        text = make_nets(experiment, "data", test_batch_size=1, domain_label_lmdbs=labels).train
+        net = text_format.Parse(text, caffe_pb2.NetParameter())
+        variant.edit(net)
+        texts.add(text_format.MessageToString(net))
+    assert len(texts) == len(VARIANTS)

@@ -1,0 +1,22 @@
+"""The demo program, end to end with two iterations: real data, real training, its table and its pictures."""
+
+import subprocess
+import sys
+
+import cv2
+import numpy as np
+
+from tools.program import ROOT
+
+
+def test_demo_prints_its_table_and_draws_its_pictures(tmp_path):
+    command = [sys.executable, "-m", "tools.demo", "--iterations", "2", "--threads", "1,1"]
+    command += ["--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "data")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    rows = [line for line in done.stdout.splitlines() if line.startswith("|")]
+    assert [row.split("|")[1].split(",")[0].strip() for row in rows[2:]] == ["source only", "DIAL", "mDA", "mDA"]
+    for name in ("samples", "learning_curves", "latent_domains"):
+        picture = cv2.imread(str(tmp_path / "runs" / f"{name}.png"))
+        assert picture is not None and min(picture.shape[:2]) > 200, name
+        assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 10, f"{name} is blank"

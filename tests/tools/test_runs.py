@@ -1,0 +1,320 @@
+"""Run folders from writing to record, with the real caffe binary on tiny LMDBs."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from caffe.proto import caffe_pb2
+
+from tests.tools.conftest import TEST
+from tools import lmdb_io
+from tools.caffe_log import curves
+from tools.caffe_process import Threads
+from tools.experiment import METHODS, make_experiment
+from tools.preflight import preflight
+from tools.program import ROOT, ProgramError
+from tools.run_folder import RunFolder
+from tools.suite import run_suite, table
+from tools.train import train_all
+from tools.write_run import write_run
+
+ONE = Threads(1, 1)
+
+
+def small(method: str = "mda", **options):
+    return make_experiment("digits", method, **{"batch_size": 8, "iterations": 6, **options})
+
+
+def program(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", f"tools.{name}", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+
+
+# --- writing
+
+
+def test_a_run_folder_holds_its_nets_solver_and_description(tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    assert {path.name for path in folder.path.iterdir()} == {
+        "experiment.json", "solver.prototxt", "snapshots",
+        "train.prototxt", "test.prototxt", "deploy.prototxt", "domains.prototxt",
+    }  # fmt: skip
+    assert RunFolder.load(folder.path) == folder
+    batch_size, batches = folder.test_batches()
+    assert batch_size * batches == TEST
+
+
+def test_known_domain_labels_are_a_share_of_each_source(tiny_data, tmp_path):
+    folder = write_run(small(known_share=0.25, seed=4), tmp_path / "run", data=tiny_data)
+    for index, source in enumerate(("mnist", "mnistm")):
+        labels = lmdb_io.read_labels(folder.domain_labels(source))
+        assert len(labels) == 48 and set(labels) == {-1, index}
+        assert (labels == index).sum() == 12
+    preflight(folder)
+
+
+def test_write_run_as_a_program(tiny_data, tmp_path):
+    run = tmp_path / "run"
+    made = program("write_run", "--method", "mda", "--k", 3, "--data", tiny_data, run)
+    assert made.returncode == 0, made.stderr
+    assert RunFolder.load(run).experiment == make_experiment("digits", "mda", k=3)
+    again = program("write_run", "--method", "mda", run)
+    assert again.returncode == 1
+    assert again.stderr == f"error: {run} exists already: choose another name or pass --force to replace it\n"
+    wrong = program("write_run", "--method", "dial", "--k", 3, tmp_path / "other")
+    assert (wrong.returncode, wrong.stderr) == (1, "error: k: got 3, expected 1 for dial with 2 sources\n")
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda file: file.unlink(), "no experiment.json in it"),
+        (lambda file: file.write_text("{"), "experiment.json: "),
+        (lambda file: file.write_text("{}"), "experiment.json: 'experiment'"),
+        (lambda file: file.write_text(file.read_text().replace('"k": 2', '"k": 0')), "k: got 0"),
+    ],
+)
+def test_a_damaged_description_is_named(damage, message, tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    damage(folder.path / "experiment.json")
+    with pytest.raises(ProgramError) as error:
+        RunFolder.load(folder.path)
+    assert message in str(error.value) and str(folder.path) in str(error.value)
+
+
+# --- preflight
+
+
+def with_lmdb(data: Path, copy: Path, name: str, images: list[np.ndarray], labels: list[int]) -> Path:
+    """A copy of a data folder with one LMDB written anew."""
+    shutil.copytree(data, copy)
+    with lmdb_io.create(copy / "digits" / name, force=True) as (writer, _):
+        for image, label in zip(images, labels, strict=True):
+            writer.put("x", lmdb_io.image_datum(image, label))
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "label", "message"),
+    [
+        ("mnist_train", (28, 28, 1), 3, "mnist_train: images are 1×28×28, expected 3×28×28"),
+        ("usps_train", (16, 16, 3), 3, "usps_train: images are 3×16×16, expected 3×28×28"),
+        ("mnistm_train", (28, 28, 3), 10, "mnistm_train: labels are 10 to 10, expected 0 to 9"),
+        ("usps_test", (28, 28, 3), -1, "usps_test: labels are -1 to -1, expected 0 to 9"),
+    ],
+)
+def test_preflight_names_data_that_does_not_fit(name, shape, label, message, tiny_data, tmp_path):
+    images = [np.zeros(shape, np.uint8)] * TEST
+    data = with_lmdb(tiny_data, tmp_path / "data", name, images, [label] * TEST)
+    folder = write_run(small(), tmp_path / "run", data=data)
+    with pytest.raises(ProgramError) as error:
+        preflight(folder)
+    assert message in str(error.value)
+
+
+def test_preflight_does_not_ask_for_target_labels_in_training(tiny_data, tmp_path):
+    images = [np.zeros((28, 28, 3), np.uint8)] * TEST
+    data = with_lmdb(tiny_data, tmp_path / "data", "usps_train", images, [-1] * TEST)
+    preflight(write_run(small(), tmp_path / "run", data=data))
+
+
+def test_preflight_says_how_to_build_what_is_missing(tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tmp_path / "data")
+    message = "mnist_train: no LMDB there; build it with: python -m tools.get_data digits"
+    with pytest.raises(ProgramError, match=re.escape(message)):
+        preflight(folder)
+
+
+def test_preflight_sees_a_test_set_of_another_size(tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tmp_path / "data")  # written before the data was there
+    shutil.copytree(tiny_data, tmp_path / "data")
+    with pytest.raises(ProgramError, match=f"usps_test: {TEST} images, but a test pass of .*run covers 2007"):
+        preflight(folder)
+
+
+def test_preflight_sees_domain_labels_out_of_step(tiny_data, tmp_path):
+    folder = write_run(small(known_share=0.5), tmp_path / "run", data=tiny_data)
+    shutil.rmtree(folder.domain_labels("mnist"))
+    shutil.copytree(tiny_data / "digits" / "mnist_test", folder.domain_labels("mnist"))
+    with pytest.raises(ProgramError, match=f"{TEST} domain labels for 48 images of mnist"):
+        preflight(folder)
+
+
+def test_preflight_without_caffe_on_the_path(tiny_data, tmp_path, monkeypatch):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ProgramError, match=re.escape("no caffe on PATH: run '. ./env.sh'")):
+        preflight(folder)
+
+
+# --- training
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_train_and_record(method, tiny_data, tmp_path):
+    folder = write_run(small(method), tmp_path / "run", data=tiny_data)
+    train_all([folder], threads=ONE)
+    record = json.loads(folder.record.read_text())
+    assert record["iteration"] == 6 and record["test_images"] == TEST
+    assert (record["accuracy"] * TEST) % 1 == pytest.approx(0, abs=1e-9)
+    assert record["experiment"] == json.loads(json.dumps(folder.experiment.to_json()))
+    assert record["training"]["seconds"] > 0 and record["versions"]["caffe"]
+    found = curves(folder.log.read_text().splitlines())
+    assert np.isfinite([*found["train", "loss"].values()]).all()
+    if method == "mda":
+        usage = record["domain_usage"]
+        assert usage["sources"] == ["mnist", "mnistm"] and usage["images"] == 96
+        assert sum(usage["share"]) == pytest.approx(1)
+    else:
+        assert record["domain_usage"] is None
+
+
+def test_accuracy_of_the_record_is_that_of_caffe_test(tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    train_all([folder], threads=ONE)
+    model = folder.latest_snapshot().model
+    _, batches = folder.test_batches()
+    command = ["caffe", "test", "-model", folder.net("test"), "-weights", model, "-iterations", str(batches)]
+    log = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=True, env={**os.environ, "GLOG_minloglevel": "0"}
+    ).stderr
+    shown = float(re.findall(r"\] accuracy = (\S+)", log)[-1])
+    assert json.loads(folder.record.read_text())["accuracy"] == pytest.approx(shown, abs=1e-5)
+
+
+def test_same_seed_same_losses_another_seed_others(tiny_data, tmp_path):
+    losses = []
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        folder = write_run(small(seed=seed), tmp_path / name, data=tiny_data)
+        train_all([folder], threads=ONE)
+        losses.append(curves(folder.log.read_text().splitlines())["train", "loss"])
+    assert losses[0] == losses[1] != losses[2]
+
+
+def start_training(folder: RunFolder, *options: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tools.train", "--threads", "1,1", *options, str(folder.path)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(folder: RunFolder, iteration: int) -> None:
+    for _ in range(600):
+        if folder.log.exists() and f"Iteration {iteration} (" in folder.log.read_text():
+            return
+        time.sleep(0.1)
+    raise AssertionError("training did not begin")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_writes_a_snapshot_and_resume_goes_on(number, tiny_data, tmp_path):
+    folder = write_run(small(iterations=100_000), tmp_path / "run", data=tiny_data)
+    training = start_training(folder)
+    wait_for(folder, 10)
+    training.send_signal(number)
+    _, errors = training.communicate(timeout=60)
+    assert training.returncode == 130, errors
+    assert "Traceback" not in errors
+    reached = folder.latest_snapshot().iteration
+    assert 10 <= reached < 100_000
+    assert not folder.record.exists()
+
+    with pytest.raises(ProgramError, match=f"was trained to iteration {reached}: pass --resume"):
+        train_all([folder], threads=ONE)
+    text = folder.solver.read_text()
+    folder.solver.write_text(text.replace("max_iter: 100000", f"max_iter: {reached + 5}"))
+    description = folder.path / "experiment.json"
+    description.write_text(description.read_text().replace('"iterations": 100000', f'"iterations": {reached + 5}'))
+    folder = RunFolder.load(folder.path)
+    seconds = json.loads(folder.training.read_text())["seconds"]
+    train_all([folder], threads=ONE, resume=True)
+    record = json.loads(folder.record.read_text())
+    assert record["iteration"] == reached + 5
+    assert record["training"]["seconds"] > seconds
+    assert "Resuming from " in folder.log.read_text()
+
+
+def test_a_truncated_snapshot_is_passed_over(tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    folder.solver.write_text(folder.solver.read_text().replace("snapshot: 500", "snapshot: 2"))
+    train_all([folder], threads=ONE)
+    assert folder.latest_snapshot().iteration == 6
+    model = folder.latest_snapshot().model
+    model.write_bytes(model.read_bytes()[:1000])
+    assert folder.latest_snapshot().iteration == 4
+    (folder.snapshots / "model_iter_4.solverstate").write_bytes(b"")
+    assert folder.latest_snapshot().iteration == 2
+
+
+def test_a_failing_layer_is_named_and_the_log_kept(tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    net = folder.net("train")
+    net.write_text(net.read_text().replace('\\"first\\": 2', '\\"first\\": 3'))
+    done = program("train", "--threads", "1,1", folder.path)
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"error: {folder.path}: caffe train ended with exit code ")
+    assert "ValueError: " in last and str(folder.log) in last
+    assert not folder.record.exists()
+
+
+def test_a_crash_in_one_run_does_not_take_the_other(tiny_data, tmp_path):
+    good = write_run(small("dial"), tmp_path / "good", data=tiny_data)
+    bad = write_run(small("mda"), tmp_path / "bad", data=tiny_data)
+    bad.net("train").write_text(bad.net("train").read_text().replace('"Slice"', '"Slize"'))
+    with pytest.raises(ProgramError, match="Unknown layer type: Slize"):
+        train_all([bad, good], jobs=2)
+    assert good.record.exists() and not bad.record.exists()
+
+
+def test_evaluation_needs_the_last_iteration(tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    done = program("evaluate", folder.path)
+    assert done.returncode == 1
+    assert f"{folder.path}: trained to iteration 0 of 6" in done.stderr
+
+
+# --- suites
+
+
+def test_a_suite_never_repeats_a_finished_run(tiny_data, tmp_path):
+    experiments = [small("dial"), small("mda")]
+    first = run_suite(experiments, tmp_path, data=tiny_data, jobs=2, threads=None)
+    times = [folder.record.stat().st_mtime_ns for folder, _ in first]
+    second = run_suite(experiments, tmp_path, data=tiny_data, jobs=2, threads=None)
+    assert [folder.record.stat().st_mtime_ns for folder, _ in second] == times
+    assert [record for _, record in first] == [record for _, record in second]
+    with pytest.raises(ProgramError, match="dial_seed0 holds another experiment: iterations is 6 there, 7 here"):
+        run_suite([small("dial", iterations=7)], tmp_path, data=tiny_data, jobs=1, threads=None)
+
+
+def test_table_lines_up():
+    assert table(["a", "b"], [["xyz", "1"]]) == "| a   | b |\n| --- | - |\n| xyz | 1 |"
+
+
+def test_committed_solver_as_typed_from_the_root(tiny_data, tmp_path):
+    """caffe train -solver solvers/digits.prototxt, in a folder laid out as the repository, for 4 iterations."""
+    for name in ("prototxt", "solvers"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    (tmp_path / "data").symlink_to(tiny_data)
+    (tmp_path / "runs").mkdir()
+    solver = tmp_path / "solvers" / "digits.prototxt"
+    solver.write_text(solver.read_text().replace("max_iter: 2000", "max_iter: 4"))
+    command = ["caffe", "train", "-solver", "solvers/digits.prototxt"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "GLOG_minloglevel": "0"}
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "Optimization Done" in done.stderr
+    model = caffe_pb2.NetParameter.FromString((tmp_path / "runs" / "digits_iter_4.caffemodel").read_bytes())
+    statistics = next(layer for layer in model.layer if layer.name == "conv1_mda").blobs
+    divisor = np.array(statistics[2].data)
+    expected = sum(0.95**i for i in range(4))
+    np.testing.assert_allclose(divisor, expected, rtol=1e-5)

@@ -1,0 +1,173 @@
+"""Why does the branch use the domains it uses? Train variants of mDA and watch where the source images go.
+
+Each variant changes one thing of the paper's setting. Prints, and writes to --out as JSON, the share of source images
+whose most probable latent domain is the commonest one (1/k: balanced; 1: collapsed), with purity and NMI against the
+true source domains, along the iterations; and the accuracy on the target at the last.
+"""
+
+import argparse
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+os.environ.setdefault("GLOG_minloglevel", "2")  # before caffe is imported
+
+import caffe
+import numpy as np
+from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
+from google.protobuf import text_format
+from tqdm import tqdm
+
+from tools.domain_usage import DomainUsage, domain_usage
+from tools.experiment import Experiment, make_experiment
+from tools.files import write_text
+from tools.program import ROOT, run
+from tools.run_folder import RunFolder
+from tools.suite import table
+from tools.write_run import write_run
+
+WATCHED = (0, 5, 10, 20, 50, 100, 200, 300, 400, 500, 750, 1000, 1500, 2000)
+"""Iterations at which the assignments are looked at (those up to the last)."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The paper's setting with one thing changed: options of the experiment, and an edit of the training net."""
+
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+    edit: Callable[[NetParameter], None] = lambda net: None
+
+
+def layer(net: NetParameter, name: str) -> LayerParameter:
+    return next(layer for layer in net.layer if layer.name == name)
+
+
+def block_gradient_through_w(net: NetParameter) -> None:
+    """The branch learns from its own losses only: no mDA layer sends a gradient to w."""
+    for mda in net.layer:
+        if mda.type == "Python" and mda.python_param.layer == "MDALayer":
+            mda.propagate_down.extend([True, False])
+
+
+def gaussian_classifier(net: NetParameter) -> None:
+    """The domain classifier as in the authors' AlexNet and ResNet nets: gaussian 0.01, learning 10 and 20 times."""
+    classifier = layer(net, "domain_fc4")
+    classifier.inner_product_param.weight_filler.type = "gaussian"
+    classifier.inner_product_param.weight_filler.std = 0.01
+    for param, lr_mult in zip(classifier.param, (10, 20), strict=True):
+        param.lr_mult = lr_mult
+
+
+def branch_from_normalised(net: NetParameter) -> None:
+    """The branch starts from conv1 after one plain BN over all domains, as in the paper's ResNet."""
+    at = next(i for i, candidate in enumerate(net.layer) if candidate.name == "stem_source")
+    norm = LayerParameter(name="domain_bn1", type="BatchNorm", bottom=["conv1"], top=["domain_bn1"])
+    for _ in range(3):
+        norm.param.add(lr_mult=0, decay_mult=0)
+    layers = list(net.layer)
+    layers[at].bottom[0] = "domain_bn1"
+    del net.layer[:]
+    net.layer.extend([*layers[:at], norm, *layers[at:]])
+
+
+VARIANTS = (
+    Variant("paper"),
+    Variant("no domain entropy (λ_D = 0)", {"lambda_d": 0.0}),
+    Variant("no gradient through w", {}, block_gradient_through_w),
+    Variant("no gradient through w, λ_D = 0: as initialised", {"lambda_d": 0.0}, block_gradient_through_w),
+    Variant("domain classifier gaussian 0.01, lr ×10/20", {}, gaussian_classifier),
+    Variant("branch from conv1 + BN", {}, branch_from_normalised),
+    Variant("balance λ_b = 0.1", {"lambda_b": 0.1}),
+    Variant("balance λ_b = 0.5", {"lambda_b": 0.5}),
+    Variant("5 % of the domain labels known", {"known_share": 0.05}),
+)
+
+
+def ablate(variant: Variant, experiment: Experiment, data: Path) -> dict[str, Any]:
+    """Train one variant in this process and return its assignments along the iterations and its accuracy."""
+    with TemporaryDirectory() as scratch:
+        folder = write_run(experiment, Path(scratch) / "run", data=data)
+        net = text_format.Parse(folder.net("train").read_text(), NetParameter())
+        variant.edit(net)
+        folder.net("train").write_text(text_format.MessageToString(net))
+        solver = caffe.SGDSolver(str(folder.solver))
+        watched = {}
+        for iteration in tqdm(range(experiment.iterations + 1), desc=variant.name):
+            solver.step(1)  # assignments of this iteration's batch are those of the weights before its update
+            if iteration in WATCHED:
+                watched[iteration] = batch_usage(solver.net, experiment).to_json()
+        accuracy = target_accuracy(solver, folder)
+    return {
+        "variant": variant.name,
+        "experiment": experiment.to_json(),
+        "usage_of_batches": watched,
+        "accuracy": accuracy,
+    }
+
+
+def batch_usage(net: caffe.Net, experiment: Experiment) -> DomainUsage:
+    """Domain usage on the training batch that went through the net last, by the branch's own predictions."""
+    logits = net.blobs["domain_fc4"].data.astype(np.float64)
+    probabilities = np.exp(logits - logits.max(axis=1, keepdims=True))
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    size = experiment.batch_size
+    return domain_usage(
+        {source: probabilities[i * size : (i + 1) * size] for i, source in enumerate(experiment.sources)}
+    )
+
+
+def target_accuracy(solver: caffe.SGDSolver, folder: RunFolder) -> float:
+    """Accuracy on the target's test images with the solver's present weights."""
+    test = solver.test_nets[0]
+    test.share_with(solver.net)
+    _, batches = folder.test_batches()
+    return float(np.mean([float(test.forward()["accuracy"]) for _ in range(batches)]))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.ablate_domains", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--dataset", default="digits", help="default: %(default)s")
+    parser.add_argument("--k", type=int, help="latent domains (default: the number of sources)")
+    parser.add_argument("--iterations", type=int, default=300, help="default: %(default)s")
+    parser.add_argument("--batch-size", type=int, help="images per domain (default: the dataset's)")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="default: 0")
+    parser.add_argument("--data", type=Path, default=ROOT / "data", help="folder of the LMDBs (default: data)")
+    names = "; ".join(f"{i} {variant.name}" for i, variant in enumerate(VARIANTS)).replace("%", "%%")
+    choices = range(len(VARIANTS))
+    parser.add_argument("--variants", type=int, nargs="+", metavar="I", choices=choices, help=f"only these: {names}")
+    parser.add_argument("--out", type=Path, help="write the results there as JSON")
+    options = parser.parse_args()
+    os.chdir(ROOT)  # the nets name their LMDBs relative to it
+    results, rows = [], []
+    for variant in [VARIANTS[i] for i in options.variants] if options.variants else VARIANTS:
+        for seed in options.seeds:
+            experiment = make_experiment(
+                options.dataset, "mda", k=options.k, seed=seed, iterations=options.iterations,
+                batch_size=options.batch_size, **variant.options,
+            )  # fmt: skip
+            result = ablate(variant, experiment, options.data)
+            results.append(result)
+            usages = result["usage_of_batches"]
+            largest = [f"{100 * max(usage['share']):.0f}" for usage in usages.values()]
+            last = list(usages.values())[-1]
+            rows.append([
+                variant.name, str(seed), " ".join(largest), f"{last['purity']:.2f}", f"{last['nmi']:.2f}",
+                f"{100 * result['accuracy']:.1f}",
+            ])  # fmt: skip
+            if options.out:
+                write_text(options.out, json.dumps(results, indent=1) + "\n")
+    iterations = " ".join(str(i) for i in WATCHED if i <= options.iterations)
+    header = ["variant", "seed", f"largest share (%) at {iterations}", "purity", "NMI", "target accuracy (%)"]
+    print(table(header, rows))
+    return 0
+
+
+if __name__ == "__main__":
+    run(main)
