@@ -1,8 +1,8 @@
 """The demo's three domains, from what the Python packages bring along; nothing is downloaded.
 
 ``plain``: printed digits, bright on a plain dark ground. ``photo``: the same kind of digits as |patch − digit| on
-patches of photographs. ``handwritten``: scikit-learn's 1,797 real handwritten digits (Alpaydin and Kaynak, "Optical Recognition of
-Handwritten Digits", UCI). All are 28×28×3.
+patches of photographs. ``handwritten``: scikit-learn's 1,797 real handwritten digits (Alpaydin and Kaynak, "Optical
+Recognition of Handwritten Digits", UCI). All are 28×28×3.
 """
 
 from importlib.util import find_spec

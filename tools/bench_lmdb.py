@@ -1,0 +1,117 @@
+"""Measure tools.build_lmdb against Caffe's convert_imageset on the same images, in turns.
+
+Whole programs are timed, from start to exit. Each round runs all of them once; the ratio is taken within each round and
+its median printed. Without --images the set is made of 227×227 JPEG crops of the demo's photographs.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+import cv2
+import numpy as np
+from tqdm import tqdm
+
+from tools.data.demo import load_photographs
+from tools.data.mnistm import random_patches
+from tools.image_list import SUFFIXES
+from tools.program import ROOT, ProgramError, run
+
+CROP = 227
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.bench_lmdb", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--images", type=Path, metavar="DIR", help="take JPEGs from here, repeated up to --count")
+    parser.add_argument("--count", type=int, default=9991, help="images in the set (default: 9991)")
+    parser.add_argument("--side", type=int, default=256, help="side they are resized to (default: 256)")
+    parser.add_argument("--rounds", type=int, default=3, help="default: 3")
+    parser.add_argument("--jobs", type=int, nargs="+", default=[1, 2], help="processes to try (default: 1 2)")
+    parser.add_argument("--tmp", type=Path, metavar="DIR", help="where the images and LMDBs go meanwhile (4 GB)")
+    parser.add_argument("--seed", type=int, default=0, help="of the crops (default: 0)")
+    return parser.parse_args()
+
+
+def _make_set(folder: Path, source: Path | None, count: int, seed: int) -> None:
+    """Fill ``folder`` with ``count`` JPEGs."""
+    if source is None:
+        crops = random_patches(load_photographs()[::3], min(count, 500), CROP, np.random.default_rng(seed))
+        files = [cv2.imencode(".jpg", crop)[1].tobytes() for crop in crops]
+    else:
+        paths = sorted(path for path in source.rglob("*") if path.suffix.lower() in SUFFIXES & {".jpg", ".jpeg"})
+        files = [path.read_bytes() for path in paths[:count]]
+    if not files:
+        raise ProgramError(f"--images {source}: no JPEGs below it")
+    for i in tqdm(range(count), desc="make the set", unit="img"):
+        (folder / f"{i:06d}.jpg").write_bytes(files[i % len(files)])
+
+
+def _seconds(command: list[str], out: Path) -> float:
+    """Return how long a program takes to make the LMDB ``out``, which is then removed."""
+    start = time.perf_counter()
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    seconds = time.perf_counter() - start
+    if done.returncode != 0:
+        raise ProgramError(f"{' '.join(command)} failed with {done.returncode}:\n{done.stderr[-2000:]}")
+    shutil.rmtree(out)
+    os.sync()  # its writing must not slow the next one down
+    return seconds
+
+
+def main() -> None:
+    """Run the rounds and print the table."""
+    arguments = _arguments()
+    if min(arguments.count, arguments.side, arguments.rounds, *arguments.jobs) < 1 or arguments.seed < 0:
+        raise ProgramError("--count, --side, --rounds and --jobs must be at least 1, --seed at least 0")
+    caffe = shutil.which("convert_imageset")
+    if caffe is None:
+        raise ProgramError("convert_imageset is not on the PATH: source env.sh first")
+    with tempfile.TemporaryDirectory(dir=arguments.tmp) as name:
+        tmp = Path(name)
+        images, listing, out = tmp / "images", tmp / "list.txt", tmp / "lmdb"
+        images.mkdir()
+        _make_set(images, arguments.images, arguments.count, arguments.seed)
+        listing.write_text("".join(f"{path.name} {i % 7}\n" for i, path in enumerate(sorted(images.iterdir()))))
+        side = arguments.side
+        tables = {}
+        for store, theirs, ours in (
+            ("raw", [], []),
+            ("jpg", ["--encoded", "--encode_type=jpg"], ["--encoded", "jpg"]),
+        ):
+            reference = [caffe, f"--resize_height={side}", f"--resize_width={side}", *theirs, f"{images}/"]
+            commands = {"convert_imageset": [*reference, str(listing), str(out)]}
+            for jobs in arguments.jobs:
+                builder = [sys.executable, "-m", "tools.build_lmdb", str(listing), str(out), "--root", str(images)]
+                options = ["--resize", f"{side}x{side}", "--no-shuffle", "--jobs", str(jobs), *ours]
+                commands[f"build_lmdb --jobs {jobs}"] = builder + options
+            tables[store] = _rounds(commands, out, arguments.rounds, store)
+    print(f"{'':8}{'':22}{'images/s':>10}{'ratio':>8}   {'ratio of each round'}")
+    for store, seconds in tables.items():
+        theirs = seconds["convert_imageset"]
+        for label, times in seconds.items():
+            ratios = [a / b for a, b in zip(theirs, times, strict=True)]
+            rate = arguments.count / median(times)
+            print(f"{store:8}{label:22}{rate:10.0f}{median(ratios):8.2f}   {' '.join(f'{r:.2f}' for r in ratios)}")
+
+
+def _rounds(commands: dict[str, list[str]], out: Path, rounds: int, store: str) -> dict[str, list[float]]:
+    """Return each command's seconds, round by round."""
+    seconds: dict[str, list[float]] = {label: [] for label in commands}
+    with tqdm(total=rounds * len(commands), desc=f"bench {store}", unit="run") as bar:
+        for _ in range(rounds):
+            for label, command in commands.items():
+                seconds[label].append(_seconds(command, out))
+                bar.update()
+    return seconds
+
+
+if __name__ == "__main__":
+    run(main)

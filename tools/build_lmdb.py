@@ -1,0 +1,141 @@
+"""Build an LMDB for Caffe's Data layer from a list file or from a tree of one folder a class.
+
+    python -m tools.build_lmdb list.txt data/photo --root images --resize 256x256
+    python -m tools.build_lmdb images/photo data/photo --resize 256x256 --encoded jpg
+
+A list holds lines 'PATH LABEL', as convert_imageset takes it. In a tree the sorted folder names are the classes 0, 1,
+and so on; they are written to OUT/classes.txt. The records are those of convert_imageset, byte for byte.
+"""
+
+import argparse
+import os
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from tools import lmdb_io
+from tools.image_datum import Format, make_all
+from tools.image_list import Entry, read_classes, read_list, read_tree
+from tools.program import ProgramError, run
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.build_lmdb", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("input", type=Path, help="list file, or folder that holds one folder for each class")
+    parser.add_argument("out", type=Path, help="LMDB folder to make")
+    parser.add_argument("--root", type=Path, metavar="DIR", help="folder the list's paths start from (default: here)")
+    parser.add_argument(
+        "--classes", type=Path, metavar="FILE", help="names of the classes, one a line, instead of the tree's own"
+    )
+    parser.add_argument("--resize", type=_size, metavar="HxW", help="resize to this height and width (bilinear)")
+    parser.add_argument("--gray", action="store_true", help="store one gray channel instead of B, G, R")
+    parser.add_argument("--encoded", choices=("jpg", "png"), help="store image files of this format, not raw pixels")
+    parser.add_argument("--seed", type=int, default=0, help="of the order of the records (default: 0)")
+    parser.add_argument("--no-shuffle", action="store_true", help="keep the order of the list or tree")
+    parser.add_argument(
+        "--skip-unreadable", action="store_true", help="name and count unreadable images instead of stopping"
+    )
+    parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
+    parser.add_argument(
+        "--jobs", type=_positive, default=len(os.sched_getaffinity(0)), help="processes (default: one a core)"
+    )
+    arguments = parser.parse_args()
+    if arguments.seed < 0:
+        parser.error(f"argument --seed: {arguments.seed}, expected 0 or more")
+    return arguments
+
+
+def _size(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"([1-9]\d{0,4})x([1-9]\d{0,4})", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r}, expected HEIGHTxWIDTH in pixels, such as 256x256")
+    return int(match[1]), int(match[2])
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}, expected a whole number of at least 1")
+    return int(text)
+
+
+def build(
+    entries: list[Entry],
+    out: Path,
+    form: Format,
+    *,
+    jobs: int = 1,
+    classes: list[str] | None = None,
+    skip_unreadable: bool = False,
+    force: bool = False,
+) -> tuple[int, int]:
+    """Write the images to a new LMDB at ``out``, in the order of ``entries``. Return how many were stored and skipped.
+
+    Raises ProgramError naming the first unreadable image (unless it may be skipped), or if nothing is left to store.
+    """
+    sizes: Counter[tuple[int, ...]] = Counter()
+    skipped = 0
+    with lmdb_io.create(out, force=force) as (writer, folder):
+        results = tqdm(make_all(entries, form, jobs), desc=out.name, total=len(entries), unit="img")
+        for entry, made in zip(entries, results, strict=True):
+            if made.failure is not None:
+                if not skip_unreadable:
+                    raise ProgramError(f"{entry.file}: {made.failure} (--skip-unreadable leaves such images out)")
+                tqdm.write(f"skipped {entry.file}: {made.failure}", file=sys.stderr)
+                skipped += 1
+                continue
+            writer.put(entry.name, made.datum)
+            sizes[made.shape] += 1
+        if not sizes:
+            raise ProgramError(f"none of the {len(entries)} images could be read")
+        if classes is not None:
+            (folder / "classes.txt").write_text("".join(f"{name}\n" for name in classes))
+    if len(sizes) > 1:
+        print(
+            f"note: the images have {len(sizes)} different sizes; without --resize a Data layer takes them only one at "
+            "a time, and compute_image_mean not at all",
+            file=sys.stderr,
+        )
+    return sizes.total(), skipped
+
+
+def main() -> None:
+    """Build the LMDB the command line asks for and report what it holds."""
+    arguments = _arguments()
+    classes: list[str] | None = None
+    left_out: list[Path] = []
+    if arguments.input.is_dir():
+        if arguments.root is not None:
+            raise ProgramError(f"--root {arguments.root}: {arguments.input} is a folder, --root belongs to a list file")
+        wanted = read_classes(arguments.classes) if arguments.classes is not None else None
+        entries, classes, left_out = read_tree(arguments.input, wanted)
+    else:
+        if arguments.classes is not None:
+            raise ProgramError(
+                f"--classes {arguments.classes}: {arguments.input} is no folder; a list names its labels"
+            )
+        entries = read_list(arguments.input, arguments.root or Path())
+    if not arguments.no_shuffle:
+        entries = [entries[i] for i in np.random.default_rng(arguments.seed).permutation(len(entries))]
+    stored, skipped = build(
+        entries,
+        arguments.out,
+        Format(arguments.resize, arguments.gray, arguments.encoded),
+        jobs=arguments.jobs,
+        classes=classes,
+        skip_unreadable=arguments.skip_unreadable,
+        force=arguments.force,
+    )
+    print(f"{arguments.out}: {stored} images" + (f" of {len(classes)} classes" if classes else ""), end="")
+    print(f", {skipped} unreadable ones skipped" if skipped else "")
+    if left_out:
+        print(f"left out {len(left_out)} files that are no images of a class by name, such as {left_out[0]}")
+
+
+if __name__ == "__main__":
+    run(main)
