@@ -144,6 +144,8 @@ def main() -> int:
     parser.add_argument("--variants", type=int, nargs="+", metavar="I", choices=choices, help=f"only these: {names}")
     parser.add_argument("--out", type=Path, help="write the results there as JSON")
     options = parser.parse_args()
+    options.data = options.data.resolve()
+    options.out = options.out and options.out.resolve()
     os.chdir(ROOT)  # the nets name their LMDBs relative to it
     results, rows = [], []
     for variant in [VARIANTS[i] for i in options.variants] if options.variants else VARIANTS:

@@ -5,19 +5,35 @@ domains, the learning curves and which latent domain each true source domain's i
 """
 
 import argparse
+import os
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tools.data import demo as demo_data
 from tools.data.parts import build_missing
+from tools.evaluate import domain_probabilities, last_snapshot
 from tools.experiment import make_experiment
-from tools.figures import METHOD_NAMES, draw_domain_usage, draw_learning_curves, draw_samples
+from tools.figures import METHOD_NAMES, Discovery, draw_latent_domains, draw_learning_curves, draw_samples
 from tools.lmdb_io import read_images
 from tools.program import ROOT, run
+from tools.run_folder import RunFolder
 from tools.suite import run_suite, table
 from tools.train import add_training_options
 
 BALANCE = 0.5
 """λ_b of the run that shows what the balance term does; the paper's own setting is 0."""
+
+
+def latent_domain_images(folder: RunFolder, seed: int, count: int = 48) -> list[NDArray[np.uint8]]:
+    """Up to ``count`` source images of each latent domain (n×C×H×W), drawn by ``seed`` from those assigned to it."""
+    limit = 1000
+    probabilities = domain_probabilities(folder, last_snapshot(folder), limit=limit, quiet=True)
+    images = np.concatenate([read_images(folder.train_lmdbs[source], limit)[0] for source in probabilities])
+    assigned = np.concatenate(list(probabilities.values())).argmax(axis=1)
+    order = np.random.default_rng(seed).permutation(len(images))
+    return [images[order[assigned[order] == d][:count]] for d in range(folder.experiment.k)]
 
 
 def main() -> int:
@@ -28,6 +44,8 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="folder of the LMDBs (default: data)")
     add_training_options(parser, jobs=2)
     options = parser.parse_args()
+    options.runs, options.data = options.runs.resolve(), options.data.resolve()
+    os.chdir(ROOT)  # the nets name their LMDBs relative to it
     build_missing(demo_data.parts(options.data, 0))
     common = {"seed": options.seed, "iterations": options.iterations}
     experiments = [
@@ -38,7 +56,7 @@ def main() -> int:
     ]
     results = run_suite(experiments, options.runs, data=options.data, jobs=options.jobs, threads=options.threads)
 
-    rows, usages = [], {}
+    rows, discoveries = [], []
     for folder, record in results:
         experiment, usage = folder.experiment, record["domain_usage"]
         name = METHOD_NAMES[experiment.method]
@@ -46,7 +64,7 @@ def main() -> int:
             name += f", k={experiment.k}"
             if experiment.lambda_b:
                 name += f", balance term λ_b={experiment.lambda_b:g}"
-            usages[name] = usage
+            discoveries.append(Discovery(name, usage, latent_domain_images(folder, options.seed)))
         discovered = f"purity {usage['purity']:.2f}, NMI {usage['nmi']:.2f}" if usage else ""
         rows.append([name, f"{100 * record['accuracy']:.1f} %", discovered])
     print(table(["plain + photo → handwritten", "target accuracy", "latent domains against true ones"], rows))
@@ -58,7 +76,7 @@ def main() -> int:
     pictures = [options.runs / name for name in ("samples.png", "learning_curves.png", "latent_domains.png")]
     draw_samples(pictures[0], samples)
     draw_learning_curves(pictures[1], [folder for folder, _ in results])
-    draw_domain_usage(pictures[2], usages)
+    draw_latent_domains(pictures[2], discoveries)
     for picture in pictures:
         print(f"picture: {picture}")
     return 0

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def mosaic(images: NDArray[np.uint8], columns: int) -> NDArray[np.uint8]:
 
 def draw_samples(path: Path, domains: Mapping[str, NDArray[np.uint8]]) -> None:
     """One panel per domain (title → images n×C×H×W), 8 images a row."""
-    with _figure(path, len(domains), width=4.2, height=4.6) as axes:
+    with _figure(path, len(domains), width=4.2, height=4.5) as axes:
         for axis, (title, images) in zip(axes, domains.items(), strict=True):
             axis.imshow(mosaic(images, 8), interpolation="nearest")
             axis.set_title(title)
@@ -44,7 +45,7 @@ def draw_samples(path: Path, domains: Mapping[str, NDArray[np.uint8]]) -> None:
 
 
 def draw_learning_curves(path: Path, runs: Sequence[RunFolder]) -> None:
-    """Target accuracy of the test net, training loss, and the two entropies, against iterations."""
+    """Accuracy on the target and on the sources' batches, and h_C, against iterations."""
     panels = [
         ("accuracy on the target (%)", "test", "accuracy", 100),
         ("accuracy on the sources' batches (%)", "train", "source_accuracy", 100),
@@ -69,30 +70,54 @@ def draw_learning_curves(path: Path, runs: Sequence[RunFolder]) -> None:
         axes[0].legend(frameon=False, loc="lower right")
 
 
-def draw_domain_usage(path: Path, titled_usages: Mapping[str, dict[str, Any]]) -> None:
-    """True source domains against latent domains: one matrix per run, in shares of each true domain's images."""
-    with _figure(path, len(titled_usages), width=4.6, height=3.4) as axes:
-        for axis, (title, usage) in zip(axes, titled_usages.items(), strict=True):
-            counts = np.array(usage["counts"], float)
-            shares = counts / counts.sum(axis=1, keepdims=True)
-            axis.imshow(shares, vmin=0, vmax=1, cmap="Blues", aspect="auto")
-            for (row, column), share in np.ndenumerate(shares):
-                axis.text(
-                    column, row, f"{100 * share:.1f} %", ha="center", va="center",
-                    color="white" if share > 0.55 else "black",
-                )
-            axis.set_xticks(range(shares.shape[1]), [f"$s_{d + 1}$" for d in range(shares.shape[1])])
-            axis.set_yticks(range(shares.shape[0]), usage["sources"])
-            axis.set_xlabel("latent domain")
-            axis.set_title(f"{title}\npurity {usage['purity']:.2f}, NMI {usage['nmi']:.2f}")
+@dataclass(frozen=True)
+class Discovery:
+    """What a branch made of the source images: ``usage`` as in the record, ``images[d]`` (n×C×H×W) some of domain d."""
+
+    title: str
+    usage: dict[str, Any]
+    images: Sequence[NDArray[np.uint8]]
+
+
+def draw_latent_domains(path: Path, discoveries: Sequence[Discovery]) -> None:
+    """A row per run: true source domains against latent domains, then images of each latent domain."""
+    panels = 1 + max(len(discovery.images) for discovery in discoveries)
+    with _figure(path, panels, rows=len(discoveries), width=3.9, height=3.5) as axes:
+        for row, discovery in enumerate(discoveries):
+            matrix, *mosaics = axes[row * panels : (row + 1) * panels]
+            _draw_matrix(matrix, discovery)
+            for d, axis in enumerate(mosaics):
+                axis.axis("off")
+                if d < len(discovery.images):
+                    share = discovery.usage["share"][d]
+                    axis.set_title(f"latent domain $s_{d + 1}$: {100 * share:.1f} % of the images")
+                    if len(discovery.images[d]):
+                        axis.imshow(mosaic(discovery.images[d], 8), interpolation="nearest")
+                    else:
+                        axis.text(0.5, 0.5, "no image", ha="center", va="center", color="#777777")
+
+
+def _draw_matrix(axis: Axes, discovery: Discovery) -> None:
+    """Shares of each true domain's images, a row per true domain and a column per latent one."""
+    usage = discovery.usage
+    counts = np.array(usage["counts"], float)
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    axis.imshow(shares, vmin=0, vmax=1, cmap="Blues", aspect="auto")
+    for (row, column), share in np.ndenumerate(shares):
+        colour = "white" if share > 0.55 else "black"
+        axis.text(column, row, f"{100 * share:.1f} %", ha="center", va="center", color=colour)
+    axis.set_xticks(range(shares.shape[1]), [f"$s_{d + 1}$" for d in range(shares.shape[1])])
+    axis.set_yticks(range(shares.shape[0]), usage["sources"])
+    axis.set_title(f"{discovery.title}\npurity {usage['purity']:.2f}, NMI {usage['nmi']:.2f}")
 
 
 @contextmanager
-def _figure(path: Path, panels: int, *, width: float, height: float) -> Iterator[list[Axes]]:
-    """A row of panels, saved as PNG when the block ends without an error; sizes in inches a panel."""
-    figure, axes = plt.subplots(1, panels, figsize=(width * panels, height), squeeze=False, layout="constrained")
+def _figure(path: Path, panels: int, *, rows: int = 1, width: float, height: float) -> Iterator[list[Axes]]:
+    """Rows of panels, saved as PNG when the block ends without an error; sizes in inches a panel."""
+    size = (width * panels, height * rows)
+    figure, axes = plt.subplots(rows, panels, figsize=size, squeeze=False, layout="constrained")
     try:
-        yield list(axes[0])
+        yield list(axes.flat)
         with write_aside(path) as aside:
             figure.savefig(aside, dpi=130, format="png")
     finally:

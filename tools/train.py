@@ -109,7 +109,7 @@ def train_all(
 def evaluate_apart(folder: RunFolder, threads: Threads) -> None:
     """Evaluate in a process of its own: pycaffe logs to stderr and several runs may end at once."""
     child = subprocess.run(
-        [sys.executable, "-m", "tools.evaluate", "--quiet", str(folder.path)],
+        [sys.executable, "-m", "tools.evaluate", "--quiet", str(folder.path.resolve())],
         cwd=ROOT, env=environment(threads), capture_output=True, text=True, start_new_session=True,
     )
     if child.returncode:
@@ -146,7 +146,10 @@ def _train(folder: RunFolder, snapshot: Snapshot | None, threads: Threads, posit
         children.add(child)
         try:
             for line in child.stdout:
-                log.write(line)
+                try:
+                    log.write(line)
+                except OSError as error:
+                    raise ProgramError(f"{folder.log}: {error.strerror}; the run was stopped") from error
                 if measurement := reader.feed(line):
                     if measurement.name in ("loss", "accuracy"):
                         shown[measurement.name] = f"{measurement.value:.3f}"

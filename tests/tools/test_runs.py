@@ -61,6 +61,17 @@ def test_known_domain_labels_are_a_share_of_each_source(tiny_data, tmp_path):
     preflight(folder)
 
 
+def test_programs_take_paths_relative_to_where_they_are_called(tiny_data, tmp_path):
+    shutil.copytree(tiny_data, tmp_path / "data")
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    write = ["write_run", "--data", "data", "--iterations", "2", "--batch-size", "8", "run"]
+    for arguments in (write, ["train", "--threads", "1,1", "run"], ["evaluate", "run"]):
+        command = [sys.executable, "-m", f"tools.{arguments[0]}", *arguments[1:]]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+    assert "on usps" in done.stdout
+
+
 def test_write_run_as_a_program(tiny_data, tmp_path):
     run = tmp_path / "run"
     made = program("write_run", "--method", "mda", "--k", 3, "--data", tiny_data, run)
@@ -313,6 +324,10 @@ def test_committed_solver_as_typed_from_the_root(tiny_data, tmp_path):
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert "Optimization Done" in done.stderr
+    command = ["caffe", "test", "-model", "prototxt/mnist/digits_mda_test.prototxt", "-iterations", "1"]
+    command += ["-weights", "runs/digits_iter_4.caffemodel"]
+    tested = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert tested.returncode == 0, tested.stderr[-2000:]
     model = caffe_pb2.NetParameter.FromString((tmp_path / "runs" / "digits_iter_4.caffemodel").read_bytes())
     statistics = next(layer for layer in model.layer if layer.name == "conv1_mda").blobs
     divisor = np.array(statistics[2].data)

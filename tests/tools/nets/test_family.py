@@ -128,7 +128,7 @@ def test_deploy_net_has_no_branch_and_no_w():
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("sources", [("mnist",), ("mnist", "mnistm")])
 def test_nets_train_and_test_in_caffe(method, sources, tiny_data, tmp_path):
-    experiment, nets = nets_of(method, tiny_data, sources=sources)
+    _, nets = nets_of(method, tiny_data, sources=sources)
     train = load(nets.train, tmp_path, caffe.TRAIN)
     outputs = train.forward()
     train.backward()
