@@ -2,7 +2,8 @@
 
 Load this module through ``_kernel_cache``: its functions compile when it is imported. Arrays: x, g, y are N×C
 float32; ``w`` and ``share`` N×D, and the domain statistics D×C, are float64. Threads share out tiles of channels;
-within a tile the loops run over samples, then domains, then channels, and skip the zeros of one-hot rows.
+within a tile the innermost loops run over channels, and the zeros of one-hot rows are skipped. Loops over slices
+vectorise here, loops over two indices do not.
 The formulas are those of ``_mathematics`` with m = x and v = 0, so that nothing of x's size is kept in float64.
 """
 
@@ -27,22 +28,23 @@ def column_moments(x, share, mean, variance):
         first = tile * TILE
         last = min(first + TILE, channels)
         for d in range(domains):
-            for c in range(first, last):
-                mean[d, c] = 0.0
-                variance[d, c] = 0.0
-        for i in range(samples):
-            for d in range(domains):
+            m = mean[d, first:last]
+            v = variance[d, first:last]
+            m[:] = 0.0
+            v[:] = 0.0
+            for i in range(samples):
                 a = share[i, d]
                 if a != 0.0:
-                    for c in range(first, last):
-                        mean[d, c] += a * x[i, c]
-        for i in range(samples):
-            for d in range(domains):
+                    row = x[i, first:last]
+                    for c in range(row.size):
+                        m[c] += a * row[c]
+            for i in range(samples):
                 a = share[i, d]
                 if a != 0.0:
-                    for c in range(first, last):
-                        distance = x[i, c] - mean[d, c]
-                        variance[d, c] += a * (distance * distance)
+                    row = x[i, first:last]
+                    for c in range(row.size):
+                        distance = row[c] - m[c]
+                        v[c] += a * (distance * distance)
 
 
 @_kernel(f"void({_DATA}, {_SMALL}, {_SMALL}, {_SMALL}, {_DATA})")
@@ -53,17 +55,20 @@ def column_normalise(x, w, mean, inverse, y):
     for tile in prange((channels + TILE - 1) // TILE):
         first = tile * TILE
         last = min(first + TILE, channels)
-        result = np.empty(TILE)
+        result = np.empty(last - first)
         for i in range(samples):
-            for c in range(first, last):
-                result[c - first] = 0.0
+            row = x[i, first:last]
+            result[:] = 0.0
             for d in range(domains):
                 a = w[i, d]
                 if a != 0.0:
-                    for c in range(first, last):
-                        result[c - first] += a * (inverse[d, c] * (x[i, c] - mean[d, c]))
-            for c in range(first, last):
-                y[i, c] = result[c - first]
+                    m = mean[d, first:last]
+                    r = inverse[d, first:last]
+                    for c in range(row.size):
+                        result[c] += a * (r[c] * (row[c] - m[c]))
+            out = y[i, first:last]
+            for c in range(row.size):
+                out[c] = result[c]
 
 
 @_kernel(f"void({_DATA}, {_DATA}, {_SMALL}, {_SMALL}, {_SMALL}, {_SMALL})")
@@ -75,42 +80,46 @@ def column_gradient_sums(x, g, share, mean, grad_sum, grad_dot):
         first = tile * TILE
         last = min(first + TILE, channels)
         for d in range(domains):
-            for c in range(first, last):
-                grad_sum[d, c] = 0.0
-                grad_dot[d, c] = 0.0
-        for i in range(samples):
-            for d in range(domains):
+            m = mean[d, first:last]
+            total = grad_sum[d, first:last]
+            dot = grad_dot[d, first:last]
+            total[:] = 0.0
+            dot[:] = 0.0
+            for i in range(samples):
                 a = share[i, d]
                 if a != 0.0:
-                    for c in range(first, last):
-                        weighted = a * g[i, c]
-                        grad_sum[d, c] += weighted
-                        grad_dot[d, c] += weighted * (x[i, c] - mean[d, c])
+                    row = x[i, first:last]
+                    grad = g[i, first:last]
+                    for c in range(row.size):
+                        weighted = a * grad[c]
+                        total[c] += weighted
+                        dot[c] += weighted * (row[c] - m[c])
 
 
-@_kernel(f"void({_DATA}, {_DATA}, {_SMALL}, {_SMALL}, {_SMALL}, {_SMALL}, {_SMALL}, {_DATA})")
-def column_input_gradient(x, g, w, mean, inverse, grad_mean, grad_variance, dx):
-    """dx = Σ_d w_id [ r g + ∂μ/W + 2 (∂σ²/W) (x - μ) ]."""
+@_kernel(f"void({_DATA}, {_DATA}, {_SMALL}, {_SMALL}, {_SMALL}, {_SMALL}, {_DATA})")
+def column_input_gradient(x, g, w, scale, slope, offset, dx):
+    """dx = Σ_d w_id (scale_dc g + slope_dc x + offset_dc)."""
     samples, channels = x.shape
     domains = w.shape[1]
     for tile in prange((channels + TILE - 1) // TILE):
         first = tile * TILE
         last = min(first + TILE, channels)
-        result = np.empty(TILE)
+        result = np.empty(last - first)
         for i in range(samples):
-            for c in range(first, last):
-                result[c - first] = 0.0
+            row = x[i, first:last]
+            grad = g[i, first:last]
+            result[:] = 0.0
             for d in range(domains):
-                a = w[i, d]
-                if a != 0.0:
-                    for c in range(first, last):
-                        result[c - first] += a * (
-                            inverse[d, c] * g[i, c]
-                            + grad_mean[d, c]
-                            + 2.0 * (grad_variance[d, c] * (x[i, c] - mean[d, c]))
-                        )
-            for c in range(first, last):
-                dx[i, c] = result[c - first]
+                weight = w[i, d]
+                if weight != 0.0:
+                    a = scale[d, first:last]
+                    k = slope[d, first:last]
+                    b = offset[d, first:last]
+                    for c in range(row.size):
+                        result[c] += weight * (a[c] * grad[c] + (k[c] * row[c] + b[c]))
+            out = dx[i, first:last]
+            for c in range(row.size):
+                out[c] = result[c]
 
 
 @_kernel(f"void({_DATA}, {_DATA}, {_SMALL}, {_SMALL}, {_SMALL}, {_SMALL}, {_SMALL}, {_PARTS})")
@@ -121,12 +130,17 @@ def column_weight_gradient(x, g, mean, variance, inverse, grad_mean, grad_varian
     for tile in prange((channels + TILE - 1) // TILE):
         first = tile * TILE
         last = min(first + TILE, channels)
-        for i in range(samples):
-            for d in range(domains):
+        for d in range(domains):
+            m = mean[d, first:last]
+            v = variance[d, first:last]
+            r = inverse[d, first:last]
+            p = grad_mean[d, first:last]
+            q = grad_variance[d, first:last]
+            for i in range(samples):
+                row = x[i, first:last]
+                grad = g[i, first:last]
                 total = 0.0
-                for c in range(first, last):
-                    distance = x[i, c] - mean[d, c]
-                    total += (inverse[d, c] * g[i, c] + grad_mean[d, c]) * distance + grad_variance[d, c] * (
-                        distance * distance - variance[d, c]
-                    )
+                for c in range(row.size):
+                    distance = row[c] - m[c]
+                    total += (r[c] * grad[c] + p[c]) * distance + q[c] * (distance * distance - v[c])
                 parts[tile, i, d] = total

@@ -79,7 +79,10 @@ class ColumnBackend:
             self._kernels.column_weight_gradient(*data, mean, variance, inverse, *gradient, parts)
             np.sum(parts, axis=0, out=dw)
         if dx is not None:
-            self._kernels.column_input_gradient(*data, w, mean, inverse, *gradient, dx.reshape(self._matrix))
+            # A column's coefficients are sums of its domains': x needs no centre in float64.
+            slope = 2 * gradient.variance
+            offset = gradient.mean - slope * mean
+            self._kernels.column_input_gradient(*data, w, inverse, slope, offset, dx.reshape(self._matrix))
 
     def _numbers(self, name: str) -> Array:
         return scratch(f"columns {name}", self._statistics)
