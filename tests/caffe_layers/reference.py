@@ -91,7 +91,7 @@ def numeric_gradient(function, array, step=1e-6):
 
 def assert_close(name, got, expected, *, rtol=0.0, atol=0.0):
     """Compare elementwise; the failure names the array, the worst index and both values."""
-    got, expected = np.asarray(got, np.float64), np.asarray(expected, np.float64)
+    got, expected = np.atleast_1d(np.asarray(got, np.float64)), np.atleast_1d(np.asarray(expected, np.float64))
     assert got.shape == expected.shape, f"{name}: shape {got.shape}, expected {expected.shape}"
     excess = np.abs(got - expected) - (atol + rtol * np.abs(expected))
     excess[~np.isfinite(got) | ~np.isfinite(expected)] = np.inf

@@ -1,0 +1,162 @@
+"""DomainAssignmentLayer inside real Caffe nets."""
+
+import caffe
+import numpy as np
+import pytest
+
+from tests.caffe_layers import reference
+from tests.caffe_layers.nets import fill, inputs, make_net, mda, python_layer, python_object
+from tests.caffe_layers.reference import assert_close, numeric_gradient
+
+
+def layer(bottoms, **params):
+    return python_layer("DomainAssignmentLayer", bottoms, "w", params)
+
+
+def numbers(*shape):
+    return np.random.default_rng(shape).normal(size=shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("group", [1, 2, 3])
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("labels", [None, [-1, 0, -1, 0, -1], [0, 0, 0, 0, 0]])
+def test_forward_and_backward(group, first, labels):
+    domains = 4
+    logits, g = numbers(5, group) * 3, numbers(5, domains)
+    if labels is not None and group > 1:
+        labels = [group - 1 if label == 0 else label for label in labels]
+    shapes = {"logits": logits.shape} | ({"labels": (5,)} if labels is not None else {})
+    net = make_net(inputs(**shapes) + layer(list(shapes), num_domains=domains, first=first))
+    fill(net, logits=logits, **({"labels": labels} if labels is not None else {}))
+    net.forward()
+    z = logits.astype(np.float64)
+    assert net.blobs["w"].data.shape == (5, domains)
+    assert_close("w", net.blobs["w"].data, reference.assignment(z, labels, domains, first), atol=1e-6)
+    for name in shapes:
+        net.blobs[name].diff.fill(7)
+    net.blobs["w"].diff[...] = g
+    net.backward()
+    want = numeric_gradient(lambda: float((reference.assignment(z, labels, domains, first) * g).sum()), z)
+    assert_close("dlogits", net.blobs["logits"].diff, want, atol=1e-6)
+    if labels is not None:
+        assert_close("dlabels", net.blobs["labels"].diff, np.zeros(5))
+        known = np.asarray(labels) >= 0
+        assert not net.blobs["logits"].diff[known].any()
+
+
+def test_logits_of_a_convolutional_branch():
+    # Global pooling leaves N×k×1×1.
+    logits = numbers(4, 3, 1, 1)
+    net = make_net(inputs(logits=logits.shape, labels=(4, 1)) + layer(["logits", "labels"], num_domains=3))
+    fill(net, logits=logits, labels=[[-1], [2], [-1], [0]])
+    net.forward()
+    want = reference.assignment(logits.reshape(4, 3).astype(np.float64), [-1, 2, -1, 0], 3, 0)
+    assert_close("w", net.blobs["w"].data, want, atol=1e-6)
+    net.blobs["w"].diff[...] = numbers(4, 3)
+    net.backward()
+    assert net.blobs["logits"].diff.shape == (4, 3, 1, 1)
+
+
+@pytest.mark.parametrize("size", [80, 1e4, 3e38])
+def test_extreme_logits(size):
+    net = make_net(inputs(logits=(3, 2)) + layer(["logits"], num_domains=2))
+    fill(net, logits=[[size, -size], [-size, size], [size, size]])
+    net.forward()
+    assert_close("w", net.blobs["w"].data, [[1, 0], [0, 1], [0.5, 0.5]], atol=1e-30)
+    net.blobs["w"].diff[...] = 1
+    net.backward()
+    assert np.isfinite(net.blobs["logits"].diff).all()
+
+
+def test_batches_of_changing_size():
+    net = make_net(inputs(logits=(3, 2), labels=(3,)) + layer(["logits", "labels"], num_domains=2))
+    for rows in (3, 7, 2):
+        net.blobs["logits"].reshape(rows, 2)
+        net.blobs["labels"].reshape(rows)
+        logits, labels = numbers(rows, 2), [-1] * (rows - 1) + [1]
+        fill(net, logits=logits, labels=labels)
+        net.forward()
+        want = reference.assignment(logits.astype(np.float64), labels, 2, 0)
+        assert_close(f"w of {rows}", net.blobs["w"].data, want, atol=1e-6)
+
+
+def test_no_gradient_that_nobody_asked_for():
+    net = make_net(inputs(logits=(3, 2), labels=(3,)) + layer(["logits", "labels"], num_domains=2))
+    fill(net, logits=numbers(3, 2), labels=-1)
+    net.forward()
+    bottoms = [net.blobs["logits"], net.blobs["labels"]]
+    for asked in ([False, False], [True, False], [False, True]):
+        for blob in bottoms:
+            blob.diff.fill(7)
+        net.blobs["w"].diff[...] = numbers(3, 2)
+        python_object(net, "w").backward([net.blobs["w"]], asked, bottoms)
+        assert [not (blob.diff == 7).any() for blob in bottoms] == asked
+
+
+def test_two_groups_make_the_rows_of_a_batch():
+    # The layout of every experiment: sources with a branch, the target with constant logits, joined by Concat.
+    text = inputs(source=(4, 2), target=(3, 1), x=(7, 5, 2))
+    text += python_layer("DomainAssignmentLayer", ["source"], "w_source", {"num_domains": 3})
+    text += python_layer("DomainAssignmentLayer", ["target"], "w_target", {"num_domains": 3, "first": 2})
+    text += (
+        'layer { name: "w" type: "Concat" bottom: "w_source" bottom: "w_target" top: "w" concat_param { axis: 0 } }\n'
+    )
+    net = make_net(text + mda("xw", "y", 3))
+    source, x, g = numbers(4, 2), numbers(7, 5, 2), numbers(7, 5, 2)
+    fill(net, source=source, target=np.full((3, 1), 123), x=x)
+    net.forward()
+    net.blobs["y"].diff[...] = g
+    net.backward()
+
+    z = source.astype(np.float64)
+
+    def rows():
+        w = np.zeros((7, 3))
+        w[:4] = reference.assignment(z, None, 3, 0)
+        w[4:, 2] = 1
+        return w
+
+    def loss():
+        return float((reference.mda(x.astype(np.float64), rows(), 1e-5) * g).sum())
+
+    assert_close("w", net.blobs["w"].data, rows(), atol=1e-6)
+    assert_close("dlogits", net.blobs["source"].diff, numeric_gradient(loss, z), atol=1e-4)
+    assert_close("dlogits of the target", net.blobs["target"].diff, np.zeros((3, 1)), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "params", "words"),
+    [
+        ({"logits": (4, 2)}, {}, ["lacks num_domains"]),
+        ({"logits": (4, 2)}, {"num_domains": 3, "k": 2}, ["unknown key 'k'", "num_domains, first"]),
+        ({"logits": (4, 2)}, {"num_domains": 1}, ["2 columns", "from first 0", "num_domains 1"]),
+        (
+            {"logits": (4, 2)},
+            {"num_domains": 3, "first": 2},
+            ["2 columns", "from first 2", "end at 4", "num_domains 3"],
+        ),
+        ({"logits": (4,)}, {"num_domains": 3}, ["logits has shape (4,)", "n×k"]),
+        ({"logits": (4, 2, 3)}, {"num_domains": 3}, ["logits has shape (4, 2, 3)", "(4, 2)"]),
+        ({"logits": (4, 2), "labels": (3,)}, {"num_domains": 3}, ["labels have shape (3,)", "(4,)"]),
+        ({"logits": (4, 2), "labels": (4, 2)}, {"num_domains": 3}, ["labels have shape (4, 2)", "(4,)"]),
+        ({"logits": (4, 2), "labels": (4,), "more": (4,)}, {"num_domains": 3}, ["3 bottoms", "logits and labels"]),
+    ],
+)
+def test_errors_at_set_up(shapes, params, words):
+    with pytest.raises(ValueError) as error:
+        make_net(inputs(**shapes) + layer(list(shapes), **params))
+    message = str(error.value)
+    assert message.startswith("DomainAssignmentLayer: ")
+    for word in words:
+        assert word in message
+
+
+@pytest.mark.parametrize("label", [2, 5, -2, 0.5, np.nan, np.inf, -np.inf])
+def test_labels_out_of_range(label):
+    net = make_net(inputs(logits=(4, 2), labels=(4,)) + layer(["logits", "labels"], num_domains=3), caffe.TRAIN)
+    fill(net, logits=numbers(4, 2), labels=[-1, 0, label, 1])
+    with pytest.raises(ValueError) as error:
+        net.forward()
+    message = str(error.value)
+    assert message.startswith(f"DomainAssignmentLayer: label 2 is {label:g}; expected 0 to 1")
+    assert "-1" in message

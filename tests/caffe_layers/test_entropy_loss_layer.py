@@ -1,0 +1,126 @@
+"""EntropyLossLayer inside real Caffe nets."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from tests.caffe_layers import reference
+from tests.caffe_layers.nets import fill, inputs, make_net, python_layer, python_object
+from tests.caffe_layers.reference import assert_close, numeric_gradient
+
+
+def layer(bottoms, weight=0.3, params=None):
+    return python_layer("EntropyLossLayer", bottoms, "h", params, f"loss_weight: {weight}")
+
+
+def numbers(*shape):
+    return (np.random.default_rng(shape).normal(size=shape) * 2).astype(np.float32)
+
+
+def flat(array):
+    return array.reshape(*array.shape[:2], -1).astype(np.float64)
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (5, 1), (1, 4), (4, 3, 2), (3, 2, 2, 3), (4, 3, 1, 1)])
+@pytest.mark.parametrize("known", [None, "some", "all"])
+def test_forward_and_backward(shape, known):
+    logits = numbers(*shape)
+    labels = None if known is None else [i % 4 if known == "all" or i % 2 == 0 else -1 for i in range(shape[0])]
+    shapes = {"logits": shape} | ({} if labels is None else {"labels": (shape[0],)})
+    net = make_net(inputs(**shapes) + layer(list(shapes)))
+    fill(net, logits=logits, **({} if labels is None else {"labels": labels}))
+    loss = net.forward()["h"]
+    assert loss.shape == ()
+    z = flat(logits)
+    assert_close("h", loss, reference.entropy(z, labels), rtol=1e-5)
+    for name in shapes:
+        net.blobs[name].diff.fill(7)
+    net.backward()
+    want = 0.3 * numeric_gradient(lambda: reference.entropy(z, labels), z)
+    assert_close("dlogits", net.blobs["logits"].diff, want.reshape(shape), atol=1e-6)
+    if labels is not None:
+        assert_close("dlabels", net.blobs["labels"].diff, np.zeros(shape[0]))
+
+
+def test_no_row_counts():
+    # A batch whose every domain label is known: the loss is 0, not 0 / 0.
+    net = make_net(inputs(logits=(3, 2), labels=(3,)) + layer(["logits", "labels"]))
+    fill(net, logits=numbers(3, 2), labels=[0, 1, 7])
+    assert net.forward()["h"] == 0
+    net.backward()
+    assert not net.blobs["logits"].diff.any()
+
+
+@pytest.mark.parametrize("size", [80, 1e4, 3e38])
+def test_extreme_logits(size):
+    net = make_net(inputs(logits=(2, 3)) + layer(["logits"]))
+    fill(net, logits=[[size, 0, -size], [-size, -size, -size]])
+    assert_close("h", net.forward()["h"], np.log(3) / 2, rtol=1e-6)
+    net.backward()
+    assert_close("dlogits", net.blobs["logits"].diff, np.zeros((2, 3)), atol=1e-7)
+
+
+@pytest.mark.parametrize("weight", [0.1, 2.5])
+def test_the_weight_scales_the_gradient_not_the_loss(weight):
+    logits = numbers(4, 3)
+    net = make_net(inputs(logits=logits.shape) + layer(["logits"], weight))
+    fill(net, logits=logits)
+    assert_close("h", net.forward()["h"], reference.entropy(flat(logits)), rtol=1e-5)
+    net.backward()
+    z = flat(logits)
+    want = weight * numeric_gradient(lambda: reference.entropy(z), z)
+    assert_close("dlogits", net.blobs["logits"].diff, want[:, :, 0], atol=1e-6 * weight)
+
+
+def test_minimising_it_makes_predictions_certain():
+    net = make_net(inputs(logits=(4, 3)) + layer(["logits"], 1))
+    logits = numbers(4, 3)
+    losses = []
+    for _ in range(200):
+        fill(net, logits=logits)
+        losses.append(float(net.forward()["h"]))
+        net.backward()
+        logits = logits - 2 * net.blobs["logits"].diff
+    assert all(later <= earlier + 1e-6 for earlier, later in pairwise(losses))
+    assert losses[-1] < 0.1 * losses[0]
+
+
+def test_no_gradient_that_nobody_asked_for():
+    net = make_net(inputs(logits=(3, 2), labels=(3,)) + layer(["logits", "labels"]))
+    fill(net, logits=numbers(3, 2), labels=-1)
+    net.forward()
+    bottoms = [net.blobs["logits"], net.blobs["labels"]]
+    for asked in ([False, False], [True, False], [False, True]):
+        for blob in bottoms:
+            blob.diff.fill(7)
+        python_object(net, "h").backward([net.blobs["h"]], asked, bottoms)
+        assert [not (blob.diff == 7).any() for blob in bottoms] == asked
+
+
+@pytest.mark.parametrize(
+    ("shapes", "params", "words"),
+    [
+        ({"logits": (4, 2)}, '{"weight": 1}', ["unknown key 'weight'", "known keys: none"]),
+        ({"logits": (4, 2)}, "0.1", ["0.1", "a JSON object"]),
+        ({"logits": (4,)}, None, ["logits has shape (4,)", "N×K"]),
+        ({"logits": (4, 2), "labels": (3,)}, None, ["labels have shape (3,)", "(4,)"]),
+        ({"logits": (4, 2), "labels": (4,), "more": (4,)}, None, ["3 bottoms", "logits and labels"]),
+    ],
+)
+def test_errors_at_set_up(shapes, params, words):
+    with pytest.raises(ValueError) as error:
+        make_net(inputs(**shapes) + layer(list(shapes), params=params))
+    message = str(error.value)
+    assert message.startswith("EntropyLossLayer: ")
+    for word in words:
+        assert word in message
+
+
+@pytest.mark.parametrize("label", [-2, 0.5, np.nan, np.inf])
+def test_labels_out_of_range(label):
+    net = make_net(inputs(logits=(3, 2), labels=(3,)) + layer(["logits", "labels"]))
+    fill(net, logits=numbers(3, 2), labels=[-1, label, 0])
+    with pytest.raises(ValueError) as error:
+        net.forward()
+    assert str(error.value).startswith(f"EntropyLossLayer: label 1 is {label:g}; expected 0, 1, 2, …")

@@ -1,0 +1,125 @@
+"""The kernels' machine code on disk: made once, by one of many processes, wherever it can be written."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tools.program import ROOT
+
+# Runs a kernel and prints what it computed and how many functions it had to compile.
+WORK = """
+import numba, numpy as np
+compiled = []
+compile_ir = numba.core.compiler.CompilerBase._compile_core
+def count(self):
+    compiled.append(1)
+    return compile_ir(self)
+numba.core.compiler.CompilerBase._compile_core = count
+from caffe_layers import _kernel_cache
+kernels = _kernel_cache.load("_row_kernels")
+x = np.arange(12, dtype=np.float32).reshape(2, 6)
+mean, variance = np.zeros(2), np.zeros(2)
+kernels.row_moments(x, mean, variance)
+assert numba.config.CACHE_DIR == (__import__("os").environ.get("NUMBA_CACHE_DIR") or "")
+print(mean[1], round(variance[1], 6), "cold" if compiled else "warm")
+"""
+
+
+def start(root, **environment):
+    keep = {name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
+    paths = [path for path in sys.path if path and "site-packages" in path]
+    return subprocess.Popen(
+        [sys.executable, "-c", WORK],
+        cwd=root,
+        env=keep | {"PYTHONPATH": os.pathsep.join([str(root), *paths])} | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process):
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert err == ""
+    mean, variance, state = out.split()
+    assert (float(mean), float(variance)) == (8.5, 2.916667)
+    return state
+
+
+def files(folder):
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.nb?"))
+
+
+# A kernel that compiles quickly, in the real one's place.
+KERNELS = """
+from numba import njit
+
+@njit("void(float32[:,::1], float64[::1], float64[::1])", cache=True)
+def row_moments(x, mean, variance):
+    for r in range(x.shape[0]):
+        mean[r] = x[r].mean()
+        variance[r] = x[r].var()
+"""
+
+
+@pytest.fixture
+def package(tmp_path):
+    """A copy of the package with one small kernel and no cache of any kind."""
+    copy = tmp_path / "copy"
+    shutil.copytree(ROOT / "caffe_layers", copy / "caffe_layers", ignore=shutil.ignore_patterns("__pycache__"))
+    (copy / "caffe_layers/_row_kernels.py").write_text(KERNELS)
+    return copy
+
+
+def test_many_processes_start_at_once_with_a_cold_cache(tmp_path):
+    cache = tmp_path / "cache"
+    processes = [start(ROOT, NUMBA_CACHE_DIR=str(cache)) for _ in range(4)]
+    states = sorted(finish(process) for process in processes)
+    assert states == ["cold", "warm", "warm", "warm"]
+    kept = files(cache)
+    assert len(kept) == 8  # an index and a machine code for each of the four kernels
+    assert finish(start(ROOT, NUMBA_CACHE_DIR=str(cache))) == "warm"
+    assert files(cache) == kept
+
+
+def test_the_cache_lies_beside_the_source(package, tmp_path):
+    assert finish(start(package)) == "cold"
+    assert len(files(package / "caffe_layers/__pycache__")) == 2
+    assert finish(start(package)) == "warm"
+
+
+def test_a_changed_source_or_cpu_is_compiled_anew(package):
+    assert finish(start(package)) == "cold"
+    assert finish(start(package, NUMBA_CPU_NAME="x86-64")) == "cold"
+    assert finish(start(package, NUMBA_CPU_NAME="x86-64")) == "warm"
+    source = package / "caffe_layers/_row_kernels.py"
+    source.write_text(source.read_text() + "\n# changed\n")
+    assert finish(start(package)) == "cold"
+
+
+def test_a_package_that_cannot_be_written_uses_the_users_cache(package, tmp_path):
+    # A file in the folder's place: no one, not even root, can write below it.
+    (package / "caffe_layers/__pycache__").write_text("")
+    user = tmp_path / "home"
+    assert finish(start(package, XDG_CACHE_HOME=str(user))) == "cold"
+    assert len(files(user / "caffe_layers")) == 2
+    assert finish(start(package, XDG_CACHE_HOME=str(user))) == "warm"
+
+
+def test_nothing_can_be_written(package, tmp_path):
+    (package / "caffe_layers/__pycache__").write_text("")
+    (tmp_path / "file").write_text("")
+    assert finish(start(package, XDG_CACHE_HOME=str(tmp_path / "file"))) == "cold"
+
+
+def test_an_interrupted_compilation_is_made_good(package):
+    assert finish(start(package)) == "cold"
+    cache = package / "caffe_layers/__pycache__"
+    for path in cache.rglob("*.nbc"):
+        path.unlink()
+    assert finish(start(package)) == "cold"
+    assert finish(start(package)) == "warm"

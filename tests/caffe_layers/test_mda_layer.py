@@ -1,0 +1,376 @@
+"""MDALayer inside real Caffe nets."""
+
+import tracemalloc
+
+import caffe
+import numpy as np
+import pytest
+
+from tests.caffe_layers import reference
+from tests.caffe_layers.nets import fill, inputs, make_net, mda, python_layer, python_object
+from tests.caffe_layers.reference import assert_close
+from tests.caffe_layers.steps import float64_backend, random_rows, run
+
+SHAPES = [(6, 3, 4, 5), (6, 3), (6, 3, 7), (5, 2, 1, 1), (4, 2, 2, 3, 2)]
+
+
+def problem(shape, domains=3, seed=0, **kwargs):
+    rng = np.random.default_rng(seed)
+    x, g = rng.normal(size=(2, *shape)).astype(np.float32)
+    return x * 2 + 1, random_rows(rng, shape[0], domains, **kwargs).astype(np.float32), g
+
+
+def flat(array):
+    return array.reshape(*array.shape[:2], -1).astype(np.float64)
+
+
+def forward(net, **arrays):
+    fill(net, **arrays)
+    net.forward()
+    return net.blobs["y"].data.copy()
+
+
+def backward(net, g):
+    for blob in net.blobs.values():
+        blob.diff.fill(7)  # what stays 7 was not written
+    net.blobs["y"].diff[...] = g
+    net.backward()
+
+
+def blobs(net, name="y"):
+    return [blob.data.copy() for blob in net.params[name]]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_forward_and_backward(shape):
+    x, w, g = problem(shape, empty=1)
+    net = make_net(inputs(x=shape, w=w.shape) + mda("xw", "y", 3, eps=1e-4))
+    y = forward(net, x=x, w=w)
+    assert y.shape == shape
+    assert_close("y", flat(y), reference.mda(flat(x), w.astype(np.float64), 1e-4), atol=3e-6)
+    backward(net, g)
+    want = run(float64_backend(flat(x)), flat(x), w.astype(np.float64), flat(g), 1e-4)
+    assert_close("dx", flat(net.blobs["x"].diff), want.dx, atol=1e-5)
+    assert_close("dw", net.blobs["w"].diff, want.dw, atol=1e-4)
+    assert_close("top's gradient", net.blobs["y"].diff, g)
+
+
+def test_numeric_gradient_through_caffe():
+    # Every element of both bottoms, by finite differences of the layer itself in float32.
+    x, w, g = problem((4, 2, 3, 2), domains=2)
+    net = make_net(inputs(x=x.shape, w=w.shape) + mda("xw", "y", 2, eps=1e-2))
+
+    def loss():
+        return float((forward(net, x=x, w=w) * g.astype(np.float64)).sum())
+
+    forward(net, x=x, w=w)
+    backward(net, g)
+    dx, dw = net.blobs["x"].diff.copy(), net.blobs["w"].diff.copy()
+    assert_close("dx", dx, reference.numeric_gradient(loss, x, 1e-2), atol=2e-2)
+    assert_close("dw", dw, reference.numeric_gradient(loss, w, 1e-2), atol=2e-2)
+
+
+@pytest.mark.parametrize("shape", [(6, 3, 4, 5), (6, 3)])
+@pytest.mark.parametrize(("domain", "column"), [(None, 3), (0, 0), (2, 2)])
+def test_x_alone_belongs_to_one_domain(shape, domain, column):
+    x, _, g = problem(shape)
+    params = {} if domain is None else {"domain": domain}
+    net = make_net(inputs(x=shape) + mda("x", "y", 4, **params))
+    ones = np.ones((shape[0], 1))
+    want = run(float64_backend(flat(x)), flat(x), ones, flat(g))
+    assert_close("y", flat(forward(net, x=x)), want.y, atol=3e-6)
+    backward(net, g)
+    assert_close("dx", flat(net.blobs["x"].diff), want.dx, atol=1e-5)
+    mean, variance, divisor = blobs(net)
+    size = flat(x)[0, 0].size * shape[0]
+    assert_close("Σ mean", mean[column], want.mean[0], atol=1e-6)
+    assert_close("Σ variance", variance[column], want.variance[0] * size / (size - 1), rtol=1e-5)
+    assert_close("divisor", divisor, np.eye(4)[column])
+    others = np.arange(4) != column
+    assert not mean[others].any()
+    assert not variance[others].any()
+
+
+@pytest.mark.parametrize("shape", [(6, 3, 4, 5), (6, 3)])
+def test_running_statistics_over_batches(shape):
+    net = make_net(inputs(x=shape, w=(6, 3)) + mda("xw", "y", 3, moving_average_fraction=0.8))
+    mean, variance, divisor = np.zeros((3, 3)), np.zeros((3, 3)), np.zeros(3)
+    for batch in range(4):
+        x, w, _ = problem(shape, seed=batch, empty=batch % 2)  # the first domain is in every other batch
+        forward(net, x=x, w=w)
+        w = w.astype(np.float64)
+        seen = w.sum(axis=0) > 0
+        batch_mean, batch_variance = reference.domain_statistics(flat(x), w)
+        count = w.sum(axis=0) * flat(x).shape[2]
+        for d in np.flatnonzero(seen):
+            factor = count[d] / (count[d] - 1) if count[d] > 1 else 1
+            mean[d] = 0.8 * mean[d] + batch_mean[d]
+            variance[d] = 0.8 * variance[d] + factor * batch_variance[d]
+            divisor[d] = 0.8 * divisor[d] + 1
+    for name, got, want in zip(("Σ mean", "Σ variance", "divisor"), blobs(net), (mean, variance, divisor), strict=True):
+        assert_close(name, got, want, rtol=1e-5, atol=1e-5)
+
+
+def trained(shape, batches=3, **params):
+    net = make_net(inputs(x=shape, w=(shape[0], 3)) + mda("xw", "y", 3, **params))
+    for batch in range(batches):
+        x, w, _ = problem(shape, seed=batch)
+        forward(net, x=x, w=w)
+    return net
+
+
+@pytest.mark.parametrize("shape", [(6, 3, 4, 5), (6, 3)])
+def test_the_test_phase_uses_shared_running_statistics(shape):
+    train = trained(shape)
+    test = make_net(inputs(x=shape, w=(6, 3)) + mda("xw", "y", 3), caffe.TEST)
+    test.share_with(train)
+    mean_sum, variance_sum, divisor = blobs(train)
+    fixed = mean_sum / divisor[:, None], variance_sum / divisor[:, None]
+    x, w, g = problem(shape, seed=9)
+    before = blobs(test)
+    y = forward(test, x=x, w=w)
+    assert_close("y", flat(y), reference.normalise(flat(x), w.astype(np.float64), *fixed, 1e-5), atol=1e-5)
+    backward(test, g)
+    want = run(float64_backend(flat(x)), flat(x), w.astype(np.float64), flat(g), fixed=fixed)
+    assert_close("dx", flat(test.blobs["x"].diff), want.dx, atol=1e-5)
+    assert_close("dw", test.blobs["w"].diff, want.dw, atol=1e-4)
+    assert all(np.array_equal(a, b) for a, b in zip(before, blobs(test), strict=True))
+
+    # Shared means shared: the next training batch moves what the test net sees.
+    forward(train, x=x, w=w)
+    assert not np.array_equal(forward(test, x=x, w=w), y)
+
+
+def test_a_test_net_of_the_target_alone():
+    # How every experiment tests: w in training, x alone in testing, under one layer name.
+    shape = (6, 3, 4, 5)
+    train = trained(shape)
+    test = make_net(inputs(x=shape) + mda("x", "y", 3), caffe.TEST)
+    test.share_with(train)
+    mean_sum, variance_sum, divisor = blobs(train)
+    x, _, _ = problem(shape, seed=9)
+    mean, variance = (mean_sum / divisor[:, None])[2], (variance_sum / divisor[:, None])[2]
+    want = (flat(x) - mean[:, None]) / np.sqrt(variance + 1e-5)[:, None]
+    assert_close("y", flat(forward(test, x=x)), want, atol=1e-5)
+
+
+@pytest.mark.parametrize("phase", [caffe.TRAIN, caffe.TEST])
+def test_use_global_stats_overrides_the_phase(phase):
+    shape = (6, 3, 4, 5)
+    source = trained(shape)
+    x, w, _ = problem(shape, seed=9)
+    nets = {
+        use: make_net(inputs(x=shape, w=w.shape) + mda("xw", "y", 3, use_global_stats=use), phase)
+        for use in (True, False)
+    }
+    for net in nets.values():
+        for blob, value in zip(net.params["y"], blobs(source), strict=True):
+            blob.data[...] = value
+    batch = reference.mda(flat(x), w.astype(np.float64), 1e-5)
+    assert_close("batch statistics", flat(forward(nets[False], x=x, w=w)), batch, atol=3e-6)
+    assert np.abs(flat(forward(nets[True], x=x, w=w)) - batch).max() > 0.01
+    assert_close("divisor kept", blobs(nets[True])[2], blobs(source)[2])
+    assert_close("divisor moved", blobs(nets[False])[2], 0.999 * blobs(source)[2] + 1, rtol=1e-6)
+
+
+def test_a_domain_never_seen_normalises_like_caffes_batch_norm():
+    shape = (4, 2, 3, 3)
+    x, _, _ = problem(shape)
+    ours = make_net(inputs(x=shape) + mda("x", "y", 2), caffe.TEST)
+    theirs = make_net(inputs(x=shape) + 'layer { name: "y" type: "BatchNorm" bottom: "x" top: "y" }', caffe.TEST)
+    assert_close("y", forward(ours, x=x), forward(theirs, x=x), rtol=1e-6)
+
+
+def test_reshaping_remakes_the_buffers_and_only_then():
+    net = make_net(inputs(x=(6, 3, 4, 5), w=(6, 3)) + mda("xw", "y", 3))
+    layer = python_object(net, "y")
+    backend, w_buffer = layer._backend, layer._w
+    for seed in range(2):
+        x, w, _ = problem((6, 3, 4, 5), seed=seed)
+        forward(net, x=x, w=w)
+        assert layer._backend is backend
+        assert layer._w is w_buffer
+    for shape in [(9, 3, 2, 2), (2, 3), (6, 3, 4, 5)]:
+        x, w, g = problem(shape)
+        net.blobs["x"].reshape(*shape)
+        net.blobs["w"].reshape(*w.shape)
+        assert_close(
+            f"y {shape}", flat(forward(net, x=x, w=w)), reference.mda(flat(x), w.astype(np.float64), 1e-5), atol=3e-6
+        )
+        backward(net, g)
+        want = run(float64_backend(flat(x)), flat(x), w.astype(np.float64), flat(g))
+        assert_close(f"dx {shape}", flat(net.blobs["x"].diff), want.dx, atol=1e-5)
+
+
+def test_two_layers_do_not_disturb_each_other():
+    # They share working memory: one's forward must not change the other's backward.
+    shapes = {"a": (6, 3, 8, 8), "b": (6, 5, 4, 4)}
+    text = inputs(w=(6, 3), **shapes) + mda("aw", "ya", 3) + mda("bw", "yb", 3)
+    net = make_net(text)
+    rng = np.random.default_rng(0)
+    w = random_rows(rng, 6, 3).astype(np.float32)
+    data = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    grads = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    fill(net, w=w, **data)
+    net.forward()
+    for name, g in grads.items():
+        net.blobs[f"y{name}"].diff[...] = g
+    net.backward()
+    for name, x in data.items():
+        want = run(float64_backend(flat(x)), flat(x), w.astype(np.float64), flat(grads[name]))
+        assert_close(f"y{name}", flat(net.blobs[f"y{name}"].data), want.y, atol=3e-6)
+        assert_close(f"d{name}", flat(net.blobs[name].diff), want.dx, atol=1e-5)
+
+
+@pytest.mark.parametrize(("shape", "share"), [((32, 8, 32, 32), 0.03), ((384, 600), 0.15)])
+def test_nothing_of_the_size_of_x_is_allocated(shape, share):
+    x, w, g = problem(shape)
+    net = make_net(inputs(x=shape, w=w.shape) + mda("xw", "y", 3))
+    for _ in range(2):
+        forward(net, x=x, w=w)
+        backward(net, g)
+    tracemalloc.start()
+    try:
+        net.forward()
+        net.backward()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # What is left are D×C and N×D matrices; the statistics alone are 1.6 % of an x of 384 rows each.
+    assert peak < share * x.nbytes
+
+
+def branch(bottom, top, outputs, name):
+    return (
+        f'layer {{ name: "{name}" type: "InnerProduct" bottom: "{bottom}" top: "{top}" '
+        f'inner_product_param {{ num_output: {outputs} weight_filler {{ type: "xavier" }} }} }}\n'
+    )
+
+
+LOSS = 'layer { name: "sum" type: "Reduction" bottom: "y" top: "sum" loss_weight: 1 }\n'
+
+
+def record_requests(layer):
+    """The gradients asked of the layer's backend, one list for each backward pass."""
+    asked, original = [], layer._backend.batch_gradients
+
+    def record(*args):
+        asked.append([name for name, array in zip("xw", args[-2:], strict=True) if array is not None])
+        original(*args)
+
+    layer._backend.batch_gradients = record
+    return asked
+
+
+@pytest.mark.parametrize("wanted", ["x", "w"])
+def test_no_gradient_that_nobody_asked_for(wanted):
+    # One bottom comes from a layer with parameters, the other from data: Caffe asks for one gradient only.
+    text = inputs(data=(6, 4), rows=(6, 3), features=(6, 5))
+    if wanted == "x":
+        text += branch("data", "x", 5, "to_x") + mda(["x", "rows"], "y", 3)
+    else:
+        text += branch("data", "logits", 3, "to_w")
+        text += python_layer("DomainAssignmentLayer", ["logits"], "w", {"num_domains": 3})
+        text += mda(["features", "w"], "y", 3)
+    net = make_net(text + LOSS, force_backward=False)
+    x, w, _ = problem((6, 5))
+    fill(net, data=np.random.default_rng(0).normal(size=(6, 4)), rows=w, features=x)
+    net.forward()
+    asked = record_requests(python_object(net, "y"))
+    for name in ("x", "w", "rows", "features"):
+        if name in net.blobs:
+            net.blobs[name].diff.fill(7)
+    net.backward()
+    assert asked == [[wanted]]
+    assert (net.blobs["rows" if wanted == "x" else "features"].diff == 7).all()
+    assert (net.blobs[wanted].diff != 7).all()
+
+
+@pytest.mark.parametrize("use_global", [True, False])
+def test_no_request_no_work(use_global):
+    x, w, g = problem((6, 3))
+    net = make_net(inputs(x=x.shape, w=w.shape) + mda("xw", "y", 3, use_global_stats=use_global))
+    forward(net, x=x, w=w)
+    bottoms = [net.blobs["x"], net.blobs["w"]]
+    for blob in bottoms:
+        blob.diff.fill(7)
+    net.blobs["y"].diff[...] = g
+    layer = python_object(net, "y")
+    asked = record_requests(layer)
+    layer.backward([net.blobs["y"]], [False, False], bottoms)
+    assert asked == []
+    assert (bottoms[0].diff == 7).all()
+    assert (bottoms[1].diff == 7).all()
+
+
+GOOD = {"num_domains": 3}
+
+
+@pytest.mark.parametrize(
+    ("shapes", "params", "words"),
+    [
+        ({"x": (6, 4)}, {}, ["lacks num_domains", "an integer >= 1"]),
+        ({"x": (6, 4)}, {"num_domains": 3, "epsilon": 1e-5}, ["unknown key 'epsilon'", "eps"]),
+        ({"x": (6, 4)}, {"num_domains": 3, "domain": 3}, ["domain is 3", "0 to 2"]),
+        ({"x": (6, 4), "w": (6, 3)}, {"num_domains": 3, "domain": 1}, ["domain", "x alone"]),
+        ({"x": (6, 4), "w": (6, 3), "v": (6, 3)}, GOOD, ["3 bottoms", "x, or x and w"]),
+        ({"x": (6,)}, GOOD, ["x has shape (6,)", "N×C×…"]),
+        ({"x": (6, 4), "w": (5, 3)}, GOOD, ["w has shape (5, 3)", "(6, 3)", "num_domains"]),
+        ({"x": (6, 4), "w": (6, 2)}, GOOD, ["w has shape (6, 2)", "(6, 3)"]),
+        ({"x": (6, 4), "w": (6, 3, 2)}, GOOD, ["w has shape (6, 3, 2)", "(6, 3)"]),
+        ({"x": (6, 4), "w": (18,)}, GOOD, ["w has shape (18,)", "(6, 3)"]),
+    ],
+)
+def test_errors_at_set_up(shapes, params, words):
+    with pytest.raises(ValueError) as error:
+        make_net(inputs(**shapes) + python_layer("MDALayer", list(shapes), "y", params))
+    message = str(error.value)
+    assert message.startswith("MDALayer: ")
+    for word in words:
+        assert word in message
+
+
+def test_no_top_is_an_error():
+    text = inputs(x=(6, 4)) + python_layer("MDALayer", ["x"], "y", GOOD).replace('top: "y"', 'top: "y" top: "z"')
+    with pytest.raises(ValueError, match="MDALayer: got 2 tops; expected 1"):
+        make_net(text)
+
+
+def test_in_place_is_an_error():
+    net = make_net(inputs(x=(6, 4)) + mda("x", "x", 3, name="norm"))
+    with pytest.raises(ValueError, match=r"MDALayer: .* one blob; expected .*\(not in place\)"):
+        net.forward()
+
+
+def test_other_channels_than_the_statistics_are_an_error():
+    net = make_net(inputs(x=(6, 4)) + mda("x", "y", 3))
+    net.blobs["x"].reshape(6, 5)
+    with pytest.raises(ValueError, match=r"MDALayer: x has 5 channels .* of 4"):
+        net.reshape()
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ([0.5, 0.2, 0.2], ["sums to 0.9"]),
+        ([1.0, 1.0, 0.0], ["sums to 2"]),
+        ([0.0, 0.0, 0.0], ["sums to 0"]),
+        ([1.5, -0.5, 0.0], ["-0.5"]),
+        ([np.nan, 0.5, 0.5], ["nan"]),
+        ([np.inf, 0.0, 0.0], ["inf"]),
+        ([3.2, -1.1, 0.4], ["3.2"]),
+    ],
+)
+def test_rows_of_w_that_are_no_probabilities(row, words):
+    x, w, _ = problem((6, 3))
+    net = make_net(inputs(x=x.shape, w=w.shape) + mda("xw", "y", 3))
+    w[4] = row
+    fill(net, x=x, w=w)
+    with pytest.raises(ValueError) as error:
+        net.forward()
+    message = str(error.value)
+    assert message.startswith("MDALayer: row 4 of w is ")
+    assert "expected probabilities that sum to 1" in message
+    for word in words:
+        assert word in message
+    assert not any(blob.any() for blob in blobs(net)), "a refused batch must not enter the statistics"

@@ -1,0 +1,72 @@
+"""param_str: everything but a known key of the right type and range is a ValueError that says what is wrong."""
+
+import pytest
+
+from caffe_layers import _param_str
+
+KEYS = {
+    "num_domains": _param_str.integer(1),
+    "eps": _param_str.positive(1e-5),
+    "fraction": _param_str.fraction(0.999),
+    "flag": _param_str.optional_boolean(),
+    "first": _param_str.integer(0, 0),
+}
+
+
+def test_values_and_defaults():
+    got = _param_str.parse("L", ' {"num_domains": 3, "eps": 1, "flag": true} ', KEYS)
+    assert got == {"num_domains": 3, "eps": 1, "fraction": 0.999, "flag": True, "first": 0}
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "{}"])
+def test_nothing_given(text):
+    assert _param_str.parse("L", text, {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", ["lacks num_domains", "an integer >= 1"]),
+        ("{}", ["lacks num_domains", "an integer >= 1"]),
+        ("num_domains: 3", ["not valid JSON", "num_domains: 3", '{"num_domains": 2}']),
+        ("{'num_domains': 3}", ["not valid JSON"]),
+        ('{"num_domains": 3} {}', ["not valid JSON"]),
+        ("[3]", ["[3]", "a JSON object"]),
+        ("3", ["3", "a JSON object"]),
+        ("null", ["null", "a JSON object"]),
+        ('{"num_domains": 3, "epsilon": 1}', ["unknown key 'epsilon'", "num_domains, eps, fraction, flag, first"]),
+        ('{"num_domains": 3, "num_domains": 3}', ["repeats the key 'num_domains'"]),
+        ('{"num_domains": 0}', ["num_domains is 0", "an integer >= 1"]),
+        ('{"num_domains": -1}', ["num_domains is -1"]),
+        ('{"num_domains": 3.0}', ["num_domains is 3.0", "an integer >= 1"]),
+        ('{"num_domains": "3"}', ['num_domains is "3"']),
+        ('{"num_domains": true}', ["num_domains is true", "an integer >= 1"]),
+        ('{"num_domains": null}', ["num_domains is null"]),
+        ('{"num_domains": [3]}', ["num_domains is [3]"]),
+        ('{"num_domains": 3, "eps": 0}', ["eps is 0", "a finite number > 0"]),
+        ('{"num_domains": 3, "eps": -1e-5}', ["eps is -1e-05"]),
+        ('{"num_domains": 3, "eps": NaN}', ["holds NaN", "finite"]),
+        ('{"num_domains": 3, "eps": Infinity}', ["holds Infinity", "finite"]),
+        ('{"num_domains": 3, "eps": 1e999}', ["eps is Infinity", "a finite number > 0"]),
+        ('{"num_domains": 3, "eps": 1' + "0" * 400 + "}", ["eps is 1000", "a finite number > 0"]),
+        ('{"num_domains": 3, "eps": false}', ["eps is false"]),
+        ('{"num_domains": 3, "eps": null}', ["eps is null"]),
+        ('{"num_domains": 3, "fraction": 1.5}', ["fraction is 1.5", "a number from 0 to 1"]),
+        ('{"num_domains": 3, "fraction": "0.9"}', ['fraction is "0.9"']),
+        ('{"num_domains": 3, "flag": 1}', ["flag is 1", "true, false or null"]),
+        ('{"num_domains": 3, "flag": "true"}', ['flag is "true"']),
+        ('{"num_domains": 3, "first": -1}', ["first is -1", "an integer >= 0"]),
+    ],
+)
+def test_errors(text, words):
+    with pytest.raises(ValueError) as error:
+        _param_str.parse("SomeLayer", text, KEYS)
+    message = str(error.value)
+    assert message.startswith("SomeLayer: param_str ")
+    for word in words:
+        assert word in message
+
+
+def test_unknown_key_where_none_is_known():
+    with pytest.raises(ValueError, match="unknown key 'eps'; known keys: none"):
+        _param_str.parse("SomeLayer", '{"eps": 1}', {})

@@ -1,0 +1,45 @@
+"""Softmax and entropy in float64 against loops and finite differences."""
+
+import numpy as np
+import pytest
+
+from caffe_layers import _softmax
+from tests.caffe_layers import reference
+from tests.caffe_layers.reference import assert_close, numeric_gradient
+
+
+@pytest.fixture
+def logits():
+    return np.random.default_rng(1).normal(size=(3, 4, 2)) * 2
+
+
+def test_log_softmax(logits):
+    got = np.exp(_softmax.log_softmax(logits))
+    for t in range(2):
+        assert_close(f"p at {t}", got[:, :, t], reference.softmax_rows(logits[:, :, t]), rtol=1e-12)
+
+
+def test_softmax_gradient(logits):
+    z = np.ascontiguousarray(logits[:, :, 0])
+    g = np.random.default_rng(2).normal(size=z.shape)
+    got = _softmax.softmax_gradient(reference.softmax_rows(z), g)
+    expected = numeric_gradient(lambda: float((reference.softmax_rows(z) * g).sum()), z)
+    assert_close("dlogits", got, expected, atol=1e-8)
+
+
+def test_entropy_and_its_gradient(logits):
+    log_p = _softmax.log_softmax(logits)
+    assert_close("h", _softmax.entropy(log_p).mean(), reference.entropy(logits), rtol=1e-12)
+    expected = numeric_gradient(lambda: 6 * reference.entropy(logits), logits)
+    assert_close("dlogits", _softmax.entropy_gradient(log_p), expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("size", [1e-30, 80.0, 1e4, 3e38])
+def test_extreme_logits(size):
+    z = np.array([[size, 0.0, -size], [-size, -size, -size]])
+    log_p = _softmax.log_softmax(z)
+    assert_close("Σ p", np.exp(log_p).sum(axis=1), [1, 1], rtol=1e-12)
+    assert np.isfinite(_softmax.entropy_gradient(log_p)).all()
+    assert_close("uniform row", _softmax.entropy(log_p)[1], [np.log(3)], rtol=1e-12)
+    if size >= 80:
+        assert_close("certain row", _softmax.entropy(log_p)[0], [0], atol=1e-30)
