@@ -1,0 +1,239 @@
+#!/usr/bin/env bash
+# Build Caffe and pycaffe into PREFIX; see usage below. A second run with nothing changed does nothing.
+#
+# The tree is compiled and installed aside, tried, and renamed to PREFIX as the last step: PREFIX is whole or absent.
+set -euo pipefail
+
+# Debian's source package of BVLC/caffe at 99bd997. Only its pristine upstream archive is used.
+version=1.0.0+git20180821.99bd997-8
+suite=bullseye
+archive=caffe_${version%-*}.orig.tar.gz
+archive_sha256=e0eb3f06794f7402c77b7dec8e8480273ee1a1bb192e9122b621a69d4147ad0c
+
+usage() {
+  cat <<'TEXT'
+usage: docker/build_caffe.sh [--variant cpu|cuda] [--check] PREFIX
+
+Builds Caffe and pycaffe into the folder PREFIX. Debian packages it lacks are installed, through sudo unless
+run by root.
+  --variant   cpu (default), or cuda: needs Debian's nvidia-cuda-toolkit and g++-11
+  --check     build nothing: exit 0 if PREFIX is what this script would build, 1 if not
+
+environment
+  PYTHON           the interpreter that pycaffe is for, with the NumPy that it will run with (/usr/bin/python3)
+  CAFFE_SRC        build this Caffe checkout instead of Debian's archive; it is copied, never changed
+  CAFFE_BUILD_DIR  where to build (.build of the repository)
+  CUDA_ARCH_BIN    GPU architectures of the cuda variant ("60 61 70 75 80 86 89 90")
+TEXT
+}
+
+say() { printf 'build_caffe: %s\n' "$*"; }
+fail() { say "$*" >&2; exit 1; }
+misused() { say "$*" >&2; usage >&2; exit 2; }
+
+# step NAME COMMAND…: run it with its output in a log; on failure name the step and show the end of the log.
+step() {
+  local name=$1 log=$work/log/$1.log
+  shift
+  if ! "$@" >"$log" 2>&1 </dev/null; then
+    tail -n 25 "$log" >&2
+    fail "step '$name' failed; above are the last lines of $log"
+  fi
+}
+
+variant=cpu check=no prefix=
+while [ $# -gt 0 ]; do
+  case $1 in
+    --variant) [ $# -gt 1 ] || misused "--variant needs a value: cpu or cuda"; variant=$2; shift ;;
+    --variant=*) variant=${1#*=} ;;
+    --check) check=yes ;;
+    -h | --help) usage; exit ;;
+    -*) misused "unknown option $1" ;;
+    *) [ -z "$prefix" ] || misused "one PREFIX expected, got '$prefix' and '$1'"; prefix=$1 ;;
+  esac
+  shift
+done
+[ -n "$prefix" ] || misused "PREFIX is missing"
+case $variant in cpu | cuda) ;; *) misused "unknown variant '$variant': expected cpu or cuda" ;; esac
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+prefix=$(realpath -m -- "$prefix")
+stamp=share/Caffe/build-key
+work=$(realpath -m -- "${CAFFE_BUILD_DIR:-$here/../.build}")/caffe-$variant
+python=${PYTHON:-/usr/bin/python3}
+case $python in [!/]*/*) python=$PWD/$python ;; esac
+
+# Nothing of the caller's shell may leak into the build: flags, other Python folders, another toolchain's PATH.
+unset CC CXX CFLAGS CXXFLAGS CPPFLAGS LDFLAGS PYTHONPATH PYTHONHOME
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
+
+if [ -e "$prefix" ] && [ ! -e "$prefix/$stamp" ] && [ -n "$(ls -A "$prefix")" ]; then
+  fail "$prefix exists and was not made by this script: name a new or empty folder"
+fi
+if [ -n "${CAFFE_SRC:-}" ]; then
+  for file in CMakeLists.txt src/caffe/proto/caffe.proto python/caffe/_caffe.cpp; do
+    [ -f "$CAFFE_SRC/$file" ] || fail "CAFFE_SRC=$CAFFE_SRC is not a Caffe checkout: it has no $file"
+  done
+fi
+
+architectures=
+if [ "$variant" = cuda ]; then
+  architectures=${CUDA_ARCH_BIN:-60 61 70 75 80 86 89 90}
+  [[ $architectures =~ ^[0-9]+(\ [0-9]+)*$ ]] ||
+    fail "CUDA_ARCH_BIN='$architectures': expected numbers such as '80 90', without dots"
+  for tool in nvcc:nvidia-cuda-toolkit g++-11:g++-11; do
+    command -v "${tool%%:*}" >/dev/null || fail "${tool%%:*} was not found: install Debian's package ${tool##*:}" \
+      "(the CUDA toolkit is in the non-free component)"
+  done
+fi
+
+[ "$check" = yes ] || "$here/install_packages.sh" build run
+
+# Boost.Python is compiled for one Python version, pycaffe for one NumPy.
+command -v "$python" >/dev/null || fail "PYTHON=$python does not exist"
+facts=$("$python" - <<'PY'
+import sys
+import sysconfig
+
+try:
+    import numpy
+except ImportError:
+    sys.exit("it has no NumPy")
+print(sysconfig.get_config_var("py_version_nodot"), sysconfig.get_path("platinclude"))
+print(sysconfig.get_config_var("LIBDIR") + "/" + sysconfig.get_config_var("LDLIBRARY"))
+print(numpy.__version__)
+PY
+) || fail "PYTHON=$python cannot serve pycaffe (see above): give an interpreter, of a virtual environment say, that has NumPy"
+{ read -r python_version python_include; read -r python_library; read -r numpy_version; } <<<"$facts"
+compgen -G "/usr/lib/*/libboost_python$python_version.so.*" >/dev/null ||
+  fail "Debian's Boost.Python does not serve PYTHON=$python (version $python_version): use /usr/bin/python3" \
+    "or a virtual environment built on it"
+
+# What the source tree is made of, for the key: without its history and without what a build leaves in it.
+pack_source() {
+  tar -C "$CAFFE_SRC" --exclude-vcs --exclude=./build --exclude=./python/caffe/_caffe.so --exclude=./python/caffe/proto \
+    --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - .
+}
+source_id="Debian $version, sha256 $archive_sha256"
+[ -z "${CAFFE_SRC:-}" ] || source_id="a checkout, sha256 $(pack_source | sha256sum | cut -d' ' -f1)"
+recipe=$(cat "$here/build_caffe.sh" "$here"/patches/*.patch | sha256sum | cut -d' ' -f1)
+key="source: $source_id
+recipe: $recipe
+variant: $variant${architectures:+ for $architectures}
+python: $python_version
+numpy: $numpy_version"
+
+up_to_date() { [ -f "$prefix/$stamp" ] && [ "$(cat "$prefix/$stamp")" = "$key" ]; }
+if [ "$check" = yes ]; then
+  up_to_date || { say "$prefix is not what this script would build now"; exit 1; }
+  exit 0
+fi
+if up_to_date; then exit 0; fi
+
+parent=$(dirname "$prefix")
+mkdir -p "$parent" "$work" 2>/dev/null || fail "cannot create $parent or $work: choose other folders or run as root"
+[ -w "$parent" ] || fail "$parent is not writable by $(id -un): choose another PREFIX or run as root"
+exec 9>"$work.lock"
+flock -n 9 || { say "another build is under way in $work: waiting for it"; flock 9; }
+if up_to_date; then exit 0; fi
+
+# An interrupted build of the same key is continued; any other is begun anew.
+if [ "$(cat "$work/key" 2>/dev/null)" != "$key" ]; then
+  rm -rf "$work"
+fi
+mkdir -p "$work/log"
+printf '%s\n' "$key" >"$work/key"
+source=$work/source build=$work/build
+
+# download: into a private apt state, so that neither root nor the machine's own package lists are touched.
+download() {
+  local apt=$work/apt options
+  mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
+  "$here/debian_sources.sh" "$suite" "$apt/sources" || return 1
+  options=(-q -o Dir::Etc::SourceList=/dev/null -o "Dir::Etc::SourceParts=$apt/sources"
+    -o "Dir::State::Lists=$apt/lists" -o "Dir::Cache=$apt/cache" -o "APT::Sandbox::User=$(id -un)")
+  apt-get "${options[@]}" update || return 1
+  (cd "$apt" && apt-get "${options[@]}" source --download-only --tar-only "caffe=$version") || {
+    echo "Debian's source package caffe $version could not be fetched; CAFFE_SRC=DIR builds from a checkout instead"
+    return 1
+  }
+  mkdir -p "$downloads" && mv "$apt/$archive" "$downloads/$archive" && rm -rf "$apt"
+}
+
+is_pinned() { echo "$archive_sha256  $1" | sha256sum --check --status 2>/dev/null; }
+
+unpack() {
+  rm -rf "$source.new"
+  mkdir "$source.new"
+  if [ -n "${CAFFE_SRC:-}" ]; then
+    pack_source | tar -C "$source.new" -xf - || return 1
+  else
+    tar -C "$source.new" -xzf "$downloads/$archive" || return 1
+  fi
+  local file
+  for file in "$here"/patches/*.patch; do
+    if patch -d "$source.new" -p1 --forward --dry-run <"$file"; then
+      patch -d "$source.new" -p1 --forward --no-backup-if-mismatch <"$file" || return 1
+    elif patch -d "$source.new" -p1 --reverse --force --dry-run <"$file" >/dev/null; then
+      echo "docker/patches/${file##*/} is in this tree already"
+    else
+      echo "docker/patches/${file##*/} does not apply to this tree: expected BVLC/caffe at commit 99bd997," \
+        "as it is or with these patches"
+      return 1
+    fi
+  done
+  mv "$source.new" "$source"
+}
+
+if [ ! -d "$source" ]; then
+  downloads=${work%/*}/download
+  if [ -z "${CAFFE_SRC:-}" ] && ! is_pinned "$downloads/$archive"; then
+    say "fetching Debian's source package caffe $version"
+    step download download
+    is_pinned "$downloads/$archive" || fail "$downloads/$archive: wrong sha256, expected $archive_sha256"
+  fi
+  step unpack unpack
+  ! grep ' is in this tree already$' "$work/log/unpack.log" || say "(and so not applied again)"
+fi
+
+# Baseline x86-64, since a prefix may travel in an image; OpenBLAS, where the time goes, picks its kernels itself.
+options=(
+  -G Ninja -S "$source" -B "$build"
+  -DCMAKE_BUILD_TYPE=Release "-DCMAKE_CXX_FLAGS_RELEASE=-O3 -DNDEBUG"
+  "-DCMAKE_INSTALL_PREFIX=$prefix" -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_EXPORT_NO_PACKAGE_REGISTRY=ON
+  -DBLAS=Open -DUSE_LMDB=ON -DUSE_OPENCV=ON -DUSE_LEVELDB=OFF -DUSE_NCCL=OFF -DUSE_CUDNN=OFF
+  -DBUILD_docs=OFF -DBUILD_matlab=OFF -DBUILD_examples=OFF
+  -DBUILD_python=ON -DBUILD_python_layer=ON -Dpython_version=3
+  "-DPYTHON_EXECUTABLE=$(command -v "$python")" "-DPYTHON_INCLUDE_DIR=$python_include" "-DPYTHON_LIBRARY=$python_library"
+)
+# Eight files compiled as one: the headers they share are most of the work. A changed tree may not stand it.
+[ -n "${CAFFE_SRC:-}" ] || options+=(-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=8)
+if [ "$variant" = cpu ]; then
+  options+=(-DCPU_ONLY=ON)
+else
+  newest=$(tr ' ' '\n' <<<"$architectures" | sort -n | tail -n 1)
+  options+=(-DCPU_ONLY=OFF "-DCUDA_HOST_COMPILER=$(command -v g++-11)" -DCUDA_ARCH_NAME=Manual
+    "-DCUDA_ARCH_BIN=$architectures" "-DCUDA_ARCH_PTX=$newest")
+fi
+step configure cmake "${options[@]}"
+# Caffe's CMake goes on without what it does not find.
+! grep -q 'Python interface is disabled' "$work/log/configure.log" ||
+  fail "Caffe's CMake found no Boost.Python or NumPy; see $work/log/configure.log"
+! grep -q 'CUDA is not detected' "$work/log/configure.log" ||
+  fail "Caffe's CMake found no CUDA; see $work/log/configure.log"
+
+say "compiling the $variant variant (a few minutes; log: $work/log/compile.log)"
+step compile ninja -C "$build" -j "$(nproc)"
+
+aside=$(mktemp -d "$prefix.partial-XXXXXX")
+trap 'rm -rf "$aside"' EXIT
+step install env "DESTDIR=$aside" ninja -C "$build" install/strip
+new=$aside/new
+mv "$aside$prefix" "$new"
+step try-caffe "$new/bin/caffe" --version
+step try-pycaffe env "PYTHONPATH=$new/python" PYTHONDONTWRITEBYTECODE=1 "$python" -c 'import caffe; print(caffe.get_mode())'
+printf '%s\n' "$key" >"$new/$stamp"
+if [ -e "$prefix" ]; then mv "$prefix" "$aside/old"; fi
+mv "$new" "$prefix"
+rm -rf "$build" "$source" "$work/key"
+say "Caffe ($variant) is in $prefix"
