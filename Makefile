@@ -1,0 +1,26 @@
+# Every target first does the set-up that is missing; nothing is done twice. ARGS goes to the program.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup demo digits test bench lint
+in_project := . ./env.sh &&
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup:  ## install packages, the virtual environment (.venv) and Caffe (.caffe)
+	@tools/setup.sh
+
+demo: setup  ## discover latent domains in embedded data: a few minutes, no download
+	@$(in_project) python -m tools.demo $(ARGS)
+
+digits: setup  ## MNIST and MNIST-M to USPS, beside the paper's numbers
+	@$(in_project) python -m tools.digits $(ARGS)
+
+test: setup  ## ruff, then the whole test suite
+	@$(in_project) ruff check . && python -m pytest $(ARGS)
+
+bench: setup  ## how fast the layers are, beside Caffe's BatchNorm and plain memory traffic
+	@$(in_project) python -m tools.bench $(ARGS)
+
+lint: setup  ## ruff alone
+	@$(in_project) ruff check .

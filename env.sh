@@ -1,0 +1,46 @@
+# Put this project into a shell: . ./env.sh
+# (bash from any folder; a plain sh finds the file by the shell's open files, and asks if it cannot.)
+#
+# PYTHONPATH names the virtual environment's packages as well: `caffe train` embeds the interpreter and knows no
+# virtual environment. Sourcing it twice changes nothing.
+# shellcheck shell=sh disable=SC3028,SC3054
+
+_cld_root=
+if [ -n "${BASH_VERSION:-}" ]; then
+  # In any other shell this line is not reached; it parses there as well.
+  _cld_root=$(dirname "${BASH_SOURCE:-.}")
+else
+  # While a plain sh reads this file it holds it open; only the shell's own process has that descriptor.
+  for _cld_file in "/proc/$$/fd"/*; do
+    _cld_file=$(readlink "$_cld_file" 2>/dev/null || true)
+    case $_cld_file in */env.sh) _cld_root=${_cld_file%/env.sh} ;; esac
+  done
+  [ -n "$_cld_root" ] || _cld_root=.
+fi
+_cld_root=$(cd "$_cld_root" 2>/dev/null && pwd)
+
+# _cld_first PATHLIST FOLDER: the list with the folder in front, unless it is in it already.
+_cld_first() {
+  case ":$1:" in *":$2:"*) printf '%s' "$1" ;; *) printf '%s' "$2${1:+:$1}" ;; esac
+}
+
+_cld_status=1
+if [ ! -f "$_cld_root/docker/build_caffe.sh" ]; then
+  echo "env.sh: run this from the repository's folder" >&2
+elif [ ! -f "$_cld_root/.venv/.setup-key" ] || [ ! -x "$_cld_root/.caffe/bin/caffe" ]; then
+  echo "env.sh: $_cld_root is not set up yet: run make setup there" >&2
+else
+  PATH=$(_cld_first "$PATH" "$_cld_root/.caffe/bin")
+  PATH=$(_cld_first "$PATH" "$_cld_root/.venv/bin")
+  for _cld_file in "$_cld_root"/.venv/lib/python3*/site-packages "$_cld_root/.caffe/python" "$_cld_root"; do
+    PYTHONPATH=$(_cld_first "${PYTHONPATH:-}" "$_cld_file")
+  done
+  # Caffe multiplies one image at a time: more BLAS threads cost more than they bring.
+  OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
+  export PATH PYTHONPATH OPENBLAS_NUM_THREADS
+  _cld_status=0
+fi
+unset _cld_root _cld_file
+unset -f _cld_first
+# The status is the last command's, since a file that is sourced may be in no function to return from.
+if [ "$_cld_status" -eq 0 ]; then unset _cld_status; else unset _cld_status; false; fi

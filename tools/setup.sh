@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# All the set-up there is, from a bare Debian 12: Debian packages, .venv/ and .caffe/. `make setup` runs it.
+# Each step leaves a stamp when it is done and is skipped while the stamp is right, so a set-up that was
+# interrupted goes on with the step it was in.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+unset PYTHONPATH PYTHONHOME
+
+say() { printf 'setup: %s\n' "$*"; }
+
+# Debian's interpreter, whatever else is first on PATH: Debian's Boost.Python serves no other.
+python=/usr/bin/python3
+mkdir -p .build
+exec 9>.build/setup.lock
+flock -n 9 || { say "another set-up is under way here: waiting for it"; flock 9; }
+
+docker/install_packages.sh build run python
+
+locks=(requirements/runtime.txt requirements/dev.txt)
+key=$("$python" --version; sha256sum "${locks[@]}")
+if [ "$(cat .venv/.setup-key 2>/dev/null)" != "$key" ]; then
+  say "installing the Python packages of ${locks[*]} into .venv"
+  # Only another interpreter makes what is there useless; pip replaces the versions that changed.
+  clear=()
+  [ "$(.venv/bin/python --version 2>/dev/null)" = "$("$python" --version)" ] || clear=(--clear)
+  rm -f .venv/.setup-key
+  "$python" -m venv "${clear[@]}" .venv
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes \
+    "${locks[@]/#/--requirement=}"
+  printf '%s\n' "$key" >.venv/.setup-key
+fi
+
+PYTHON=.venv/bin/python docker/build_caffe.sh .caffe
