@@ -10,7 +10,8 @@ from typing import Any
 from tools.datasets import DATASETS, Dataset
 from tools.program import ProgramError
 
-METHODS = ("source_only", "dial", "mda", "multi_source")
+METHODS = {"source_only": "source only", "dial": "DIAL", "mda": "mDA", "multi_source": "multi-source"}
+"""The methods of the paper's tables and how they are called in tables and pictures."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,18 @@ class Experiment:
     def has_branch(self) -> bool:
         """Whether a side branch predicts domains (the other methods know or ignore them)."""
         return self.method == "mda"
+
+    @property
+    def title(self) -> str:
+        """The method and what was chosen for it, for tables and pictures."""
+        parts = [METHODS[self.method]]
+        if self.method == "mda":
+            parts.append(f"k={self.k}")
+        if self.known_share:
+            parts.append(f"{100 * self.known_share:g} % of domain labels known")
+        if self.lambda_b:
+            parts.append(f"balance λ_b={self.lambda_b:g}")
+        return ", ".join(parts)
 
     @property
     def name(self) -> str:

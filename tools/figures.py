@@ -1,5 +1,6 @@
 """Pictures of a suite of runs: what the domains look like, how training went, what the branch discovered."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +22,6 @@ from tools.run_folder import RunFolder
 
 # Okabe & Ito's colours: told apart by people who see colours differently.
 METHOD_COLOURS = {"source_only": "#777777", "dial": "#0072B2", "mda": "#D55E00", "multi_source": "#009E73"}
-METHOD_NAMES = {"source_only": "source only", "dial": "DIAL", "mda": "mDA", "multi_source": "multi-source"}
 
 
 def mosaic(images: NDArray[np.uint8], columns: int) -> NDArray[np.uint8]:
@@ -51,19 +51,22 @@ def draw_learning_curves(path: Path, runs: Sequence[RunFolder]) -> None:
         ("accuracy on the sources' batches (%)", "train", "source_accuracy", 100),
         ("entropy of target classes $h_C$ (nats)", "train", "entropy_class", 1),
     ]
+    logs = [curves(run.log.read_text(errors="replace").splitlines()) for run in runs]
     with _figure(path, len(panels), width=4.4, height=3.6) as axes:
         for axis, (title, phase, name, factor) in zip(axes, panels, strict=True):
-            for run in runs:
-                values = curves(run.log.read_text(errors="replace").splitlines()).get((phase, name))
-                if values:
-                    method = run.experiment.method
-                    label = METHOD_NAMES[method] + (" + balance" if run.experiment.lambda_b else "")
-                    style = "--" if run.experiment.lambda_b else "-"
+            drawn: Counter[str] = Counter()
+            for run, curve in zip(runs, logs, strict=True):
+                method = run.experiment.method
+                if values := curve.get((phase, name)):
                     axis.plot(
                         list(values),
                         [factor * value for value in values.values()],
-                        style, color=METHOD_COLOURS[method], label=label, linewidth=1.6,
+                        ("-", "--", ":")[drawn[method] % 3],
+                        color=METHOD_COLOURS[method],
+                        label=run.experiment.title,
+                        linewidth=1.6,
                     )
+                    drawn[method] += 1
             axis.set_title(title)
             axis.set_xlabel("iteration")
             axis.grid(alpha=0.25)
