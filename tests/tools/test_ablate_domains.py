@@ -26,6 +26,7 @@ def test_each_variant_changes_something():
         experiment = make_experiment("digits", "mda", **variant.options)
         text = make_nets(experiment, "data", test_batch_size=1, domain_label_lmdbs=labels).train
         net = text_format.Parse(text, caffe_pb2.NetParameter())
-        variant.edit(net)
+        for edit in variant.edits:
+            edit(net)
         texts.add(text_format.MessageToString(net))
     assert len(texts) == len(VARIANTS)
