@@ -12,7 +12,7 @@ from numba import njit, prange
 
 _FASTMATH = {"reassoc", "contract", "nsz"}
 _DATA, _SMALL, _PARTS = "float32[:,::1]", "float64[:,::1]", "float64[:,:,::1]"
-TILE = 64
+TILE = 128
 
 
 def _kernel(signature: str):
