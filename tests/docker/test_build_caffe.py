@@ -1,0 +1,200 @@
+"""docker/build_caffe.sh: what it installed, and how it refuses; Caffe is never compiled here."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools.program import ROOT
+
+PREFIX = ROOT / ".caffe"
+PATCHES = sorted((ROOT / "docker/patches").glob("*.patch"))
+CHECKOUT_FILES = ("CMakeLists.txt", "src/caffe/proto/caffe.proto", "python/caffe/_caffe.cpp")
+
+
+def build(*arguments: object, docker: Path = ROOT / "docker", **env: object) -> subprocess.CompletedProcess[str]:
+    """Run the script of the folder ``docker`` for the interpreter of these tests."""
+    return subprocess.run(
+        [docker / "build_caffe.sh", *map(str, arguments)],
+        env={**os.environ, "PYTHON": sys.executable, **{name: str(value) for name, value in env.items()}},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Return a tree with the files by which a Caffe checkout is known, and nothing in them."""
+    tree = tmp_path / "checkout"
+    for name in CHECKOUT_FILES:
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text("nothing\n")
+    return tree
+
+
+def interpreter(folder: Path, script: str) -> Path:
+    """Write a program ``python`` that is a shell script."""
+    python = folder / "python"
+    python.write_text(f"#!/bin/sh\n{script}\n")
+    python.chmod(0o755)
+    return python
+
+
+# What is installed
+
+
+def test_tests_of_pycaffe_pass_on_the_installed_prefix() -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "unittest", "discover", "-s", PREFIX / "python/caffe/test"],
+        cwd="/",
+        env={**os.environ, "PYTHONPATH": str(PREFIX / "python")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr[-4000:]
+    count = re.search(r"^Ran (\d+) tests", result.stderr, re.MULTILINE)
+    assert count and int(count[1]) >= 50
+
+
+def test_get_mode_names_the_mode() -> None:
+    import caffe
+
+    caffe.set_mode_cpu()
+    assert caffe.get_mode() == "CPU"
+
+
+def test_programs_and_pycaffe_share_the_library_of_their_prefix() -> None:
+    for file in ("bin/caffe", "bin/convert_imageset", "bin/compute_image_mean", "python/caffe/_caffe.so"):
+        libraries = subprocess.run(["ldd", PREFIX / file], capture_output=True, text=True, check=True).stdout
+        found = re.search(r"libcaffe\.so\S* => (\S+)", libraries)
+        assert found and Path(found[1]).resolve().is_relative_to(PREFIX.resolve()), file
+
+
+def test_the_library_is_for_any_x86_64() -> None:
+    """No AVX register anywhere in it: the prefix may travel to another machine."""
+    command = ["objdump", "-d", "--no-show-raw-insn", PREFIX / "lib/libcaffe.so"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as objdump:
+        assert objdump.stdout is not None
+        registers = {register for line in objdump.stdout for register in re.findall(r"%([xyz]mm)", line)}
+    assert objdump.returncode == 0
+    assert registers == {"xmm"}
+
+
+# When nothing is to be done
+
+
+def test_second_run_does_nothing() -> None:
+    assert build("--check", PREFIX).returncode == 0, "run make setup: the prefix is not of this script"
+    before = (PREFIX / "bin/caffe").stat()
+    again = build(PREFIX)
+    assert (again.returncode, again.stdout, again.stderr) == (0, "", "")
+    assert (PREFIX / "bin/caffe").stat() == before
+
+
+@pytest.mark.parametrize("change", ["patch", "source", "numpy"])
+def test_a_change_asks_for_a_build(change: str, tmp_path: Path, checkout: Path) -> None:
+    docker = shutil.copytree(ROOT / "docker", tmp_path / "docker")
+    env: dict[str, object] = {}
+    assert build("--check", PREFIX, docker=docker).returncode == 0
+    if change == "patch":
+        patch = docker / "patches" / PATCHES[0].name
+        patch.write_text("One more line of explanation.\n" + patch.read_text())
+    elif change == "source":
+        env["CAFFE_SRC"] = checkout
+    else:
+        # The same interpreter with another NumPy in front of its own.
+        (tmp_path / "numpy.py").write_text("__version__ = '1.0'\n")
+        env["PYTHON"] = interpreter(tmp_path, f'PYTHONPATH={tmp_path} exec {sys.executable} "$@"')
+    assert build("--check", PREFIX, docker=docker, **env).returncode == 1
+
+
+# How it refuses
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "PREFIX is missing"),
+        (["--fast", "p"], "unknown option --fast"),
+        (["--variant", "rocm", "p"], "unknown variant 'rocm': expected cpu or cuda"),
+        (["--variant"], "--variant needs a value: cpu or cuda"),
+        (["p", "q"], "one PREFIX expected, got 'p' and 'q'"),
+    ],
+)
+def test_wrong_command_line(arguments: list[str], message: str) -> None:
+    result = build(*arguments)
+    assert result.returncode == 2
+    assert result.stderr.startswith(f"build_caffe: {message}\nusage:")
+
+
+def refused(prefix: Path, message: str, **env: object) -> None:
+    """Check that a build of ``prefix`` ends with exit code 1 and this message, and leaves nothing there."""
+    result = build(prefix, **env)
+    assert result.returncode == 1
+    assert message in result.stderr
+    assert not prefix.exists()
+    assert not list(prefix.parent.glob(f"{prefix.name}.partial-*"))
+
+
+def test_missing_checkout(tmp_path: Path) -> None:
+    refused(tmp_path / "p", "is not a Caffe checkout: it has no CMakeLists.txt", CAFFE_SRC=tmp_path / "absent")
+
+
+def test_checkout_of_something_else(tmp_path: Path, checkout: Path) -> None:
+    (checkout / CHECKOUT_FILES[1]).unlink()
+    refused(tmp_path / "p", f"is not a Caffe checkout: it has no {CHECKOUT_FILES[1]}", CAFFE_SRC=checkout)
+
+
+def test_patch_that_does_not_apply(tmp_path: Path, checkout: Path) -> None:
+    """The message names the patch, the step and the log; the checkout stays as it was."""
+    env = {"CAFFE_SRC": checkout, "CAFFE_BUILD_DIR": tmp_path / "build"}
+    refused(tmp_path / "p", f"docker/patches/{PATCHES[0].name} does not apply to this tree", **env)
+    refused(tmp_path / "p", f"step 'unpack' failed; above are the last lines of {tmp_path}/build", **env)
+    files = {str(path.relative_to(checkout)): path.read_text() for path in checkout.rglob("*") if path.is_file()}
+    assert files == dict.fromkeys(CHECKOUT_FILES, "nothing\n")
+
+
+def test_folder_of_somebody_else(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("precious")
+    result = build(tmp_path)
+    assert result.returncode == 1
+    assert "was not made by this script: name a new or empty folder" in result.stderr
+    assert (tmp_path / "file").read_text() == "precious"
+
+
+def test_interpreter_without_numpy(tmp_path: Path) -> None:
+    python = interpreter(tmp_path, f'exec {Path(sys.executable).resolve()} -S "$@"')
+    refused(tmp_path / "p", "it has no NumPy", PYTHON=python)
+    refused(tmp_path / "p", "does not exist", PYTHON=tmp_path / "absent")
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is not None, reason="this machine has a CUDA compiler")
+def test_cuda_without_its_compiler(tmp_path: Path) -> None:
+    result = build("--variant", "cuda", tmp_path / "p")
+    assert result.returncode == 1
+    assert "nvcc was not found: install Debian's package nvidia-cuda-toolkit" in result.stderr
+
+
+def test_wrong_architectures(tmp_path: Path) -> None:
+    result = build("--variant", "cuda", tmp_path / "p", CUDA_ARCH_BIN="9.0")
+    assert result.returncode == 1
+    assert "CUDA_ARCH_BIN='9.0': expected numbers" in result.stderr
+
+
+# The patches
+
+
+@pytest.mark.parametrize("patch", PATCHES, ids=lambda path: path.name)
+def test_patch_says_why(patch: Path) -> None:
+    """Every patch begins with a sentence that ends in a full stop or a colon, before its first file."""
+    header = patch.read_text().partition("\n--- a/")[0].strip()
+    assert len(header.split()) >= 10
+    assert header.splitlines()[0].endswith((".", ":"))

@@ -1,0 +1,65 @@
+"""env.sh puts the project into a shell, whichever shell and wherever it stands."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tools.program import ROOT
+
+PLAIN = {"PATH": "/usr/bin:/bin", "HOME": os.environ.get("HOME", "/")}
+
+
+def shell(name: str, script: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run a script in the shell ``name``, with next to nothing in its environment."""
+    return subprocess.run(
+        [name, "-c", script], cwd=folder, env={**PLAIN, **env}, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize("name", ["bash", "sh"])
+def test_from_another_folder(name: str, tmp_path: Path) -> None:
+    result = shell(name, f'. "{ROOT}/env.sh" && command -v caffe && command -v python', tmp_path)
+    assert result.stdout.split() == [f"{ROOT}/.caffe/bin/caffe", f"{ROOT}/.venv/bin/python"]
+    result = shell(name, f'. "{ROOT}/env.sh" && python -c "import caffe, caffe_layers, numba"', tmp_path)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("name", ["bash", "sh"])
+def test_the_embedded_interpreter_finds_the_layers(name: str, tmp_path: Path) -> None:
+    """``caffe`` itself imports the layers, and with them numba from the virtual environment."""
+    (tmp_path / "net.prototxt").write_text(
+        'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 4 dim: 3 } } }\n'
+        'layer { name: "y" type: "Python" bottom: "x" top: "y"\n'
+        '  python_param { module: "caffe_layers" layer: "MDALayer" param_str: \'{"num_domains": 1}\' } }\n'
+    )
+    result = shell(name, f'. "{ROOT}/env.sh" && caffe time -model net.prototxt -iterations 1', tmp_path)
+    assert result.returncode == 0, result.stderr[-2000:]
+
+
+@pytest.mark.parametrize("name", ["bash", "sh"])
+def test_twice_is_as_once(name: str, tmp_path: Path) -> None:
+    load = f'. "{ROOT}/env.sh" && '
+    show = 'echo "$PATH $PYTHONPATH $OPENBLAS_NUM_THREADS"; set | grep ^_cld || true'
+    once, twice = (shell(name, load * times + show, tmp_path).stdout for times in (1, 2))
+    assert once == twice
+    assert once.split()[-1] == "1"
+
+
+def test_what_the_user_set_is_kept(tmp_path: Path) -> None:
+    script = f'. "{ROOT}/env.sh" && echo "$PYTHONPATH $OPENBLAS_NUM_THREADS"'
+    folders, threads = shell("bash", script, tmp_path, PYTHONPATH="/mine", OPENBLAS_NUM_THREADS="2").stdout.split()
+    assert folders.endswith(":/mine")
+    assert threads == "2"
+
+
+@pytest.mark.parametrize("name", ["bash", "sh"])
+def test_before_the_set_up(name: str, tmp_path: Path) -> None:
+    (tmp_path / "docker").mkdir()
+    (tmp_path / "docker/build_caffe.sh").touch()
+    shutil.copy(ROOT / "env.sh", tmp_path)
+    result = shell(name, f'. "{tmp_path}/env.sh" || echo "no: $PATH"', Path("/"))
+    assert result.stdout == f"no: {PLAIN['PATH']}\n"
+    assert result.stderr == f"env.sh: {tmp_path} is not set up yet: run make setup there\n"
