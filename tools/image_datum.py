@@ -1,17 +1,17 @@
 """Image file → serialised Datum, bit for bit as ``convert_imageset`` makes it, in one or several processes."""
 
+import ctypes
 import mmap
 import multiprocessing
 import signal
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from itertools import islice
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import cv2
+import numpy as np
 
 from tools.image_list import Entry
 from tools.lmdb_io import encoded_datum, image_datum
@@ -22,6 +22,9 @@ CHUNK = 16
 
 SLOT = 4 << 20
 """Bytes of shared memory for the Datums of a chunk: 16 raw ones of 256×256×3 fit."""
+
+SLOTS = 3
+"""Chunks a process may be ahead of the reader."""
 
 
 @dataclass(frozen=True)
@@ -46,22 +49,39 @@ class Made:
 
 
 def make(file: Path, label: int, form: Format) -> Made:
-    """Read, resize (bilinear) and store one image."""
-    image = cv2.imread(str(file), cv2.IMREAD_GRAYSCALE if form.gray else cv2.IMREAD_COLOR)
+    """Read, resize (bilinear) and store one image.
+
+    Some versions of OpenCV fill what a JPEG that was cut short lacks with gray and say nothing; here it is a failure
+    like any other.
+    """
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        return Made(b"", (), error.strerror or str(error))
+    flags = cv2.IMREAD_GRAYSCALE if form.gray else cv2.IMREAD_COLOR
+    image = cv2.imdecode(np.frombuffer(data, np.uint8), flags) if data else None
+    if _cut_short(data):
+        return Made(b"", (), f"a JPEG that was cut short after {len(data)} bytes")
     if image is None:
-        if not file.exists():
-            return Made(b"", (), "no such file")
-        return Made(b"", (), "OpenCV cannot read it as an image")
+        return Made(b"", (), f"{len(data)} bytes that OpenCV cannot decode as an image")
     if form.resize is not None:
         height, width = form.resize
         image = cv2.resize(image, (width, height))
     if form.encoded is None:
         datum = image_datum(image, label)
     elif form.resize is None and not form.gray and _suffix(file) == form.encoded:
-        datum = encoded_datum(file.read_bytes(), label)  # it is what is asked for: no second loss
+        datum = encoded_datum(data, label)  # it is what is asked for: no second loss
     else:
         datum = encoded_datum(cv2.imencode("." + form.encoded, image)[1].tobytes(), label)
     return Made(datum.SerializeToString(), image.shape)
+
+
+def _cut_short(data: bytes) -> bool:
+    """Whether a JPEG's end-of-image marker is missing after its last start of scan.
+
+    Neither marker can occur inside a scan, where every byte FF is followed by 00 or a restart number.
+    """
+    return data.startswith(b"\xff\xd8") and data.rfind(b"\xff\xd9") < data.rfind(b"\xff\xda")
 
 
 def _suffix(file: Path) -> str:
@@ -72,64 +92,98 @@ def _suffix(file: Path) -> str:
 def make_all(entries: Sequence[Entry], form: Format, jobs: int) -> Iterator[Made]:
     """Yield what ``make`` returns for each entry, in order. With ``jobs`` > 1 that many processes do the work.
 
-    At most a few chunks for each process are under way, so a slow reader of the results does not fill the memory.
-    Raises ProgramError if a process dies.
+    Process w of n makes the chunks w, w + n, w + 2n, … and is never more than SLOTS chunks ahead, so a slow reader of
+    the results does not fill the memory. Raises ProgramError if a process dies.
     """
     cv2.setNumThreads(1)  # the processes are the parallelism; also, threads do not survive a fork
     if jobs == 1:
         for entry in entries:
             yield make(entry.file, entry.label, form)
         return
-    slots = 3 * jobs
-    shared = mmap.mmap(-1, slots * SLOT)
-    executor = ProcessPoolExecutor(
-        jobs, multiprocessing.get_context("fork"), initializer=_start_worker, initargs=(shared,)
-    )
-    pending: deque[tuple[int, Future[list[_Sent]]]] = deque()
-    free = deque(range(slots))
-    starts = iter(range(0, len(entries), CHUNK))
+    chunks = [entries[start : start + CHUNK] for start in range(0, len(entries), CHUNK)]
+    workers: list[_Worker] = []
     try:
-        while True:
-            for start in islice(starts, len(free)):
-                slot = free.popleft()
-                pending.append((slot, executor.submit(_make_chunk, entries[start : start + CHUNK], form, slot)))
-            if not pending:
-                return
-            slot, future = pending.popleft()
-            for made, place in future.result():
-                yield made if place is None else replace(made, datum=shared[place])
-            free.append(slot)
-    except BrokenProcessPool as error:
-        raise ProgramError("a decoding process died (out of memory?); try again with fewer --jobs") from error
+        with _ctrl_c_held_back():
+            for first in range(min(jobs, len(chunks))):
+                workers.append(_Worker(chunks[first::jobs], form))
+        for number in range(len(chunks)):
+            yield from workers[number % jobs].next_chunk()
     finally:
-        executor.shutdown(cancel_futures=True)
-        shared.close()
+        for worker in workers:
+            worker.end()
 
 
-_Sent = tuple[Made, slice | None]
-"""What a process sends back: the Datum lies in the shared memory at the slice or, without room there, in Made."""
-
-_shared: mmap.mmap
-
-
-def _start_worker(shared: mmap.mmap) -> None:
-    """Keep the shared memory at hand, and leave Ctrl-C to the parent, which ends the processes."""
-    global _shared
-    _shared = shared
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextmanager
+def _ctrl_c_held_back() -> Iterator[None]:
+    """Processes started here never see Ctrl-C: it is the parent's, which gets it afterwards."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _make_chunk(entries: Sequence[Entry], form: Format, slot: int) -> list[_Sent]:
-    """Make a chunk's Datums and lay them into the slot, one behind the other."""
-    sent: list[_Sent] = []
-    start, end = slot * SLOT, (slot + 1) * SLOT
-    for entry in entries:
+_Sent = list[tuple[Made, slice | None]]
+"""A chunk as a process sends it: a Datum lies in the shared memory at the slice or, without room there, in Made."""
+
+
+class _Worker:
+    """A process that makes chunks one after the other, and the parent's end of the pipe to it."""
+
+    def __init__(self, chunks: Sequence[Sequence[Entry]], form: Format) -> None:
+        self._shared = mmap.mmap(-1, SLOTS * SLOT)
+        self._pipe, far_end = multiprocessing.Pipe()
+        arguments = (chunks, form, self._shared, far_end)
+        self._process = multiprocessing.get_context("fork").Process(target=_work, args=arguments, daemon=True)
+        self._process.start()
+        far_end.close()  # now the pipe ends with the process
+
+    def next_chunk(self) -> Iterator[Made]:
+        """Yield the next chunk's results, then give its place in the shared memory back."""
+        try:
+            sent: _Sent = self._pipe.recv()
+        except (EOFError, ConnectionError) as error:
+            self._process.join()
+            raise ProgramError(
+                f"a decoding process died with exit code {self._process.exitcode} (-9: killed, perhaps for its memory)"
+            ) from error
+        for made, place in sent:
+            yield made if place is None else replace(made, datum=self._shared[place])
+        with suppress(ConnectionError):  # it may have made its last chunk and be gone
+            self._pipe.send_bytes(b"free")
+
+    def end(self) -> None:
+        """Kill the process, whatever it is doing, and wait until it is gone."""
+        self._process.kill()
+        self._process.join()
+        self._pipe.close()
+        self._shared.close()
+
+
+def _work(chunks: Sequence[Sequence[Entry]], form: Format, shared: mmap.mmap, pipe: Connection) -> None:
+    """Make all chunks, each into the next slot as soon as the parent has given it back."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    for number, chunk in enumerate(chunks):
+        if number >= SLOTS:
+            pipe.recv_bytes()
+        slot = number % SLOTS
+        pipe.send(_make_chunk(chunk, form, shared, slot * SLOT, (slot + 1) * SLOT))
+
+
+_PR_SET_PDEATHSIG = 1
+"""prctl(2): the signal a process gets when its parent dies."""
+
+
+def _make_chunk(chunk: Sequence[Entry], form: Format, shared: mmap.mmap, start: int, end: int) -> _Sent:
+    """Make a chunk's Datums and lay them into the shared memory from ``start`` to ``end``, one behind the other."""
+    sent: _Sent = []
+    for entry in chunk:
         made = make(entry.file, entry.label, form)
         place = slice(start, start + len(made.datum))
         if place.stop > end:
             sent.append((made, None))
             continue
-        _shared[place] = made.datum
+        shared[place] = made.datum
         start = place.stop
         sent.append((replace(made, datum=b""), place))
     return sent

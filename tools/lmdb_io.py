@@ -5,6 +5,7 @@ is a serialised ``Datum``: raw ones hold a C×H×W block of uint8 (colour as B, 
 """
 
 import os
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -149,6 +150,31 @@ def create(path: Path, *, force: bool = False) -> Iterator[tuple[Writer, Path]]:
         (aside / "lock.mdb").unlink(missing_ok=True)
 
 
+_environments: dict[tuple[int, int], tuple[lmdb.Environment, int]] = {}
+"""Files open for reading (device, inode), each with its number of users: LMDB cannot open a file twice in a process."""
+
+_environments_lock = threading.Lock()
+
+
+@contextmanager
+def _environment(folder: Path) -> Iterator[lmdb.Environment]:
+    """Open an LMDB for reading, or share it with whoever has it open in this process. Raises lmdb.Error."""
+    status = (folder / "data.mdb").stat()
+    key = (status.st_dev, status.st_ino)
+    with _environments_lock:
+        env, users = _environments.get(key) or (lmdb.open(str(folder), readonly=True, lock=False, readahead=True), 0)
+        _environments[key] = env, users + 1
+    try:
+        yield env
+    finally:
+        with _environments_lock:
+            env, users = _environments.pop(key)
+            if users > 1:
+                _environments[key] = env, users - 1
+            else:
+                env.close()
+
+
 @contextmanager
 def _open(path: Path) -> Iterator[tuple[lmdb.Environment, lmdb.Transaction]]:
     """Open an LMDB folder for reading, after making sure that no read can run past the end of its file."""
@@ -159,20 +185,19 @@ def _open(path: Path) -> Iterator[tuple[lmdb.Environment, lmdb.Transaction]]:
     if not file.is_file():
         raise ProgramError(f"{path}: no data.mdb in it, expected an LMDB folder")
     size = file.stat().st_size
+    opened = False
     try:
-        env = lmdb.open(str(path), readonly=True, lock=False, readahead=True)
+        with _environment(path) as env:
+            expected = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+            if size < expected:  # a page beyond the end of the file would be a SIGBUS, not an error
+                raise ProgramError(f"{file}: truncated: found {size} bytes, expected {expected}")
+            with env.begin(buffers=True) as transaction:
+                opened = True
+                yield env, transaction
     except lmdb.Error as error:
+        if opened:
+            raise ProgramError(f"{file}: damaged: {error}") from error
         raise ProgramError(f"{file}: {size} bytes that are no LMDB ({error})") from error
-    try:
-        expected = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
-        if size < expected:  # a page beyond the end of the file would be a SIGBUS, not an error
-            raise ProgramError(f"{file}: truncated: found {size} bytes, expected {expected}")
-        with env.begin(buffers=True) as transaction:
-            yield env, transaction
-    except lmdb.Error as error:
-        raise ProgramError(f"{file}: damaged: {error}") from error
-    finally:
-        env.close()
 
 
 def _parse(path: Path, key: bytes, value: bytes) -> Datum:

@@ -1,5 +1,4 @@
 import math
-import os
 
 import caffe
 import numpy as np
@@ -7,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tools.programs import names
 from tools import lmdb_io
 from tools.domain_labels import choose_known, write_domain_labels
 from tools.program import ProgramError
@@ -38,7 +38,7 @@ def test_caffes_data_layer_gives_them_in_order(tmp_path):
 def test_labels_that_cannot_be_are_refused(tmp_path, labels):
     with pytest.raises(ValueError, match="each ≥ -1"):
         write_domain_labels(tmp_path / "db", labels)
-    assert os.listdir(tmp_path) == []
+    assert names(tmp_path) == []
 
 
 def test_existing_labels_are_replaced_only_by_force(tmp_path):

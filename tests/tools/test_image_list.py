@@ -62,7 +62,11 @@ def test_the_sorted_folders_of_a_tree_are_its_classes(tmp_path):
     )  # fmt: skip
     entries, classes, left_out = read_tree(root)
     assert classes == ["cat", "dog", "zebra"]
-    assert [(entry.name, entry.label) for entry in entries] == [("cat/deep/3.jpeg", 0), ("dog/1.png", 1), ("dog/2.JPG", 1)]
+    assert [(entry.name, entry.label) for entry in entries] == [
+        ("cat/deep/3.jpeg", 0),
+        ("dog/1.png", 1),
+        ("dog/2.JPG", 1),
+    ]
     assert all(entry.file == root / entry.name for entry in entries)
     assert left_out == [root / "stray.jpg", root / "cat/notes.txt"]
 

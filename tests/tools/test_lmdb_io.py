@@ -2,6 +2,7 @@ import os
 import resource
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import cv2
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from caffe.proto.caffe_pb2 import Datum
 
+from tests.tools.programs import names
 from tools import lmdb_io
 from tools.program import ROOT, ProgramError
 
@@ -74,13 +76,31 @@ def test_records_come_back_in_the_order_they_were_put(tmp_path):
     assert lmdb_io.read_labels(path).tolist() == labels.tolist()
     assert lmdb_io.count(path) == 30
     assert np.array_equal(lmdb_io.read_images(path, limit=7)[0], found[:7])
-    assert sorted(os.listdir(path)) == ["data.mdb"]
+    assert names(path) == ["data.mdb"]
 
 
 def test_an_lmdb_can_be_looked_at_while_it_is_being_read(tmp_path):
     path = write(tmp_path / "db", (noise(2, 2), 0), (noise(2, 2), 1))
-    for _ in lmdb_io.read(path):
+    for _, datum in lmdb_io.read(path):
         assert lmdb_io.count(path) == 2
+        assert [other.label for _, other in lmdb_io.read(path)] == [0, 1]
+        assert datum.label in (0, 1)
+
+
+def test_threads_can_read_the_same_lmdb(tmp_path):
+    path = write(tmp_path / "db", *((noise(20, 20, 3), i) for i in range(50)))
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda _: lmdb_io.read_labels(path).tolist(), range(40)))
+    assert found == [list(range(50))] * 40
+
+
+def test_a_replaced_lmdb_is_the_new_one_while_the_old_one_is_read(tmp_path):
+    path = write(tmp_path / "db", (noise(2, 2), 0))
+    reader = lmdb_io.read(path)
+    next(reader)
+    write(path, (noise(2, 2), 1), force=True)
+    assert lmdb_io.read_labels(path).tolist() == [1]
+    assert list(reader) == []
 
 
 def test_an_encoded_image_is_decoded(tmp_path):
@@ -108,12 +128,12 @@ def test_a_failure_leaves_nothing_and_the_old_lmdb_alone(tmp_path):
         with pytest.raises(wrong), lmdb_io.create(tmp_path / "new") as (writer, _):
             writer.put("x", lmdb_io.image_datum(noise(3, 3), 0))
             raise wrong
-    assert os.listdir(tmp_path) == []
+    assert names(tmp_path) == []
     old = write(tmp_path / "db", (noise(3, 3), 5))
     with pytest.raises(RuntimeError), lmdb_io.create(old, force=True) as (writer, _):
         writer.put("x", lmdb_io.image_datum(noise(3, 3), 0))
         raise RuntimeError
-    assert os.listdir(tmp_path) == ["db"] and lmdb_io.read_labels(old).tolist() == [5]
+    assert names(tmp_path) == ["db"] and lmdb_io.read_labels(old).tolist() == [5]
 
 
 def test_an_existing_lmdb_is_replaced_only_by_force(tmp_path):
@@ -132,7 +152,7 @@ def test_a_name_too_long_for_a_key_is_named(tmp_path):
         write_long = lmdb_io.create(tmp_path / "db")
         with write_long as (writer, _):
             writer.put("n" * 503, lmdb_io.image_datum(noise(2, 2), 0))
-    assert os.listdir(tmp_path) == ["fits"]
+    assert names(tmp_path) == ["fits"]
 
 
 def test_a_full_disk_is_reported_and_nothing_is_left(tmp_path):
@@ -153,7 +173,7 @@ def test_a_full_disk_is_reported_and_nothing_is_left(tmp_path):
     )
     assert done.returncode == 1
     assert f"{tmp_path / 'db'}: writing the LMDB failed" in done.stderr and "Traceback" not in done.stderr
-    assert os.listdir(tmp_path) == []
+    assert names(tmp_path) == []
 
 
 # --- describing
@@ -205,7 +225,7 @@ def test_what_is_no_lmdb_is_named(tmp_path, reader):
     folder.mkdir()
     with pytest.raises(ProgramError, match=r"folder: no data\.mdb"):
         reader(folder)
-    assert os.listdir(folder) == []
+    assert names(folder) == []
     for contents in (b"", b"short", b"garbage " * 4096):
         (folder / "data.mdb").write_bytes(contents)
         with pytest.raises(ProgramError, match=rf"data\.mdb: {len(contents)} bytes that are no LMDB"):

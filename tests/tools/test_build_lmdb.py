@@ -1,0 +1,347 @@
+"""The LMDB builder beside Caffe's own convert_imageset, compute_image_mean and Data layer."""
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import caffe
+import cv2
+import numpy as np
+import pytest
+from caffe.proto import caffe_pb2
+from PIL import Image
+from skimage import data as photographs
+
+from tests.tools.programs import child, group_members, interrupt, names, program
+from tools import image_datum, lmdb_io
+from tools.image_datum import Format, make_all
+from tools.image_list import Entry
+from tools.program import ProgramError
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Photographs in every kind of file, of different sizes, two class folders deep, with a list.txt."""
+    root = tmp_path_factory.mktemp("images")
+    (root / "a cat").mkdir()
+    (root / "rocket").mkdir()
+    cat, rocket = Image.fromarray(photographs.chelsea()), Image.fromarray(photographs.rocket())
+    cat.save(root / "a cat" / "photo.jpg")
+    cat.save(root / "a cat" / "progressive one.JPEG", progressive=True, quality=60)
+    cat.crop((10, 20, 110, 197)).save(root / "a cat" / "crop.jpg", quality=95)
+    cat.convert("L").save(root / "a cat" / "gray.jpg")
+    turned = Image.Exif()
+    turned[0x0112] = 6  # to be shown turned by 90 degrees
+    cat.save(root / "a cat" / "turned.jpg", exif=turned)
+    rocket.resize((201, 133)).save(root / "rocket" / "small.png")
+    rocket.convert("L").save(root / "rocket" / "gray.png")
+    rocket.convert("P").save(root / "rocket" / "palette.png")
+    rocket.convert("RGBA").save(root / "rocket" / "alpha.png")
+    rocket.convert("1").save(root / "rocket" / "black and white.png")
+    rocket.save(root / "rocket" / "plain.bmp")
+    rocket.resize((7, 5)).save(root / "rocket" / "tiny.jpg")
+    files = sorted(path for path in root.rglob("*") if path.is_file())
+    lines = (f"{path.relative_to(root)} {i % 3}\n" for i, path in enumerate(files))
+    (root / "list.txt").write_text("".join(lines))
+    return root
+
+
+def records(path: Path) -> list[tuple[bytes, bytes]]:
+    return [(key, datum.SerializeToString()) for key, datum in lmdb_io.read(path)]
+
+
+# --- equal to Caffe's own
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ([], []),
+        (["--resize_height=256", "--resize_width=256"], ["--resize", "256x256"]),
+        (["--resize_height=50", "--resize_width=131"], ["--resize", "50x131"]),
+        (["--gray"], ["--gray"]),
+        (["--gray", "--resize_height=64", "--resize_width=64"], ["--gray", "--resize", "64x64"]),
+        (["--encoded", "--encode_type=jpg"], ["--encoded", "jpg"]),
+        (["--encoded", "--encode_type=png"], ["--encoded", "png"]),
+    ],
+)
+def test_records_are_those_of_convert_imageset_byte_for_byte(images, tmp_path, theirs, ours):
+    reference = ["convert_imageset", *theirs, f"{images}/", str(images / "list.txt"), str(tmp_path / "theirs")]
+    subprocess.run(reference, check=True, capture_output=True)
+    done = program(
+        "build_lmdb", images / "list.txt", tmp_path / "ours", "--root", images, "--no-shuffle", "--jobs", 2, *ours
+    )
+    assert done.returncode == 0, done.stderr
+    expected, found = records(tmp_path / "theirs"), records(tmp_path / "ours")
+    assert [key for key, _ in found] == [key for key, _ in expected] and len(found) == 12
+    if "png" in ours or "jpg" in ours:
+        # Two builds of one codec may pack a picture differently; files that are copied and all pixels must agree.
+        for (key, ours_), (_, theirs_) in zip(found, expected, strict=True):
+            a, b = (caffe_pb2.Datum.FromString(value) for value in (ours_, theirs_))
+            assert (a.label, a.encoded, a.HasField("channels")) == (b.label, b.encoded, b.HasField("channels"))
+            assert np.array_equal(lmdb_io.datum_image(a), lmdb_io.datum_image(b)), key
+            suffix = {".jpeg": ".jpg"}.get(Path(key.decode()).suffix.lower(), Path(key.decode()).suffix.lower())
+            if suffix == "." + ours[1]:
+                assert (
+                    ours_
+                    == theirs_
+                    == lmdb_io.encoded_datum((images / key.decode()[9:]).read_bytes(), b.label).SerializeToString()
+                )
+    else:
+        different = [key for (key, a), (_, b) in zip(found, expected, strict=True) if a != b]
+        assert different == []
+
+
+def test_compute_image_mean_reads_it(images, tmp_path):
+    for options in ([], ["--encoded", "jpg"]):
+        out = tmp_path / f"db{len(options)}"
+        assert program("build_lmdb", images, out, "--resize", "40x30", *options).returncode == 0
+        mean = tmp_path / "mean.binaryproto"
+        subprocess.run(["compute_image_mean", out, mean], check=True, capture_output=True)
+        blob = caffe_pb2.BlobProto.FromString(mean.read_bytes())
+        found = np.array(blob.data).reshape(blob.channels, blob.height, blob.width)
+        expected = lmdb_io.read_images(out)[0].astype(np.float64).mean(axis=0)
+        assert found.shape == (3, 40, 30)
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("options", [[], ["--encoded", "png"]])
+def test_caffes_data_layer_reads_it(images, tmp_path, options):
+    out = tmp_path / "db"
+    assert program("build_lmdb", images, out, "--resize", "20x24", "--seed", 3, *options).returncode == 0
+    net = tmp_path / "net.prototxt"
+    net.write_text(
+        'layer { name: "d" type: "Data" top: "data" top: "label" '
+        f'data_param {{ source: "{out}" batch_size: 12 backend: LMDB }} }}'
+    )
+    layer = caffe.Net(str(net), caffe.TRAIN)  # owns the blobs
+    blobs = layer.forward()
+    expected, labels = lmdb_io.read_images(out)
+    assert np.array_equal(blobs["data"], expected.astype(np.float32))
+    assert blobs["label"].tolist() == labels.tolist()
+
+
+# --- order, classes, processes
+
+
+def test_the_seed_alone_decides_the_order(images, tmp_path):
+    def keys(name: str, *options: object) -> list[bytes]:
+        done = program("build_lmdb", images / "list.txt", tmp_path / name, "--root", images, *options)
+        assert done.returncode == 0, done.stderr
+        return [key for key, _ in lmdb_io.read(tmp_path / name)]
+
+    in_order = keys("order", "--no-shuffle")
+    zero, again, one = keys("0", "--jobs", 1), keys("0b", "--jobs", 3, "--seed", 0), keys("1", "--seed", 1)
+    assert (tmp_path / "0" / "data.mdb").read_bytes() == (tmp_path / "0b" / "data.mdb").read_bytes()
+    assert zero == again and len({tuple(order) for order in (in_order, zero, one)}) == 3
+    for order in (in_order, zero, one):
+        assert [key[:9] for key in order] == [b"%08d_" % i for i in range(12)]
+        assert {key[9:] for key in order} == {key[9:] for key in in_order}
+
+
+def test_a_tree_takes_its_labels_from_the_folders(images, tmp_path):
+    done = program("build_lmdb", images, tmp_path / "db", "--resize", "8x8")
+    assert done.returncode == 0, done.stderr
+    assert "12 images of 2 classes" in done.stdout and "left out 1 files" in done.stdout
+    assert (tmp_path / "db" / "classes.txt").read_text() == "a cat\nrocket\n"
+    for key, datum in lmdb_io.read(tmp_path / "db"):
+        assert datum.label == key[9:].startswith(b"rocket/")
+    wanted = tmp_path / "classes.txt"
+    wanted.write_text("rocket\nship\na cat\n")
+    done = program("build_lmdb", images, tmp_path / "db", "--classes", wanted, "--resize", "8x8", "--force")
+    assert done.returncode == 0, done.stderr
+    assert lmdb_io.describe(tmp_path / "db").class_counts == {0: 7, 2: 5}
+    assert (tmp_path / "db" / "classes.txt").read_text() == wanted.read_text()
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 3])
+def test_datums_come_in_order_whatever_the_processes(images, jobs, monkeypatch):
+    monkeypatch.setattr(image_datum, "CHUNK", 3)
+    files = sorted(images.rglob("*.*g"))
+    entries = [Entry(files[i % len(files)], str(i), i) for i in range(50)]
+    made = list(make_all(entries, Format((9, 8)), jobs))
+    assert [caffe_pb2.Datum.FromString(one.datum).label for one in made] == list(range(50))
+    assert made == [image_datum.make(entry.file, entry.label, Format((9, 8))) for entry in entries]
+
+
+def test_datums_too_large_for_the_shared_memory_arrive_too(images, monkeypatch):
+    monkeypatch.setattr(image_datum, "SLOT", 3 * 30 * 30 * 3)  # three and a half records
+    entries = [Entry(images / "a cat" / "photo.jpg", str(i), i) for i in range(20)]
+    made = list(make_all(entries, Format((30, 30)), 2))
+    assert [caffe_pb2.Datum.FromString(one.datum).label for one in made] == list(range(20))
+    assert all(one == image_datum.make(entries[0].file, i, Format((30, 30))) for i, one in enumerate(made))
+
+
+# --- bad input
+
+
+def broken(images: Path, tmp_path: Path, kind: str) -> Path:
+    """A copy of the images in which one is unreadable; return it."""
+    root = tmp_path / "images"
+    shutil.copytree(images, root)
+    file = root / "a cat" / "photo.jpg"
+    data = file.read_bytes()
+    if kind == "missing":
+        file.unlink()
+    elif kind == "truncated":
+        file.write_bytes(data[: len(data) // 2])
+    elif kind == "truncated progressive":
+        file = root / "a cat" / "progressive one.JPEG"
+        file.write_bytes(file.read_bytes()[:-500])
+    elif kind == "truncated png":
+        file = root / "rocket" / "small.png"
+        file.write_bytes(file.read_bytes()[:3000])
+    elif kind == "folder":
+        file.unlink()
+        file.mkdir()
+    else:
+        file.write_bytes({"empty": b"", "garbage": b"no picture", "text": b"\xff\xd8\xff" + b"x" * 100}[kind])
+    return file
+
+
+KINDS = {
+    "missing": "No such file or directory",
+    "folder": "Is a directory",
+    "empty": "0 bytes that OpenCV cannot decode",
+    "garbage": "10 bytes that OpenCV cannot decode",
+    "text": "103 bytes that OpenCV cannot decode",
+    "truncated": "a JPEG that was cut short",
+    "truncated progressive": "a JPEG that was cut short",
+    "truncated png": "3000 bytes that OpenCV cannot decode",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_unreadable_image_is_named(images, tmp_path, kind):
+    file = broken(images, tmp_path, kind)
+    made = image_datum.make(file, 0, Format())
+    assert made.datum == b"" and KINDS[kind] in (made.failure or "")
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_unreadable_image_stops_the_program_or_is_skipped(images, tmp_path, jobs):
+    file = broken(images, tmp_path, "truncated")
+    root, out = file.parent.parent, tmp_path / "out" / "db"
+    arguments = ("build_lmdb", root / "list.txt", out, "--root", root, "--jobs", jobs, "--no-shuffle")
+    done = program(*arguments)
+    assert done.returncode == 1
+    assert f"error: {file}: a JPEG that was cut short" in done.stderr and "Traceback" not in done.stderr
+    assert names(out.parent) == []
+    done = program(*arguments, "--skip-unreadable")
+    assert done.returncode == 0, done.stderr
+    assert f"skipped {file}: a JPEG that was cut short" in done.stderr
+    assert "11 images, 1 unreadable ones skipped" in done.stdout
+    keys = [key for key, _ in lmdb_io.read(out)]
+    assert [key[:8] for key in keys] == [b"%08d" % i for i in range(11)]
+    assert not any(key.endswith(b"photo.jpg") for key in keys)
+
+
+def test_nothing_but_unreadable_images_make_no_lmdb(tmp_path):
+    (tmp_path / "list.txt").write_text("absent.jpg 0\n")
+    done = program("build_lmdb", tmp_path / "list.txt", tmp_path / "db", "--skip-unreadable")
+    assert done.returncode == 1 and "none of the 1 images could be read" in done.stderr
+    assert names(tmp_path) == ["list.txt"]
+
+
+def test_an_existing_output_stays_without_force(images, tmp_path):
+    out = tmp_path / "db"
+    out.mkdir()
+    (out / "precious").touch()
+    done = program("build_lmdb", images, out)
+    assert done.returncode == 1 and f"{out} exists already" in done.stderr
+    assert names(out) == ["precious"] and names(tmp_path) == ["db"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["{root}", "out", "--resize", "256"], 2, "'256', expected HEIGHTxWIDTH"),
+        (["{root}", "out", "--resize", "0x5"], 2, "'0x5', expected HEIGHTxWIDTH"),
+        (["{root}", "out", "--jobs", "0"], 2, "'0', expected a whole number of at least 1"),
+        (["{root}", "out", "--seed", "-1"], 2, "--seed: -1, expected 0 or more"),
+        (["{root}", "out", "--encoded", "gif"], 2, "invalid choice: 'gif'"),
+        (["{root}", "out", "--root", "x"], 1, "--root belongs to a list file"),
+        (["{root}/list.txt", "out", "--classes", "x"], 1, "a list names its labels"),
+        (["{root}/absent.txt", "out"], 1, "absent.txt: No such file"),
+        (["{root}/rocket", "out"], 1, "rocket: no folders in it"),
+        (["{root}/rocket/tiny.jpg", "out"], 1, "tiny.jpg, line 1"),
+    ],
+)
+def test_a_wrong_command_line_is_explained(images, tmp_path, arguments, code, message):
+    out = tmp_path / "out"
+    done = program("build_lmdb", *(str(out) if word == "out" else word.format(root=images) for word in arguments))
+    assert done.returncode == code
+    assert message in done.stderr and "Traceback" not in done.stderr
+    assert names(tmp_path) == []
+
+
+def test_different_sizes_are_mentioned(images, tmp_path):
+    note = "different sizes; without --resize a Data layer takes them only one at a time"
+    assert note in program("build_lmdb", images, tmp_path / "raw").stderr
+    assert note not in program("build_lmdb", images, tmp_path / "resized", "--resize", "8x9").stderr
+
+
+# --- trouble on the way
+
+
+@pytest.fixture(scope="module")
+def long_list(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A list that keeps the program busy for a minute: one photograph 50,000 times."""
+    folder = tmp_path_factory.mktemp("long")
+    cv2.imwrite(str(folder / "photo.jpg"), photographs.chelsea())
+    (folder / "list.txt").write_text("photo.jpg 0\n" * 50_000)
+    return folder
+
+
+@pytest.mark.parametrize(("jobs", "whole_group"), [(1, True), (2, True), (2, False)])
+def test_ctrl_c_leaves_nothing(long_list, tmp_path, jobs, whole_group):
+    arguments = (long_list / "list.txt", tmp_path / "db", "--root", long_list, "--jobs", jobs)
+    code, stderr = interrupt("build_lmdb", *arguments, at="img/s", whole_group=whole_group)
+    assert code == 130
+    assert "interrupted" in stderr and "Traceback" not in stderr
+    assert names(tmp_path) == []
+
+
+def test_no_process_outlives_a_killed_program(long_list, tmp_path):
+    arguments = (long_list / "list.txt", tmp_path / "db", "--root", long_list, "--jobs", 2)
+    code, _ = interrupt("build_lmdb", *arguments, at="1%", whole_group=False, with_signal=signal.SIGKILL)
+    assert code == -signal.SIGKILL
+
+
+def test_a_full_disk_leaves_nothing(long_list, tmp_path):
+    limit = 8 << 20
+    done = child(
+        "build_lmdb", long_list / "list.txt", tmp_path / "db", "--root", long_list, "--jobs", 2,
+        before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert f"{tmp_path / 'db'}: writing the LMDB failed" in done.stderr and "Traceback" not in done.stderr
+    assert names(tmp_path) == []
+
+
+def test_a_process_that_dies_is_reported(images):
+    entries = [Entry(images / "a cat" / "photo.jpg", str(i), 0) for i in range(100_000)]
+    results = make_all(entries, Format((256, 256)), 2)
+    with pytest.raises(ProgramError, match="a decoding process died"):
+        for i, _ in enumerate(results):
+            if i == 20:
+                children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+                assert len(children) == 2, "the decoding processes"
+                os.kill(int(children[0]), signal.SIGKILL)
+
+
+def test_a_result_nobody_wants_ends_the_processes(images):
+    entries = [Entry(images / "a cat" / "photo.jpg", str(i), 0) for i in range(1000)]
+    results = make_all(entries, Format((256, 256)), 2)
+    next(results)
+    results.close()
+    deadline = time.monotonic() + 30
+    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+    while children.read_text().split() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert children.read_text().split() == []
+    assert group_members(os.getpid()) in ([], [os.getpid()])
