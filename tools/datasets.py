@@ -79,7 +79,7 @@ _DIGITS = Recipe(
 )
 
 _DEMO = Recipe(
-    iterations=300,
+    iterations=500,
     batch_size=64,
     base_lr=0.01,
     weight_decay=5e-4,
@@ -88,7 +88,7 @@ _DEMO = Recipe(
     lambda_d=0.1,
     lambda_t=0.5,
     test_interval=25,
-    snapshot_interval=100,
+    snapshot_interval=250,
 )
 
 DATASETS = {
