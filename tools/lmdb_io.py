@@ -73,9 +73,11 @@ class Writer:
         """Open a new LMDB in the existing empty ``folder``; messages call it ``shown_as``."""
         self._shown_as = shown_as
         # Nothing is synced before close(): until the folder is renamed nobody reads it.
-        self._env = lmdb.open(
-            str(folder), map_size=FIRST_MAP_SIZE, readahead=False, sync=False, metasync=False, lock=False
-        )
+        options = {"readahead": False, "sync": False, "metasync": False, "lock": False}
+        try:
+            self._env = lmdb.open(str(folder), map_size=FIRST_MAP_SIZE, **options)
+        except lmdb.Error as error:
+            raise self._failed(error) from error
         self._batch: list[tuple[bytes, bytes]] = []
         self._batch_bytes = 0
         self.records = 0

@@ -155,7 +155,8 @@ def test_a_name_too_long_for_a_key_is_named(tmp_path):
     assert names(tmp_path) == ["fits"]
 
 
-def test_a_full_disk_is_reported_and_nothing_is_left(tmp_path):
+@pytest.mark.parametrize("limit", [0, 1 << 21])  # bytes a file may have
+def test_a_full_disk_is_reported_and_nothing_is_left(tmp_path, limit):
     script = (
         "import sys, numpy as np; from pathlib import Path; from tools import lmdb_io; from tools.program import run\n"
         "def main():\n"
@@ -163,7 +164,6 @@ def test_a_full_disk_is_reported_and_nothing_is_left(tmp_path):
         "        for i in range(200): writer.put('x', lmdb_io.image_datum(np.zeros((100, 100, 3), np.uint8), i))\n"
         "run(main)"
     )
-    limit = 1 << 21  # bytes a file may have
     done = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path / "db")],
         cwd=ROOT,

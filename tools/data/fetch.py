@@ -44,6 +44,8 @@ def download(urls: Sequence[str], target: Path, check: Callable[[Path], None], *
             except (_HomeFailed, ProgramError) as failure:
                 failures.append(f"\n  {url}: {failure}")
                 aside.unlink(missing_ok=True)
+            except OSError as error:  # the disk's, not the network's
+                raise ProgramError(f"{target}: writing it failed: {error.strerror or error}") from error
         raise ProgramError(
             f"{target.name} could not be had from its homes (a folder that holds it can be named by --mirror or "
             f"DATA_MIRROR):{''.join(failures)}"

@@ -40,7 +40,7 @@ def stands(part: Part, *, force: bool = False) -> bool:
         return False
     try:
         note = json.loads((part.path / NOTE).read_text())
-        found, records = note["recipe"], note["records"]
+        found, records = dict(note["recipe"]), int(note["records"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         if force:
             return False

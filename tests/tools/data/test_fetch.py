@@ -1,0 +1,196 @@
+"""Downloads from a server on this machine that behaves as badly as servers do."""
+
+import gzip
+import hashlib
+import re
+import resource
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests.tools.programs import names
+from tools.data import fetch
+from tools.data.homes import GzipFile
+from tools.program import ProgramError
+
+CONTENTS = bytes(range(256)) * 2000
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers as the path says: /good, /cut (ends half-way, twice), /busy (503, once) and so on; 404 by default."""
+
+    def do_GET(self) -> None:
+        server = self.server
+        assert isinstance(server, Server)
+        start = int((self.headers["Range"] or "bytes=0-").removeprefix("bytes=").removesuffix("-"))
+        server.requests.append((self.path, start))
+        seen = sum(path == self.path for path, _ in server.requests)
+        if self.path == "/busy" and seen == 1:
+            self.send_error(503)
+            return
+        if self.path == "/shrunk" and seen > 1:
+            if start:
+                self.send_error(416)
+                return
+            self.send(CONTENTS, CONTENTS)
+            return
+        if self.path not in ("/good", "/cut", "/cut-no-range", "/always-cut", "/shrunk", "/busy", "/other"):
+            self.send_error(404)
+            return
+        if self.path == "/other":
+            self.send(b"something else", b"something else")
+            return
+        if self.path == "/cut-no-range":
+            start = 0
+        rest = CONTENTS[start:]
+        cut = (self.path in ("/cut", "/cut-no-range") and seen < 3) or self.path in ("/always-cut", "/shrunk")
+        self.send(rest, rest[: len(rest) // 2] if cut else rest, 206 if start else 200)
+
+    def send(self, promised: bytes, sent: bytes, status: int = 200) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(promised)))
+        self.end_headers()
+        self.wfile.write(sent)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class Server(ThreadingHTTPServer):
+    requests: list[tuple[str, int]]
+
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.server_port}{path}"
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server(("127.0.0.1", 0), Handler) as server:
+        server.requests = []
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def check(file: Path) -> None:
+    if file.read_bytes() != CONTENTS:
+        raise ProgramError(f"wrong contents of {file.stat().st_size} bytes")
+
+
+def get(server: Server, target: Path, *paths: str) -> None:
+    fetch.download([server.url(path) for path in paths], target, check, pause=0)
+
+
+def test_a_file_arrives_whole(server, tmp_path):
+    get(server, tmp_path / "deep" / "file", "/good")
+    assert (tmp_path / "deep" / "file").read_bytes() == CONTENTS
+    assert server.requests == [("/good", 0)] and names(tmp_path / "deep") == ["file"]
+
+
+def test_a_cut_connection_is_taken_up_where_it_ended(server, tmp_path):
+    get(server, tmp_path / "file", "/cut")
+    assert (tmp_path / "file").read_bytes() == CONTENTS
+    half = len(CONTENTS) // 2
+    assert server.requests == [("/cut", 0), ("/cut", half), ("/cut", half + (len(CONTENTS) - half) // 2)]
+
+
+def test_a_server_that_cannot_resume_sends_all_again(server, tmp_path):
+    get(server, tmp_path / "file", "/cut-no-range")
+    assert (tmp_path / "file").read_bytes() == CONTENTS
+    assert [start > 0 for _, start in server.requests] == [False, True, True]
+
+
+def test_a_part_that_does_not_fit_is_dropped(server, tmp_path):
+    get(server, tmp_path / "file", "/shrunk")
+    assert (tmp_path / "file").read_bytes() == CONTENTS
+    assert [start > 0 for _, start in server.requests] == [False, True, False]
+
+
+def test_a_busy_server_is_asked_again(server, tmp_path):
+    get(server, tmp_path / "file", "/busy")
+    assert server.requests == [("/busy", 0), ("/busy", 0)]
+
+
+def test_the_next_home_is_tried(server, tmp_path):
+    get(server, tmp_path / "file", "/absent", "/other", "/good")
+    assert (tmp_path / "file").read_bytes() == CONTENTS
+    assert [path for path, _ in server.requests] == ["/absent", "/other", "/good"]
+
+
+def test_every_failure_is_told_and_nothing_is_left(server, tmp_path):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    urls = [server.url(path) for path in ("/absent", "/other", "/always-cut")]
+    urls += [f"http://127.0.0.1:{port}/x", "file:///etc/passwd"]
+    with pytest.raises(ProgramError) as failure:
+        fetch.download(urls, tmp_path / "file", check, pause=0)
+    lines = str(failure.value).splitlines()
+    assert re.fullmatch(r"file could not be had from its homes \(.*--mirror or DATA_MIRROR\):", lines[0])
+    assert [line.split(": ", 1)[0].strip() for line in lines[1:]] == urls
+    assert "HTTP 404" in lines[1] and "wrong contents of 14 bytes" in lines[2]
+    assert re.search(r"the connection ended after \d+ of 512000 bytes", lines[3])
+    assert "no connection" in lines[4] and "only http and https" in lines[5]
+    assert [path for path, _ in server.requests].count("/always-cut") == fetch.ATTEMPTS
+    assert names(tmp_path) == []
+
+
+def test_a_full_disk_is_not_taken_for_a_bad_home(server, tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(CONTENTS) // 3, hard))
+    try:
+        with pytest.raises(ProgramError, match="file: writing it failed: File too large"):
+            get(server, tmp_path / "file", "/good", "/good")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert len(server.requests) == 1 and names(tmp_path) == []
+
+
+def gzip_file(server: Server | None, contents: bytes = CONTENTS) -> GzipFile:
+    homes = (server.url("/packed"),) if server else ()
+    return GzipFile("set/file.gz", hashlib.sha256(contents).hexdigest(), homes)
+
+
+def test_an_unpacked_file_is_downloaded_once(server, tmp_path, monkeypatch):
+    packed = gzip.compress(CONTENTS)
+    monkeypatch.setattr(
+        Handler, "do_GET", lambda handler: (server.requests.append(("", 0)), handler.send(packed, packed))
+    )
+    file = gzip_file(server)
+    assert fetch.unpacked(file, tmp_path) == CONTENTS
+    assert fetch.unpacked(file, tmp_path) == CONTENTS
+    assert len(server.requests) == 1 and (tmp_path / "set" / "file.gz").read_bytes() == packed
+
+
+def test_a_download_with_the_wrong_hash_leaves_nothing(server, tmp_path, monkeypatch):
+    packed = gzip.compress(b"other contents")
+    monkeypatch.setattr(Handler, "do_GET", lambda handler: handler.send(packed, packed))
+    found = hashlib.sha256(b"other contents").hexdigest()
+    with pytest.raises(
+        ProgramError, match=f"the unpacked contents have sha256 {found}, expected {gzip_file(None).sha256}"
+    ):
+        fetch.unpacked(gzip_file(server), tmp_path)
+    assert names(tmp_path / "set") == []
+
+
+def test_a_mirror_is_checked_like_a_download(tmp_path):
+    (tmp_path / "set").mkdir()
+    place = tmp_path / "set" / "file.gz"
+    with pytest.raises(ProgramError, match=r"set/file\.gz: not there; a mirror folder must hold set/file\.gz"):
+        fetch.unpacked(gzip_file(None), tmp_path / "downloads", tmp_path)
+    packed = gzip.compress(CONTENTS)
+    place.write_bytes(packed)
+    assert fetch.unpacked(gzip_file(None), tmp_path / "downloads", tmp_path) == CONTENTS
+    place.write_bytes(packed[:-20])
+    with pytest.raises(ProgramError, match=r"set/file\.gz: not a whole gzip file"):
+        fetch.unpacked(gzip_file(None), tmp_path / "downloads", tmp_path)
+    place.write_bytes(gzip.compress(b"other"))
+    with pytest.raises(ProgramError, match=r"set/file\.gz: the unpacked contents have sha256"):
+        fetch.unpacked(gzip_file(None), tmp_path / "downloads", tmp_path)
+    assert names(tmp_path) == ["set"]
