@@ -5,6 +5,7 @@ is a serialised ``Datum``: raw ones hold a C×H×W block of uint8 (colour as B, 
 """
 
 import os
+import shutil
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -128,7 +129,9 @@ class Writer:
         self._env.close()
 
     def _failed(self, error: Exception) -> ProgramError:
-        return ProgramError(f"{self._shown_as}: writing the LMDB failed: {error}")
+        # LMDB calls a full disk an input/output error.
+        free = shutil.disk_usage(self._shown_as.parent).free >> 20
+        return ProgramError(f"{self._shown_as}: writing the LMDB failed: {error} ({free} MB are free on its disk)")
 
 
 @contextmanager

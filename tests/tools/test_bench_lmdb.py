@@ -1,0 +1,52 @@
+import re
+
+import cv2
+import numpy as np
+import pytest
+
+from tests.tools.programs import names, program
+from tools import bench_lmdb
+
+
+def test_every_program_has_its_line(tmp_path):
+    (tmp_path / "images" / "deep").mkdir(parents=True)
+    cv2.imwrite(str(tmp_path / "images" / "deep" / "x.jpg"), np.zeros((50, 40, 3), np.uint8))
+    (tmp_path / "tmp").mkdir()
+    options = ("--count", 20, "--side", 16, "--rounds", 1, "--jobs", 2)
+    done = program("bench_lmdb", *options, "--images", tmp_path / "images", "--tmp", tmp_path / "tmp")
+    assert done.returncode == 0, done.stderr
+    for store in ("raw", "jpg"):
+        (theirs,) = re.findall(rf"^{store} +convert_imageset +(.*)$", done.stdout, re.MULTILINE)
+        (ours,) = re.findall(rf"^{store} +build_lmdb --jobs 2 +(.*)$", done.stdout, re.MULTILINE)
+        assert theirs.split()[1:] == ["1.00", "1.00"]
+        rate, ratio, of_the_round = ours.split()
+        assert float(ratio) == float(of_the_round)
+        assert float(ratio) == pytest.approx(int(rate) / int(theirs.split()[0]), abs=0.1)
+    assert names(tmp_path / "tmp") == []
+
+
+def test_without_images_the_set_is_made_of_photographs(tmp_path):
+    bench_lmdb._make_set(tmp_path, None, 12, seed=0)
+    images = [cv2.imread(str(tmp_path / name)) for name in names(tmp_path)]
+    assert len(images) == 12 and all(image.shape == (227, 227, 3) for image in images)
+    assert len({image.tobytes() for image in images}) == 12
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--count", "0"], "must be at least 1"),
+        (["--jobs", "1", "0"], "must be at least 1"),
+        (["--images", "{tmp}"], "no JPEGs below it"),
+    ],
+)
+def test_a_wrong_command_line_is_explained(tmp_path, options, message):
+    done = program("bench_lmdb", "--tmp", tmp_path, *(option.format(tmp=tmp_path) for option in options))
+    assert done.returncode == 1 and message in done.stderr
+    assert names(tmp_path) == []
+
+
+def test_caffe_must_be_at_hand(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    done = program("bench_lmdb", "--count", 5)
+    assert done.returncode == 1 and "convert_imageset is not on the PATH" in done.stderr
