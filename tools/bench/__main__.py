@@ -1,0 +1,104 @@
+"""``python -m tools.bench``: the speed table, each row against its goal.
+
+Exit code 0 when everything was measured, whether goals are met or missed (the table says which); 1 after an error.
+"""
+
+import argparse
+import os
+from fnmatch import fnmatch
+
+from tools.caffe_process import Threads
+from tools.program import ProgramError, run
+
+SHARE = "share"
+
+
+def main() -> int:
+    """Measure, print a line per row, then where an iteration's time goes."""
+    # One image at a time is too little for more threads; this is also how the programs train.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("GLOG_minloglevel", "2")
+    from tools.bench.rows import ROWS, measure
+
+    names = [*(row.name for row in ROWS), SHARE]
+    arguments = _arguments(names)
+    chosen = [name for name in names if not arguments.only or any(fnmatch(name, only) for only in arguments.only)]
+    if not chosen:
+        raise ProgramError(f"--only {' '.join(arguments.only)}: no such row; the rows are {', '.join(names)}")
+    if arguments.list:
+        print(*chosen, sep="\n")
+        return 0
+
+    import numba
+
+    if arguments.threads > numba.config.NUMBA_NUM_THREADS:
+        raise ProgramError(f"--threads {arguments.threads}: expected 1 to {numba.config.NUMBA_NUM_THREADS}")
+    numba.set_num_threads(arguments.threads or numba.config.NUMBA_NUM_THREADS)
+    print(
+        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; kernel threads {numba.get_num_threads()}, "
+        f"BLAS threads {os.environ['OPENBLAS_NUM_THREADS']}. A ratio's sides are timed in turn; medians of rounds."
+    )
+    width = max(map(len, names))
+    print(f"{'row':{width}}  {'what':23}  {'measured':>9}  {'goal':>7}  {'':6}  of")
+    for row in ROWS:
+        if row.name in chosen:
+            result = measure(row, arguments.seconds)
+            goal = f"{'≤' if row.at_most else '≥'} {row.goal:g}{row.unit}"
+            verdict = "met" if row.met(result.value) else "MISSED"
+            measured = f"{result.value:.2f}{row.unit}"
+            print(
+                f"{row.name:{width}}  {row.what:23}  {measured:>9}  {goal:>7}  {verdict:6}  {result.detail}", flush=True
+            )
+    if SHARE in chosen:
+        _print_share(arguments.iterations, Threads(int(os.environ["OPENBLAS_NUM_THREADS"]), numba.get_num_threads()))
+    return 0
+
+
+def _print_share(iterations: int, threads: Threads) -> None:
+    from tools.bench import breakdown, digits
+
+    net = digits.with_data_in_memory(digits.read_net())
+    print(f"\nWhere a digits iteration goes (caffe time, {iterations} iterations, forward and backward):")
+    for title, variant in (("BatchNorm", digits.with_batch_norm(net)), ("mDA", net)):
+        times = breakdown.times_by_kind(variant, iterations, threads)
+        total = sum(times.values())
+        parts = [f"{kind} {ms:.1f} ms ({100 * ms / total:.0f} %)" for kind, ms in times.items() if ms >= 0.01 * total]
+        print(f"  {title:9}  {total:6.1f} ms: {', '.join(parts)}")
+        ours = {kind: 100 * ms / total for kind, ms in times.items()}
+    print(
+        f"mDA takes {ours.get('MDALayer', 0):.0f} % of its net's iteration, near what moving its blobs takes (rows "
+        f"traffic-*).\nWhat is left is Caffe's own: {ours.get('Convolution', 0):.0f} % is convolution, one image at a "
+        "time (im2col, then a small matrix product)."
+    )
+
+
+def _arguments(names: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.bench",
+        description="Measure how fast the mDA layer is, each row against its goal.",
+        epilog="Rows: " + ", ".join(names),
+    )
+    parser.add_argument("--only", nargs="+", metavar="ROW", help="rows to measure; patterns such as 'memory-*' work")
+    parser.add_argument("--list", action="store_true", help="print the names of the rows and stop")
+    parser.add_argument("--seconds", type=_positive, default=4, help="time to spend on each comparison (default 4)")
+    parser.add_argument("--iterations", type=_count, default=10, help="iterations of caffe time (default 10)")
+    parser.add_argument("--threads", type=_count, default=0, help="kernel threads (default: all that numba has)")
+    return parser.parse_args()
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds above 0")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a count of at least 1")
+    return value
+
+
+if __name__ == "__main__":
+    run(main)
