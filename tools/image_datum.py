@@ -59,7 +59,10 @@ def make(file: Path, label: int, form: Format) -> Made:
     except OSError as error:
         return Made(b"", (), error.strerror or str(error))
     flags = cv2.IMREAD_GRAYSCALE if form.gray else cv2.IMREAD_COLOR
-    image = cv2.imdecode(np.frombuffer(data, np.uint8), flags) if data else None
+    try:
+        image = cv2.imdecode(np.frombuffer(data, np.uint8), flags) if data else None
+    except cv2.error as error:  # more pixels than OpenCV accepts
+        return Made(b"", (), f"OpenCV refuses it: {error.err}")
     if _cut_short(data):
         return Made(b"", (), f"a JPEG that was cut short after {len(data)} bytes")
     if image is None:

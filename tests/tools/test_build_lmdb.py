@@ -4,8 +4,10 @@ import os
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import time
+import zlib
 from pathlib import Path
 
 import caffe
@@ -213,6 +215,19 @@ KINDS = {
     "truncated progressive": "a JPEG that was cut short",
     "truncated png": "3000 bytes that OpenCV cannot decode",
 }
+
+
+def test_an_image_of_absurd_size_is_named(tmp_path):
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", 100_000, 100_000, 8, 2, 0, 0, 0)
+    file = tmp_path / "bomb.png"
+    file.write_bytes(
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+    )
+    made = image_datum.make(file, 0, Format((8, 8)))
+    assert made.datum == b"" and "OpenCV refuses it: pixels <= CV_IO_MAX_IMAGE_PIXELS" in (made.failure or "")
 
 
 @pytest.mark.parametrize("kind", KINDS)
