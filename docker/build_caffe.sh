@@ -85,6 +85,11 @@ if [ "$variant" = cuda ]; then
     command -v "${tool%%:*}" >/dev/null || fail "${tool%%:*} was not found: install Debian's package ${tool##*:}" \
       "(the CUDA toolkit is in the non-free component)"
   done
+  known=$(nvcc --list-gpu-arch | sed 's/^compute_//' | tr '\n' ' ')
+  for architecture in $architectures; do
+    [[ " $known" = *" $architecture "* ]] ||
+      fail "nvcc does not know architecture $architecture of CUDA_ARCH_BIN; it knows $known"
+  done
 fi
 
 [ "$check" = yes ] || "$here/install_packages.sh" build run

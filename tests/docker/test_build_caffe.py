@@ -135,9 +135,9 @@ def test_wrong_command_line(arguments: list[str], message: str) -> None:
     assert result.stderr.startswith(f"build_caffe: {message}\nusage:")
 
 
-def refused(prefix: Path, message: str, **env: object) -> None:
+def refused(prefix: Path, message: str, arguments: list[str] | None = None, **env: object) -> None:
     """Check that a build of ``prefix`` ends with exit code 1 and this message, and leaves nothing there."""
-    result = build(prefix, **env)
+    result = build(*(arguments or []), prefix, **env)
     assert result.returncode == 1
     assert message in result.stderr
     assert not prefix.exists()
@@ -178,15 +178,16 @@ def test_interpreter_without_numpy(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("nvcc") is not None, reason="this machine has a CUDA compiler")
 def test_cuda_without_its_compiler(tmp_path: Path) -> None:
-    result = build("--variant", "cuda", tmp_path / "p")
-    assert result.returncode == 1
-    assert "nvcc was not found: install Debian's package nvidia-cuda-toolkit" in result.stderr
+    refused(
+        tmp_path / "p",
+        "nvcc was not found: install Debian's package nvidia-cuda-toolkit",
+        arguments=["--variant", "cuda"],
+    )
 
 
 def test_wrong_architectures(tmp_path: Path) -> None:
-    result = build("--variant", "cuda", tmp_path / "p", CUDA_ARCH_BIN="9.0")
-    assert result.returncode == 1
-    assert "CUDA_ARCH_BIN='9.0': expected numbers" in result.stderr
+    message = "CUDA_ARCH_BIN='9.0': expected numbers such as '80 90', without dots"
+    refused(tmp_path / "p", message, arguments=["--variant", "cuda"], CUDA_ARCH_BIN="9.0")
 
 
 # The patches
