@@ -1,0 +1,44 @@
+"""docker/patches/09-python-errors.patch: an error in a Python layer reaches whoever runs the net."""
+
+import subprocess
+from pathlib import Path
+
+import caffe
+import pytest
+
+NET = """
+layer {{ name: "in" type: "Input" top: "x" input_param {{ shape {{ dim: 1 dim: 2 }} }} }}
+layer {{ name: "layer" type: "Python" bottom: "x" top: "y"
+        python_param {{ module: "{module}" layer: "{layer}" param_str: '{param_str}' }} }}
+"""
+FAULTS = {
+    "module": ({"module": "no_such_module", "layer": "X"}, ModuleNotFoundError, "No module named 'no_such_module'"),
+    "layer": ({"module": "caffe_layers", "layer": "X"}, AttributeError, "has no attribute 'X'"),
+    "setup": (
+        {"module": "caffe_layers", "layer": "MDALayer", "param_str": '{"num_domains": 0}'},
+        ValueError,
+        "num_domains is 0; expected an integer >= 1",
+    ),
+}
+
+
+def net_file(folder: Path, module: str, layer: str, param_str: str = "") -> str:
+    file = folder / "net.prototxt"
+    file.write_text(NET.format(module=module, layer=layer, param_str=param_str))
+    return str(file)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_pycaffe_raises_it(fault, tmp_path):
+    description, error, message = FAULTS[fault]
+    with pytest.raises(error, match=message):
+        caffe.Net(net_file(tmp_path, **description), caffe.TEST)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_caffe_prints_it_and_fails(fault, tmp_path):
+    description, error, message = FAULTS[fault]
+    command = ["caffe", "time", "-model", net_file(tmp_path, **description), "-iterations", "1"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert f"{error.__name__}: " in done.stderr and message in done.stderr
