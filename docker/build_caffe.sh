@@ -20,7 +20,7 @@ run by root.
   --check     build nothing: exit 0 if PREFIX is what this script would build, 1 if not
 
 environment
-  PYTHON           the interpreter that pycaffe is for, with the NumPy that it will run with (/usr/bin/python3)
+  PYTHON           the interpreter that pycaffe is for, with what it will run with: NumPy, … (/usr/bin/python3)
   CAFFE_SRC        build this Caffe checkout instead of Debian's archive; it is copied, never changed
   CAFFE_BUILD_DIR  where to build (.build of the repository)
   CUDA_ARCH_BIN    GPU architectures of the cuda variant ("60 61 70 75 80 86 89 90")
@@ -97,18 +97,22 @@ fi
 # Boost.Python is compiled for one Python version, pycaffe for one NumPy.
 command -v "$python" >/dev/null || fail "PYTHON=$python does not exist"
 facts=$("$python" - <<'PY'
+import importlib.util
 import sys
 import sysconfig
 
-try:
-    import numpy
-except ImportError:
-    sys.exit("it has no NumPy")
+# What pycaffe imports; to find that out after the build would be late.
+needed = {"numpy": "numpy", "scipy": "scipy", "scikit-image": "skimage", "protobuf": "google", "six": "six"}
+missing = [package for package, module in needed.items() if importlib.util.find_spec(module) is None]
+if missing:
+    sys.exit("it lacks " + ", ".join(missing))
+import numpy
+
 print(sysconfig.get_config_var("py_version_nodot"), sysconfig.get_path("platinclude"))
 print(sysconfig.get_config_var("LIBDIR") + "/" + sysconfig.get_config_var("LDLIBRARY"))
 print(numpy.__version__)
 PY
-) || fail "PYTHON=$python cannot serve pycaffe (see above): give an interpreter, of a virtual environment say, that has NumPy"
+) || fail "PYTHON=$python cannot serve pycaffe (see above): give one that has requirements/runtime.txt installed"
 { read -r python_version python_include; read -r python_library; read -r numpy_version; } <<<"$facts"
 compgen -G "/usr/lib/*/libboost_python$python_version.so.*" >/dev/null ||
   fail "Debian's Boost.Python does not serve PYTHON=$python (version $python_version): use /usr/bin/python3" \

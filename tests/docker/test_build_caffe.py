@@ -170,9 +170,9 @@ def test_folder_of_somebody_else(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "precious"
 
 
-def test_interpreter_without_numpy(tmp_path: Path) -> None:
+def test_interpreter_without_packages(tmp_path: Path) -> None:
     python = interpreter(tmp_path, f'exec {Path(sys.executable).resolve()} -S "$@"')
-    refused(tmp_path / "p", "it has no NumPy", PYTHON=python)
+    refused(tmp_path / "p", "it lacks numpy, scipy, scikit-image, protobuf, six", PYTHON=python)
     refused(tmp_path / "p", "does not exist", PYTHON=tmp_path / "absent")
 
 
