@@ -10,13 +10,14 @@ The formulas are those of ``_mathematics`` with m = x and v = 0, so that nothing
 import numpy as np
 from numba import njit, prange
 
-_FASTMATH = {"reassoc", "contract", "nsz"}
 _DATA, _SMALL, _PARTS = "float32[:,::1]", "float64[:,::1]", "float64[:,:,::1]"
 TILE = 128
 
 
-def _kernel(signature: str):
-    return njit(signature, parallel=True, fastmath=_FASTMATH, error_model="numpy", cache=True)
+def _kernel(signature: str, *, sums: bool = False):
+    # Only sums over the innermost loop may be reassociated, to be vectorised; NaN and infinities keep their meaning.
+    fastmath = {"contract", "reassoc", "nsz"} if sums else {"contract"}
+    return njit(signature, parallel=True, fastmath=fastmath, error_model="numpy", cache=True)
 
 
 @_kernel(f"void({_DATA}, {_SMALL}, {_SMALL}, {_SMALL})")
@@ -122,7 +123,7 @@ def column_input_gradient(x, g, w, scale, slope, offset, dx):
                 out[c] = result[c]
 
 
-@_kernel(f"void({_DATA}, {_DATA}, {_SMALL}, {_SMALL}, {_SMALL}, {_SMALL}, {_SMALL}, {_PARTS})")
+@_kernel(f"void({_DATA}, {_DATA}, {_SMALL}, {_SMALL}, {_SMALL}, {_SMALL}, {_SMALL}, {_PARTS})", sums=True)
 def column_weight_gradient(x, g, mean, variance, inverse, grad_mean, grad_variance, parts):
     """∂w_id = Σ_c (r g + ∂μ/W) (x - μ) + (∂σ²/W) ((x - μ)² - σ²), one part per tile (tiles×N×D)."""
     samples, channels = x.shape

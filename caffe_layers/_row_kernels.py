@@ -2,24 +2,23 @@
 
 Load this module through ``_kernel_cache``: its functions compile when it is imported. Arrays are x, g, y of R×S
 float32 with R = N·C, and one number per row (R): ``centre`` float32, the rest float64.
-
-Reassociation lets LLVM vectorise the sums; NaN and infinities keep their meaning.
 """
 
 import numpy as np
 from numba import njit, prange
 
-_FASTMATH = {"reassoc", "contract", "nsz"}
 _ROWS, _CENTRE, _NUMBERS = "float32[:,::1]", "float32[::1]", "float64[::1]"
 # float32 sums run over at most this many values (in 32 vector lanes) before they join a float64 sum.
 _BLOCK = 1024
 
 
-def _kernel(signature: str):
-    return njit(signature, parallel=True, fastmath=_FASTMATH, error_model="numpy", cache=True)
+def _kernel(signature: str, *, sums: bool = False):
+    # Only sums over the innermost loop may be reassociated, to be vectorised; NaN and infinities keep their meaning.
+    fastmath = {"contract", "reassoc", "nsz"} if sums else {"contract"}
+    return njit(signature, parallel=True, fastmath=fastmath, error_model="numpy", cache=True)
 
 
-@_kernel(f"void({_ROWS}, {_NUMBERS}, {_NUMBERS})")
+@_kernel(f"void({_ROWS}, {_NUMBERS}, {_NUMBERS})", sums=True)
 def row_moments(x, mean, variance):
     """Mean and biased variance of every row.
 
@@ -49,7 +48,7 @@ def row_moments(x, mean, variance):
         variance[r] = max(square / size - step * step, 0.0)
 
 
-@_kernel(f"void({_ROWS}, {_ROWS}, {_NUMBERS}, {_NUMBERS}, {_NUMBERS}, {_NUMBERS})")
+@_kernel(f"void({_ROWS}, {_ROWS}, {_NUMBERS}, {_NUMBERS}, {_NUMBERS}, {_NUMBERS})", sums=True)
 def row_gradients(x, g, mean, variance, grad_sum, grad_dot):
     """Mean and biased variance of every row of x, Σ g and Σ g (x - mean): one read of x and g."""
     rows, size = x.shape

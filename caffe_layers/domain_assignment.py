@@ -62,7 +62,6 @@ class DomainAssignmentLayer(caffe.Layer):
         top[0].reshape(rows, self._domains)
         self._columns = slice(self._first, self._first + group)
         self._p = np.zeros((rows, group))
-        self._unknown = np.ones(rows, bool)
         self._shape = shape
 
     def forward(self, bottom, top) -> None:
@@ -72,8 +71,7 @@ class DomainAssignmentLayer(caffe.Layer):
         if len(bottom) == 2:
             rows, group = self._p.shape
             labels = _bottoms.labels(_ROLE, bottom[1].data.reshape(rows), group)
-            np.equal(labels, -1, out=self._unknown)
-            known = np.flatnonzero(~self._unknown)
+            known = np.flatnonzero(labels >= 0)
             self._p[known] = 0
             self._p[known, labels[known]] = 1
         w = top[0].data
@@ -83,8 +81,8 @@ class DomainAssignmentLayer(caffe.Layer):
     def backward(self, top, propagate_down, bottom) -> None:
         """Write the gradients that ``propagate_down`` asks for; labels have none."""
         if propagate_down[0]:
+            # The gradient of a known, one-hot row comes out as zero.
             grad = _softmax.softmax_gradient(self._p, top[0].diff[:, self._columns])
-            grad[~self._unknown] = 0
             bottom[0].diff[...] = grad.reshape(self._shape)
         if len(bottom) == 2 and propagate_down[1]:
             bottom[1].diff.fill(0)

@@ -28,6 +28,7 @@ def test_forward_and_backward(group, first, labels):
     shapes = {"logits": logits.shape} | ({"labels": (5,)} if labels is not None else {})
     net = make_net(inputs(**shapes) + layer(list(shapes), num_domains=domains, first=first))
     fill(net, logits=logits, **({"labels": labels} if labels is not None else {}))
+    net.blobs["w"].data.fill(9)  # the whole top is written, whatever it held
     net.forward()
     z = logits.astype(np.float64)
     assert net.blobs["w"].data.shape == (5, domains)

@@ -1,0 +1,37 @@
+import threading
+
+import numpy as np
+
+from caffe_layers._scratch import scratch
+
+
+def test_one_name_is_one_memory_whatever_the_shape():
+    large = scratch("test shapes", (4, 6))
+    large[...] = np.arange(24).reshape(4, 6)
+    small = scratch("test shapes", (3, 2))
+    assert small.base is large.base
+    assert small.flags.c_contiguous
+    assert np.array_equal(small, [[0, 1], [2, 3], [4, 5]])
+    # Smaller requests in between do not shrink it: two layers in turn allocate nothing.
+    assert scratch("test shapes", (24,)).base is large.base
+
+
+def test_it_grows():
+    small = scratch("test growth", (2,))
+    assert scratch("test growth", (5, 5)).shape == (5, 5)
+    assert scratch("test growth", (2,)).base is not small.base
+
+
+def test_names_and_types_are_apart():
+    first, second = scratch("test a", (3,)), scratch("test b", (3,))
+    third = scratch("test a", (3,), np.float32)
+    assert third.dtype == np.float32
+    assert not any(np.may_share_memory(*pair) for pair in [(first, second), (first, third), (second, third)])
+
+
+def test_threads_are_apart():
+    mine, theirs = scratch("test threads", (3,)), []
+    thread = threading.Thread(target=lambda: theirs.append(scratch("test threads", (3,))))
+    thread.start()
+    thread.join()
+    assert not np.may_share_memory(mine, theirs[0])
