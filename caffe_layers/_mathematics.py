@@ -139,9 +139,13 @@ def weight_gradient_statistics(
 
 
 def unbiased_factor(mass: Array, size: int) -> Array:
-    """m / (m - 1) with m = W_d S, and 1 where m <= 1 (D): what makes a variance of m values unbiased."""
+    """m / (m - 1) with m = W_d S, and 1 where m <= 1 (D): what makes a variance of m values unbiased.
+
+    It never exceeds 2, the factor of two values: a soft domain whose mass is just above one value would otherwise
+    put a single huge term into its running variance.
+    """
     count = mass * size
-    return np.divide(count, count - 1, out=np.ones_like(count), where=count > 1)
+    return np.minimum(np.divide(count, count - 1, out=np.ones_like(count), where=count > 1), 2)
 
 
 def update_running(

@@ -97,6 +97,7 @@ def test_unbiased_factor():
     mass = np.array([0.0, 0.25, 0.5, 1.0, 2.5])
     assert_close("factor at S = 4", mathematics.unbiased_factor(mass, 4), [1, 1, 2, 4 / 3, 10 / 9], rtol=1e-12)
     assert_close("factor at S = 1", mathematics.unbiased_factor(mass, 1), [1, 1, 1, 1, 5 / 3], rtol=1e-12)
+    assert_close("just above one value", mathematics.unbiased_factor(np.array([1 + 1e-9, 1.5, 2.0]), 1), [2, 2, 2])
 
 
 def test_running_statistics_follow_caffes_convention():
