@@ -25,7 +25,8 @@ if [ "$(cat .venv/.setup-key 2>/dev/null)" != "$key" ]; then
   [ "$(.venv/bin/python --version 2>/dev/null)" = "$("$python" --version)" ] || clear=(--clear)
   rm -f .venv/.setup-key
   "$python" -m venv "${clear[@]}" .venv
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes \
+  # Python compiles a module when it is first imported: to do so for all of them now costs as long as the download.
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --only-binary :all: --require-hashes \
     "${locks[@]/#/--requirement=}"
   printf '%s\n' "$key" >.venv/.setup-key
 fi

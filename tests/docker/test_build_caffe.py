@@ -49,10 +49,10 @@ def interpreter(folder: Path, script: str) -> Path:
 # What is installed
 
 
-def test_tests_of_pycaffe_pass_on_the_installed_prefix() -> None:
+def test_tests_of_pycaffe_pass_on_the_installed_prefix(tmp_path: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-m", "unittest", "discover", "-s", PREFIX / "python/caffe/test"],
-        cwd="/",
+        cwd=tmp_path,  # a solver's snapshot is written where they run
         env={**os.environ, "PYTHONPATH": str(PREFIX / "python")},
         capture_output=True,
         text=True,
