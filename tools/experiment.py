@@ -4,11 +4,17 @@ Everything that differs between two runs stands here; everything that a dataset 
 :mod:`tools.datasets`. The nets are functions of an :class:`Experiment` (:mod:`tools.nets`).
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from tools.datasets import DATASETS, Dataset
 from tools.program import ProgramError
+
+_LARGEST = 10**8
+"""Of any count: far beyond use, and within Caffe's 32 bits even times the number of domains."""
+
+_LARGEST_SEED = 2**32 - 1
+"""Caffe keeps the lower 32 bits of a seed."""
 
 METHODS = {"source_only": "source only", "dial": "DIAL", "mda": "mDA", "multi_source": "multi-source"}
 """The methods of the paper's tables and how they are called in tables and pictures."""
@@ -108,8 +114,12 @@ def make_experiment(
     data = DATASETS[dataset]
     if method not in METHODS:
         raise ProgramError(f"method: got {method!r}, expected one of {', '.join(METHODS)}")
-    target = target or data.target
-    sources = tuple(sources or (data.sources if target == data.target else data.others(target)))
+    if target is None:
+        target = data.target
+    if sources is None:
+        sources = data.sources if target == data.target else data.others(target)
+    if not sources:
+        raise ProgramError(f"sources: got none, expected some of {', '.join(data.domains)} ({dataset})")
     for role, domain in [("target", target), *(("sources", source) for source in sources)]:
         if domain not in data.domains:
             raise ProgramError(f"{role}: got {domain!r}, expected one of {', '.join(data.domains)} ({dataset})")
@@ -125,21 +135,23 @@ def make_experiment(
         k = fixed_k[method]
     elif k is None:
         k = len(sources)
-    if method == "mda" and k < 1:
-        raise ProgramError(f"k: got {k}, expected at least 1 latent domain")
+    if method == "mda" and not 1 <= k <= _LARGEST:
+        raise ProgramError(f"k: got {k}, expected at least 1 latent domain and at most {_LARGEST}")
     if not 0.0 <= known_share <= 1.0:
         raise ProgramError(f"known share: got {known_share}, expected a share from 0 to 1")
     if known_share and method != "mda":
         raise ProgramError(f"known share: got {known_share} for method {method}; only mda takes known domain labels")
     if known_share and k != len(sources):
         raise ProgramError(f"k: got {k}; with known domain labels expected the number of sources, {len(sources)}")
-    if seed < 0:
-        raise ProgramError(f"seed: got {seed}, expected 0 or more (Caffe takes a negative seed as 'none')")
+    if not 0 <= seed <= _LARGEST_SEED:
+        raise ProgramError(
+            f"seed: got {seed}, expected 0 to {_LARGEST_SEED} (Caffe takes a negative seed as 'none' and keeps 32 bits)"
+        )
     iterations = data.recipe.iterations if iterations is None else iterations
     batch_size = data.recipe.batch_size if batch_size is None else batch_size
     for option, value in (("iterations", iterations), ("batch size", batch_size)):
-        if value < 1:
-            raise ProgramError(f"{option}: got {value}, expected at least 1")
+        if not 1 <= value <= _LARGEST:
+            raise ProgramError(f"{option}: got {value}, expected at least 1 and at most {_LARGEST}")
     lambdas = {
         "lambda_c": data.recipe.lambda_c if lambda_c is None else lambda_c,
         "lambda_d": data.recipe.lambda_d if lambda_d is None else lambda_d,
@@ -156,10 +168,31 @@ def make_experiment(
     )
 
 
-def from_json(values: dict[str, Any]) -> Experiment:
-    """The experiment that :meth:`Experiment.to_json` wrote. Raises ProgramError for missing or unknown keys."""
-    expected = set(Experiment.__dataclass_fields__)
-    if set(values) != expected:
-        missing, unknown = sorted(expected - set(values)), sorted(set(values) - expected)
+_JSON_TYPES = {
+    str: (lambda value: type(value) is str, "a text"),
+    int: (lambda value: type(value) is int, "an integer"),
+    float: (lambda value: type(value) in (int, float), "a number"),
+    tuple[str, ...]: (
+        lambda value: type(value) in (list, tuple) and all(type(item) is str for item in value),
+        "a list of texts",
+    ),
+}
+"""For each type of an Experiment's field: whether a decoded JSON value is one, and how to say so."""
+
+
+def from_json(values: Any) -> Experiment:
+    """The experiment that :meth:`Experiment.to_json` wrote.
+
+    Raises ProgramError for missing or unknown keys, and for values of another type or out of range.
+    """
+    if not isinstance(values, dict):
+        raise ProgramError(f"experiment description: got {values!r}, expected an object")
+    expected = {field.name: field.type for field in fields(Experiment)}
+    if set(values) != set(expected):
+        missing, unknown = sorted(set(expected) - set(values)), sorted(set(values) - set(expected))
         raise ProgramError(f"experiment description: missing keys {missing}, unknown keys {unknown}")
+    for name, kind in expected.items():
+        accepts, words = _JSON_TYPES[kind]
+        if not accepts(values[name]):
+            raise ProgramError(f"{name}: got {values[name]!r}, expected {words}")
     return make_experiment(**{**values, "sources": tuple(values["sources"])})

@@ -35,6 +35,8 @@ def test_another_target_takes_the_other_domains_as_sources():
         ({"dataset": "mnist"}, "dataset: got 'mnist', expected one of digits, demo"),
         ({"method": "mDA"}, "method: got 'mDA', expected one of source_only"),
         ({"target": "svhn"}, "target: got 'svhn', expected one of mnist, mnistm, usps"),
+        ({"target": ""}, "target: got '', expected one of mnist, mnistm, usps"),
+        ({"sources": ()}, "sources: got none, expected some of mnist, mnistm, usps"),
         ({"sources": ("mnist", "svhn")}, "sources: got 'svhn'"),
         ({"sources": ("mnist", "usps")}, "sources: 'usps' is the target"),
         ({"sources": ("mnist", "mnist")}, "expected each domain once"),
@@ -47,6 +49,10 @@ def test_another_target_takes_the_other_domains_as_sources():
         ({"known_share": 0.5, "method": "dial"}, "only mda takes known domain labels"),
         ({"known_share": 0.5, "k": 3}, "k: got 3; with known domain labels expected the number of sources, 2"),
         ({"seed": -1}, "seed: got -1"),
+        ({"seed": 2**32}, "seed: got 4294967296, expected 0 to 4294967295"),
+        ({"iterations": 2**31}, "iterations: got 2147483648, expected at least 1 and at most 100000000"),
+        ({"batch_size": 2**31}, "batch size: got 2147483648, expected at least 1 and at most 100000000"),
+        ({"k": 10**12}, "k: got 1000000000000, expected at least 1 latent domain and at most 100000000"),
         ({"iterations": 0}, "iterations: got 0, expected at least 1"),
         ({"batch_size": 0}, "batch size: got 0, expected at least 1"),
         ({"lambda_c": -0.1}, "lambda_c: got -0.1"),
@@ -72,6 +78,26 @@ def test_json_with_missing_and_unknown_keys():
     del values["k"]
     with pytest.raises(ProgramError, match=r"missing keys \['k'\], unknown keys \['K'\]"):
         from_json({**values, "K": 2})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("k", "2", "k: got '2', expected an integer"),
+        ("k", 2.0, "k: got 2.0, expected an integer"),
+        ("batch_size", True, "batch_size: got True, expected an integer"),
+        ("target", None, "target: got None, expected a text"),
+        ("dataset", [], "dataset: got [], expected a text"),
+        ("sources", "mnist", "sources: got 'mnist', expected a list of texts"),
+        ("sources", [["mnist"]], "sources: got [['mnist']], expected a list of texts"),
+        ("lambda_c", None, "lambda_c: got None, expected a number"),
+        ("known_share", False, "known_share: got False, expected a number"),
+    ],
+)
+def test_json_values_of_another_type(key, value, message):
+    with pytest.raises(ProgramError) as error:
+        from_json({**make_experiment("digits", "mda").to_json(), key: value})
+    assert str(error.value) == message
 
 
 def test_names_tell_experiments_apart():
