@@ -1,10 +1,13 @@
 """Output that is either whole or absent: written aside, then renamed."""
 
+import errno
+import json
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tools.program import ProgramError
 
@@ -13,7 +16,7 @@ from tools.program import ProgramError
 def write_aside(path: Path) -> Iterator[Path]:
     """Yield a temporary file name beside ``path``; rename it to ``path`` on success, remove it otherwise."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+    with _named(path), tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
         aside = Path(folder) / path.name
         yield aside
         aside.replace(path)
@@ -29,7 +32,7 @@ def build_folder_aside(path: Path, *, force: bool = False) -> Iterator[Path]:
     if path.exists() and not force:
         raise ProgramError(f"{path} exists already: choose another name or pass --force to replace it")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+    with _named(path), tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
         aside = Path(folder) / "new"
         aside.mkdir()
         yield aside
@@ -38,10 +41,34 @@ def build_folder_aside(path: Path, *, force: bool = False) -> Iterator[Path]:
         aside.rename(path)
 
 
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """A full disk names no file in its error: let it be ``path``."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+            error.filename = str(path)
+        raise
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text file aside and rename it."""
     with write_aside(path) as aside:
         aside.write_text(text)
+
+
+def read_json(path: Path, keys: tuple[str, ...]) -> dict[str, Any]:
+    """The object in a JSON file. Raises ProgramError naming the file if it is none or lacks one of ``keys``."""
+    try:
+        values = json.loads(path.read_text())
+    except ValueError as error:  # JSONDecodeError and UnicodeDecodeError
+        raise ProgramError(f"{path}: not valid JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise ProgramError(f"{path}: found {type(values).__name__}, expected a JSON object with {', '.join(keys)}")
+    if missing := [key for key in keys if key not in values]:
+        raise ProgramError(f"{path}: found no {', '.join(missing)}, expected a JSON object with {', '.join(keys)}")
+    return values
 
 
 def remove(path: Path) -> None:

@@ -1,7 +1,10 @@
 """What every program shares: one clear line for bad input, exit codes, and the repository's root."""
 
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -18,15 +21,37 @@ class ProgramError(Exception):
 
 
 def run(main: Callable[[], int | None]) -> None:
-    """Call ``main`` and leave with its exit code: 1 after a ProgramError or OSError, 130 after Ctrl-C.
+    """Call ``main`` and leave with its exit code: 1 after a ProgramError or OSError, 130 after Ctrl-C or ``kill``.
 
     (argparse itself leaves with 2 when the command line is wrong.)
     """
     try:
-        sys.exit(main() or 0)
+        with _ended_as_by_ctrl_c():
+            code = main()
+        sys.exit(code or 0)
     except (ProgramError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(130)
+
+
+@contextmanager
+def _ended_as_by_ctrl_c() -> Iterator[None]:
+    """``kill``, ``docker stop`` and a closed terminal raise KeyboardInterrupt too, so that nothing half-made is left.
+
+    A signal that the caller ignores (``nohup``) stays ignored.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        for number, handler in before.items():
+            if handler == signal.SIG_DFL:
+                signal.signal(number, signal.default_int_handler)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

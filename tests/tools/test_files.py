@@ -1,8 +1,9 @@
+import errno
 from pathlib import Path
 
 import pytest
 
-from tools.files import build_folder_aside, write_aside, write_text
+from tools.files import build_folder_aside, read_json, write_aside, write_text
 from tools.program import ProgramError
 
 
@@ -41,3 +42,29 @@ def test_a_folder_is_replaced_only_by_force_and_only_whole(tmp_path):
         (aside / "new").touch()
     assert names(tmp_path / "folder") == ["new"]
     assert names(tmp_path) == ["folder"]
+
+
+@pytest.mark.parametrize("aside", [write_aside, build_folder_aside])
+def test_a_full_disk_is_told_with_the_name_of_the_output(aside, tmp_path):
+    with pytest.raises(OSError, match=r"No space left on device: '.*output'"), aside(tmp_path / "output"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(OSError) as error, aside(tmp_path / "output"):
+        raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
+    assert error.value.filename is None
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"{", "file: not valid JSON: "),
+        (b"\xff", "file: not valid JSON: 'utf-8' codec can't decode"),
+        (b"[1]", "file: found list, expected a JSON object with a, b"),
+        (b'{"a": 1}', "file: found no b, expected a JSON object with a, b"),
+    ],
+)
+def test_damaged_json_is_named(text, message, tmp_path):
+    (tmp_path / "file").write_bytes(text)
+    with pytest.raises(ProgramError) as error:
+        read_json(tmp_path / "file", ("a", "b"))
+    assert message in str(error.value)
