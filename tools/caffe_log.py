@@ -1,11 +1,14 @@
 """Reading what ``caffe train`` writes: losses, accuracies, and why it ended."""
 
 import re
+import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-_ITERATION = re.compile(r"\] Iteration (\d+)(?: \(.*\), loss = (\S+)|, Testing net|, lr = (\S+))")
-_OUTPUT = re.compile(r"\] +(Train|Test) net output #\d+: (\S+) = (\S+)")
+# A number ends at a space or the line's end: when two writers' lines run into one another, neither is read.
+_NUMBER = r"([-+]?(?:nan|inf|\d+(?:\.\d*)?(?:e[-+]?\d+)?))(?!\S)"
+_ITERATION = re.compile(rf"\] Iteration (\d+)(?: \(.*\), loss = {_NUMBER}|, Testing net|, lr = {_NUMBER})")
+_OUTPUT = re.compile(rf"\] +(Train|Test) net output #\d+: (\S+) = {_NUMBER}")
 _PREFIX = re.compile(r"^[IWEF]\d{4,8} \S+ +\d+ \S+?\] ?")
 
 
@@ -59,3 +62,11 @@ def failure_reason(log: str) -> str:
             if re.search(pattern, line):
                 return line
     return next((line for line in reversed(lines) if line), "it printed nothing")
+
+
+def ending(exit_code: int, log: str) -> str:
+    """How a process ended, in words: the signal that killed it, or its exit code and the reason in its log."""
+    if exit_code < 0 and exit_code != -signal.SIGABRT:  # a failed check aborts, and says why
+        memory = ", perhaps for its memory" if exit_code == -signal.SIGKILL else ""
+        return f"killed by {signal.Signals(-exit_code).name}{memory}"
+    return f"exit code {exit_code}: {failure_reason(log).removeprefix('error: ')}"

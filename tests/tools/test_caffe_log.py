@@ -1,6 +1,6 @@
 import pytest
 
-from tools.caffe_log import LogReader, Measurement, curves, failure_reason
+from tools.caffe_log import LogReader, Measurement, curves, ending, failure_reason
 
 LOG = """\
 I1121 03:30:08.1 9633 solver.cpp:239] Iteration 0 (0 iter/s, 0.3s/10 iters), loss = 2.81
@@ -36,6 +36,26 @@ def test_nan_loss_is_read():
     line = "I1121 03:30:28.3 1 solver.cpp:239] Iteration 20 (4.3 iter/s, 2.3s/10 iters), loss = nan"
     measurement = LogReader().feed(line)
     assert measurement.iteration == 20 and measurement.value != measurement.value
+
+
+@pytest.mark.parametrize("value", ["0.5I1121", "", "0.5.", "1e", "(*"])
+def test_a_garbled_number_is_not_read(value):
+    reader = LogReader()
+    assert reader.feed(f"I1121 03:30:28.3 1 solver.cpp:239] Iteration 20 (4 it/s, 2s/10 iters), loss = {value}") is None
+    assert reader.feed(f"I1121 03:30:28.3 1 solver.cpp:258]     Train net output #0: loss = {value}") is None
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "how"),
+    [
+        (-9, "killed by SIGKILL, perhaps for its memory"),
+        (-11, "killed by SIGSEGV"),
+        (-6, "exit code -6: Check failed: 1 == 2"),
+        (1, "exit code 1: Check failed: 1 == 2"),
+    ],
+)
+def test_ending_in_words(exit_code, how):
+    assert ending(exit_code, "I1121 03:30:28.3 1 a.cpp:1] Check failed: 1 == 2\n") == how
 
 
 @pytest.mark.parametrize(
