@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from tools.caffe_log import failure_reason
+from tools.caffe_log import ending
 from tools.caffe_process import Threads, start
 from tools.program import ProgramError
 
@@ -24,11 +24,15 @@ def candidates(cores: int, jobs: int) -> list[Threads]:
 
 def milliseconds(net: Path, threads: Threads, iterations: int) -> float:
     """Forward and backward time of one training iteration of ``net`` by ``caffe time``, in milliseconds."""
-    with start(["time", "-model", str(net), "-iterations", str(iterations)], threads) as child:
-        log = child.stdout.read()
+    with start(["time", "-model", str(net.resolve()), "-iterations", str(iterations)], threads) as child:
+        try:
+            log = child.stdout.read()
+        except BaseException:  # Ctrl-C: it would go on alone
+            child.kill()
+            raise
     match = _AVERAGE.search(log)
     if child.returncode or not match:
-        raise ProgramError(f"{net}: caffe time ended with exit code {child.returncode}: {failure_reason(log)}")
+        raise ProgramError(f"{net}: caffe time failed: {ending(child.returncode, log)}")
     return float(match[1])
 
 

@@ -1,7 +1,15 @@
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+
+from tools import threads
 from tools.caffe_process import Threads
-from tools.threads import candidates, choose
+from tools.experiment import make_experiment
+from tools.threads import candidates, choose, milliseconds
+from tools.write_run import write_run
 
 
 def test_a_process_gets_its_share_of_the_cores():
@@ -22,3 +30,28 @@ def test_the_fastest_is_chosen_by_the_better_of_two_measurements():
     best, measured = choose(Path("net"), 1, cores=4, measure=lambda _, threads, n: times[threads].pop(0))
     assert best == Threads(1, 4)
     assert measured == {"1 BLAS + 4 kernel threads": 100.0, "4 BLAS + 4 kernel threads": 140.0}
+
+
+def test_a_net_is_named_relative_to_the_caller(tiny_data, tmp_path, monkeypatch):
+    write_run(make_experiment("digits", "dial", batch_size=2), tmp_path / "run", data=tiny_data)
+    monkeypatch.chdir(tmp_path)
+    assert milliseconds(Path("run/train.prototxt"), Threads(1, 1), 1) > 0
+
+
+def test_ctrl_c_leaves_no_measurement_behind(monkeypatch):
+    children = []
+
+    def start(*_):
+        command = [sys.executable, "-c", "import time; time.sleep(60)"]
+        children.append(subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True))
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        return children[0]
+
+    monkeypatch.setattr(threads, "start", start)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            milliseconds(Path("net"), Threads(1, 1), 1)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert children[0].wait(10) == -signal.SIGKILL
