@@ -46,10 +46,10 @@ def environment(threads: Threads) -> dict[str, str]:
     }
 
 
-def start(arguments: list[str], threads: Threads) -> subprocess.Popen[str]:
+def start(arguments: list[str], threads: Threads, descriptors: tuple[int, ...] = ()) -> subprocess.Popen[str]:
     """Start ``caffe ARGUMENTS`` in the repository root; its log is read from the child's stdout.
 
-    It gets a session of its own: Ctrl-C reaches it only when we pass it on, once.
+    It gets a session of its own: Ctrl-C reaches it only when we pass it on, once. It inherits ``descriptors``.
     """
     return subprocess.Popen(
         [caffe_binary(), *arguments],
@@ -61,4 +61,5 @@ def start(arguments: list[str], threads: Threads) -> subprocess.Popen[str]:
         text=True,
         errors="replace",
         start_new_session=True,
+        pass_fds=descriptors,
     )

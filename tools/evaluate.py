@@ -21,6 +21,7 @@ from tools.caffe_log import curves
 from tools.domain_usage import domain_usage
 from tools.files import write_text
 from tools.lmdb_io import read_images
+from tools.preflight import check_data, check_nets
 from tools.program import ROOT, ProgramError, run
 from tools.run_folder import RunFolder, Snapshot
 from tools.versions import commit, hardware, versions
@@ -32,9 +33,11 @@ USAGE_IMAGES = 10_000
 def evaluate(folder: RunFolder, *, quiet: bool = False) -> dict[str, Any]:
     """Evaluate the last iteration of ``folder`` and return its record.
 
-    Raises ProgramError if the run has not reached its last iteration.
+    Raises ProgramError if the run has not reached its last iteration, or its nets or data are not as they should be.
     """
     snapshot = last_snapshot(folder)
+    check_nets(folder)
+    check_data(folder)  # Caffe would abort
     os.chdir(ROOT)  # the nets name their LMDBs relative to it
     experiment = folder.experiment
     accuracy, images = target_accuracy(folder, snapshot)
@@ -42,7 +45,6 @@ def evaluate(folder: RunFolder, *, quiet: bool = False) -> dict[str, Any]:
     if experiment.has_branch:
         usage = domain_usage(domain_probabilities(folder, snapshot, quiet=quiet)).to_json()
     log = folder.log.read_text(errors="replace").splitlines() if folder.log.exists() else []
-    training = json.loads(folder.training.read_text()) if folder.training.exists() else None
     return {
         "experiment": experiment.to_json(),
         "iteration": snapshot.iteration,
@@ -52,7 +54,7 @@ def evaluate(folder: RunFolder, *, quiet: bool = False) -> dict[str, Any]:
         "last_values": {
             name: values[max(values)] for (phase, name), values in curves(log).items() if phase == "train"
         },
-        "training": training,
+        "training": folder.read_training(),
         "commit": commit(),
         "versions": versions(),
         "hardware": hardware(),

@@ -1,16 +1,24 @@
 """A run folder: one experiment with its own nets and solver, its log, its snapshots and its record."""
 
+import fcntl
 import json
+import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from caffe.proto import caffe_pb2
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from tools.experiment import Experiment, from_json
+from tools.files import read_json
 from tools.program import ROOT, ProgramError, from_root
+
+_Message = TypeVar("_Message", caffe_pb2.NetParameter, caffe_pb2.SolverParameter)
 
 
 @dataclass(frozen=True)
@@ -36,10 +44,12 @@ class RunFolder:
         file = path / "experiment.json"
         if not file.is_file():
             raise ProgramError(f"{path}: no experiment.json in it, expected a run folder (python -m tools.write_run)")
+        values = read_json(file, ("experiment", "data"))
+        if not isinstance(values["data"], str):
+            raise ProgramError(f"{file}: data: got {values['data']!r}, expected a folder's name")
         try:
-            values = json.loads(file.read_text())
             return cls(path, from_json(values["experiment"]), ROOT / values["data"])
-        except (json.JSONDecodeError, KeyError, TypeError, ProgramError) as error:
+        except ProgramError as error:
             raise ProgramError(f"{file}: {error}") from error
 
     def description(self) -> str:
@@ -61,10 +71,54 @@ class RunFolder:
 
     def test_batches(self) -> tuple[int, int]:
         """Batch size and number of batches of a test pass, as the run's own net and solver say."""
-        net, solver = caffe_pb2.NetParameter(), caffe_pb2.SolverParameter()
-        text_format.Parse(self.net("test").read_text(), net)
-        text_format.Parse(self.solver.read_text(), solver)
-        return net.layer[0].data_param.batch_size, solver.test_iter[0]
+        net, solver = self.read_net("test"), self.read_solver()
+        batch_sizes = [layer.data_param.batch_size for layer in net.layer if layer.type == "Data"]
+        if len(batch_sizes) != 1 or batch_sizes[0] < 1:
+            raise ProgramError(f"{self.net('test')}: Data layers have batch sizes {batch_sizes}, expected one of ≥ 1")
+        if len(solver.test_iter) != 1 or solver.test_iter[0] < 1:
+            raise ProgramError(f"{self.solver}: test_iter is {list(solver.test_iter)}, expected one of ≥ 1")
+        return batch_sizes[0], solver.test_iter[0]
+
+    def read_net(self, phase: str) -> caffe_pb2.NetParameter:
+        """One of the run's nets. Raises ProgramError naming the file if it does not parse."""
+        return _parse_text(self.net(phase), caffe_pb2.NetParameter())
+
+    def read_solver(self) -> caffe_pb2.SolverParameter:
+        """The run's solver. Raises ProgramError naming the file if it does not parse."""
+        return _parse_text(self.solver, caffe_pb2.SolverParameter())
+
+    def read_record(self) -> dict[str, Any]:
+        """The record. Raises ProgramError saying how to make it again if it was damaged."""
+        try:
+            record = read_json(self.record, ("experiment", "accuracy", "domain_usage"))
+            if not isinstance(record["accuracy"], float):
+                raise ProgramError(f"{self.record}: accuracy is {record['accuracy']!r}, expected a number")
+            return record
+        except ProgramError as error:
+            raise ProgramError(f"{error}; make it again with: python -m tools.evaluate {self.path}") from error
+
+    def read_training(self) -> dict[str, Any] | None:
+        """Time and threads of the training so far, None before the first. Raises ProgramError if damaged."""
+        return read_json(self.training, ("seconds",)) if self.training.exists() else None
+
+    @contextmanager
+    def locked(self) -> Iterator[int]:
+        """Keep other processes from training or replacing the folder.
+
+        Yields a descriptor: a child process that inherits it keeps the lock until it ends too. Raises ProgramError
+        if the folder is locked already.
+        """
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ProgramError(f"{self.path}: it is being trained already (or was named twice)") from None
+            except OSError:  # a file system without locks
+                pass
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
     @property
     def solver(self) -> Path:
@@ -112,6 +166,13 @@ class RunFolder:
             ):
                 return snapshot
         return None
+
+
+def _parse_text(file: Path, message: _Message) -> _Message:
+    try:
+        return text_format.Parse(file.read_text(), message)
+    except (text_format.ParseError, UnicodeDecodeError) as error:
+        raise ProgramError(f"{file}: not a prototxt of Caffe's: {error}") from error
 
 
 def _parses(file: Path, message: caffe_pb2.SolverState | caffe_pb2.NetParameter) -> bool:

@@ -12,13 +12,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from tqdm import tqdm
 
-from tools.caffe_log import LogReader, failure_reason
+from tools.caffe_log import LogReader, ending
 from tools.caffe_process import Threads, environment, start
 from tools.files import write_text
 from tools.preflight import preflight
@@ -26,94 +29,152 @@ from tools.program import ROOT, ProgramError, run
 from tools.run_folder import RunFolder, Snapshot
 from tools.threads import choose
 
+SAME_SIGNAL = 1.0
+"""Seconds in which a second Ctrl-C counts as the first one: ``timeout -s INT`` sends two."""
+
 
 class Children:
-    """The caffe processes at work, so that Ctrl-C can be passed on to each of them once."""
+    """The processes at work. Ctrl-C is passed on to each of them once; a second one kills them."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # the handler of one signal may interrupt that of another
         self._running: set[subprocess.Popen[str]] = set()
-        self.stopping = False
+        self._stopped: float | None = None
 
-    def add(self, child: subprocess.Popen[str]) -> None:
+    @property
+    def stopping(self) -> bool:
+        return self._stopped is not None
+
+    @contextmanager
+    def watch(self, child: subprocess.Popen[str]) -> Iterator[None]:
+        """Pass signals on to ``child`` while the block runs; an error in the block kills it."""
         with self._lock:
             self._running.add(child)
             if self.stopping:
                 child.send_signal(signal.SIGINT)
+        try:
+            yield
+        except BaseException:  # the log could not be written, say: caffe must not go on alone
+            child.kill()
+            raise
+        finally:
+            with self._lock:
+                self._running.discard(child)
 
-    def remove(self, child: subprocess.Popen[str]) -> None:
-        with self._lock:
-            self._running.discard(child)
+    @contextmanager
+    def take_signals(self) -> Iterator[None]:
+        """While the block runs, Ctrl-C, ``kill`` and a closed terminal stop the children and raise nothing here.
 
-    def stop(self, signal_number: signal.Signals) -> None:
-        """Ask every child to stop: SIGINT makes caffe write a snapshot first."""
+        Signals that the caller ignores (``nohup``) stay ignored.
+        """
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        before = {number: signal.getsignal(number) for number in numbers}
+        try:
+            for number, handler in before.items():
+                if handler != signal.SIG_IGN:
+                    signal.signal(number, self._stop)
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _stop(self, number: int, _: object) -> None:
+        """SIGINT makes caffe write a snapshot and end."""
         with self._lock:
-            self.stopping = True
+            again = self._stopped is not None
+            if again and (number != signal.SIGINT or time.monotonic() - self._stopped < SAME_SIGNAL):
+                return
+            self._stopped = self._stopped or time.monotonic()
             for child in self._running:
-                child.send_signal(signal_number)
+                child.send_signal(signal.SIGKILL if again else signal.SIGINT)
+        text = "killed" if again else "stopping: each run writes a snapshot first (Ctrl-C again to kill)"
+        with suppress(OSError):  # the terminal may be gone
+            tqdm.write(text, file=sys.stderr)
+
+
+class _Bar(tqdm):
+    """A progress bar that goes dark when nobody reads it any more (a closed pipe) instead of ending the run."""
+
+    def display(self, *args: object, **options: object) -> None:
+        try:
+            super().display(*args, **options)
+        except OSError:
+            self.disable = True
+
+    def close(self) -> None:
+        with suppress(OSError):
+            super().close()
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A run to train from a snapshot (None: from the beginning); ``lock`` is the descriptor that holds its folder."""
+
+    folder: RunFolder
+    snapshot: Snapshot | None
+    lock: int
+    position: int
 
 
 def train_all(
     runs: Sequence[RunFolder], *, jobs: int = 1, threads: Threads | None = None, resume: bool = False
 ) -> None:
-    """Train and evaluate runs, ``jobs`` at a time.
+    """Train and evaluate runs, ``jobs`` at a time. To be called from the main thread.
 
     ``threads`` None measures what is fastest. With ``resume``, a run goes on from its last whole snapshot and a
-    finished one is left alone. Raises ProgramError for the first run that fails (the others are finished first) and
-    KeyboardInterrupt after a clean stop.
+    finished one is left alone. Raises ProgramError for the first run that fails (the others are finished first, and
+    their errors printed) and KeyboardInterrupt after a clean stop.
     """
-    starts = {}
-    for folder in runs:
-        starts[folder.path] = _starting_point(folder, resume)
-        if starts[folder.path] != "finished":
-            preflight(folder)
-    waiting = [folder for folder in runs if starts[folder.path] != "finished"]
-    if not waiting:
-        return
-    jobs = min(jobs, len(waiting))
+    with ExitStack() as locks:
+        waiting: list[_Job] = []
+        for folder in runs:
+            lock = locks.enter_context(folder.locked())
+            snapshot = _starting_point(folder, resume)
+            if snapshot != "finished":
+                preflight(folder)
+                waiting.append(_Job(folder, snapshot, lock, len(waiting)))
+        if waiting:
+            _train_jobs(waiting, min(jobs, len(waiting)), threads)
+
+
+def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: Threads | None) -> None:
     if threads is None:
-        threads, measured = choose(waiting[0].net("train"), jobs)
+        threads, measured = choose(waiting[0].folder.net("train"), jobs)
         if measured:
             times = ", ".join(f"{name} {ms:.0f} ms" for name, ms in measured.items())
             tqdm.write(f"an iteration with {times}: using {threads.blas} BLAS + {threads.kernels} kernel threads")
     children = Children()
-    positions = {folder.path: place for place, folder in enumerate(waiting)}
 
-    def work(folder: RunFolder) -> None:
+    def work(job: _Job) -> None:
         if not children.stopping:
-            _train(folder, starts[folder.path], threads, positions[folder.path], children)
+            _train(job, threads, children)
         if not children.stopping:
-            evaluate_apart(folder, threads)
+            evaluate_apart(job.folder, threads, children)
 
-    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)  # docker stop, kill: as Ctrl-C
-    try:
-        with ThreadPoolExecutor(jobs) as pool:
-            futures = [pool.submit(work, folder) for folder in waiting]
-            try:
-                errors = [error for future in futures if (error := future.exception())]
-            except KeyboardInterrupt:
-                children.stop(signal.SIGINT)
-                tqdm.write("stopping: each run writes a snapshot first (Ctrl-C again to kill)", file=sys.stderr)
-                try:
-                    for future in futures:
-                        future.exception()
-                except KeyboardInterrupt:
-                    children.stop(signal.SIGKILL)
-                raise
-    finally:
-        signal.signal(signal.SIGTERM, previous)
+    with children.take_signals(), ThreadPoolExecutor(jobs) as pool:
+        futures = [pool.submit(work, job) for job in waiting]
+        errors = [error for future in futures if (error := future.exception())]
+    for error in errors[1:]:
+        tqdm.write(f"error: {error}", file=sys.stderr)
     if errors:
         raise errors[0]
+    if children.stopping:
+        raise KeyboardInterrupt
 
 
-def evaluate_apart(folder: RunFolder, threads: Threads) -> None:
+def evaluate_apart(folder: RunFolder, threads: Threads, children: Children) -> None:
     """Evaluate in a process of its own: pycaffe logs to stderr and several runs may end at once."""
-    child = subprocess.run(
-        [sys.executable, "-m", "tools.evaluate", "--quiet", str(folder.path.resolve())],
-        cwd=ROOT, env=environment(threads), capture_output=True, text=True, start_new_session=True,
-    )
-    if child.returncode:
-        raise ProgramError(f"{folder.path}: evaluation failed: {failure_reason(child.stderr)}")
+    command = [sys.executable, "-m", "tools.evaluate", "--quiet", str(folder.path.resolve())]
+    with (
+        subprocess.Popen(
+            command, cwd=ROOT, env=environment(threads), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True,
+        ) as child,
+        children.watch(child),
+    ):
+        log = child.stderr.read()
+    if child.returncode and not children.stopping:
+        raise ProgramError(f"{folder.path}: evaluation failed: {ending(child.returncode, log)}")
 
 
 def _starting_point(folder: RunFolder, resume: bool) -> Snapshot | str | None:
@@ -124,57 +185,82 @@ def _starting_point(folder: RunFolder, resume: bool) -> Snapshot | str | None:
             done = "is finished" if folder.record.exists() else f"was trained to iteration {snapshot.iteration}"
             raise ProgramError(f"{folder.path} {done}: pass --resume to go on, or write it again with --force")
         return None
-    return "finished" if folder.record.exists() else snapshot
+    if folder.record.exists():
+        folder.read_record()  # a damaged one is no reason to call the run finished
+        return "finished"
+    return snapshot
 
 
-def _train(folder: RunFolder, snapshot: Snapshot | None, threads: Threads, position: int, children: Children) -> None:
+def _train(job: _Job, threads: Threads, children: Children) -> None:
     """Run caffe train to the end, or to a clean stop, with a progress bar."""
-    iterations = folder.experiment.iterations
-    first = snapshot.iteration if snapshot else 0
+    folder, iterations = job.folder, job.folder.experiment.iterations
+    first = job.snapshot.iteration if job.snapshot else 0
     if first >= iterations:
         return
     arguments = ["train", "-solver", os.path.relpath(folder.solver, ROOT)]
-    if snapshot:
-        arguments += ["-snapshot", os.path.relpath(snapshot.state, ROOT)]
+    if job.snapshot:
+        arguments += ["-snapshot", os.path.relpath(job.snapshot.state, ROOT)]
     began = time.monotonic()
-    reader, shown = LogReader(), {}
+    reader, shown, recent = LogReader(), {}, deque(maxlen=200)
     with (
-        folder.log.open("a", buffering=1) as log,
-        tqdm(total=iterations, initial=first, position=position, desc=folder.path.name, unit="it") as bar,
-        start(arguments, threads) as child,
+        _appending(folder.log) as write,
+        _Bar(total=iterations, initial=first, position=job.position, desc=folder.path.name, unit="it") as bar,
+        start(arguments, threads, (job.lock,)) as child,
+        children.watch(child),
     ):
-        children.add(child)
-        try:
-            for line in child.stdout:
-                try:
-                    log.write(line)
-                except OSError as error:
-                    raise ProgramError(f"{folder.log}: {error.strerror}; the run was stopped") from error
-                if measurement := reader.feed(line):
-                    if measurement.name in ("loss", "accuracy"):
-                        shown[measurement.name] = f"{measurement.value:.3f}"
-                        bar.set_postfix(shown, refresh=False)
-                    bar.update(max(0, measurement.iteration - bar.n))
-            if child.wait() == 0 and not children.stopping:
-                bar.update(iterations - bar.n)
-        except BaseException:  # the log could not be written, say: caffe must not go on alone
-            child.kill()
-            raise
-        finally:
-            children.remove(child)
+        for line in child.stdout:
+            recent.append(line)
+            write(line)
+            if measurement := reader.feed(line):
+                if measurement.name in ("loss", "accuracy"):
+                    shown[measurement.name] = f"{measurement.value:.3f}"
+                    bar.set_postfix(shown, refresh=False)
+                bar.update(max(0, measurement.iteration - bar.n))
+        if child.wait() == 0 and not children.stopping:
+            bar.update(iterations - bar.n)
     _add_time(folder, time.monotonic() - began, threads)
     if child.returncode and not children.stopping:
-        reason = failure_reason(folder.log.read_text(errors="replace"))
-        raise ProgramError(
-            f"{folder.path}: caffe train ended with exit code {child.returncode}: {reason} (whole log: {folder.log})"
-        )
+        how = ending(child.returncode, "".join(recent))
+        raise ProgramError(f"{folder.path}: caffe train failed: {how} (whole log: {folder.log})")
+
+
+@contextmanager
+def _appending(file: Path) -> Iterator[Callable[[str], None]]:
+    """Yield a function that appends a line to ``file``. It raises ProgramError when the disk is full, say."""
+    log = file.open("a", buffering=1)
+
+    def write(line: str) -> None:
+        try:
+            log.write(line)
+        except OSError as error:
+            raise ProgramError(f"{file}: {error.strerror}; the run was stopped") from error
+
+    try:
+        yield write
+    finally:
+        with suppress(OSError):  # every line was flushed when it was written
+            log.close()
 
 
 def _add_time(folder: RunFolder, seconds: float, threads: Threads) -> None:
     """Keep the training time over all the sittings of a run."""
-    before = json.loads(folder.training.read_text())["seconds"] if folder.training.exists() else 0.0
-    values = {"seconds": before + seconds, "blas_threads": threads.blas, "kernel_threads": threads.kernels}
+    before = folder.read_training()
+    values = {
+        "seconds": (before["seconds"] if before else 0.0) + seconds,
+        "blas_threads": threads.blas,
+        "kernel_threads": threads.kernels,
+    }
     write_text(folder.training, json.dumps(values) + "\n")
+
+
+def _positive(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected an integer of at least 1")
+    return value
 
 
 def _threads(text: str) -> Threads:
@@ -189,7 +275,7 @@ def _threads(text: str) -> Threads:
 
 def add_training_options(parser: argparse.ArgumentParser, jobs: int) -> None:
     """The options of every program that trains."""
-    parser.add_argument("--jobs", type=int, default=jobs, help="runs side by side (default: %(default)s)")
+    parser.add_argument("--jobs", type=_positive, default=jobs, help="runs side by side (default: %(default)s)")
     parser.add_argument("--threads", type=_threads, metavar="BLAS,KERNELS", help="threads a run (default: measured)")
 
 
@@ -204,7 +290,7 @@ def main() -> int:
     runs = [RunFolder.load(path) for path in options.runs]
     train_all(runs, jobs=options.jobs, threads=options.threads, resume=options.resume)
     for folder in runs:
-        accuracy = json.loads(folder.record.read_text())["accuracy"]
+        accuracy = folder.read_record()["accuracy"]
         print(f"{folder.path}: {100 * accuracy:.2f} % on {folder.experiment.target} at the last iteration")
     return 0
 

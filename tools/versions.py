@@ -4,7 +4,7 @@ import os
 import platform
 import shutil
 import subprocess
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,21 @@ import caffe
 from tools.program import ROOT
 
 
-def versions() -> dict[str, str]:
-    """Versions of Caffe and of the packages that a result depends on."""
+def versions() -> dict[str, str | None]:
+    """Versions of Caffe and of the packages that a result depends on; None for one that is not installed by name."""
     packages = ("numpy", "numba", "protobuf", "lmdb", "opencv-python", "scikit-learn")
     return {
         "caffe": caffe.__version__,
         "python": platform.python_version(),
-        **{package: version(package) for package in packages},
+        **{package: _version(package) for package in packages},
     }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # opencv-python-headless, say
+        return None
 
 
 def commit() -> str | None:

@@ -14,7 +14,7 @@ from tools.experiment import METHODS, Experiment, make_experiment
 from tools.files import build_folder_aside
 from tools.lmdb_io import count
 from tools.nets import make_nets, make_solver
-from tools.program import ROOT, from_root, run
+from tools.program import ROOT, ProgramError, from_root, run
 from tools.run_folder import RunFolder
 
 
@@ -27,12 +27,20 @@ def write_run(
     ``caffe train -solver FOLDER/solver.prototxt`` works from there. The folder appears whole or not at all.
     ``data`` is the folder of the images' LMDBs; a test pass covers the test LMDB that is there exactly once (or, if
     it is not there yet, one with the published number of images).
-    Raises ProgramError if ``folder`` exists and ``force`` is false, or if an LMDB whose length is needed is missing.
+    Raises ProgramError if ``folder`` exists and ``force`` is false, if it is something else than a run folder or is
+    being trained, or if an LMDB whose length is needed is missing.
     """
     run_folder = RunFolder(folder, experiment, data)
+    if force and folder.exists():
+        if not (folder / "experiment.json").is_file():
+            raise ProgramError(f"{folder} is no run folder (it has no experiment.json): --force does not replace it")
+        with run_folder.locked():
+            pass
     test_images = experiment.data.test_counts[experiment.target]
     if (run_folder.test_lmdb / "data.mdb").exists():
         test_images = count(run_folder.test_lmdb)
+        if test_images == 0:
+            raise ProgramError(f"{run_folder.test_lmdb}: an LMDB without records, expected at least one")
     batch_size, iterations = test_batches(test_images)
     known = {}
     if experiment.known_share:

@@ -15,15 +15,16 @@ import pytest
 from caffe.proto import caffe_pb2
 
 from tests.tools.conftest import TEST
-from tools import lmdb_io
+from tests.tools.programs import program as in_process
+from tools import lmdb_io, train
 from tools.caffe_log import curves
-from tools.caffe_process import Threads
+from tools.caffe_process import Threads, environment
 from tools.experiment import METHODS, make_experiment
 from tools.preflight import preflight
 from tools.program import ROOT, ProgramError
 from tools.run_folder import RunFolder
 from tools.suite import run_suite, table
-from tools.train import train_all
+from tools.train import Children, train_all
 from tools.write_run import write_run
 
 ONE = Threads(1, 1)
@@ -85,12 +86,29 @@ def test_write_run_as_a_program(tiny_data, tmp_path):
     assert not (tmp_path / "other").exists()
 
 
+def test_force_replaces_run_folders_alone(tiny_data, tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter1").touch()
+    with pytest.raises(ProgramError, match=r"thesis is no run folder .* --force does not replace it"):
+        write_run(small(), tmp_path / "thesis", data=tiny_data, force=True)
+    assert (tmp_path / "thesis" / "chapter1").exists()
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    with folder.locked(), pytest.raises(ProgramError, match="run: it is being trained already"):
+        write_run(small(), tmp_path / "run", data=tiny_data, force=True)
+    write_run(small("dial"), tmp_path / "run", data=tiny_data, force=True)
+    assert RunFolder.load(tmp_path / "run").experiment.method == "dial"
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
         (lambda file: file.unlink(), "no experiment.json in it"),
         (lambda file: file.write_text("{"), "experiment.json: "),
-        (lambda file: file.write_text("{}"), "experiment.json: 'experiment'"),
+        (lambda file: file.write_text("{}"), "experiment.json: found no experiment, data"),
+        (lambda file: file.write_bytes(b"\xff"), "experiment.json: not valid JSON"),
+        (lambda file: file.write_text('{"experiment": 5, "data": "data"}'), "got 5, expected an object"),
+        (lambda file: file.write_text(file.read_text().replace('"data": "', '"data": 5, "x": "')), "data: got 5"),
+        (lambda file: file.write_text(file.read_text().replace('"k": 2', '"k": "2"')), "k: got '2', expected an int"),
         (lambda file: file.write_text(file.read_text().replace('"k": 2', '"k": 0')), "k: got 0"),
     ],
 )
@@ -160,6 +178,61 @@ def test_preflight_sees_domain_labels_out_of_step(tiny_data, tmp_path):
         preflight(folder)
 
 
+def edit(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message"),
+    [
+        ("solver", "max_iter: 6", "max_iter: 7", "max_iter is 7, but iterations in experiment.json is 6"),
+        ("solver", "random_seed: 0", "random_seed: 1", "random_seed is 1, but seed in experiment.json is 0"),
+        ("solver", "max_iter", "maximum", "solver.prototxt: not a prototxt of Caffe's: "),
+        ("solver", "test_iter: 1\n", "", r"solver.prototxt: test_iter is [], expected one of ≥ 1"),
+        ("test", "batch_size: 30", "batch_size: 0", "test.prototxt: Data layers have batch sizes [0], expected one of"),
+        ("test", "layer {", "lair {", "test.prototxt: not a prototxt of Caffe's: "),
+        (
+            "train", '\\"num_domains\\": 3, \\"moving', '\\"num_domains\\": 4, \\"moving',
+            "MDALayers have num_domains [4], but mda with k=2 in experiment.json makes it [3]",
+        ),
+    ],
+)  # fmt: skip
+def test_preflight_sees_nets_that_are_not_what_the_description_says(file, old, new, message, tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    edit(folder.path / f"{file}.prototxt", old, new)
+    with pytest.raises(ProgramError) as error:
+        preflight(folder)
+    assert message in str(error.value) and f"{folder.path}/{file}.prototxt" in str(error.value)
+
+
+@pytest.mark.parametrize("phase", ["train", "test", "domains"])
+def test_preflight_misses_every_net(phase, tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    folder.net(phase).unlink()
+    with pytest.raises(ProgramError, match=f"run/{phase}.prototxt is missing: write the run folder again"):
+        preflight(folder)
+
+
+def test_a_copied_folder_does_not_train_into_the_first(tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    shutil.copytree(folder.path, tmp_path / "copy")
+    preflight(folder)
+    with pytest.raises(ProgramError, match=r"copy/solver.prototxt: train_net is .*run/train.*moved or copied"):
+        preflight(RunFolder.load(tmp_path / "copy"))
+
+
+def test_preflight_imports_every_layer_and_numba(tiny_data, tmp_path, monkeypatch):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    (tmp_path / "numba.py").write_text("raise ImportError('no numba for you')")
+    monkeypatch.setattr(
+        "tools.preflight.environment", lambda threads: {**environment(threads), "PYTHONPATH": str(tmp_path)}
+    )
+    with pytest.raises(ProgramError, match="caffe_layers does not import: ImportError: no numba for you"):
+        preflight(folder)
+
+
 def test_preflight_without_caffe_on_the_path(tiny_data, tmp_path, monkeypatch):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -211,24 +284,26 @@ def test_same_seed_same_losses_another_seed_others(tiny_data, tmp_path):
     assert losses[0] == losses[1] != losses[2]
 
 
-def start_training(folder: RunFolder, *options: str) -> subprocess.Popen[str]:
+def start_training(folder: RunFolder, *options: str, errors: int = subprocess.PIPE) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "tools.train", "--threads", "1,1", *options, str(folder.path)]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True)
 
 
-def wait_for(folder: RunFolder, iteration: int) -> None:
+def wait_for(folder: RunFolder, text: str) -> None:
     for _ in range(600):
-        if folder.log.exists() and f"Iteration {iteration} (" in folder.log.read_text():
+        if folder.log.exists() and text in folder.log.read_text():
             return
         time.sleep(0.1)
-    raise AssertionError("training did not begin")
+    raise AssertionError(f"{text!r} did not come")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_writes_a_snapshot_and_resume_goes_on(number, tiny_data, tmp_path):
     folder = write_run(small(iterations=100_000), tmp_path / "run", data=tiny_data)
     training = start_training(folder)
-    wait_for(folder, 10)
+    wait_for(folder, "Iteration 10 (")
+    with pytest.raises(ProgramError, match="run: it is being trained already"):
+        train_all([folder], threads=ONE, resume=True)
     training.send_signal(number)
     _, errors = training.communicate(timeout=60)
     assert training.returncode == 130, errors
@@ -252,6 +327,91 @@ def test_ctrl_c_writes_a_snapshot_and_resume_goes_on(number, tiny_data, tmp_path
     assert "Resuming from " in folder.log.read_text()
 
 
+def test_ctrl_c_in_the_evaluation_and_resume_evaluates(tiny_data, tmp_path):
+    folder = write_run(small("dial"), tmp_path / "run", data=tiny_data)
+    training = start_training(folder)
+    wait_for(folder, "Optimization Done")
+    training.send_signal(signal.SIGINT)
+    _, errors = training.communicate(timeout=60)
+    assert training.returncode == 130 and "Traceback" not in errors, errors
+    assert not folder.record.exists()
+    log = folder.log.read_text()
+    train_all([folder], threads=ONE, resume=True)
+    assert folder.read_record()["iteration"] == 6
+    assert folder.log.read_text() == log
+
+
+def test_a_progress_bar_nobody_reads_does_not_end_the_run(tiny_data, tmp_path):
+    folder = write_run(small("dial", iterations=30), tmp_path / "run", data=tiny_data)
+    reader, writer = os.pipe()
+    training = start_training(folder, errors=writer)
+    os.close(writer)
+    os.read(reader, 1)
+    os.close(reader)
+    shown, _ = training.communicate(timeout=120)
+    assert training.returncode == 0
+    assert shown.endswith("% on usps at the last iteration\n")
+
+
+@pytest.fixture
+def stubborn():
+    """A process that ignores Ctrl-C."""
+    code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); print(flush=True); signal.pause()"
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    child.stdout.readline()
+    yield child
+    child.kill()
+    child.communicate()
+
+
+def test_a_second_ctrl_c_kills_but_not_one_that_comes_at_once(stubborn, monkeypatch, capsys):
+    children = Children()
+    with children.take_signals(), children.watch(stubborn):
+        for number in (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(os.getpid(), number)
+        with pytest.raises(subprocess.TimeoutExpired):
+            stubborn.wait(0.3)
+        assert children.stopping
+        monkeypatch.setattr(train, "SAME_SIGNAL", 0)
+        os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):
+            stubborn.wait(0.3)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stubborn.wait(10) == -signal.SIGKILL
+    assert capsys.readouterr().err.splitlines() == [
+        "stopping: each run writes a snapshot first (Ctrl-C again to kill)", "killed",
+    ]  # fmt: skip
+
+
+def test_an_error_kills_the_child(stubborn):
+    with pytest.raises(RuntimeError), Children().watch(stubborn):
+        raise RuntimeError
+    assert stubborn.wait(10) == -signal.SIGKILL
+
+
+def test_a_full_disk_is_told_with_the_name_of_the_log():
+    message = "/dev/full: No space left on device; the run was stopped"
+    with pytest.raises(ProgramError, match=message), train._appending(Path("/dev/full")) as write:
+        write("line\n")
+
+
+@pytest.mark.parametrize("jobs", ["0", "-1", "two"])
+def test_jobs_must_be_a_number_of_runs(jobs, tmp_path):
+    done = in_process("train", "--jobs", jobs, tmp_path)
+    assert done.returncode == 2
+    assert f"argument --jobs: got '{jobs}', expected an integer of at least 1" in done.stderr
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"experiment": {}, "accuracy": null, "domain_usage": null}'])
+def test_a_damaged_record_is_named(text, tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    folder.record.write_text(text)
+    done = in_process("train", "--resume", "--threads", "1,1", folder.path)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {folder.record}: ")
+    assert done.stderr.endswith(f"; make it again with: python -m tools.evaluate {folder.path}\n")
+
+
 def test_a_truncated_snapshot_is_passed_over(tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     folder.solver.write_text(folder.solver.read_text().replace("snapshot: 500", "snapshot: 2"))
@@ -271,7 +431,7 @@ def test_a_failing_layer_is_named_and_the_log_kept(tiny_data, tmp_path):
     done = program("train", "--threads", "1,1", folder.path)
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith(f"error: {folder.path}: caffe train ended with exit code ")
+    assert last.startswith(f"error: {folder.path}: caffe train failed: exit code ")
     assert "ValueError: " in last and str(folder.log) in last
     assert not folder.record.exists()
 
@@ -283,6 +443,26 @@ def test_a_crash_in_one_run_does_not_take_the_other(tiny_data, tmp_path):
     with pytest.raises(ProgramError, match="Unknown layer type: Slize"):
         train_all([bad, good], jobs=2)
     assert good.record.exists() and not bad.record.exists()
+
+
+def test_every_failure_is_told(tiny_data, tmp_path, capsys):
+    folders = [write_run(small("dial"), tmp_path / name, data=tiny_data) for name in ("a", "b")]
+    for folder, wrong in zip(folders, ("Slize", "Slyce"), strict=True):
+        edit(folder.net("train"), '"Slice"', f'"{wrong}"')
+        folder.log.write_text("ValueError: what went wrong the last time\n")
+    with pytest.raises(ProgramError, match=r"a: caffe train failed: .*Unknown layer type: Slize"):
+        train_all(folders, threads=ONE)
+    assert re.search(r"error: .*b: caffe train failed: .*Unknown layer type: Slyce", capsys.readouterr().err)
+
+
+def test_evaluation_needs_the_data(tiny_data, tmp_path):
+    shutil.copytree(tiny_data, tmp_path / "data")
+    folder = write_run(small("source_only"), tmp_path / "run", data=tmp_path / "data")
+    train_all([folder], threads=ONE)
+    shutil.rmtree(tmp_path / "data" / "digits" / "usps_test")
+    done = program("evaluate", folder.path)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {tmp_path}/data/digits/usps_test: no LMDB there; build it with: ")
 
 
 def test_evaluation_needs_the_last_iteration(tiny_data, tmp_path):
@@ -304,6 +484,8 @@ def test_a_suite_never_repeats_a_finished_run(tiny_data, tmp_path):
     assert [record for _, record in first] == [record for _, record in second]
     with pytest.raises(ProgramError, match="dial_seed0 holds another experiment: iterations is 6 there, 7 here"):
         run_suite([small("dial", iterations=7)], tmp_path, data=tiny_data, jobs=1, threads=None)
+    with pytest.raises(ProgramError, match=r"dial_seed0 holds another experiment: data is '.*' there, '.*other' here"):
+        run_suite([small("dial")], tmp_path, data=tmp_path / "other", jobs=1, threads=None)
 
 
 def test_table_lines_up():
