@@ -26,6 +26,7 @@ from tqdm import tqdm
 from tools.domain_usage import domain_usage
 from tools.experiment import Experiment, make_experiment
 from tools.files import write_text
+from tools.preflight import preflight
 from tools.program import ROOT, run
 from tools.run_folder import RunFolder
 from tools.suite import table
@@ -97,6 +98,7 @@ def ablate(variant: Variant, experiment: Experiment, data: Path) -> dict[str, An
     """Train one variant in this process and return its assignments along the iterations and its accuracy."""
     with TemporaryDirectory() as scratch:
         folder = write_run(experiment, Path(scratch) / "run", data=data)
+        preflight(folder)
         net = text_format.Parse(folder.net("train").read_text(), NetParameter())
         for edit in variant.edits:
             edit(net)
@@ -159,24 +161,27 @@ def main() -> int:
     options.data = options.data.resolve()
     options.out = options.out and options.out.resolve()
     os.chdir(ROOT)  # the nets name their LMDBs relative to it
-    results, rows = [], []
+    jobs = []  # all described before the first is trained, so that a wrong option shows at once
     for variant in [VARIANTS[i] for i in options.variants] if options.variants else VARIANTS:
         for seed in options.seeds:
             experiment = make_experiment(
                 options.dataset, "mda", k=options.k, seed=seed, iterations=options.iterations,
                 batch_size=options.batch_size, **variant.options,
             )  # fmt: skip
-            result = ablate(variant, experiment, options.data)
-            results.append(result)
-            usages = result["usage_of_batches"]
-            largest = [f"{100 * max(usage['share']):.0f}" for usage in usages.values()]
-            last = list(usages.values())[-1]
-            rows.append([
-                variant.name, str(seed), " ".join(largest), f"{last['purity']:.2f}", f"{last['nmi']:.2f}",
-                f"{last['nmi_classes']:.2f}", f"{100 * result['accuracy']:.1f}",
-            ])  # fmt: skip
-            if options.out:
-                write_text(options.out, json.dumps(results, indent=1) + "\n")
+            jobs.append((variant, experiment))
+    results, rows = [], []
+    for variant, experiment in jobs:
+        result = ablate(variant, experiment, options.data)
+        results.append(result)
+        usages = result["usage_of_batches"]
+        largest = [f"{100 * max(usage['share']):.0f}" for usage in usages.values()]
+        last = list(usages.values())[-1]
+        rows.append([
+            variant.name, str(experiment.seed), " ".join(largest), f"{last['purity']:.2f}", f"{last['nmi']:.2f}",
+            f"{last['nmi_classes']:.2f}", f"{100 * result['accuracy']:.1f}",
+        ])  # fmt: skip
+        if options.out:
+            write_text(options.out, json.dumps(results, indent=1) + "\n")
     iterations = " ".join(str(i) for i in WATCHED if i <= options.iterations)
     shares = f"largest share (%) at {iterations}"
     header = ["variant", "seed", shares, "purity", "NMI", "NMI with classes", "target accuracy (%)"]

@@ -1,12 +1,16 @@
 import json
+import os
 
 import pytest
 from caffe.proto import caffe_pb2
 from google.protobuf import text_format
 
+from tests.tools.programs import program
+from tools import ablate_domains
 from tools.ablate_domains import VARIANTS, ablate
 from tools.experiment import make_experiment
 from tools.nets import make_nets
+from tools.program import ProgramError
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=[variant.name for variant in VARIANTS])
@@ -30,3 +34,20 @@ def test_each_variant_changes_something():
             edit(net)
         texts.add(text_format.MessageToString(net))
     assert len(texts) == len(VARIANTS)
+
+
+def test_a_wrong_option_shows_before_anything_is_trained(monkeypatch):
+    def ablate(*_):
+        raise AssertionError("trained")
+
+    monkeypatch.setattr(ablate_domains, "ablate", ablate)
+    monkeypatch.setattr(os, "chdir", lambda _: None)
+    done = program("ablate_domains", "--k", 1)
+    assert (done.returncode, done.stderr) == (
+        1, "error: lambda_b: got 0.5 for mda with k=1; it balances the domains of mda, k >= 2\n"
+    )  # fmt: skip
+
+
+def test_missing_data_is_named(tmp_path):
+    with pytest.raises(ProgramError, match="mnist_train: no LMDB there; build it with: "):
+        ablate(VARIANTS[0], make_experiment("digits", "mda"), tmp_path / "data")
