@@ -33,7 +33,7 @@ from tools.suite import table
 from tools.write_run import write_run
 
 WATCHED = (0, 5, 10, 20, 50, 100, 200, 300, 400, 500, 750, 1000, 1500, 2000)
-"""Iterations at which the assignments are looked at (those up to the last)."""
+"""Iterations at which the assignments are looked at, and the last one."""
 
 
 @dataclass(frozen=True)
@@ -105,11 +105,13 @@ def ablate(variant: Variant, experiment: Experiment, data: Path) -> dict[str, An
         folder.net("train").write_text(text_format.MessageToString(net))
         solver = caffe.SGDSolver(str(folder.solver))
         watched = {}
-        for iteration in tqdm(range(experiment.iterations + 1), desc=variant.name):
+        for iteration in tqdm(range(experiment.iterations), desc=variant.name):
             solver.step(1)  # assignments of this iteration's batch are those of the weights before its update
             if iteration in WATCHED:
                 watched[iteration] = batch_usage(solver.net, experiment)
         accuracy = target_accuracy(solver, folder)
+        solver.net.forward()
+        watched[experiment.iterations] = batch_usage(solver.net, experiment)
     return {
         "variant": variant.name,
         "experiment": experiment.to_json(),
@@ -182,7 +184,7 @@ def main() -> int:
         ])  # fmt: skip
         if options.out:
             write_text(options.out, json.dumps(results, indent=1) + "\n")
-    iterations = " ".join(str(i) for i in WATCHED if i <= options.iterations)
+    iterations = " ".join(map(str, results[0]["usage_of_batches"]))
     shares = f"largest share (%) at {iterations}"
     header = ["variant", "seed", shares, "purity", "NMI", "NMI with classes", "target accuracy (%)"]
     print(table(header, rows))
