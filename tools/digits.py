@@ -11,6 +11,7 @@ from pathlib import Path
 from tools.data import digits as digits_data
 from tools.data.parts import build_missing
 from tools.experiment import make_experiment
+from tools.figures import draw_learning_curves
 from tools.files import write_text
 from tools.program import ROOT, run
 from tools.suite import run_suite, table
@@ -34,7 +35,7 @@ def main() -> int:
         "--mirror", type=Path, default=os.environ.get("DATA_MIRROR") or None, metavar="DIR",
         help="read the datasets here instead of downloading them (default: environment variable DATA_MIRROR)",
     )
-    parser.add_argument("--save-records", type=Path, metavar="DIR", help="copy the records and the table there too")
+    parser.add_argument("--save-records", type=Path, metavar="DIR", help="copy records, table and curves there")
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="folder of the LMDBs (default: data)")
     add_training_options(parser, jobs=2)
     options = parser.parse_args()
@@ -56,6 +57,9 @@ def main() -> int:
         for folder, record in results:
             write_text(options.save_records / f"{folder.path.name}.json", json.dumps(record, indent=2) + "\n")
         write_text(options.save_records / f"table_seed{options.seed}.md", text + "\n")
+        draw_learning_curves(
+            options.save_records / f"learning_curves_seed{options.seed}.png", [folder for folder, _ in results]
+        )
     return 0
 
 

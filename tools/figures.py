@@ -70,7 +70,7 @@ def draw_learning_curves(path: Path, runs: Sequence[RunFolder]) -> None:
             axis.set_title(title)
             axis.set_xlabel("iteration")
             axis.grid(alpha=0.25)
-        axes[0].legend(frameon=False, loc="lower right")
+        axes[0].legend(frameon=False, loc="best")
 
 
 @dataclass(frozen=True)
