@@ -1,1 +1,7 @@
 """Programs of the project, each run from the repository root as ``python -m tools.NAME``."""
+
+import os
+
+# Before anything imports caffe: in our own processes its log of every layer would bury what a program says.
+# tools.caffe_process gives the caffe binary, whose log is kept, the full one.
+os.environ.setdefault("GLOG_minloglevel", "2")

@@ -14,8 +14,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-os.environ.setdefault("GLOG_minloglevel", "2")  # before caffe is imported
-
 import caffe
 import numpy as np
 from caffe.proto.caffe_pb2 import LayerParameter, NetParameter

@@ -10,8 +10,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("GLOG_minloglevel", "2")  # before caffe is imported: its log of every layer says nothing here
-
 import caffe
 import numpy as np
 from numpy.typing import NDArray

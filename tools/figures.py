@@ -52,7 +52,7 @@ def draw_learning_curves(path: Path, runs: Sequence[RunFolder]) -> None:
         ("entropy of target classes $h_C$ (nats)", "train", "entropy_class", 1),
     ]
     logs = [curves(run.log.read_text(errors="replace").splitlines()) for run in runs]
-    with _figure(path, len(panels), width=4.4, height=3.6) as axes:
+    with _figure(path, len(panels), width=4.4, height=3.8) as axes:
         for axis, (title, phase, name, factor) in zip(axes, panels, strict=True):
             drawn: Counter[str] = Counter()
             for run, curve in zip(runs, logs, strict=True):
@@ -70,7 +70,8 @@ def draw_learning_curves(path: Path, runs: Sequence[RunFolder]) -> None:
             axis.set_title(title)
             axis.set_xlabel("iteration")
             axis.grid(alpha=0.25)
-        axes[0].legend(frameon=False, loc="best")
+        lines, labels = axes[0].get_legend_handles_labels()
+        axes[0].figure.legend(lines, labels, loc="outside lower center", ncols=len(lines), frameon=False)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ def main() -> int:
     """Measure, print a line per row, then where an iteration's time goes."""
     # One image at a time is too little for more threads; this is also how the programs train.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    os.environ.setdefault("GLOG_minloglevel", "2")
     from tools.bench.rows import ROWS, measure
 
     names = [*(row.name for row in ROWS), SHARE]
