@@ -1,6 +1,6 @@
 """What each dataset fixes: its domains, image geometry, network and the paper's training recipe (section 4.1)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -78,18 +78,7 @@ _DIGITS = Recipe(
     snapshot_interval=500,
 )
 
-_DEMO = Recipe(
-    iterations=500,
-    batch_size=64,
-    base_lr=0.01,
-    weight_decay=5e-4,
-    moving_average_fraction=0.95,
-    lambda_c=0.1,
-    lambda_d=0.1,
-    lambda_t=0.5,
-    test_interval=25,
-    snapshot_interval=250,
-)
+_DEMO = replace(_DIGITS, iterations=500, batch_size=64, test_interval=25, snapshot_interval=250)
 
 DATASETS = {
     data.name: data
