@@ -1,10 +1,12 @@
-"""Shared by all tests: Caffe's log of every layer is silenced before anything imports it, and Ctrl-C is heard."""
+"""Shared by all tests: Caffe's log of every layer is silenced before anything imports it, and signals are heard."""
 
 import os
 import signal
 
 os.environ.setdefault("GLOG_minloglevel", "2")
 
-# A shell that starts the suite in the background has it ignore SIGINT, and every program it tests would inherit that.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell that starts the suite in the background has it ignore SIGINT, and nohup SIGHUP: every program that is tested
+# would inherit that.
+for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)
