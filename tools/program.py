@@ -1,5 +1,6 @@
 """What every program shares: one clear line for bad input, exit codes, and the repository's root."""
 
+import os
 import signal
 import sys
 import threading
@@ -35,6 +36,17 @@ def run(main: Callable[[], int | None]) -> None:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(130)
+    finally:
+        _let_go_of_unread_stderr()
+
+
+def _let_go_of_unread_stderr() -> None:
+    """If nobody reads stderr any more, drop what it still holds: Python would flush it at exit and leave with 120."""
+    try:
+        sys.stderr.flush()
+    except BrokenPipeError:
+        with Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -65,3 +67,23 @@ def test_nohup_is_respected():
     finally:
         signal.signal(signal.SIGHUP, before)
     assert stop.value.code == 0
+
+
+def test_a_message_nobody_reads_does_not_change_the_exit_code():
+    code = """
+import sys
+from tools.program import run
+def main():
+    sys.stdin.read()
+    try:
+        print("unread", file=sys.stderr)
+    except BrokenPipeError:
+        pass
+run(main)
+"""
+    reader, writer = os.pipe()
+    child = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdin=subprocess.PIPE, stderr=writer)
+    os.close(writer)
+    os.close(reader)
+    child.communicate(timeout=60)
+    assert child.returncode == 0
