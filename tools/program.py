@@ -1,6 +1,7 @@
 """What every program shares: one clear line for bad input, exit codes, and the repository's root."""
 
 import os
+import select
 import signal
 import sys
 import threading
@@ -41,10 +42,10 @@ def run(main: Callable[[], int | None]) -> None:
 
 
 def _let_go_of_unread_stderr() -> None:
-    """If nobody reads stderr any more, drop what it still holds: Python would flush it at exit and leave with 120."""
-    try:
-        sys.stderr.flush()
-    except BrokenPipeError:
+    """If nobody reads stderr any more, drop what is still written to it: Python would fail to and leave with 120."""
+    poll = select.poll()
+    poll.register(2, 0)
+    if any(event & select.POLLERR for _, event in poll.poll(0)):
         with Path(os.devnull).open("w") as nowhere:
             os.dup2(nowhere.fileno(), 2)
 
