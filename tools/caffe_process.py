@@ -63,3 +63,15 @@ def start(arguments: list[str], threads: Threads, descriptors: tuple[int, ...] =
         start_new_session=True,
         pass_fds=descriptors,
     )
+
+
+def has_cuda() -> bool:
+    """Whether this Caffe was built for GPUs. In a build for CPU alone, the first layer that wants one ends the process.
+
+    The libraries of pycaffe themselves are asked what they link: CUDA's own may have been loaded for somebody else.
+    """
+    from caffe import _caffe
+
+    loaded = [line.split(maxsplit=5)[-1] for line in Path("/proc/self/maps").read_text().splitlines()]
+    libraries = {_caffe.__file__, *(file for file in loaded if Path(file).name.startswith("libcaffe.so"))}
+    return any(b"libcublas.so" in Path(library).read_bytes() for library in libraries)
