@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tools.data import glyphs, mnistm
-from tools.data.parts import Images, Part
+from tools.data.parts import Images, Part, array_part
 from tools.program import ProgramError
 
 VERSION = 1
@@ -44,7 +44,7 @@ def parts(out: Path, seed: int) -> list[Part]:
         recipe = {"program": "tools.get_data demo", "part": name, "seed": seed, "version": VERSION}
         rng_seed = (seed, 2000 + number)
         result.append(
-            Part(
+            array_part(
                 out / "demo" / name,
                 recipe,
                 lambda m=maker, s=rng_seed: m(np.random.default_rng(s)),

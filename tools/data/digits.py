@@ -7,7 +7,7 @@ import numpy as np
 
 from tools.data import bsds500, fetch, homes, mnist, mnistm, usps
 from tools.data.homes import GzipFile
-from tools.data.parts import Images, Part
+from tools.data.parts import Images, Part, array_part
 
 VERSION = 1
 """Raised whenever the same inputs and seed give other images or another order."""
@@ -54,5 +54,5 @@ def parts(out: Path, seed: int, mirror: Path | None = None) -> list[Part]:
             part = f"{name}_{split}"
             recipe = {"program": "tools.get_data digits", "part": part, "seed": seed, "version": VERSION}
             order = (seed, len(result))
-            result.append(Part(out / "digits" / part, recipe, lambda m=maker, s=split: m(s), order))
+            result.append(array_part(out / "digits" / part, recipe, lambda m=maker, s=split: m(s), order))
     return result

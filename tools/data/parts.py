@@ -1,11 +1,12 @@
 """One part of a data set = one LMDB with a note of how it was made, so a second run can tell whether it stands."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from caffe.proto.caffe_pb2 import Datum
 from numpy.typing import NDArray
 from tqdm import tqdm
 
@@ -20,15 +21,43 @@ Images = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
+class Records:
+    """What goes into an LMDB, in its order."""
+
+    count: int
+    items: Iterator[tuple[str, Datum | bytes]]
+    """Each record's name and its Datum, serialised or not."""
+
+
+@dataclass(frozen=True)
 class Part:
     """An LMDB to be made: where, from what, and how."""
 
     path: Path
     recipe: Mapping[str, str | int]
     """All that decides the contents; written to the note and compared with it by a later run."""
-    make: Callable[[], Images]
-    order: tuple[int, ...]
-    """Seed of the order of the records."""
+    make: Callable[[], Records]
+    classes: tuple[str, ...] = ()
+    """Names of the classes in the order of their labels, if they have any: written to ``classes.txt``."""
+
+
+def array_part(path: Path, recipe: Mapping[str, str | int], make: Callable[[], Images], order: tuple[int, ...]) -> Part:
+    """Return a part of the images that ``make`` returns, as colour images in an order drawn by the seed ``order``.
+
+    Gray images are repeated in all three channels. A record's name says its place in the source.
+    """
+
+    def records() -> Records:
+        images, labels = make()
+
+        def items() -> Iterator[tuple[str, Datum]]:
+            for i in np.random.default_rng(order).permutation(len(images)):
+                image = images[i] if images.ndim == 4 else np.repeat(images[i][..., np.newaxis], 3, axis=2)
+                yield f"{path.name}_{i:05d}", lmdb_io.image_datum(image, int(labels[i]))
+
+        return Records(len(images), items())
+
+    return Part(path, recipe, records)
 
 
 def stands(part: Part, *, force: bool = False) -> bool:
@@ -64,20 +93,16 @@ def stands(part: Part, *, force: bool = False) -> bool:
 
 
 def build(part: Part, *, force: bool = False) -> int:
-    """Make the LMDB: colour images of 3 channels, in an order drawn by the part's seed. Return the number of records.
-
-    Gray images are repeated in all three channels. A record's key names its place in the source.
-    """
-    images, labels = part.make()
-    order = np.random.default_rng(part.order).permutation(len(images))
-    name = part.path.name
+    """Make the LMDB and its note. Return the number of records."""
+    records = part.make()
     with lmdb_io.create(part.path, force=force) as (writer, folder):
-        for i in tqdm(order, desc=name, unit="img"):
-            image = images[i] if images.ndim == 4 else np.repeat(images[i][..., np.newaxis], 3, axis=2)
-            writer.put(f"{name}_{i:05d}", lmdb_io.image_datum(image, int(labels[i])))
-        note = {"recipe": dict(part.recipe), "records": len(images)}
+        for name, datum in tqdm(records.items, desc=part.path.name, total=records.count, unit="img"):
+            writer.put(name, datum)
+        if part.classes:
+            (folder / "classes.txt").write_text("".join(f"{name}\n" for name in part.classes))
+        note = {"recipe": dict(part.recipe), "records": writer.records}
         (folder / NOTE).write_text(json.dumps(note, indent=2) + "\n")
-    return len(images)
+    return records.count
 
 
 def build_missing(parts: list[Part], *, force: bool = False) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.tools.programs import names
 from tools import lmdb_io
-from tools.data.parts import NOTE, Part, build, build_missing, stands
+from tools.data.parts import NOTE, Part, array_part, build, build_missing, stands
 from tools.program import ProgramError
 
 GRAY = np.random.default_rng(0).integers(0, 256, (12, 5, 4)).astype(np.uint8)
@@ -15,7 +15,7 @@ LABELS = np.arange(12) % 10
 
 
 def part(path: Path, images: np.ndarray = GRAY, seed: int = 0, **recipe: object) -> Part:
-    return Part(path, {"part": path.name, "seed": seed, **recipe}, lambda: (images, LABELS), (seed, 1))
+    return array_part(path, {"part": path.name, "seed": seed, **recipe}, lambda: (images, LABELS), (seed, 1))
 
 
 def never() -> None:
@@ -50,7 +50,7 @@ def test_what_stands_is_not_made_again(tmp_path, capsys):
     a, b = part(tmp_path / "a"), part(tmp_path / "b")
     build(a)
     before = (a.path / "data.mdb").stat().st_mtime_ns
-    build_missing([Part(a.path, a.recipe, never, a.order), b])
+    build_missing([Part(a.path, a.recipe, never), b])
     assert f"{a.path}: stands\n{b.path}: 12 images\n" == capsys.readouterr().out
     assert (a.path / "data.mdb").stat().st_mtime_ns == before and names(tmp_path) == ["a", "b"]
 
