@@ -1,17 +1,23 @@
-"""Build the LMDBs of the digits experiment or of the demo.
+"""Build the LMDBs of an experiment.
 
-    python -m tools.get_data digits     MNIST, MNIST-M, USPS: downloaded, or from a mirror folder
-    python -m tools.get_data demo       rendered and handwritten digits from the installed packages, no download
+    python -m tools.get_data digits          MNIST, MNIST-M, USPS: downloaded, or from a mirror folder
+    python -m tools.get_data demo            rendered and handwritten digits from the installed packages, no download
+    python -m tools.get_data office31        Office-31, from your unpacked archive: --images DIR
+    python -m tools.get_data office_caltech  Office-Caltech-10, likewise
+    python -m tools.get_data pacs            PACS, likewise; --splits DIR for its official lists
 
-What stands already is not built again. A part that was made with another seed is an error, never reused.
+What stands already is not built again. A part that was made with another seed or from other images is an error, never
+reused.
 """
 
 import argparse
 import os
 from pathlib import Path
 
-from tools.data import demo, digits
-from tools.data.parts import build_missing
+from tools.data import demo, digits, image_sets
+from tools.data.image_sets import Settings
+from tools.data.parts import Part, build_missing
+from tools.data.published import IMAGE_SETS, ImageSet
 from tools.program import ProgramError, run
 
 
@@ -23,7 +29,8 @@ def _arguments() -> argparse.Namespace:
     common.add_argument("--out", type=Path, default=Path("data"), metavar="DIR", help="data folder (default: data)")
     common.add_argument("--seed", type=_seed, default=0, help="of all that is drawn at random (default: 0)")
     common.add_argument("--force", action="store_true", help="replace parts that were made with other settings")
-    which = parser.add_subparsers(dest="which", required=True, metavar="{digits,demo}")
+    names = ("digits", "demo", *IMAGE_SETS)
+    which = parser.add_subparsers(dest="which", required=True, metavar=f"{{{','.join(names)}}}")
     digits_parser = which.add_parser(
         "digits", parents=[common], help="MNIST, MNIST-M and USPS", description="Build OUT/digits: six LMDBs."
     )
@@ -38,7 +45,44 @@ def _arguments() -> argparse.Namespace:
     which.add_parser(
         "demo", parents=[common], help="the demo's three domains", description="Build OUT/demo: three LMDBs."
     )
+    for image_set in IMAGE_SETS.values():
+        _add_image_set(which, common, image_set)
     return parser.parse_args()
+
+
+def _add_image_set(
+    which: "argparse._SubParsersAction[argparse.ArgumentParser]", common: argparse.ArgumentParser, image_set: ImageSet
+) -> None:
+    domains = ", ".join(image_set.domains)
+    parser = which.add_parser(
+        image_set.name,
+        parents=[common],
+        help=f"{image_set.title}: {domains}",
+        description=f"Build OUT/{image_set.name}: an LMDB of 256x256 images for each of {domains}. The images are "
+        "counted first, and every difference from the published numbers is reported.",
+    )
+    parser.add_argument(
+        "--images",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="unpacked archive: DOMAIN/CLASS/*.jpg or DOMAIN/images/CLASS/*.jpg, in DIR or in folders inside",
+    )
+    if image_set.name == "pacs":
+        parser.add_argument(
+            "--splits",
+            type=Path,
+            metavar="DIR",
+            help="folder of the official lists DOMAIN_{train,crossval,test}_kfold.txt: build OUT/pacs_splits instead, "
+            "an LMDB for each list",
+        )
+    parser.add_argument("--encoded", choices=("jpg", "png"), help="store image files of this format, not raw pixels")
+    parser.add_argument(
+        "--jobs", type=_jobs, default=len(os.sched_getaffinity(0)), help="processes (default: one a core)"
+    )
+    parser.add_argument(
+        "--allow-incomplete", action="store_true", help="build what is there even if it is not the published set"
+    )
 
 
 def _seed(text: str) -> int:
@@ -48,15 +92,31 @@ def _seed(text: str) -> int:
     return value
 
 
-def main() -> None:
-    """Build what is missing of the set named on the command line."""
-    arguments = _arguments()
+def _jobs(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value}, expected 1 or more")
+    return value
+
+
+def _parts(arguments: argparse.Namespace) -> list[Part]:
+    """The parts of the set named on the command line."""
     if arguments.which == "digits":
         if arguments.mirror is not None and not arguments.mirror.is_dir():
             raise ProgramError(f"mirror {arguments.mirror}: no such folder")
-        build_missing(digits.parts(arguments.out, arguments.seed, arguments.mirror), force=arguments.force)
-    else:
-        build_missing(demo.parts(arguments.out, arguments.seed), force=arguments.force)
+        return digits.parts(arguments.out, arguments.seed, arguments.mirror)
+    if arguments.which == "demo":
+        return demo.parts(arguments.out, arguments.seed)
+    settings = Settings(arguments.seed, arguments.encoded, arguments.jobs, arguments.allow_incomplete)
+    if arguments.which == "pacs" and arguments.splits is not None:
+        return image_sets.pacs_split_parts(arguments.images, arguments.splits, arguments.out, settings)
+    return image_sets.parts(IMAGE_SETS[arguments.which], arguments.images, arguments.out, settings)
+
+
+def main() -> None:
+    """Build what is missing of the set named on the command line."""
+    arguments = _arguments()
+    build_missing(_parts(arguments), force=arguments.force)
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ def test_ctrl_c_leaves_only_whole_parts(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "required: {digits,demo}"),
+        ([], "required: {digits,demo,office31,office_caltech,pacs}"),
         (["office"], "invalid choice: 'office'"),
         (["demo", "--seed", "-1"], "-1, expected 0 or more"),
         (["demo", "--seed", "x"], "invalid _seed value: 'x'"),
