@@ -139,7 +139,7 @@ def target_accuracy(solver: caffe.SGDSolver, folder: RunFolder) -> float:
     """Accuracy on the target's test images with the solver's present weights."""
     test = solver.test_nets[0]
     test.share_with(solver.net)
-    _, batches = folder.test_batches()
+    (_, batches), = folder.test_batches().values()
     return float(np.mean([float(test.forward()["accuracy"]) for _ in range(batches)]))
 
 
@@ -147,7 +147,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.ablate_domains", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--dataset", default="digits", help="default: %(default)s")
+    parser.add_argument("--dataset", choices=("digits", "demo"), default="digits", help="default: %(default)s")
     parser.add_argument("--k", type=int, help="latent domains (default: the number of sources)")
     parser.add_argument("--iterations", type=int, default=300, help="default: %(default)s")
     parser.add_argument("--batch-size", type=int, help="images per domain (default: the dataset's)")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tools.data import demo as demo_data
 from tools.data.parts import build_missing
-from tools.evaluate import domain_probabilities, last_snapshot
+from tools.evaluate import last_snapshot, source_probabilities
 from tools.experiment import make_experiment
 from tools.figures import Discovery, draw_latent_domains, draw_learning_curves, draw_samples
 from tools.lmdb_io import read_images
@@ -29,7 +29,7 @@ KNOWN_SHARE = 0.05
 def latent_domain_images(folder: RunFolder, seed: int, count: int = 48) -> list[NDArray[np.uint8]]:
     """Up to ``count`` source images of each latent domain (n×C×H×W), drawn by ``seed`` from those assigned to it."""
     limit = 1000
-    probabilities = domain_probabilities(folder, last_snapshot(folder), limit=limit, quiet=True)
+    probabilities = source_probabilities(folder, last_snapshot(folder), limit=limit, quiet=True)
     images = np.concatenate([read_images(folder.train_lmdbs[source], limit)[0] for source in probabilities])
     assigned = np.concatenate(list(probabilities.values())).argmax(axis=1)
     order = np.random.default_rng(seed).permutation(len(images))
@@ -54,7 +54,14 @@ def main() -> int:
         make_experiment("demo", "mda", **common),
         make_experiment("demo", "mda", known_share=KNOWN_SHARE, **common),
     ]
-    results = run_suite(experiments, options.runs, data=options.data, jobs=options.jobs, threads=options.threads)
+    results = run_suite(
+        experiments,
+        options.runs,
+        data=options.data,
+        jobs=options.jobs,
+        threads=options.threads,
+        solver_mode=options.solver_mode,
+    )
 
     rows, discoveries = [], []
     for folder, record in results:

@@ -43,7 +43,14 @@ def main() -> int:
         make_experiment("digits", method, seed=options.seed, iterations=options.iterations) for method in PAPER
     ]
     build_missing(digits_data.parts(options.data, 0, options.mirror))
-    results = run_suite(experiments, options.runs, data=options.data, jobs=options.jobs, threads=options.threads)
+    results = run_suite(
+        experiments,
+        options.runs,
+        data=options.data,
+        jobs=options.jobs,
+        threads=options.threads,
+        solver_mode=options.solver_mode,
+    )
     rows = []
     for folder, record in results:
         name, paper = PAPER[folder.experiment.method]

@@ -18,14 +18,13 @@ from tqdm import tqdm
 from tools.caffe_log import curves
 from tools.domain_usage import domain_usage
 from tools.files import write_text
-from tools.lmdb_io import read_images
+from tools.images import batches as read_batches
+from tools.lmdb_io import count
 from tools.preflight import check_data, check_nets
 from tools.program import ROOT, ProgramError, run
 from tools.run_folder import RunFolder, Snapshot
+from tools.solver_mode import mode_of
 from tools.versions import commit, hardware, versions
-
-USAGE_IMAGES = 10_000
-"""Images of each source on which domain usage is measured: the first ones of its shuffled LMDB."""
 
 
 def evaluate(folder: RunFolder, *, quiet: bool = False) -> dict[str, Any]:
@@ -38,17 +37,24 @@ def evaluate(folder: RunFolder, *, quiet: bool = False) -> dict[str, Any]:
     check_data(folder)  # Caffe would abort
     os.chdir(ROOT)  # the nets name their LMDBs relative to it
     experiment = folder.experiment
-    accuracy, images = target_accuracy(folder, snapshot)
-    usage = None
-    if experiment.has_branch:
-        usage = domain_usage(domain_probabilities(folder, snapshot, quiet=quiet)).to_json()
+    if mode_of(folder) == "GPU":
+        caffe.set_mode_gpu()
+    results = {target: target_accuracy(folder, snapshot, target) for target in experiment.targets}
+    images = sum(images for _, images in results.values())
+    usage = source_probabilities(folder, snapshot, quiet=quiet)
+    target_usage = target_probabilities(folder, snapshot, quiet=quiet)
     log = folder.log.read_text(errors="replace").splitlines() if folder.log.exists() else []
     return {
         "experiment": experiment.to_json(),
         "iteration": snapshot.iteration,
-        "accuracy": accuracy,
+        "accuracy": sum(correct for correct, _ in results.values()) / images,
         "test_images": images,
-        "domain_usage": usage,
+        "targets": {
+            target: {"accuracy": correct / images, "test_images": images}
+            for target, (correct, images) in results.items()
+        },
+        "domain_usage": domain_usage(usage).to_json() if usage else None,
+        "target_domain_usage": domain_usage(target_usage).to_json() if target_usage else None,
         "last_values": {
             name: values[max(values)] for (phase, name), values in curves(log).items() if phase == "train"
         },
@@ -57,6 +63,15 @@ def evaluate(folder: RunFolder, *, quiet: bool = False) -> dict[str, Any]:
         "versions": versions(),
         "hardware": hardware(),
     }
+
+
+def summary(folder: RunFolder, record: dict[str, Any]) -> str:
+    """The record's accuracy in words, that of each target too where there are several."""
+    text = f"{100 * record['accuracy']:.2f} % on {folder.experiment.target}"
+    if len(folder.experiment.targets) > 1:
+        each = ", ".join(f"{target} {100 * values['accuracy']:.2f} %" for target, values in record["targets"].items())
+        text += f" ({each})"
+    return text
 
 
 def last_snapshot(folder: RunFolder) -> Snapshot:
@@ -71,33 +86,68 @@ def last_snapshot(folder: RunFolder) -> Snapshot:
     return snapshot
 
 
-def target_accuracy(folder: RunFolder, snapshot: Snapshot) -> tuple[float, int]:
-    """Share of the target's test images classified correctly, each counted once, and their number."""
-    batch_size, batches = folder.test_batches()
-    net = caffe.Net(str(folder.net("test").resolve()), caffe.TEST, weights=str(snapshot.model.resolve()))
+def target_accuracy(folder: RunFolder, snapshot: Snapshot, target: str) -> tuple[int, int]:
+    """How many of a target's test images are classified correctly, each counted once, and how many there are."""
+    batch_size, batches = folder.test_batches()[target]
+    net = _load(folder.test_nets[target], snapshot)
+    name = folder.experiment.accuracy_name(target)
     correct = 0.0
     for _ in range(batches):
-        correct += float(net.forward()["accuracy"]) * batch_size
-    return round(correct) / (batch_size * batches), batch_size * batches
+        correct += float(net.forward()[name]) * batch_size
+    return round(correct), batch_size * batches
 
 
-def domain_probabilities(
-    folder: RunFolder, snapshot: Snapshot, *, limit: int = USAGE_IMAGES, quiet: bool = False
+def source_probabilities(
+    folder: RunFolder, snapshot: Snapshot, *, limit: int | None = None, quiet: bool = False
 ) -> dict[str, NDArray[np.float32]]:
-    """The branch's probabilities (n×k) for the first ``limit`` training images of each source."""
+    """The branch's probabilities (n×k) for the first ``limit`` training images of each source.
+
+    Empty if no branch predicts them. An undivided source is looked at by its domains where their LMDBs are there too.
+    """
+    experiment = folder.experiment
+    if not experiment.has_branch:
+        return {}
+    lmdbs = {source: folder.data / experiment.data.train_lmdb(source) for source in experiment.sources}
+    if experiment.undivided and not all((lmdb / "data.mdb").is_file() for lmdb in lmdbs.values()):
+        lmdbs = {part: folder.train_lmdbs[part] for part in experiment.source_parts}
+    return _domain_probabilities(folder, snapshot, "domain_prob", lmdbs, limit, quiet)
+
+
+def target_probabilities(
+    folder: RunFolder, snapshot: Snapshot, *, limit: int | None = None, quiet: bool = False
+) -> dict[str, NDArray[np.float32]]:
+    """The targets' branch's probabilities (n×k_target) for the first ``limit`` training images of each target.
+
+    Empty if no branch predicts them.
+    """
+    experiment = folder.experiment
+    if not experiment.has_target_branch:
+        return {}
+    lmdbs = {target: folder.train_lmdbs[target] for target in experiment.targets}
+    return _domain_probabilities(folder, snapshot, "target_domain_prob", lmdbs, limit, quiet)
+
+
+def _domain_probabilities(
+    folder: RunFolder, snapshot: Snapshot, blob: str, lmdbs: dict[str, Path], limit: int | None, quiet: bool
+) -> dict[str, NDArray[np.float32]]:
     data = folder.experiment.data
-    net = caffe.Net(str(folder.net("domains").resolve()), caffe.TEST, weights=str(snapshot.model.resolve()))
+    limit = limit or data.usage_images
+    net = _load(folder.net("domains"), snapshot)
     found = {}
-    for source in folder.experiment.sources:
-        images, _ = read_images(folder.train_lmdbs[source], limit)
+    for domain, lmdb in lmdbs.items():
         rows = []
-        for start in tqdm(range(0, len(images), 500), desc=f"domains of {source}", disable=quiet):
-            batch = images[start : start + 500]
-            net.blobs["data"].reshape(*batch.shape)
-            net.blobs["data"].data[...] = (batch.astype(np.float32) - data.mean) * data.scale
-            rows.append(net.forward()["domain_prob"].copy())
-        found[source] = np.concatenate(rows)
+        with tqdm(desc=f"domains of {domain}", total=min(limit, count(lmdb)), unit="img", disable=quiet) as bar:
+            for inputs, _ in read_batches(lmdb, data, data.test_batch_limit, limit):
+                net.blobs["data"].reshape(*inputs.shape)
+                net.blobs["data"].data[...] = inputs
+                rows.append(net.forward()[blob].copy())
+                bar.update(len(inputs))
+        found[domain] = np.concatenate(rows)
     return found
+
+
+def _load(net: Path, snapshot: Snapshot) -> caffe.Net:
+    return caffe.Net(str(net.resolve()), caffe.TEST, weights=str(snapshot.model.resolve()))
 
 
 def main() -> int:
@@ -110,7 +160,7 @@ def main() -> int:
     folder = RunFolder.load(options.run.resolve())
     record = evaluate(folder, quiet=options.quiet)
     write_text(folder.record, json.dumps(record, indent=2) + "\n")
-    print(f"{options.run}: {100 * record['accuracy']:.2f} % on {folder.experiment.target}")
+    print(f"{options.run}: {summary(folder, record)}")
     return 0
 
 

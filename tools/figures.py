@@ -21,7 +21,13 @@ from tools.files import write_aside
 from tools.run_folder import RunFolder
 
 # Okabe & Ito's colours: told apart by people who see colours differently.
-METHOD_COLOURS = {"source_only": "#777777", "dial": "#0072B2", "mda": "#D55E00", "multi_source": "#009E73"}
+METHOD_COLOURS = {
+    "plain": "#56B4E9",
+    "source_only": "#777777",
+    "dial": "#0072B2",
+    "mda": "#D55E00",
+    "multi_source": "#009E73",
+}
 
 
 def mosaic(images: NDArray[np.uint8], columns: int) -> NDArray[np.uint8]:

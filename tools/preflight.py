@@ -11,10 +11,11 @@ import sys
 
 import caffe
 
-from tools.caffe_process import Threads, caffe_binary, environment
+from tools.caffe_process import Threads, caffe_binary, environment, has_cuda
 from tools.lmdb_io import count, describe
 from tools.program import ROOT, ProgramError, from_root
 from tools.run_folder import RunFolder
+from tools.solver_mode import mode_of
 
 # caffe_layers imports a layer when it is first asked for, and a layer numba when it is first set up.
 _IMPORT = "import numba; from caffe_layers import DomainAssignmentLayer, EntropyLossLayer, MDALayer"
@@ -26,6 +27,7 @@ def preflight(run: RunFolder) -> None:
     """Check Caffe, the layers and the data of a run folder. Raises ProgramError at the first fault."""
     check_caffe()
     check_nets(run)
+    check_mode(run)
     check_paths(run)
     check_data(run)
     if run.experiment.known_share:
@@ -51,8 +53,9 @@ def check_caffe() -> None:
 
 def check_nets(run: RunFolder) -> None:
     """Nets and solver are there, and in what matters they are what ``experiment.json`` says."""
-    phases = ("train", "test", "domains") if run.experiment.has_branch else ("train", "test")
-    for file in (run.solver, *map(run.net, phases)):
+    branches = run.experiment.has_branch or run.experiment.has_target_branch
+    names = ["train", *run.experiment.tests, *(["domains"] if branches else [])]
+    for file in (run.solver, *map(run.net, names)):
         if not file.is_file():
             raise ProgramError(f"{file} is missing: {_AGAIN}")
     solver, experiment = run.read_solver(), run.experiment
@@ -63,18 +66,28 @@ def check_nets(run: RunFolder) -> None:
     for name, found, key, expected in numbers:
         if found != expected:
             raise ProgramError(f"{run.solver}: {name} is {found}, but {key} in experiment.json is {expected}: {_AGAIN}")
-    expected_domains = set() if experiment.method == "source_only" else {experiment.num_domains}
-    for phase in ("train", "test"):
-        layers = [layer.python_param for layer in run.read_net(phase).layer if layer.python_param.layer == "MDALayer"]
+    expected_domains = {experiment.num_domains} if experiment.sees_target else set()
+    for name in ("train", *experiment.tests):
+        layers = [layer.python_param for layer in run.read_net(name).layer if layer.python_param.layer == "MDALayer"]
         try:
             domains = {json.loads(layer.param_str)["num_domains"] for layer in layers}
         except (ValueError, KeyError, TypeError):
             continue  # the layer itself says what is wrong
         if domains != expected_domains:
             raise ProgramError(
-                f"{run.net(phase)}: its MDALayers have num_domains {sorted(domains)}, but {experiment.method} with "
-                f"k={experiment.k} in experiment.json makes it {sorted(expected_domains)}: {_AGAIN}"
+                f"{run.net(name)}: its MDALayers have num_domains {sorted(domains)}, but {experiment.method} with "
+                f"k={experiment.k} and k_target={experiment.k_target} in experiment.json makes it "
+                f"{sorted(expected_domains)}: {_AGAIN}"
             )
+
+
+def check_mode(run: RunFolder) -> None:
+    """This Caffe has the mode that the solver asks for."""
+    if mode_of(run) == "GPU" and not has_cuda():
+        raise ProgramError(
+            f"{run.solver}: solver_mode is GPU, but this Caffe was built without CUDA: "
+            "pass --solver-mode CPU (or set SOLVER_MODE=CPU)"
+        )
 
 
 def check_paths(run: RunFolder) -> None:
@@ -82,9 +95,11 @@ def check_paths(run: RunFolder) -> None:
     solver = run.read_solver()
     paths = [
         ("train_net", solver.train_net, run.net("train")),
-        ("test_net", solver.test_net[0] if solver.test_net else "", run.net("test")),
         ("snapshot_prefix", solver.snapshot_prefix, run.snapshots / "model"),
     ]
+    found_tests, test_nets = list(solver.test_net), list(run.test_nets.values())
+    found_tests += [""] * (len(test_nets) - len(found_tests))
+    paths += [("test_net", found, net) for found, net in zip(found_tests, test_nets, strict=False)]
     for name, found, expected in paths:
         if (ROOT / found).resolve() != expected.resolve():
             raise ProgramError(
@@ -94,26 +109,34 @@ def check_paths(run: RunFolder) -> None:
 
 
 def check_data(run: RunFolder) -> None:
-    """The LMDBs of all domains have the network's image shape, labels in range, and the expected test images."""
-    data, target = run.experiment.data, run.experiment.target
-    hint = f"build it with: python -m tools.get_data {data.name}"
-    for domain, path in [*run.train_lmdbs.items(), (None, run.test_lmdb)]:
+    """The LMDBs of all domains have the stored image shape, labels in range, and the expected test images."""
+    experiment, data = run.experiment, run.experiment.data
+    # A target's LMDB is both a training and a test one where there is no test split: it is looked at once.
+    parts = {path: part for part, path in [*run.train_lmdbs.items(), *run.test_lmdbs.items()]}
+    for path, part in parts.items():
+        made_by = data.made_by
+        if experiment.undivided and part in experiment.source_parts:
+            divided = [from_root(run.data / data.train_lmdb(source)) for source in experiment.sources]
+            made_by = f"python -m tools.join_lmdbs {' '.join(divided)} {from_root(path)}"
+        hint = f"build it with: {made_by}"
         if not (path / "data.mdb").is_file():
             raise ProgramError(f"{path}: no LMDB there; {hint}")
         found = describe(path)
-        if (found.channels, found.height, found.width) != data.shape or not found.same_size:
+        if (found.channels, found.height, found.width) != data.stored_shape or not found.same_size:
             got = f"{found.channels}×{found.height}×{found.width}" if found.same_size else "of several sizes"
-            raise ProgramError(f"{path}: images are {got}, expected {'×'.join(map(str, data.shape))}; {hint}")
-        if domain != target and not 0 <= found.min_label <= found.max_label < data.classes:
+            raise ProgramError(f"{path}: images are {got}, expected {'×'.join(map(str, data.stored_shape))}; {hint}")
+        labels_used = part in experiment.source_parts or path in run.test_lmdbs.values()
+        if labels_used and not 0 <= found.min_label <= found.max_label < data.classes:
             raise ProgramError(
                 f"{path}: labels are {found.min_label} to {found.max_label}, expected 0 to {data.classes - 1}"
             )
-    batch_size, batches = run.test_batches()
-    images = count(run.test_lmdb)
-    if images != batch_size * batches:
-        raise ProgramError(
-            f"{run.test_lmdb}: {images} images, but a test pass of {run.path} covers {batch_size * batches}: {_AGAIN}"
-        )
+    for target, (batch_size, batches) in run.test_batches().items():
+        lmdb = run.test_lmdbs[target]
+        images = count(lmdb)
+        if images != batch_size * batches:
+            raise ProgramError(
+                f"{lmdb}: {images} images, but a test pass of {run.path} covers {batch_size * batches}: {_AGAIN}"
+            )
 
 
 def check_domain_labels(run: RunFolder) -> None:

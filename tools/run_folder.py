@@ -59,29 +59,37 @@ class RunFolder:
 
     @property
     def train_lmdbs(self) -> dict[str, Path]:
-        """LMDBs of the training images of the sources and, unless source_only, of the target."""
-        experiment = self.experiment
-        target = () if experiment.method == "source_only" else (experiment.target,)
-        return {domain: self.data / experiment.data.train_lmdb(domain) for domain in (*experiment.sources, *target)}
+        """LMDBs of the training images of each of the experiment's parts: sources and, if it sees them, targets."""
+        return {part: self.data / self.experiment.data.train_lmdb(part) for part in self.experiment.parts}
 
     @property
-    def test_lmdb(self) -> Path:
-        """LMDB of the target's test images."""
-        return self.data / self.experiment.data.test_lmdb(self.experiment.target)
+    def test_lmdbs(self) -> dict[str, Path]:
+        """LMDB of each target's test images."""
+        return {target: self.data / self.experiment.data.test_lmdb(target) for target in self.experiment.targets}
 
-    def test_batches(self) -> tuple[int, int]:
-        """Batch size and number of batches of a test pass, as the run's own net and solver say."""
-        net, solver = self.read_net("test"), self.read_solver()
-        batch_sizes = [layer.data_param.batch_size for layer in net.layer if layer.type == "Data"]
-        if len(batch_sizes) != 1 or batch_sizes[0] < 1:
-            raise ProgramError(f"{self.net('test')}: Data layers have batch sizes {batch_sizes}, expected one of ≥ 1")
-        if len(solver.test_iter) != 1 or solver.test_iter[0] < 1:
-            raise ProgramError(f"{self.solver}: test_iter is {list(solver.test_iter)}, expected one of ≥ 1")
-        return batch_sizes[0], solver.test_iter[0]
+    @property
+    def test_nets(self) -> dict[str, Path]:
+        """File of each target's test net."""
+        return {target: self.net(name) for name, target in self.experiment.tests.items()}
 
-    def read_net(self, phase: str) -> caffe_pb2.NetParameter:
+    def test_batches(self) -> dict[str, tuple[int, int]]:
+        """Batch size and number of batches of each target's test pass, as the run's own nets and solver say."""
+        solver, targets = self.read_solver(), self.experiment.targets
+        if len(solver.test_iter) != len(targets) or min(solver.test_iter) < 1:
+            raise ProgramError(
+                f"{self.solver}: test_iter is {list(solver.test_iter)}, expected {len(targets)} of at least 1"
+            )
+        found = {}
+        for (name, target), batches in zip(self.experiment.tests.items(), solver.test_iter, strict=True):
+            batch_sizes = [layer.data_param.batch_size for layer in self.read_net(name).layer if layer.type == "Data"]
+            if len(batch_sizes) != 1 or batch_sizes[0] < 1:
+                raise ProgramError(f"{self.net(name)}: Data layers have batch sizes {batch_sizes}, expected one of ≥ 1")
+            found[target] = (batch_sizes[0], batches)
+        return found
+
+    def read_net(self, name: str) -> caffe_pb2.NetParameter:
         """One of the run's nets. Raises ProgramError naming the file if it does not parse."""
-        return _parse_text(self.net(phase), caffe_pb2.NetParameter())
+        return _parse_text(self.net(name), caffe_pb2.NetParameter())
 
     def read_solver(self) -> caffe_pb2.SolverParameter:
         """The run's solver. Raises ProgramError naming the file if it does not parse."""
@@ -90,7 +98,7 @@ class RunFolder:
     def read_record(self) -> dict[str, Any]:
         """The record. Raises ProgramError saying how to make it again if it was damaged."""
         try:
-            record = read_json(self.record, ("experiment", "accuracy", "domain_usage"))
+            record = read_json(self.record, ("experiment", "accuracy", "targets", "domain_usage"))
             if not isinstance(record["accuracy"], float):
                 raise ProgramError(f"{self.record}: accuracy is {record['accuracy']!r}, expected a number")
             return record
@@ -124,9 +132,9 @@ class RunFolder:
     def solver(self) -> Path:
         return self.path / "solver.prototxt"
 
-    def net(self, phase: str) -> Path:
-        """The file of the train, test, deploy or domains net."""
-        return self.path / f"{phase}.prototxt"
+    def net(self, name: str) -> Path:
+        """The file of the train, deploy or domains net, or of a test net (``experiment.tests``)."""
+        return self.path / f"{name}.prototxt"
 
     @property
     def log(self) -> Path:

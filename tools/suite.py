@@ -13,7 +13,13 @@ from tools.write_run import write_run
 
 
 def run_suite(
-    experiments: Sequence[Experiment], base: Path, *, data: Path, jobs: int, threads: Threads | None
+    experiments: Sequence[Experiment],
+    base: Path,
+    *,
+    data: Path,
+    jobs: int,
+    threads: Threads | None,
+    solver_mode: str | None = None,
 ) -> list[tuple[RunFolder, dict[str, Any]]]:
     """Bring every experiment on the LMDBs under ``data`` to its record under ``base``.
 
@@ -33,7 +39,7 @@ def run_suite(
         else:
             folder = write_run(experiment, path, data=data)
         folders.append(folder)
-    train_all(folders, jobs=jobs, threads=threads, resume=True)
+    train_all(folders, jobs=jobs, threads=threads, resume=True, solver_mode=solver_mode)
     return [(folder, folder.read_record()) for folder in folders]
 
 

@@ -5,6 +5,7 @@ result in RUN/record.json.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import signal
@@ -19,15 +20,19 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import caffe
 from tqdm import tqdm
 
 from tools.caffe_log import LogReader, ending
 from tools.caffe_process import Threads, environment, start
+from tools.evaluate import summary
 from tools.files import write_text
 from tools.preflight import preflight
 from tools.program import ROOT, ProgramError, run
 from tools.run_folder import RunFolder, Snapshot
+from tools.solver_mode import add_mode_option, mode_of, requested_mode, set_mode
 from tools.threads import choose
+from tools.weights import check_weights
 
 SAME_SIGNAL = 1.0
 """Seconds in which a second Ctrl-C counts as the first one: ``timeout -s INT`` sends two."""
@@ -108,36 +113,54 @@ class _Bar(tqdm):
 
 @dataclass(frozen=True)
 class _Job:
-    """A run to train from a snapshot (None: from the beginning); ``lock`` is the descriptor that holds its folder."""
+    """A run to train from a snapshot (None: from ``weights`` or the fillers); ``lock`` holds its folder."""
 
     folder: RunFolder
     snapshot: Snapshot | None
+    weights: Path | None
     lock: int
     position: int
 
 
 def train_all(
-    runs: Sequence[RunFolder], *, jobs: int = 1, threads: Threads | None = None, resume: bool = False
+    runs: Sequence[RunFolder],
+    *,
+    jobs: int = 1,
+    threads: Threads | None = None,
+    resume: bool = False,
+    solver_mode: str | None = None,
+    weights: Path | None = None,
 ) -> None:
     """Train and evaluate runs, ``jobs`` at a time. To be called from the main thread.
 
     ``threads`` None measures what is fastest. With ``resume``, a run goes on from its last whole snapshot and a
-    finished one is left alone. Raises ProgramError for the first run that fails (the others are finished first, and
-    their errors printed) and KeyboardInterrupt after a clean stop.
+    finished one is left alone. ``solver_mode`` (GPU or CPU) is written into the runs' solvers; None takes that of the
+    environment, if any. Runs begin from the caffemodel ``weights``, as far as layers have the same names. Raises
+    ProgramError for the first run that fails (the others are finished first, and their errors printed) and
+    KeyboardInterrupt after a clean stop.
     """
     with ExitStack() as locks:
         waiting: list[_Job] = []
         for folder in runs:
             lock = locks.enter_context(folder.locked())
             snapshot = _starting_point(folder, resume)
-            if snapshot != "finished":
-                preflight(folder)
-                waiting.append(_Job(folder, snapshot, lock, len(waiting)))
+            if snapshot == "finished":
+                continue
+            if mode := requested_mode(solver_mode):
+                set_mode(folder, mode)
+            preflight(folder)
+            start_from = None
+            if weights and not snapshot:
+                start_from = weights.resolve()
+                tqdm.write(f"{folder.path.name}: {loaded_from(folder, start_from)}")
+            waiting.append(_Job(folder, snapshot, start_from, lock, len(waiting)))
         if waiting:
             _train_jobs(waiting, min(jobs, len(waiting)), threads)
 
 
 def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: Threads | None) -> None:
+    if threads is None and mode_of(waiting[0].folder) == "GPU":
+        threads = Threads(1, max(1, len(os.sched_getaffinity(0)) // jobs))
     if threads is None:
         threads, measured = choose(waiting[0].folder.net("train"), jobs)
         if measured:
@@ -200,6 +223,8 @@ def _train(job: _Job, threads: Threads, children: Children) -> None:
     arguments = ["train", "-solver", os.path.relpath(folder.solver, ROOT)]
     if job.snapshot:
         arguments += ["-snapshot", os.path.relpath(job.snapshot.state, ROOT)]
+    elif job.weights:
+        arguments += ["-weights", str(job.weights)]
     began = time.monotonic()
     reader, shown, recent = LogReader(), {}, deque(maxlen=200)
     with (
@@ -212,13 +237,13 @@ def _train(job: _Job, threads: Threads, children: Children) -> None:
             recent.append(line)
             write(line)
             if measurement := reader.feed(line):
-                if measurement.name in ("loss", "accuracy"):
+                if measurement.name == "loss" or measurement.name.startswith("accuracy"):
                     shown[measurement.name] = f"{measurement.value:.3f}"
                     bar.set_postfix(shown, refresh=False)
                 bar.update(max(0, measurement.iteration - bar.n))
         if child.wait() == 0 and not children.stopping:
             bar.update(iterations - bar.n)
-    _add_time(folder, time.monotonic() - began, threads)
+    _note_training(job, time.monotonic() - began, threads)
     if child.returncode and not children.stopping:
         how = ending(child.returncode, "".join(recent))
         raise ProgramError(f"{folder.path}: caffe train failed: {how} (whole log: {folder.log})")
@@ -242,15 +267,27 @@ def _appending(file: Path) -> Iterator[Callable[[str], None]]:
             log.close()
 
 
-def _add_time(folder: RunFolder, seconds: float, threads: Threads) -> None:
-    """Keep the training time over all the sittings of a run."""
-    before = folder.read_training()
+def _note_training(job: _Job, seconds: float, threads: Threads) -> None:
+    """Keep the training time over all the sittings of a run, and what it began from."""
+    before = job.folder.read_training() or {}
+    weights = before.get("weights")
+    if job.weights:
+        with job.weights.open("rb") as file:
+            weights = {"file": job.weights.name, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
     values = {
-        "seconds": (before["seconds"] if before else 0.0) + seconds,
+        "seconds": before.get("seconds", 0.0) + seconds,
         "blas_threads": threads.blas,
         "kernel_threads": threads.kernels,
+        "solver_mode": mode_of(job.folder),
+        "weights": weights,
     }
-    write_text(folder.training, json.dumps(values) + "\n")
+    write_text(job.folder.training, json.dumps(values) + "\n")
+
+
+def loaded_from(folder: RunFolder, weights: Path) -> str:
+    """What a run takes from a caffemodel, in words. Raises ProgramError if the file is none, or fits no layer."""
+    loaded, missing = check_weights(weights, caffe.Net(str(folder.net("deploy").resolve()), caffe.TEST))
+    return f"from {weights.name}: {', '.join(loaded)}; begins anew: {', '.join(missing) or 'nothing'}"
 
 
 def _positive(text: str) -> int:
@@ -277,6 +314,7 @@ def add_training_options(parser: argparse.ArgumentParser, jobs: int) -> None:
     """The options of every program that trains."""
     parser.add_argument("--jobs", type=_positive, default=jobs, help="runs side by side (default: %(default)s)")
     parser.add_argument("--threads", type=_threads, metavar="BLAS,KERNELS", help="threads a run (default: measured)")
+    add_mode_option(parser)
 
 
 def main() -> int:
@@ -285,13 +323,22 @@ def main() -> int:
     )
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders (python -m tools.write_run)")
     parser.add_argument("--resume", action="store_true", help="go on from the last snapshot; skip finished runs")
+    parser.add_argument(
+        "--weights", type=Path, metavar="FILE", help="caffemodel to begin from: layers of the same names are loaded"
+    )
     add_training_options(parser, jobs=1)
     options = parser.parse_args()
     runs = [RunFolder.load(path) for path in options.runs]
-    train_all(runs, jobs=options.jobs, threads=options.threads, resume=options.resume)
+    train_all(
+        runs,
+        jobs=options.jobs,
+        threads=options.threads,
+        resume=options.resume,
+        solver_mode=options.solver_mode,
+        weights=options.weights,
+    )
     for folder in runs:
-        accuracy = folder.read_record()["accuracy"]
-        print(f"{folder.path}: {100 * accuracy:.2f} % on {folder.experiment.target} at the last iteration")
+        print(f"{folder.path}: {summary(folder, folder.read_record())} at the last iteration")
     return 0
 
 

@@ -8,25 +8,33 @@ from pathlib import Path
 
 import numpy as np
 
-from tools.datasets import DATASETS, test_batches
+from tools.batches import batch_sizes, published_counts
+from tools.datasets import DATASETS
 from tools.domain_labels import UNKNOWN, choose_known, write_domain_labels
-from tools.experiment import METHODS, Experiment, make_experiment
+from tools.experiment import BATCH_SPLITS, GEOMETRIES, METHODS, Experiment, make_experiment
 from tools.files import build_folder_aside
 from tools.lmdb_io import count
 from tools.nets import make_nets, make_solver
 from tools.program import ROOT, ProgramError, from_root, run
 from tools.run_folder import RunFolder
+from tools.solver_mode import add_mode_option, choose_mode
 
 
 def write_run(
-    experiment: Experiment, folder: Path, *, data: Path = ROOT / "data", force: bool = False
+    experiment: Experiment,
+    folder: Path,
+    *,
+    data: Path = ROOT / "data",
+    solver_mode: str | None = None,
+    force: bool = False,
 ) -> RunFolder:
     """Write the run folder of ``experiment``: nets, solver, known domain labels, ``experiment.json``.
 
     Paths in the nets and the solver are relative to the repository root where they can be, so that
     ``caffe train -solver FOLDER/solver.prototxt`` works from there. The folder appears whole or not at all.
     ``data`` is the folder of the images' LMDBs; a test pass covers the test LMDB that is there exactly once (or, if
-    it is not there yet, one with the published number of images).
+    it is not there yet, one with the published number of images), and a batch is shared out by the sizes of the LMDBs
+    that are there. ``solver_mode`` is GPU or CPU (None: see :func:`tools.solver_mode.choose_mode`).
     Raises ProgramError if ``folder`` exists and ``force`` is false, if it is something else than a run folder or is
     being trained, or if an LMDB whose length is needed is missing.
     """
@@ -36,35 +44,51 @@ def write_run(
             raise ProgramError(f"{folder} is no run folder (it has no experiment.json): --force does not replace it")
         with run_folder.locked():
             pass
-    test_images = experiment.data.test_counts[experiment.target]
-    if (run_folder.test_lmdb / "data.mdb").exists():
-        test_images = count(run_folder.test_lmdb)
-        if test_images == 0:
-            raise ProgramError(f"{run_folder.test_lmdb}: an LMDB without records, expected at least one")
-    batch_size, iterations = test_batches(test_images)
+    tests = {
+        target: experiment.data.test_batches(_count(lmdb, experiment.data.test_count(target)))
+        for target, lmdb in run_folder.test_lmdbs.items()
+    }
+    counts = {
+        part: _count(run_folder.train_lmdbs[part], published)
+        for part, published in published_counts(experiment).items()
+    }
     known = {}
     if experiment.known_share:
         known = {source: from_root(run_folder.domain_labels(source)) for source in experiment.sources}
-    nets = make_nets(experiment, from_root(data), test_batch_size=batch_size, domain_label_lmdbs=known)
+    nets = make_nets(
+        experiment,
+        from_root(data),
+        sizes=batch_sizes(experiment, counts),
+        test_batch_sizes={target: size for target, (size, _) in tests.items()},
+        domain_label_lmdbs=known,
+    )
     solver = make_solver(
         experiment,
         train_net=from_root(run_folder.net("train")),
-        test_net=from_root(run_folder.net("test")),
-        test_iterations=iterations,
+        test_nets={from_root(net): tests[target][1] for target, net in run_folder.test_nets.items()},
         snapshot_prefix=f"{from_root(run_folder.snapshots)}/model",
+        solver_mode=choose_mode(solver_mode, experiment.data.recipe.solver_mode),
     )
     with build_folder_aside(folder, force=force) as aside:
         written = RunFolder(aside, experiment, data)
-        for phase in ("train", "test", "deploy", "domains"):
-            text = getattr(nets, phase)
-            if text is not None:
-                written.net(phase).write_text(text)
+        for name, text in nets.items():
+            written.net(name).write_text(text)
         written.solver.write_text(solver)
         written.snapshots.mkdir()
         if known:
             _write_known_labels(written)
         (aside / "experiment.json").write_text(run_folder.description())
     return run_folder
+
+
+def _count(lmdb: Path, published: int) -> int:
+    """Records of an LMDB, or the published number if it is not there yet."""
+    if not (lmdb / "data.mdb").exists():
+        return published
+    images = count(lmdb)
+    if images == 0:
+        raise ProgramError(f"{lmdb}: an LMDB without records, expected at least one")
+    return images
 
 
 def _write_known_labels(folder: RunFolder) -> None:
@@ -81,15 +105,38 @@ def add_experiment_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dataset", choices=DATASETS, default="digits", help="default: %(default)s")
     parser.add_argument("--method", choices=METHODS, default="mda", help="default: %(default)s")
     parser.add_argument("--sources", nargs="+", metavar="DOMAIN", help="source domains (default: the paper's)")
-    parser.add_argument("--target", metavar="DOMAIN", help="target domain (default: the paper's)")
+    parser.add_argument(
+        "--targets", "--target", nargs="+", metavar="DOMAIN", help="target domain, or several (default: the paper's)"
+    )
     parser.add_argument("--k", type=int, help="latent source domains of mda (default: the number of sources)")
+    parser.add_argument(
+        "--k-target", type=int, help="target domains of mda, latent if more than 1 (default: the number of targets)"
+    )
+    parser.add_argument(
+        "--undivided", action="store_true",
+        help="the sources come as one LMDB of unknown mixture, named A+B+… (python -m tools.join_lmdbs)",
+    )
     parser.add_argument(
         "--known-share", type=float, default=0.0, metavar="SHARE",
         help="share of source images whose domain label is known, 0 to 1 (default: 0)",
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of initialisation and of the known labels")
     parser.add_argument("--iterations", type=int, help="training iterations (default: the dataset's)")
-    parser.add_argument("--batch-size", type=int, help="images per domain in a batch (default: the dataset's)")
+    parser.add_argument("--batch-size", type=int, help="images in a batch, see --batch-split (default: the dataset's)")
+    parser.add_argument(
+        "--batch-split", choices=BATCH_SPLITS,
+        help="whether --batch-size counts the images of each domain, or those of the whole batch, shared out equally "
+        "or by the domains' sizes (default: the dataset's)",
+    )
+    parser.add_argument("--iter-size", type=int, help="batches that make one iteration (default: the dataset's)")
+    parser.add_argument("--base-lr", type=float, help="initial learning rate (default: the dataset's)")
+    parser.add_argument(
+        "--geometry", choices=GEOMETRIES,
+        help="of ResNet18: Torch's own, or that of the widespread Caffe model (default: torch)",
+    )
+    parser.add_argument(
+        "--test-mirror", action="store_true", help="mirror test images at random, as the authors' ResNet net does"
+    )
     parser.add_argument("--lambda-c", type=float, help="weight of the target's class entropy (default: the paper's)")
     parser.add_argument("--lambda-d", type=float, help="weight of the domain entropy (default: the paper's)")
     parser.add_argument("--lambda-t", type=float, help="weight of the domain log-loss (default: the paper's)")
@@ -105,12 +152,19 @@ def experiment_from_options(options: argparse.Namespace) -> Experiment:
         options.dataset,
         options.method,
         sources=tuple(options.sources) if options.sources else None,
-        target=options.target,
+        targets=tuple(options.targets) if options.targets else None,
         k=options.k,
+        k_target=options.k_target,
+        undivided=options.undivided,
         known_share=options.known_share,
         seed=options.seed,
         iterations=options.iterations,
         batch_size=options.batch_size,
+        batch_split=options.batch_split,
+        iter_size=options.iter_size,
+        base_lr=options.base_lr,
+        geometry=options.geometry,
+        test_mirror=options.test_mirror,
         lambda_c=options.lambda_c,
         lambda_d=options.lambda_d,
         lambda_t=options.lambda_t,
@@ -125,11 +179,12 @@ def main() -> int:
     add_experiment_options(parser)
     parser.add_argument("folder", type=Path, nargs="?", help="run folder (default: runs/DATASET/NAME)")
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="folder of the LMDBs (default: data)")
+    add_mode_option(parser)
     parser.add_argument("--force", action="store_true", help="replace an existing run folder, snapshots included")
     options = parser.parse_args()
     experiment = experiment_from_options(options)
     folder = options.folder or ROOT / "runs" / experiment.dataset / experiment.name
-    write_run(experiment, folder, data=options.data, force=options.force)
+    write_run(experiment, folder, data=options.data, solver_mode=options.solver_mode, force=options.force)
     print(f"wrote {folder}; train it with: python -m tools.train {folder}")
     return 0
 

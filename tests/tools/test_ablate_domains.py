@@ -8,6 +8,7 @@ from google.protobuf import text_format
 from tests.tools.programs import program
 from tools import ablate_domains
 from tools.ablate_domains import VARIANTS, ablate
+from tools.batches import batch_sizes, published_counts
 from tools.experiment import make_experiment
 from tools.nets import make_nets
 from tools.program import ProgramError
@@ -28,7 +29,10 @@ def test_each_variant_changes_something():
     for variant in VARIANTS:
         labels = {"mnist": "a", "mnistm": "b"} if "known_share" in variant.options else None
         experiment = make_experiment("digits", "mda", **variant.options)
-        text = make_nets(experiment, "data", test_batch_size=1, domain_label_lmdbs=labels).train
+        sizes = batch_sizes(experiment, published_counts(experiment))
+        text = make_nets(
+            experiment, "data", sizes=sizes, test_batch_sizes={"usps": 1}, domain_label_lmdbs=labels
+        )["train"]
         net = text_format.Parse(text, caffe_pb2.NetParameter())
         for edit in variant.edits:
             edit(net)

@@ -6,14 +6,14 @@ from tools.program import ProgramError
 
 def test_papers_defaults_of_the_digits_experiment():
     experiment = make_experiment("digits", "mda")
-    assert (experiment.sources, experiment.target, experiment.k) == (("mnist", "mnistm"), "usps", 2)
+    assert (experiment.sources, experiment.targets, experiment.k) == (("mnist", "mnistm"), ("usps",), 2)
     assert (experiment.lambda_c, experiment.lambda_d, experiment.lambda_t) == (0.1, 0.1, 0.5)
     assert (experiment.batch_size, experiment.known_share, experiment.lambda_b) == (128, 0, 0)
 
 
 @pytest.mark.parametrize(
     ("method", "num_domains", "branch"),
-    [("source_only", 1, False), ("dial", 2, False), ("mda", 3, True), ("multi_source", 3, False)],
+    [("plain", 0, False), ("source_only", 0, False), ("dial", 2, False), ("mda", 3, True), ("multi_source", 3, False)],
 )
 def test_domains_of_each_method(method, num_domains, branch):
     experiment = make_experiment("digits", method)
@@ -26,19 +26,19 @@ def test_k_does_not_depend_on_the_number_of_sources():
 
 
 def test_another_target_takes_the_other_domains_as_sources():
-    assert make_experiment("digits", "dial", target="mnist").sources == ("mnistm", "usps")
+    assert make_experiment("digits", "dial", targets=("mnist",)).sources == ("mnistm", "usps")
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"dataset": "mnist"}, "dataset: got 'mnist', expected one of digits, demo"),
-        ({"method": "mDA"}, "method: got 'mDA', expected one of source_only"),
-        ({"target": "svhn"}, "target: got 'svhn', expected one of mnist, mnistm, usps"),
-        ({"target": ""}, "target: got '', expected one of mnist, mnistm, usps"),
+        ({"method": "mDA"}, "method: got 'mDA', expected one of plain, source_only"),
+        ({"targets": ("svhn",)}, "targets: got 'svhn', expected one of mnist, mnistm, usps"),
+        ({"targets": ("",)}, "targets: got '', expected one of mnist, mnistm, usps"),
         ({"sources": ()}, "sources: got none, expected some of mnist, mnistm, usps"),
         ({"sources": ("mnist", "svhn")}, "sources: got 'svhn'"),
-        ({"sources": ("mnist", "usps")}, "sources: 'usps' is the target"),
+        ({"sources": ("mnist", "usps")}, "sources: 'usps' is a target"),
         ({"sources": ("mnist", "mnist")}, "expected each domain once"),
         ({"k": 0}, "k: got 0, expected at least 1 latent domain"),
         ({"method": "dial", "k": 2}, "k: got 2, expected 1 for dial with 2 sources"),
@@ -86,7 +86,7 @@ def test_json_with_missing_and_unknown_keys():
         ("k", "2", "k: got '2', expected an integer"),
         ("k", 2.0, "k: got 2.0, expected an integer"),
         ("batch_size", True, "batch_size: got True, expected an integer"),
-        ("target", None, "target: got None, expected a text"),
+        ("targets", None, "targets: got None, expected a list of texts"),
         ("dataset", [], "dataset: got [], expected a text"),
         ("sources", "mnist", "sources: got 'mnist', expected a list of texts"),
         ("sources", [["mnist"]], "sources: got [['mnist']], expected a list of texts"),

@@ -49,7 +49,7 @@ def test_a_run_folder_holds_its_nets_solver_and_description(tiny_data, tmp_path)
         "train.prototxt", "test.prototxt", "deploy.prototxt", "domains.prototxt",
     }  # fmt: skip
     assert RunFolder.load(folder.path) == folder
-    batch_size, batches = folder.test_batches()
+    batch_size, batches = folder.test_batches()["usps"]
     assert batch_size * batches == TEST
 
 
@@ -190,12 +190,12 @@ def edit(file: Path, old: str, new: str) -> None:
         ("solver", "max_iter: 6", "max_iter: 7", "max_iter is 7, but iterations in experiment.json is 6"),
         ("solver", "random_seed: 0", "random_seed: 1", "random_seed is 1, but seed in experiment.json is 0"),
         ("solver", "max_iter", "maximum", "solver.prototxt: not a prototxt of Caffe's: "),
-        ("solver", "test_iter: 1\n", "", r"solver.prototxt: test_iter is [], expected one of ≥ 1"),
+        ("solver", "test_iter: 1\n", "", r"solver.prototxt: test_iter is [], expected 1 of at least 1"),
         ("test", "batch_size: 30", "batch_size: 0", "test.prototxt: Data layers have batch sizes [0], expected one of"),
         ("test", "layer {", "lair {", "test.prototxt: not a prototxt of Caffe's: "),
         (
-            "train", '\\"num_domains\\": 3, \\"moving', '\\"num_domains\\": 4, \\"moving',
-            "MDALayers have num_domains [4], but mda with k=2 in experiment.json makes it [3]",
+            "train", '"num_domains": 3, "moving', '"num_domains": 4, "moving',
+            "MDALayers have num_domains [4], but mda with k=2 and k_target=1 in experiment.json makes it [3]",
         ),
     ],
 )  # fmt: skip
@@ -266,7 +266,7 @@ def test_accuracy_of_the_record_is_that_of_caffe_test(tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     train_all([folder], threads=ONE)
     model = folder.latest_snapshot().model
-    _, batches = folder.test_batches()
+    _, batches = folder.test_batches()["usps"]
     command = ["caffe", "test", "-model", folder.net("test"), "-weights", model, "-iterations", str(batches)]
     log = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=True, env={**os.environ, "GLOG_minloglevel": "0"}
@@ -427,7 +427,7 @@ def test_a_truncated_snapshot_is_passed_over(tiny_data, tmp_path):
 def test_a_failing_layer_is_named_and_the_log_kept(tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     net = folder.net("train")
-    net.write_text(net.read_text().replace('\\"first\\": 2', '\\"first\\": 3'))
+    net.write_text(net.read_text().replace('"first": 2', '"first": 3'))
     done = program("train", "--threads", "1,1", folder.path)
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
@@ -506,7 +506,7 @@ def test_committed_solver_as_typed_from_the_root(tiny_data, tmp_path):
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert "Optimization Done" in done.stderr
-    command = ["caffe", "test", "-model", "prototxt/mnist/digits_mda_test.prototxt", "-iterations", "1"]
+    command = ["caffe", "test", "-model", "prototxt/mnist/digits_test.prototxt", "-iterations", "1"]
     command += ["-weights", "runs/digits_iter_4.caffemodel"]
     tested = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert tested.returncode == 0, tested.stderr[-2000:]

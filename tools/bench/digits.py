@@ -11,7 +11,7 @@ from google.protobuf import text_format
 
 from tools.program import ROOT, ProgramError
 
-NET = ROOT / "prototxt/mnist/digits_mda_train.prototxt"
+NET = ROOT / "prototxt/mnist/digits_train.prototxt"
 IMAGE, CLASSES = (3, 28, 28), 10
 
 

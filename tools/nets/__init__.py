@@ -1,12 +1,13 @@
 """The nets of every experiment, defined once over ``caffe.NetSpec``.
 
-``blocks``  the layers every architecture is made of      ``mnist``  the digits architecture
-``domains`` inputs, domain groups and the rows w          ``losses`` the terms of Eq. 7
+``blocks``  the layers every architecture is made of      ``domains`` inputs, domain groups and the rows w
+``mnist``, ``alexnet``, ``alexnet_fc7``, ``resnet18``     the architectures: stem, branch, trunk
 ``family``  train, test, deploy and domain nets of an experiment, whatever its architecture and method
-``solver``  its solver                                    ``__main__`` writes the committed files
+``losses``  the terms of Eq. 7                            ``solver`` an experiment's solver
+``text``    prototxt as people write it                   ``__main__`` writes the committed files
 """
 
-from tools.nets.family import NETWORKS, Nets, make_nets
+from tools.nets.family import NETWORKS, make_nets
 from tools.nets.solver import make_solver
 
-__all__ = ["NETWORKS", "Nets", "make_nets", "make_solver"]
+__all__ = ["NETWORKS", "make_nets", "make_solver"]

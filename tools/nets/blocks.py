@@ -8,9 +8,20 @@ from caffe import layers as L
 from caffe import params as P
 from caffe.net_spec import NetSpec, Top
 
-WEIGHT = {"lr_mult": 1, "decay_mult": 1}
-BIAS = {"lr_mult": 2, "decay_mult": 0}
 STATISTIC = {"lr_mult": 0, "decay_mult": 0}  # not the solver's to touch: the layer updates it in forward
+XAVIER = {"type": "xavier"}
+MSRA = {"type": "msra"}
+GAUSSIAN = {"type": "gaussian", "std": 0.01}
+NARROW = {"type": "gaussian", "std": 0.005}
+
+
+def learning(lr_mult: float, *, bias: bool) -> list[dict[str, float]]:
+    """``param`` of weights, and of a bias: twice the weights' learning rate and no weight decay, as in Caffe's models.
+
+    ``lr_mult`` 0 freezes both.
+    """
+    weight = {"lr_mult": lr_mult, "decay_mult": 1 if lr_mult else 0}
+    return [weight, {"lr_mult": 2 * lr_mult, "decay_mult": 0}] if bias else [weight]
 
 
 def python_layer(layer: str, *bottoms: Top, params: dict[str, Any] | None = None, **fields: Any) -> Top:
@@ -21,54 +32,82 @@ def python_layer(layer: str, *bottoms: Top, params: dict[str, Any] | None = None
     return L.Python(*bottoms, python_param=python_param, **fields)
 
 
-def convolution(n: NetSpec, name: str, x: Top, num_output: int, kernel_size: int, *, bias: bool) -> Top:
+def convolution(
+    n: NetSpec,
+    name: str,
+    x: Top,
+    num_output: int,
+    kernel_size: int,
+    *,
+    bias: bool,
+    filler: dict[str, Any] = XAVIER,
+    lr_mult: float = 1,
+    **geometry: int,
+) -> Top:
+    """``geometry``: stride, pad, group where they are not Caffe's default."""
     n[name] = L.Convolution(
         x,
         num_output=num_output,
+        bias_term=bias,
         kernel_size=kernel_size,
-        bias_term=bias,
-        weight_filler={"type": "xavier"},
-        param=[WEIGHT, BIAS] if bias else [WEIGHT],
+        weight_filler=filler,
+        param=learning(lr_mult, bias=bias),
+        **geometry,
     )
     return n[name]
 
 
-def inner_product(n: NetSpec, name: str, x: Top, num_output: int, *, bias: bool) -> Top:
+def inner_product(
+    n: NetSpec,
+    name: str,
+    x: Top,
+    num_output: int,
+    *,
+    bias: bool,
+    filler: dict[str, Any] = XAVIER,
+    lr_mult: float = 1,
+) -> Top:
     n[name] = L.InnerProduct(
-        x,
-        num_output=num_output,
-        bias_term=bias,
-        weight_filler={"type": "xavier"},
-        param=[WEIGHT, BIAS] if bias else [WEIGHT],
+        x, num_output=num_output, bias_term=bias, weight_filler=filler, param=learning(lr_mult, bias=bias)
     )
     return n[name]
 
 
-def max_pool(n: NetSpec, name: str, x: Top, kernel_size: int, stride: int) -> Top:
-    n[name] = L.Pooling(x, pool=P.Pooling.MAX, kernel_size=kernel_size, stride=stride)
+def max_pool(n: NetSpec, name: str, x: Top, kernel_size: int, stride: int, **options: Any) -> Top:
+    n[name] = L.Pooling(x, pool=P.Pooling.MAX, kernel_size=kernel_size, stride=stride, **options)
     return n[name]
 
 
-def relu(n: NetSpec, name: str, x: Top) -> Top:
-    n[name] = L.ReLU(x, in_place=True)
+def global_average(n: NetSpec, name: str, x: Top) -> Top:
+    n[name] = L.Pooling(x, pool=P.Pooling.AVE, global_pooling=True)
+    return n[name]
+
+
+def relu(n: NetSpec, name: str, x: Top, *, in_place: bool = True) -> Top:
+    """``in_place`` False where other layers still read ``x``."""
+    n[name] = L.ReLU(x, in_place=in_place)
     return n[name]
 
 
 @dataclass(frozen=True)
 class Normalisation:
-    """The normalisation after a layer with parameters: mDA or plain BN, then a Scale that all domains share.
+    """The normalisation after a layer with parameters: mDA or plain BN, then a Scale that all domains share; or none.
 
-    ``num_domains`` 0 means plain BN. ``w`` are the assignment rows (N×D) in training; without them every row is
-    the target's (the layer's last domain), which is what test and deploy nets want.
+    ``layer`` is "mda", "bn" or "none". ``w`` are the assignment rows (N×D) that mDA takes in training, and in tests
+    where several target domains are latent; without them every row is the target's (the last domain).
     """
 
+    layer: str
     num_domains: int
     moving_average_fraction: float
     w: Top | None = None
 
-    def __call__(self, n: NetSpec, name: str, x: Top) -> Top:
-        if self.num_domains:
-            norm = f"{name}_mda"
+    def __call__(self, n: NetSpec, name: str, x: Top, *, pattern: str = "{name}_{layer}") -> Top:
+        """Add the layers after ``x``; ``pattern`` makes their names out of ``name`` and mda, bn or scale."""
+        if self.layer == "none":
+            return x
+        norm, scale = pattern.format(name=name, layer=self.layer), pattern.format(name=name, layer="scale")
+        if self.layer == "mda":
             n[norm] = python_layer(
                 "MDALayer",
                 *((x,) if self.w is None else (x, self.w)),
@@ -79,10 +118,11 @@ class Normalisation:
                 param=[STATISTIC] * 3,
             )
         else:
-            norm = f"{name}_bn"
-            n[norm] = L.BatchNorm(
-                x, moving_average_fraction=self.moving_average_fraction, param=[STATISTIC] * 3
-            )
-        scale = f"{name}_scale"
+            n[norm] = L.BatchNorm(x, moving_average_fraction=self.moving_average_fraction, param=[STATISTIC] * 3)
         n[scale] = L.Scale(n[norm], bias_term=True, param=[{"lr_mult": 1, "decay_mult": 0}] * 2)
         return n[scale]
+
+    @property
+    def leaves_bias(self) -> bool:
+        """Whether a bias before this normalisation has an effect: mDA and BN subtract it again."""
+        return self.layer == "none"

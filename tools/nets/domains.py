@@ -1,9 +1,10 @@
 """Inputs of a training net and the rows w that assign its images to domains.
 
-A batch is groups of rows: the sources in the experiment's order, then the target. Each group's w comes from one
+A batch is groups of rows: the sources in the experiment's order, then the targets. Each group's w comes from one
 DomainAssignmentLayer; Concat joins the groups.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from caffe import layers as L
@@ -16,22 +17,42 @@ from tools.nets.blocks import python_layer
 
 @dataclass(frozen=True)
 class Batch:
-    """Tops of a training batch; ``domain_labels`` (n, -1 unknown) is None when no domain label is known."""
+    """Tops of a training batch and its rows; ``domain_labels`` (n, -1 unknown) is None when none is known."""
 
     data: Top
     labels: Top
     domain_labels: Top | None
+    source_rows: int
+    target_rows: int
+
+    def split(self, top: Top) -> tuple[Top, Top]:
+        """The source rows and the target rows of a blob of the whole batch."""
+        return L.Slice(top, axis=0, slice_point=self.source_rows, ntop=2)
 
 
-def images(n: NetSpec, name: str, experiment: Experiment, lmdb: str, batch_size: int, label: str | None) -> Top:
-    """A Data layer; without ``label`` it has no label top, so nothing in the net can see the labels."""
+def images(
+    n: NetSpec, name: str, experiment: Experiment, lmdb: str, batch_size: int, label: str | None, *, mirror: bool
+) -> Top:
+    """A Data layer; without ``label`` it has no label top, so nothing in the net can see the labels.
+
+    Caffe crops at random in training and from the centre in tests.
+    """
     data = experiment.data
+    transform: dict[str, object] = {}
+    if data.scale != 1:
+        transform["scale"] = data.scale
+    if mirror:
+        transform["mirror"] = True
+    if data.crop is not None:
+        transform["crop_size"] = data.crop
+    if data.mean:
+        transform["mean_value"] = list(data.mean)
     layer = L.Data(
         source=lmdb,
         backend=P.Data.LMDB,
         batch_size=batch_size,
-        transform_param={"mean_value": data.mean, "scale": data.scale},
         ntop=1 if label is None else 2,
+        **({"transform_param": transform} if transform else {}),
     )
     if label is None:
         n[name] = layer
@@ -41,30 +62,39 @@ def images(n: NetSpec, name: str, experiment: Experiment, lmdb: str, batch_size:
 
 
 def training_batch(
-    n: NetSpec, experiment: Experiment, data_folder: str, domain_label_lmdbs: dict[str, str]
+    n: NetSpec,
+    experiment: Experiment,
+    sizes: Mapping[str, int],
+    data_folder: str,
+    domain_label_lmdbs: Mapping[str, str],
 ) -> Batch:
-    """Data layers of the sources (with class labels) and, unless source_only, of the target (without)."""
-    data, size = experiment.data, experiment.batch_size
+    """Data layers of the sources (with class labels) and, unless the method is source-only, of the targets (without).
+
+    ``sizes`` are the rows of each of the experiment's parts.
+    """
+    data = experiment.data
     tops, labels = [], []
-    for source in experiment.sources:
-        label = f"label_{source}"
-        lmdb = f"{data_folder}/{data.train_lmdb(source)}"
-        tops.append(images(n, f"data_{source}", experiment, lmdb, size, label))
-        labels.append(n[label])
-    if experiment.method != "source_only":
-        lmdb = f"{data_folder}/{data.train_lmdb(experiment.target)}"
-        tops.append(images(n, f"data_{experiment.target}", experiment, lmdb, size, None))
+    for part in experiment.parts:
+        label = f"label_{part}" if part in experiment.source_parts else None
+        lmdb = f"{data_folder}/{data.train_lmdb(part)}"
+        tops.append(images(n, f"data_{part}", experiment, lmdb, sizes[part], label, mirror=data.mirror))
+        if label is not None:
+            labels.append(n[label])
     domain_labels = []
     for source, lmdb in domain_label_lmdbs.items():
         name = f"domain_label_{source}"
-        n[name] = L.Data(source=lmdb, backend=P.Data.LMDB, batch_size=size)
+        n[name] = L.Data(source=lmdb, backend=P.Data.LMDB, batch_size=sizes[source])
         domain_labels.append(n[name])
     all_domain_labels = None
     if domain_labels:
         joined = concat(n, "domain_labels_nchw", domain_labels)
         n.domain_labels = L.Reshape(joined, shape={"dim": [-1]})
         all_domain_labels = n.domain_labels
-    return Batch(concat(n, "data", tops), concat(n, "label", labels), all_domain_labels)
+    source_rows = sum(sizes[part] for part in experiment.source_parts)
+    return Batch(
+        concat(n, "data", tops), concat(n, "label", labels), all_domain_labels,
+        source_rows, sum(sizes[part] for part in experiment.parts) - source_rows,
+    )  # fmt: skip
 
 
 def concat(n: NetSpec, name: str, tops: list[Top]) -> Top:
@@ -88,18 +118,33 @@ def assignment(n: NetSpec, name: str, bottoms: tuple[Top, ...], first: int, num_
     return n[name]
 
 
-def assignment_rows(n: NetSpec, experiment: Experiment, logits: Top | None, domain_labels: Top | None) -> Top:
-    """w (N×D) of a whole training batch: predicted, known or constant sources, then the target."""
-    size, num_domains = experiment.batch_size, experiment.num_domains
+def target_assignment(n: NetSpec, experiment: Experiment, logits: Top) -> Top:
+    """w (n×D) of target images from the logits (n×k_target) of the targets' branch."""
+    return assignment(n, "w_target", (logits,), experiment.k, experiment.num_domains)
+
+
+def assignment_rows(
+    n: NetSpec,
+    experiment: Experiment,
+    sizes: Mapping[str, int],
+    batch: Batch,
+    source_logits: Top | None,
+    target_logits: Top | None,
+) -> Top:
+    """w (N×D) of a whole training batch: predicted, known or constant sources, then targets."""
+    num_domains = experiment.num_domains
     if experiment.method == "dial":
-        groups = [known_group(n, "w_source", size * len(experiment.sources), 0, num_domains)]
+        groups = [known_group(n, "w_source", batch.source_rows, 0, num_domains)]
     elif experiment.method == "multi_source":
         groups = [
-            known_group(n, f"w_{source}", size, column, num_domains)
+            known_group(n, f"w_{source}", sizes[source], column, num_domains)
             for column, source in enumerate(experiment.sources)
         ]
     else:
-        bottoms = (logits,) if domain_labels is None else (logits, domain_labels)
+        bottoms = (source_logits,) if batch.domain_labels is None else (source_logits, batch.domain_labels)
         groups = [assignment(n, "w_source", bottoms, 0, num_domains)]
-    groups.append(known_group(n, f"w_{experiment.target}", size, experiment.k, num_domains))
+    if target_logits is not None:
+        groups.append(target_assignment(n, experiment, target_logits))
+    else:
+        groups.append(known_group(n, "w_target", batch.target_rows, experiment.k, num_domains))
     return concat(n, "w", groups)

@@ -1,7 +1,6 @@
 """Train, test, deploy and domain nets of an experiment: one family for all methods and architectures."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import ModuleType
 
 from caffe import NetSpec
@@ -9,114 +8,163 @@ from caffe import layers as L
 from caffe.net_spec import Top
 
 from tools.experiment import Experiment
-from tools.nets import domains, losses, mnist
+from tools.nets import alexnet, alexnet_fc7, domains, losses, mnist, resnet18
 from tools.nets.blocks import Normalisation
+from tools.nets.text import net_text
 
-# An architecture is a module with stem(n, data), branch(n, stem, k) and trunk(n, stem, normalise, classes).
-NETWORKS: dict[str, ModuleType] = {"mnist": mnist}
-
-
-@dataclass(frozen=True)
-class Nets:
-    """The texts of an experiment's nets; ``domains`` is None where no branch predicts domains."""
-
-    train: str
-    test: str
-    deploy: str
-    domains: str | None
+# An architecture is a module with stem(n, data, experiment), branch(n, stem, experiment, k, prefix) and
+# trunk(n, stem, normalise, experiment); FOLDER, where its nets lie in prototxt/; and BRANCH_SEES_ALL, whether source
+# and target rows go through the branch together.
+NETWORKS: dict[str, ModuleType] = {
+    "mnist": mnist,
+    "alexnet": alexnet,
+    "alexnet_fc7": alexnet_fc7,
+    "resnet18": resnet18,
+}
 
 
 def make_nets(
     experiment: Experiment,
     data_folder: str,
     *,
-    test_batch_size: int,
+    sizes: Mapping[str, int],
+    test_batch_sizes: Mapping[str, int],
     domain_label_lmdbs: Mapping[str, str] | None = None,
-) -> Nets:
+) -> dict[str, str]:
     """The nets of ``experiment`` as prototxt, with the images' LMDBs under ``data_folder``.
 
-    ``domain_label_lmdbs`` names, for each source in order, the LMDB of its known domain labels (in the order of
-    the source's images); it is needed exactly when ``experiment.known_share`` is above 0.
+    By name: ``train``; a test net for each target (``experiment.tests``); ``deploy``; and ``domains`` where a branch
+    predicts domains. ``sizes`` are the rows of a training batch by part (:func:`tools.batches.batch_sizes`),
+    ``test_batch_sizes`` those of a test batch by target. ``domain_label_lmdbs`` names, for each source in order, the
+    LMDB of its known domain labels (in the order of the source's images); it is needed exactly when
+    ``experiment.known_share`` is above 0.
     """
-    name = f"{experiment.data.name}_{experiment.method}"
     known = dict(domain_label_lmdbs or {})
     if list(known) != (list(experiment.sources) if experiment.known_share else []):
         raise ValueError(f"domain_label_lmdbs: got {list(known)} for known share {experiment.known_share}")
-    return Nets(
-        train=_text(f"{name}_train", train_net(experiment, data_folder, known)),
-        test=_text(f"{name}_test", test_net(experiment, data_folder, test_batch_size)),
-        deploy=_text(f"{name}_deploy", deploy_net(experiment)),
-        domains=_text(f"{name}_domains", domain_net(experiment))
-        if experiment.has_branch
-        else None,
-    )
+    nets = {"train": train_net(experiment, sizes, data_folder, known)}
+    for name, target in experiment.tests.items():
+        nets[name] = test_net(experiment, target, data_folder, test_batch_sizes[target])
+    nets["deploy"] = deploy_net(experiment)
+    if experiment.has_branch or experiment.has_target_branch:
+        nets["domains"] = domain_net(experiment)
+    title = f"{experiment.dataset}_{experiment.method}"
+    return {name: net_text(f"{title}_{name}", net.to_proto()) for name, net in nets.items()}
 
 
-def train_net(experiment: Experiment, data_folder: str, domain_label_lmdbs: dict[str, str]) -> NetSpec:
+def train_net(
+    experiment: Experiment, sizes: Mapping[str, int], data_folder: str, domain_label_lmdbs: Mapping[str, str]
+) -> NetSpec:
     """The training net. Source rows come first in every blob; target labels are in no blob at all."""
     network = NETWORKS[experiment.data.network]
     n = NetSpec()
-    batch = domains.training_batch(n, experiment, data_folder, domain_label_lmdbs)
-    stem = network.stem(n, batch.data)
-    logits = w = None
-    if experiment.has_branch:
-        n.stem_source, n.stem_target = _split_rows(experiment, stem)
-        n.silence_stem_target = L.Silence(n.stem_target, ntop=0)
-        logits = network.branch(n, n.stem_source, experiment.k)
-    if experiment.method != "source_only":
-        w = domains.assignment_rows(n, experiment, logits, batch.domain_labels)
-    scores = network.trunk(n, stem, _normalisation(experiment, w), experiment.data.classes)
-    if experiment.method == "source_only":
+    batch = domains.training_batch(n, experiment, sizes, data_folder, domain_label_lmdbs)
+    stem = network.stem(n, batch.data, experiment)
+    source_logits, target_logits = _domain_logits(n, experiment, batch, stem)
+    w = None
+    if experiment.sees_target:
+        w = domains.assignment_rows(n, experiment, sizes, batch, source_logits, target_logits)
+    scores = network.trunk(n, stem, _normalisation(experiment, w), experiment)
+    if not experiment.sees_target:
         losses.classification(n, scores, batch.labels)
         return n
-    n.scores_source, n.scores_target = _split_rows(experiment, scores)
+    n.scores_source, n.scores_target = batch.split(scores)
     losses.classification(n, n.scores_source, batch.labels)
     losses.target_entropy(n, experiment, n.scores_target)
-    if logits is not None:
-        losses.domain_prediction(n, experiment, logits, batch.domain_labels)
+    if source_logits is not None:
+        losses.domain_prediction(n, experiment, source_logits, batch.domain_labels, batch.source_rows)
+    if target_logits is not None:
+        losses.target_domain_prediction(n, experiment, target_logits)
     return n
 
 
-def test_net(experiment: Experiment, data_folder: str, batch_size: int) -> NetSpec:
-    """Accuracy on the target's test images, with the target's running statistics."""
+def test_net(experiment: Experiment, target: str, data_folder: str, batch_size: int) -> NetSpec:
+    """Accuracy on a target's test images, with the target's running statistics."""
     n = NetSpec()
-    lmdb = f"{data_folder}/{experiment.data.test_lmdb(experiment.target)}"
-    data = domains.images(n, "data", experiment, lmdb, batch_size, "label")
-    n.accuracy = L.Accuracy(_target_scores(n, experiment, data), n.label)
+    lmdb = f"{data_folder}/{experiment.data.test_lmdb(target)}"
+    data = domains.images(n, "data", experiment, lmdb, batch_size, "label", mirror=experiment.test_mirror)
+    n[experiment.accuracy_name(target)] = L.Accuracy(_target_scores(n, experiment, data), n.label)
     return n
 
 
 def deploy_net(experiment: Experiment) -> NetSpec:
-    """Class probabilities of target images: no branch, the target's statistics."""
-    n = NetSpec()
-    n.data = L.Input(shape={"dim": [1, *experiment.data.shape]})
+    """Class probabilities of target images with the target's statistics.
+
+    Without a branch, unless there are several target domains to choose from.
+    """
+    n = _with_input(experiment)
     n.prob = L.Softmax(_target_scores(n, experiment, n.data))
     return n
 
 
 def domain_net(experiment: Experiment) -> NetSpec:
-    """Probabilities of the latent source domains (N×k): the stem and the branch alone."""
+    """The stem and the branches alone: probabilities of the latent source and target domains (N×k)."""
     network = NETWORKS[experiment.data.network]
+    n = _with_input(experiment)
+    stem = network.stem(n, n.data, experiment)
+    if experiment.has_branch:
+        n.domain_prob = L.Softmax(network.branch(n, stem, experiment, experiment.k, _SOURCE))
+    if experiment.has_target_branch:
+        n.target_domain_prob = L.Softmax(network.branch(n, stem, experiment, experiment.k_target, _TARGET))
+    return n
+
+
+_SOURCE, _TARGET = "domain", "target_domain"
+"""Prefixes of the names of each branch's layers."""
+
+
+def _with_input(experiment: Experiment) -> NetSpec:
     n = NetSpec()
     n.data = L.Input(shape={"dim": [1, *experiment.data.shape]})
-    n.domain_prob = L.Softmax(network.branch(n, network.stem(n, n.data), experiment.k))
     return n
+
+
+def _domain_logits(n: NetSpec, experiment: Experiment, batch: domains.Batch, stem: Top) -> tuple[Top | None, ...]:
+    """Logits of the source rows (n×k) and of the target rows (n×k_target); None where no branch predicts them.
+
+    The branches share nothing but the stem.
+    """
+    network = NETWORKS[experiment.data.network]
+    wanted = (experiment.has_branch, experiment.has_target_branch)
+    branches = ((_SOURCE, experiment.k), (_TARGET, experiment.k_target))
+    if not any(wanted):
+        return None, None
+    if network.BRANCH_SEES_ALL:
+        found: list[Top | None] = []
+        for side, ((prefix, k), want) in enumerate(zip(branches, wanted, strict=True)):
+            if not want:
+                found.append(None)
+                continue
+            logits = network.branch(n, stem, experiment, k, prefix)
+            kept, unused = (f"{prefix}_logits", f"{prefix}_logits_unused")
+            names = (kept, unused) if side == 0 else (unused, kept)
+            n[names[0]], n[names[1]] = batch.split(logits)
+            _silence(n, unused)
+            found.append(n[kept])
+        return tuple(found)
+    n.stem_source, n.stem_target = batch.split(stem)
+    found = []
+    for name, (prefix, k), want in zip(("stem_source", "stem_target"), branches, wanted, strict=True):
+        found.append(network.branch(n, n[name], experiment, k, prefix) if want else None)
+        if not want:
+            _silence(n, name)
+    return tuple(found)
+
+
+def _silence(n: NetSpec, name: str) -> None:
+    n[f"silence_{name}"] = L.Silence(n[name], ntop=0)
 
 
 def _target_scores(n: NetSpec, experiment: Experiment, data: Top) -> Top:
     network = NETWORKS[experiment.data.network]
-    return network.trunk(n, network.stem(n, data), _normalisation(experiment, None), experiment.data.classes)
+    stem = network.stem(n, data, experiment)
+    w = None
+    if experiment.has_target_branch:
+        logits = network.branch(n, stem, experiment, experiment.k_target, _TARGET)
+        w = domains.target_assignment(n, experiment, logits)
+    return network.trunk(n, stem, _normalisation(experiment, w), experiment)
 
 
 def _normalisation(experiment: Experiment, w: Top | None) -> Normalisation:
-    num_domains = 0 if experiment.method == "source_only" else experiment.num_domains
-    return Normalisation(num_domains, experiment.data.recipe.moving_average_fraction, w)
-
-
-def _split_rows(experiment: Experiment, top: Top) -> tuple[Top, Top]:
-    """The source rows and the target rows of a training blob."""
-    return L.Slice(top, axis=0, slice_point=experiment.batch_size * len(experiment.sources), ntop=2)
-
-
-def _text(name: str, net: NetSpec) -> str:
-    return f'name: "{name}"\n{net.to_proto()}'
+    layer = {"plain": "none", "source_only": "bn"}.get(experiment.method, "mda")
+    return Normalisation(layer, experiment.num_domains, experiment.data.recipe.moving_average_fraction, w)

@@ -8,18 +8,23 @@ import pytest
 from caffe.proto import caffe_pb2
 from google.protobuf import text_format
 
+from tools.batches import batch_sizes, published_counts
 from tools.domain_labels import UNKNOWN, write_domain_labels
-from tools.experiment import METHODS, Experiment, make_experiment
-from tools.nets import Nets, make_nets
+from tools.experiment import METHODS, SOURCE_ONLY, Experiment, make_experiment
+from tools.nets import make_nets
 
 BATCH = 8
 STATISTICS = {"MDALayer", "BatchNorm"}
 
 
-def nets_of(method: str, data: Path | str = "data", **options) -> tuple[Experiment, Nets]:
+def nets_of(method: str, data: Path | str = "data", **options) -> tuple[Experiment, dict[str, str]]:
     labels = options.pop("domain_label_lmdbs", None)
     experiment = make_experiment("digits", method, batch_size=BATCH, **options)
-    return experiment, make_nets(experiment, str(data), test_batch_size=10, domain_label_lmdbs=labels)
+    sizes = batch_sizes(experiment, published_counts(experiment))
+    tests = {target: 10 for target in experiment.targets}
+    return experiment, make_nets(
+        experiment, str(data), sizes=sizes, test_batch_sizes=tests, domain_label_lmdbs=labels
+    )
 
 
 def parse(text: str) -> caffe_pb2.NetParameter:
@@ -48,18 +53,19 @@ def losses(net: caffe_pb2.NetParameter) -> dict[str, float]:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_target_labels_are_in_no_training_net(method):
-    net = parse(nets_of(method)[1].train)
+    net = parse(nets_of(method)[1]["train"])
     for layer in net.layer:
         if layer.type == "Data" and "usps" in layer.data_param.source:
             assert list(layer.top) == ["data_usps"]
     assert any(layer.type == "Data" and "usps" in layer.data_param.source for layer in net.layer) == (
-        method != "source_only"
+        method not in SOURCE_ONLY
     )
 
 
 @pytest.mark.parametrize(
     ("method", "options", "expected"),
     [
+        ("plain", {}, {"loss_class": 1}),
         ("source_only", {}, {"loss_class": 1}),
         ("dial", {}, {"loss_class": 1, "entropy_class": 0.1}),
         ("multi_source", {}, {"loss_class": 1, "entropy_class": 0.1}),
@@ -77,19 +83,19 @@ def test_target_labels_are_in_no_training_net(method):
     ],
 )
 def test_loss_terms_are_those_of_equation_7(method, options, expected):
-    assert losses(parse(nets_of(method, **options)[1].train)) == pytest.approx(expected)
+    assert losses(parse(nets_of(method, **options)[1]["train"])) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("phase", ["test", "deploy", "domains"])
 def test_other_nets_share_names_and_layers_with_the_training_net(method, phase):
     _, nets = nets_of(method)
-    if getattr(nets, phase) is None:
+    if phase not in nets:
         assert phase == "domains" and method != "mda"
         return
-    trained = {layer.name: layer for layer in parse(nets.train).layer}
-    shared = [layer for layer in parse(getattr(nets, phase)).layer if layer.param or kind(layer) in STATISTICS]
-    assert shared
+    trained = {layer.name: layer for layer in parse(nets["train"]).layer}
+    shared = [layer for layer in parse(nets[phase]).layer if layer.param or kind(layer) in STATISTICS]
+    assert shared or method == "plain"
     for layer in shared:
         twin = trained[layer.name]
         assert kind(twin) == kind(layer)
@@ -99,7 +105,7 @@ def test_other_nets_share_names_and_layers_with_the_training_net(method, phase):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_only_what_should_learns(method):
-    for layer in parse(nets_of(method)[1].train).layer:
+    for layer in parse(nets_of(method)[1]["train"]).layer:
         multipliers = [(p.lr_mult, p.decay_mult) for p in layer.param]
         if kind(layer) in STATISTICS:
             assert multipliers == [(0, 0)] * 3, layer.name
@@ -113,14 +119,14 @@ def test_only_what_should_learns(method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_layer_with_parameters_is_normalised(method):
-    layers = parse(nets_of(method)[1].train).layer
+    layers = parse(nets_of(method)[1]["train"]).layer
     norm = "BatchNorm" if method == "source_only" else "MDALayer"
     normalised = {layer.bottom[0] for layer in layers if kind(layer) == norm}
-    assert normalised == {"conv1", "conv2", "fc3", "fc4", "fc5"}
+    assert normalised == (set() if method == "plain" else {"conv1", "conv2", "fc3", "fc4", "fc5"})
 
 
 def test_deploy_net_has_no_branch_and_no_w():
-    layers = parse(nets_of("mda")[1].deploy).layer
+    layers = parse(nets_of("mda")[1]["deploy"]).layer
     assert not [layer.name for layer in layers if layer.name.startswith("domain")]
     assert {len(layer.bottom) for layer in layers if kind(layer) == "MDALayer"} == {1}
 
@@ -129,21 +135,21 @@ def test_deploy_net_has_no_branch_and_no_w():
 @pytest.mark.parametrize("sources", [("mnist",), ("mnist", "mnistm")])
 def test_nets_train_and_test_in_caffe(method, sources, tiny_data, tmp_path):
     _, nets = nets_of(method, tiny_data, sources=sources)
-    train = load(nets.train, tmp_path, caffe.TRAIN)
+    train = load(nets["train"], tmp_path, caffe.TRAIN)
     outputs = train.forward()
     train.backward()
-    rows = BATCH * (len(sources) + (method != "source_only"))
+    rows = BATCH * (len(sources) + (method not in SOURCE_ONLY))
     first = "data" if rows > BATCH else "data_mnist"
     assert train.blobs[first].data.shape == (rows, 3, 28, 28)
     assert all(np.isfinite(value).all() for value in outputs.values())
-    assert set(outputs) == set(losses(parse(nets.train))) | {"source_accuracy"}
+    assert set(outputs) == set(losses(parse(nets["train"]))) | {"source_accuracy"}
     for name, blobs in train.params.items():
         for i, blob in enumerate(blobs):
             assert np.isfinite(blob.diff).all(), f"{name}[{i}]"
-    test = load(nets.test, tmp_path, caffe.TEST)
+    test = load(nets["test"], tmp_path, caffe.TEST)
     test.share_with(train)
     assert 0 <= test.forward()["accuracy"] <= 1
-    deploy = load(nets.deploy, tmp_path, caffe.TEST)
+    deploy = load(nets["deploy"], tmp_path, caffe.TEST)
     deploy.share_with(train)
     deploy.blobs["data"].reshape(5, 3, 28, 28)
     assert np.allclose(deploy.forward()["prob"].sum(axis=1), 1, atol=1e-5)
@@ -152,7 +158,7 @@ def test_nets_train_and_test_in_caffe(method, sources, tiny_data, tmp_path):
 @pytest.mark.parametrize("k", [1, 2, 3, 5])
 def test_w_of_mda_is_the_branchs_softmax_for_sources_and_one_hot_for_the_target(k, tiny_data, tmp_path):
     _, nets = nets_of("mda", tiny_data, k=k)
-    net = load(nets.train, tmp_path, caffe.TRAIN)
+    net = load(nets["train"], tmp_path, caffe.TRAIN)
     net.forward()
     w, logits = net.blobs["w"].data, net.blobs["domain_fc4"].data.astype(float)
     softmax = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -167,7 +173,7 @@ def test_w_of_mda_is_the_branchs_softmax_for_sources_and_one_hot_for_the_target(
 @pytest.mark.parametrize(("method", "columns"), [("dial", [0, 0, 1]), ("multi_source", [0, 1, 2])])
 def test_w_of_known_domains_is_one_hot(method, columns, tiny_data, tmp_path):
     experiment, nets = nets_of(method, tiny_data)
-    net = load(nets.train, tmp_path, caffe.TRAIN)
+    net = load(nets["train"], tmp_path, caffe.TRAIN)
     net.forward()
     np.testing.assert_array_equal(net.blobs["w"].data, np.eye(experiment.num_domains)[np.repeat(columns, BATCH)])
 
@@ -178,7 +184,7 @@ def test_known_domain_labels_fix_w_and_reach_the_domain_loss(tiny_data, tmp_path
         write_domain_labels(tmp_path / source, values)
     lmdbs = {source: str(tmp_path / source) for source in labels}
     _, nets = nets_of("mda", tiny_data, known_share=0.5, domain_label_lmdbs=lmdbs)
-    net = load(nets.train, tmp_path, caffe.TRAIN)
+    net = load(nets["train"], tmp_path, caffe.TRAIN)
     outputs = net.forward()
     w, logits = net.blobs["w"].data[: 2 * BATCH, :2], net.blobs["domain_fc4"].data.astype(float)
     log_softmax = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
@@ -193,7 +199,7 @@ def test_known_domain_labels_fix_w_and_reach_the_domain_loss(tiny_data, tmp_path
 
 def test_balance_term_is_the_entropy_of_the_mean_assignment(tiny_data, tmp_path):
     _, nets = nets_of("mda", tiny_data, k=3, lambda_b=0.3)
-    net = load(nets.train, tmp_path, caffe.TRAIN)
+    net = load(nets["train"], tmp_path, caffe.TRAIN)
     outputs = net.forward()
     mean = net.blobs["w"].data[: 2 * BATCH, :3].astype(float).mean(axis=0)
     assert outputs["domain_balance"] == pytest.approx(-(mean * np.log(mean)).sum(), abs=1e-4)
@@ -207,9 +213,9 @@ def test_balance_term_is_the_entropy_of_the_mean_assignment(tiny_data, tmp_path)
 
 def test_domain_net_is_the_branch_of_the_training_net(tiny_data, tmp_path):
     _, nets = nets_of("mda", tiny_data)
-    train = load(nets.train, tmp_path, caffe.TRAIN)
+    train = load(nets["train"], tmp_path, caffe.TRAIN)
     train.forward()
-    domains = load(nets.domains, tmp_path, caffe.TEST)
+    domains = load(nets["domains"], tmp_path, caffe.TEST)
     domains.share_with(train)
     domains.blobs["data"].reshape(2 * BATCH, 3, 28, 28)
     domains.blobs["data"].data[...] = train.blobs["data"].data[: 2 * BATCH]

@@ -1,0 +1,54 @@
+"""GPU or CPU: which mode a run's solver asks for, and the switch of every program that trains."""
+
+import argparse
+import os
+
+from caffe.proto import caffe_pb2
+from google.protobuf import text_format
+
+from tools.caffe_process import has_cuda
+from tools.files import write_text
+from tools.program import ProgramError
+from tools.run_folder import RunFolder
+
+MODES = ("GPU", "CPU")
+
+VARIABLE = "SOLVER_MODE"
+
+
+def requested_mode(option: str | None) -> str | None:
+    """The mode asked for by option or environment variable. Raises ProgramError if the variable names none."""
+    if option is not None:
+        return option
+    value = os.environ.get(VARIABLE) or None
+    if value is not None and value not in MODES:
+        raise ProgramError(f"environment variable {VARIABLE}: got {value!r}, expected {' or '.join(MODES)}")
+    return value
+
+
+def choose_mode(option: str | None, default: str) -> str:
+    """The mode of a new run: what was asked for, else ``default``, which yields to a Caffe that was built for CPU."""
+    return requested_mode(option) or (default if has_cuda() else "CPU")
+
+
+def set_mode(run: RunFolder, mode: str) -> None:
+    """Make the run's solver ask for ``mode``."""
+    solver = run.read_solver()
+    value = caffe_pb2.SolverParameter.SolverMode.Value(mode)
+    if solver.solver_mode != value:
+        solver.solver_mode = value
+        write_text(run.solver, text_format.MessageToString(solver))
+
+
+def mode_of(run: RunFolder) -> str:
+    """The mode that the run's solver asks for."""
+    return caffe_pb2.SolverParameter.SolverMode.Name(run.read_solver().solver_mode)
+
+
+def add_mode_option(parser: argparse.ArgumentParser) -> None:
+    """The option, for every program that writes or trains runs."""
+    parser.add_argument(
+        "--solver-mode", choices=MODES,
+        help=f"where Caffe computes (default: environment variable {VARIABLE}, else what the run or its recipe says; "
+        "CPU where Caffe was built without CUDA)",
+    )
