@@ -1,0 +1,238 @@
+"""Mixtures of LMDBs."""
+
+import resource
+from pathlib import Path
+
+import caffe
+import cv2
+import lmdb
+import numpy as np
+import pytest
+from caffe.proto.caffe_pb2 import Datum
+
+from tests.tools.programs import child, interrupt, names, program
+from tools import lmdb_io
+from tools.join_lmdbs import join
+
+COUNTS = {"a": 7, "b": 5, "c": 9}
+
+
+def fill(path: Path, count: int, *, side: int = 6, domain: int = 0, encoded: bool = False) -> Path:
+    """An LMDB of ``count`` distinct images."""
+    rng = np.random.default_rng(domain)
+    with lmdb_io.create(path) as (writer, _):
+        for i in range(count):
+            image = rng.integers(0, 256, (side, side, 3)).astype(np.uint8)
+            datum = (
+                lmdb_io.encoded_datum(cv2.imencode(".png", image)[1].tobytes(), i)
+                if encoded
+                else lmdb_io.image_datum(image, i)
+            )
+            writer.put(f"class/{path.name}{i}.png", datum)
+    return path
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> list[Path]:
+    return [fill(tmp_path / name, count, domain=i) for i, (name, count) in enumerate(COUNTS.items())]
+
+
+def raw_records(path: Path) -> list[tuple[bytes, bytes]]:
+    """Keys and values as they lie in the LMDB."""
+    with lmdb.open(str(path), readonly=True, lock=False) as env, env.begin() as transaction:
+        return list(transaction.cursor())
+
+
+def test_every_record_is_there_once_byte_for_byte_with_a_new_number(inputs, tmp_path):
+    done = program("join_lmdbs", *inputs, tmp_path / "out" / "a+b+c")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{tmp_path / 'out' / 'a+b+c'}: 21 images of 3 LMDBs\n"
+    found = raw_records(tmp_path / "out" / "a+b+c")
+    assert [key[:9] for key, _ in found] == [b"%08d_" % i for i in range(21)]
+    expected = [(key[9:], value) for path in inputs for key, value in raw_records(path)]
+    assert sorted((key[9:], value) for key, value in found) == sorted(expected)
+    assert [(key[9:], value) for key, value in found] != expected
+    assert names(tmp_path / "out") == ["a+b+c"] and names(tmp_path / "out" / "a+b+c") == ["data.mdb", "source.json"]
+
+
+def test_values_that_protobuf_would_write_otherwise_are_copied_as_they_are(inputs, tmp_path):
+    good = lmdb_io.image_datum(np.zeros((6, 6, 3), np.uint8), 1).SerializeToString()
+    # The label a second time, and a field that Datum does not know.
+    odd = good + b"\x28\x03" + b"\xc2\x3e\x04mine"
+    assert Datum.FromString(odd).label == 3
+    with lmdb_io.create(tmp_path / "odd") as (writer, _):
+        writer.put("odd", odd)
+    join([inputs[0], tmp_path / "odd"], tmp_path / "out")
+    assert [value for key, value in raw_records(tmp_path / "out") if key.endswith(b"_odd")] == [odd]
+
+
+def test_the_seed_alone_decides_the_order(inputs, tmp_path):
+    def keys(name: str, *options: object) -> list[bytes]:
+        done = program("join_lmdbs", *inputs, tmp_path / name, *options)
+        assert done.returncode == 0, done.stderr
+        return [key for key, _ in lmdb_io.read(tmp_path / name)]
+
+    zero, again, one = keys("0"), keys("0b", "--seed", 0), keys("1", "--seed", 1)
+    assert zero == again
+    assert {key[9:] for key in zero} == {key[9:] for key in one} and zero != one
+    in_order = keys("order", "--no-shuffle")
+    assert [key[9:] for key in in_order] == [key[9:] for path in inputs for key, _ in lmdb_io.read(path)]
+
+
+def test_domains_are_mixed_all_over(tmp_path):
+    a, b = fill(tmp_path / "a", 400), fill(tmp_path / "b", 400)
+    join([a, b], tmp_path / "out")
+    of_a = np.array([b"/a" in key for key, _ in lmdb_io.read(tmp_path / "out")])
+    assert all(30 <= part.sum() <= 70 for part in np.split(of_a, 8))
+
+
+def test_caffes_data_layer_reads_it(inputs, tmp_path):
+    join(inputs, tmp_path / "out")
+    net = tmp_path / "net.prototxt"
+    net.write_text(
+        'layer { name: "d" type: "Data" top: "data" top: "label" '
+        f'data_param {{ source: "{tmp_path / "out"}" batch_size: 21 backend: LMDB }} }}'
+    )
+    layer = caffe.Net(str(net), caffe.TEST)
+    blobs = layer.forward()
+    images, labels = lmdb_io.read_images(tmp_path / "out")
+    assert np.array_equal(blobs["data"], images.astype(np.float32)) and blobs["label"].tolist() == labels.tolist()
+
+
+def test_features_are_joined_too(tmp_path):
+    for name in "ab":
+        with lmdb_io.create(tmp_path / name) as (writer, _):
+            writer.put(name, Datum(channels=4, height=1, width=1, float_data=[1, 2, 3, ord(name)], label=5))
+    assert join([tmp_path / "a", tmp_path / "b"], tmp_path / "out") == 2
+    assert {datum.float_data[3] for _, datum in lmdb_io.read(tmp_path / "out")} == {97, 98}
+
+
+def test_keys_of_other_programs_are_numbered_too(inputs, tmp_path):
+    path = tmp_path / "foreign"
+    with lmdb.open(str(path)) as env, env.begin(write=True) as transaction:
+        datum = lmdb_io.image_datum(np.zeros((6, 6, 3), np.uint8), 1)
+        transaction.put(b"no number", datum.SerializeToString())
+        transaction.put(b"000001_\xff", datum.SerializeToString())
+    join([path, inputs[0]], tmp_path / "out", seed=None)
+    keys = [key for key, _ in lmdb_io.read(tmp_path / "out")]
+    assert keys[:3] == [b"00000000_000001_\xff", b"00000001_no number", b"00000002_class/a0.png"]
+
+
+def test_the_classes_travel_along_and_must_agree(inputs, tmp_path):
+    for path in inputs[:2]:
+        (path / "classes.txt").write_text("dog\na cat\n")
+    assert join(inputs[:2], tmp_path / "two") == 12
+    assert (tmp_path / "two" / "classes.txt").read_text() == "dog\na cat\n"
+    join(inputs, tmp_path / "three")
+    assert not (tmp_path / "three" / "classes.txt").exists()
+    (inputs[2] / "classes.txt").write_text("a cat\ndog\n")
+    done = program("join_lmdbs", *inputs, tmp_path / "out")
+    assert done.returncode == 1
+    assert f"{inputs[2] / 'classes.txt'}: other classes than in {inputs[0] / 'classes.txt'}" in done.stderr
+
+
+# --- bad input
+
+
+def test_other_shapes_are_refused_with_both(inputs, tmp_path):
+    other = fill(tmp_path / "other", 2, side=5)
+    done = program("join_lmdbs", *inputs, other, tmp_path / "out")
+    assert done.returncode == 1
+    assert f"{other}: images are 3×5×5, raw, but those of {inputs[0]} are 3×6×6, raw" in done.stderr
+    encoded = fill(tmp_path / "encoded", 2, encoded=True)
+    done = program("join_lmdbs", *inputs, encoded, tmp_path / "out")
+    assert done.returncode == 1
+    assert f"{encoded}: images are 3×6×6, encoded, but those of {inputs[0]} are 3×6×6, raw" in done.stderr
+    with lmdb_io.create(tmp_path / "uneven") as (writer, _):
+        for side in (6, 6, 5):
+            writer.put("x", lmdb_io.image_datum(np.zeros((side, side, 3), np.uint8), 0))
+    done = program("join_lmdbs", *inputs, tmp_path / "uneven", tmp_path / "out")
+    assert done.returncode == 1 and f"{tmp_path / 'uneven'}: images of several sizes" in done.stderr
+    assert "out" not in names(tmp_path)
+
+
+def test_an_input_given_twice_is_refused(inputs, tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(inputs[0])
+    for again in (inputs[0], inputs[0] / ".." / "a", link):
+        done = program("join_lmdbs", *inputs, again, tmp_path / "out")
+        assert done.returncode == 1 and f"{again}: given twice, expected each LMDB once" in done.stderr
+    assert "out" not in names(tmp_path)
+
+
+def test_no_input_is_replaced(inputs, tmp_path):
+    before = [raw_records(path) for path in inputs]
+    link = tmp_path / "link"
+    link.symlink_to(inputs[0])
+    for out in (inputs[0], tmp_path, link, inputs[1] / "inside"):
+        done = program("join_lmdbs", *inputs, out, "--force")
+        assert done.returncode == 1 and "the same folder, or one lies in the other" in done.stderr
+    # Without OUT the last input takes its place.
+    done = program("join_lmdbs", *inputs, "--force")
+    assert done.returncode == 1
+    assert f"{inputs[2]} exists already and tools.join_lmdbs did not make it" in done.stderr
+    assert [raw_records(path) for path in inputs] == before
+
+
+def test_an_older_mixture_is_replaced_by_force_alone(inputs, tmp_path):
+    out = tmp_path / "out"
+    assert program("join_lmdbs", *inputs, out).returncode == 0
+    before = raw_records(out)
+    done = program("join_lmdbs", *inputs[:2], out)
+    assert done.returncode == 1 and f"{out} exists already: choose another name or pass --force" in done.stderr
+    assert raw_records(out) == before
+    assert program("join_lmdbs", *inputs[:2], out, "--force").returncode == 0
+    assert lmdb_io.count(out) == 12 and "out" in names(tmp_path) and len(names(tmp_path)) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["a", "out"], 2, "expected at least two LMDBs to join"),
+        (["a", "b", "out", "--seed", "-1"], 2, "--seed: -1, expected 0 or more"),
+        (["a", "absent", "out"], 1, "absent: found nothing, expected an LMDB folder"),
+        (["a", "empty", "out"], 1, "empty: an LMDB without records"),
+        (["a", "truncated", "out"], 1, "data.mdb: truncated"),
+        (["a", "garbage", "out"], 1, "are no LMDB"),
+    ],
+)
+def test_bad_input_is_explained(inputs, tmp_path, arguments, code, message):
+    with lmdb_io.create(tmp_path / "empty"):
+        pass
+    fill(tmp_path / "truncated", 20)
+    (tmp_path / "garbage").mkdir()
+    (tmp_path / "garbage" / "data.mdb").write_bytes(b"x" * 9000)
+    file = tmp_path / "truncated" / "data.mdb"
+    file.write_bytes(file.read_bytes()[:-5000])
+    done = program("join_lmdbs", *(tmp_path / name if name.isalpha() else name for name in arguments))
+    assert done.returncode == code
+    assert message in done.stderr and "Traceback" not in done.stderr
+    assert not any("out" in name for name in names(tmp_path))
+
+
+# --- trouble on the way
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two LMDBs of many records: a few seconds' work."""
+    folder = tmp_path_factory.mktemp("large")
+    return [fill(folder / name, 30_000, side=20) for name in "ab"]
+
+
+def test_ctrl_c_leaves_nothing(large, tmp_path):
+    code, stderr = interrupt("join_lmdbs", *large, tmp_path / "out", at="img/s", whole_group=True)
+    assert code == 130
+    assert "interrupted" in stderr and "Traceback" not in stderr
+    assert names(tmp_path) == []
+
+
+def test_a_full_disk_leaves_nothing(large, tmp_path):
+    limit = 4 << 20
+    done = child(
+        "join_lmdbs", *large, tmp_path / "out",
+        before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert f"{tmp_path / 'out'}: writing the LMDB failed" in done.stderr and "Traceback" not in done.stderr
+    assert names(tmp_path) == []
