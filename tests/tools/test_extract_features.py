@@ -1,0 +1,368 @@
+"""fc7 features beside those of Caffe's own forward pass behind a Data layer in its TEST phase."""
+
+import json
+import resource
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import caffe
+import cv2
+import numpy as np
+import pytest
+from caffe.proto import caffe_pb2
+from google.protobuf import text_format
+
+from tests.tools.programs import Done, interrupt, names, program
+from tools import extract_features, lmdb_io
+from tools.caffe_process import has_cuda
+from tools.datasets import DATASETS
+from tools.images import batches
+from tools.nets.committed import FEATURES
+from tools.program import ROOT
+
+OFFICE = DATASETS["office31"]
+
+
+def fill(path: Path, count: int, *, seed: int = 0, encoded: bool = False, side: int = 256) -> Path:
+    """An LMDB of smooth random images."""
+    rng = np.random.default_rng(seed)
+    with lmdb_io.create(path) as (writer, _):
+        for i in range(count):
+            image = cv2.resize(rng.integers(0, 256, (9, 9, 3)).astype(np.uint8), (side, side))
+            label = int(rng.integers(31))
+            datum = (
+                lmdb_io.encoded_datum(cv2.imencode(".jpg", image)[1].tobytes(), label)
+                if encoded
+                else lmdb_io.image_datum(image, label)
+            )
+            writer.put(f"class {i}/{path.name}.jpg", datum)
+    return path
+
+
+def keys_and_labels(path: Path) -> list[tuple[bytes, int]]:
+    return [(key, datum.label) for key, datum in lmdb_io.read(path)]
+
+
+def read_features(path: Path) -> np.ndarray:
+    return np.concatenate([inputs for inputs, _ in batches(path, DATASETS["office31_fc7"], 100)])
+
+
+def behind_a_data_layer(text: str, lmdb: Path, batch_size: int) -> str:
+    """The feature net as a user of Caffe alone would write it."""
+    net = text_format.Parse(text, caffe_pb2.NetParameter())
+    net.layer[0].CopyFrom(caffe_pb2.LayerParameter(name="data", type="Data", top=["data", "label"]))
+    net.layer[0].transform_param.crop_size = 227
+    net.layer[0].transform_param.mean_value.extend([104, 117, 123])
+    net.layer[0].data_param.source = str(lmdb)
+    net.layer[0].data_param.batch_size = batch_size
+    net.layer[0].data_param.backend = caffe_pb2.DataParameter.LMDB
+    return text_format.MessageToString(net)
+
+
+def save(path: Path, net: caffe.Net) -> Path:
+    """Give a net random weights that keep its numbers of one size from layer to layer, and save them."""
+    for weights, bias in net.params.values():
+        weights.data[...] *= np.sqrt(2 / weights.data[0].size) / weights.data.std()
+        bias.data[...] = np.linspace(-0.1, 1, len(bias.data))  # small nets would be dead otherwise
+    net.save(str(path))
+    return path
+
+
+# --- the real net
+
+
+@pytest.fixture(scope="module")
+def alexnet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path, np.ndarray]]:
+    """Random weights of the real AlexNet, a data folder with two domains, and Caffe's features of dslr."""
+    folder = tmp_path_factory.mktemp("alexnet")
+    images = fill(folder / "data" / "office31" / "dslr", 5, seed=1)
+    fill(folder / "data" / "office31" / "webcam", 40, seed=2)
+    (folder / "net.prototxt").write_text(behind_a_data_layer((ROOT / FEATURES).read_text(), images, 1))
+    net = caffe.Net(str(folder / "net.prototxt"), caffe.TEST)
+    assert tuple(net.params) == extract_features.LAYERS
+    weights = save(folder / "random.caffemodel", net)
+    yield weights, folder / "data", np.concatenate([net.forward()["fc7"].copy() for _ in range(5)])
+    shutil.rmtree(folder)
+
+
+def test_features_are_those_of_caffes_own_forward_pass_image_by_image(alexnet, tmp_path):
+    weights, data, expected = alexnet
+    arguments = ("office31", "--weights", weights, "--domains", "dslr", "--data", data, "--out", tmp_path)
+    done = program("extract_features", *arguments, "--batch-size", 2)
+    assert done.returncode == 0, done.stderr
+    out = tmp_path / "office31_fc7" / "dslr"
+    assert done.stdout == f"{out}: 5 images\n"
+    assert keys_and_labels(out) == keys_and_labels(data / "office31" / "dslr")
+    found = lmdb_io.describe(out)
+    assert (found.channels, found.height, found.width, found.encoded) == (4096, 1, 1, False)
+    features = read_features(out)[:, :, 0, 0]
+    # One image or two at once: only the order of the sums differs.
+    np.testing.assert_allclose(features, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+    distance = np.abs(features[:, None] - expected).max(axis=2)
+    assert (distance.argmin(axis=1) == range(5)).all() and expected.min() < 0, "before the ReLU"
+    # Caffe itself reads them.
+    net = tmp_path / "net.prototxt"
+    net.write_text(
+        'layer { name: "d" type: "Data" top: "data" top: "label" '
+        f'data_param {{ source: "{out}" batch_size: 5 backend: LMDB }} }}'
+    )
+    layer = caffe.Net(str(net), caffe.TEST)
+    assert np.array_equal(layer.forward()["data"], features[:, :, None, None])
+
+
+def test_ctrl_c_leaves_nothing(alexnet, tmp_path):
+    weights, data, _ = alexnet
+    arguments = ("office31", "--weights", weights, "--domains", "webcam", "--data", data, "--out", tmp_path)
+    code, stderr = interrupt("extract_features", *arguments, "--batch-size", 1, at="img/s", whole_group=True)
+    assert code == 130
+    assert "interrupted" in stderr and "Traceback" not in stderr
+    assert names(tmp_path / "office31_fc7") == []
+
+
+# --- everything else with a small net of the same layers
+
+
+def small_net() -> str:
+    """The feature net with hardly any weights."""
+    net = text_format.Parse((ROOT / FEATURES).read_text(), caffe_pb2.NetParameter())
+    for layer in net.layer:
+        if layer.type == "Convolution":
+            layer.convolution_param.num_output, layer.convolution_param.group = 2, 1
+        elif layer.type == "InnerProduct" and layer.name == "fc6":
+            layer.inner_product_param.num_output = 4
+    return text_format.MessageToString(net)
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with Office-31's three domains, a few images each."""
+    data = tmp_path_factory.mktemp("data")
+    for i, domain in enumerate(OFFICE.domains):
+        fill(data / "office31" / domain, 3 + i, seed=i, encoded=domain == "webcam")
+    (data / "office31" / "dslr" / "classes.txt").write_text("back pack\nbike\n")
+    return data
+
+
+@pytest.fixture
+def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Weights of the small net, which takes AlexNet's place."""
+    file = tmp_path / "small.prototxt"
+    file.write_text(small_net())
+    monkeypatch.setattr(extract_features, "FEATURES", str(file))
+    return save(tmp_path / "w.caffemodel", caffe.Net(str(file), caffe.TEST))
+
+
+def extract(weights: Path, images: Path, out: Path, *arguments: object) -> Done:
+    return program("extract_features", "office31", "--weights", weights, "--data", images, "--out", out, *arguments)
+
+
+def test_all_domains_whatever_the_batch(images, tmp_path, net):
+    found = {}
+    for batch_size in (1, 3, 64):
+        done = extract(net, images, tmp_path / f"{batch_size}", "--batch-size", batch_size)
+        assert done.returncode == 0, done.stderr
+        assert names(tmp_path / f"{batch_size}" / "office31_fc7") == ["amazon", "dslr", "webcam"]
+        found[batch_size] = [
+            read_features(tmp_path / f"{batch_size}" / "office31_fc7" / name) for name in OFFICE.domains
+        ]
+    for domain, size in enumerate((3, 4, 5)):
+        assert found[1][domain].shape == (size, 4096, 1, 1)
+        for batch_size in (3, 64):
+            np.testing.assert_allclose(found[batch_size][domain], found[1][domain], rtol=1e-3, atol=1e-3)
+    assert keys_and_labels(tmp_path / "3" / "office31_fc7" / "webcam") == keys_and_labels(
+        images / "office31" / "webcam"
+    )
+
+
+def test_features_lie_beside_the_images_with_the_classes(images, tmp_path, net):
+    data = tmp_path / "data"
+    shutil.copytree(images, data)
+    done = program("extract_features", "office31", "--weights", net, "--data", data, "--domains", "dslr", "dslr")
+    assert done.returncode == 0, done.stderr
+    out = data / "office31_fc7" / "dslr"
+    assert names(out) == ["classes.txt", "data.mdb", "source.json"]
+    assert (out / "classes.txt").read_text() == "back pack\nbike\n"
+    note = json.loads((out / "source.json").read_text())
+    assert note["records"] == note["recipe"]["images"] == 4
+    assert note["recipe"]["program"] == "tools.extract_features office31"
+
+
+def test_what_stands_is_left_alone(images, tmp_path, net, monkeypatch):
+    assert extract(net, images, tmp_path / "out").returncode == 0
+    files = [tmp_path / "out" / "office31_fc7" / domain / "data.mdb" for domain in OFFICE.domains]
+    before = [file.stat() for file in files]
+    monkeypatch.setattr(extract_features, "load_net", None)  # not even that is needed
+    done = extract(net, images, tmp_path / "out", "--force")
+    assert done.returncode == 0 and done.stdout.count(": stands\n") == 3, done.stderr
+    assert [file.stat().st_ino for file in files] == [status.st_ino for status in before]
+
+
+def test_features_of_other_weights_are_never_reused(images, tmp_path, net):
+    out = tmp_path / "out"
+    assert extract(net, images, out, "--domains", "amazon").returncode == 0
+    before = read_features(out / "office31_fc7" / "amazon")
+    other = save(tmp_path / "other.caffemodel", caffe.Net(str(tmp_path / "small.prototxt"), caffe.TEST))
+    done = extract(other, images, out)
+    assert done.returncode == 1
+    assert "amazon: made with weights '" in done.stderr and "pass --force to replace it" in done.stderr
+    assert names(out / "office31_fc7") == ["amazon"], "nothing was begun"
+    assert np.array_equal(read_features(out / "office31_fc7" / "amazon"), before)
+    done = extract(other, images, out, "--domains", "amazon", "--force")
+    assert done.returncode == 0, done.stderr
+    assert not np.allclose(read_features(out / "office31_fc7" / "amazon"), before)
+
+
+@pytest.mark.parametrize("change", ["more", "other pixels", "note"])
+def test_features_of_other_images_are_never_reused(images, tmp_path, net, change):
+    data, out = tmp_path / "data", tmp_path / "out"
+    shutil.copytree(images, data)
+    assert extract(net, data, out, "--domains", "amazon").returncode == 0
+    lmdb = data / "office31" / "amazon"
+    if change == "note":
+        (lmdb / "source.json").write_text("{}")
+    else:
+        shutil.rmtree(lmdb)
+        fill(lmdb, 4 if change == "more" else 3, seed=9)
+    done = extract(net, data, out, "--domains", "amazon")
+    assert done.returncode == 1
+    assert "amazon: made with " in done.stderr and "fingerprint" in done.stderr
+    assert ("images 3 instead of 4" in done.stderr) == (change == "more")
+    assert extract(net, data, out, "--domains", "amazon", "--force").returncode == 0
+
+
+def test_something_else_in_the_place_of_the_features_stays(images, tmp_path, net):
+    out = fill(tmp_path / "office31_fc7" / "webcam", 2)
+    done = extract(net, images, tmp_path)
+    assert done.returncode == 1 and f"{out}: exists, but without a source.json" in done.stderr
+    assert names(out.parent) == ["webcam"] and lmdb_io.count(out) == 2
+
+
+# --- bad input
+
+
+def damage(weights: Path, how: str) -> str:
+    """Damage the weights; return what the message says."""
+    data = weights.read_bytes()
+    if how == "missing":
+        weights.unlink()
+        return "no such file, expected a caffemodel"
+    if how == "truncated":
+        weights.write_bytes(data[:-100])
+        return "no caffemodel, or a truncated one"
+    if how == "garbage":
+        weights.write_bytes(b"<html>404</html>")
+        return "16 bytes that are no caffemodel"
+    param = caffe_pb2.NetParameter.FromString(data)
+    layers = {layer.name: layer for layer in param.layer}
+    if how == "layers missing":
+        layers["conv2"].name, layers["fc7"].name = "conv2_bn", "fc7_new"
+        message = "it has no conv2, fc7, expected conv1, conv2, conv3, conv4, conv5, fc6, fc7: Caffe would leave"
+    elif how == "other shape":
+        layers["fc6"].blobs[0].shape.dim[0] = 5
+        message = "blob 0 of layer fc6 is 5×72, expected 4×72"
+    else:
+        assert how == "not a number"
+        layers["fc7"].blobs[1].data[17] = float("nan")
+        message = "the features of 'class 0/amazon.jpg' are not finite"
+    weights.write_bytes(param.SerializeToString())
+    return message
+
+
+@pytest.mark.parametrize("how", ["missing", "truncated", "garbage", "layers missing", "other shape", "not a number"])
+def test_weights_that_would_give_nonsense_are_refused(images, tmp_path, net, how):
+    message = damage(net, how)
+    done = extract(net, images, tmp_path / "out")
+    assert done.returncode == 1
+    assert message in done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists() or names(tmp_path / "out" / "office31_fc7") == []
+
+
+@pytest.mark.parametrize("how", ["missing", "truncated", "empty", "other shape"])
+def test_bad_images_are_named(images, tmp_path, net, how):
+    data = tmp_path / "data"
+    shutil.copytree(images, data)
+    lmdb = data / "office31" / "dslr"
+    file = lmdb / "data.mdb"
+    if how == "truncated":
+        file.write_bytes(file.read_bytes()[:-10_000])
+        message = f"{file}: truncated"
+    else:
+        shutil.rmtree(lmdb)
+        message = f"{lmdb}: found nothing, expected an LMDB folder (build it with: python -m tools.get_data office31"
+    if how == "empty":
+        fill(lmdb, 0)
+        message = f"{lmdb}: an LMDB without records"
+    elif how == "other shape":
+        fill(lmdb, 2, side=227)
+        message = f"{lmdb}: record '00000000_class 0/dslr.jpg' is 3×227×227, expected 3×256×256"
+    done = extract(net, data, tmp_path / "out", "--domains", "dslr")
+    assert done.returncode == 1
+    assert message in done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists() or names(tmp_path / "out" / "office31_fc7") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["digits", "--weights", "w"], "invalid choice: 'digits' (choose from 'office31', 'office_caltech')"),
+        (["office31"], "the following arguments are required: --weights"),
+        (["office31", "--weights", "w", "--domains", "caltech"], "'caltech', expected some of amazon, dslr, webcam"),
+        (["office31", "--weights", "w", "--batch-size", "0"], "'0', expected a whole number of at least 1"),
+        (["office31", "--weights", "w", "--solver-mode", "TPU"], "invalid choice: 'TPU'"),
+    ],
+)
+def test_a_wrong_command_line_is_explained(arguments, message):
+    done = program("extract_features", *arguments)
+    assert done.returncode == 2 and message in done.stderr
+
+
+@pytest.mark.skipif(has_cuda(), reason="this Caffe was built for GPUs")
+def test_gpus_are_refused_by_a_build_for_cpu_alone(images, tmp_path, net, monkeypatch):
+    message = "solver mode GPU, but this Caffe was built without CUDA"
+    done = extract(net, images, tmp_path / "out", "--solver-mode", "GPU")
+    assert done.returncode == 1 and message in done.stderr
+    monkeypatch.setenv("SOLVER_MODE", "GPU")
+    done = extract(net, images, tmp_path / "out")
+    assert done.returncode == 1 and message in done.stderr
+    assert extract(net, images, tmp_path / "out", "--solver-mode", "CPU", "--domains", "dslr").returncode == 0
+
+
+def test_a_build_for_gpus_is_told_by_what_it_links():
+    key = Path(caffe.__file__).parents[2] / "share" / "Caffe" / "build-key"
+    if not key.is_file():
+        pytest.skip("this Caffe was not built by docker/build_caffe.sh")
+    assert has_cuda() == ("variant: cuda" in key.read_text())
+
+
+# --- trouble on the way
+
+
+def test_ctrl_c_keeps_the_domains_that_are_whole(images, tmp_path, net, monkeypatch):
+    forward, calls = caffe.Net.forward, []
+
+    def interrupted(*arguments, **options):
+        calls.append(1)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return forward(*arguments, **options)
+
+    monkeypatch.setattr(caffe.Net, "forward", interrupted)
+    done = extract(net, images, tmp_path / "out", "--batch-size", 1)
+    assert done.returncode == 130
+    assert names(tmp_path / "out" / "office31_fc7") == ["amazon"]
+    done = extract(net, images, tmp_path / "out", "--batch-size", 1)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(": stands\n") == 1 and done.stdout.count(" images\n") == 2
+
+
+def test_a_full_disk_leaves_nothing(images, tmp_path, net):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+    try:
+        done = extract(net, images, tmp_path / "out")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert done.returncode == 1
+    assert f"{tmp_path / 'out' / 'office31_fc7' / 'amazon'}: writing the LMDB failed" in done.stderr
+    assert names(tmp_path / "out" / "office31_fc7") == []
