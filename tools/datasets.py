@@ -5,6 +5,8 @@ Where the paper, the work it refers to and the authors' published files differ, 
 
 from dataclasses import dataclass, replace
 
+from tools.data.published import OFFICE31, OFFICE_CALTECH, PACS, ImageSet, pacs_split_counts
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -152,6 +154,13 @@ _PACS = Recipe(
 _MEAN = (104.0, 117.0, 123.0)
 """Of ImageNet's pixels, B, G, R, as Caffe's models subtract it."""
 
+
+
+def _totals(image_set: ImageSet) -> dict[str, int]:
+    """Published number of images of each domain."""
+    return {domain: sum(classes.values()) for domain, classes in image_set.counts.items()}
+
+
 _OFFICE31_DATA = Dataset(
     name="office31",
     domains=("amazon", "dslr", "webcam"),
@@ -162,7 +171,7 @@ _OFFICE31_DATA = Dataset(
     stored_shape=(3, 256, 256),
     crop=227,
     mean=_MEAN,
-    counts={"amazon": 2817, "dslr": 498, "webcam": 795},
+    counts=_totals(OFFICE31),
     recipe=_OFFICE31,
     made_by="python -m tools.get_data office31 --images DIR",
 )
@@ -174,7 +183,7 @@ _OFFICE_CALTECH_DATA = replace(
     sources=("amazon", "caltech"),
     targets=("webcam", "dslr"),
     classes=10,
-    counts={"amazon": 958, "caltech": 1123, "dslr": 157, "webcam": 295},
+    counts=_totals(OFFICE_CALTECH),
     recipe=_OFFICE_CALTECH,
     made_by="python -m tools.get_data office_caltech --images DIR",
 )
@@ -190,7 +199,7 @@ _PACS_DATA = Dataset(
     crop=224,
     mirror=True,
     mean=_MEAN,
-    counts={"art_painting": 2048, "cartoon": 2344, "photo": 1670, "sketch": 3929},
+    counts=_totals(PACS),
     recipe=_PACS,
     made_by="python -m tools.get_data pacs --images DIR",
 )
@@ -258,7 +267,7 @@ DATASETS = {
             _PACS_DATA,
             name="pacs_splits",
             test_split=True,
-            counts={"art_painting": 1840, "cartoon": 2107, "photo": 1499, "sketch": 3531},
+            counts={domain: sum(pacs_split_counts(domain, "train").values()) for domain in PACS.domains},
             test_counts=_PACS_DATA.counts,
             made_by="python -m tools.get_data pacs --images DIR --splits DIR",
         ),

@@ -1,0 +1,49 @@
+"""Nets as graphs: what flows where, and which parameters learn."""
+
+from collections.abc import Iterable
+
+from caffe.proto import caffe_pb2
+from google.protobuf import text_format
+
+STATISTICS = {"MDALayer", "BatchNorm"}
+
+
+def parse(text: str) -> caffe_pb2.NetParameter:
+    return text_format.Parse(text, caffe_pb2.NetParameter())
+
+
+def kind(layer: caffe_pb2.LayerParameter) -> str:
+    """The type of a layer, a Python layer's class."""
+    return layer.python_param.layer if layer.type == "Python" else layer.type
+
+
+def is_loss(layer: caffe_pb2.LayerParameter) -> bool:
+    return kind(layer) in ("SoftmaxWithLoss", "EntropyLossLayer")
+
+
+def reached(net: caffe_pb2.NetParameter, blobs: Iterable[str]) -> set[str]:
+    """Names of the layers that the given blobs flow into, directly or through others (layers are in order)."""
+    tainted, names = set(blobs), set()
+    for layer in net.layer:
+        if tainted & set(layer.bottom):
+            names.add(layer.name)
+            tainted |= set(layer.top)
+    return names
+
+
+def learners(net: caffe_pb2.NetParameter) -> dict[str, list[tuple[float, float]]]:
+    """(lr_mult, decay_mult) of every parameter of every layer that has some."""
+    return {
+        layer.name: [(param.lr_mult, param.decay_mult) for param in layer.param] for layer in net.layer if layer.param
+    }
+
+
+def parameters_above(net: caffe_pb2.NetParameter, blob: str) -> set[str]:
+    """Names of the layers with parameters that a blob is computed from."""
+    wanted, names = {blob}, set()
+    for layer in reversed(net.layer):
+        if wanted & set(layer.top):
+            wanted |= set(layer.bottom)
+            if layer.param:
+                names.add(layer.name)
+    return names
