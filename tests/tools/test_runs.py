@@ -1,5 +1,6 @@
 """Run folders from writing to record, with the real caffe binary on tiny LMDBs."""
 
+import hashlib
 import json
 import os
 import re
@@ -422,6 +423,58 @@ def test_a_truncated_snapshot_is_passed_over(tiny_data, tmp_path):
     assert folder.latest_snapshot().iteration == 4
     (folder.snapshots / "model_iter_4.solverstate").write_bytes(b"")
     assert folder.latest_snapshot().iteration == 2
+
+
+def test_a_run_begins_from_the_weights_of_another(tiny_data, tmp_path):
+    first = write_run(small("dial", lambda_c=0.0), tmp_path / "first", data=tiny_data)
+    train_all([first], threads=ONE)
+    weights = first.latest_snapshot().model
+    second = write_run(small("mda", iterations=1), tmp_path / "second", data=tiny_data)
+    net = second.net("train")
+    net.write_text(net.read_text().replace("lr_mult: 1 ", "lr_mult: 0 ").replace("lr_mult: 2 ", "lr_mult: 0 "))
+    # D differs, so the statistics of DIAL do not fit: they are left out of the file.
+    kept = tmp_path / "kept.caffemodel"
+    model = caffe_pb2.NetParameter.FromString(weights.read_bytes())
+    layers = [layer for layer in model.layer if layer.type != "Python"]
+    del model.layer[:]
+    model.layer.extend(layers)
+    kept.write_bytes(model.SerializeToString())
+    done = program("train", "--threads", "1,1", "--weights", kept, second.path)
+    assert done.returncode == 0, done.stderr
+    said = done.stderr + done.stdout
+    assert re.search(r"from kept.caffemodel: conv1, conv1_scale, .*; begins anew: conv1_mda, ", said)
+    after = caffe_pb2.NetParameter.FromString(second.latest_snapshot().model.read_bytes())
+    blobs = {layer.name: layer.blobs[0].data for layer in after.layer if layer.name in ("conv2", "fc3")}
+    for layer in layers:
+        if layer.name in blobs:
+            assert list(blobs[layer.name]) == list(layer.blobs[0].data), layer.name
+    recorded = second.read_record()["training"]["weights"]
+    assert recorded == {"file": "kept.caffemodel", "sha256": hashlib.sha256(kept.read_bytes()).hexdigest()}
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda file: None, "w.caffemodel: found nothing, expected a caffemodel"),
+        (lambda file: file.write_bytes(b"no model"), "8 bytes that are no caffemodel"),
+        (lambda file: file.write_bytes(caffe_pb2.NetParameter(name="x").SerializeToString()), "none of the layers"),
+    ],
+)
+def test_weights_that_are_none_are_refused_before_training(make, message, tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    make(tmp_path / "w.caffemodel")
+    done = program("train", "--threads", "1,1", "--weights", tmp_path / "w.caffemodel", folder.path)
+    assert done.returncode == 1 and message in done.stderr
+    assert not folder.log.exists() and not list(folder.snapshots.iterdir())
+
+
+def test_weights_of_another_number_of_domains_are_refused(tiny_data, tmp_path):
+    first = write_run(small("mda", k=3, iterations=1), tmp_path / "first", data=tiny_data)
+    train_all([first], threads=ONE)
+    second = write_run(small("mda"), tmp_path / "second", data=tiny_data)
+    done = program("train", "--threads", "1,1", "--weights", first.latest_snapshot().model, second.path)
+    assert done.returncode == 1
+    assert "blob 0 of layer conv1_mda is 4×32, expected 3×32" in done.stderr
 
 
 def test_a_failing_layer_is_named_and_the_log_kept(tiny_data, tmp_path):

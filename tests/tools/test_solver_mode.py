@@ -1,0 +1,81 @@
+import re
+
+import pytest
+
+from tests.tools.programs import program
+from tools import caffe_process, preflight, solver_mode
+from tools.caffe_process import Threads
+from tools.experiment import make_experiment
+from tools.program import ProgramError
+from tools.solver_mode import choose_mode, mode_of, requested_mode, set_mode
+from tools.train import train_all
+from tools.write_run import write_run
+
+
+@pytest.fixture(autouse=True)
+def no_variable(monkeypatch):
+    monkeypatch.delenv("SOLVER_MODE", raising=False)
+
+
+def small(**options):
+    return make_experiment("digits", "dial", batch_size=4, iterations=2, **options)
+
+
+def test_this_caffe_has_no_cuda_and_so_runs_are_written_for_the_cpu(tiny_data, tmp_path):
+    assert not caffe_process.has_cuda()
+    assert mode_of(write_run(small(), tmp_path / "digits", data=tiny_data)) == "CPU"
+    assert mode_of(write_run(make_experiment("pacs", "mda"), tmp_path / "pacs", data=tiny_data)) == "CPU"
+
+
+@pytest.mark.parametrize(
+    ("option", "variable", "cuda", "expected"),
+    [
+        (None, None, True, "GPU"),
+        (None, None, False, "CPU"),
+        (None, "CPU", True, "CPU"),
+        ("GPU", "CPU", True, "GPU"),
+        ("GPU", None, False, "GPU"),  # asked for, so it is written; preflight says that it cannot be
+        (None, "GPU", False, "GPU"),
+        (None, "", True, "GPU"),
+    ],
+)
+def test_option_before_variable_before_recipe(option, variable, cuda, expected, monkeypatch):
+    monkeypatch.setattr(solver_mode, "has_cuda", lambda: cuda)
+    if variable is not None:
+        monkeypatch.setenv("SOLVER_MODE", variable)
+    assert choose_mode(option, "GPU") == expected
+    assert choose_mode(option, "CPU") == (option or variable or "CPU")
+
+
+def test_a_variable_that_names_no_mode_is_refused(monkeypatch):
+    monkeypatch.setenv("SOLVER_MODE", "gpu")
+    with pytest.raises(ProgramError, match="environment variable SOLVER_MODE: got 'gpu', expected GPU or CPU"):
+        requested_mode(None)
+
+
+def test_gpu_mode_without_cuda_is_refused_before_training(tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    done = program("train", "--threads", "1,1", "--solver-mode", "GPU", folder.path)
+    assert done.returncode == 1
+    assert re.search(r"solver_mode is GPU, but this Caffe was built without CUDA: pass --solver-mode CPU", done.stderr)
+    assert not folder.log.exists()
+
+
+def test_the_variable_switches_a_run_that_was_written_for_the_gpu(tiny_data, tmp_path, monkeypatch):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data, solver_mode="GPU")
+    assert mode_of(folder) == "GPU"
+    with pytest.raises(ProgramError, match="built without CUDA"):
+        preflight.preflight(folder)
+    monkeypatch.setenv("SOLVER_MODE", "CPU")
+    train_all([folder], threads=Threads(1, 1))
+    assert mode_of(folder) == "CPU" and folder.read_training()["solver_mode"] == "CPU"
+
+
+def test_setting_the_mode_changes_nothing_else(tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    before = folder.read_solver()
+    set_mode(folder, "GPU")
+    after = folder.read_solver()
+    assert after.solver_mode == after.GPU
+    after.solver_mode = before.solver_mode
+    assert after == before
