@@ -2,9 +2,9 @@
 
     python -m tools.overfit resnet18 --images PACS
 
-takes 8 pictures of each of PACS's 7 classes, 4 from each of two source domains (56 in all), and as many of a third
-domain as the unlabelled target, trains from random weights on the CPU, and fails if the accuracy on the 56 pictures,
-averaged over the last iterations, is not above 90 %.
+takes 8 pictures of each of PACS's 7 classes, 4 from each of two source domains (56 in all), and 28 of a third domain as
+the unlabelled target, trains from random weights on the CPU, and fails if the accuracy on the 56 pictures, averaged over
+the last iterations, is not above 90 %.
 """
 
 import argparse

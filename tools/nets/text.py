@@ -11,7 +11,7 @@ _WIDTH = 120
 _COMMENTS: tuple[tuple[Callable[[LayerParameter], bool], str], ...] = (
     (
         lambda layer: layer.type == "Data" and len(layer.top) == 1 and layer.name.startswith("data_"),
-        "The target has no label top: nothing in this net can see its labels.",
+        "Target images come without a label top: nothing in this net can see their labels.",
     ),
     (
         lambda layer: layer.type == "Data" and layer.name.startswith("domain_label_"),
@@ -27,7 +27,7 @@ _COMMENTS: tuple[tuple[Callable[[LayerParameter], bool], str], ...] = (
     ),
     (
         lambda layer: layer.type == "Slice" and layer.top[0] in ("stem_source", "domain_logits"),
-        "The branch predicts the domains of the source images.",
+        "Sources and targets part ways: a branch predicts the domains of its own images alone.",
     ),
     (
         lambda layer: layer.type == "DummyData",
