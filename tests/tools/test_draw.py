@@ -1,0 +1,228 @@
+"""Pictures of nets."""
+
+import re
+from collections import Counter
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.tools.programs import child, names, program
+from tools.draw import COLOURS, DOCS, draw, read_net
+from tools.program import ROOT
+
+SMALL = """
+name: "small"
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 2 dim: 3 dim: 8 dim: 8 } } }
+layer { name: "label" type: "Input" top: "label" input_param { shape { dim: 2 } } }
+layer { name: "stem" type: "Convolution" bottom: "data" top: "stem" param { lr_mult: 0 }
+        convolution_param { num_output: 4 kernel_size: 3 } }
+layer { name: "stem_relu" type: "ReLU" bottom: "stem" top: "stem" }
+layer { name: "domains" type: "InnerProduct" bottom: "stem" top: "domains" inner_product_param { num_output: 2 } }
+layer { name: "w" type: "Python" bottom: "domains" top: "w"
+        python_param { module: "caffe_layers" layer: "DomainAssignmentLayer" param_str: '{"num_domains": 2}' } }
+layer { name: "scores" type: "InnerProduct" bottom: "stem" top: "scores" inner_product_param { num_output: 5 } }
+layer { name: "scores_mda" type: "Python" bottom: "scores" bottom: "w" top: "scores_mda"
+        python_param { module: "caffe_layers" layer: "MDALayer" param_str: '{"num_domains": 2}' } }
+layer { name: "dropout" type: "Dropout" bottom: "scores_mda" top: "scores_mda" include { phase: TRAIN } }
+layer { name: "halves" type: "Slice" bottom: "scores_mda" top: "half_a" top: "half_b" }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "half_a" bottom: "label" top: "loss" include { phase: TRAIN } }
+layer { name: "entropy" type: "Python" bottom: "half_b" top: "entropy" loss_weight: 0.5
+        python_param { module: "caffe_layers" layer: "EntropyLossLayer" } }
+layer { name: "prob" type: "Softmax" bottom: "half_a" top: "prob" include { phase: TEST } }
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.prototxt"
+    path.write_text(SMALL)
+    return path
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def groups(svg: bytes, kind: str) -> list[tuple[str, list[str]]]:
+    """Every node or edge: graphviz's name of it, and what is written on it."""
+    root = ElementTree.fromstring(svg)  # noqa: S314
+    return [
+        (group.findtext(f"{SVG}title") or "", [words for text in group.iter(f"{SVG}text") if (words := _words(text))])
+        for group in root.iter(f"{SVG}g")
+        if group.get("class") == kind
+    ]
+
+
+def _words(text: ElementTree.Element) -> str:
+    return (text.text or "").strip()
+
+
+def boxes(svg: bytes) -> list[list[str]]:
+    """What is written on each box and ellipse."""
+    return [words for _, words in groups(svg, "node")]
+
+
+def arrows(svg: bytes) -> set[tuple[str, ...]]:
+    """The first words of the boxes at the ends of every arrow, and its own if it has any."""
+    first = {name: words[0] for name, words in groups(svg, "node")}
+    return {(*(first[end] for end in name.split("->")), *words) for name, words in groups(svg, "edge")}
+
+
+def test_every_layer_is_there_with_its_class_and_what_matters_of_it(small, tmp_path):
+    done = program("draw", small, "--out", tmp_path / "out")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"wrote {tmp_path / 'out' / 'small.svg'}\n"
+    svg = (tmp_path / "out" / "small.svg").read_bytes()
+    assert sorted(boxes(svg)) == sorted(
+        [
+            ["data", "(Input)"],
+            ["label", "(Input)"],
+            ["label"],
+            [
+                *("stem", "(Convolution)", "kernel size: 3, stride: 1, pad: 0, outputs: 4, frozen"),
+                *("stem_relu", "(ReLU)"),
+            ],
+            ["domains", "(InnerProduct)", "outputs: 2"],
+            ["w", "(DomainAssignmentLayer)", "num_domains: 2"],
+            ["w"],
+            [
+                *("scores", "(InnerProduct)", "outputs: 5"),
+                *("w →", "scores_mda", "(MDALayer)", "num_domains: 2"),
+                *("dropout", "(Dropout)"),
+            ],
+            ["halves", "(Slice)"],
+            ["label →", "loss", "(SoftmaxWithLoss)"],
+            ["entropy", "(EntropyLossLayer)", "weight: 0.5"],
+            ["prob", "(Softmax)"],
+        ]
+    )
+    assert arrows(svg) == {
+        ("data", "stem"),
+        ("stem", "domains"),
+        ("stem", "scores"),
+        ("domains", "w"),
+        ("scores", "halves"),
+        ("halves", "label →", "half_a"),
+        ("halves", "prob", "half_a"),
+        ("halves", "entropy", "half_b"),
+        ("label", "label"),
+        ("w", "w"),
+    }
+
+
+def test_colours_tell_the_parts_apart_on_white(small):
+    svg = draw(read_net(small)).decode()
+    assert '<polygon fill="white"' in svg
+    count = Counter(re.findall(r'<polygon fill="(#\w{6})" stroke="transparent"', svg))
+    expected = {"data": 2, "weights": 2, "mda": 1, "branch": 1, "assignment": 1, "loss": 2}
+    assert {role: count[COLOURS[role].lower()] for role in expected} == expected
+
+
+def test_only_the_layers_of_a_phase(small, tmp_path):
+    for phase, there, not_there in (("train", ["loss", "dropout"], ["prob"]), ("test", ["prob"], ["loss", "dropout"])):
+        program("draw", small, "--out", tmp_path / phase, "--phase", phase)
+        svg = (tmp_path / phase / "small.svg").read_bytes()
+        words = {word for box in boxes(svg) for word in box}
+        assert words >= set(there) and not words & set(not_there)
+        assert ("scores", "halves") in arrows(svg)
+
+
+def test_the_same_bytes_again_and_nothing_left_beside(small, tmp_path):
+    for image_format in ("svg", "png"):
+        command = ("draw", small, "--out", tmp_path / "out", "--format", image_format, "--rankdir", "LR")
+        picture = tmp_path / "out" / f"small.{image_format}"
+        assert program(*command).returncode == 0
+        first = picture.read_bytes()
+        assert program(*command).returncode == 0
+        assert picture.read_bytes() == first
+    assert first.startswith(b"\x89PNG")
+    assert names(tmp_path / "out") == ["small.png", "small.svg"]
+
+
+def test_names_of_any_characters(tmp_path):
+    net = tmp_path / "odd.prototxt"
+    net.write_text(
+        r"""
+        input: "x:0"  input_dim: 1  input_dim: 1
+        layer { name: "<b>&\"q\"\\n" type: "Slice" bottom: "x:0" top: "node" top: "s\\n" }
+        layer { name: "twin" type: "Eltwise" bottom: "node" bottom: "s\\n" top: "e" }
+        layer { name: "twin" type: "Python" bottom: "e" top: "e" python_param { param_str: "no JSON" } }
+        """
+    )
+    svg = draw(read_net(net))
+    assert arrows(svg) == {
+        ("x:0", '<b>&"q"\\n'),
+        ('<b>&"q"\\n', "twin", "node"),
+        ('<b>&"q"\\n', "twin", "s\\n"),
+        ("twin", "twin"),
+    }
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        (None, "No such file or directory: '{path}'"),
+        ("layer {", "{path}: not a net's prototxt: "),
+        ('net: "a.prototxt"\nbase_lr: 1', "{path}: not a net's prototxt: 1:1 : "),
+        (b"\xff\xfe", "{path}: not a net's prototxt: "),
+        ('name: "empty"', "{path}: found no layer {{ … }}, expected a net's prototxt"),
+    ],
+    ids=["missing", "not whole", "a solver", "binary", "no layer"],
+)
+def test_what_is_no_net_is_named(text, message, tmp_path):
+    path = tmp_path / "net.prototxt"
+    if text is not None:
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    done = program("draw", path, "--out", tmp_path / "out")
+    assert done.returncode == 1 and done.stdout == ""
+    assert message.format(path=path) in done.stderr
+    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_other_errors_are_one_line(small, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    only = tmp_path / "only.prototxt"
+    only.write_text('name: "only" layer { name: "a" type: "Input" top: "a" include { phase: TEST } }')
+    (tmp_path / "other").mkdir()
+    twin = small.rename(tmp_path / "other" / "only.prototxt")
+    for arguments, message in (
+        ((twin, "--out", tmp_path / "file"), f"File exists: '{tmp_path / 'file'}'"),
+        ((twin, "--out", tmp_path / "file" / "below"), f"Not a directory: '{tmp_path / 'file' / 'below'}'"),
+        ((only, "--phase", "train"), "only: found no layer of this phase"),
+        ((only, twin), f"{only}, {twin}: expected distinct file names, each names its picture"),
+    ):
+        done = program("draw", *arguments)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith("error: ") and done.stderr.endswith(f"{message}\n")
+        assert done.stderr.count("\n") == 1
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = program("draw", twin, "--out", tmp_path / "out")
+    assert done.stderr == "error: found no program dot on PATH: install Debian's package graphviz\n"
+    dot = tmp_path / "dot"
+    dot.write_text("#!/bin/sh\necho no room >&2\nexit 3\n")
+    dot.chmod(0o755)
+    done = program("draw", twin, "--out", tmp_path / "out")
+    assert done.stderr == "error: dot ended with 3: no room\n"
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_program_runs_as_a_module():
+    done = child("draw", "--help")
+    assert done.returncode == 0 and "docs/nets.md" in done.stdout
+
+
+@pytest.mark.parametrize("net", DOCS)
+def test_docs_show_the_nets_as_they_are(net):
+    """Where each word stands is graphviz's and the fonts' affair; the words are the net's."""
+    path = ROOT / "docs/nets" / f"{Path(net).stem}.svg"
+    assert f"](nets/{path.name})" in (ROOT / "docs/nets.md").read_text()
+    committed = path.read_bytes()
+    fresh = draw(read_net(ROOT / net))
+    words = [Counter(" ".join(ElementTree.fromstring(svg).itertext()).split()) for svg in (committed, fresh)]  # noqa: S314
+    assert words[0] == words[1], "run python -m tools.draw"
+    assert len(committed) < 150_000
+
+
+def test_docs_have_no_other_picture():
+    assert names(ROOT / "docs/nets") == sorted(f"{Path(net).stem}.svg" for net in DOCS)
