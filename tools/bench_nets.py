@@ -15,16 +15,17 @@ from caffe.proto.caffe_pb2 import Datum
 from tqdm import tqdm
 
 from tools import lmdb_io
+from tools.arguments import positive
+from tools.batches import batch_sizes, published_counts
 from tools.caffe_log import ending
 from tools.caffe_process import Threads, start
 from tools.datasets import DATASETS, Dataset
 from tools.experiment import Experiment, make_experiment
+from tools.nets import make_nets, make_solver
 from tools.preflight import check_caffe
 from tools.program import ROOT, ProgramError, run
-from tools.run_folder import RunFolder
 from tools.suite import table
 from tools.threads import milliseconds
-from tools.write_run import write_run
 
 NETS = ("office31", "office31_fc7", "pacs")
 METHODS = ("source_only", "dial", "mda")
@@ -43,9 +44,35 @@ def random_lmdb(path: Path, data: Dataset, rng: np.random.Generator, records: in
             writer.put(str(label), datum)
 
 
-def peak_memory(run_folder: RunFolder, threads: Threads) -> float:
+def write_nets(experiment: Experiment, folder: Path, data: Path) -> tuple[Path, Path]:
+    """The training net and the solver of two iterations, with the paper's batches and test batches; their files."""
+    dataset = experiment.data
+    tests = {target: dataset.test_batches(dataset.test_count(target)) for target in experiment.targets}
+    nets = make_nets(
+        experiment,
+        str(data),
+        sizes=batch_sizes(experiment, published_counts(experiment)),
+        test_batch_sizes={target: size for target, (size, _) in tests.items()},
+    )
+    folder.mkdir()
+    for name in ("train", *experiment.tests):
+        (folder / f"{name}.prototxt").write_text(nets[name])
+    solver = folder / "solver.prototxt"
+    solver.write_text(
+        make_solver(
+            experiment,
+            train_net=str(folder / "train.prototxt"),
+            test_nets={str(folder / f"{name}.prototxt"): tests[target][1] for name, target in experiment.tests.items()},
+            snapshot_prefix=str(folder / "model"),
+            solver_mode="CPU",
+        )
+    )
+    return folder / "train.prototxt", solver
+
+
+def peak_memory(solver: Path, threads: Threads) -> float:
     """The most memory (GiB) that ``caffe train`` held at a time."""
-    child = start(["train", "-solver", str(run_folder.solver)], threads)
+    child = start(["train", "-solver", str(solver)], threads)
     try:
         log = child.stdout.read()
     except BaseException:  # Ctrl-C: it would go on alone
@@ -54,32 +81,30 @@ def peak_memory(run_folder: RunFolder, threads: Threads) -> float:
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
-        raise ProgramError(f"{run_folder.path}: caffe train failed: {ending(child.returncode, log)}")
+        raise ProgramError(f"{solver}: caffe train failed: {ending(child.returncode, log)}")
     return usage.ru_maxrss / 2**20
 
 
 def measure(experiments: list[Experiment], threads: Threads, rounds: int) -> list[tuple[float, float]]:
-    """Milliseconds and GiB of an iteration of each experiment, all with the data of the first one's dataset."""
+    """Milliseconds and GiB of an iteration of each experiment, all of one dataset."""
     data = experiments[0].data
     with TemporaryDirectory() as scratch:
+        folder = Path(scratch)
         for domain in data.domains:
-            random_lmdb(Path(scratch) / data.train_lmdb(domain), data, np.random.default_rng(0))
-        folders = [
-            write_run(e, Path(scratch) / e.method, data=Path(scratch), solver_mode="CPU")
-            for e in experiments
-        ]
-        times = [float("inf")] * len(folders)
+            random_lmdb(folder / data.train_lmdb(domain), data, np.random.default_rng(0))
+        files = [write_nets(experiment, folder / experiment.method, folder) for experiment in experiments]
+        times = [float("inf")] * len(files)
         for _ in tqdm(range(rounds), desc=f"{data.name}: time"):
-            for i, folder in enumerate(folders):
-                times[i] = min(times[i], milliseconds(folder.net("train"), threads, 2))
-        memory = [peak_memory(folder, threads) for folder in tqdm(folders, desc=f"{data.name}: memory")]
+            for i, (net, _) in enumerate(files):
+                times[i] = min(times[i], milliseconds(net, threads, 2))
+        memory = [peak_memory(solver, threads) for _, solver in tqdm(files, desc=f"{data.name}: memory")]
     return list(zip(times, memory, strict=True))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.bench_nets", description=__doc__)
     parser.add_argument("datasets", nargs="*", metavar="DATASET", help=f"default: {' '.join(NETS)}")
-    parser.add_argument("--rounds", type=int, default=2, help="times every method is timed (default: %(default)s)")
+    parser.add_argument("--rounds", type=positive, default=2, help="times every method is timed (default: %(default)s)")
     options = parser.parse_args()
     for name in options.datasets:
         if name not in DATASETS:
@@ -91,7 +116,7 @@ def main() -> int:
     rows = []
     for name in options.datasets or NETS:
         experiments = [make_experiment(name, method, iterations=2) for method in METHODS]
-        results = measure(experiments, threads, max(1, options.rounds))
+        results = measure(experiments, threads, options.rounds)
         for experiment, (ms, gib) in zip(experiments, results, strict=True):
             ratio = ms / results[0][0]
             rows.append([name, experiment.title, str(experiment.batch_size), f"{ms / 1000:.2f} s", f"{ratio:.2f}",

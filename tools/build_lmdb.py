@@ -18,6 +18,7 @@ import numpy as np
 from tqdm import tqdm
 
 from tools import lmdb_io
+from tools.arguments import positive
 from tools.image_datum import Format, make_all
 from tools.image_list import Entry, read_classes, read_list, read_tree
 from tools.program import ProgramError, run
@@ -43,7 +44,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
     parser.add_argument(
-        "--jobs", type=_positive, default=len(os.sched_getaffinity(0)), help="processes (default: one a core)"
+        "--jobs", type=positive, default=len(os.sched_getaffinity(0)), help="processes (default: one a core)"
     )
     arguments = parser.parse_args()
     if arguments.seed < 0:
@@ -56,12 +57,6 @@ def _size(text: str) -> tuple[int, int]:
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r}, expected HEIGHTxWIDTH in pixels, such as 256x256")
     return int(match[1]), int(match[2])
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}, expected a whole number of at least 1")
-    return int(text)
 
 
 def build(

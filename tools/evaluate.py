@@ -20,16 +20,17 @@ from tools.domain_usage import domain_usage
 from tools.files import write_text
 from tools.images import batches as read_batches
 from tools.lmdb_io import count
-from tools.preflight import check_data, check_nets
+from tools.preflight import check_data, check_mode, check_nets
 from tools.program import ROOT, ProgramError, run
 from tools.run_folder import RunFolder, Snapshot
-from tools.solver_mode import mode_of
+from tools.solver_mode import add_mode_option, mode_of, requested_mode
 from tools.versions import commit, hardware, versions
 
 
-def evaluate(folder: RunFolder, *, quiet: bool = False) -> dict[str, Any]:
+def evaluate(folder: RunFolder, *, quiet: bool = False, solver_mode: str | None = None) -> dict[str, Any]:
     """Evaluate the last iteration of ``folder`` and return its record.
 
+    ``solver_mode`` is GPU or CPU; None takes that of the environment, if any, or the run's.
     Raises ProgramError if the run has not reached its last iteration, or its nets or data are not as they should be.
     """
     snapshot = last_snapshot(folder)
@@ -37,7 +38,9 @@ def evaluate(folder: RunFolder, *, quiet: bool = False) -> dict[str, Any]:
     check_data(folder)  # Caffe would abort
     os.chdir(ROOT)  # the nets name their LMDBs relative to it
     experiment = folder.experiment
-    if mode_of(folder) == "GPU":
+    mode = requested_mode(solver_mode) or mode_of(folder)
+    check_mode(folder, mode)
+    if mode == "GPU":
         caffe.set_mode_gpu()
     results = {target: target_accuracy(folder, snapshot, target) for target in experiment.targets}
     images = sum(images for _, images in results.values())
@@ -156,9 +159,10 @@ def main() -> int:
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="run folder, trained to its last iteration")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    add_mode_option(parser)
     options = parser.parse_args()
     folder = RunFolder.load(options.run.resolve())
-    record = evaluate(folder, quiet=options.quiet)
+    record = evaluate(folder, quiet=options.quiet, solver_mode=options.solver_mode)
     write_text(folder.record, json.dumps(record, indent=2) + "\n")
     print(f"{options.run}: {summary(folder, record)}")
     return 0

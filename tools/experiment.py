@@ -100,8 +100,13 @@ class Experiment:
 
     @property
     def source_parts(self) -> tuple[str, ...]:
-        """What the training images of the sources are read from: one LMDB per source, or the undivided one."""
-        return ("+".join(self.sources),) if self.undivided else self.sources
+        """What the training images of the sources are read from: one LMDB per source, or the undivided one.
+
+        A mixture has no order: it is named by its domains in the dataset's order.
+        """
+        if not self.undivided:
+            return self.sources
+        return ("+".join(domain for domain in self.data.domains if domain in self.sources),)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -149,11 +154,19 @@ class Experiment:
             parts.append(f"known{100 * self.known_share:g}")
         if self.lambda_b:
             parts.append(f"balance{self.lambda_b:g}")
-        recipe_values = (("split", self.batch_split, data.recipe.batch_split),
-                         ("itersize", self.iter_size, data.recipe.iter_size),
-                         ("lr", self.base_lr, data.recipe.base_lr),
-                         ("geometry", self.geometry, default_geometry(data.network)))  # fmt: skip
-        parts += [f"{key}-{value}" for key, value, default in recipe_values if value != default]
+        recipe = data.recipe
+        chosen = {
+            "iterations": (self.iterations, recipe.iterations),
+            "batch": (self.batch_size, recipe.batch_size),
+            "split-": (self.batch_split, recipe.batch_split),
+            "itersize": (self.iter_size, recipe.iter_size),
+            "lr": (self.base_lr, recipe.base_lr),
+            "geometry-": (self.geometry, default_geometry(data.network)),
+            "lambdac": (self.lambda_c, recipe.lambda_c),
+            "lambdad": (self.lambda_d, recipe.lambda_d),
+            "lambdat": (self.lambda_t, recipe.lambda_t),
+        }
+        parts += [f"{key}{value}" for key, (value, default) in chosen.items() if value != default]
         if self.test_mirror:
             parts.append("testmirror")
         if (self.sources, self.targets) != (data.sources, data.targets):

@@ -9,8 +9,6 @@ are not extracted again; those of other weights or images are an error, never re
 
 import argparse
 import hashlib
-import os
-import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import islice
@@ -21,6 +19,7 @@ import numpy as np
 from caffe.proto.caffe_pb2 import Datum
 
 from tools import lmdb_io
+from tools.arguments import positive
 from tools.caffe_process import has_cuda
 from tools.data.parts import NOTE, Part, Records, build_missing
 from tools.datasets import DATASETS, Dataset
@@ -57,7 +56,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--domains", nargs="+", metavar="DOMAIN", help="default: all of the dataset")
     parser.add_argument("--data", type=Path, default=ROOT / "data", metavar="DIR", help="data folder (default: data)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="data folder of the features (default: that of --data)")
-    parser.add_argument("--batch-size", type=_positive, default=32, metavar="N", help="images at once (default: 32)")
+    parser.add_argument("--batch-size", type=positive, default=32, metavar="N", help="images at once (default: 32)")
     parser.add_argument(
         "--solver-mode",
         choices=MODES,
@@ -72,16 +71,10 @@ def _arguments() -> argparse.Namespace:
     return arguments
 
 
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}, expected a whole number of at least 1")
-    return int(text)
-
-
 def load_net(weights: Path) -> caffe.Net:
     """Return the net that extracts features. Raises ProgramError if ``weights`` are not AlexNet's."""
     net = caffe.Net(str(ROOT / FEATURES), caffe.TEST)
-    check_weights(weights, net, LAYERS)
+    check_weights(weights, [net], LAYERS)
     net.copy_from(str(weights))
     return net
 
@@ -96,7 +89,7 @@ def features(net: caffe.Net, images: Path, data: Dataset, batch_size: int) -> It
         net.blobs["data"].data[...] = inputs
         rows = net.forward()[BLOB]
         for key, row, label in zip(keys, rows, labels, strict=True):
-            name = os.fsdecode(re.sub(rb"^\d{8}_", b"", key))
+            name = lmdb_io.record_name(key)
             if not np.isfinite(row).all():
                 raise ProgramError(f"{images}: the features of {name!r} are not finite: the weights are damaged")
             yield name, Datum(channels=len(row), height=1, width=1, float_data=row, label=int(label))

@@ -14,6 +14,7 @@ import argparse
 import os
 from pathlib import Path
 
+from tools.arguments import positive, seed
 from tools.data import demo, digits, image_sets
 from tools.data.image_sets import Settings
 from tools.data.parts import Part, build_missing
@@ -27,7 +28,7 @@ def _arguments() -> argparse.Namespace:
     )
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--out", type=Path, default=Path("data"), metavar="DIR", help="data folder (default: data)")
-    common.add_argument("--seed", type=_seed, default=0, help="of all that is drawn at random (default: 0)")
+    common.add_argument("--seed", type=seed, default=0, help="of all that is drawn at random (default: 0)")
     common.add_argument("--force", action="store_true", help="replace parts that were made with other settings")
     names = ("digits", "demo", *IMAGE_SETS)
     which = parser.add_subparsers(dest="which", required=True, metavar=f"{{{','.join(names)}}}")
@@ -78,25 +79,11 @@ def _add_image_set(
         )
     parser.add_argument("--encoded", choices=("jpg", "png"), help="store image files of this format, not raw pixels")
     parser.add_argument(
-        "--jobs", type=_jobs, default=len(os.sched_getaffinity(0)), help="processes (default: one a core)"
+        "--jobs", type=positive, default=len(os.sched_getaffinity(0)), help="processes (default: one a core)"
     )
     parser.add_argument(
         "--allow-incomplete", action="store_true", help="build what is there even if it is not the published set"
     )
-
-
-def _seed(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{value}, expected 0 or more")
-    return value
-
-
-def _jobs(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value}, expected 1 or more")
-    return value
 
 
 def _parts(arguments: argparse.Namespace) -> list[Part]:

@@ -58,7 +58,7 @@ def _values(path: Path, key: bytes, datum: Datum, shape: tuple[int, int, int]) -
     except (ValueError, cv2.error) as error:
         raise ProgramError(f"{path}: record {_name(key)} holds no image: {error}") from error
     if values.shape != shape:
-        raise ProgramError(f"{path}: record {_name(key)} is {_by(values.shape)}, expected {_by(shape)}")
+        raise ProgramError(f"{path}: record {_name(key)} is {lmdb_io.by(values.shape)}, expected {lmdb_io.by(shape)}")
     if datum.encoded and values.dtype != np.uint8:
         raise ProgramError(f"{path}: record {_name(key)} has pixels of {values.dtype}, expected uint8")
     return values
@@ -70,10 +70,6 @@ def _crop(values: NDArray[np.uint8 | np.float32], side: int | None) -> NDArray[n
         return values
     top, left = (values.shape[1] - side) // 2, (values.shape[2] - side) // 2
     return values[:, top : top + side, left : left + side]
-
-
-def _by(shape: tuple[int, ...]) -> str:
-    return "×".join(map(str, shape))
 
 
 def _name(key: bytes) -> str:

@@ -8,8 +8,6 @@ Each record is copied byte for byte and keeps its name; the number in its key is
 
 import argparse
 import json
-import os
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -130,7 +128,7 @@ def _records(inputs: Sequence[Path], seed: int | None) -> Iterator[tuple[str, by
         order = range(len(places)) if seed is None else np.random.default_rng(seed).permutation(len(places))
         for place in order:
             i, key = places[place]
-            yield os.fsdecode(re.sub(rb"^\d{8}_", b"", key)), transactions[i].get(key)
+            yield lmdb_io.record_name(key), transactions[i].get(key)
 
 
 @contextmanager

@@ -5,10 +5,11 @@ is a serialised ``Datum``: raw ones hold a C×H×W block of uint8 (colour as B, 
 """
 
 import os
+import re
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +66,16 @@ def datum_image(datum: Datum) -> NDArray[np.uint8]:
     if len(datum.data) != shape[0] * shape[1] * shape[2]:
         raise ValueError(f"{len(datum.data)} bytes of data, expected {shape[0]}×{shape[1]}×{shape[2]}")
     return np.frombuffer(datum.data, np.uint8).reshape(shape)
+
+
+def by(shape: Sequence[int]) -> str:
+    """Return a shape as messages show it: 3×28×28."""
+    return "×".join(map(str, shape)) or "a scalar"
+
+
+def record_name(key: bytes) -> str:
+    """Return the second part of a record's key: its name, without the number."""
+    return os.fsdecode(re.sub(rb"^\d{8}_", b"", key))
 
 
 class Writer:

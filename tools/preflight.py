@@ -6,6 +6,7 @@ trains on the wrong data, or writes into another folder.
 """
 
 import json
+import shlex
 import subprocess
 import sys
 
@@ -23,11 +24,14 @@ _IMPORT = "import numba; from caffe_layers import DomainAssignmentLayer, Entropy
 _AGAIN = "write the run folder again (python -m tools.write_run --force)"
 
 
-def preflight(run: RunFolder) -> None:
-    """Check Caffe, the layers and the data of a run folder. Raises ProgramError at the first fault."""
+def preflight(run: RunFolder, mode: str | None = None) -> None:
+    """Check Caffe, the layers and the data of a run folder. Raises ProgramError at the first fault.
+
+    ``mode`` (GPU or CPU) is what the run will be trained in, by default what its solver says.
+    """
     check_caffe()
     check_nets(run)
-    check_mode(run)
+    check_mode(run, mode)
     check_paths(run)
     check_data(run)
     if run.experiment.known_share:
@@ -81,12 +85,12 @@ def check_nets(run: RunFolder) -> None:
             )
 
 
-def check_mode(run: RunFolder) -> None:
-    """This Caffe has the mode that the solver asks for."""
-    if mode_of(run) == "GPU" and not has_cuda():
+def check_mode(run: RunFolder, mode: str | None = None) -> None:
+    """This Caffe has ``mode``, or the one that the solver asks for."""
+    if (mode or mode_of(run)) == "GPU" and not has_cuda():
+        who = f"{run.path} was to be computed on the GPU" if mode else f"{run.solver}: solver_mode is GPU"
         raise ProgramError(
-            f"{run.solver}: solver_mode is GPU, but this Caffe was built without CUDA: "
-            "pass --solver-mode CPU (or set SOLVER_MODE=CPU)"
+            f"{who}, but this Caffe was built without CUDA: pass --solver-mode CPU (or set SOLVER_MODE=CPU)"
         )
 
 
@@ -116,8 +120,8 @@ def check_data(run: RunFolder) -> None:
     for path, part in parts.items():
         made_by = data.made_by
         if experiment.undivided and part in experiment.source_parts:
-            divided = [from_root(run.data / data.train_lmdb(source)) for source in experiment.sources]
-            made_by = f"python -m tools.join_lmdbs {' '.join(divided)} {from_root(path)}"
+            divided = [from_root(run.data / data.train_lmdb(source)) for source in part.split("+")]
+            made_by = shlex.join(["python", "-m", "tools.join_lmdbs", *divided, from_root(path)])
         hint = f"build it with: {made_by}"
         if not (path / "data.mdb").is_file():
             raise ProgramError(f"{path}: no LMDB there; {hint}")

@@ -23,6 +23,7 @@ from pathlib import Path
 import caffe
 from tqdm import tqdm
 
+from tools.arguments import positive
 from tools.caffe_log import LogReader, ending
 from tools.caffe_process import Threads, environment, start
 from tools.evaluate import summary
@@ -146,13 +147,16 @@ def train_all(
             snapshot = _starting_point(folder, resume)
             if snapshot == "finished":
                 continue
-            if mode := requested_mode(solver_mode):
+            mode = requested_mode(solver_mode)
+            preflight(folder, mode)
+            if mode:
                 set_mode(folder, mode)
-            preflight(folder)
             start_from = None
             if weights and not snapshot:
                 start_from = weights.resolve()
                 tqdm.write(f"{folder.path.name}: {loaded_from(folder, start_from)}")
+            elif not snapshot:
+                _check_began_without_weights(folder)
             waiting.append(_Job(folder, snapshot, start_from, lock, len(waiting)))
         if waiting:
             _train_jobs(waiting, min(jobs, len(waiting)), threads)
@@ -270,7 +274,7 @@ def _appending(file: Path) -> Iterator[Callable[[str], None]]:
 def _note_training(job: _Job, seconds: float, threads: Threads) -> None:
     """Keep the training time over all the sittings of a run, and what it began from."""
     before = job.folder.read_training() or {}
-    weights = before.get("weights")
+    weights = before.get("weights") if job.snapshot else None
     if job.weights:
         with job.weights.open("rb") as file:
             weights = {"file": job.weights.name, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
@@ -286,18 +290,28 @@ def _note_training(job: _Job, seconds: float, threads: Threads) -> None:
 
 def loaded_from(folder: RunFolder, weights: Path) -> str:
     """What a run takes from a caffemodel, in words. Raises ProgramError if the file is none, or fits no layer."""
-    loaded, missing = check_weights(weights, caffe.Net(str(folder.net("deploy").resolve()), caffe.TEST))
-    return f"from {weights.name}: {', '.join(loaded)}; begins anew: {', '.join(missing) or 'nothing'}"
+    nets = [net for net in (folder.net("deploy"), folder.net("domains")) if net.exists()]
+    fit = check_weights(weights, [caffe.Net(str(net.resolve()), caffe.TEST) for net in nets])
+    if folder.experiment.data.network == "resnet18" and fit.loaded:
+        of_caffe = "res2a_branch1" in (*fit.loaded, *fit.unused)
+        if of_caffe != (folder.experiment.geometry == "caffe"):
+            raise ProgramError(
+                f"{weights}: it has {'a' if of_caffe else 'no'} res2a_branch1, so its geometry is "
+                f"{'caffe' if of_caffe else 'torch'}; that of the run is {folder.experiment.geometry}: "
+                "write the run again with the other --geometry"
+            )
+    lists = {"loaded": fit.loaded, "begin anew": fit.missing, "not used": fit.unused}
+    return f"{weights.name}: " + "; ".join(f"{what}: {', '.join(names) or 'none'}" for what, names in lists.items())
 
 
-def _positive(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"got {text!r}, expected an integer of at least 1")
-    return value
+def _check_began_without_weights(folder: RunFolder) -> None:
+    """A run that began from weights does not begin again without them."""
+    training = folder.read_training()
+    if training and training.get("weights"):
+        raise ProgramError(
+            f"{folder.path}: it began from {training['weights']['file']} and has no snapshot: pass --weights again "
+            "(or write the run again with --force)"
+        )
 
 
 def _threads(text: str) -> Threads:
@@ -310,9 +324,10 @@ def _threads(text: str) -> Threads:
     return Threads(blas, kernels)
 
 
-def add_training_options(parser: argparse.ArgumentParser, jobs: int) -> None:
-    """The options of every program that trains."""
-    parser.add_argument("--jobs", type=_positive, default=jobs, help="runs side by side (default: %(default)s)")
+def add_training_options(parser: argparse.ArgumentParser, jobs: int | None) -> None:
+    """The options of every program that trains; ``jobs`` is the default of runs side by side, None for one run."""
+    if jobs is not None:
+        parser.add_argument("--jobs", type=positive, default=jobs, help="runs side by side (default: %(default)s)")
     parser.add_argument("--threads", type=_threads, metavar="BLAS,KERNELS", help="threads a run (default: measured)")
     add_mode_option(parser)
 

@@ -5,6 +5,7 @@ initialised.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
@@ -12,28 +13,42 @@ import caffe
 from caffe.proto.caffe_pb2 import BlobProto, NetParameter
 from google.protobuf.message import DecodeError
 
+from tools.lmdb_io import by
 from tools.program import ProgramError
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
-def check_weights(
-    weights: Path, net: caffe.Net, layers: Sequence[str] | None = None
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of the net's parameterised layers that ``weights`` has, and of those that it has not.
+@dataclass(frozen=True)
+class Fit:
+    """How weights and nets go together, by names of layers."""
 
-    ``weights`` is a binary caffemodel of any age: one of V0 or V1 layers is read as Caffe upgrades it. Layers that only
-    the file has do not matter. ``layers`` must all be there.
+    loaded: tuple[str, ...]
+    """Layers with parameters that the weights have."""
+    missing: tuple[str, ...]
+    """Layers with parameters that the weights have not."""
+    unused: tuple[str, ...]
+    """Layers with blobs that the weights alone have."""
+
+
+def check_weights(weights: Path, nets: Sequence[caffe.Net], layers: Sequence[str] | None = None) -> Fit:
+    """Say how ``weights`` go together with all the layers of ``nets``.
+
+    ``weights`` is a binary caffemodel of any age: one of V0 or V1 layers is read as Caffe upgrades it. ``layers`` must
+    all be there.
 
     Raises ProgramError if the file cannot be read as a caffemodel, if Caffe would refuse one of its layers, if one of
     ``layers`` is missing, or if it has none of the net's layers.
     """
     blobs: dict[str, list[tuple[int, ...]]] = {}
-    for name, layer in zip(net._layer_names, net.layers, strict=True):
-        blobs.setdefault(name, [tuple(blob.shape) for blob in layer.blobs])  # the first of a name, as Caffe does
-    in_file = set()
+    for net in nets:
+        for name, layer in zip(net._layer_names, net.layers, strict=True):
+            blobs.setdefault(name, [tuple(blob.shape) for blob in layer.blobs])  # the first of a name, as Caffe does
+    in_file, unused = set(), []
     for name, found in _read_layers(weights):
         in_file.add(name)
+        if name not in blobs and found:
+            unused.append(name)
         if name in blobs:
             _check_layer(weights, name, found, blobs[name])
     missing = [name for name in layers or () if name not in in_file]
@@ -45,9 +60,10 @@ def check_weights(
     expected = [name for name, shapes in blobs.items() if shapes]
     if not in_file & set(expected):
         raise ProgramError(f"{weights}: it has none of the layers {', '.join(expected)}, found {_some(in_file)}")
-    return (
+    return Fit(
         tuple(name for name in expected if name in in_file),
         tuple(name for name in expected if name not in in_file),
+        tuple(unused),
     )
 
 
@@ -84,17 +100,13 @@ def _check_layer(weights: Path, name: str, found: Sequence[BlobProto], expected:
         held = (blob.num, blob.channels, blob.height, blob.width) if legacy else tuple(blob.shape.dim)
         if held != wanted:
             raise ProgramError(
-                f"{weights}: blob {i} of layer {name} is {_by(held)}, expected {_by(wanted)}: "
+                f"{weights}: blob {i} of layer {name} is {by(held)}, expected {by(wanted)}: "
                 "rename the net's layer if it is to be learned anew"
             )
         values, gradients = len(blob.double_data or blob.data), len(blob.double_diff or blob.diff)
         for count in (values, gradients or values):  # gradients may be absent
             if count != prod(shape):
                 raise ProgramError(f"{weights}: blob {i} of layer {name} holds {count} values, expected {prod(shape)}")
-
-
-def _by(shape: Sequence[int]) -> str:
-    return "×".join(map(str, shape)) or "a scalar"
 
 
 def _some(names: set[str]) -> str:

@@ -104,10 +104,8 @@ def add_experiment_options(parser: argparse.ArgumentParser) -> None:
     """The options that describe an experiment, for every program that takes one."""
     parser.add_argument("--dataset", choices=DATASETS, default="digits", help="default: %(default)s")
     parser.add_argument("--method", choices=METHODS, default="mda", help="default: %(default)s")
-    parser.add_argument("--sources", nargs="+", metavar="DOMAIN", help="source domains (default: the paper's)")
-    parser.add_argument(
-        "--targets", "--target", nargs="+", metavar="DOMAIN", help="target domain, or several (default: the paper's)"
-    )
+    parser.add_argument("--sources", metavar="A+B+…", help="source domains (default: the paper's)")
+    parser.add_argument("--targets", "--target", metavar="A+…", help="target domain or domains (default: the paper's)")
     parser.add_argument("--k", type=int, help="latent source domains of mda (default: the number of sources)")
     parser.add_argument(
         "--k-target", type=int, help="target domains of mda, latent if more than 1 (default: the number of targets)"
@@ -151,8 +149,8 @@ def experiment_from_options(options: argparse.Namespace) -> Experiment:
     return make_experiment(
         options.dataset,
         options.method,
-        sources=tuple(options.sources) if options.sources else None,
-        targets=tuple(options.targets) if options.targets else None,
+        sources=tuple(options.sources.split("+")) if options.sources is not None else None,
+        targets=tuple(options.targets.split("+")) if options.targets is not None else None,
         k=options.k,
         k_target=options.k_target,
         undivided=options.undivided,

@@ -110,7 +110,7 @@ def _part(
 
 
 def _fingerprint(entries: Sequence[Entry]) -> str:
-    """Return a hash of the images' names, labels and bytes on disk: enough to notice a tree that was changed."""
+    """Return a hash of the images' names, labels and sizes on disk: a tree that was changed is noticed by them."""
     lines = (f"{entry.name}\0{entry.label}\0{entry.file.stat().st_size}\n" for entry in entries)
     return hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()[:16]
 

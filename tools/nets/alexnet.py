@@ -2,7 +2,7 @@
 
 Layers have BVLC's names, so that bvlc_alexnet.caffemodel loads by name into conv1 … conv5, fc6 and fc7; its fc8 has no
 namesake here. fc6 and fc7 keep the bias that BVLC's have, though the normalisation subtracts it again. Weights that
-are not loaded begin as BVLC's did. Without normalisation there is BVLC's dropout instead.
+are not loaded begin as BVLC's did, biases at 0. Without normalisation there is BVLC's dropout instead.
 """
 
 from caffe import layers as L
@@ -27,14 +27,7 @@ BRANCH_SEES_ALL = False
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
     """The frozen convolutions. data: N×3×227×227; returns pool5, N×256×6×6."""
-    x = _frozen(n, "conv1", data, 96, 11, stride=4)
-    x = max_pool(n, "pool1", _lrn(n, "norm1", relu(n, "relu1", x)), 3, 2)
-    x = _frozen(n, "conv2", x, 256, 5, pad=2, group=2)
-    x = max_pool(n, "pool2", _lrn(n, "norm2", relu(n, "relu2", x)), 3, 2)
-    x = relu(n, "relu3", _frozen(n, "conv3", x, 384, 3, pad=1))
-    x = relu(n, "relu4", _frozen(n, "conv4", x, 384, 3, pad=1, group=2))
-    x = relu(n, "relu5", _frozen(n, "conv5", x, 256, 3, pad=1, group=2))
-    return max_pool(n, "pool5", x, 3, 2)
+    return _convolutions(n, data)
 
 
 def branch(n: NetSpec, pool5: Top, experiment: Experiment, k: int, prefix: str) -> Top:
@@ -63,9 +56,20 @@ def classifier(n: NetSpec, fc7: Top, normalise: Normalisation, experiment: Exper
 
 def fc7(n: NetSpec, data: Top) -> Top:
     """BVLC's AlexNet up to fc7 before its ReLU, as it was trained: no normalisation, nothing learns. Returns N×4096."""
-    pool5 = stem(n, data, None)
+    pool5 = _convolutions(n, data)
     x = relu(n, "relu6", inner_product(n, "fc6", pool5, 4096, bias=True, filler=NARROW, lr_mult=0))
     return inner_product(n, "fc7", x, 4096, bias=True, filler=NARROW, lr_mult=0)
+
+
+def _convolutions(n: NetSpec, data: Top) -> Top:
+    x = _frozen(n, "conv1", data, 96, 11, stride=4)
+    x = max_pool(n, "pool1", _lrn(n, "norm1", relu(n, "relu1", x)), 3, 2)
+    x = _frozen(n, "conv2", x, 256, 5, pad=2, group=2)
+    x = max_pool(n, "pool2", _lrn(n, "norm2", relu(n, "relu2", x)), 3, 2)
+    x = relu(n, "relu3", _frozen(n, "conv3", x, 384, 3, pad=1))
+    x = relu(n, "relu4", _frozen(n, "conv4", x, 384, 3, pad=1, group=2))
+    x = relu(n, "relu5", _frozen(n, "conv5", x, 256, 3, pad=1, group=2))
+    return max_pool(n, "pool5", x, 3, 2)
 
 
 def _frozen(n: NetSpec, name: str, x: Top, num_output: int, kernel_size: int, **geometry: int) -> Top:

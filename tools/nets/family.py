@@ -119,36 +119,36 @@ def _with_input(experiment: Experiment) -> NetSpec:
     return n
 
 
-def _domain_logits(n: NetSpec, experiment: Experiment, batch: domains.Batch, stem: Top) -> tuple[Top | None, ...]:
+def _domain_logits(
+    n: NetSpec, experiment: Experiment, batch: domains.Batch, stem: Top
+) -> tuple[Top | None, Top | None]:
     """Logits of the source rows (n×k) and of the target rows (n×k_target); None where no branch predicts them.
 
     The branches share nothing but the stem.
     """
-    network = NETWORKS[experiment.data.network]
-    wanted = (experiment.has_branch, experiment.has_target_branch)
-    branches = ((_SOURCE, experiment.k), (_TARGET, experiment.k_target))
-    if not any(wanted):
-        return None, None
-    if network.BRANCH_SEES_ALL:
-        found: list[Top | None] = []
-        for side, ((prefix, k), want) in enumerate(zip(branches, wanted, strict=True)):
-            if not want:
-                found.append(None)
-                continue
-            logits = network.branch(n, stem, experiment, k, prefix)
-            kept, unused = (f"{prefix}_logits", f"{prefix}_logits_unused")
-            names = (kept, unused) if side == 0 else (unused, kept)
-            n[names[0]], n[names[1]] = batch.split(logits)
-            _silence(n, unused)
-            found.append(n[kept])
-        return tuple(found)
-    n.stem_source, n.stem_target = batch.split(stem)
-    found = []
-    for name, (prefix, k), want in zip(("stem_source", "stem_target"), branches, wanted, strict=True):
-        found.append(network.branch(n, n[name], experiment, k, prefix) if want else None)
-        if not want:
-            _silence(n, name)
-    return tuple(found)
+    branch = NETWORKS[experiment.data.network].branch
+    source = target = None
+    if NETWORKS[experiment.data.network].BRANCH_SEES_ALL:
+        if experiment.has_branch:
+            n.domain_logits, n.domain_logits_unused = batch.split(branch(n, stem, experiment, experiment.k, _SOURCE))
+            _silence(n, "domain_logits_unused")
+            source = n.domain_logits
+        if experiment.has_target_branch:
+            logits = branch(n, stem, experiment, experiment.k_target, _TARGET)
+            n.target_domain_logits_unused, n.target_domain_logits = batch.split(logits)
+            _silence(n, "target_domain_logits_unused")
+            target = n.target_domain_logits
+    elif experiment.has_branch or experiment.has_target_branch:
+        n.stem_source, n.stem_target = batch.split(stem)
+        if experiment.has_branch:
+            source = branch(n, n.stem_source, experiment, experiment.k, _SOURCE)
+        else:
+            _silence(n, "stem_source")
+        if experiment.has_target_branch:
+            target = branch(n, n.stem_target, experiment, experiment.k_target, _TARGET)
+        else:
+            _silence(n, "stem_target")
+    return source, target
 
 
 def _silence(n: NetSpec, name: str) -> None:

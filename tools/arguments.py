@@ -1,0 +1,19 @@
+"""Values of command lines: what argparse needs to read them and to say what is wrong with them."""
+
+from argparse import ArgumentTypeError
+
+
+def positive(text: str) -> int:
+    """A whole number of at least 1."""
+    return _whole(text, 1)
+
+
+def seed(text: str) -> int:
+    """A whole number of at least 0."""
+    return _whole(text, 0)
+
+
+def _whole(text: str, least: int) -> int:
+    if not text.isdecimal() or int(text) < least:
+        raise ArgumentTypeError(f"got {text!r}, expected a whole number of at least {least}")
+    return int(text)
