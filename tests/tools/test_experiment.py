@@ -100,6 +100,51 @@ def test_json_values_of_another_type(key, value, message):
     assert str(error.value) == message
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"iterations": 10}, {"batch_size": 24}, {"batch_split": "by_size"}, {"iter_size": 2}, {"base_lr": 0.0005},
+        {"geometry": "caffe"}, {"test_mirror": True}, {"lambda_c": 0.3}, {"lambda_d": 0.3}, {"lambda_t": 0.3},
+        {"undivided": True}, {"k_target": 2}, {"targets": ("photo",)},
+    ],
+    ids=lambda options: next(iter(options)),
+)  # fmt: skip
+def test_a_name_tells_every_value_that_is_not_the_default(options):
+    default = make_experiment("pacs", "mda", k=3)
+    assert default.name == "mda_k3_seed0"
+    assert make_experiment("pacs", "mda", k=3, **options).name != default.name
+
+
+def test_a_mixture_has_no_order():
+    first, second = ("photo", "cartoon"), ("cartoon", "photo")
+    names = [make_experiment("pacs", "mda", sources=s, undivided=True).source_parts for s in (first, second)]
+    assert names == [("cartoon+photo",)] * 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "plain"}, "ResNet18 is not trained without normalisation"),
+        ({"method": "multi_source", "undivided": True}, "undivided: got multi_source, whose source domains are known"),
+        ({"undivided": True, "known_share": 0.1}, "known share: got 0.1 for an undivided source"),
+        ({"targets": ("sketch", "sketch")}, "targets: got sketch, sketch, expected each domain once"),
+        ({"method": "dial", "k_target": 2}, "k_target: got 2, expected 1 for dial"),
+        ({"method": "source_only", "k_target": 1}, "k_target: got 1, expected 0 for source_only"),
+        ({"k_target": 0}, "k_target: got 0, expected at least 1 target domain"),
+        ({"batch_split": "evenly"}, "batch split: got 'evenly', expected one of per_domain, equally, by_size"),
+        ({"iter_size": 0}, "iter size: got 0, expected at least 1"),
+        ({"base_lr": 0.0}, "base lr: got 0.0, expected a finite learning rate above 0"),
+        ({"base_lr": float("nan")}, "base lr: got nan"),
+        ({"geometry": "tf"}, "geometry: got 'tf', expected torch or caffe"),
+        ({"dataset": "office31", "geometry": "torch"}, "geometry: got 'torch', expected caffe for alexnet"),
+    ],
+)
+def test_bad_descriptions_of_pictures_are_refused_by_name(options, message):
+    with pytest.raises(ProgramError) as error:
+        make_experiment(**{"dataset": "pacs", "method": "mda", **options})
+    assert message in str(error.value)
+
+
 def test_names_tell_experiments_apart():
     names = {
         make_experiment("digits", "mda", **options).name

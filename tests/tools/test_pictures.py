@@ -3,10 +3,10 @@
 The pictures are the sample of PACS under DATA_MIRROR, or drawn ones where there is none.
 """
 
-import json
 import math
 import os
 import re
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,11 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
+from caffe.proto import caffe_pb2
+from google.protobuf import text_format
 
 from tests.tools.programs import program
-from tools import lmdb_io
+from tools import lmdb_io, overfit
 from tools.build_lmdb import build
 from tools.caffe_log import curves
 from tools.caffe_process import Threads, start
@@ -25,8 +27,10 @@ from tools.experiment import METHODS, Experiment, make_experiment
 from tools.image_datum import Format
 from tools.image_list import Entry, read_tree
 from tools.nets.committed import default_experiments
+from tools.preflight import preflight
+from tools.program import ROOT
 from tools.run_folder import RunFolder
-from tools.train import train_all
+from tools.train import loaded_from, train_all
 from tools.write_run import write_run
 
 EACH = 2
@@ -94,7 +98,7 @@ def train(experiment: Experiment, folder: Path, data: Path, *, caffe_test: bool 
     """
     run = write_run(experiment, folder, data=data)
     train_all([run], threads=Threads(2, 2))
-    accuracies = tested_by_caffe(run) if caffe_test else {}
+    accuracies = caffe_test_accuracy(run) if caffe_test else {}
     shutil.rmtree(run.snapshots)  # AlexNet's are half a gigabyte
     record = run.read_record()
     log = curves(run.log.read_text().splitlines())
@@ -109,7 +113,7 @@ def train(experiment: Experiment, folder: Path, data: Path, *, caffe_test: bool 
     return record
 
 
-def tested_by_caffe(run: RunFolder) -> dict[str, float]:
+def caffe_test_accuracy(run: RunFolder) -> dict[str, float]:
     """Accuracy on each target by ``caffe test``."""
     found = {}
     for target, (_, batches) in run.test_batches().items():
@@ -128,6 +132,11 @@ def test_alexnet_trains(method, pictures, tmp_path):
     assert record["target_domain_usage"] is None
 
 
+def test_alexnet_trains_with_known_domain_labels(pictures, tmp_path):
+    record = train(make_experiment("office31", "mda", known_share=0.5, **QUICK), tmp_path / "run", pictures)
+    assert "loss_domain" in record["last_values"]
+
+
 def test_alexnet_trains_with_latent_targets(pictures, tmp_path):
     record = train(make_experiment("office_caltech", "mda", **QUICK), tmp_path / "run", pictures, caffe_test=True)
     assert record["domain_usage"]["sources"] == ["amazon", "caltech"]
@@ -140,7 +149,17 @@ def test_fc7_features_train(method, features, tmp_path):
     train(make_experiment("office31_fc7", method, **QUICK), tmp_path / "run", features)
 
 
-@pytest.mark.parametrize("targets", [("webcam", "dslr"), ("amazon", "caltech"), ("amazon",)])
+@pytest.mark.parametrize("share", [0.05, 1.0])
+def test_fc7_features_train_with_known_domain_labels(share, features, tmp_path):
+    train(make_experiment("office31_fc7", "mda", known_share=share, **QUICK), tmp_path / "run", features)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_trains_with_several_targets(method, features, tmp_path):
+    train(make_experiment("office_caltech_fc7", method, **QUICK), tmp_path / "run", features)
+
+
+@pytest.mark.parametrize("targets", [("amazon", "caltech"), ("amazon",)])
 def test_fc7_features_train_in_every_setting_of_office_caltech(targets, features, tmp_path):
     train(make_experiment("office_caltech_fc7", "mda", targets=targets, **QUICK), tmp_path / "run", features)
 
@@ -171,14 +190,78 @@ def test_resnet18_trains_on_an_undivided_source(pictures, tmp_path):
     assert record["domain_usage"]["sources"] == ["art_painting", "cartoon", "photo"]
 
 
-def test_overfit_says_when_it_did_not(tmp_path):
+def test_weights_of_the_other_geometry_are_refused(pictures, tmp_path):
+    other = make_experiment("pacs", "source_only", iterations=1, batch_size=3, geometry="caffe")
+    first = write_run(other, tmp_path / "caffe", data=pictures)
+    train_all([first], threads=Threads(2, 2))
+    weights = first.latest_snapshot().model
+    run = write_run(make_experiment("pacs", "mda", iterations=1, batch_size=4), tmp_path / "run", data=pictures)
+    done = program("train", "--threads", "2,2", "--weights", weights, run.path)
+    assert done.returncode == 1
+    assert "has a res2a_branch1, so its geometry is caffe; that of the run is torch: write the run again" in done.stderr
+    fitting = make_experiment("pacs", "mda", iterations=1, batch_size=4, geometry="caffe")
+    said = loaded_from(write_run(fitting, tmp_path / "fitting", data=pictures), weights)
+    loaded, anew, unused = said.split("; ")
+    assert "res2a_branch1, " in loaded and "scale5b_branch2b, classifier" in loaded
+    assert "mda2a_branch1" in anew and "domain_fc" in anew and "domain_bn2a_branch1" in anew
+    assert "bn2a_branch1" in unused
+
+
+def test_overfit_takes_what_it_is_given_and_no_less(tmp_path):
     images = draw(tmp_path / "images")
-    done = program("overfit", "resnet18", "--images", images, "--runs", tmp_path / "runs", "--iterations", 1)
+    done = program("overfit", "resnet18", "--images", images, "--runs", tmp_path / "runs")
     assert done.returncode == 1
     assert re.search(r"error: .*images: 2 images of art_painting/dog, expected at least 4", done.stderr)
+    done = program("overfit", "resnet18", "--images", images, "--iterations", 9)
+    assert done.returncode == 1 and "iterations: got 9, expected at least 10" in done.stderr
 
 
-def test_committed_solver_of_pictures_is_what_a_run_gets(pictures, tmp_path):
-    run = write_run(make_experiment("office31", "mda"), tmp_path / "run", data=pictures)
-    assert run.read_solver().max_iter == 960
-    assert json.loads((run.path / "experiment.json").read_text())["experiment"]["batch_split"] == "by_size"
+@pytest.mark.parametrize(("accuracy", "code"), [(0.9, 1), (0.92, 0)])
+def test_overfit_fails_unless_the_pictures_are_known(accuracy, code, tmp_path, monkeypatch):
+    """The log is a made one: that the nets do learn the pictures is shown by the command in the README."""
+
+    def train_all(runs, **_):
+        (run,) = runs
+        assert run.read_solver().display == 1
+        half = [accuracy - 0.08, accuracy + 0.08]  # of the two halves of the pictures, in turns
+        lines = []
+        for i in range(30):
+            value = half[i % 2] if i >= 20 else 0.1
+            lines += [f"I x.cpp:1] Iteration {i} (1 iter/s, 1s/1 iters), loss = 1",
+                      f"I x.cpp:1]     Train net output #0: source_accuracy = {value}"]  # fmt: skip
+        run.log.write_text("\n".join(lines))
+
+    monkeypatch.setattr(overfit, "train_all", train_all)
+    monkeypatch.setattr(overfit, "EACH", EACH)
+    done = program("overfit", "resnet18", "--images", draw(tmp_path / "images"), "--runs", tmp_path / "runs")
+    assert done.returncode == code, done.stderr
+    assert f"{100 * accuracy:.1f} % of the training pictures" in done.stdout
+
+
+def test_a_run_on_the_whole_set_has_the_committed_solver(tmp_path):
+    """Where no LMDB is there yet, the published numbers count, as for the committed files."""
+    run = write_run(make_experiment("office31", "mda"), tmp_path / "run", data=tmp_path / "data", solver_mode="GPU")
+    committed = text_format.Parse((ROOT / "solvers/office31.prototxt").read_text(), caffe_pb2.SolverParameter())
+    solver = run.read_solver()
+    for field in ("train_net", "test_net", "snapshot_prefix"):
+        solver.ClearField(field)
+        committed.ClearField(field)
+    assert solver == committed
+
+
+def test_official_splits_train_on_their_train_and_test_on_their_test_lists(pictures, tmp_path):
+    for domain in PACS.domains:
+        for split in ("train", "test"):
+            shutil.copytree(pictures / "pacs" / domain, tmp_path / "data" / "pacs_splits" / f"{domain}_{split}")
+    run = write_run(make_experiment("pacs_splits", "mda"), tmp_path / "run", data=tmp_path / "data")
+    preflight(run)
+    assert {path.name for path in run.train_lmdbs.values()} == {f"{domain}_train" for domain in PACS.domains}
+    assert [path.name for path in run.test_lmdbs.values()] == ["sketch_test"]
+
+
+@pytest.mark.parametrize("command", re.findall(r"python -m tools\.write_run (.*)", (ROOT / "README.md").read_text()))
+def test_commands_of_the_readme_write_runs(command, pictures, tmp_path):
+    arguments = [word for word in shlex.split(command, comments=True) if not word.startswith("runs/")]
+    done = program("write_run", tmp_path / "run", *arguments, "--data", pictures)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run" / "solver.prototxt").is_file()

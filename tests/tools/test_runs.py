@@ -400,7 +400,7 @@ def test_a_full_disk_is_told_with_the_name_of_the_log():
 def test_jobs_must_be_a_number_of_runs(jobs, tmp_path):
     done = in_process("train", "--jobs", jobs, tmp_path)
     assert done.returncode == 2
-    assert f"argument --jobs: got '{jobs}', expected an integer of at least 1" in done.stderr
+    assert f"argument --jobs: got '{jobs}', expected a whole number of at least 1" in done.stderr
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"experiment": {}, "accuracy": null, "domain_usage": null}'])
@@ -441,8 +441,8 @@ def test_a_run_begins_from_the_weights_of_another(tiny_data, tmp_path):
     kept.write_bytes(model.SerializeToString())
     done = program("train", "--threads", "1,1", "--weights", kept, second.path)
     assert done.returncode == 0, done.stderr
-    said = done.stderr + done.stdout
-    assert re.search(r"from kept.caffemodel: conv1, conv1_scale, .*; begins anew: conv1_mda, ", said)
+    said = r"kept.caffemodel: loaded: conv1, conv1_scale, .*; begin anew: conv1_mda, .*domain_fc4; not used: none"
+    assert re.search(said, done.stderr + done.stdout)
     after = caffe_pb2.NetParameter.FromString(second.latest_snapshot().model.read_bytes())
     blobs = {layer.name: layer.blobs[0].data for layer in after.layer if layer.name in ("conv2", "fc3")}
     for layer in layers:
@@ -466,6 +466,27 @@ def test_weights_that_are_none_are_refused_before_training(make, message, tiny_d
     done = program("train", "--threads", "1,1", "--weights", tmp_path / "w.caffemodel", folder.path)
     assert done.returncode == 1 and message in done.stderr
     assert not folder.log.exists() and not list(folder.snapshots.iterdir())
+
+
+def test_a_run_that_began_from_weights_does_not_begin_again_without_them(tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    folder.training.write_text(json.dumps({"seconds": 1.0, "weights": {"file": "w.caffemodel", "sha256": "0"}}))
+    done = program("train", "--threads", "1,1", "--resume", folder.path)
+    assert done.returncode == 1
+    assert "it began from w.caffemodel and has no snapshot: pass --weights again" in done.stderr
+
+
+def test_a_branch_of_another_number_of_domains_is_refused(tiny_data, tmp_path):
+    first = write_run(small("mda", k=3, iterations=1), tmp_path / "first", data=tiny_data)
+    train_all([first], threads=ONE)
+    model = caffe_pb2.NetParameter.FromString(first.latest_snapshot().model.read_bytes())
+    layers = [layer for layer in model.layer if layer.type != "Python"]
+    del model.layer[:]
+    model.layer.extend(layers)
+    (tmp_path / "w.caffemodel").write_bytes(model.SerializeToString())
+    second = write_run(small("mda"), tmp_path / "second", data=tiny_data)
+    done = program("train", "--threads", "1,1", "--weights", tmp_path / "w.caffemodel", second.path)
+    assert done.returncode == 1 and "blob 0 of layer domain_fc4 is 3×100, expected 2×100" in done.stderr
 
 
 def test_weights_of_another_number_of_domains_are_refused(tiny_data, tmp_path):

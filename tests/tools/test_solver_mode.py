@@ -3,7 +3,7 @@ import re
 import pytest
 
 from tests.tools.programs import program
-from tools import caffe_process, preflight, solver_mode
+from tools import preflight, solver_mode
 from tools.caffe_process import Threads
 from tools.experiment import make_experiment
 from tools.program import ProgramError
@@ -13,16 +13,18 @@ from tools.write_run import write_run
 
 
 @pytest.fixture(autouse=True)
-def no_variable(monkeypatch):
+def caffe_for_the_cpu(monkeypatch):
+    """No variable, and a Caffe without CUDA, whatever this machine's is."""
     monkeypatch.delenv("SOLVER_MODE", raising=False)
+    for module in (solver_mode, preflight):
+        monkeypatch.setattr(module, "has_cuda", lambda: False)
 
 
 def small(**options):
     return make_experiment("digits", "dial", batch_size=4, iterations=2, **options)
 
 
-def test_this_caffe_has_no_cuda_and_so_runs_are_written_for_the_cpu(tiny_data, tmp_path):
-    assert not caffe_process.has_cuda()
+def test_where_caffe_has_no_cuda_runs_are_written_for_the_cpu(tiny_data, tmp_path):
     assert mode_of(write_run(small(), tmp_path / "digits", data=tiny_data)) == "CPU"
     assert mode_of(write_run(make_experiment("pacs", "mda"), tmp_path / "pacs", data=tiny_data)) == "CPU"
 
@@ -57,8 +59,22 @@ def test_gpu_mode_without_cuda_is_refused_before_training(tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     done = program("train", "--threads", "1,1", "--solver-mode", "GPU", folder.path)
     assert done.returncode == 1
-    assert re.search(r"solver_mode is GPU, but this Caffe was built without CUDA: pass --solver-mode CPU", done.stderr)
+    message = r"run was to be computed on the GPU, but this Caffe was built without CUDA: pass --solver-mode CPU"
+    assert re.search(message, done.stderr)
     assert not folder.log.exists()
+    assert mode_of(folder) == "CPU"  # a refusal changes nothing
+
+
+def test_a_run_of_a_gpu_is_evaluated_on_the_cpu_if_asked(tiny_data, tmp_path, monkeypatch):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    train_all([folder], threads=Threads(1, 1))
+    accuracy = folder.read_record()["accuracy"]
+    folder.record.unlink()
+    set_mode(folder, "GPU")
+    done = program("evaluate", "--quiet", folder.path)
+    assert done.returncode == 1 and "built without CUDA: pass --solver-mode CPU" in done.stderr
+    assert program("evaluate", "--quiet", "--solver-mode", "CPU", folder.path).returncode == 0
+    assert folder.read_record()["accuracy"] == accuracy
 
 
 def test_the_variable_switches_a_run_that_was_written_for_the_gpu(tiny_data, tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 from caffe.proto.caffe_pb2 import BlobProto, BlobShape, NetParameter, V1LayerParameter
 
 from tools.program import ProgramError
-from tools.weights import check_weights
+from tools.weights import Fit, check_weights
 
 NET = """
 layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 2 dim: 3 dim: 6 dim: 6 } } }
@@ -76,8 +76,8 @@ def caffe_takes(tmp_path: Path, weights: Path) -> bool:
 @pytest.mark.parametrize(("form", "double"), [("V2", False), ("V2", True), ("V1", False), ("V1", True), ("V0", False)])
 def test_every_format_is_accepted_and_loaded_to_the_same_numbers(net, tmp_path, form, double):
     weights = write(tmp_path, model(form, double=double))
-    assert check_weights(weights, net) == (("conv", "ip"), ())
-    assert check_weights(weights, net, ["ip"]) == (("conv", "ip"), ())
+    assert check_weights(weights, [net]) == Fit(("conv", "ip"), (), ())
+    assert check_weights(weights, [net], ["ip"]) == Fit(("conv", "ip"), (), ())
     net.copy_from(str(weights))
     for name, arrays in values().items():
         for found, expected in zip(net.params[name], arrays, strict=True):
@@ -86,7 +86,7 @@ def test_every_format_is_accepted_and_loaded_to_the_same_numbers(net, tmp_path, 
 
 def test_what_caffe_saves_is_accepted(net, tmp_path):
     net.save(str(tmp_path / "saved"))
-    assert check_weights(tmp_path / "saved", net) == (("conv", "ip"), ())
+    assert check_weights(tmp_path / "saved", [net]) == Fit(("conv", "ip"), (), ())
 
 
 def test_layers_that_are_missing_are_told(net, tmp_path):
@@ -94,11 +94,19 @@ def test_layers_that_are_missing_are_told(net, tmp_path):
     del param.layer[0]
     param.layer.add(name="fc8", blobs=[blob(np.zeros((1000, 4096)))])
     weights = write(tmp_path, param)
-    assert check_weights(weights, net) == (("ip",), ("conv",))
-    assert check_weights(weights, net, []) == (("ip",), ("conv",))
+    assert check_weights(weights, [net]) == Fit(("ip",), ("conv",), ("fc8",))
+    assert check_weights(weights, [net], []) == Fit(("ip",), ("conv",), ("fc8",))
     with pytest.raises(ProgramError, match=r"weights\.caffemodel: it has no conv, expected ip, conv: Caffe would"):
-        check_weights(weights, net, ["ip", "conv"])
+        check_weights(weights, [net], ["ip", "conv"])
     assert caffe_takes(tmp_path, weights)
+
+
+def test_layers_of_all_the_nets_count(net, tmp_path):
+    (tmp_path / "other.prototxt").write_text(NET.replace('name: "ip"', 'name: "head"').replace('"conv"', '"below"'))
+    other = caffe.Net(str(tmp_path / "other.prototxt"), caffe.TEST)
+    param = model()
+    param.layer.add(name="head", blobs=param.layer[-1].blobs)
+    assert check_weights(write(tmp_path, param), [net, other]) == Fit(("conv", "ip", "head"), ("below",), ())
 
 
 def test_weights_of_another_net_are_refused(net, tmp_path):
@@ -106,7 +114,7 @@ def test_weights_of_another_net_are_refused(net, tmp_path):
     for i in range(12):
         param.layer.add(name=f"layer{i:02d}", blobs=[blob(np.zeros(1))])
     with pytest.raises(ProgramError, match=r"none of the layers conv, ip, found layer00, .*layer09 and 2 more"):
-        check_weights(write(tmp_path, param), net)
+        check_weights(write(tmp_path, param), [net])
 
 
 @pytest.mark.parametrize("form", ["V2", "V1"])
@@ -117,7 +125,7 @@ def test_a_blob_of_another_shape_is_named(net, tmp_path, form):
     weights = write(tmp_path, param)
     shapes = "7×64, expected 5×64" if form == "V2" else "1×1×7×64, expected 1×1×5×64"
     with pytest.raises(ProgramError, match=rf"weights\.caffemodel: blob 0 of layer ip is {shapes}"):
-        check_weights(weights, net)
+        check_weights(weights, [net])
     assert not caffe_takes(tmp_path, weights)
 
 
@@ -165,7 +173,7 @@ def test_what_caffe_refuses_is_refused_with_a_message(net, tmp_path, how):
     message = change(param, how)
     weights = write(tmp_path, param)
     with pytest.raises(ProgramError, match=rf"weights\.caffemodel: .*{message}"):
-        check_weights(weights, net)
+        check_weights(weights, [net])
     assert not caffe_takes(tmp_path, weights)
 
 
@@ -183,14 +191,14 @@ def test_a_file_of_another_kind_is_explained(net, tmp_path, data, message):
     weights = tmp_path / "weights"
     weights.write_bytes(data)
     with pytest.raises(ProgramError, match=f"weights: .*{message}"):
-        check_weights(weights, net)
+        check_weights(weights, [net])
 
 
 def test_a_missing_file_and_a_folder_are_explained(net, tmp_path):
     with pytest.raises(ProgramError, match="absent: found nothing, expected a caffemodel"):
-        check_weights(tmp_path / "absent", net)
+        check_weights(tmp_path / "absent", [net])
     with pytest.raises(ProgramError, match="found a folder, expected a caffemodel"):
-        check_weights(tmp_path, net)
+        check_weights(tmp_path, [net])
 
 
 def test_no_truncated_file_passes(net, tmp_path):
@@ -199,4 +207,4 @@ def test_no_truncated_file_passes(net, tmp_path):
     for size in [*range(0, len(data), 13), len(data) - 1]:
         weights.write_bytes(data[:size])
         with pytest.raises(ProgramError):
-            check_weights(weights, net, ["conv", "ip"])
+            check_weights(weights, [net], ["conv", "ip"])

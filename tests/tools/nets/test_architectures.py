@@ -1,12 +1,14 @@
 """AlexNet, its fc7 features and ResNet18, read as graphs."""
 
+import json
+
 import pytest
 
 from tests.tools.nets.graphs import STATISTICS, kind, learners, parameters_above, parse
 from tools.batches import batch_sizes, published_counts
 from tools.experiment import METHODS, SOURCE_ONLY, Experiment, make_experiment
 from tools.nets import make_nets
-from tools.nets.committed import default_experiments
+from tools.nets.committed import FEATURES, committed_files, default_experiments
 
 RESIDUAL = [f"{stage}{block}_branch{part}" for stage in "2345" for block in "ab" for part in ("2a", "2b")] + [
     f"{stage}a_branch1" for stage in "345"
@@ -30,44 +32,77 @@ def layers(text: str) -> dict[str, object]:
 # --- AlexNet
 
 
-CONVOLUTIONS = {
-    # name: (num_output, kernel_size, stride, pad, group) of BVLC's AlexNet
-    "conv1": (96, 11, 4, 0, 1),
-    "conv2": (256, 5, 1, 2, 2),
-    "conv3": (384, 3, 1, 1, 1),
-    "conv4": (384, 3, 1, 1, 2),
-    "conv5": (256, 3, 1, 1, 2),
-}
+CONVOLUTIONS = ("conv1", "conv2", "conv3", "conv4", "conv5")
+
+BVLC = (
+    # name, type, bottom, top and what matters of BVLC's AlexNet up to fc7, whose weights are to be loaded
+    ("conv1", "Convolution", "data", "conv1", {"num_output": 96, "kernel_size": [11], "stride": [4]}),
+    ("relu1", "ReLU", "conv1", "conv1", {}),
+    ("norm1", "LRN", "conv1", "norm1", {"local_size": 5, "alpha": 1e-4, "beta": 0.75}),
+    ("pool1", "Pooling", "norm1", "pool1", {"pool": 0, "kernel_size": 3, "stride": 2, "pad": 0, "round_mode": 0}),
+    ("conv2", "Convolution", "pool1", "conv2", {"num_output": 256, "kernel_size": [5], "pad": [2], "group": 2}),
+    ("relu2", "ReLU", "conv2", "conv2", {}),
+    ("norm2", "LRN", "conv2", "norm2", {"local_size": 5, "alpha": 1e-4, "beta": 0.75}),
+    ("pool2", "Pooling", "norm2", "pool2", {"pool": 0, "kernel_size": 3, "stride": 2, "pad": 0, "round_mode": 0}),
+    ("conv3", "Convolution", "pool2", "conv3", {"num_output": 384, "kernel_size": [3], "pad": [1], "group": 1}),
+    ("relu3", "ReLU", "conv3", "conv3", {}),
+    ("conv4", "Convolution", "conv3", "conv4", {"num_output": 384, "kernel_size": [3], "pad": [1], "group": 2}),
+    ("relu4", "ReLU", "conv4", "conv4", {}),
+    ("conv5", "Convolution", "conv4", "conv5", {"num_output": 256, "kernel_size": [3], "pad": [1], "group": 2}),
+    ("relu5", "ReLU", "conv5", "conv5", {}),
+    ("pool5", "Pooling", "conv5", "pool5", {"pool": 0, "kernel_size": 3, "stride": 2, "pad": 0, "round_mode": 0}),
+    ("fc6", "InnerProduct", "pool5", "fc6", {"num_output": 4096, "bias_term": True}),
+    ("relu6", "ReLU", "fc6", "fc6", {}),
+    ("fc7", "InnerProduct", "fc6", "fc7", {"num_output": 4096, "bias_term": True}),
+)
 
 
-def test_alexnet_has_bvlcs_layers():
-    net = layers(nets_of("office31")[1]["train"])
-    for name, expected in CONVOLUTIONS.items():
-        p = net[name].convolution_param
-        found = (p.num_output, p.kernel_size[0], p.stride[0] if p.stride else 1, p.pad[0] if p.pad else 0, p.group)
-        assert found == expected and p.bias_term, name
-    assert [name for name in net if name.startswith("norm")] == ["norm1", "norm2"]
-    assert {(net[n].lrn_param.local_size, round(net[n].lrn_param.alpha, 6)) for n in ("norm1", "norm2")} == {(5, 1e-4)}
-    pools = {name: net[name].pooling_param for name in ("pool1", "pool2", "pool5")}
-    assert {(p.kernel_size, p.stride, p.pool) for p in pools.values()} == {(3, 2, 0)}
-    for name in ("fc6", "fc7"):
-        assert net[name].inner_product_param.num_output == 4096 and net[name].inner_product_param.bias_term
-    assert "fc8" not in net
+def settings(layer) -> object:
+    """The parameters of a layer's own type."""
+    fields = {"Convolution": "convolution", "LRN": "lrn", "Pooling": "pooling", "InnerProduct": "inner_product"}
+    return getattr(layer, f"{fields[layer.type]}_param")
 
 
-@pytest.mark.parametrize("dataset", ["office31", "office_caltech"])
+def test_alexnet_up_to_fc7_is_bvlcs():
+    net = list(parse(committed_files()[FEATURES]).layer)
+    assert net[0].type == "Input" and len(net) == 1 + len(BVLC)
+    for layer, (name, kind_, bottom, top, expected) in zip(net[1:], BVLC, strict=True):
+        assert (layer.name, layer.type, list(layer.bottom), list(layer.top)) == (name, kind_, [bottom], [top])
+        for field, value in expected.items():
+            found = getattr(settings(layer), field)
+            assert (found if isinstance(value, (int, float)) else list(found)) == pytest.approx(value), (name, field)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_alexnet_has_the_layers_of_bvlcs(method):
+    bvlc = {layer.name: layer for layer in parse(committed_files()[FEATURES]).layer if layer.type != "ReLU"}
+    for phase in ("train", "test", "deploy"):
+        net = layers(nets_of("office31", method)[1][phase])
+        assert "fc8" not in net
+        for name, layer in bvlc.items():
+            if name != "data":
+                assert settings(net[name]) == settings(layer), (phase, name)
+        for name in ("conv1", "norm1", "pool1", "conv2", "norm2", "pool2", "conv3", "conv4", "conv5", "pool5", "fc6"):
+            assert list(net[name].bottom) == list(bvlc[name].bottom), (phase, name)
+
+
+@pytest.mark.parametrize("dataset", ["office31", "office_caltech", "office31_fc7", "office_caltech_fc7"])
 @pytest.mark.parametrize("method", METHODS)
 def test_what_learns_in_alexnet(dataset, method):
     experiment, nets = nets_of(dataset, method)
     found = learners(parse(nets["train"]))
-    expected = {name: [(0, 0), (0, 0)] for name in CONVOLUTIONS}
-    expected |= {"fc6": [(1, 1), (2, 0)], "fc7": [(1, 1), (2, 0)]}
+    expected = {}
+    normalised = ["fc7", "classifier"]
+    if not dataset.endswith("_fc7"):
+        expected = {name: [(0, 0), (0, 0)] for name in CONVOLUTIONS}
+        expected |= {"fc6": [(1, 1), (2, 0)], "fc7": [(1, 1), (2, 0)]}
+        normalised.insert(0, "fc6")
     if method == "plain":
         expected["classifier"] = [(10, 1), (20, 0)]
     else:
         norm = "bn" if method == "source_only" else "mda"
         expected["classifier"] = [(10, 1)]
-        for name in ("fc6", "fc7", "classifier"):
+        for name in normalised:
             expected |= {f"{name}_{norm}": [(0, 0)] * 3, f"{name}_scale": [(1, 0)] * 2}
     if experiment.has_branch:
         expected["domain_fc"] = [(10, 1), (20, 0)]
@@ -134,6 +169,36 @@ def test_every_bn_of_resnet_but_conv1s_is_mda():
     for name in RESIDUAL:
         assert list(net[f"mda{name}"].bottom) == [f"res{name}", "w"]
         assert list(net[f"scale{name}"].bottom) == [f"mda{name}"]
+
+
+def test_resnet_has_the_layers_of_resnet18():
+    net = layers(nets_of("pacs")[1]["deploy"])
+    p = net["conv1"].convolution_param
+    assert (p.num_output, p.kernel_size[0], p.stride[0], p.pad[0], p.bias_term) == (64, 7, 2, 3, False)
+    filters = {"2": 64, "3": 128, "4": 256, "5": 512}
+    below = "pool1"
+    for stage in "2345":
+        for block in "ab":
+            name = f"{stage}{block}"
+            halved = [2] if block == "a" and stage != "2" else []
+            for part, bottom, kernel, stride in (
+                ("branch2a", below, 3, halved),
+                ("branch2b", f"scale{name}_branch2a", 3, []),
+                ("branch1", below, 1, [2]),
+            ):
+                if part == "branch1" and not halved:
+                    assert f"res{name}_branch1" not in net
+                    continue
+                layer = net[f"res{name}_{part}"]
+                p = layer.convolution_param
+                assert list(layer.bottom) == [bottom] and not p.bias_term
+                assert (p.num_output, list(p.kernel_size), list(p.stride)) == (filters[stage], [kernel], stride)
+                assert list(p.pad) == ([1] if kernel == 3 else [])
+            shortcut = f"scale{name}_branch1" if halved else below
+            assert list(net[f"res{name}"].bottom) == [shortcut, f"scale{name}_branch2b"]
+            below = f"res{name}"
+    assert list(net["pool5"].bottom) == ["res5b"] and net["pool5"].pooling_param.global_pooling
+    assert list(net["classifier"].bottom) == ["pool5"]
 
 
 def test_source_only_resnet_has_the_names_of_caffes_resnet():
@@ -242,6 +307,49 @@ def test_every_setting_of_office_caltech(dataset, sources, targets):
     experiment, nets = nets_of(dataset, sources=sources, targets=targets)
     assert (experiment.k, experiment.k_target) == (len(sources), len(targets))
     assert ("target_domain_fc" in layers(nets["deploy"])) == (len(targets) > 1)
+
+
+# --- the paper's values
+
+
+@pytest.mark.parametrize(
+    ("dataset", "lambdas", "crop", "mean", "scale"),
+    [
+        ("digits", (0.1, 0.1, 0.5), 0, [127.5], 1 / 128),
+        ("office31", (0.2, 0.2, 0.5), 227, [104, 117, 123], 1),
+        ("office_caltech", (0.2, 0.2, 0.5), 227, [104, 117, 123], 1),
+        ("pacs", (0.1, 0.0001, 0.5), 224, [104, 117, 123], 1),
+        ("office31_fc7", (0.2, 0.2, 0.5), 0, [], 1),
+        ("office_caltech_fc7", (0.2, 0.2, 0.5), 0, [], 1),
+    ],
+)
+def test_loss_weights_crops_and_means(dataset, lambdas, crop, mean, scale):
+    sources = make_experiment(dataset, "mda").sources
+    known = {source: f"known/{source}" for source in sources}
+    experiment, nets = nets_of(dataset, known_share=0.1, domain_label_lmdbs=known)
+    net = layers(nets["train"])
+    found = tuple(net[name].loss_weight[0] for name in ("entropy_class", "entropy_domain", "loss_domain"))
+    assert found == pytest.approx(lambdas)
+    if experiment.has_target_branch:
+        assert net["entropy_target_domain"].loss_weight[0] == pytest.approx(lambdas[1])
+    for phase in ("train", *experiment.tests):
+        for layer in parse(nets[phase]).layer:
+            if layer.type == "Data" and not layer.name.startswith("domain_label"):
+                transform = layer.transform_param
+                assert (transform.crop_size, list(transform.mean_value)) == (crop, mean)
+                assert transform.scale == pytest.approx(scale)
+
+
+@pytest.mark.parametrize("dataset", ["digits", "office31", "office_caltech_fc7", "pacs"])
+def test_running_averages_and_eps(dataset):
+    for method in ("mda", "source_only"):
+        for layer in parse(nets_of(dataset, method)[1]["train"]).layer:
+            if kind(layer) == "MDALayer":
+                values = json.loads(layer.python_param.param_str)
+                assert values["moving_average_fraction"] == 0.95 and "eps" not in values  # the layer's default, 1e-5
+            if layer.type == "BatchNorm":
+                p = layer.batch_norm_param
+                assert p.moving_average_fraction == pytest.approx(0.95) and p.eps == pytest.approx(1e-5)
 
 
 # --- inputs

@@ -6,15 +6,14 @@ import caffe
 import numpy as np
 import pytest
 from caffe.proto import caffe_pb2
-from google.protobuf import text_format
 
+from tests.tools.nets.graphs import STATISTICS, kind, parse
 from tools.batches import batch_sizes, published_counts
 from tools.domain_labels import UNKNOWN, write_domain_labels
 from tools.experiment import METHODS, SOURCE_ONLY, Experiment, make_experiment
 from tools.nets import make_nets
 
 BATCH = 8
-STATISTICS = {"MDALayer", "BatchNorm"}
 
 
 def nets_of(method: str, data: Path | str = "data", **options) -> tuple[Experiment, dict[str, str]]:
@@ -27,18 +26,10 @@ def nets_of(method: str, data: Path | str = "data", **options) -> tuple[Experime
     )
 
 
-def parse(text: str) -> caffe_pb2.NetParameter:
-    return text_format.Parse(text, caffe_pb2.NetParameter())
-
-
 def load(text: str, folder: Path, phase: int) -> caffe.Net:
     file = folder / "net.prototxt"
     file.write_text(text)
     return caffe.Net(str(file), phase)
-
-
-def kind(layer: caffe_pb2.LayerParameter) -> str:
-    return layer.python_param.layer if layer.type == "Python" else layer.type
 
 
 def losses(net: caffe_pb2.NetParameter) -> dict[str, float]:
