@@ -8,7 +8,7 @@ def positive(text: str) -> int:
     return _whole(text, 1)
 
 
-def seed(text: str) -> int:
+def natural(text: str) -> int:
     """A whole number of at least 0."""
     return _whole(text, 0)
 

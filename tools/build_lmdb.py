@@ -18,7 +18,7 @@ import numpy as np
 from tqdm import tqdm
 
 from tools import lmdb_io
-from tools.arguments import positive
+from tools.arguments import natural, positive
 from tools.image_datum import Format, make_all
 from tools.image_list import Entry, read_classes, read_list, read_tree
 from tools.program import ProgramError, run
@@ -37,7 +37,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--resize", type=_size, metavar="HxW", help="resize to this height and width (bilinear)")
     parser.add_argument("--gray", action="store_true", help="store one gray channel instead of B, G, R")
     parser.add_argument("--encoded", choices=("jpg", "png"), help="store image files of this format, not raw pixels")
-    parser.add_argument("--seed", type=int, default=0, help="of the order of the records (default: 0)")
+    parser.add_argument("--seed", type=natural, default=0, help="of the order of the records (default: 0)")
     parser.add_argument("--no-shuffle", action="store_true", help="keep the order of the list or tree")
     parser.add_argument(
         "--skip-unreadable", action="store_true", help="name and count unreadable images instead of stopping"
@@ -47,8 +47,6 @@ def _arguments() -> argparse.Namespace:
         "--jobs", type=positive, default=len(os.sched_getaffinity(0)), help="processes (default: one a core)"
     )
     arguments = parser.parse_args()
-    if arguments.seed < 0:
-        parser.error(f"argument --seed: {arguments.seed}, expected 0 or more")
     return arguments
 
 

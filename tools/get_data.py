@@ -14,7 +14,7 @@ import argparse
 import os
 from pathlib import Path
 
-from tools.arguments import positive, seed
+from tools.arguments import natural, positive
 from tools.data import demo, digits, image_sets
 from tools.data.image_sets import Settings
 from tools.data.parts import Part, build_missing
@@ -28,7 +28,7 @@ def _arguments() -> argparse.Namespace:
     )
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--out", type=Path, default=Path("data"), metavar="DIR", help="data folder (default: data)")
-    common.add_argument("--seed", type=seed, default=0, help="of all that is drawn at random (default: 0)")
+    common.add_argument("--seed", type=natural, default=0, help="of all that is drawn at random (default: 0)")
     common.add_argument("--force", action="store_true", help="replace parts that were made with other settings")
     names = ("digits", "demo", *IMAGE_SETS)
     which = parser.add_subparsers(dest="which", required=True, metavar=f"{{{','.join(names)}}}")

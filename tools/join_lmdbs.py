@@ -17,6 +17,7 @@ import numpy as np
 from tqdm import tqdm
 
 from tools import lmdb_io
+from tools.arguments import natural
 from tools.data.parts import NOTE, Part, Records, build
 from tools.image_list import read_classes
 from tools.program import ProgramError, run
@@ -32,14 +33,12 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("inputs", type=Path, nargs="+", metavar="IN", help="LMDB folder, at least two of them")
     parser.add_argument("out", type=Path, metavar="OUT", help="LMDB folder to make")
-    parser.add_argument("--seed", type=int, default=0, help="of the order of the records (default: 0)")
+    parser.add_argument("--seed", type=natural, default=0, help="of the order of the records (default: 0)")
     parser.add_argument("--no-shuffle", action="store_true", help="one LMDB after the other, each in its order")
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists and is such a mixture")
     arguments = parser.parse_args()
     if len(arguments.inputs) < 2:
         parser.error("expected at least two LMDBs to join, and OUT after them")
-    if arguments.seed < 0:
-        parser.error(f"argument --seed: {arguments.seed}, expected 0 or more")
     return arguments
 
 

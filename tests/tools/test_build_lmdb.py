@@ -277,7 +277,7 @@ def test_an_existing_output_stays_without_force(images, tmp_path):
         (["{root}", "out", "--resize", "256"], 2, "'256', expected HEIGHTxWIDTH"),
         (["{root}", "out", "--resize", "0x5"], 2, "'0x5', expected HEIGHTxWIDTH"),
         (["{root}", "out", "--jobs", "0"], 2, "'0', expected a whole number of at least 1"),
-        (["{root}", "out", "--seed", "-1"], 2, "--seed: -1, expected 0 or more"),
+        (["{root}", "out", "--seed", "-1"], 2, "--seed: got '-1', expected a whole number of at least 0"),
         (["{root}", "out", "--encoded", "gif"], 2, "invalid choice: 'gif'"),
         (["{root}", "out", "--root", "x"], 1, "--root belongs to a list file"),
         (["{root}/list.txt", "out", "--classes", "x"], 1, "a list names its labels"),

@@ -189,7 +189,7 @@ def test_an_older_mixture_is_replaced_by_force_alone(inputs, tmp_path):
     ("arguments", "code", "message"),
     [
         (["a", "out"], 2, "expected at least two LMDBs to join"),
-        (["a", "b", "out", "--seed", "-1"], 2, "--seed: -1, expected 0 or more"),
+        (["a", "b", "out", "--seed", "-1"], 2, "--seed: got '-1', expected a whole number of at least 0"),
         (["a", "absent", "out"], 1, "absent: found nothing, expected an LMDB folder"),
         (["a", "empty", "out"], 1, "empty: an LMDB without records"),
         (["a", "truncated", "out"], 1, "data.mdb: truncated"),

@@ -490,12 +490,12 @@ def test_a_branch_of_another_number_of_domains_is_refused(tiny_data, tmp_path):
 
 
 def test_weights_of_another_number_of_domains_are_refused(tiny_data, tmp_path):
-    first = write_run(small("mda", k=3, iterations=1), tmp_path / "first", data=tiny_data)
+    first = write_run(small("dial", iterations=1), tmp_path / "first", data=tiny_data)
     train_all([first], threads=ONE)
     second = write_run(small("mda"), tmp_path / "second", data=tiny_data)
     done = program("train", "--threads", "1,1", "--weights", first.latest_snapshot().model, second.path)
     assert done.returncode == 1
-    assert "blob 0 of layer conv1_mda is 4×32, expected 3×32" in done.stderr
+    assert "blob 0 of layer conv1_mda is 2×32, expected 3×32" in done.stderr
 
 
 def test_a_failing_layer_is_named_and_the_log_kept(tiny_data, tmp_path):
@@ -556,9 +556,11 @@ def test_a_suite_never_repeats_a_finished_run(tiny_data, tmp_path):
     second = run_suite(experiments, tmp_path, data=tiny_data, jobs=2, threads=None)
     assert [folder.record.stat().st_mtime_ns for folder, _ in second] == times
     assert [record for _, record in first] == [record for _, record in second]
-    with pytest.raises(ProgramError, match="dial_seed0 holds another experiment: iterations is 6 there, 7 here"):
-        run_suite([small("dial", iterations=7)], tmp_path, data=tiny_data, jobs=1, threads=None)
-    with pytest.raises(ProgramError, match=r"dial_seed0 holds another experiment: data is '.*' there, '.*other' here"):
+    longer = small("dial", iterations=7)
+    shutil.copytree(tmp_path / experiments[0].name, tmp_path / longer.name)
+    with pytest.raises(ProgramError, match=r"dial_\S*seed0 holds another experiment: iterations is 6 there, 7 here"):
+        run_suite([longer], tmp_path, data=tiny_data, jobs=1, threads=None)
+    with pytest.raises(ProgramError, match=r"seed0 holds another experiment: data is '.*' there, '.*other' here"):
         run_suite([small("dial")], tmp_path, data=tmp_path / "other", jobs=1, threads=None)
 
 

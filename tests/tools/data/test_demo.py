@@ -90,8 +90,8 @@ def test_ctrl_c_leaves_only_whole_parts(tmp_path):
     [
         ([], "required: {digits,demo,office31,office_caltech,pacs}"),
         (["office"], "invalid choice: 'office'"),
-        (["demo", "--seed", "-1"], "-1, expected 0 or more"),
-        (["demo", "--seed", "x"], "invalid _seed value: 'x'"),
+        (["demo", "--seed", "-1"], "got '-1', expected a whole number of at least 0"),
+        (["demo", "--seed", "x"], "got 'x', expected a whole number of at least 0"),
         (["demo", "--mirror", "x"], "unrecognized arguments: --mirror x"),
     ],
 )

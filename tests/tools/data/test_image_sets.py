@@ -320,7 +320,7 @@ def test_lists_that_name_more_than_is_there_build_the_rest_on_request(images, tm
     ("arguments", "code", "message"),
     [
         (["pacs"], 2, "the following arguments are required: --images"),
-        (["pacs", "--images", "x", "--jobs", "0"], 2, "0, expected 1 or more"),
+        (["pacs", "--images", "x", "--jobs", "0"], 2, "got '0', expected a whole number of at least 1"),
         (["pacs", "--images", "x", "--encoded", "gif"], 2, "invalid choice: 'gif'"),
         (["office31", "--images", "x", "--splits", "y"], 2, "unrecognized arguments: --splits y"),
         (["office_caltech", "--images", "no such place"], 1, "no such place: no such folder, expected one that holds"),
