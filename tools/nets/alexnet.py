@@ -23,6 +23,7 @@ from tools.nets.blocks import (
 FOLDER = "alexnet"
 
 BRANCH_SEES_ALL = False
+"""The branch has no normalisation: it gets the rows it decides about."""
 
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
@@ -54,7 +55,7 @@ def classifier(n: NetSpec, fc7: Top, normalise: Normalisation, experiment: Exper
     return normalise(n, "classifier", x)
 
 
-def fc7(n: NetSpec, data: Top) -> Top:
+def fc7_features(n: NetSpec, data: Top) -> Top:
     """BVLC's AlexNet up to fc7 before its ReLU, as it was trained: no normalisation, nothing learns. Returns N×4096."""
     pool5 = _convolutions(n, data)
     x = relu(n, "relu6", inner_product(n, "fc6", pool5, 4096, bias=True, filler=NARROW, lr_mult=0))

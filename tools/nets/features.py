@@ -14,5 +14,5 @@ def feature_net() -> str:
     """A deploy net, images (1×3×227×227) to features."""
     n = NetSpec()
     n.data = L.Input(shape={"dim": [1, 3, 227, 227]})
-    alexnet.fc7(n, n.data)
+    alexnet.fc7_features(n, n.data)
     return net_text("alexnet_fc7_features", n.to_proto())

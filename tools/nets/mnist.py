@@ -13,6 +13,7 @@ from tools.nets.blocks import Normalisation, convolution, inner_product, max_poo
 FOLDER = "mnist"
 
 BRANCH_SEES_ALL = False
+"""The branch has no normalisation: it gets the rows it decides about."""
 
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:

@@ -75,9 +75,9 @@ def _block(
     """A residual block of two 3×3 convolutions; ``projected``: its shortcut is a normalised 1×1 convolution."""
 
     def normalised(part: str, x: Top, kernel_size: int, **geometry: int) -> Top:
-        branch = f"{name}_{part}"
-        x = convolution(n, f"{prefix}res{branch}", x, filters, kernel_size, bias=False, filler=MSRA, **geometry)
-        return normalise(n, branch, x, pattern=prefix + _BLOCK)
+        path = f"{name}_{part}"
+        x = convolution(n, f"{prefix}res{path}", x, filters, kernel_size, bias=False, filler=MSRA, **geometry)
+        return normalise(n, path, x, pattern=prefix + _BLOCK)
 
     halved = {"stride": stride} if stride > 1 else {}
     shortcut = normalised("branch1", x, 1, **halved) if projected else x
