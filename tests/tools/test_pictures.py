@@ -11,6 +11,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import caffe
 import cv2
 import numpy as np
 import pytest
@@ -188,6 +189,23 @@ def test_resnet18_trains_on_an_undivided_source(pictures, tmp_path):
     record = train(make_experiment("pacs", "mda", undivided=True, **QUICK), tmp_path / "run", pictures)
     # The divided LMDBs lie beside it, so it can be told how the branch divided the mixture.
     assert record["domain_usage"]["sources"] == ["art_painting", "cartoon", "photo"]
+
+
+def test_bvlcs_alexnet_loads_by_name_but_for_its_classifier(pictures, tmp_path):
+    """With Caffe's own prototxt of the model, and random weights in the shapes of the real ones."""
+    prefix = Path(caffe.__file__).parents[2]
+    bvlc = caffe.Net(str(prefix / "models" / "bvlc_alexnet" / "deploy.prototxt"), caffe.TEST)
+    weights = tmp_path / "bvlc_alexnet.caffemodel"
+    bvlc.save(str(weights))
+    run = write_run(make_experiment("office31", "mda", **QUICK), tmp_path / "run", data=pictures)
+    loaded, anew, unused = loaded_from(run, weights).split("; ")
+    assert loaded == "bvlc_alexnet.caffemodel: loaded: conv1, conv2, conv3, conv4, conv5, fc6, fc7"
+    assert "classifier, classifier_mda, classifier_scale" in anew and unused == "not used: fc8"
+    net = caffe.Net(str(run.net("train")), caffe.TRAIN, weights=str(weights))
+    for name in ("conv1", "conv5", "fc6", "fc7"):
+        for ours, theirs in zip(net.params[name], bvlc.params[name], strict=True):
+            assert np.array_equal(ours.data, theirs.data), name
+    weights.unlink()  # a quarter of a gigabyte
 
 
 def test_weights_of_the_other_geometry_are_refused(pictures, tmp_path):
