@@ -16,12 +16,11 @@ from tqdm import tqdm
 
 from tools import lmdb_io
 from tools.arguments import positive
-from tools.batches import batch_sizes, published_counts
 from tools.caffe_log import ending
 from tools.caffe_process import Threads, start
 from tools.datasets import DATASETS, Dataset
 from tools.experiment import Experiment, make_experiment
-from tools.nets import make_nets, make_solver
+from tools.nets import make_nets_and_solver
 from tools.preflight import check_caffe
 from tools.program import ROOT, ProgramError, run
 from tools.suite import table
@@ -45,28 +44,15 @@ def random_lmdb(path: Path, data: Dataset, rng: np.random.Generator, records: in
 
 
 def write_nets(experiment: Experiment, folder: Path, data: Path) -> tuple[Path, Path]:
-    """The training net and the solver of two iterations, with the paper's batches and test batches; their files."""
-    dataset = experiment.data
-    tests = {target: dataset.test_batches(dataset.test_count(target)) for target in experiment.targets}
-    nets = make_nets(
-        experiment,
-        str(data),
-        sizes=batch_sizes(experiment, published_counts(experiment)),
-        test_batch_sizes={target: size for target, (size, _) in tests.items()},
+    """Write the nets, with the paper's batches, and the solver; return the files of training net and solver."""
+    nets, text = make_nets_and_solver(
+        experiment, str(data), lambda name: f"{folder}/{name}.prototxt", f"{folder}/model", solver_mode="CPU"
     )
     folder.mkdir()
-    for name in ("train", *experiment.tests):
-        (folder / f"{name}.prototxt").write_text(nets[name])
+    for name, net in nets.items():
+        (folder / f"{name}.prototxt").write_text(net)
     solver = folder / "solver.prototxt"
-    solver.write_text(
-        make_solver(
-            experiment,
-            train_net=str(folder / "train.prototxt"),
-            test_nets={str(folder / f"{name}.prototxt"): tests[target][1] for name, target in experiment.tests.items()},
-            snapshot_prefix=str(folder / "model"),
-            solver_mode="CPU",
-        )
-    )
+    solver.write_text(text)
     return folder / "train.prototxt", solver
 
 

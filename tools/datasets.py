@@ -155,7 +155,6 @@ _MEAN = (104.0, 117.0, 123.0)
 """Of ImageNet's pixels, B, G, R, as Caffe's models subtract it."""
 
 
-
 def _totals(image_set: ImageSet) -> dict[str, int]:
     """Published number of images of each domain."""
     return {domain: sum(classes.values()) for domain, classes in image_set.counts.items()}
@@ -163,10 +162,10 @@ def _totals(image_set: ImageSet) -> dict[str, int]:
 
 _OFFICE31_DATA = Dataset(
     name="office31",
-    domains=("amazon", "dslr", "webcam"),
+    domains=OFFICE31.domains,
     sources=("amazon", "dslr"),
     targets=("webcam",),
-    classes=31,
+    classes=len(OFFICE31.classes),
     network="alexnet",
     stored_shape=(3, 256, 256),
     crop=227,
@@ -179,10 +178,10 @@ _OFFICE31_DATA = Dataset(
 _OFFICE_CALTECH_DATA = replace(
     _OFFICE31_DATA,
     name="office_caltech",
-    domains=("amazon", "caltech", "dslr", "webcam"),
+    domains=OFFICE_CALTECH.domains,
     sources=("amazon", "caltech"),
     targets=("webcam", "dslr"),
-    classes=10,
+    classes=len(OFFICE_CALTECH.classes),
     counts=_totals(OFFICE_CALTECH),
     recipe=_OFFICE_CALTECH,
     made_by="python -m tools.get_data office_caltech --images DIR",
@@ -190,10 +189,10 @@ _OFFICE_CALTECH_DATA = replace(
 
 _PACS_DATA = Dataset(
     name="pacs",
-    domains=("art_painting", "cartoon", "photo", "sketch"),
+    domains=PACS.domains,
     sources=("art_painting", "cartoon", "photo"),
     targets=("sketch",),
-    classes=7,
+    classes=len(PACS.classes),
     network="resnet18",
     stored_shape=(3, 256, 256),
     crop=224,

@@ -99,6 +99,11 @@ class Experiment:
         return self.k_target > 1
 
     @property
+    def predicts_domains(self) -> bool:
+        """Whether any side branch predicts domains."""
+        return self.has_branch or self.has_target_branch
+
+    @property
     def source_parts(self) -> tuple[str, ...]:
         """What the training images of the sources are read from: one LMDB per source, or the undivided one.
 
@@ -178,6 +183,11 @@ class Experiment:
         return asdict(self)
 
 
+def methods_of(data: Dataset) -> tuple[str, ...]:
+    """The methods that a dataset's network knows: ResNet18 is not trained without normalisation."""
+    return tuple(method for method in METHODS if not (method == "plain" and data.network == "resnet18"))
+
+
 def default_geometry(network: str) -> str:
     """Torch's for ResNet, whose weights come from Torch; Caffe's for the nets that were born in Caffe."""
     return "torch" if network == "resnet18" else "caffe"
@@ -222,7 +232,7 @@ def make_experiment(
     recipe = data.recipe
     if method not in METHODS:
         raise ProgramError(f"method: got {method!r}, expected one of {', '.join(METHODS)}")
-    if method == "plain" and data.network == "resnet18":
+    if method not in methods_of(data):
         raise ProgramError("method: got 'plain'; ResNet18 is not trained without normalisation, expected another")
     sources, targets = _domains(data, sources, targets)
     k = _checked_k(method, k, sources)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from tools.batches import batch_sizes, published_counts
+from tools.batches import published_counts
 from tools.datasets import DATASETS
 from tools.domain_labels import UNKNOWN, choose_known, write_domain_labels
 from tools.experiment import BATCH_SPLITS, GEOMETRIES, METHODS, Experiment, make_experiment
 from tools.files import build_folder_aside
 from tools.lmdb_io import count
-from tools.nets import make_nets, make_solver
+from tools.nets import make_nets_and_solver
 from tools.program import ROOT, ProgramError, from_root, run
 from tools.run_folder import RunFolder
 from tools.solver_mode import add_mode_option, choose_mode
@@ -44,9 +44,8 @@ def write_run(
             raise ProgramError(f"{folder} is no run folder (it has no experiment.json): --force does not replace it")
         with run_folder.locked():
             pass
-    tests = {
-        target: experiment.data.test_batches(_count(lmdb, experiment.data.test_count(target)))
-        for target, lmdb in run_folder.test_lmdbs.items()
+    test_counts = {
+        target: _count(lmdb, experiment.data.test_count(target)) for target, lmdb in run_folder.test_lmdbs.items()
     }
     counts = {
         part: _count(run_folder.train_lmdbs[part], published)
@@ -55,18 +54,14 @@ def write_run(
     known = {}
     if experiment.known_share:
         known = {source: from_root(run_folder.domain_labels(source)) for source in experiment.sources}
-    nets = make_nets(
+    nets, solver = make_nets_and_solver(
         experiment,
         from_root(data),
-        sizes=batch_sizes(experiment, counts),
-        test_batch_sizes={target: size for target, (size, _) in tests.items()},
+        lambda name: from_root(run_folder.net(name)),
+        f"{from_root(run_folder.snapshots)}/model",
+        counts=counts,
+        test_counts=test_counts,
         domain_label_lmdbs=known,
-    )
-    solver = make_solver(
-        experiment,
-        train_net=from_root(run_folder.net("train")),
-        test_nets={from_root(net): tests[target][1] for target, net in run_folder.test_nets.items()},
-        snapshot_prefix=f"{from_root(run_folder.snapshots)}/model",
         solver_mode=choose_mode(solver_mode, experiment.data.recipe.solver_mode),
     )
     with build_folder_aside(folder, force=force) as aside:

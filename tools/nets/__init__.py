@@ -4,10 +4,12 @@
 ``mnist``, ``alexnet``, ``alexnet_fc7``, ``resnet18``     the architectures: stem, branch, trunk
 ``family``  train, test, deploy and domain nets of an experiment, whatever its architecture and method
 ``losses``  the terms of Eq. 7                            ``solver`` an experiment's solver
-``text``    prototxt as people write it                   ``__main__`` writes the committed files
+``whole``   nets and solver together                      ``text``   prototxt as people write it
+``committed`` the files in the repository                 ``__main__`` writes them
 """
 
 from tools.nets.family import NETWORKS, make_nets
 from tools.nets.solver import make_solver
+from tools.nets.whole import make_nets_and_solver
 
-__all__ = ["NETWORKS", "make_nets", "make_solver"]
+__all__ = ["NETWORKS", "make_nets", "make_nets_and_solver", "make_solver"]

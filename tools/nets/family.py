@@ -46,7 +46,7 @@ def make_nets(
     for name, target in experiment.tests.items():
         nets[name] = test_net(experiment, target, data_folder, test_batch_sizes[target])
     nets["deploy"] = deploy_net(experiment)
-    if experiment.has_branch or experiment.has_target_branch:
+    if experiment.predicts_domains:
         nets["domains"] = domain_net(experiment)
     title = f"{experiment.dataset}_{experiment.method}"
     return {name: net_text(f"{title}_{name}", net.to_proto()) for name, net in nets.items()}
@@ -138,7 +138,7 @@ def _domain_logits(
             n.target_domain_logits_unused, n.target_domain_logits = batch.split(logits)
             _silence(n, "target_domain_logits_unused")
             target = n.target_domain_logits
-    elif experiment.has_branch or experiment.has_target_branch:
+    elif experiment.predicts_domains:
         n.stem_source, n.stem_target = batch.split(stem)
         if experiment.has_branch:
             source = branch(n, n.stem_source, experiment, experiment.k, _SOURCE)

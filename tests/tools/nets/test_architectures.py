@@ -4,25 +4,14 @@ import json
 
 import pytest
 
+from tests.tools.nets.experiments import nets_of
 from tests.tools.nets.graphs import STATISTICS, kind, learners, parameters_above, parse
-from tools.batches import batch_sizes, published_counts
-from tools.experiment import METHODS, SOURCE_ONLY, Experiment, make_experiment
-from tools.nets import make_nets
+from tools.experiment import METHODS, SOURCE_ONLY, make_experiment
 from tools.nets.committed import FEATURES, committed_files, default_experiments
 
 RESIDUAL = [f"{stage}{block}_branch{part}" for stage in "2345" for block in "ab" for part in ("2a", "2b")] + [
     f"{stage}a_branch1" for stage in "345"
 ]
-
-
-def nets_of(dataset: str, method: str = "mda", **options) -> tuple[Experiment, dict[str, str]]:
-    labels = options.pop("domain_label_lmdbs", None)
-    experiment = make_experiment(dataset, method, **options)
-    sizes = batch_sizes(experiment, published_counts(experiment))
-    tests = dict.fromkeys(experiment.targets, 5)
-    return experiment, make_nets(
-        experiment, "data", sizes=sizes, test_batch_sizes=tests, domain_label_lmdbs=labels
-    )
 
 
 def layers(text: str) -> dict[str, object]:

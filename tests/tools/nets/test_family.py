@@ -7,23 +7,16 @@ import numpy as np
 import pytest
 from caffe.proto import caffe_pb2
 
+from tests.tools.nets import experiments
 from tests.tools.nets.graphs import STATISTICS, kind, parse
-from tools.batches import batch_sizes, published_counts
 from tools.domain_labels import UNKNOWN, write_domain_labels
-from tools.experiment import METHODS, SOURCE_ONLY, Experiment, make_experiment
-from tools.nets import make_nets
+from tools.experiment import METHODS, SOURCE_ONLY, Experiment
 
 BATCH = 8
 
 
 def nets_of(method: str, data: Path | str = "data", **options) -> tuple[Experiment, dict[str, str]]:
-    labels = options.pop("domain_label_lmdbs", None)
-    experiment = make_experiment("digits", method, batch_size=BATCH, **options)
-    sizes = batch_sizes(experiment, published_counts(experiment))
-    tests = {target: 10 for target in experiment.targets}
-    return experiment, make_nets(
-        experiment, str(data), sizes=sizes, test_batch_sizes=tests, domain_label_lmdbs=labels
-    )
+    return experiments.nets_of("digits", method, data=data, test_batch=10, batch_size=BATCH, **options)
 
 
 def load(text: str, folder: Path, phase: int) -> caffe.Net:
