@@ -20,8 +20,8 @@ import caffe.draw
 import pydot
 from caffe.proto import caffe_pb2
 from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
-from google.protobuf import text_format
 
+from tools import prototxt
 from tools.files import write_aside
 from tools.program import ROOT, ProgramError, from_root, run
 
@@ -80,10 +80,7 @@ _ASIDE = "#B85C00"
 
 def read_net(path: Path) -> NetParameter:
     """Parse a prototxt. Raises ProgramError naming the file if it is not a net's."""
-    try:
-        net = text_format.Parse(path.read_text(), NetParameter())
-    except (text_format.ParseError, UnicodeDecodeError) as error:
-        raise ProgramError(f"{path}: not a net's prototxt: {error}") from error
+    net = prototxt.read(path, NetParameter(), "a net's prototxt")
     if not net.layer:
         raise ProgramError(f"{path}: found no layer {{ … }}, expected a net's prototxt")
     return net

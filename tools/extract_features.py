@@ -20,7 +20,6 @@ from caffe.proto.caffe_pb2 import Datum
 
 from tools import lmdb_io
 from tools.arguments import positive
-from tools.caffe_process import has_cuda
 from tools.data.parts import NOTE, Part, Records, build_missing
 from tools.datasets import DATASETS, Dataset
 from tools.image_list import read_classes
@@ -28,7 +27,7 @@ from tools.images import keyed_batches
 from tools.nets.committed import FEATURES
 from tools.nets.features import BLOB
 from tools.program import ROOT, ProgramError, run
-from tools.solver_mode import MODES, VARIABLE, requested_mode
+from tools.solver_mode import MODES, VARIABLE, check_available, requested_mode
 from tools.weights import check_weights
 
 VERSION = 1
@@ -155,11 +154,7 @@ def main() -> None:
     """Extract the features that are missing."""
     arguments = _arguments()
     if requested_mode(arguments.solver_mode) == "GPU":
-        if not has_cuda():
-            raise ProgramError(
-                "solver mode GPU, but this Caffe was built without CUDA: "
-                f"pass --solver-mode CPU (or set {VARIABLE}=CPU)"
-            )
+        check_available("GPU", "solver mode GPU")
         caffe.set_mode_gpu()
     wanted = arguments.domains or DATASETS[arguments.dataset].domains
     build_missing(

@@ -61,6 +61,17 @@ def read_classes(path: Path) -> list[str]:
     return classes
 
 
+def class_files(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Images of a class folder, at any depth and sorted, and its other files. Hidden files and folders do not count."""
+    files = [
+        file
+        for file in sorted(folder.rglob("*"))
+        if not file.is_dir() and not any(part.startswith(".") for part in file.relative_to(folder).parts)
+    ]
+    images = [file for file in files if file.suffix.lower() in SUFFIXES]
+    return images, [file for file in files if file.suffix.lower() not in SUFFIXES]
+
+
 def read_tree(root: Path, classes: Sequence[str] | None = None) -> tuple[list[Entry], list[str], list[Path]]:
     """List the images of a tree ``root``/CLASS/…/IMAGE, sorted by class and path.
 
@@ -84,14 +95,9 @@ def read_tree(root: Path, classes: Sequence[str] | None = None) -> tuple[list[En
     entries = []
     for folder in folders:
         label = names.index(folder.name)
-        for file in sorted(folder.rglob("*")):
-            inside = file.relative_to(root)
-            if file.is_dir() or any(part.startswith(".") for part in inside.parts):
-                continue
-            if file.suffix.lower() in SUFFIXES:
-                entries.append(Entry(file, str(inside), label))
-            else:
-                left_out.append(file)
+        images, others = class_files(folder)
+        entries += [Entry(file, str(file.relative_to(root)), label) for file in images]
+        left_out += others
     if not entries:
         raise ProgramError(f"{root}: no images in its class folders (names ending in {' '.join(sorted(SUFFIXES))})")
     return entries, names, left_out

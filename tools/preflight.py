@@ -12,11 +12,11 @@ import sys
 
 import caffe
 
-from tools.caffe_process import Threads, caffe_binary, environment, has_cuda
+from tools.caffe_process import Threads, caffe_binary, environment
 from tools.lmdb_io import count, describe
 from tools.program import ROOT, ProgramError, from_root
 from tools.run_folder import RunFolder
-from tools.solver_mode import mode_of
+from tools.solver_mode import check_available, mode_of
 
 # caffe_layers imports a layer when it is first asked for, and a layer numba when it is first set up.
 _IMPORT = "import numba; from caffe_layers import DomainAssignmentLayer, EntropyLossLayer, MDALayer"
@@ -57,8 +57,7 @@ def check_caffe() -> None:
 
 def check_nets(run: RunFolder) -> None:
     """Nets and solver are there, and in what matters they are what ``experiment.json`` says."""
-    branches = run.experiment.has_branch or run.experiment.has_target_branch
-    names = ["train", *run.experiment.tests, *(["domains"] if branches else [])]
+    names = ["train", *run.experiment.tests, *(["domains"] if run.experiment.predicts_domains else [])]
     for file in (run.solver, *map(run.net, names)):
         if not file.is_file():
             raise ProgramError(f"{file} is missing: {_AGAIN}")
@@ -87,11 +86,8 @@ def check_nets(run: RunFolder) -> None:
 
 def check_mode(run: RunFolder, mode: str | None = None) -> None:
     """This Caffe has ``mode``, or the one that the solver asks for."""
-    if (mode or mode_of(run)) == "GPU" and not has_cuda():
-        who = f"{run.path} was to be computed on the GPU" if mode else f"{run.solver}: solver_mode is GPU"
-        raise ProgramError(
-            f"{who}, but this Caffe was built without CUDA: pass --solver-mode CPU (or set SOLVER_MODE=CPU)"
-        )
+    who = f"{run.path} was to be computed on the GPU" if mode else f"{run.solver}: solver_mode is GPU"
+    check_available(mode or mode_of(run), who)
 
 
 def check_paths(run: RunFolder) -> None:

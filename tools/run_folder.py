@@ -8,17 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from caffe.proto import caffe_pb2
-from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
+from tools import prototxt
 from tools.experiment import Experiment, from_json
 from tools.files import read_json
 from tools.program import ROOT, ProgramError, from_root
-
-_Message = TypeVar("_Message", caffe_pb2.NetParameter, caffe_pb2.SolverParameter)
 
 
 @dataclass(frozen=True)
@@ -89,11 +87,11 @@ class RunFolder:
 
     def read_net(self, name: str) -> caffe_pb2.NetParameter:
         """One of the run's nets. Raises ProgramError naming the file if it does not parse."""
-        return _parse_text(self.net(name), caffe_pb2.NetParameter())
+        return prototxt.read(self.net(name), caffe_pb2.NetParameter())
 
     def read_solver(self) -> caffe_pb2.SolverParameter:
         """The run's solver. Raises ProgramError naming the file if it does not parse."""
-        return _parse_text(self.solver, caffe_pb2.SolverParameter())
+        return prototxt.read(self.solver, caffe_pb2.SolverParameter())
 
     def read_record(self) -> dict[str, Any]:
         """The record. Raises ProgramError saying how to make it again if it was damaged."""
@@ -174,13 +172,6 @@ class RunFolder:
             ):
                 return snapshot
         return None
-
-
-def _parse_text(file: Path, message: _Message) -> _Message:
-    try:
-        return text_format.Parse(file.read_text(), message)
-    except (text_format.ParseError, UnicodeDecodeError) as error:
-        raise ProgramError(f"{file}: not a prototxt of Caffe's: {error}") from error
 
 
 def _parses(file: Path, message: caffe_pb2.SolverState | caffe_pb2.NetParameter) -> bool:

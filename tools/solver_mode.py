@@ -26,6 +26,14 @@ def requested_mode(option: str | None) -> str | None:
     return value
 
 
+def check_available(mode: str, who: str) -> None:
+    """Raise ProgramError, beginning with ``who``, if this Caffe was built without what ``mode`` needs."""
+    if mode == "GPU" and not has_cuda():
+        raise ProgramError(
+            f"{who}, but this Caffe was built without CUDA: pass --solver-mode CPU (or set {VARIABLE}=CPU)"
+        )
+
+
 def choose_mode(option: str | None, default: str) -> str:
     """The mode of a new run: what was asked for, else ``default``, which yields to a Caffe that was built for CPU."""
     return requested_mode(option) or (default if has_cuda() else "CPU")

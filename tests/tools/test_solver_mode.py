@@ -16,8 +16,7 @@ from tools.write_run import write_run
 def caffe_for_the_cpu(monkeypatch):
     """No variable, and a Caffe without CUDA, whatever this machine's is."""
     monkeypatch.delenv("SOLVER_MODE", raising=False)
-    for module in (solver_mode, preflight):
-        monkeypatch.setattr(module, "has_cuda", lambda: False)
+    monkeypatch.setattr(solver_mode, "has_cuda", lambda: False)
 
 
 def small(**options):

@@ -9,7 +9,8 @@ import numpy as np
 from caffe.proto import caffe_pb2
 from google.protobuf import text_format
 
-from tools.program import ROOT, ProgramError
+from tools import prototxt
+from tools.program import ROOT
 
 NET = ROOT / "prototxt/mnist/digits_train.prototxt"
 IMAGE, CLASSES = (3, 28, 28), 10
@@ -17,12 +18,7 @@ IMAGE, CLASSES = (3, 28, 28), 10
 
 def read_net(path: Path = NET) -> caffe_pb2.NetParameter:
     """The net of a prototxt file."""
-    net = caffe_pb2.NetParameter()
-    try:
-        text_format.Parse(path.read_text(), net)
-    except text_format.ParseError as error:
-        raise ProgramError(f"{path}: {error}") from error
-    return net
+    return prototxt.read(path, caffe_pb2.NetParameter(), "a net's prototxt")
 
 
 def with_data_in_memory(net: caffe_pb2.NetParameter) -> caffe_pb2.NetParameter:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.data.published import ImageSet
-from tools.image_list import SUFFIXES, Entry
+from tools.image_list import Entry, class_files
 from tools.program import ProgramError
 
 DEPTH = 3
@@ -36,12 +36,12 @@ def read(folder: Path, image_set: ImageSet) -> Tree:
         level = _class_level(_only(folders, domain), image_set)
         classes, strange = _class_folders(level, image_set)
         if strange:
-            tree.unknown[domain] = {folder.name: len(_files(folder)[0]) for folder in strange}
+            tree.unknown[domain] = {folder.name: len(class_files(folder)[0]) for folder in strange}
         images = tree.images[domain] = {}
         for label, name in enumerate(image_set.classes):
             if name in classes:
                 class_folder = _only(classes[name], name)
-                files, others = _files(class_folder)
+                files, others = class_files(class_folder)
                 images[name] = [Entry(file, f"{name}/{file.relative_to(class_folder)}", label) for file in files]
                 tree.left_out.extend(others)
         tree.left_out.extend(sorted(path for path in level.iterdir() if _is_visible(path) and not path.is_dir()))
@@ -115,14 +115,3 @@ def _folders(folder: Path) -> list[Path]:
 def _is_visible(path: Path) -> bool:
     # An archive packed on a Mac brings a tree __MACOSX of the same shape, without pictures.
     return not path.name.startswith(".") and path.name != "__MACOSX"
-
-
-def _files(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Images of a class folder, at any depth, and its other files: told apart as ``image_list.read_tree`` does."""
-    files = [
-        file
-        for file in sorted(folder.rglob("*"))
-        if not file.is_dir() and not any(part.startswith(".") for part in file.relative_to(folder).parts)
-    ]
-    images = [file for file in files if file.suffix.lower() in SUFFIXES]
-    return images, [file for file in files if file.suffix.lower() not in SUFFIXES]
