@@ -16,7 +16,8 @@ demo: setup  ## discover latent domains in embedded data: a few minutes, no down
 digits: setup  ## MNIST and MNIST-M to USPS, beside the paper's numbers
 	@$(in_project) python -m tools.digits $(ARGS)
 
-test: setup  ## ruff, then the whole test suite
+test:  ## ruff, then the whole test suite
+	@tools/setup.sh torch
 	@$(in_project) ruff check . && python -m pytest $(ARGS)
 
 bench: setup  ## how fast the layers are, beside Caffe's BatchNorm and plain memory traffic
