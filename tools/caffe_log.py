@@ -56,8 +56,13 @@ def curves(lines: Iterable[str]) -> dict[tuple[str, str], dict[int, float]]:
 
 def failure_reason(log: str) -> str:
     """The line that says why caffe ended: the exception of a Python layer, or the check that failed."""
-    lines = [_PREFIX.sub("", line).strip() for line in log.splitlines()[-200:]]
-    for pattern in (r"^[A-Za-z_.]*(Error|Exception|Interrupt)\b", r"Check failed", r"(?i)\berror\b|not found|cannot"):
+    last = log.splitlines()[-200:]
+    lines = [_PREFIX.sub("", line).strip() for line in last]
+    fatal = [line for line, whole in zip(lines, last, strict=True) if re.match(r"F\d{4,8} ", whole)]
+    exception = [line for line in lines if re.search(r"^[A-Za-z_.]*(Error|Exception|Interrupt)\b", line)]
+    if exception or fatal:
+        return (exception or fatal)[-1]
+    for pattern in (r"Check failed", r"(?i)\berror\b|not found|cannot"):
         for line in reversed(lines):
             if re.search(pattern, line):
                 return line

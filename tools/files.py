@@ -5,7 +5,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,34 @@ def write_aside(path: Path) -> Iterator[Path]:
         aside = Path(folder) / path.name
         yield aside
         aside.replace(path)
+
+
+@contextmanager
+def write_together(*paths: Path, force: bool = False) -> Iterator[tuple[Path, ...]]:
+    """Yield a temporary file name beside each of ``paths``; rename them all on success, remove them all otherwise.
+
+    Raises ProgramError if one of ``paths`` exists and ``force`` is false, or is a folder.
+    """
+    check_free(*paths, force=force)
+    with ExitStack() as stack:
+        asides = []
+        for path in paths:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(_named(path))
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent))
+            asides.append(Path(folder) / path.name)
+        yield tuple(asides)
+        for aside, path in zip(asides, paths, strict=True):
+            aside.replace(path)
+
+
+def check_free(*paths: Path, force: bool = False) -> None:
+    """Raise ProgramError if one of ``paths`` exists and ``force`` is false, or is a folder."""
+    for path in paths:
+        if path.is_dir():
+            raise ProgramError(f"{path}: a folder is there, expected to write a file of this name")
+        if path.exists() and not force:
+            raise ProgramError(f"{path} exists already: choose another name or pass --force to replace it")
 
 
 @contextmanager

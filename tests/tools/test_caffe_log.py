@@ -71,6 +71,11 @@ def test_ending_in_words(exit_code, how):
             "*** Check failure stack trace: ***\n    @ 0x7f  google::LogMessage::Fail()\n",
             "Check failed: mdb_status == 0 (2 vs. 0) No such file",
         ),
+        (
+            "F20261121 03:30:28.3 99 insert_splits.cpp:29] Unknown bottom blob 'date' (layer 'conv1')\n"
+            "*** Check failure stack trace: ***\n    @ 0x7f  google::LogMessage::Fail()\n",
+            "Unknown bottom blob 'date' (layer 'conv1')",
+        ),
         ("I1121 03:30:28.3 99 caffe.cpp:1] something\nKilled\n", "Killed"),
         ("", "it printed nothing"),
     ],

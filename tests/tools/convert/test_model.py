@@ -1,0 +1,97 @@
+"""A model is read and written whole or not at all."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from caffe.proto.caffe_pb2 import NetParameter
+
+from tests.tools.nets.graphs import parse
+from tools.convert.model import Model, forward, load, model_files, read_model, weights_bytes, write_model
+from tools.program import ProgramError
+
+NET = """
+name: "small"
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 2 dim: 4 dim: 4 } } }
+layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
+        convolution_param { num_output: 3 kernel_size: 3 } }
+layer { name: "relu" type: "ReLU" bottom: "conv" top: "conv" }
+"""
+
+
+@pytest.fixture
+def model() -> Model:
+    rng = np.random.default_rng(0)
+    blobs = [rng.normal(size=shape).astype(np.float32) for shape in ((3, 2, 3, 3), (3,))]
+    return Model(parse(NET), {"conv": blobs})
+
+
+def test_written_model_is_read_as_it_was(model: Model, tmp_path: Path) -> None:
+    write_model(model, tmp_path / "a.b", about="One line.\nAnother.", force=False)
+    net, weights = model_files(tmp_path / "a.b")
+    assert (net.name, weights.name) == ("a.b.prototxt", "a.b.caffemodel")
+    assert net.read_text().startswith("# One line.\n# Another.\nname:")
+    again = read_model(net, weights)
+    assert again.net == model.net
+    for found, expected in zip(again.blobs["conv"], model.blobs["conv"], strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_large_blobs_have_their_length_in_several_bytes() -> None:
+    for size in (1, 31, 32, 5000, 70000):
+        values = np.arange(size, dtype=np.float32)
+        found = NetParameter.FromString(weights_bytes(Model(NetParameter(), {"a": [values]}))).layer[0].blobs[0]
+        np.testing.assert_array_equal(np.array(found.data, np.float32), values)
+        assert list(found.shape.dim) == [size]
+
+
+def test_forward_gives_every_blob_after_the_layers_in_place(model: Model) -> None:
+    x = np.random.default_rng(1).normal(size=(5, 2, 4, 4)).astype(np.float32)
+    blobs = forward(load(model), x)
+    w, b = model.blobs["conv"]
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(2, 3))
+    expected = np.einsum("nchwij,kcij->nkhw", windows, w) + b.reshape(-1, 1, 1)
+    np.testing.assert_allclose(blobs["conv"], np.maximum(expected, 0), rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(blobs["data"], x)
+
+
+def test_blobs_that_do_not_fit_are_refused(model: Model) -> None:
+    with pytest.raises(ValueError, match=r"blobs of \['other'\], expected those of \['conv'\]"):
+        load(Model(model.net, {"other": []}))
+    with pytest.raises(ValueError, match=r"layer conv: a blob of shape \(3,\)"):
+        load(Model(model.net, {"conv": model.blobs["conv"][::-1]}))
+
+
+def test_what_stands_is_replaced_only_by_force(model: Model, tmp_path: Path) -> None:
+    (tmp_path / "m.caffemodel").write_text("mine")
+    with pytest.raises(ProgramError, match=r"m\.caffemodel exists already.*--force"):
+        write_model(model, tmp_path / "m", about="", force=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["m.caffemodel"]
+    write_model(model, tmp_path / "m", about="", force=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.caffemodel", "m.prototxt"]
+
+
+def test_full_disk_leaves_neither_file(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match=r"No space left on device.*m\."):
+        write_model(model, tmp_path / "m", about="", force=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_that_are_no_model(model: Model, tmp_path: Path) -> None:
+    net, weights = write_model(model, tmp_path / "m", about="", force=False)
+    with pytest.raises(ProgramError, match=r"none\.prototxt: no such file"):
+        read_model(tmp_path / "none.prototxt", weights)
+    with pytest.raises(ProgramError, match="a folder, expected a model's"):
+        read_model(net, tmp_path)
+    weights.write_bytes(weights.read_bytes()[:-40])
+    with pytest.raises(ProgramError, match=r"m\.caffemodel: \d+ bytes that are no caffemodel"):
+        read_model(net, weights)
+    net.write_text(net.read_text().replace('bottom: "data"', 'bottom: "date"'))
+    with pytest.raises(ProgramError, match=r"m\.prototxt: Caffe refuses this net.*[Uu]nknown bottom blob 'date'"):
+        read_model(net, weights)
