@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tools import prototxt
 from tools.caffe_log import ending
 from tools.caffe_process import Threads, environment
+from tools.convert.definition import for_tests
 from tools.files import write_together
 from tools.nets.text import net_text
 from tools.program import ROOT, ProgramError
@@ -34,7 +35,7 @@ class Model:
 
 
 def read_model(net: Path, weights: Path) -> Model:
-    """Read a prototxt and the caffemodel that goes with it.
+    """Read a prototxt and the caffemodel that goes with it, for the TEST phase.
 
     Raises ProgramError naming the file if it is missing or damaged, if Caffe refuses it, or if the weights lack a
     layer of the net or hold one of another shape.
@@ -44,6 +45,7 @@ def read_model(net: Path, weights: Path) -> Model:
             raise ProgramError(f"{file}: {'a folder' if file.is_dir() else 'no such file'}, expected a model's")
     definition = prototxt.read(net, NetParameter())
     check_loads(net)
+    definition = for_tests(definition, net)
     loaded = caffe.Net(str(net), caffe.TEST)
     check_weights(weights, [loaded], [name for name, blobs in loaded.params.items() if blobs])
     loaded.copy_from(str(weights))
@@ -81,15 +83,20 @@ def load(model: Model) -> caffe.Net:
     return net
 
 
-def write_model(model: Model, prefix: Path, *, about: str, force: bool) -> tuple[Path, Path]:
+def write_model(
+    model: Model, prefix: Path, *, about: str, force: bool, check: Callable[[Path, Path], None] | None = None
+) -> tuple[Path, Path]:
     """Write PREFIX.prototxt, which begins with the comment ``about``, and PREFIX.caffemodel; return their names.
 
-    Both are written or none. Raises ProgramError if one of them exists, unless ``force``.
+    Both are written or none. ``check`` is called with the files before they get their names: if it raises, neither
+    does. Raises ProgramError if one of them exists, unless ``force``.
     """
     files = model_files(prefix)
     with write_together(*files, force=force) as (text, weights):
         text.write_text(about_lines(about) + net_text(model.net.name, model.net))
         weights.write_bytes(weights_bytes(model))
+        if check is not None:
+            check(text, weights)
     return files
 
 

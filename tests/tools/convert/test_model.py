@@ -71,6 +71,17 @@ def test_what_stands_is_replaced_only_by_force(model: Model, tmp_path: Path) -> 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.caffemodel", "m.prototxt"]
 
 
+def test_files_are_checked_before_they_get_their_names(model: Model, tmp_path: Path) -> None:
+    def check(net: Path, weights: Path) -> None:
+        assert read_model(net, weights).net == model.net
+        assert not any(file.exists() for file in model_files(tmp_path / "m"))
+        raise ProgramError("no good")
+
+    with pytest.raises(ProgramError, match="no good"):
+        write_model(model, tmp_path / "m", about="", force=False, check=check)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_full_disk_leaves_neither_file(
     model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
