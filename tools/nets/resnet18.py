@@ -6,7 +6,12 @@ layer is called mda2a_branch2a where the original net has bn2a_branch2a.
 Two geometries: "torch" is that of Torch's ResNet18 (the first pooling pads by 1 and rounds down, res2a adds its input
 as it is), exact for weights converted from Torch; "caffe" is that of the Caffe model the authors started from (no
 padding, rounded up, a projection in res2a).
+
+ResNet34 is the same net with more blocks; it is there for weights from Torch (:func:`converted_net`).
 """
+
+from collections.abc import Iterator
+from string import ascii_lowercase
 
 from caffe import layers as L
 from caffe import params as P
@@ -29,8 +34,14 @@ FOLDER = "resnet18"
 BRANCH_SEES_ALL = True
 """The branch has BN layers of its own: their statistics are the whole batch's, as in the authors' net."""
 
+SHAPE = (3, 224, 224)
+"""Channels, height, width of the input that the net was designed for."""
+
 STAGES = ((2, 64), (3, 128), (4, 256), (5, 512))
-"""Number of each stage, as in res2a, and its filters. Each has two blocks; all but the first halve the resolution."""
+"""Number of each stage, as in res2a, and its filters. All but the first halve the resolution."""
+
+BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3)}
+"""Blocks of each stage, by the layers of the net."""
 
 _CONV1 = "{layer}_{name}"
 """Names like bn_conv1."""
@@ -41,8 +52,7 @@ _BLOCK = "{layer}{name}"
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
     """conv1 with the plain BN that it keeps. data: N×3×224×224; returns N×64×112×112."""
-    x = convolution(n, "conv1", data, 64, 7, bias=False, filler=MSRA, stride=2, pad=3)
-    return relu(n, "conv1_relu", _batch_norm(experiment)(n, "conv1", x, pattern=_CONV1))
+    return _stem(n, data, _batch_norm(experiment))
 
 
 def branch(n: NetSpec, conv1: Top, experiment: Experiment, k: int, prefix: str) -> Top:
@@ -57,15 +67,60 @@ def branch(n: NetSpec, conv1: Top, experiment: Experiment, k: int, prefix: str) 
 
 def trunk(n: NetSpec, conv1: Top, normalise: Normalisation, experiment: Experiment) -> Top:
     """The residual stages and the classifier. Returns class scores N×classes."""
-    torch = experiment.geometry == "torch"
+    x = _stages(n, conv1, normalise, BLOCKS[18], torch=experiment.geometry == "torch")
+    return inner_product(n, "classifier", x, experiment.data.classes, bias=True, filler=GAUSSIAN, lr_mult=10)
+
+
+def converted_net(layers: int, normalise: Normalisation, classes: int | None) -> NetSpec:
+    """A ResNet of so many ``layers`` as its weights come from Torch: the deploy net of no experiment.
+
+    conv1 keeps a plain BN whatever ``normalise`` is. With ``classes`` it ends in their probabilities, and its head is
+    called after their number (fc1000), never like an experiment's classifier; without, in pool5, N×512×1×1.
+    """
+    n = NetSpec()
+    n.data = L.Input(shape={"dim": [1, *SHAPE]})
+    conv1 = _stem(n, n.data, Normalisation("bn", 0, normalise.moving_average_fraction))
+    x = _stages(n, conv1, normalise, BLOCKS[layers], torch=True)
+    if classes is not None:
+        n.prob = L.Softmax(inner_product(n, f"fc{classes}", x, classes, bias=True, filler=GAUSSIAN))
+    return n
+
+
+def blocks(layers: int) -> Iterator[tuple[int, int, str]]:
+    """Stage (2 to 5), place in the stage (from 0) and name (2a) of each residual block, in their order."""
+    for (stage, _), count in zip(STAGES, BLOCKS[layers], strict=True):
+        yield from ((stage, place, _block_name(stage, place)) for place in range(count))
+
+
+def normalisation_name(layer: str, path: str) -> str:
+    """Name of a layer that normalises: ``layer`` is bn, mda or scale, ``path`` conv1 or the like of 2a_branch2a."""
+    return (_CONV1 if path == "conv1" else _BLOCK).format(layer=layer, name=path)
+
+
+def convolution_name(path: str) -> str:
+    """Name of a convolution: ``path`` is conv1 or the like of 2a_branch2a."""
+    return path if path == "conv1" else f"res{path}"
+
+
+def _stem(n: NetSpec, data: Top, normalise: Normalisation) -> Top:
+    x = convolution(n, "conv1", data, 64, 7, bias=False, filler=MSRA, stride=2, pad=3)
+    return relu(n, "conv1_relu", normalise(n, "conv1", x, pattern=_CONV1))
+
+
+def _stages(n: NetSpec, conv1: Top, normalise: Normalisation, counts: tuple[int, ...], *, torch: bool) -> Top:
+    """The residual stages, each of so many blocks, and the features they end in, N×512×1×1."""
     padding = {"pad": 1, "round_mode": P.Pooling.FLOOR} if torch else {}
     x = max_pool(n, "pool1", conv1, 3, 2, **padding)
-    for stage, filters in STAGES:
-        projected = stage > 2 or not torch
-        x = _block(n, f"{stage}a", x, filters, 1 if stage == 2 else 2, normalise, projected=projected)
-        x = _block(n, f"{stage}b", x, filters, 1, normalise, projected=False)
-    x = global_average(n, "pool5", x)
-    return inner_product(n, "classifier", x, experiment.data.classes, bias=True, filler=GAUSSIAN, lr_mult=10)
+    for (stage, filters), count in zip(STAGES, counts, strict=True):
+        for place in range(count):
+            projected = place == 0 and (stage > 2 or not torch)
+            stride = 2 if place == 0 and stage > 2 else 1
+            x = _block(n, _block_name(stage, place), x, filters, stride, normalise, projected=projected)
+    return global_average(n, "pool5", x)
+
+
+def _block_name(stage: int, place: int) -> str:
+    return f"{stage}{ascii_lowercase[place]}"
 
 
 def _block(
