@@ -1,5 +1,7 @@
 """The rows w_i of the mDA layers for one group of samples (paper section 3.3)."""
 
+from typing import Any
+
 import caffe
 import numpy as np
 
@@ -7,6 +9,11 @@ from caffe_layers import _bottoms, _param_str, _softmax
 
 _KEYS = {"num_domains": _param_str.integer(1), "first": _param_str.integer(0, 0)}
 _ROLE = "DomainAssignmentLayer"
+
+
+def parameters(param_str: str) -> dict[str, Any]:
+    """What a ``param_str`` of a DomainAssignmentLayer says, defaults included. Raises ValueError if it is wrong."""
+    return _param_str.parse(_ROLE, param_str, _KEYS)
 
 
 class DomainAssignmentLayer(caffe.Layer):
@@ -39,7 +46,7 @@ class DomainAssignmentLayer(caffe.Layer):
     def setup(self, bottom, top) -> None:
         """Read ``param_str``."""
         _bottoms.check_counts(_ROLE, bottom, top, "logits, or logits and labels", minimum=1, maximum=2)
-        values = _param_str.parse(_ROLE, self.param_str, _KEYS)
+        values = parameters(self.param_str)
         self._domains = values["num_domains"]
         self._first = values["first"]
         self._shape = None

@@ -1,6 +1,7 @@
 """The multi-domain alignment layer (paper section 3.2, Eq. 2-4)."""
 
 import math
+from typing import Any
 
 import caffe
 import numpy as np
@@ -18,6 +19,11 @@ _KEYS = {
     "domain": _param_str.integer(0, None),
 }
 _ROLE = "MDALayer"
+
+
+def parameters(param_str: str) -> dict[str, Any]:
+    """What a ``param_str`` of an MDALayer says, defaults included. Raises ValueError if it is wrong."""
+    return _param_str.parse(_ROLE, param_str, _KEYS)
 
 
 class MDALayer(caffe.Layer):
@@ -51,7 +57,7 @@ class MDALayer(caffe.Layer):
     def setup(self, bottom, top) -> None:
         """Read ``param_str`` and make the blobs of the running statistics."""
         _bottoms.check_counts(_ROLE, bottom, top, "x, or x and w", minimum=1, maximum=2)
-        values = _param_str.parse(_ROLE, self.param_str, _KEYS)
+        values = parameters(self.param_str)
         domains = values["num_domains"]
         self._eps = values["eps"]
         self._fraction = values["moving_average_fraction"]
