@@ -1,0 +1,54 @@
+"""An ONNX graph while it is made: its nodes and constants, and names that are all different."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import NodeProto, TensorProto, helper, numpy_helper
+
+
+@dataclass(frozen=True)
+class Value:
+    """What a layer reads or writes: its name in the graph and its shape in the Caffe net, the batch first."""
+
+    name: str
+    shape: tuple[int, ...]
+
+
+class Graph:
+    """Collects nodes and constants. ``reserved`` are the names that values of the Caffe net have."""
+
+    def __init__(self, reserved: Iterable[str]) -> None:
+        self.nodes: list[NodeProto] = []
+        self.constants: list[TensorProto] = []
+        self._values = set(reserved)
+        self._nodes: set[str] = set()
+
+    def new_value(self, name: str) -> str:
+        """Return ``name``, or one like it if it is taken."""
+        return _unique(name, self._values)
+
+    def constant(self, name: str, values: NDArray[Any]) -> str:
+        """Add a constant and return its name. Floating point numbers become 32-bit ones."""
+        name = self.new_value(name)
+        if values.dtype.kind == "f":
+            values = values.astype(np.float32, copy=False)
+        self.constants.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
+        return name
+
+    def whole_numbers(self, name: str, values: Sequence[int]) -> str:
+        """Add a constant of 64-bit whole numbers, as shapes and axes are given, and return its name."""
+        return self.constant(name, np.array(values, np.int64))
+
+    def node(self, op: str, inputs: Sequence[str], outputs: Sequence[str], name: str, **attributes: Any) -> None:
+        """Add a node."""
+        self.nodes.append(helper.make_node(op, inputs, outputs, _unique(name, self._nodes), **attributes))
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
