@@ -45,7 +45,7 @@ def check_weights(weights: Path, nets: Sequence[caffe.Net], layers: Sequence[str
         for name, layer in zip(net._layer_names, net.layers, strict=True):
             blobs.setdefault(name, [tuple(blob.shape) for blob in layer.blobs])  # the first of a name, as Caffe does
     in_file, unused = set(), []
-    for name, found in _read_layers(weights):
+    for name, found in read_layers(weights):
         in_file.add(name)
         if name not in blobs and found:
             unused.append(name)
@@ -67,8 +67,8 @@ def check_weights(weights: Path, nets: Sequence[caffe.Net], layers: Sequence[str
     )
 
 
-def _read_layers(weights: Path) -> Iterator[tuple[str, Sequence[BlobProto]]]:
-    """Yield the name and blobs of each layer in a caffemodel."""
+def read_layers(weights: Path) -> Iterator[tuple[str, Sequence[BlobProto]]]:
+    """Yield the name and blobs of each layer in a caffemodel. Raises ProgramError if it is none."""
     if not weights.is_file():
         found = "a folder" if weights.is_dir() else "nothing"
         raise ProgramError(f"{weights}: found {found}, expected a caffemodel")
