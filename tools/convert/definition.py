@@ -1,4 +1,4 @@
-"""A net's definition as Caffe builds it for tests, whatever the age of the file."""
+"""A net's definition as Caffe builds it for one phase, whatever the age of the file."""
 
 from pathlib import Path
 
@@ -11,7 +11,12 @@ _LEVEL = 0
 
 
 def for_tests(net: NetParameter, file: Path) -> NetParameter:
-    """The layers of ``net`` that Caffe makes for the TEST phase, without the rules that chose them.
+    """The layers of ``net`` that Caffe makes for the TEST phase: :func:`for_phase`."""
+    return for_phase(net, TEST, file)
+
+
+def for_phase(net: NetParameter, phase: int, file: Path) -> NetParameter:
+    """The layers of ``net`` that Caffe makes for the TRAIN or the TEST phase, without the rules that chose them.
 
     It must be a net that Caffe loads. Inputs that it names by itself, as older files do, become Input layers. Raises
     ProgramError naming ``file`` if its layers are of Caffe's old format.
@@ -21,7 +26,7 @@ def for_tests(net: NetParameter, file: Path) -> NetParameter:
             f"{file}: its layers are of Caffe's old format (layers {{ … }}), expected layer {{ … }}: "
             "convert it with upgrade_net_proto_text"
         )
-    kept = [*_input_layers(net), *(layer for layer in net.layer if _in_test(layer, net.state))]
+    kept = [*_input_layers(net), *(layer for layer in net.layer if _made(layer, phase, net.state))]
     found = NetParameter(name=net.name, layer=kept)
     for layer in found.layer:
         layer.ClearField("include")
@@ -39,16 +44,16 @@ def _input_layers(net: NetParameter) -> list[LayerParameter]:
     ]  # Caffe drops inputs without a shape
 
 
-def _in_test(layer: LayerParameter, state: NetState) -> bool:
+def _made(layer: LayerParameter, phase: int, state: NetState) -> bool:
     if layer.include:
-        return any(_met(rule, state) for rule in layer.include)
-    return not any(_met(rule, state) for rule in layer.exclude)
+        return any(_met(rule, phase, state) for rule in layer.include)
+    return not any(_met(rule, phase, state) for rule in layer.exclude)
 
 
-def _met(rule: NetStateRule, state: NetState) -> bool:
-    """Whether a rule is met in the TEST phase, at pycaffe's level and in the stages of ``state``."""
+def _met(rule: NetStateRule, phase: int, state: NetState) -> bool:
+    """Whether a rule is met in a phase, at pycaffe's level and in the stages of ``state``."""
     return (
-        (not rule.HasField("phase") or rule.phase == TEST)
+        (not rule.HasField("phase") or rule.phase == phase)
         and (not rule.HasField("min_level") or rule.min_level <= _LEVEL)
         and (not rule.HasField("max_level") or rule.max_level >= _LEVEL)
         and set(rule.stage) <= set(state.stage)

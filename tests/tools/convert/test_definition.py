@@ -6,7 +6,7 @@ import caffe
 import pytest
 
 from tests.tools.nets.graphs import parse
-from tools.convert.definition import for_tests
+from tools.convert.definition import for_phase, for_tests
 from tools.convert.model import Model, load, read_model
 from tools.nets.text import net_text
 from tools.program import ProgramError
@@ -36,6 +36,14 @@ def test_layers_are_those_that_caffe_makes(tmp_path: Path) -> None:
     assert [layer.name for layer in found.layer] == ["data", "a", "b", "g", "h"]
     again = load(Model(found, {}))
     assert list(again._layer_names) == list(built._layer_names)
+
+
+def test_layers_of_the_other_phase_are_those_that_caffe_makes(tmp_path: Path) -> None:
+    (tmp_path / "net.prototxt").write_text(RULES)
+    built = caffe.Net(str(tmp_path / "net.prototxt"), caffe.TRAIN)
+    found = [layer.name for layer in for_phase(parse(RULES), caffe.TRAIN, tmp_path / "net.prototxt").layer]
+    assert found == [name for name in built._layer_names if not name.endswith("_split")]
+    assert found == ["data", "a", "d", "g"]
 
 
 @pytest.mark.parametrize("shape", ["input_dim: 5 input_dim: 2 input_dim: 3 input_dim: 4",
