@@ -1,0 +1,207 @@
+"""Fold a trained model into stock layers of Caffe, for programs that know no others: OUT.prototxt and OUT.caffemodel.
+
+    python -m tools.export runs/digits/mda_k2_seed0 digits
+    python -m tools.export --net deploy.prototxt --weights model.caffemodel OUT
+
+The first form takes a run folder's deploy net and its last snapshot. mDA with the target's running statistics,
+BatchNorm and Scale go into the convolution or inner product before them or, where there is none, become one Scale.
+Where several latent targets need an assignment to domains at test time, the branch that predicts it stays. Layers and
+parameters that only training needs are left out.
+
+Both nets are run on the same inputs, random ones and --images, and compared blob by blob; the written files are read
+by OpenCV too. A blob that differs by more than 1e-4 of its largest value is an error and nothing is written.
+"""
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+from caffe.proto.caffe_pb2 import NetParameter
+
+from caffe_layers import mda
+from tools import prototxt
+from tools.convert import inputs
+from tools.convert.compare import TOLERANCE, require, worst
+from tools.convert.model import Array, Model, load, model_files, read_model, write_model
+from tools.convert.options import add_force, add_verification
+from tools.evaluate import last_snapshot
+from tools.files import check_free
+from tools.fold.fold import Folded, fold
+from tools.fold.verify import compare_nets, compare_opencv, speed_up
+from tools.lmdb_io import by
+from tools.program import ProgramError, run
+from tools.run_folder import RunFolder
+from tools.weights import read_layers
+
+_FILE_LAYERS = ("Data", "ImageData", "HDF5Data", "WindowData", "MemoryData")
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is exported, and how pixels become the net's input: (value - mean) * scale."""
+
+    name: str
+    net: Path
+    weights: Path
+    mean: tuple[float, ...]
+    scale: float
+
+
+def read(source: Source) -> Model:
+    """Read the model. Raises ProgramError if it is none for tests, with one input, or net and weights do not fit."""
+    for file in (source.net, source.weights):
+        if not file.is_file():
+            raise ProgramError(f"{file}: {'a folder' if file.is_dir() else 'no such file'}, expected a model's")
+    net = prototxt.read(source.net, NetParameter())
+    if found := [f"{layer.name} ({layer.type})" for layer in net.layer if layer.type in _FILE_LAYERS]:
+        raise ProgramError(
+            f"{source.net}: its layers {', '.join(found)} read data, expected a deploy net (with an Input layer)"
+        )
+    _check_domains(source, net)
+    model = read_model(source.net, source.weights)
+    found = [top for layer in model.net.layer if layer.type == "Input" for top in layer.top]
+    if len(found) != 1:
+        raise ProgramError(f"{source.net}: its inputs are {', '.join(found) or 'none'}, expected one (a deploy net)")
+    return model
+
+
+def _check_domains(source: Source, net: NetParameter) -> None:
+    """Raise ProgramError if the weights were trained with another number of domains than the net has."""
+    expected = {}
+    for layer in net.layer:
+        if layer.type == "Python" and layer.python_param.layer == "MDALayer":
+            try:
+                expected[layer.name] = mda.parameters(layer.python_param.param_str)["num_domains"]
+            except ValueError as error:
+                raise ProgramError(f"{source.net}: layer {layer.name}: {error}") from error
+    for name, blobs in read_layers(source.weights):
+        shape = tuple(blobs[0].shape.dim) if blobs else ()
+        if name in expected and len(shape) == 2 and shape[0] != expected[name]:
+            raise ProgramError(
+                f"{source.weights}: layer {name} has the statistics of {shape[0]} domains (blob 0 is {by(shape)}), "
+                f"but {source.net} has num_domains {expected[name]}: they are of different k"
+            )
+
+
+def export(source: Source, prefix: Path, *, verify: bool, images: Path | None, seed: int, force: bool) -> list[str]:
+    """Write the folded model and return what there is to say about it.
+
+    Raises ProgramError if the model cannot be folded or, unless ``verify`` is false, does something else once folded.
+    """
+    files = model_files(prefix)
+    if mine := {file.resolve() for file in files} & {source.net.resolve(), source.weights.resolve()}:
+        raise ProgramError(f"{mine.pop()}: it is what is exported, choose another name")
+    check_free(*files, force=force)
+    model = read(source)
+    folded = fold(model)
+    (shape,) = [layer.input_param.shape[0].dim for layer in model.net.layer if layer.type == "Input"]
+    about = (
+        f"{source.name} in stock layers of Caffe, made by python -m tools.export.\n"
+        f"{_input_line(tuple(shape[1:]), source)}"
+    )
+    said = [f"layers: {len(model.net.layer)}, folded {len(folded.model.net.layer)}"]
+    said += [f"note: {note}" for note in folded.notes]
+    if not verify:
+        write_model(folded.model, prefix, about=about, force=force)
+        return [*said, "not verified"]
+    rows, names = _inputs(source, tuple(shape[1:]), images, seed)
+
+    def check(net: Path, weights: Path) -> None:
+        said.extend(_verified(model, folded, net, weights, rows, names))
+
+    write_model(folded.model, prefix, about=about, force=force, check=check)
+    return said
+
+
+def _inputs(source: Source, shape: tuple[int, ...], images: Path | None, seed: int) -> tuple[Array, str]:
+    """What both nets are run on, and what it is."""
+    rows = inputs.noise(shape, seed, source.mean, source.scale)
+    names = f"{len(rows)} random inputs"
+    if images is not None:
+        files, pictures = inputs.images(images, shape, source.mean, source.scale)
+        rows, names = np.concatenate([rows, pictures]), f"{names} and {len(files)} images"
+    return rows, names
+
+
+def _verified(model: Model, folded: Folded, net: Path, weights: Path, rows: Array, names: str) -> list[str]:
+    """Compare the model with the files that were written; return what there is to say. Raises ProgramError."""
+    original, written = load(model), load(read_model(net, weights))
+    found, outputs = compare_nets(original, written, folded.pairs, rows, folded.heads)
+    require(found)
+    furthest = worst(found)
+    said = [f"largest difference in {len(found)} blobs, on {names}: {furthest.relative:.1e} ({furthest.name})"]
+    opencv = f"OpenCV {cv2.__version__}"
+    try:
+        agreement = compare_opencv(net, weights, folded.heads, rows, outputs)
+    except cv2.error as error:
+        said.append(f"{opencv} cannot run the folded net, which Caffe does: {error.err or error}")
+    else:
+        output = agreement.furthest
+        result = (
+            f"{opencv}: top-1 of {agreement.same} of {agreement.inputs} inputs the same, largest difference in "
+            f"{output.name} {output.relative:.1e}"
+        )
+        if agreement.same < agreement.inputs or not output.relative <= TOLERANCE:
+            raise ProgramError(f"{result}, expected all of them and at most {TOLERANCE:g}; nothing is written")
+        said.append(result)
+    batch = rows[: inputs.NOISE]
+    ratio = speed_up(original, written, batch)
+    return [*said, f"forward of {len(batch)} inputs: {ratio:.2f} times as fast as the net that was read"]
+
+
+def _input_line(shape: tuple[int, ...], source: Source) -> str:
+    """What the input must be, in words."""
+    text = f"Input: N×{by(shape)}"
+    if source.mean:
+        text += f", pixels (B, G, R) minus {', '.join(f'{value:g}' for value in source.mean)}"
+    if source.scale != 1:
+        text += f", times {source.scale:g}"
+    return text + "."
+
+
+def _source(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Source:
+    given = options.net, options.weights
+    if options.run is not None:
+        if any(given) or options.mean or options.scale is not None:
+            parser.error("a run folder has its own net, weights, mean and scale: give --net and --weights, or RUN")
+        folder = RunFolder.load(options.run)
+        data = folder.experiment.data
+        name = f"{folder.experiment.dataset}, {folder.experiment.name},"
+        return Source(name, folder.net("deploy"), last_snapshot(folder).model, tuple(data.mean), data.scale)
+    if not all(given):
+        parser.error("expected a run folder and OUT, or --net, --weights and OUT")
+    scale = 1.0 if options.scale is None else options.scale
+    return Source(options.net.name, *given, tuple(options.mean or ()), scale)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.export", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("run", type=Path, nargs="?", metavar="RUN", help="run folder, trained to its last iteration")
+    parser.add_argument("out", type=Path, metavar="OUT", help="what the two files begin with")
+    parser.add_argument("--net", type=Path, metavar="FILE", help="instead of RUN: a deploy prototxt")
+    parser.add_argument("--weights", type=Path, metavar="FILE", help="and its caffemodel")
+    parser.add_argument(
+        "--mean", type=float, nargs="+", metavar="V", help="with --net: what is subtracted from the pixels (default: 0)"
+    )
+    parser.add_argument("--scale", type=float, help="with --net: what they are then multiplied by (default: 1)")
+    add_verification(parser)
+    add_force(parser)
+    options = parser.parse_intermixed_args()
+    for suffix in (".prototxt", ".caffemodel"):
+        if options.out.name.endswith(suffix):
+            parser.error(f"OUT is {options.out}, expected what both files begin with, without {suffix}")
+    source = _source(options, parser)
+    said = export(
+        source, options.out, verify=options.verify, images=options.images, seed=options.seed, force=options.force
+    )
+    print(f"wrote {' and '.join(map(str, model_files(options.out)))}")
+    print("\n".join(said))
+    return 0
+
+
+if __name__ == "__main__":
+    run(main)

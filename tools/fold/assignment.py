@@ -1,0 +1,108 @@
+"""mDA where images are assigned to domains at test time too: the same in stock layers.
+
+With running statistics, MDALayer's output is y = A x + B for each image and channel, with A and B the products of the
+image's row w and the domains' own maps: two inner products without bias.
+"""
+
+from collections.abc import Mapping
+from math import prod
+
+import numpy as np
+
+from caffe_layers import domain_assignment
+from tools.fold.affine import Map, channel_map, compose
+from tools.fold.graph import Graph, Node, Value
+from tools.fold.statistics import is_mda, mda_maps, uses_running_statistics
+
+
+def fold_assignments(graph: Graph) -> dict[Value, range]:
+    """Write every DomainAssignmentLayer without labels as a Softmax and an InnerProduct that puts it into its columns.
+
+    Returns the domains that the rows of each w may belong to.
+    """
+    domains = {}
+    for node in list(graph.nodes):
+        python = node.layer.python_param
+        if node.type != "Python" or (python.module, python.layer) != ("caffe_layers", "DomainAssignmentLayer"):
+            continue
+        if len(node.bottoms) != 1:
+            continue
+        given = domain_assignment.parameters(python.param_str)
+        (logits,), (w,) = node.bottoms, node.tops
+        group = prod(logits.shape[1:])
+        domains[w] = range(given["first"], given["first"] + group)
+        columns = np.zeros((given["num_domains"], group))
+        columns[domains[w], range(group)] = 1
+        name = graph.fresh(f"{node.name}_softmax")
+        p = Value(name, logits.shape)
+        graph.replace(node, [
+            graph.add(name, "Softmax", [logits], [p]),
+            graph.add(node.name, "InnerProduct", [p], [w], [columns],
+                      inner_product_param={"num_output": len(columns), "bias_term": False}),
+        ])  # fmt: skip
+    return domains
+
+
+def fold_assigned(graph: Graph, domains: Mapping[Value, range]) -> None:
+    """Write every MDALayer whose rows may be of several domains, and the per-channel maps behind it, as stock layers.
+
+    ``domains`` are those that the rows of a w may belong to, as far as they are known.
+    """
+    folded = []
+    for node in list(graph.nodes):
+        if not (is_mda(node) and len(node.bottoms) == 2 and uses_running_statistics(node)):
+            continue
+        possible = domains.get(node.bottoms[1])
+        if possible is not None and len(possible) == 1:
+            continue
+        maps = mda_maps(graph, node, possible)
+        top = node.tops[0]
+        while (reader := graph.only_reader(top)) and (then := channel_map(graph, reader, domains)):
+            maps = compose(maps, then)
+            top = reader.tops[0]
+            graph.nodes.remove(reader)
+        graph.replace(node, _applied(graph, node, top, maps))
+        folded.append(node.name)
+    if folded:
+        graph.notes.append(
+            f"several target domains: {', '.join(folded)} need the assignment of each image at test time, "
+            "so the branch that predicts it stays"
+        )
+
+
+def _applied(graph: Graph, node: Node, top: Value, maps: Map) -> list[Node]:
+    """Layers that make ``top`` of x and w (N×D): y = (w a) x + w b, with a and b D×C.
+
+    Two blobs of the same shape are multiplied and added by Eltwise. The factor of each image and channel of a larger x
+    needs a Scale of two bottoms, whose axis is the batch's. OpenCV has no Bias of two bottoms: the offsets become a
+    blob of x's shape by such a Scale of ones.
+    """
+    x, w = node.bottoms
+    channels = x.shape[1]
+
+    def value(name: str, shape: tuple[int, ...]) -> Value:
+        return Value(graph.fresh(f"{node.name}_{name}"), shape)
+
+    def layer(kind: str, bottoms: list[Value], made: Value, *blobs: np.ndarray, **fields: object) -> Node:
+        return graph.add(node.name if made is top else made.blob, kind, bottoms, [made], blobs, **fields)
+
+    factor, offset = value("factor", (len(w.shape), channels)), value("offset", (len(w.shape), channels))
+    scaled = value("scaled", x.shape)
+    product = {"num_output": channels, "bias_term": False}
+    made = [
+        layer("InnerProduct", [w], factor, maps[0].T, inner_product_param=product),
+        layer("InnerProduct", [w], offset, maps[1].T, inner_product_param=product),
+    ]
+    if len(x.shape) == 2:
+        made.append(layer("Eltwise", [x, factor], scaled, eltwise_param={"operation": "PROD"}))
+        made.append(layer("Eltwise", [scaled, offset], top))
+        return made
+    ones, spread = value("ones", x.shape), value("spread", x.shape)
+    constant = np.zeros(channels), np.ones(channels)
+    made += [
+        layer("Scale", [x, factor], scaled, scale_param={"axis": 0}),
+        layer("Scale", [x], ones, *constant, scale_param={"bias_term": True}),
+        layer("Scale", [ones, offset], spread, scale_param={"axis": 0}),
+        layer("Eltwise", [scaled, spread], top),
+    ]
+    return made
