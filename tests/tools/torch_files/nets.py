@@ -1,0 +1,85 @@
+"""ResNets in PyTorch, with the names and the geometry of torchvision's, which is not installed here."""
+
+import torch
+from torch import nn
+
+STAGES = (64, 128, 256, 512)
+
+
+class Block(nn.Module):
+    """Two 3×3 convolutions and a shortcut."""
+
+    def __init__(self, entering: int, filters: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(entering, filters, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(filters)
+        self.relu = nn.ReLU()
+        self.conv2 = nn.Conv2d(filters, filters, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(filters)
+        self.downsample = None
+        if stride != 1 or entering != filters:
+            self.downsample = nn.Sequential(
+                nn.Conv2d(entering, filters, 1, stride, bias=False), nn.BatchNorm2d(filters)
+            )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
+        return self.relu(y + (x if self.downsample is None else self.downsample(x)))
+
+
+class ResNet(nn.Module):
+    """``blocks`` are those of each of the four stages."""
+
+    def __init__(self, blocks: tuple[int, ...], classes: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False)
+        self.bn1 = nn.BatchNorm2d(64)
+        self.relu = nn.ReLU()
+        self.maxpool = nn.MaxPool2d(3, 2, 1)
+        entering = 64
+        for stage, (filters, count) in enumerate(zip(STAGES, blocks, strict=True), 1):
+            made = []
+            for place in range(count):
+                made.append(Block(entering, filters, 2 if stage > 1 and place == 0 else 1))
+                entering = filters
+            setattr(self, f"layer{stage}", nn.Sequential(*made))
+        self.fc = nn.Linear(512, classes)
+
+    def values(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        """The stem's output, every block's, the features and the logits, by Caffe's names for them."""
+        found = {"scale_conv1": self.relu(self.bn1(self.conv1(x)))}
+        x = self.maxpool(found["scale_conv1"])
+        for stage in range(1, 5):
+            for place, block in enumerate(getattr(self, f"layer{stage}")):
+                x = found[f"res{stage + 1}{'abcdef'[place]}"] = block(x)
+        found["pool5"] = x.mean((2, 3), keepdim=True)
+        found[f"fc{self.fc.out_features}"] = self.fc(found["pool5"].flatten(1))
+        return found
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.values(x)[f"fc{self.fc.out_features}"]
+
+
+def trained(blocks: tuple[int, ...], classes: int, seed: int) -> ResNet:
+    """A net as if it was trained: no statistic, no scale and no shift is what it is initialised to.
+
+    The statistics are near those of its activations, or these would vanish or explode.
+    """
+    torch.manual_seed(seed)
+    net = ResNet(blocks, classes)
+    norms = [module for module in net.modules() if isinstance(module, nn.BatchNorm2d)]
+    with torch.no_grad():
+        for norm in norms:
+            norm.weight.normal_(1, 0.3)
+            norm.bias.normal_(0, 0.3)
+            norm.momentum = 1.0  # the statistics become those of one batch
+        for module in net.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out")
+        net.train()(torch.randn(8, 3, 96, 96))
+        for norm in norms:
+            norm.running_mean += 0.3 * norm.running_var.sqrt() * torch.randn_like(norm.running_mean)
+            norm.running_var *= torch.empty_like(norm.running_var).uniform_(0.5, 2)
+            norm.momentum = 0.1
+        net.fc.bias.normal_(0, 0.5)
+    return net.eval()

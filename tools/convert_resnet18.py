@@ -1,0 +1,225 @@
+"""Convert a ResNet18 (or ResNet34) from PyTorch or Lua Torch to Caffe.
+
+    python -m tools.convert_resnet18 resnet18.pth resnet18
+
+reads a state dict of torch.save (zip or older format, by itself or in a training checkpoint), safetensors (names of
+torchvision or timm) or a .t7 of fb.resnet.torch, told apart by what is in them; no code in them ever runs. It writes
+
+    OUT.prototxt, OUT.caffemodel  the net itself with BatchNorm and Scale; its first line says which mean it wants
+    OUT_mda4.caffemodel           weights that mDA nets with four domains begin with (all but branch and classifier)
+
+Inputs stay as Caffe's are: B, G, R, 0 to 255, less a mean. The rest of the checkpoint's preprocessing (R, G, B, /255,
+its standard deviations) goes into conv1. The net itself subtracts the checkpoint's mean and is then exact; the mDA nets
+subtract 104, 117, 123, which is exact but for what conv1 sees beyond the border of an image.
+
+Before anything is written, the checkpoint's own net is built from its tensors and run beside Caffe's on random inputs
+and, with --images, on images; the stem, every block, the features and the logits are compared.
+"""
+
+import argparse
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from tools.arguments import natural
+from tools.convert.compare import TOLERANCE, Difference, difference, differences, require, worst
+from tools.convert.inputs import images, noise
+from tools.convert.model import Array, Model, about_lines, forward, load, model_files, weights_bytes
+from tools.convert.options import add_force, add_verification
+from tools.convert.torch_reference import POOLED, TorchNet
+from tools.convert.torch_resnet import Preprocessing, mda_model, plain_model
+from tools.datasets import DATASETS
+from tools.experiment import make_experiment
+from tools.files import check_free, write_together
+from tools.nets.resnet18 import SHAPE
+from tools.nets.text import net_text
+from tools.program import run
+from tools.torch_files.read import read_resnet
+
+IMAGENET = Preprocessing((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+"""What torchvision and fb.resnet.torch train with."""
+
+MDA_MEAN = DATASETS["pacs"].mean
+
+AT_ONCE = 4
+"""Inputs in a batch of the comparison: every blob is kept for them."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The largest differences between the checkpoint's net and Caffe's, over all inputs."""
+
+    plain: list[Difference]
+    mda: dict[int, list[Difference]]
+    """By number of domains; on images that go on in MDA_MEAN beyond their border."""
+    border: float
+    """What that border alone changes in the features, as a part of their largest value."""
+    same_class: int
+    """Inputs with the same best class."""
+    inputs: int
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.convert_resnet18",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="the file to read")
+    parser.add_argument("out", type=Path, metavar="OUT", help="beginning of the names of the files to write")
+    parser.add_argument("--no-head", action="store_true", help="leave the classifier out")
+    default = make_experiment("pacs", "mda").num_domains
+    parser.add_argument(
+        "--num-domains", type=_domains, nargs="*", default=[default], metavar="D",
+        help="domains, source and target together, of the mDA nets that weights are written for, one file for each; "
+        f"without a number none (default: {default}, as for PACS)",
+    )  # fmt: skip
+    for option, default_values, read, what in (
+        ("--mean", IMAGENET.mean, _mean, "mean that the checkpoint's net subtracts from pixels of 0 to 1"),
+        ("--std", IMAGENET.std, _std, "standard deviation that it divides them by"),
+    ):
+        parser.add_argument(
+            option, type=read, nargs=3, default=default_values, metavar=("R", "G", "B"),
+            help=f"{what} (default: {' '.join(map(str, default_values))})",
+        )  # fmt: skip
+    add_verification(parser)
+    add_force(parser)
+    return parser.parse_args()
+
+
+def _domains(text: str) -> int:
+    value = natural(text)
+    if value < 2:
+        raise argparse.ArgumentTypeError(f"got {value}, expected at least 2: a source domain and the target")
+    return value
+
+
+def _mean(text: str) -> float:
+    return _within(text, lambda value: 0 <= value <= 1, "a mean of pixels from 0 to 1")
+
+
+def _std(text: str) -> float:
+    return _within(text, lambda value: 0 < value <= 1, "a standard deviation of pixels from 0 to 1")
+
+
+def _within(text: str, accepts, expected: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not accepts(value):
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected {expected}")
+    return value
+
+
+def compare(
+    reference: TorchNet, preprocessing: Preprocessing, plain: Model, mda: Mapping[int, Model], pixels: Array
+) -> Comparison:
+    """Run the checkpoint's net and Caffe's on ``pixels`` (N×3×224×224; B, G, R, 0 to 255)."""
+    rows: dict[int | None, dict[str, Difference]] = {number: {} for number in (None, *mda)}
+    nets = {number: load(model) for number, model in ((None, plain), *mda.items())}
+    border, same = 0.0, 0
+
+    def keep(number: int | None, expected: Mapping[str, Array], net_input: Array) -> Mapping[str, Array]:
+        found = forward(nets[number], net_input)
+        for row in differences({name: values for name, values in expected.items() if name in found}, found):
+            rows[number][row.name] = worst([row, rows[number].get(row.name, row)])
+        return found
+
+    with tqdm(desc="compared with the checkpoint's net", total=len(pixels), unit="input") as bar:
+        for start in range(0, len(pixels), AT_ONCE):
+            batch = pixels[start : start + AT_ONCE]
+            expected = reference.run(batch)
+            scores = reference.outputs[-1]
+            found = keep(None, expected, batch - _as_channels(preprocessing.caffe_mean))
+            same += int((expected[scores].argmax(axis=1) == found[scores].argmax(axis=1)).sum())
+            if mda:
+                framed = reference.run(batch, border=MDA_MEAN)
+                border = max(border, difference(POOLED, expected[POOLED], framed[POOLED]).relative)
+                for number in mda:
+                    keep(number, framed, batch - _as_channels(MDA_MEAN))
+            bar.update(len(batch))
+    plain_rows = list(rows.pop(None).values())
+    return Comparison(
+        plain_rows, {number: list(found.values()) for number, found in rows.items()}, border, same, len(pixels)
+    )
+
+
+def _as_channels(mean) -> Array:
+    return np.array(mean, np.float32).reshape(1, 3, 1, 1)
+
+
+def _pixels(folder: Path | None, seed: int) -> tuple[Array, str]:
+    """What to compare on, and words for it."""
+    random = noise(SHAPE, seed)
+    if folder is None:
+        return random, f"{len(random)} random inputs"
+    _, pictures = images(folder, SHAPE)
+    return np.concatenate([random, pictures]), f"{len(random)} random inputs and {len(pictures)} images"
+
+
+def _report(comparison: Comparison, mda_files: Mapping[int, Path], inputs: str, *, head: bool) -> None:
+    furthest = worst(comparison.plain)
+    best = f"; the best class is the same for {comparison.same_class} of {comparison.inputs}" if head else ""
+    print(
+        f"compared with the checkpoint's own net on {inputs}, after conv1, every block, pool5 and the head: "
+        f"{furthest.name} differs most, by {furthest.relative:.1e} of its largest value{best}"
+    )
+    for number, rows in comparison.mda.items():
+        furthest = worst(rows)
+        print(
+            f"{mda_files[number].name}, on images that go on in {_numbers(MDA_MEAN)} beyond their border: "
+            f"{furthest.name} differs most, by {furthest.relative:.1e}"
+        )
+    if comparison.mda:
+        print(
+            f"in the mDA nets this border is {_numbers(MDA_MEAN)} and not the checkpoint's mean: "
+            f"it alone changes {POOLED} by up to {comparison.border:.1e} of its largest value"
+        )
+
+
+def _numbers(values) -> str:
+    return ", ".join(f"{value:g}" for value in values)
+
+
+def main() -> None:
+    """Read, convert, compare, write."""
+    arguments = _arguments()
+    net_file, weights_file = model_files(arguments.out)
+    numbers = list(dict.fromkeys(arguments.num_domains))
+    mda_files = {number: model_files(arguments.out.with_name(f"{arguments.out.name}_mda{number}"))[1]
+                 for number in numbers}  # fmt: skip
+    files = (net_file, weights_file, *mda_files.values())
+    check_free(*files, force=arguments.force)
+    preprocessing = Preprocessing(tuple(arguments.mean), tuple(arguments.std))
+    net = read_resnet(arguments.checkpoint, head=not arguments.no_head)
+    head = "no head" if net.classes is None else f"{net.classes} classes"
+    print(f"{arguments.checkpoint}: ResNet{net.layers}, {head}")
+    for note in net.notes:
+        print(f"note: {note}")
+    plain = plain_model(net, preprocessing)
+    mda = {number: mda_model(net, preprocessing, number, MDA_MEAN) for number in numbers}
+    if arguments.verify:
+        pixels, inputs = _pixels(arguments.images, arguments.seed)
+        comparison = compare(TorchNet(net, preprocessing), preprocessing, plain, mda, pixels)
+        for rows in (comparison.plain, *comparison.mda.values()):
+            require(rows, TOLERANCE)
+        _report(comparison, mda_files, inputs, head=net.classes is not None)
+    about = (
+        f"Input: B, G, R from 0 to 255 less the mean {_numbers(preprocessing.caffe_mean)}. Zeros around it are that "
+        f"mean, as in Torch.\n"
+        f"ResNet{net.layers} of {arguments.checkpoint.name}, by python -m tools.convert_resnet18."
+    )
+    with write_together(*files, force=arguments.force) as (net_aside, *weights_asides):
+        net_aside.write_text(about_lines(about) + net_text(plain.net.name, plain.net))
+        for aside, model in zip(weights_asides, (plain, *mda.values()), strict=True):
+            aside.write_bytes(weights_bytes(model))
+    print(f"wrote {', '.join(str(file) for file in files)}")
+
+
+if __name__ == "__main__":
+    run(main)

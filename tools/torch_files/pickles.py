@@ -1,0 +1,162 @@
+"""Unpickling of state dicts: a pickle gets the few names that tensors in dicts need, as stand-ins, and nothing else.
+
+What a pickle names is looked up in a table, never imported; any other name is refused before anything is done with it.
+"""
+
+import pickle
+import pickletools
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, BinaryIO
+
+from numpy.typing import NDArray
+
+from tools.torch_files.tensors import RAW, CheckpointError, Inert, Tensor, strided
+
+STORAGES = {
+    "DoubleStorage": "float64",
+    "FloatStorage": "float32",
+    "HalfStorage": "float16",
+    "BFloat16Storage": "bfloat16",
+    "LongStorage": "int64",
+    "IntStorage": "int32",
+    "ShortStorage": "int16",
+    "CharStorage": "int8",
+    "ByteStorage": "uint8",
+    "BoolStorage": "bool",
+}
+"""Kind of the numbers in each class of storage of the module ``torch``."""
+
+_MODELS = ("torch.nn.", "torchvision.", "timm.", "__main__", "__torch__")
+"""Modules whose classes are in a pickle when a whole model was saved."""
+
+
+class Storage(Inert):
+    """So many numbers of a kind that tensors are parts of, in the file under ``key``."""
+
+    def __init__(self, kind: str, key: str, size: int, read: Callable[["Storage"], NDArray]) -> None:
+        self.kind, self.key, self.size = kind, key, size
+        self._read = read
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that it takes in the file."""
+        return self.size * RAW[self.kind].itemsize
+
+    @cached_property
+    def numbers(self) -> NDArray:
+        """The numbers as RAW has them, read when they are first asked for. Raises CheckpointError if they are not."""
+        return self._read(self)
+
+
+class Dict(dict):
+    """In place of an OrderedDict. A state dict carries versions of its modules as an attribute: not needed here."""
+
+    __slots__ = ()
+
+    def __setstate__(self, state: object) -> None:
+        pass
+
+
+class _Function(Inert):
+    """In place of one of PyTorch's functions: it can be called."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self._call = call
+
+    def __call__(self, *arguments: object) -> object:
+        return self._call(*arguments)
+
+
+def load(file: BinaryIO, storage: Callable[[tuple[Any, ...]], Storage]) -> Any:
+    """Unpickle one object at the place where ``file`` stands. ``storage`` makes one from its persistent id.
+
+    Raises CheckpointError if the pickle is damaged or asks for anything that a state dict does not need.
+    """
+    try:
+        _check_opcodes(file)
+        return _Unpickler(file, storage).load()
+    except CheckpointError:
+        raise
+    except Exception as error:  # what a damaged pickle raises is not listed anywhere
+        raise CheckpointError(f"its pickle is damaged or truncated: {error or type(error).__name__}") from error
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: BinaryIO, storage: Callable[[tuple[Any, ...]], Storage]) -> None:
+        super().__init__(file, encoding="utf-8")
+        self._storage = storage
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) in _ALLOWED:
+            return _ALLOWED[module, name]
+        if module == "torch" and name in STORAGES:
+            return name
+        if f"{module}.".startswith(_MODELS):
+            raise CheckpointError(_whole_model(f"{module}.{name}"))
+        raise CheckpointError(
+            f"its pickle asks for {module}.{name}, which no state dict needs and which is not run here; expected a "
+            "dict of tensors alone: torch.save(model.state_dict(), FILE)"
+        )
+
+    def persistent_load(self, pid: Any) -> Storage:
+        if isinstance(pid, tuple) and pid and pid[0] == "module":  # source code of a model, as old PyTorch kept it
+            raise CheckpointError(_whole_model("the source of a module"))
+        if not (isinstance(pid, tuple) and len(pid) >= 5 and pid[0] == "storage"):
+            raise CheckpointError("its pickle refers to something outside that is no storage of PyTorch's")
+        return self._storage(pid)
+
+
+def make_storage(pid: tuple[Any, ...], read: Callable[[Storage], NDArray]) -> Storage:
+    """The storage of a persistent id ``("storage", class, key, device, size, …)``."""
+    _, kind, key, _, size, *rest = pid
+    if not isinstance(kind, str) or kind not in STORAGES or not isinstance(key, str) or type(size) is not int:
+        raise CheckpointError(f"its pickle describes a storage as {pid[1:3]} of {size!r} numbers")
+    if size < 0 or any(value is not None for value in rest):
+        raise CheckpointError(f"storage {key}: of {size} numbers, with {rest}: expected a whole storage")
+    return Storage(STORAGES[kind], key, size, read)
+
+
+def _whole_model(what: str) -> str:
+    return (
+        f"it holds {what}: a whole pickled model, whose code would have to run to read it; expected a state dict: "
+        "load it where that code is and save torch.save(model.state_dict(), FILE)"
+    )
+
+
+def _check_opcodes(file: BinaryIO) -> None:
+    """Walk through the pickle once without doing what it says; leave ``file`` where it stood.
+
+    So a truncated one is refused as a whole, and one whose memo would fill the memory: indices of real ones count up.
+    """
+    start = file.tell()
+    for opcode, argument, position in pickletools.genops(file):
+        if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") and not 0 <= argument <= position - start:
+            raise CheckpointError(f"its pickle is damaged: memo {argument} after {position - start} bytes")
+    file.seek(start)
+
+
+def _tensor(storage: Any, offset: Any, shape: Any, strides: Any) -> Tensor:
+    if not isinstance(storage, Storage) or not isinstance(shape, tuple) or not isinstance(strides, tuple):
+        raise CheckpointError(f"a tensor of sizes {shape!r} and strides {strides!r} without a storage")
+    if any(type(size) is not int for size in shape):
+        raise CheckpointError(f"a tensor of sizes {shape!r}, expected whole numbers")
+    return Tensor(storage.kind, shape, lambda: strided(storage.numbers, offset, shape, strides))
+
+
+def _tensor_v2(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> Tensor:
+    return _tensor(storage, offset, shape, strides)  # the rest is requires_grad, hooks and metadata
+
+
+def _parameter(data: Any, *_: Any) -> Any:
+    return data
+
+
+_ALLOWED = {
+    ("collections", "OrderedDict"): Dict,
+    ("torch._utils", "_rebuild_tensor"): _Function(_tensor),
+    ("torch._utils", "_rebuild_tensor_v2"): _Function(_tensor_v2),
+    ("torch._utils", "_rebuild_parameter"): _Function(_parameter),
+}
