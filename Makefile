@@ -18,7 +18,7 @@ digits: setup  ## MNIST and MNIST-M to USPS, beside the paper's numbers
 
 test:  ## ruff, then the whole test suite
 	@tools/setup.sh torch
-	@$(in_project) ruff check . && python -m pytest $(ARGS)
+	@$(in_project) ruff check . && python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 bench: setup  ## how fast the layers are, beside Caffe's BatchNorm and plain memory traffic
 	@$(in_project) python -m tools.bench $(ARGS)
