@@ -1,0 +1,55 @@
+"""Pools that round down, as pools that round up and are cropped; sizes as Caffe has them."""
+
+import pytest
+from caffe.proto.caffe_pb2 import PoolingParameter
+from google.protobuf import text_format
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.tools.fold.models import DATA, layer, trained, tried
+from tests.tools.nets.graphs import parse
+from tools.convert.model import Model, load
+from tools.fold.pooling import pooled_size
+
+
+def pool(fields: str) -> str:
+    return layer("pool", "Pooling", "data", "pool", f"pooling_param {{ {fields} }}")
+
+
+CROPPED = {  # of an input of 7×6
+    "kernel_size: 3 stride: 2 pad: 1": " pool_columns:Slice silence_pool_columns_rest:Silence",
+    "kernel_size: 2 stride: 2": " pool_rows:Slice silence_pool_rows_rest:Silence",
+    "kernel_size: 4 stride: 2": " pool_rows:Slice silence_pool_rows_rest:Silence",
+    "kernel_h: 2 kernel_w: 3 stride_h: 2 stride_w: 2": " pool_rows:Slice silence_pool_rows_rest:Silence"
+    " pool_columns:Slice silence_pool_columns_rest:Silence",
+    "kernel_size: 3 stride: 1 pad: 1": "",
+    "global_pooling: true": "",
+}
+
+
+@pytest.mark.parametrize("kind", ["MAX", "AVE"])
+@pytest.mark.parametrize("fields", CROPPED)
+def test_floor_pools_are_cropped_where_the_sizes_differ(fields: str, kind: str) -> None:
+    text = DATA + pool(f"pool: {kind} {fields} round_mode: FLOOR") + layer("relu", "ReLU", "pool", "pool")
+    done = tried(trained(text + layer("end", "Power", "pool", "end")), rows=5)
+    assert done.layers == f"pool:Pooling{CROPPED[fields]} relu:ReLU end:Power"
+    assert done.folded.pairs["pool"] == "pool"
+    assert not any(one.pooling_param.HasField("round_mode") for one in done.folded.model.net.layer)
+
+
+def test_a_mask_of_a_floor_pool_stays_with_it() -> None:
+    fields = "pooling_param { kernel_size: 2 stride: 2 round_mode: FLOOR }"
+    done = tried(trained(DATA + layer("pool", "Pooling", "data", "pool mask", fields)))
+    assert done.layers == "pool:Pooling"
+    assert done.folded.model.net.layer[1].pooling_param.round_mode == PoolingParameter.FLOOR
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(3, 20), st.integers(3, 20), st.integers(1, 3), st.integers(1, 4), st.data())
+def test_sizes_are_caffes(height: int, width: int, kernel: int, stride: int, data: st.DataObject) -> None:
+    pad = data.draw(st.integers(0, kernel - 1))
+    fields = f"kernel_size: {kernel} stride: {stride} pad: {pad}"
+    shape = f"input_param {{ shape {{ dim: 1 dim: 1 dim: {height} dim: {width} }} }}"
+    net = load(Model(parse(layer("data", "Input", "", "data", shape) + pool(fields)), {}))
+    found = pooled_size(text_format.Parse(fields, PoolingParameter()), (height, width))
+    assert tuple(found) == net.blobs["pool"].data.shape[2:]

@@ -1,0 +1,83 @@
+"""The proof finds what is wrong."""
+
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from tests.tools.fold.models import DATA, layer, trained
+from tools.convert.compare import worst
+from tools.convert.model import Model, forward, load, write_model
+from tools.fold.fold import Folded, fold
+from tools.fold.verify import compare_nets, compare_opencv, same_best
+
+TEXT = (
+    DATA
+    + layer("fc", "InnerProduct", "data", "fc", "inner_product_param { num_output: 5 }")
+    + layer("bn", "BatchNorm", "fc", "bn")
+    + layer("relu", "ReLU", "bn", "bn")
+    + layer("prob", "Softmax", "bn", "prob")
+)
+
+
+@pytest.fixture
+def model() -> Model:
+    return trained(TEXT)
+
+
+@pytest.fixture
+def folded(model: Model) -> Folded:
+    return fold(model)
+
+
+X = np.random.default_rng(0).normal(size=(7, 4, 7, 6)).astype(np.float32)
+
+
+def test_all_inputs_are_compared_and_blobs_kept(model: Model, folded: Folded) -> None:
+    rows, kept = compare_nets(load(model), load(folded.model), folded.pairs, X, ["prob"])
+    assert [row.name for row in rows] == ["data", "bn", "prob"]
+    np.testing.assert_allclose(kept["prob"], forward(load(model), X)["prob"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("row", range(len(X)))
+def test_one_wrong_input_is_found(model: Model, folded: Folded, row: int) -> None:
+    """The weights of one value of the input are off, and only one row has it."""
+    inputs = X.copy()
+    inputs[:, 0, 0, 0] = 0
+    inputs[row, 0, 0, 0] = 1
+    folded.model.blobs["fc"][0][:, 0] += 1
+    rows, _ = compare_nets(load(model), load(folded.model), folded.pairs, inputs, [])
+    assert worst(rows).relative > 1e-2
+
+
+def test_opencv_agrees_or_not(model: Model, folded: Folded, tmp_path: Path) -> None:
+    files = write_model(folded.model, tmp_path / "m", about="", force=False)
+    expected = forward(load(model), X)
+    agreement = compare_opencv(*files, folded.heads, X, expected)
+    assert (agreement.same, agreement.inputs) == (7, 7)
+    assert agreement.furthest.relative < 1e-5
+    assert dict(folded.heads) == {"bn": "relu", "prob": "prob"}
+    expected["prob"][5] = expected["prob"][5, ::-1]
+    expected["bn"][6] += 1
+    agreement = compare_opencv(*files, folded.heads, X, expected)
+    assert agreement.same == 6
+    assert agreement.furthest.relative > 0.1
+
+
+def test_opencv_says_which_layer_it_does_not_know(model: Model, tmp_path: Path) -> None:
+    text = DATA + layer("odd", "Bias", "data", "odd")
+    files = write_model(trained(text), tmp_path / "m", about="", force=False)
+    with pytest.raises(cv2.error, match='layer "odd" of type "Bias"'):
+        compare_opencv(*files, {"odd": "odd"}, X, {"odd": X})
+
+
+def test_even_classes_are_the_same_best() -> None:
+    expected = np.array([[0.5, 0.5, 0.0], [0.6, 0.4, 0.0]], np.float32)
+    found = np.array([[0.49, 0.51, 0.0], [0.4, 0.6, 0.0]], np.float32)
+    assert same_best(expected, found).tolist() == [True, False]
+    maps = np.random.default_rng(0).normal(size=(2, 3, 4, 5)).astype(np.float32)
+    assert same_best(maps, maps).tolist() == [True, True]
+    other = maps.copy()
+    other[1, :, 2, 2] = -other[1, :, 2, 2]
+    assert same_best(maps, other).tolist() == [True, False]
