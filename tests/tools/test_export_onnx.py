@@ -1,0 +1,164 @@
+"""The program that writes ONNX: whole files, checked, or nothing."""
+
+import re
+import resource
+import signal
+from pathlib import Path
+
+import cv2
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from tests.tools.nets.graphs import parse
+from tests.tools.onnx_graph.nets import random_model
+from tests.tools.programs import Done, child, interrupt, names, program
+from tools.convert.model import Model, forward, load, write_model
+from tools.onnx_graph import net as onnx_net
+from tools.onnx_graph.layer import Layer
+from tools.program import ROOT
+
+NET = ROOT / "prototxt" / "mnist" / "digits_source_only_deploy.prototxt"
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return random_model(parse(NET.read_text()))
+
+
+@pytest.fixture
+def files(model: Model, tmp_path: Path) -> tuple[Path, Path]:
+    return write_model(model, tmp_path / "in" / "mnist", about="Input: B, G, R.\nMean: 104.", force=False)
+
+
+def export(files: tuple[Path, Path], out: Path, *options: object) -> Done:
+    return program("export_onnx", *files, out, *options)
+
+
+def assert_refused(done: Done, message: str, out: Path) -> None:
+    """One line about it, and nothing of the output."""
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not out.parent.is_dir() or names(out.parent) in ([], ["in"])
+
+
+def test_the_file_gives_what_caffe_gives(model: Model, files: tuple[Path, Path], tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "net.onnx"
+    done = export(files, out)
+    assert done.returncode == 0, done.stderr
+    assert "data N×3×28×28 → prob N×10" in done.stdout and "agrees with Caffe: of 18 blobs" in done.stdout
+    assert names(out.parent) == ["net.onnx"]
+    x = np.random.default_rng(5).normal(size=(5, 3, 28, 28)).astype(np.float32)
+    found = onnxruntime.InferenceSession(str(out)).run(["prob"], {"data": x})[0]
+    np.testing.assert_allclose(found, forward(load(model), x)["prob"], rtol=1e-4, atol=1e-6)
+    made = onnx.load(out)
+    assert made.producer_name == "caffe-latent-domains" and made.doc_string == "Input: B, G, R.\nMean: 104."
+    about = {entry.key: entry.value for entry in made.metadata_props}
+    assert about["net"] == "mnist.prototxt" and about["weights"] == "mnist.caffemodel"
+    assert about["input data"].startswith("N×3×28×28 32-bit floats") and str(tmp_path) not in str(made.metadata_props)
+
+
+def test_images_are_compared_too(files: tuple[Path, Path], tmp_path: Path) -> None:
+    for i in range(3):
+        image = np.random.default_rng(i).integers(0, 256, (9, 8, 3)).astype(np.uint8)
+        (tmp_path / "in" / "images").mkdir(exist_ok=True)
+        cv2.imwrite(str(tmp_path / "in" / "images" / f"{i}.png"), image)
+    done = export(files, tmp_path / "net.onnx", "--images", tmp_path / "in" / "images")
+    assert done.returncode == 0, done.stderr
+    assert "3/3" in done.stderr  # two batches of noise and one of images
+    missing = export(files, tmp_path / "other.onnx", "--images", tmp_path / "none")
+    assert missing.returncode == 1 and "none: no such folder" in missing.stderr
+
+
+def test_a_net_that_differs_is_not_written(
+    files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def leaky(layer: Layer) -> None:
+        layer.last("LeakyRelu", [layer.bottoms[0].name], alpha=0.01)
+
+    monkeypatch.setitem(onnx_net._LAYERS, "ReLU", leaky)
+    out = tmp_path / "net.onnx"
+    done = export(files, out)
+    assert_refused(done, "expected at most 0.0001; nothing is written", out)
+    assert re.search(r"^  pool1 +\d", done.stderr, re.MULTILINE)  # where relu1 works in place
+    unchecked = export(files, out, "--no-verify")
+    assert unchecked.returncode == 0 and out.is_file() and "agrees" not in unchecked.stdout
+
+
+def test_a_difference_in_the_file_alone_shows(
+    files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is compared is the file, not only what was in memory."""
+    write_bytes = Path.write_bytes
+
+    def damaged(path: Path, data: bytes) -> int:
+        made = onnx.load_from_string(data)
+        for node in made.graph.node:
+            if node.op_type == "Softmax":
+                node.op_type = "LogSoftmax"
+        return write_bytes(path, made.SerializeToString())
+
+    monkeypatch.setattr(Path, "write_bytes", damaged)
+    out = tmp_path / "net.onnx"
+    assert_refused(export(files, out), "in prob (of the file)", out)
+
+
+def test_what_stands_is_replaced_only_by_force(files: tuple[Path, Path], tmp_path: Path) -> None:
+    out = tmp_path / "net.onnx"
+    out.write_text("mine")
+    done = export(files, out)
+    assert done.returncode == 1 and "net.onnx exists already" in done.stderr and out.read_text() == "mine"
+    assert export(files, out, "--force", "--no-verify").returncode == 0
+    onnx.checker.check_model(onnx.load(out))
+    out.unlink()
+    out.mkdir()
+    assert "a folder is there" in export(files, out, "--force").stderr
+
+
+def test_bad_input_gets_one_line(files: tuple[Path, Path], tmp_path: Path) -> None:
+    net, weights = files
+    out = tmp_path / "net.onnx"
+    assert_refused(export((tmp_path / "no.prototxt", weights), out), "no.prototxt: no such file", out)
+    assert_refused(export((tmp_path, weights), out), f"{tmp_path}: a folder, expected a deploy net", out)
+    assert_refused(export((net, tmp_path / "no.caffemodel"), out), "no.caffemodel: no such file", out)
+    assert_refused(export((weights, weights), out), "not a prototxt of Caffe's", out)
+    assert_refused(export((net, net), out), "bytes that are no caffemodel", out)
+    text = net.read_text()
+    net.write_text(text[: len(text) // 2])
+    assert_refused(export(files, out), "mnist.prototxt: not a prototxt of Caffe's", out)
+    net.write_text(text.replace("num_output: 48", "num_output: 40"))
+    assert_refused(export(files, out), "of layer conv2 is 48×32×5×5, expected 40×32×5×5", out)
+    net.write_text(text)
+    weights.write_bytes(weights.read_bytes()[:-100])
+    assert_refused(export(files, out), "bytes that are no caffemodel, or a truncated one", out)
+
+
+def test_layers_are_refused_with_the_file_and_before_caffe_opens_anything(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    weights = tmp_path / "in" / "w.caffemodel"
+    weights.write_bytes(b"")
+    out = tmp_path / "net.onnx"
+    mda = ROOT / "prototxt" / "mnist" / "digits_deploy.prototxt"
+    done = export((mda, weights), out)
+    assert_refused(done, f"error: {mda}: layer conv1_mda (Python): runs caffe_layers.MDALayer; expected stock", out)
+    train = ROOT / "prototxt" / "mnist" / "digits_plain_train.prototxt"
+    assert_refused(export((train, weights), out), "(Data): expected a deploy net, with an Input layer", out)
+
+
+def test_a_full_disk_leaves_nothing(files: tuple[Path, Path], tmp_path: Path) -> None:
+    def tiny_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+
+    out = tmp_path / "net.onnx"
+    done = child("export_onnx", *files, out, before=tiny_files)
+    assert done.returncode == 1 and f"File too large: '{out}'" in done.stderr and "Traceback" not in done.stderr
+    assert names(tmp_path) == ["in"]
+
+
+def test_ctrl_c_leaves_nothing(files: tuple[Path, Path], tmp_path: Path) -> None:
+    code, _ = interrupt(
+        "export_onnx", *files, tmp_path / "net.onnx", at="comparing", whole_group=True, with_signal=signal.SIGINT
+    )
+    assert code == 130 and names(tmp_path) == ["in"]
