@@ -18,7 +18,7 @@ and, with --images, on images; the stem, every block, the features and the logit
 
 import argparse
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +26,7 @@ import numpy as np
 from tqdm import tqdm
 
 from tools.arguments import natural
-from tools.convert.compare import TOLERANCE, Difference, difference, differences, require, worst
+from tools.convert.compare import Difference, difference, differences, require, worst
 from tools.convert.inputs import images, noise
 from tools.convert.model import Array, Model, about_lines, forward, load, model_files, weights_bytes
 from tools.convert.options import add_force, add_verification
@@ -37,7 +37,7 @@ from tools.experiment import make_experiment
 from tools.files import check_free, write_together
 from tools.nets.resnet18 import SHAPE
 from tools.nets.text import net_text
-from tools.program import run
+from tools.program import ProgramError, run
 from tools.torch_files.read import read_resnet
 
 IMAGENET = Preprocessing((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
@@ -60,7 +60,6 @@ class Comparison:
     """What that border alone changes in the features, as a part of their largest value."""
     same_class: int
     """Inputs with the same best class."""
-    inputs: int
 
 
 def _arguments() -> argparse.Namespace:
@@ -106,7 +105,7 @@ def _std(text: str) -> float:
     return _within(text, lambda value: 0 < value <= 1, "a standard deviation of pixels from 0 to 1")
 
 
-def _within(text: str, accepts, expected: str) -> float:
+def _within(text: str, accepts: Callable[[float], bool], expected: str) -> float:
     try:
         value = float(text)
     except ValueError:
@@ -117,39 +116,40 @@ def _within(text: str, accepts, expected: str) -> float:
 
 
 def compare(
-    reference: TorchNet, preprocessing: Preprocessing, plain: Model, mda: Mapping[int, Model], pixels: Array
+    reference: TorchNet, caffe_mean: Sequence[float], plain: Model, mda: Mapping[int, Model], pixels: Array
 ) -> Comparison:
-    """Run the checkpoint's net and Caffe's on ``pixels`` (N×3×224×224; B, G, R, 0 to 255)."""
-    rows: dict[int | None, dict[str, Difference]] = {number: {} for number in (None, *mda)}
-    nets = {number: load(model) for number, model in ((None, plain), *mda.items())}
+    """Run the checkpoint's net, Caffe's (less ``caffe_mean``) and the mDA nets on pixels (N×3×224×224; B, G, R)."""
+    plain_net, mda_nets = load(plain), {number: load(model) for number, model in mda.items()}
+    plain_rows: dict[str, Difference] = {}
+    mda_rows: dict[int, dict[str, Difference]] = {number: {} for number in mda}
     border, same = 0.0, 0
-
-    def keep(number: int | None, expected: Mapping[str, Array], net_input: Array) -> Mapping[str, Array]:
-        found = forward(nets[number], net_input)
-        for row in differences({name: values for name, values in expected.items() if name in found}, found):
-            rows[number][row.name] = worst([row, rows[number].get(row.name, row)])
-        return found
-
     with tqdm(desc="compared with the checkpoint's net", total=len(pixels), unit="input") as bar:
         for start in range(0, len(pixels), AT_ONCE):
             batch = pixels[start : start + AT_ONCE]
-            expected = reference.run(batch)
-            scores = reference.outputs[-1]
-            found = keep(None, expected, batch - _as_channels(preprocessing.caffe_mean))
-            same += int((expected[scores].argmax(axis=1) == found[scores].argmax(axis=1)).sum())
+            expected, found = reference.run(batch), forward(plain_net, batch - _channels(caffe_mean))
+            _keep_largest(plain_rows, differences(expected, found))
+            same += _same_class(expected[reference.outputs[-1]], found[reference.outputs[-1]])
             if mda:
-                framed = reference.run(batch, border=MDA_MEAN)
+                framed = {name: values for name, values in reference.run(batch, border=MDA_MEAN).items()
+                          if not name.startswith("fc")}  # fmt: skip
                 border = max(border, difference(POOLED, expected[POOLED], framed[POOLED]).relative)
-                for number in mda:
-                    keep(number, framed, batch - _as_channels(MDA_MEAN))
+                for number, net in mda_nets.items():
+                    _keep_largest(mda_rows[number], differences(framed, forward(net, batch - _channels(MDA_MEAN))))
             bar.update(len(batch))
-    plain_rows = list(rows.pop(None).values())
-    return Comparison(
-        plain_rows, {number: list(found.values()) for number, found in rows.items()}, border, same, len(pixels)
-    )
+    by_domains = {number: list(rows.values()) for number, rows in mda_rows.items()}
+    return Comparison(list(plain_rows.values()), by_domains, border, same)
 
 
-def _as_channels(mean) -> Array:
+def _keep_largest(rows: dict[str, Difference], others: Sequence[Difference]) -> None:
+    for row in others:
+        rows[row.name] = worst([row, rows.get(row.name, row)])
+
+
+def _same_class(expected: Array, found: Array) -> int:
+    return int((expected.argmax(axis=1) == found.argmax(axis=1)).sum())
+
+
+def _channels(mean: Sequence[float]) -> Array:
     return np.array(mean, np.float32).reshape(1, 3, 1, 1)
 
 
@@ -162,9 +162,16 @@ def _pixels(folder: Path | None, seed: int) -> tuple[Array, str]:
     return np.concatenate([random, pictures]), f"{len(random)} random inputs and {len(pictures)} images"
 
 
-def _report(comparison: Comparison, mda_files: Mapping[int, Path], inputs: str, *, head: bool) -> None:
+def _require(file: Path, rows: Sequence[Difference]) -> None:
+    """Raise ProgramError naming the file that would not be as it should."""
+    try:
+        require(rows)
+    except ProgramError as error:
+        raise ProgramError(f"{file}: {error}") from error
+
+
+def _report(comparison: Comparison, mda_files: Mapping[int, Path], inputs: str, best: str) -> None:
     furthest = worst(comparison.plain)
-    best = f"; the best class is the same for {comparison.same_class} of {comparison.inputs}" if head else ""
     print(
         f"compared with the checkpoint's own net on {inputs}, after conv1, every block, pool5 and the head: "
         f"{furthest.name} differs most, by {furthest.relative:.1e} of its largest value{best}"
@@ -182,7 +189,7 @@ def _report(comparison: Comparison, mda_files: Mapping[int, Path], inputs: str, 
         )
 
 
-def _numbers(values) -> str:
+def _numbers(values: Sequence[float]) -> str:
     return ", ".join(f"{value:g}" for value in values)
 
 
@@ -190,28 +197,30 @@ def main() -> None:
     """Read, convert, compare, write."""
     arguments = _arguments()
     net_file, weights_file = model_files(arguments.out)
-    numbers = list(dict.fromkeys(arguments.num_domains))
-    mda_files = {number: model_files(arguments.out.with_name(f"{arguments.out.name}_mda{number}"))[1]
-                 for number in numbers}  # fmt: skip
+    mda_files = {
+        number: arguments.out.with_name(f"{arguments.out.name}_mda{number}.caffemodel")
+        for number in arguments.num_domains
+    }
     files = (net_file, weights_file, *mda_files.values())
     check_free(*files, force=arguments.force)
     preprocessing = Preprocessing(tuple(arguments.mean), tuple(arguments.std))
     net = read_resnet(arguments.checkpoint, head=not arguments.no_head)
-    head = "no head" if net.classes is None else f"{net.classes} classes"
-    print(f"{arguments.checkpoint}: ResNet{net.layers}, {head}")
+    print(f"{arguments.checkpoint}: ResNet{net.layers}, {f'{net.classes} classes' if net.classes else 'no head'}")
     for note in net.notes:
         print(f"note: {note}")
     plain = plain_model(net, preprocessing)
-    mda = {number: mda_model(net, preprocessing, number, MDA_MEAN) for number in numbers}
+    mda = {number: mda_model(net, preprocessing, number, MDA_MEAN) for number in mda_files}
     if arguments.verify:
         pixels, inputs = _pixels(arguments.images, arguments.seed)
-        comparison = compare(TorchNet(net, preprocessing), preprocessing, plain, mda, pixels)
-        for rows in (comparison.plain, *comparison.mda.values()):
-            require(rows, TOLERANCE)
-        _report(comparison, mda_files, inputs, head=net.classes is not None)
+        comparison = compare(TorchNet(net, preprocessing), preprocessing.caffe_mean, plain, mda, pixels)
+        _require(weights_file, comparison.plain)
+        for number, rows in comparison.mda.items():
+            _require(mda_files[number], rows)
+        best = f"; the best class is the same for {comparison.same_class} of {len(pixels)}" if net.classes else ""
+        _report(comparison, mda_files, inputs, best)
     about = (
-        f"Input: B, G, R from 0 to 255 less the mean {_numbers(preprocessing.caffe_mean)}. Zeros around it are that "
-        f"mean, as in Torch.\n"
+        f"Input: B, G, R from 0 to 255 less the mean {_numbers(preprocessing.caffe_mean)}. "
+        "Zeros around it are that mean, as in Torch.\n"
         f"ResNet{net.layers} of {arguments.checkpoint.name}, by python -m tools.convert_resnet18."
     )
     with write_together(*files, force=arguments.force) as (net_aside, *weights_asides):

@@ -7,7 +7,7 @@ much: the mean of its BN, raised by as much, subtracts it again. Only at the bor
 since what is padded with zeros is then M and no longer 255·m.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,7 +66,9 @@ def _model(net: ResNet, normalise: Normalisation, classes: int | None, blobs: Ma
     return Model(definition, blobs)
 
 
-def _blobs(net: ResNet, preprocessing: Preprocessing, layer: str, statistics) -> dict[str, list[Array]]:
+def _blobs(
+    net: ResNet, preprocessing: Preprocessing, layer: str, statistics: Callable[[Array, Array], list[Array]]
+) -> dict[str, list[Array]]:
     """Blobs of every convolution, its Scale and its ``layer`` (but conv1's, which is always BN), by their names."""
     blobs: dict[str, list[Array]] = {}
     for unit in units(net.layers):

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-STAGES = (64, 128, 256, 512)
+RESNET18, RESNET34 = (2, 2, 2, 2), (3, 4, 6, 3)
 
 
 class Block(nn.Module):
@@ -28,22 +28,22 @@ class Block(nn.Module):
 
 
 class ResNet(nn.Module):
-    """``blocks`` are those of each of the four stages."""
+    """``blocks`` are those of each of the four stages, ``width`` the filters of the first."""
 
-    def __init__(self, blocks: tuple[int, ...], classes: int) -> None:
+    def __init__(self, blocks: tuple[int, ...], classes: int, width: int = 64) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False)
-        self.bn1 = nn.BatchNorm2d(64)
+        self.conv1 = nn.Conv2d(3, width, 7, 2, 3, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
         self.relu = nn.ReLU()
         self.maxpool = nn.MaxPool2d(3, 2, 1)
-        entering = 64
-        for stage, (filters, count) in enumerate(zip(STAGES, blocks, strict=True), 1):
-            made = []
+        entering = width
+        for stage, count in enumerate(blocks, 1):
+            filters, made = width << (stage - 1), []
             for place in range(count):
                 made.append(Block(entering, filters, 2 if stage > 1 and place == 0 else 1))
                 entering = filters
             setattr(self, f"layer{stage}", nn.Sequential(*made))
-        self.fc = nn.Linear(512, classes)
+        self.fc = nn.Linear(entering, classes)
 
     def values(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         """The stem's output, every block's, the features and the logits, by Caffe's names for them."""
@@ -60,13 +60,13 @@ class ResNet(nn.Module):
         return self.values(x)[f"fc{self.fc.out_features}"]
 
 
-def trained(blocks: tuple[int, ...], classes: int, seed: int) -> ResNet:
+def trained(blocks: tuple[int, ...], classes: int, seed: int = 0, width: int = 64) -> ResNet:
     """A net as if it was trained: no statistic, no scale and no shift is what it is initialised to.
 
     The statistics are near those of its activations, or these would vanish or explode.
     """
     torch.manual_seed(seed)
-    net = ResNet(blocks, classes)
+    net = ResNet(blocks, classes, width)
     norms = [module for module in net.modules() if isinstance(module, nn.BatchNorm2d)]
     with torch.no_grad():
         for norm in norms:
@@ -76,7 +76,7 @@ def trained(blocks: tuple[int, ...], classes: int, seed: int) -> ResNet:
         for module in net.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out")
-        net.train()(torch.randn(8, 3, 96, 96))
+        net.train()(torch.randn(4, 3, 96, 96))
         for norm in norms:
             norm.running_mean += 0.3 * norm.running_var.sqrt() * torch.randn_like(norm.running_mean)
             norm.running_var *= torch.empty_like(norm.running_var).uniform_(0.5, 2)
