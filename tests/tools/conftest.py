@@ -1,11 +1,13 @@
-"""A tiny digits data set in real LMDBs: the real thing in every respect but its size."""
+"""A tiny digits data set in real LMDBs, the real thing in every respect but its size; and a server of bad manners."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
+from tests.tools.data.server import Server, serving
 from tools import lmdb_io
 
 TRAIN, TEST = 48, 30
@@ -32,3 +34,10 @@ def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
                     image = look(images[i]).clip(0, 255).astype(np.uint8)
                     writer.put(f"{domain}{i}", lmdb_io.image_datum(image, int(digits.target[i])))
     return folder
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """What answers downloads in tests, as their path says."""
+    with serving() as server:
+        yield server

@@ -1,81 +1,20 @@
-"""Downloads from a server on this machine that behaves as badly as servers do."""
+"""Downloads: broken, resumed, of wrong contents; whole or absent, or kept in part where that is wanted."""
 
+import fcntl
 import gzip
 import hashlib
 import re
 import resource
 import socket
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+from tests.tools.data.server import CONTENTS, Handler, Server
 from tests.tools.programs import names
 from tools.data import fetch
 from tools.data.homes import GzipFile
 from tools.program import ProgramError
-
-CONTENTS = bytes(range(256)) * 2000
-
-
-class Handler(BaseHTTPRequestHandler):
-    """Answers as the path says: /good, /cut (ends half-way, twice), /busy (503, once) and so on; 404 by default."""
-
-    def do_GET(self) -> None:
-        server = self.server
-        assert isinstance(server, Server)
-        start = int((self.headers["Range"] or "bytes=0-").removeprefix("bytes=").removesuffix("-"))
-        server.requests.append((self.path, start))
-        seen = sum(path == self.path for path, _ in server.requests)
-        if self.path == "/busy" and seen == 1:
-            self.send_error(503)
-            return
-        if self.path == "/shrunk" and seen > 1:
-            if start:
-                self.send_error(416)
-                return
-            self.send(CONTENTS, CONTENTS)
-            return
-        if self.path not in ("/good", "/cut", "/cut-no-range", "/always-cut", "/shrunk", "/busy", "/other"):
-            self.send_error(404)
-            return
-        if self.path == "/other":
-            self.send(b"something else", b"something else")
-            return
-        if self.path == "/cut-no-range":
-            start = 0
-        rest = CONTENTS[start:]
-        cut = (self.path in ("/cut", "/cut-no-range") and seen < 3) or self.path in ("/always-cut", "/shrunk")
-        self.send(rest, rest[: len(rest) // 2] if cut else rest, 206 if start else 200)
-
-    def send(self, promised: bytes, sent: bytes, status: int = 200) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(promised)))
-        self.end_headers()
-        self.wfile.write(sent)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-class Server(ThreadingHTTPServer):
-    requests: list[tuple[str, int]]
-
-    def url(self, path: str) -> str:
-        return f"http://127.0.0.1:{self.server_port}{path}"
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server(("127.0.0.1", 0), Handler) as server:
-        server.requests = []
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
 
 
 def check(file: Path) -> None:
@@ -150,6 +89,102 @@ def test_a_full_disk_is_not_taken_for_a_bad_home(server, tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert len(server.requests) == 1 and names(tmp_path) == []
+
+
+def test_a_disk_without_room_is_told_before_anything_is_written(server, tmp_path):
+    with pytest.raises(ProgramError, match=r"file: writing it failed: 1000000000000000 more bytes are needed, \d+ are"):
+        get(server, tmp_path / "file", "/huge", "/good")
+    assert server.requests == [("/huge", 0)] and names(tmp_path) == []
+
+
+def keep(server: Server, target: Path, *paths: str) -> None:
+    fetch.download([server.url(path) for path in paths], target, check, keep_part=True, pause=0)
+
+
+HALF = len(CONTENTS) // 2
+
+
+def test_a_part_waits_for_the_next_call(server, tmp_path):
+    with pytest.raises(ProgramError, match="the connection ended after"):
+        keep(server, tmp_path / "file", "/always-cut")
+    assert names(tmp_path) == ["file.part"]
+    have = (tmp_path / "file.part").stat().st_size
+    assert 0 < have < len(CONTENTS)
+    keep(server, tmp_path / "file", "/good")
+    assert (tmp_path / "file").read_bytes() == CONTENTS and names(tmp_path) == ["file"]
+    assert server.requests[-1] == ("/good", have)
+
+
+def test_another_home_goes_on_where_one_gave_up(server, tmp_path):
+    keep(server, tmp_path / "file", "/always-cut", "/good")
+    assert (tmp_path / "file").read_bytes() == CONTENTS
+    assert server.requests[-1][0] == "/good" and server.requests[-1][1] > HALF
+
+
+def test_a_whole_part_is_not_fetched_again(server, tmp_path):
+    (tmp_path / "file.part").write_bytes(CONTENTS)
+    keep(server, tmp_path / "file", "/good")
+    assert names(tmp_path) == ["file"] and server.requests == [("/good", len(CONTENTS))]
+
+
+@pytest.mark.parametrize("length", [HALF, len(CONTENTS)])
+def test_a_part_of_something_else_is_fetched_anew(server, tmp_path, length):
+    (tmp_path / "file.part").write_bytes(bytes(length))
+    keep(server, tmp_path / "file", "/good")
+    assert (tmp_path / "file").read_bytes() == CONTENTS
+    assert server.requests == [("/good", length), ("/good", 0)]
+
+
+def test_a_part_is_sent_again_by_a_server_that_cannot_resume(server, tmp_path):
+    (tmp_path / "file.part").write_bytes(bytes(HALF))
+    keep(server, tmp_path / "file", "/cut-no-range")
+    assert (tmp_path / "file").read_bytes() == CONTENTS
+
+
+def test_wrong_contents_are_not_kept(server, tmp_path):
+    (tmp_path / "file.part").write_bytes(CONTENTS[:5])
+    with pytest.raises(fetch.Unavailable, match="wrong contents of 14 bytes"):
+        keep(server, tmp_path / "file", "/other")
+    assert names(tmp_path) == []
+
+
+def test_nothing_is_left_of_a_download_that_never_began(server, tmp_path):
+    with pytest.raises(fetch.Unavailable, match="HTTP 404"):
+        keep(server, tmp_path / "file", "/absent")
+    assert names(tmp_path) == []
+
+
+def test_a_full_disk_keeps_what_has_arrived(server, tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (HALF, hard))
+    try:
+        with pytest.raises(ProgramError, match="file: writing it failed: File too large"):
+            keep(server, tmp_path / "file", "/good")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert names(tmp_path) == ["file.part"]
+    keep(server, tmp_path / "file", "/good")
+    assert (tmp_path / "file").read_bytes() == CONTENTS and server.requests[-1] == ("/good", HALF)
+
+
+def test_two_downloads_do_not_write_one_part(server, tmp_path):
+    part = fetch.part_of(tmp_path / "file")
+    with part.open("wb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(ProgramError, match=r"file\.part: another download is writing it"):
+            keep(server, tmp_path / "file", "/good")
+    assert server.requests == [] and part.exists()
+    keep(server, tmp_path / "file", "/good")
+    assert (tmp_path / "file").read_bytes() == CONTENTS
+
+
+def test_hashes_name_what_was_found_and_expected(tmp_path):
+    (tmp_path / "file").write_bytes(CONTENTS)
+    right = {name: hashlib.new(name, CONTENTS).hexdigest() for name in ("sha1", "sha256")}
+    fetch.check_hashes(tmp_path / "file", right, "the file")
+    for name in right:
+        with pytest.raises(ProgramError, match=f"the file: {name} {right[name]}, expected 00$"):
+            fetch.check_hashes(tmp_path / "file", {**right, name: "00"}, "the file")
 
 
 def gzip_file(server: Server | None, contents: bytes = CONTENTS) -> GzipFile:
