@@ -1,0 +1,178 @@
+"""The program that fetches ImageNet's weights, from a server on this machine."""
+
+import hashlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.tools.data.server import CONTENTS, Server
+from tests.tools.programs import Done, names, program
+from tools import get_weights
+from tools.data import fetch
+from tools.data.homes import WEIGHTS, WeightsFile
+from tools.program import ROOT
+
+HASHES = {name: hashlib.new(name, CONTENTS).hexdigest() for name in ("sha1", "sha256")}
+HALF = len(CONTENTS) // 2
+
+
+def weights(server: Server, *paths: str) -> WeightsFile:
+    return WeightsFile("net.caffemodel", "BVLC's AlexNet", HASHES, tuple(map(server.url, paths)))
+
+
+@pytest.fixture(autouse=True)
+def no_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WEIGHTS_MIRROR", raising=False)
+    monkeypatch.delenv("DATA_MIRROR", raising=False)
+
+
+def get(monkeypatch: pytest.MonkeyPatch, file: WeightsFile, out: Path, *options: object) -> Done:
+    monkeypatch.setitem(get_weights.WEIGHTS, "alexnet", file)
+    monkeypatch.setattr(fetch, "ATTEMPTS", 1)
+    return program("get_weights", "alexnet", "--out", out, *options)
+
+
+def test_what_is_published_is_what_is_pinned() -> None:
+    """torchvision's names carry the first digits of the hash; every hash is a whole one."""
+    for net, file in WEIGHTS.items():
+        for algorithm, value in file.hashes.items():
+            assert re.fullmatch(r"[0-9a-f]+", value) and len(value) == 2 * hashlib.new(algorithm).digest_size
+        tag = re.search(r"-([0-9a-f]{8})\.pth$", file.name)
+        assert net == "alexnet" or (tag and file.hashes["sha256"].startswith(tag[1]) and file.name.startswith(net))
+        assert all(home.startswith(("http://", "https://")) for home in file.homes)
+
+
+def test_a_file_is_fetched_once(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "data" / "weights"
+    done = get(monkeypatch, weights(server, "/good"), out)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{out}/net.caffemodel: BVLC's AlexNet, sha1, sha256 as published\n"
+    assert "net.caffemodel: 100%" in done.stderr  # the bar
+    assert (out / "net.caffemodel").read_bytes() == CONTENTS and names(out) == ["net.caffemodel"]
+    assert get(monkeypatch, weights(server, "/good"), out).returncode == 0
+    assert server.requests == [("/good", 0)]
+
+
+def test_a_broken_download_goes_on_in_the_next_run(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = get(monkeypatch, weights(server, "/always-cut"), tmp_path)
+    assert done.returncode == 1
+    assert f"the connection ended after {HALF} of {len(CONTENTS)} bytes" in done.stderr
+    assert f"{HALF} bytes have arrived and wait in {tmp_path}/net.caffemodel.part: the same command" in done.stderr
+    assert get(monkeypatch, weights(server, "/good"), tmp_path).returncode == 0
+    assert server.requests == [("/always-cut", 0), ("/good", HALF)]
+    assert (tmp_path / "net.caffemodel").read_bytes() == CONTENTS
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_lost_on_interruption(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    file = weights(server, "/stuck")
+    code = (
+        "import sys; from tools import get_weights; from tools.data.homes import WeightsFile; from tools.program "
+        f"import run; get_weights.WEIGHTS['alexnet'] = {file!r}; run(get_weights.main)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "alexnet", "--out", tmp_path],
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    part = tmp_path / "net.caffemodel.part"
+    try:
+        deadline = time.monotonic() + 30
+        # What is in the buffer of a file that is being written is not on the disk yet.
+        while not part.exists() or part.stat().st_size < HALF // 2:
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(number)
+        said = process.communicate(timeout=30)[1]
+    finally:
+        process.kill()
+        process.wait()
+    have = part.stat().st_size
+    if number == signal.SIGKILL:
+        assert process.returncode == -signal.SIGKILL
+    else:
+        assert process.returncode == 130 and f"{have} bytes have arrived and wait in {part}" in said
+    assert HALF // 2 <= have <= HALF and names(tmp_path) == ["net.caffemodel.part"]
+    assert get(monkeypatch, weights(server, "/good"), tmp_path).returncode == 0
+    assert server.requests == [("/stuck", 0), ("/good", have)]
+    assert (tmp_path / "net.caffemodel").read_bytes() == CONTENTS and names(tmp_path) == ["net.caffemodel"]
+
+
+def test_without_a_network_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = "http://127.0.0.1:1/net.caffemodel"
+    done = get(monkeypatch, WeightsFile("net.caffemodel", "AlexNet", HASHES, (home,)), tmp_path)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert f"{home}: no connection: " in done.stderr
+    hashes = f"sha1 {HASHES['sha1']}, sha256 {HASHES['sha256']}"
+    assert f"fetch {home} elsewhere ({hashes}), put it at {tmp_path}/net.caffemodel and run this again" in done.stderr
+    assert names(tmp_path) == []
+
+
+def test_wrong_contents_are_an_error_and_not_kept(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = get(monkeypatch, weights(server, "/other"), tmp_path)
+    found = hashlib.sha1(b"something else", usedforsecurity=False).hexdigest()
+    assert done.returncode == 1 and f"net.caffemodel: sha1 {found}, expected {HASHES['sha1']}" in done.stderr
+    assert names(tmp_path) == []
+
+
+def test_a_file_of_another_hash_is_replaced_only_by_force(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "net.caffemodel"
+    target.write_bytes(b"mine")
+    done = get(monkeypatch, weights(server, "/good"), tmp_path)
+    assert done.returncode == 1 and target.read_bytes() == b"mine" and server.requests == []
+    assert f"{target}: sha1 " in done.stderr and "it is not BVLC's AlexNet; pass --force to replace it" in done.stderr
+    assert get(monkeypatch, weights(server, "/absent"), tmp_path, "--force").returncode == 1
+    assert target.read_bytes() == b"mine"
+    assert get(monkeypatch, weights(server, "/good"), tmp_path, "--force").returncode == 0
+    assert target.read_bytes() == CONTENTS
+    target.unlink()
+    target.mkdir()
+    assert "a folder is there" in get(monkeypatch, weights(server, "/good"), tmp_path, "--force").stderr
+
+
+@pytest.mark.parametrize("place", ["net.caffemodel", "weights/net.caffemodel"])
+@pytest.mark.parametrize("how", ["--mirror", "WEIGHTS_MIRROR", "DATA_MIRROR"])
+def test_a_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Server, how: str, place: str) -> None:
+    source, out = tmp_path / "mirror" / place, tmp_path / "out"
+    source.parent.mkdir(parents=True)
+    source.write_bytes(b"other")
+    options = ["--mirror", tmp_path / "mirror"] if how == "--mirror" else []
+    if not options:
+        monkeypatch.setenv(how, str(tmp_path / "mirror"))
+    done = get(monkeypatch, weights(server, "/good"), out, *options)
+    assert done.returncode == 1 and f"{source}: sha1 " in done.stderr and not out.exists()
+    source.write_bytes(CONTENTS)
+    done = get(monkeypatch, weights(server, "/good"), out, *options)
+    assert done.returncode == 0, done.stderr
+    assert (out / "net.caffemodel").read_bytes() == CONTENTS and names(out) == ["net.caffemodel"]
+    assert server.requests == []
+
+
+def test_a_mirror_without_the_file(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, out = weights(server, "/good"), tmp_path / "out"
+    missing = get(monkeypatch, file, out, "--mirror", tmp_path / "none")
+    assert missing.returncode == 1 and f"mirror {tmp_path}/none: no such folder" in missing.stderr
+    empty = get(monkeypatch, file, out, "--mirror", tmp_path)
+    assert "it holds neither net.caffemodel nor weights/net.caffemodel" in empty.stderr
+    assert server.requests == [] and not out.exists()
+    monkeypatch.setenv("DATA_MIRROR", str(tmp_path))  # a mirror of data sets alone
+    assert get(monkeypatch, file, out).returncode == 0 and server.requests == [("/good", 0)]
+
+
+def test_a_disk_without_room(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = get(monkeypatch, weights(server, "/huge"), tmp_path)
+    assert done.returncode == 1 and "writing it failed: 1000000000000000 more bytes are needed" in done.stderr
+    assert "no network" not in done.stderr and names(tmp_path) == []
