@@ -6,6 +6,7 @@ import hashlib
 import http.client
 import os
 import shutil
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -131,7 +132,9 @@ def _download_from(url: str, file: Path, pause: float) -> None:
         raise _HomeFailed("only http and https are fetched")
     for attempt in range(ATTEMPTS):
         if attempt:
-            time.sleep(pause * 2 ** (attempt - 1))
+            wait = pause * 2 ** (attempt - 1)
+            tqdm.write(f"{url}: {reason}; once more in {wait:g} s", file=sys.stderr)
+            time.sleep(wait)
         try:
             _continue(url, file)
             return

@@ -51,8 +51,9 @@ def test_a_part_that_does_not_fit_is_dropped(server, tmp_path):
     assert [start > 0 for _, start in server.requests] == [False, True, False]
 
 
-def test_a_busy_server_is_asked_again(server, tmp_path):
+def test_a_busy_server_is_asked_again(server, tmp_path, capsys):
     get(server, tmp_path / "file", "/busy")
+    assert f"{server.url('/busy')}: HTTP 503 Service Unavailable; once more in 0 s" in capsys.readouterr().err
     assert server.requests == [("/busy", 0), ("/busy", 0)]
 
 
