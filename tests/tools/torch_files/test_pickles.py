@@ -1,0 +1,150 @@
+"""Nothing in a file of torch.save runs: what is not a dict of tensors is refused by name."""
+
+import io
+import os
+import pickle
+import pickletools
+import struct
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.tools.torch_files.nets import RESNET18, ResNet
+from tools.program import ProgramError
+from tools.torch_files import pickles
+from tools.torch_files.pickles import load
+from tools.torch_files.read import read_resnet
+from tools.torch_files.tensors import CheckpointError
+
+
+class Evil:
+    """Leaves a file behind wherever it is unpickled."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self):
+        return os.system, (f"touch {self.marker}",)
+
+
+def refused(path: Path, match: str) -> None:
+    with pytest.raises(ProgramError, match=match) as raised:
+        read_resnet(path, head=True)
+    assert str(raised.value).startswith(f"{path}: ")
+
+
+def unpickled(data: bytes) -> object:
+    return load(io.BytesIO(data), lambda _: None)
+
+
+@pytest.mark.parametrize("new", [True, False], ids=["zip", "legacy"])
+def test_code_is_not_run(new, tmp_path):
+    marker, file = tmp_path / "marker", tmp_path / "evil.pth"
+    torch.save({"conv1.weight": torch.ones(3), "x": Evil(marker)}, file, _use_new_zipfile_serialization=new)
+    torch.load(file, weights_only=False)
+    assert marker.is_file(), "the file does run code where it may"
+    marker.unlink()
+    refused(file, r"its pickle asks for (posix|os)\.system, which no state dict needs and which is not run here")
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("new", [True, False], ids=["zip", "legacy"])
+@pytest.mark.parametrize("protocol", [0, 1, 2, 4, 5])
+def test_code_is_not_run_at_any_protocol(new, protocol, tmp_path):
+    """Code before, in and instead of what is to be read; every way in which pickles of all ages name things."""
+    marker, file = tmp_path / "marker", tmp_path / "evil.pth"
+    evil = pickle.dumps(Evil(marker), protocol)
+    if new:
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("archive/data.pkl", evil)
+        refused(file, r"its pickle asks for (posix|os)\.system")
+    else:
+        begin = [pickle.dumps(value, 2) for value in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True})]
+        for place in range(4):
+            parts = [*begin[:place], evil, *begin[place + 1 :]]
+            file.write_bytes(b"".join(parts))
+            refused(file, r"its pickle asks for (posix|os)\.system" if place else "expected a state dict of torch.save")
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        b"cos\nsystem\n(S'touch MARKER'\ntR.",  # GLOBAL and REDUCE
+        b"(S'touch MARKER'\nios\nsystem\n.",  # INST
+        b"(cos\nsystem\nS'touch MARKER'\no.",  # OBJ
+        b"\x80\x02cbuiltins\neval\n(S'open(\"MARKER\", \"w\")'\ntR.",
+        b"\x80\x02c__builtin__\neval\n(S'open(\"MARKER\", \"w\")'\ntR.",
+        b"\x80\x04\x8c\x0bcollections\x8c\x1dOrderedDict.__init__.__globals__\x93.",  # by a path through attributes
+        b"\x80\x02ctorch\nFloatStorage.__class__\n.",
+        b"\x80\x02ctorch._utils\n_rebuild_tensor_v2.__globals__\n.",
+        b"\x80\x02ctools.program\nrun\n.",
+        b"\x80\x02\x82\x01.",  # EXT1: from copyreg's registry
+    ],
+)
+def test_ways_of_naming_code(code, tmp_path):
+    marker = tmp_path / "marker"
+    with pytest.raises(CheckpointError):
+        unpickled(code.replace(b"MARKER", str(marker).encode()))
+    assert not marker.exists()
+
+
+def test_attributes_of_what_stands_in_are_not_the_pickles_to_set():
+    state = b"}U\x05_callK\x01sb."  # BUILD with {"_call": 1}
+    for name in (b"ctorch._utils\n_rebuild_tensor_v2\n", b"ctorch._utils\n_rebuild_parameter\n"):
+        with pytest.raises(CheckpointError, match="its pickle sets attributes of a _Function"):
+            unpickled(b"\x80\x02" + name + state)
+    with pytest.raises(CheckpointError):
+        unpickled(b"\x80\x02ccollections\nOrderedDict\n" + state)
+    assert not hasattr(pickles.Dict, "_call")
+    with pytest.raises(CheckpointError, match="damaged"):
+        unpickled(b"\x80\x02ctorch\nFloatStorage\n" + state)
+    made = unpickled(b"\x80\x02ccollections\nOrderedDict\n)R" + state)  # as PyTorch keeps versions of modules
+    assert made == {} and not hasattr(made, "_call")
+
+
+@pytest.mark.parametrize("new", [True, False], ids=["zip", "legacy"])
+def test_a_whole_model_is_refused_with_what_to_do(new, tmp_path):
+    file = tmp_path / "model.pth"
+    torch.save(torch.nn.Linear(2, 2), file, _use_new_zipfile_serialization=new)
+    refused(file, r"it holds torch\.nn\.modules\.linear\.Linear: a whole pickled model.*save torch.save\(model.state_d")
+
+
+def test_a_model_of_ones_own_is_refused_too(tmp_path):
+    torch.save(ResNet(RESNET18, 2, width=2), tmp_path / "model.pth")
+    refused(tmp_path / "model.pth", r"its pickle asks for tests\.tools\.torch_files\.nets\.ResNet.*state_dict\(\)")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_torchscript_is_refused_with_what_to_do(tmp_path):
+    torch.jit.script(torch.nn.Linear(2, 2)).save(str(tmp_path / "script.pt"))
+    refused(tmp_path / "script.pt", r"it holds __torch__\..*Linear: a whole pickled model")
+
+
+def test_a_memo_that_would_fill_the_memory_is_refused():
+    with pytest.raises(CheckpointError, match=r"damaged: memo 2147483647 after \d+ bytes"):
+        unpickled(b"\x80\x02Nr\xff\xff\xff\x7f.")
+
+
+@pytest.mark.parametrize("opcode", [b"\x8e", b"\x8d", b"\x96", b"\x95"])
+def test_sizes_beyond_the_end_are_refused(opcode):
+    """BINBYTES8, BINUNICODE8, BYTEARRAY8, FRAME."""
+    with pytest.raises(CheckpointError, match="damaged or truncated"):
+        unpickled(b"\x80\x05" + opcode + struct.pack("<Q", 1 << 62) + b".")
+
+
+def test_all_that_a_training_checkpoint_of_plain_data_has_is_read():
+    value = {"epoch": 3, "best": 0.5, "names": ["a", "b"], "nested": {1: (None, True)}, "big": 1 << 70}
+    for protocol in range(6):
+        assert unpickled(pickle.dumps(value, protocol)) == value
+
+
+def test_references_to_anything_but_storages_are_refused():
+    for pid in (b"S'x'\nQ.", b"(S'storage'\nS'y'\ntQ.", b"Pabc\n."):
+        pickletools.dis(pid, io.StringIO())
+        with pytest.raises(CheckpointError, match="refers to something outside that is no storage"):
+            unpickled(pid)
+    with pytest.raises(CheckpointError, match="the source of a module"):
+        unpickled(b"(S'module'\nNNNtQ.")
