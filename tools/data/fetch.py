@@ -130,6 +130,7 @@ def _download_from(url: str, file: Path, pause: float) -> None:
     """Fill ``file`` from one home. Raises _HomeFailed after ATTEMPTS connections or an answer that is final."""
     if not url.startswith(("http://", "https://")):
         raise _HomeFailed("only http and https are fetched")
+    reason = ""
     for attempt in range(ATTEMPTS):
         if attempt:
             wait = pause * 2 ** (attempt - 1)
