@@ -41,8 +41,20 @@ PRODUCER = "caffe-latent-domains"
 BATCHES = (1, 3)
 """Rows of the random batches."""
 
+IMAGES_AT_ONCE = 8
+
 MEAN = 128
 """Subtracted from pixels for the comparison alone: values of both signs, as nets get them, whatever their own mean."""
+
+CALMING_STEPS = 4
+"""Nets are not linear: one step towards smaller inputs may not be enough."""
+
+SMALLEST_FACTOR = np.float32(1 / 256)
+"""No net is trained on smaller pixels; with smaller ones it would be its biases alone that are compared."""
+
+LOGIT = 20
+"""The largest input of a Softmax that a comparison is good for. Far above it the probabilities are 0 and 1 whatever the
+net does before, or a rounding error of large numbers decides between two classes."""
 
 
 def _arguments() -> argparse.Namespace:
@@ -108,17 +120,39 @@ def _free(shape: tuple[int, ...]) -> str:
 
 
 def batches(net: caffe.Net, images: Path | None, seed: int) -> Iterator[dict[str, Array]]:
-    """Inputs to compare on: random batches of BATCHES rows, then the images of a folder, if any, together."""
+    """Inputs to compare on: random batches of BATCHES rows, then those images of a folder, if any.
+
+    All are pixels less MEAN, times a factor that keeps every Softmax at work.
+    """
     noise = {name: inputs.noise(net.blobs[name].shape[1:], seed + i, [MEAN]) for i, name in enumerate(net.inputs)}
+    factor = _calming(net, noise)
     for rows in BATCHES:
-        yield {name: values[:rows] for name, values in noise.items()}
+        yield {name: factor * values[:rows] for name, values in noise.items()}
     if images is not None:
         if len(net.inputs) != 1:
             raise ProgramError(f"--images: the net has the inputs {', '.join(net.inputs)}, expected a single one")
         (name,) = net.inputs
         _, pictures = inputs.images(images, net.blobs[name].shape[1:], [MEAN])
-        for row in range(0, len(pictures), 8):
-            yield {name: pictures[row : row + 8]}
+        for row in range(0, len(pictures), IMAGES_AT_ONCE):
+            yield {name: factor * pictures[row : row + IMAGES_AT_ONCE]}
+
+
+def _calming(net: caffe.Net, batch: Mapping[str, Array]) -> np.float32:
+    """The factor, at most 1, for inputs that leave no Softmax with more than about LOGIT."""
+    logits = [
+        blob
+        for name, layer in zip(net._layer_names, net.layers, strict=True)
+        if layer.type == "Softmax"
+        for blob in net.bottom_names[name]
+    ]
+    factor = np.float32(1)
+    for _ in range(CALMING_STEPS if logits else 0):
+        blobs = forward(net, {name: factor * values for name, values in batch.items()})
+        largest = max(np.abs(blobs[name]).max() for name in logits)
+        if not largest > LOGIT:  # NaN too: the comparison says so
+            break
+        factor = max(factor * np.float32(LOGIT / largest), SMALLEST_FACTOR)
+    return factor
 
 
 def compare(net: caffe.Net, made: ModelProto, file: Path, images: Path | None, seed: int) -> list[Difference]:
