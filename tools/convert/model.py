@@ -127,7 +127,9 @@ def _blob(values: Array) -> BlobProto:
 
 
 def model_files(prefix: Path) -> tuple[Path, Path]:
-    """The names of the two files of a model."""
+    """The names of the two files of a model. Raises ProgramError if ``prefix`` ends in no name."""
+    if prefix.name in ("", ".."):
+        raise ProgramError(f"{prefix}: a folder, expected what the names of the files to write begin with")
     return prefix.with_name(f"{prefix.name}.prototxt"), prefix.with_name(f"{prefix.name}.caffemodel")
 
 

@@ -37,6 +37,12 @@ def test_written_model_is_read_as_it_was(model: Model, tmp_path: Path) -> None:
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("prefix", ["/", ".", "..", "a/.."])
+def test_a_prefix_ends_in_a_name(prefix: str) -> None:
+    with pytest.raises(ProgramError, match=r"a folder, expected what the names of the files to write begin with"):
+        model_files(Path(prefix))
+
+
 def test_large_blobs_have_their_length_in_several_bytes() -> None:
     for size in (1, 31, 32, 5000, 70000):
         values = np.arange(size, dtype=np.float32)
