@@ -18,6 +18,7 @@ and, with --images, on images; the stem, every block, the features and the logit
 
 import argparse
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -218,10 +219,11 @@ def main() -> None:
             _require(mda_files[number], rows)
         best = f"; the best class is the same for {comparison.same_class} of {len(pixels)}" if net.classes else ""
         _report(comparison, mda_files, inputs, best)
+    name = os.fsencode(arguments.checkpoint.name).decode(errors="replace")
     about = (
         f"Input: B, G, R from 0 to 255 less the mean {_numbers(preprocessing.caffe_mean)}. "
         "Zeros around it are that mean, as in Torch.\n"
-        f"ResNet{net.layers} of {arguments.checkpoint.name}, by python -m tools.convert_resnet18."
+        f"ResNet{net.layers} of {name}, by python -m tools.convert_resnet18."
     )
     with write_together(*files, force=arguments.force) as (net_aside, *weights_asides):
         net_aside.write_text(about_lines(about) + net_text(plain.net.name, plain.net))

@@ -28,7 +28,7 @@ from tools.weights import check_weights
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 MDA_MEAN = (104, 117, 123)
-PICTURES = 4
+PICTURES = 3
 
 
 @pytest.fixture(scope="module")
@@ -103,8 +103,8 @@ def save_legacy(net: ResNet, path: Path) -> Path:
 def save_training(net: ResNet, path: Path) -> Path:
     """A training checkpoint of a model on several GPUs."""
     state = {f"module.{name}": value for name, value in net.state_dict().items()}
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
-    torch.save({"epoch": 90, "arch": "resnet18", "state_dict": state, "optimizer": optimizer.state_dict()}, path)
+    optimizer = {"state": {0: {"momentum_buffer": torch.zeros(3)}}, "param_groups": [{"lr": 0.1, "params": [0]}]}
+    torch.save({"epoch": 90, "arch": "resnet18", "state_dict": state, "optimizer": optimizer}, path)
     return path
 
 
@@ -153,10 +153,12 @@ def test_every_format_gives_what_pytorch_gives(name, net, pixels, expected, tmp_
     np.testing.assert_array_equal(found["prob"].argmax(axis=1), expected["fc1000"].argmax(axis=1))
 
 
-def test_resnet34(pixels, images, tmp_path):
+def test_resnet34(pixels, tmp_path, monkeypatch):
+    monkeypatch.setattr(inputs, "NOISE", 1)
+    pixels = pixels[1:4]
     net = trained(RESNET34, 10, seed=3)
     file = save_zip(net, tmp_path / "net.pth")
-    done = program("convert_resnet18", file, tmp_path / "out", "--num-domains", 2, "--seed", 3)
+    done = program("convert_resnet18", file, tmp_path / "out", "--num-domains", 2)
     assert done.returncode == 0, done.stderr
     assert f"{file}: ResNet34, 10 classes\n" in done.stdout
     assert names(tmp_path) == ["net.pth", "out.caffemodel", "out.prototxt", "out_mda2.caffemodel"]
@@ -179,9 +181,9 @@ def verified(checkpoint: Path, images: Path, tmp_path_factory: pytest.TempPathFa
 
 def test_the_comparison_is_reported(verified):
     said = verified[1]
-    found = re.search(r"on 4 random inputs and 4 images, .*: (\w+) differs most, by (\S+) of its largest value", said)
+    found = re.search(r"on 4 random inputs and 3 images, .*: (\w+) differs most, by (\S+) of its largest value", said)
     assert found[1] in said and 0 < float(found[2]) <= TOLERANCE
-    assert "the best class is the same for 8 of 8" in said
+    assert "the best class is the same for 7 of 7" in said
     for domains in (2, 4):
         found = re.search(rf"net_mda{domains}\.caffemodel, .*: (\w+) differs most, by (\S+)\n", said)
         assert 0 < float(found[2]) <= TOLERANCE
@@ -258,7 +260,8 @@ def test_the_reported_border_is_all_that_changes_in_the_mda_net(verified, mda_fo
     assert difference.max() > 1e-4
 
 
-def test_other_preprocessing(net, checkpoint, pixels, tmp_path):
+def test_other_preprocessing(net, checkpoint, pixels, tmp_path, monkeypatch):
+    monkeypatch.setattr(inputs, "NOISE", 1)
     mean, std = (0.1, 0.5, 0.9), (0.5, 0.25, 1.0)
     done = program("convert_resnet18", checkpoint, tmp_path / "out", "--mean", *mean, "--std", *std, "--num-domains", 3)
     assert done.returncode == 0, done.stderr
@@ -273,9 +276,11 @@ def test_without_head(net, pixels, expected, tmp_path):
     done = program("convert_resnet18", tmp_path / "headless.pth", tmp_path / "out", "--num-domains", "--no-verify")
     assert done.returncode == 1
     assert "headless.pth: it has no fc.weight, the classifier: expected one, or --no-head" in done.stderr
+    options = ["--no-head", "--num-domains"]
     for file in (tmp_path / "headless.pth", save_zip(net, tmp_path / "whole.pth")):
-        done = program("convert_resnet18", file, tmp_path / "out", "--no-head", "--num-domains", "--force")
+        done = program("convert_resnet18", file, tmp_path / "out", *options)
         assert done.returncode == 0, done.stderr
+        options += ["--force", "--no-verify"]
         assert f"{file}: ResNet18, no head" in done.stdout and "best class" not in done.stdout
         found = converted(tmp_path / "out", pixels[:1])
         assert list(found)[-1] == "pool5"
@@ -306,6 +311,7 @@ def test_kinds_of_numbers_are_converted_with_a_note(net, tmp_path):
 )
 def test_a_wrong_conversion_is_not_written(piece, wrong, file, checkpoint, tmp_path, monkeypatch):
     monkeypatch.setattr(torch_resnet, piece, wrong)
+    monkeypatch.setattr(inputs, "NOISE", 1)
     done = program("convert_resnet18", checkpoint, tmp_path / "out")
     assert done.returncode == 1
     found = re.search(rf"/{file}\.caffemodel: the two sides differ by (\S+) of .*; nothing is written\n", done.stderr)
@@ -338,6 +344,14 @@ def test_what_stands_is_refused_before_anything_is_read(tmp_path):
 def test_options_out_of_range(options, said, tmp_path):
     done = program("convert_resnet18", tmp_path / "none.pth", tmp_path / "out", *options)
     assert done.returncode == 2 and said in done.stderr
+
+
+def test_names_that_are_no_text(checkpoint, tmp_path):
+    file = tmp_path / os.fsdecode(b"\xffnet")
+    file.symlink_to(checkpoint)
+    done = program("convert_resnet18", file, tmp_path / "out", "--no-verify", "--num-domains")
+    assert done.returncode == 0, done.stderr
+    assert "# ResNet18 of \N{REPLACEMENT CHARACTER}net, by" in (tmp_path / "out.prototxt").read_text()
 
 
 def test_full_disk_leaves_nothing(checkpoint, tmp_path):

@@ -59,7 +59,8 @@ class _Module:
         if tensor is None:
             raise CheckpointError(f"{self.name} has no {field}, expected a tensor")
         try:
-            return tensor.values().astype(np.float64)
+            with np.errstate(invalid="ignore"):  # a damaged file's NaNs, which are looked for later
+                return tensor.values().astype(np.float64)
         except CheckpointError as error:
             raise CheckpointError(f"{self.name}: its {field}: {error}") from error
 

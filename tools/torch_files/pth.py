@@ -102,13 +102,16 @@ def read_legacy(data: bytes) -> Any:
     for key in keys:
         if not isinstance(key, str) or key not in storages:
             raise CheckpointError(f"it has a storage {key!r} that no tensor is part of")
-        size = file.read(8)
-        if len(size) < 8 or int.from_bytes(size, "little") != storages[key].size:
-            raise CheckpointError(f"storage {key}: damaged or truncated, expected {storages[key].size} numbers here")
-        places[key] = file.tell()
-        file.seek(storages[key].bytes, io.SEEK_CUR)
-    if file.tell() > len(data):
-        raise CheckpointError(f"truncated: {len(data)} bytes, expected {file.tell()}")
+        place = file.tell() + 8
+        if place + storages[key].bytes > len(data):
+            raise CheckpointError(
+                f"truncated: {len(data)} bytes, expected storage {key} to end at byte {place + storages[key].bytes}"
+            )
+        size = int.from_bytes(file.read(8), "little")
+        if size != storages[key].size:
+            raise CheckpointError(f"storage {key}: damaged, of {size} numbers, expected {storages[key].size}")
+        places[key] = place
+        file.seek(place + storages[key].bytes)
     return saved
 
 

@@ -57,7 +57,8 @@ class Tensor(Inert):
         raw = self.read()
         if self.kind == "bfloat16":
             return (raw.astype(np.uint32) << 16).view(np.float32)
-        return np.array(raw, np.float32, order="C")
+        with np.errstate(over="ignore"):  # beyond float32 is infinite, which is looked for where it matters
+            return np.array(raw, np.float32, order="C")
 
 
 def of_values(values: NDArray[np.floating]) -> Tensor:

@@ -76,7 +76,7 @@ def trained(blocks: tuple[int, ...], classes: int, seed: int = 0, width: int = 6
         for module in net.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out")
-        net.train()(torch.randn(4, 3, 96, 96))
+        net.train()(torch.randn(4, 3, 64, 64))
         for norm in norms:
             norm.running_mean += 0.3 * norm.running_var.sqrt() * torch.randn_like(norm.running_mean)
             norm.running_var *= torch.empty_like(norm.running_var).uniform_(0.5, 2)
