@@ -41,7 +41,7 @@ PRODUCER = "caffe-latent-domains"
 BATCHES = (1, 3)
 """Rows of the random batches."""
 
-IMAGES_AT_ONCE = 8
+IMAGES_AT_ONCE = 4
 
 MEAN = 128
 """Subtracted from pixels for the comparison alone: values of both signs, as nets get them, whatever their own mean."""

@@ -82,5 +82,7 @@ def _by_image(layer: Layer, axis: int) -> str:
     x, rows = layer.bottoms
     if axis not in (0, -len(x.shape)):
         raise layer.refuse(f"axis: {axis} with a second bottom, expected 0: its first axis is the batch too")
-    axes = list(range(len(rows.shape), len(x.shape)))
-    return layer.before("Unsqueeze", [rows.name, layer.whole_numbers("axes", axes)]) if axes else rows.name
+    if len(rows.shape) == len(x.shape):
+        return rows.name
+    shape = [0, *rows.shape[1:], *[1] * (len(x.shape) - len(rows.shape))]
+    return layer.before("Reshape", [rows.name, layer.whole_numbers("shape", shape)])
