@@ -30,13 +30,18 @@ def write_together(*paths: Path, force: bool = False) -> Iterator[tuple[Path, ..
     """
     check_free(*paths, force=force)
     with ExitStack() as stack:
-        asides = []
+        asides: list[Path] = []
         for path in paths:
             path.parent.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(_named(path))
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent))
-            asides.append(Path(folder) / path.name)
-        yield tuple(asides)
+            with _named(path):
+                folder = tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent)
+            asides.append(Path(stack.enter_context(folder)) / path.name)
+        try:
+            yield tuple(asides)
+        except OSError as error:
+            begun = [path for aside, path in zip(asides, paths, strict=True) if aside.exists()]
+            _name(error, begun[-1] if begun else paths[0])
+            raise
         for aside, path in zip(asides, paths, strict=True):
             aside.replace(path)
 
@@ -75,9 +80,14 @@ def _named(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
-            error.filename = str(path)
+        _name(error, path)
         raise
+
+
+def _name(error: OSError, path: Path) -> None:
+    """Let an error of the disk that names no file name ``path``."""
+    if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+        error.filename = str(path)
 
 
 def write_text(path: Path, text: str) -> None:
