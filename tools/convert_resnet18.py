@@ -46,6 +46,9 @@ IMAGENET = Preprocessing((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 MDA_MEAN = DATASETS["pacs"].mean
 
+MOST_DOMAINS = 1000
+"""Far beyond use, and within memory."""
+
 AT_ONCE = 4
 """Inputs in a batch of the comparison: every blob is kept for them."""
 
@@ -60,7 +63,7 @@ class Comparison:
     border: float
     """What that border alone changes in the features, as a part of their largest value."""
     same_class: int
-    """Inputs with the same best class."""
+    """Inputs with the same best class; none without a head."""
 
 
 def _arguments() -> argparse.Namespace:
@@ -93,8 +96,10 @@ def _arguments() -> argparse.Namespace:
 
 def _domains(text: str) -> int:
     value = natural(text)
-    if value < 2:
-        raise argparse.ArgumentTypeError(f"got {value}, expected at least 2: a source domain and the target")
+    if not 2 <= value <= MOST_DOMAINS:
+        raise argparse.ArgumentTypeError(
+            f"got {value}, expected at least 2 (a source domain and the target) and at most {MOST_DOMAINS}"
+        )
     return value
 
 
@@ -129,10 +134,11 @@ def compare(
             batch = pixels[start : start + AT_ONCE]
             expected, found = reference.run(batch), forward(plain_net, batch - _channels(caffe_mean))
             _keep_largest(plain_rows, differences(expected, found))
-            same += _same_class(expected[reference.outputs[-1]], found[reference.outputs[-1]])
+            if reference.head:
+                same += int((expected[reference.head].argmax(axis=1) == found[reference.head].argmax(axis=1)).sum())
             if mda:
-                framed = {name: values for name, values in reference.run(batch, border=MDA_MEAN).items()
-                          if not name.startswith("fc")}  # fmt: skip
+                framed = reference.run(batch, border=MDA_MEAN)
+                framed.pop(reference.head, None)
                 border = max(border, difference(POOLED, expected[POOLED], framed[POOLED]).relative)
                 for number, net in mda_nets.items():
                     _keep_largest(mda_rows[number], differences(framed, forward(net, batch - _channels(MDA_MEAN))))
@@ -144,10 +150,6 @@ def compare(
 def _keep_largest(rows: dict[str, Difference], others: Sequence[Difference]) -> None:
     for row in others:
         rows[row.name] = worst([row, rows.get(row.name, row)])
-
-
-def _same_class(expected: Array, found: Array) -> int:
-    return int((expected.argmax(axis=1) == found.argmax(axis=1)).sum())
 
 
 def _channels(mean: Sequence[float]) -> Array:
@@ -172,10 +174,11 @@ def _require(file: Path, rows: Sequence[Difference]) -> None:
 
 
 def _report(comparison: Comparison, mda_files: Mapping[int, Path], inputs: str, best: str) -> None:
-    furthest = worst(comparison.plain)
+    rows = comparison.plain
+    furthest = worst(rows)
     print(
-        f"compared with the checkpoint's own net on {inputs}, after conv1, every block, pool5 and the head: "
-        f"{furthest.name} differs most, by {furthest.relative:.1e} of its largest value{best}"
+        f"compared with the checkpoint's own net on {inputs}: of {len(rows)} blobs from {rows[0].name} to "
+        f"{rows[-1].name} {furthest.name} differs most, by {furthest.relative:.1e} of its largest value{best}"
     )
     for number, rows in comparison.mda.items():
         furthest = worst(rows)

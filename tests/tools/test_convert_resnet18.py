@@ -18,17 +18,18 @@ from safetensors.torch import save_file
 from tests.tools.programs import child, interrupt, names, program
 from tests.tools.torch_files.lua import Builder, written
 from tests.tools.torch_files.nets import RESNET18, RESNET34, ResNet, trained
-from tools import prototxt
 from tools.convert import inputs, torch_resnet
 from tools.convert.compare import TOLERANCE
 from tools.convert.model import forward
+from tools.convert_resnet18 import AT_ONCE
 from tools.nets.resnet18 import BLOCKS
 from tools.program import ROOT
 from tools.weights import check_weights
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 MDA_MEAN = (104, 117, 123)
-PICTURES = 3
+NOISE, PICTURES = 2, 3
+SEED = 5
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +60,8 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pixels(images: Path) -> np.ndarray:
-    """Random pixels and pictures (N×3×224×224; B, G, R)."""
-    return np.concatenate([inputs.noise((3, 224, 224), seed=5)[:2], inputs.images(images, (3, 224, 224))[1]])
+    """Random pixels and pictures (N×3×224×224; B, G, R): those that ``verified`` is compared on."""
+    return np.concatenate([inputs.noise((3, 224, 224), SEED)[:NOISE], inputs.images(images, (3, 224, 224))[1]])
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +174,10 @@ def test_resnet34(pixels, tmp_path, monkeypatch):
 def verified(checkpoint: Path, images: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """What the program writes and says by default, with images."""
     folder = tmp_path_factory.mktemp("verified")
-    done = program("convert_resnet18", checkpoint, folder / "net", "--images", images, "--num-domains", 4, 2, 4)
+    options = ["--images", images, "--seed", SEED, "--num-domains", 4, 2, 4]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inputs, "NOISE", NOISE)
+        done = program("convert_resnet18", checkpoint, folder / "net", *options)
     assert done.returncode == 0, done.stderr
     assert names(folder) == ["net.caffemodel", "net.prototxt", "net_mda2.caffemodel", "net_mda4.caffemodel"]
     return folder / "net", done.stdout
@@ -181,9 +185,11 @@ def verified(checkpoint: Path, images: Path, tmp_path_factory: pytest.TempPathFa
 
 def test_the_comparison_is_reported(verified):
     said = verified[1]
-    found = re.search(r"on 4 random inputs and 3 images, .*: (\w+) differs most, by (\S+) of its largest value", said)
-    assert found[1] in said and 0 < float(found[2]) <= TOLERANCE
-    assert "the best class is the same for 7 of 7" in said
+    found = re.search(
+        r"on 2 random inputs and 3 images: of 11 blobs from scale_conv1 to fc1000 \w+ differs most, by (\S+) of its", said
+    )
+    assert 0 < float(found[1]) <= TOLERANCE
+    assert "the best class is the same for 5 of 5" in said
     for domains in (2, 4):
         found = re.search(rf"net_mda{domains}\.caffemodel, .*: (\w+) differs most, by (\S+)\n", said)
         assert 0 < float(found[2]) <= TOLERANCE
@@ -193,15 +199,6 @@ def test_the_prototxt_says_which_mean_it_wants(verified):
     first, second = Path(f"{verified[0]}.prototxt").read_text().splitlines()[:2]
     assert first.startswith("# Input: B, G, R from 0 to 255 less the mean 103.53, 116.28, 123.675.")
     assert second == "# ResNet18 of net.pth, by python -m tools.convert_resnet18."
-
-
-def test_plain_net_is_that_of_the_project_but_for_its_head(verified):
-    """So the weights begin source_only nets too."""
-    ours = prototxt.read(ROOT / "prototxt/resnet18/pacs_source_only_deploy.prototxt", NetParameter())
-    found = prototxt.read(Path(f"{verified[0]}.prototxt"), NetParameter())
-    assert [layer.name for layer in ours.layer][-2:] == ["classifier", "prob"]
-    assert list(found.layer)[:-2] == list(ours.layer)[:-2]
-    assert [layer.name for layer in found.layer][-2:] == ["fc1000", "prob"]
 
 
 def blobs(weights: Path) -> dict[str, list[np.ndarray]]:
@@ -252,8 +249,11 @@ def test_mda_net_gives_what_pytorch_gives(net, mda_found, pixels):
 
 def test_the_reported_border_is_all_that_changes_in_the_mda_net(verified, mda_found, expected):
     said = float(re.search(r"alone changes pool5 by up to (\S+) of", verified[1])[1])
-    changes = np.abs(mda_found["pool5"] - expected["pool5"]).max() / np.abs(expected["pool5"]).max()
-    assert 1e-5 < changes <= 1.5 * said < 0.02  # the report has the same pictures, but other noise
+    changes = [
+        np.abs(mda_found["pool5"][batch] - expected["pool5"][batch]).max() / np.abs(expected["pool5"][batch]).max()
+        for batch in (slice(AT_ONCE), slice(AT_ONCE, None))
+    ]
+    assert max(changes) == pytest.approx(said, rel=0.06) and 1e-5 < said < 0.02
     # Within the image conv1 is exact: 3 pixels of padding reach its first two rows and columns, and its last.
     difference = np.abs(mda_found["scale_conv1"] - expected["scale_conv1"]) / expected["scale_conv1"].max()
     assert difference[:, :, 2:-1, 2:-1].max() <= 1e-5
@@ -337,7 +337,8 @@ def test_what_stands_is_refused_before_anything_is_read(tmp_path):
         (["--mean", "nan", "0", "0"], "argument --mean: got 'nan'"),
         (["--std", "0", "1", "1"], "argument --std: got '0', expected a standard deviation of pixels from 0 to 1"),
         (["--std", "1", "1", "x"], "argument --std: got 'x'"),
-        (["--num-domains", "1"], "argument --num-domains: got 1, expected at least 2"),
+        (["--num-domains", "1"], "argument --num-domains: got 1, expected at least 2 (a source domain and the target)"),
+        (["--num-domains", "1001"], "argument --num-domains: got 1001, expected at least 2"),
         (["--num-domains", "4x"], "argument --num-domains: got '4x', expected a whole number"),
     ],
 )

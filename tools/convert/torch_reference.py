@@ -30,8 +30,9 @@ class TorchNet:
     def __init__(self, net: ResNet, preprocessing: Preprocessing) -> None:
         self._preprocessing = preprocessing
         self.outputs = [STEM, *(f"res{name}" for _, _, name in blocks(net.layers)), POOLED]
-        if net.classes is not None:
-            self.outputs.append(f"fc{net.classes}")
+        self.head = None if net.classes is None else f"fc{net.classes}"
+        if self.head:
+            self.outputs.append(self.head)
         self._session = onnxruntime.InferenceSession(self._model(net), providers=["CPUExecutionProvider"])
 
     def run(self, pixels: Array, border: Sequence[float] | None = None) -> dict[str, Array]:
@@ -82,11 +83,11 @@ class TorchNet:
             graph.node("Add", [y, shortcut], [total], f"{block}.sum")
             x = relu(total, f"res{name}")
         graph.node("GlobalAveragePool", [x], [POOLED], "avgpool")
-        if net.classes is not None:
+        if self.head:
             flat = graph.new_value("flat")
             graph.node("Flatten", [POOLED], [flat], "flatten")
             parts = [constants["fc.weight"], constants["fc.bias"]]
-            graph.node("Gemm", [flat, *parts], [self.outputs[-1]], "fc", transB=1)
+            graph.node("Gemm", [flat, *parts], [self.head], "fc", transB=1)
         made = helper.make_model(
             helper.make_graph(
                 graph.nodes,

@@ -50,13 +50,12 @@ def mda_model(net: ResNet, preprocessing: Preprocessing, num_domains: int, mean:
     Every one of the domains begins with the checkpoint's statistics.
     """
 
-    def mda_blobs(mean: Array, variance: Array) -> list[Array]:
-        return [np.tile(mean, (num_domains, 1)), np.tile(variance, (num_domains, 1)), np.ones(num_domains, np.float32)]
+    def mda_blobs(*mean_and_variance: Array) -> list[Array]:
+        return [*(np.tile(row, (num_domains, 1)) for row in mean_and_variance), np.ones(num_domains, np.float32)]
 
     blobs = _blobs(net, preprocessing, "mda", mda_blobs)
-    name = normalisation_name("bn", "conv1")
-    less = _surplus(blobs["conv1"][0], preprocessing, mean)
-    blobs[name] = _bn_blobs((net.values["bn1.running_mean"] + less).astype(np.float32), net.values["bn1.running_var"])
+    shifted = net.values["bn1.running_mean"] + _surplus(blobs["conv1"][0], preprocessing, mean)
+    blobs[normalisation_name("bn", "conv1")] = _bn_blobs(shifted.astype(np.float32), net.values["bn1.running_var"])
     return _model(net, Normalisation("mda", num_domains, MOVING_AVERAGE_FRACTION), None, blobs)
 
 

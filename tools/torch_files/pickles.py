@@ -7,6 +7,7 @@ import pickle
 import pickletools
 from collections.abc import Callable
 from functools import cached_property
+from reprlib import repr as shown  # what a file holds can be of any size
 from typing import Any, BinaryIO
 
 from numpy.typing import NDArray
@@ -113,9 +114,9 @@ def make_storage(pid: tuple[Any, ...], read: Callable[[Storage], NDArray]) -> St
     """The storage of a persistent id ``("storage", class, key, device, size, …)``."""
     _, kind, key, _, size, *rest = pid
     if not isinstance(kind, str) or kind not in STORAGES or not isinstance(key, str) or type(size) is not int:
-        raise CheckpointError(f"its pickle describes a storage as {pid[1:3]} of {size!r} numbers")
+        raise CheckpointError(f"its pickle describes a storage as {shown(pid[1:3])} of {shown(size)} numbers")
     if size < 0 or any(value is not None for value in rest):
-        raise CheckpointError(f"storage {key}: of {size} numbers, with {rest}: expected a whole storage")
+        raise CheckpointError(f"storage {shown(key)}: of {size} numbers, with {shown(rest)}: expected a whole storage")
     return Storage(STORAGES[kind], key, size, read)
 
 
@@ -140,9 +141,9 @@ def _check_opcodes(file: BinaryIO) -> None:
 
 def _tensor(storage: Any, offset: Any, shape: Any, strides: Any) -> Tensor:
     if not isinstance(storage, Storage) or not isinstance(shape, tuple) or not isinstance(strides, tuple):
-        raise CheckpointError(f"a tensor of sizes {shape!r} and strides {strides!r} without a storage")
+        raise CheckpointError(f"a tensor of sizes {shown(shape)} and strides {shown(strides)} without a storage")
     if any(type(size) is not int for size in shape):
-        raise CheckpointError(f"a tensor of sizes {shape!r}, expected whole numbers")
+        raise CheckpointError(f"a tensor of sizes {shown(shape)}, expected whole numbers")
     return Tensor(storage.kind, shape, lambda: strided(storage.numbers, offset, shape, strides))
 
 

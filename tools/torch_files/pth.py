@@ -8,6 +8,7 @@ follow in the order of the keys, each after its number of numbers.
 import io
 import struct
 import zipfile
+from reprlib import repr as shown  # what a file holds can be of any size
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,9 @@ def read_legacy(data: bytes) -> Any:
     file = io.BytesIO(data)
     magic, protocol, system = (load(file, _no_storage) for _ in range(3))
     if magic != MAGIC or protocol != _PROTOCOL:
-        raise CheckpointError(f"magic number {magic!r} and protocol {protocol!r}, expected {MAGIC} and {_PROTOCOL}")
+        raise CheckpointError(
+            f"magic number {shown(magic)} and protocol {shown(protocol)}, expected {MAGIC} and {_PROTOCOL}"
+        )
     if not isinstance(system, dict) or system.get("little_endian") is not True:
         raise CheckpointError("written on a big-endian machine, expected little-endian numbers")
     storages: dict[str, Storage] = {}
@@ -101,7 +104,7 @@ def read_legacy(data: bytes) -> Any:
         raise CheckpointError("the keys of its storages are no list")
     for key in keys:
         if not isinstance(key, str) or key not in storages:
-            raise CheckpointError(f"it has a storage {key!r} that no tensor is part of")
+            raise CheckpointError(f"it has a storage {shown(key)} that no tensor is part of")
         place = file.tell() + 8
         if place + storages[key].bytes > len(data):
             raise CheckpointError(

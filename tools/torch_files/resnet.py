@@ -25,7 +25,7 @@ _FC = "fc"
 
 @dataclass(frozen=True)
 class Unit:
-    """A convolution and its BN: what PyTorch calls them, what Caffe does, and their geometry."""
+    """A convolution and its BN: what PyTorch calls them, what Caffe does, and the shape of the weights."""
 
     convolution: str
     bn: str
@@ -34,7 +34,6 @@ class Unit:
     filters: int
     channels: int
     kernel_size: int
-    stride: int
 
 
 @dataclass(frozen=True)
@@ -51,25 +50,20 @@ class ResNet:
 
 def units(layers: int) -> list[Unit]:
     """Every convolution with its BN, in the order of the net. A block's shortcut comes last, if it is projected."""
-    found = [Unit("conv1", "bn1", "conv1", 64, 3, 7, 2)]
-    filters = dict(STAGES)
+    found = [Unit("conv1", "bn1", "conv1", 64, 3, 7)]
+    widths = dict(STAGES)
     for stage, place, name in blocks(layers):
-        block, new = f"layer{stage - 1}.{place}", place == 0 and stage > 2
-        entering = filters[stage - 1] if new else filters[stage]
-        of_block = (block, name, filters[stage], 2 if new else 1)
+        filters, projected = widths[stage], place == 0 and stage > 2
+        entering = widths[stage - 1] if projected else filters
+        parts = [("conv1", "bn1", "branch2a", entering, 3), ("conv2", "bn2", "branch2b", filters, 3)]
+        if projected:
+            parts.append(("downsample.0", "downsample.1", "branch1", entering, 1))
+        block = f"layer{stage - 1}.{place}"
         found += [
-            _unit(*of_block, "conv1", "bn1", "branch2a", entering, 3),
-            _unit(*of_block[:3], 1, "conv2", "bn2", "branch2b", filters[stage], 3),
+            Unit(f"{block}.{convolution}", f"{block}.{bn}", f"{name}_{branch}", filters, channels, kernel_size)
+            for convolution, bn, branch, channels, kernel_size in parts
         ]
-        if new:
-            found.append(_unit(*of_block, "downsample.0", "downsample.1", "branch1", entering, 1))
     return found
-
-
-def _unit(
-    block: str, name: str, filters: int, stride: int, convolution: str, bn: str, branch: str, channels: int, size: int
-) -> Unit:
-    return Unit(f"{block}.{convolution}", f"{block}.{bn}", f"{name}_{branch}", filters, channels, size, stride)
 
 
 def shapes(layers: int) -> dict[str, tuple[int, ...]]:

@@ -1,5 +1,6 @@
 """The state dict in what ``torch.save`` saved: by itself, or as a part of a training checkpoint."""
 
+from reprlib import repr as shown  # what a file holds can be of any size
 from typing import Any
 
 from tools.torch_files.tensors import CheckpointError, Tensor
@@ -22,7 +23,7 @@ def state_dict(saved: Any) -> dict[str, Tensor]:
     for name, value in tensors.items():
         if not isinstance(name, str) or not isinstance(value, Tensor):
             raise CheckpointError(
-                f"{name!r} in it is a {type(value).__name__}, expected a dict of tensors by name, or one as "
+                f"{shown(name)} in it is a {type(value).__name__}, expected a dict of tensors by name, or one as "
                 f"{' or '.join(_WRAPPERS)}"
             )
     if not tensors:

@@ -10,7 +10,7 @@ import numpy as np
 import torchfile
 from numpy.typing import NDArray
 
-from tools.torch_files.tensors import RAW, CheckpointError, Tensor, strided
+from tools.torch_files.tensors import MOST_AXES, RAW, CheckpointError, Tensor, strided
 
 _KINDS = {
     "Double": "float64",
@@ -31,8 +31,6 @@ _KINDS = {
     "CudaByte": "uint8",
 }
 """Kind of the numbers in torch.FloatTensor, torch.FloatStorage and so on. Cuda alone is CUDA's float."""
-
-_MOST_AXES = 8
 
 
 class _Source:
@@ -72,8 +70,8 @@ def _register(name: str, kind: str) -> None:
 
     def tensor(reader: torchfile.T7Reader, _: object) -> Tensor:
         axes = reader.read_int()
-        if not 0 <= axes <= _MOST_AXES:
-            raise CheckpointError(f"a tensor of {axes} axes, expected at most {_MOST_AXES}")
+        if not 0 <= axes <= MOST_AXES:
+            raise CheckpointError(f"a tensor of {axes} axes, expected at most {MOST_AXES}")
         shape, strides = (tuple(reader.read_long() for _ in range(axes)) for _ in range(2))
         offset = reader.read_long() - 1  # Lua counts from 1
         numbers = reader.read_obj()

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
+from reprlib import repr as shown  # what a file holds can be of any size
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,8 @@ RAW = {
 
 _FLOATS = ("float64", "float32", "float16", "bfloat16")
 
-_MOST_AXES = 8
+MOST_AXES = 8
+"""Of a tensor: far beyond those of weights."""
 
 
 class CheckpointError(Exception):
@@ -73,9 +75,9 @@ def strided(storage: NDArray, offset: int, shape: Sequence[int], strides: Sequen
     Raises CheckpointError unless all of it lies within the storage, and no larger than it.
     """
     numbers = (offset, *shape, *strides)
-    if len(shape) != len(strides) or len(shape) > _MOST_AXES or any(type(n) is not int or n < 0 for n in numbers):
-        raise CheckpointError(f"a tensor of sizes {shape}, strides {strides} and offset {offset}: expected a number ≥ 0"
-                              f" for each of at most {_MOST_AXES} axes")  # fmt: skip
+    if len(shape) != len(strides) or len(shape) > MOST_AXES or any(type(n) is not int or n < 0 for n in numbers):
+        raise CheckpointError(f"a tensor of sizes {shown(shape)}, strides {shown(strides)} and offset {shown(offset)}: "
+                              f"expected a number ≥ 0 for each of at most {MOST_AXES} axes")  # fmt: skip
     count = prod(shape)
     if count == 0:
         return storage[:0]

@@ -128,6 +128,17 @@ def test_a_memo_that_would_fill_the_memory_is_refused():
         unpickled(b"\x80\x02Nr\xff\xff\xff\x7f.")
 
 
+def test_messages_stay_short():
+    """Tuples of the same tuple twice, 60 deep: a small file, but more than the memory in words."""
+    shape: tuple = (1,)
+    for _ in range(60):
+        shape = (shape, shape)
+    body = pickle.dumps(shape, 2)[2:-1]
+    with pytest.raises(CheckpointError, match="without a storage") as raised:
+        unpickled(b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n(NK\x00" + body + b")tR.")
+    assert len(str(raised.value)) < 1000
+
+
 @pytest.mark.parametrize("opcode", [b"\x8e", b"\x8d", b"\x96", b"\x95"])
 def test_sizes_beyond_the_end_are_refused(opcode):
     """BINBYTES8, BINUNICODE8, BYTEARRAY8, FRAME."""

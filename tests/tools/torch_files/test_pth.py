@@ -152,7 +152,7 @@ def test_storages_that_are_not_what_the_pickle_says():
         made = read_zip(archive(**{"a/data.pkl": rebuilt(size, 0, (2,), (1,)), **members}))
         with pytest.raises(CheckpointError, match=said):
             made["t"].values()
-    with pytest.raises(CheckpointError, match="storage 0: of -1 numbers"):
+    with pytest.raises(CheckpointError, match="storage '0': of -1 numbers"):
         read_zip(archive(**{"a/data.pkl": rebuilt(-1, 0, (2,), (1,))}))
 
 
