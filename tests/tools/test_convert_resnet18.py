@@ -186,7 +186,7 @@ def verified(checkpoint: Path, images: Path, tmp_path_factory: pytest.TempPathFa
 def test_the_comparison_is_reported(verified):
     said = verified[1]
     found = re.search(
-        r"on 2 random inputs and 3 images: of 11 blobs from scale_conv1 to fc1000 \w+ differs most, by (\S+) of its", said
+        r"on 2 random inputs and 3 images: of 11 blobs from scale_conv1 to fc1000 \w+ differs most, by (\S+) of", said
     )
     assert 0 < float(found[1]) <= TOLERANCE
     assert "the best class is the same for 5 of 5" in said

@@ -129,7 +129,7 @@ def test_a_memo_that_would_fill_the_memory_is_refused():
 
 
 def test_messages_stay_short():
-    """Tuples of the same tuple twice, 60 deep: a small file, but more than the memory in words."""
+    """Tuples of the same tuple twice, 60 deep: a small file, but more words than any memory holds."""
     shape: tuple = (1,)
     for _ in range(60):
         shape = (shape, shape)
