@@ -19,8 +19,10 @@ one, in the training net, by the statistics of its batch and by the running ones
 
 import argparse
 import re
+import sys
 from argparse import ArgumentTypeError
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import caffe
@@ -94,8 +96,9 @@ class _Converter:
         self._fork = Conversion(arguments.net, dict(arguments.set), arguments.input)
         fork = self._fork
         for unknown in fork.unknown:
-            tqdm.write(
-                f"warning: {fork.file}:{unknown.line}: {unknown.message} has no field {unknown.name}: passed over"
+            print(
+                f"warning: {fork.file}:{unknown.line}: {unknown.message} has no field {unknown.name}: passed over",
+                file=sys.stderr,
             )
         # What is written, and what is tried: the training net with small batches.
         self._deploy = fork.our_deploy
@@ -135,9 +138,9 @@ class _Converter:
             else:
                 check_loads(asides[0])
         print(f"wrote {', '.join(map(str, files))}")
-        for group in self._fork.groups:
-            old = [norm.name for norm in group.norms]
-            print(f"  {self._fork.names.mda[old[0]]}: domains {', '.join(old)}")
+        first, layers = self._fork.groups[0], dict.fromkeys(self._fork.names.mda.values())
+        order = ", ".join(norm.name for norm in first.norms)
+        print(f"{len(layers)} mDA layers: {', '.join(layers)}; domains of the first, in order: {order}")
         if self._fork.lacks:
             print(f"no training net: it takes values for {', '.join(self._fork.lacks)} too (--set NAME=VALUE)")
 
@@ -167,21 +170,25 @@ class _Converter:
         check_loads(asides[0])
         theirs = Side(fork.deploy, {}, put(self._theirs))
         ours = Side(self._deploy.graph, self._deploy.blobs, fill)
-        pixels = noise(fork.images.shape, seed, fork.images.mean, fork.images.scale)
-        said = f"{len(pixels)} random inputs"
-        _judge(f"deploy net, {said}", compare_images(theirs, ours, fork.image_value, pixels))
+        given = [(f"{NOISE} random inputs", noise(fork.images.shape, seed, fork.images.mean, fork.images.scale))]
         if self._arguments.images is not None:
-            shape, mean, scale = fork.images.shape, fork.images.mean, fork.images.scale
-            found, pixels = images(self._arguments.images, shape, mean, scale)
-            _judge(f"deploy net, {len(found)} images", compare_images(theirs, ours, fork.image_value, pixels))
+            found, pixels = images(self._arguments.images, fork.images.shape, fork.images.mean, fork.images.scale)
+            given.append((f"{len(found)} images", pixels))
+        steps: list[tuple[str, Callable[[], list[Difference]]]] = [
+            (f"deploy net, {said}", partial(compare_images, theirs, ours, fork.image_value, pixels))
+            for said, pixels in given
+        ]
         if self._tried is not None:
             graph, rewritten = self._tried
             check(_definition(rewritten), f"{self._arguments.out}_train.prototxt")
             sides = Side(graph, {}, put(self._theirs)), Side(rewritten.graph, rewritten.blobs, fill)
-            classes = self._classes()
-            inputs = random_inputs(graph, fork.images, classes, seed)
-            for phase, said in ((caffe.TRAIN, "the batch's"), (caffe.TEST, "every domain's running")):
-                _judge(f"training net, {said} statistics", compare(*sides, phase, inputs, seed))
+            inputs = random_inputs(graph, fork.images, self._classes(), seed)
+            steps += [
+                (f"training net, {said} statistics", partial(compare, *sides, phase, inputs, seed))
+                for phase, said in ((caffe.TRAIN, "the batch's"), (caffe.TEST, "every domain's running"))
+            ]
+        for said, step in tqdm(steps, desc="verifying", leave=False):
+            _judge(said, step())
 
     def _classes(self) -> int:
         """How many classes the scores have."""
@@ -193,7 +200,7 @@ def _judge(said: str, found: list[Difference]) -> None:
     """Print the largest difference; raise ProgramError if it is too large."""
     require(found)
     furthest = worst(found)
-    print(f"{said}: {len(found)} blobs, largest difference {furthest.relative:.1e} ({furthest.name})")
+    tqdm.write(f"{said}: {len(found)} blobs, largest difference {furthest.relative:.1e} ({furthest.name})")
 
 
 def _with_inputs(rewritten: Rewritten, fork: Conversion) -> Rewritten:

@@ -88,8 +88,12 @@ class Conversion:
         return Rewritten(*rewrite(self.deploy, groups, self.names, {}, where))
 
     def our_train(self, train: Graph) -> Rewritten:
-        """The training net in place of ``train``: the fork's, or it with other batch sizes."""
+        """The training net in place of ``train``: the fork's, or it with other batch sizes.
+
+        Raises ProgramError if its batch sizes and slice points do not agree.
+        """
         known = rows.segments(train, self.file)
+        rows.check_labels(train, known, self.file)
         groups = recognise(train, self.file, "TRAIN")
         return Rewritten(*rewrite(train, groups, self.names, known, f"{self.file}: in the TRAIN phase"))
 

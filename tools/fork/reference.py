@@ -40,7 +40,7 @@ class MultiModalBatchNorm(caffe.Layer):
             mean, variance = (self.blobs[i].data.astype(np.float64) / divisor if divisor else np.zeros(channels)
                               for i in (0, 1))  # fmt: skip
         else:
-            mass = w.sum() * x.shape[2]
+            mass = w.sum() * x.shape[2] or 1  # a domain without mass gives zeros; the fork divides by zero there
             mean = (w * x).sum(axis=(0, 2)) / mass
             variance = (w * (x - mean[:, None]) ** 2).sum(axis=(0, 2)) / mass
             count = n * x.shape[2]

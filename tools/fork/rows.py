@@ -1,6 +1,6 @@
 """How many rows (images) each value of a graph has, and which data layers they come from."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -65,6 +65,18 @@ def segments(graph: Graph, file: Path) -> dict[Value, tuple[Segment, ...]]:
             parts = [below[0] if below else ()] * len(node.tops)
         found.update(zip(node.tops, parts, strict=True))
     return found
+
+
+def check_labels(graph: Graph, known: Mapping[Value, Sequence[Segment]], file: Path) -> None:
+    """Raise ProgramError if a loss compares scores and labels of different numbers of rows."""
+    for node in graph.nodes:
+        if node.kind == "SoftmaxWithLoss":
+            scores, labels = (count(known[bottom]) for bottom in node.bottoms[:2])
+            if scores != labels:
+                raise ProgramError(
+                    f"{file}: layer {node.said} compares {scores} rows of {node.bottoms[0].name} with {labels} of "
+                    f"{node.bottoms[1].name}, expected as many: the batch sizes and the slice point do not agree"
+                )
 
 
 def count(parts: Sequence[Segment]) -> int:

@@ -1,0 +1,311 @@
+"""Nets and weights as the authors' fork writes them become ours: same outputs, our names, and nothing half-done."""
+
+import json
+import os
+import re
+import resource
+import signal
+from pathlib import Path
+
+import caffe
+import numpy as np
+import pytest
+
+from tests.tools.fork.fork_nets import ForkNet, digits, residual, save, settings
+from tests.tools.nets.experiments import nets_of
+from tests.tools.nets.graphs import kind, parse
+from tests.tools.programs import child, interrupt, names, program
+from tools import convert_fork
+from tools.convert.compare import TOLERANCE
+from tools.convert.model import read_model
+from tools.fork.weights import converted
+from tools.weights import check_weights
+
+WRITTEN = re.compile(r"largest difference (\S+) \((.+)\)")
+
+
+def differences(said: str) -> list[float]:
+    """The largest difference of each comparison."""
+    return [float(found) for found, _ in WRITTEN.findall(said)]
+
+
+def reference_scores(net: ForkNet, blobs: dict[str, list[np.ndarray]], x: np.ndarray) -> np.ndarray:
+    """Class scores of the digits net, by loops over its layers' formulas: n×C×H×W in float64, target's statistics."""
+
+    def convolved(x: np.ndarray, weights: np.ndarray, bias: float | np.ndarray = 0) -> np.ndarray:
+        size = weights.shape[2]
+        windows = np.lib.stride_tricks.sliding_window_view(x, (size, size), axis=(2, 3))
+        return np.einsum("nchwij,ocij->nohw", windows, weights.astype(float)) + np.reshape(bias, (1, -1, 1, 1))
+
+    def pooled(x: np.ndarray) -> np.ndarray:
+        return np.maximum(x.reshape(len(x), x.shape[1], x.shape[2] // 2, 2, x.shape[3] // 2, 2).max((3, 5)), 0)
+
+    def normalised(x: np.ndarray, place: str, w: np.ndarray) -> np.ndarray:
+        y = np.zeros_like(x)
+        axes = (1, -1) + (1,) * (x.ndim - 2)
+        for column, name in enumerate(net.mda[place][net.k :]):
+            mean, variance, divisor = blobs[name]
+            shifted = x - np.reshape(mean.astype(float) / divisor, axes)
+            share = w[:, column].reshape(-1, *[1] * (x.ndim - 1))
+            y += share * shifted / np.sqrt(np.reshape(variance.astype(float) / divisor, axes) + 1e-5)
+        gamma, beta = blobs[f"scale of {place}"]
+        return y * gamma.reshape(axes) + beta.reshape(axes)
+
+    x = convolved(x, *blobs["conv1"])
+    w = np.ones((len(x), 1))
+    if net.k_targets > 1:
+        z = pooled(convolved(pooled(x), *blobs["t c"])).reshape(len(x), -1)
+        z = np.maximum(z @ blobs["t f"][0].T.astype(float) + blobs["t f"][1], 0)
+        z = z @ blobs["t h"][0].T.astype(float) + blobs["t h"][1]
+        w = np.exp(z - z.max(1, keepdims=True))
+        w /= w.sum(1, keepdims=True)
+    x = pooled(normalised(x, "conv1", w))
+    x = pooled(normalised(convolved(x, *blobs["conv2"]), "conv2", w)).reshape(len(x), -1)
+    for name in ("fc3", "fc4"):
+        x = np.maximum(normalised(x @ blobs[name][0].T.astype(float), name, w), 0)
+    return normalised(x @ blobs["fc5"][0].T.astype(float), "fc5", w)
+
+
+def scores(net: Path, weights: Path, x: np.ndarray) -> np.ndarray:
+    """Class scores by Caffe: what goes into the softmax."""
+    loaded = caffe.Net(str(net), caffe.TEST)
+    loaded.copy_from(str(weights))
+    loaded.blobs["data"].reshape(*x.shape)
+    loaded.blobs["data"].data[...] = x
+    loaded.forward()
+    return loaded.blobs[list(loaded.blobs)[-2]].data.copy()
+
+
+@pytest.fixture(scope="module")
+def fork(tmp_path_factory: pytest.TempPathFactory) -> tuple[ForkNet, list[Path]]:
+    """A net of two latent sources and a target with weights: net.prototxt, net.caffemodel."""
+    net = digits(2)
+    return net, save(net, net.weights(0), tmp_path_factory.mktemp("fork"))
+
+
+@pytest.fixture(scope="module")
+def done(fork: tuple[ForkNet, list[Path]]) -> tuple[Path, str]:
+    """What the net is converted to, and what the program said."""
+    net, files = fork
+    out = files[0].parent / "converted" / "digits"
+    ended = program("convert_fork", *files, out, *settings(net.values))
+    assert ended.returncode == 0, ended.stderr
+    return out, ended.stdout
+
+
+def test_outputs_are_the_forks(fork, done) -> None:
+    net, _ = fork
+    out, said = done
+    assert names(out.parent) == ["digits.caffemodel", "digits.prototxt", "digits_train.prototxt"]
+    found = differences(said)
+    assert len(found) == 3 and max(found) < TOLERANCE
+    x = np.random.default_rng(1).normal(0, 60, (5, 3, 28, 28)).astype(np.float32)
+    expected = reference_scores(net, net.weights(0), x.astype(float))
+    found = scores(Path(f"{out}.prototxt"), Path(f"{out}.caffemodel"), x)
+    assert np.abs(found - expected).max() < 1e-5 * np.abs(expected).max()
+
+
+def test_several_latent_targets_keep_their_branch(tmp_path) -> None:
+    net = digits(3, 2)
+    blobs = net.weights(2)
+    ended = program("convert_fork", *save(net, blobs, tmp_path), tmp_path / "out", *settings(net.values))
+    assert ended.returncode == 0, ended.stderr
+    assert len(differences(ended.stdout)) == 3
+    model = read_model(tmp_path / "out.prototxt", tmp_path / "out.caffemodel")
+    assert {"target_domain_conv2", "target_domain_fc3", "target_domain_fc4"} < set(model.blobs)
+    assignment = next(layer for layer in model.net.layer if layer.name == "w_target")
+    assert json.loads(assignment.python_param.param_str) == {"num_domains": 5, "first": 3}
+    x = np.random.default_rng(1).normal(0, 60, (5, 3, 28, 28)).astype(np.float32)
+    expected = reference_scores(net, blobs, x.astype(float))
+    found = scores(tmp_path / "out.prototxt", tmp_path / "out.caffemodel", x)
+    assert np.abs(found - expected).max() < 1e-5 * np.abs(expected).max()
+
+
+def test_the_training_net_is_ours(done) -> None:
+    out, _ = done
+    net = parse(Path(f"{out}_train.prototxt").read_text())
+    by_name = {layer.name: layer for layer in net.layer}
+    assert not any(kind(layer) in ("MultiModalBatchNorm", "EntropyLoss", "BatchNorm", "Eltwise") for layer in net.layer)
+    for name in ("conv1_mda", "conv2_mda", "fc3_mda", "fc4_mda", "fc5_mda"):
+        assert kind(by_name[name]) == "MDALayer" and list(by_name[name].bottom)[1:] == ["w"]
+        assert json.loads(by_name[name].python_param.param_str) == {"num_domains": 3, "moving_average_fraction": 0.95}
+        assert [param.lr_mult for param in by_name[name].param] == [0, 0, 0]
+    assert list(by_name["w"].bottom) == ["w_source", "w_target"]
+    assert list(by_name["w_target_logits"].dummy_data_param.shape[0].dim) == [6, 1]
+    assert {name: list(by_name[name].loss_weight) for name in ("entropy_class", "entropy_domain")} == {
+        "entropy_class": [pytest.approx(0.2)],
+        "entropy_domain": [pytest.approx(0.1)],
+    }
+    assert by_name["d1"].image_data_param.source == "list 1.txt"
+    # The branch reads its own rows of the stem; nobody else reads the target's.
+    assert list(by_name["part stem"].top) == ["stem s", "stem t"]
+    # What one forward pass leaves for Caffe to print is losses.
+    read = {bottom for layer in net.layer for bottom in layer.bottom}
+    left = {top for layer in net.layer for top in layer.top} - read
+    assert left == {"loss_class", "entropy_class", "entropy_domain"}
+
+
+def test_weights_load_by_name_into_our_nets(done) -> None:
+    """Into the generator's nets of the digits experiment, whose scores are then the same."""
+    out, _ = done
+    nets = nets_of("digits", k=2)[1]
+    folder = out.parent.parent
+    used: set[str] = set()
+    for name in ("deploy", "domains"):
+        (folder / f"{name}.prototxt").write_text(nets[name])
+        net = caffe.Net(str(folder / f"{name}.prototxt"), caffe.TEST)
+        fit = check_weights(Path(f"{out}.caffemodel"), [net])
+        assert not fit.missing
+        used.update(fit.loaded)
+    assert used == {layer.name for layer in weights_of(out).layer}
+    x = np.random.default_rng(3).normal(0, 60, (4, 3, 28, 28)).astype(np.float32)
+    ours, theirs = (
+        scores(file, Path(f"{out}.caffemodel"), x) for file in (folder / "deploy.prototxt", Path(f"{out}.prototxt"))
+    )
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def weights_of(out: Path) -> caffe.proto.caffe_pb2.NetParameter:
+    return caffe.proto.caffe_pb2.NetParameter.FromString(Path(f"{out}.caffemodel").read_bytes())
+
+
+def test_residual_net_is_our_resnet18_of_caffes_geometry(tmp_path) -> None:
+    """Images are small here, which changes no parameter."""
+    net = residual(3, 48)
+    files = save(net, net.weights(4), tmp_path)
+    ended = program("convert_fork", *files, tmp_path / "out", *settings(net.deployed))
+    assert ended.returncode == 0, ended.stderr
+    assert names(tmp_path) == ["net.caffemodel", "net.prototxt", "out.caffemodel", "out.prototxt"]
+    ours = nets_of("pacs", geometry="caffe")[1]
+    used: set[str] = set()
+    for name in ("deploy", "domains"):
+        text = ours[name].replace("dim: 224", "dim: 48").replace("num_output: 7\n", "num_output: 10\n")
+        text = text.replace("num_output: 7 ", "num_output: 10 ")
+        (tmp_path / f"{name}.prototxt").write_text(text)
+        fit = check_weights(tmp_path / "out.caffemodel", [caffe.Net(str(tmp_path / f"{name}.prototxt"), caffe.TEST)])
+        assert not fit.missing
+        used.update(fit.loaded)
+    assert used == {layer.name for layer in weights_of(tmp_path / "out").layer}
+    x = np.random.default_rng(5).normal(0, 60, (2, 3, 48, 48)).astype(np.float32)
+    found = [scores(tmp_path / f"{name}.prototxt", tmp_path / "out.caffemodel", x) for name in ("deploy", "out")]
+    np.testing.assert_array_equal(*found)
+
+
+def test_template_fields_are_asked_for_where_they_matter(fork, tmp_path) -> None:
+    net, files = fork
+    ended = program("convert_fork", *files, tmp_path / "out")
+    assert ended.returncode == 1
+    assert re.search(
+        r"net\.prototxt: it needs a value for CLASSES: give each with --set NAME=VALUE \(and for a "
+        r"training net also LAMBDA_C, LAMBDA_D, LIST0, .*, POINT, ROWS0, ROWS1, ROWS2\)",
+        ended.stderr,
+    )
+    some = {name: net.values[name] for name in ("CLASSES", "POINT", "ROWS0", "LIST0")}
+    ended = program("convert_fork", *files, tmp_path / "out", *settings(some))
+    assert "it needs a value for LAMBDA_C, LAMBDA_D, LIST1, LIST2, ROWS1, ROWS2: give" in ended.stderr
+    ended = program("convert_fork", *files, tmp_path / "out", "--set", "CLASSES=10", "--set", "CLASES=10")
+    assert "--set CLASES: " in ended.stderr and "has no such template field; it has CLASSES, LAMBDA_C" in ended.stderr
+    ended = program("convert_fork", *files, tmp_path / "out", "--set", "CLASSES=10 } layer {")
+    assert "CLASSES=10 } layer {: expected one value, as line" in ended.stderr
+    assert names(tmp_path) == []
+
+
+def test_wrong_batches_are_refused(fork, tmp_path) -> None:
+    net, files = fork
+    ended = program("convert_fork", *files, tmp_path / "out", *settings({**net.values, "POINT": "15"}))
+    assert re.search(
+        r"layer part stem \(Slice\) has slice_point 15 for 2 parts of 15 rows, expected 1 rising from 1 "
+        r"to 14: the batch sizes and it do not agree",
+        ended.stderr,
+    )
+    ended = program("convert_fork", *files, tmp_path / "out", *settings({**net.values, "POINT": "8"}))
+    assert "layer truth loss (SoftmaxWithLoss) compares 8 rows of scores s with 9 of labels" in ended.stderr
+    assert names(tmp_path) == []
+
+
+def test_net_alone_is_verified_with_random_weights(fork, tmp_path) -> None:
+    net, _ = fork
+    text = net.text.replace('name: "conv2"\n', 'name: "conv2"\n  new_field { deep: 7 } other: "%LOST%"\n', 1)
+    (tmp_path / "net.prototxt").write_text(text)
+    ended = program(
+        "convert_fork", "--no-weights", tmp_path / "net.prototxt", tmp_path / "out", *settings(net.deployed)
+    )
+    assert ended.returncode == 0, ended.stderr
+    line = 1 + text[: text.index("new_field")].count("\n")
+    assert f"net.prototxt:{line}: LayerParameter has no field new_field: passed over" in ended.stderr
+    assert f"net.prototxt:{line}: LayerParameter has no field other: passed over" in ended.stderr
+    assert names(tmp_path) == ["net.prototxt", "out.prototxt"]
+    assert "no training net: it takes values for LAMBDA_C, LAMBDA_D, LIST0" in ended.stdout
+    assert len(differences(ended.stdout)) == 1 and "deploy net, 4 random inputs" in ended.stdout
+
+
+def test_a_wrong_conversion_is_never_written(fork, tmp_path, monkeypatch) -> None:
+    net, files = fork
+    (tmp_path / "out.prototxt").write_text("mine")
+
+    def swapped(*arguments):
+        blobs = converted(*arguments)
+        blobs["fc3_mda"][0] = blobs["fc3_mda"][0][[1, 0, 2]]  # two latent sources, which only the last step shows
+        return blobs
+
+    monkeypatch.setattr(convert_fork, "converted", swapped)
+    ended = program("convert_fork", *files, tmp_path / "out", "--force", *settings(net.values))
+    assert ended.returncode == 1
+    assert len(differences(ended.stdout)) == 2
+    assert re.search(
+        r"differ by .* of the largest value in \w+, expected at most 0.0001; nothing is written", ended.stderr
+    )
+    assert names(tmp_path) == ["out.prototxt"] and (tmp_path / "out.prototxt").read_text() == "mine"
+
+
+def test_outputs_that_exist_and_wrong_inputs_are_refused(fork, done, tmp_path) -> None:
+    net, files = fork
+    out, _ = done
+    ended = program("convert_fork", *files, out, *settings(net.values))
+    assert ended.returncode == 1 and "digits.prototxt exists already" in ended.stderr
+    ended = program("convert_fork", tmp_path / "none", files[1], tmp_path / "out")
+    assert "none: no such file, expected the fork's" in ended.stderr
+    ended = program("convert_fork", *reversed(files), tmp_path / "out")
+    assert ended.returncode == 1 and "not a prototxt of the authors' fork of Caffe" in ended.stderr
+    cut = tmp_path / "cut.prototxt"
+    cut.write_text(net.text[: len(net.text) // 2])
+    ended = program("convert_fork", cut, files[1], tmp_path / "out")
+    assert re.search(r"cut\.prototxt:\d+: the file ends, expected", ended.stderr)
+    ended = program("convert_fork", files[0], tmp_path / "out")
+    assert ended.returncode == 2 and "--no-weights converts a net alone" in ended.stderr
+    assert names(tmp_path) == ["cut.prototxt"]
+
+
+@pytest.mark.parametrize("how", ["no room", "interrupted"])
+def test_nothing_half_written_is_left(how, fork, tmp_path) -> None:
+    net, files = fork
+    arguments = ("convert_fork", *files, tmp_path / "out", *settings(net.values))
+    if how == "interrupted":
+        code, said = interrupt(*arguments, at="verifying", whole_group=True, with_signal=signal.SIGINT)
+        assert code == 130, said
+    else:
+        limit = 100_000  # more than the nets, less than the weights
+
+        def small_files() -> None:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+        ended = child(*arguments, before=small_files)
+        assert ended.returncode == 1
+        assert re.search(r"error: .*File too large: '.*out\.caffemodel'", ended.stderr), ended.stderr
+    assert names(tmp_path) == []
+
+
+if (models := os.environ.get("FORK_MODELS")) is not None:  # the authors' folder models/latentDA, which is not ours
+    REAL = {"CLASSES": "7", "DOMAIN_ENTROPY_WEIGHT": "0.1", "ENTROPY_WEIGHT": "0.2", "SLICE_POINT": "10"}
+
+    @pytest.mark.parametrize("name", ["resnet18_k3", "alexnet_k2", "alexnet_k3", "alexnet_sourcek2_targetk2"])
+    def test_the_authors_nets(name, tmp_path) -> None:
+        file = Path(models) / f"{name}.prototxt"
+        fields = set(re.findall(r"%(\w+)%", file.read_text()))
+        sources = sum(field.startswith("SOURCE_BS") for field in fields)
+        values = {field: REAL.get(field, "6") for field in fields}
+        values["SLICE_POINT"] = str(6 * sources)
+        ended = program("convert_fork", "--no-weights", file, tmp_path / "out", *settings(values))
+        assert ended.returncode == 0, ended.stderr
+        assert len(differences(ended.stdout)) == 3
