@@ -12,10 +12,9 @@ import onnxruntime
 import pytest
 
 from tests.tools.nets.graphs import parse
-from tests.tools.onnx_graph.nets import random_model, with_input
+from tests.tools.onnx_graph.nets import random_model
 from tests.tools.programs import Done, child, interrupt, names, program
 from tools.convert.model import Model, forward, load, write_model
-from tools.export_onnx import batches
 from tools.onnx_graph import net as onnx_net
 from tools.onnx_graph.layer import Layer
 from tools.program import ROOT
@@ -71,30 +70,6 @@ def test_images_are_compared_too(files: tuple[Path, Path], tmp_path: Path) -> No
     assert "3/3" in done.stderr  # two batches of noise and one of images
     missing = export(files, tmp_path / "other.onnx", "--images", tmp_path / "none")
     assert missing.returncode == 1 and "none: no such folder" in missing.stderr
-
-
-SOFTMAX = 'layer { name: "prob" type: "Softmax" bottom: "fc" top: "prob" }'
-
-
-@pytest.mark.parametrize(
-    ("after", "weight", "pixels", "logits"),
-    [
-        (SOFTMAX, 1, (0.5, 10), (5, 24)),
-        (SOFTMAX, 1e-3, (100, 128), (0.1, 24)),  # nothing to do
-        (SOFTMAX, 1e6, (0.4, 0.5), (1e5, 1e7)),  # as small as pixels may be
-        ("", 1, (100, 128), (100, 5000)),
-    ],
-)
-def test_inputs_leave_a_softmax_at_work(
-    after: str, weight: float, pixels: tuple[float, float], logits: tuple[float, float]
-) -> None:
-    fc = 'layer { name: "fc" type: "InnerProduct" bottom: "data" top: "fc" inner_product_param { num_output: 3 } }'
-    rng = np.random.default_rng(0)
-    parameters = [(weight * rng.normal(size=(3, 50))).astype(np.float32), np.zeros(3, np.float32)]
-    net = load(Model(parse(with_input(fc + after, 50)), {"fc": parameters}))
-    for batch in batches(net, None, 0):
-        assert pixels[0] < np.abs(batch["data"]).max() <= pixels[1]
-        assert logits[0] < np.abs(forward(net, batch)["fc"]).max() < logits[1]
 
 
 def test_a_net_that_differs_is_not_written(

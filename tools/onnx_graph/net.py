@@ -68,11 +68,14 @@ def onnx_model(model: Model, net: caffe.Net, *, producer: str, about: str, metad
     """Write a model as ONNX. ``net`` is what Caffe made of it: it knows the blobs' shapes, the inputs and the outputs.
 
     Inputs, outputs and every blob keep their names; a blob that layers change in place has its name in its last state.
-    A layer's last node has the layer's name. The first axis of every input is free. Raises Refused for what has no
-    exact counterpart.
+    A layer's last node has the layer's name. The first axis of every input is free. Inputs that no layer reads, which
+    Caffe calls outputs too, are inputs alone. Raises Refused for what has no exact counterpart.
     """
     check_layers(model.net)
     _check_inputs(net)
+    outputs = [name for name in net.outputs if name not in net.inputs]
+    if not outputs:
+        raise Refused(f"no output, {_MAKE_DEPLOY}")
     layers = [layer for layer in model.net.layer if layer.type != "Input"]
     shapes_of = {name: tuple(blob.shape) for name, blob in net.blobs.items()}
     values = {name: Value(name, shapes_of[name]) for name in net.inputs}
@@ -81,6 +84,8 @@ def onnx_model(model: Model, net: caffe.Net, *, producer: str, about: str, metad
     for number, param in enumerate(layers):
         if _is_idle(param):
             continue
+        if changed := [top for top in param.top if top in net.inputs]:
+            raise refusal(param, f"changes the input {changed[0]} in place, expected a top of another name")
         bottoms = tuple(values[name] for name in param.bottom)
         for top in param.top:
             state = top if last_writers[top] == number else graph.new_value(f"{top}/{param.name}")
@@ -92,7 +97,7 @@ def onnx_model(model: Model, net: caffe.Net, *, producer: str, about: str, metad
             graph.nodes,
             model.net.name or "net",
             [_declared(values[name]) for name in net.inputs],
-            [_declared(values[name]) for name in net.outputs],
+            [_declared(values[name]) for name in outputs],
             graph.constants,
         ),
         opset_imports=[helper.make_opsetid("", OPSET)],

@@ -179,6 +179,14 @@ def test_two_downloads_do_not_write_one_part(server, tmp_path):
     assert (tmp_path / "file").read_bytes() == CONTENTS
 
 
+def test_a_part_that_is_finished_meanwhile_is_not_begun_again(server, tmp_path, monkeypatch):
+    part = fetch.part_of(tmp_path / "file")
+    monkeypatch.setattr(fetch.fcntl, "flock", lambda *_: part.rename(tmp_path / "file"))  # the other got there first
+    with pytest.raises(ProgramError, match="another download is writing it"):
+        keep(server, tmp_path / "file", "/good")
+    assert server.requests == [] and names(tmp_path) == ["file"]
+
+
 def test_hashes_name_what_was_found_and_expected(tmp_path):
     (tmp_path / "file").write_bytes(CONTENTS)
     right = {name: hashlib.new(name, CONTENTS).hexdigest() for name in ("sha1", "sha256")}

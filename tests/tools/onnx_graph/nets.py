@@ -13,9 +13,9 @@ from tests.tools.nets.graphs import parse
 from tools.convert.compare import Difference
 from tools.convert.definition import for_tests
 from tools.convert.model import Array, Model, load
-from tools.export_onnx import compare
 from tools.nets.text import net_text
 from tools.onnx_graph.net import onnx_model
+from tools.onnx_graph.verification import compare
 
 
 def with_input(layers: str, *dims: int) -> str:

@@ -9,10 +9,10 @@ from tests.tools.nets.graphs import parse
 from tests.tools.onnx_graph.nets import assert_agrees, compared, exported, random_model, with_input
 from tools.convert.model import forward, load
 from tools.experiment import make_experiment
-from tools.export_onnx import _run, _session
 from tools.nets.family import deploy_net
 from tools.onnx_graph.layer import Refused
 from tools.onnx_graph.net import BATCH, IR_VERSION, OPSET, check_layers
+from tools.onnx_graph.verification import Runtime
 
 OURS = {
     # Odd sizes, at which rounding up and rounding down part ways.
@@ -74,13 +74,15 @@ def test_names_and_shapes_are_caffes() -> None:
 
 def test_any_batch_goes_through() -> None:
     model = random_model(parse(NET))
-    session, net = _session(exported(model).SerializeToString()), load(model)
+    runtime, net = Runtime(exported(model).SerializeToString()), load(model)
     for rows in (1, 2, 7):
         batch = {
             name: np.random.default_rng(rows).normal(size=(rows, 3, 6, 5)).astype(np.float32) for name in ("x", "y")
         }
         expected = forward(net, batch)
-        for name, found in zip(("prob", "pool"), _run(session, ["prob", "pool"], batch), strict=True):
+        outputs = runtime.forward(batch)
+        assert set(outputs) == {"prob", "pool"}
+        for name, found in outputs.items():
             assert found.shape[0] == rows
             np.testing.assert_allclose(found, expected[name], rtol=1e-4, atol=1e-6)
 
@@ -89,6 +91,28 @@ def test_inputs_named_by_the_net_itself() -> None:
     text = """input: "data" input_shape { dim: 10 dim: 3 dim: 5 dim: 5 }
               layer { name: "r" type: "ReLU" bottom: "data" top: "r" }"""
     assert_agrees(text, "r")
+
+
+def test_inputs_that_nobody_reads_are_no_outputs() -> None:
+    text = """layer { name: "in" type: "Input" top: "data" top: "label" input_param { shape { dim: 2 dim: 3 } } }
+              layer { name: "r" type: "ReLU" bottom: "data" top: "r" }"""
+    made = exported(random_model(parse(text)))
+    assert [value.name for value in made.graph.input] == ["data", "label"]
+    assert [value.name for value in made.graph.output] == ["r"]
+    assert_agrees(text, "r")
+    with pytest.raises(Refused, match="no output, expected a deploy net"):
+        compared(with_input("", 3))
+
+
+def test_an_input_that_is_changed_in_place_is_refused() -> None:
+    with pytest.raises(Refused, match=r"^layer r \(ReLU\): changes the input data in place, expected a top of another"):
+        compared(
+            with_input(
+                """layer { name: "r" type: "ReLU" bottom: "data" top: "data" }
+                   layer { name: "s" type: "Softmax" bottom: "data" top: "s" }""",
+                3,
+            )
+        )
 
 
 def test_names_that_meet_are_told_apart() -> None:

@@ -6,8 +6,8 @@ import pytest
 from tests.tools.nets.graphs import parse
 from tests.tools.onnx_graph.nets import assert_agrees, compared, exported, random_model, with_input
 from tools.convert.model import Model, forward, load
-from tools.export_onnx import _run, _session
 from tools.onnx_graph.layer import Refused
+from tools.onnx_graph.verification import Runtime
 
 LAYERS = {
     # alpha is large here: at 1e-4 another convention for it would hardly show.
@@ -56,7 +56,7 @@ def test_statistics_of_nothing_are_zeros() -> None:
     x = np.random.default_rng(0).normal(size=(2, 3, 2, 2)).astype(np.float32)
     expected = forward(load(zeros), x)["a"]
     np.testing.assert_allclose(expected, x / np.sqrt(0.5), rtol=1e-5)
-    found = _run(_session(exported(zeros).SerializeToString()), ["a"], {"data": x})[0]
+    found = Runtime(exported(zeros).SerializeToString()).forward({"data": x})["a"]
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
