@@ -29,7 +29,8 @@ def find_scores(graph: Graph, file: Path) -> Value:
     """
     judged = [node.bottoms[0] for node in graph.nodes if node.kind in _JUDGES]
     if not judged:
-        judged = [value for value, users in graph.consumers.items() if not users and value in graph.producer]
+        made = {top: node for top, node in graph.producer.items() if not is_data(node) and not joins_rows(node)}
+        judged = [value for value in made if not graph.consumers[value]]
     found = {_behind(graph, value) for value in judged}
     if len(found) != 1:
         names = ", ".join(sorted(value.name for value in found)) or "none"
@@ -88,7 +89,7 @@ def images_of(nodes: Sequence[Node], shape: tuple[int, ...] | None, file: Path) 
 def _shape(layer: LayerParameter, transform: TransformationParameter) -> tuple[int, ...] | None:
     """C×H×W of a data layer's images, if it says so."""
     if layer.type == "Input":
-        return tuple(layer.input_param.shape[0].dim[1:])
+        return tuple(layer.input_param.shape[0].dim[1:]) if layer.input_param.shape else None
     channels = len(transform.mean_value) if len(transform.mean_value) > 1 else None
     size = (transform.crop_size, transform.crop_size)
     if layer.type == "ImageData":

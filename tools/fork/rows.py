@@ -34,9 +34,10 @@ def is_data(node: Node) -> bool:
 
 
 def batch_size(layer: LayerParameter) -> int:
-    """The rows that a data layer gives."""
+    """The rows that a data layer gives; 0 if it does not say."""
     if layer.type == "Input":
-        return layer.input_param.shape[0].dim[0]
+        shapes = layer.input_param.shape
+        return shapes[0].dim[0] if shapes and shapes[0].dim else 0
     return getattr(layer, _SIZED[layer.type]).batch_size
 
 
@@ -51,12 +52,18 @@ def joins_rows(node: Node) -> bool:
 
 
 def segments(graph: Graph, file: Path) -> dict[Value, tuple[Segment, ...]]:
-    """The rows of every value. Raises ProgramError if a Slice cuts rows that are not there."""
+    """The rows of every value.
+
+    Raises ProgramError if a data layer gives none or a Slice cuts rows that are not there.
+    """
     found: dict[Value, tuple[Segment, ...]] = {}
     for node in graph.nodes:
         below = [found.get(bottom, ()) for bottom in node.bottoms]
         if is_data(node):
-            parts = [(Segment(node, batch_size(node.layer)),)] * len(node.tops)
+            rows = batch_size(node.layer)
+            if rows < 1:
+                raise ProgramError(f"{file}: data layer {node.said} gives {rows} rows, expected at least 1")
+            parts = [(Segment(node, rows),)] * len(node.tops)
         elif joins_rows(node):
             parts = [sum(below, ())]
         elif splits_rows(node):
@@ -150,7 +157,7 @@ def _cut(node: Node, below: Sequence[Segment], file: Path) -> list[tuple[Segment
 def _set_batch_size(layer: LayerParameter, rows: int) -> None:
     if layer.type == "Input":
         for shape in layer.input_param.shape:
-            shape.dim[0] = rows
+            shape.dim[:1] = [rows]
     else:
         getattr(layer, _SIZED[layer.type]).batch_size = rows
 
