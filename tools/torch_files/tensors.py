@@ -87,5 +87,6 @@ def strided(storage: NDArray, offset: int, shape: Sequence[int], strides: Sequen
             f"a tensor of {by(shape)}, with strides {by(strides)} from number {offset} on, does not lie within its "
             f"storage of {len(storage)} numbers"
         )
-    inside = [stride * storage.itemsize for stride in strides]
+    # The stride of an axis of one number has no effect, and may be anything.
+    inside = [stride * storage.itemsize if size > 1 else 0 for size, stride in zip(shape, strides, strict=True)]
     return np.lib.stride_tricks.as_strided(storage[offset:], shape, inside, writeable=False)

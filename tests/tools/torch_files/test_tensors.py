@@ -20,6 +20,7 @@ NUMBERS = np.arange(24, dtype=np.float32)
         (23, (), ()),
         (1, (3, 2), (0, 22)),
         (5, (2, 2), (1, 1)),
+        (5, (1, 2), (1 << 40, 3)),
     ],
 )
 def test_parts_are_pytorchs(offset, shape, strides):
@@ -47,6 +48,10 @@ def test_parts_are_pytorchs(offset, shape, strides):
 def test_what_reaches_outside_is_refused(offset, shape, strides, said):
     with pytest.raises(CheckpointError, match=said):
         strided(NUMBERS, offset, shape, strides)
+
+
+def test_strides_of_single_numbers_may_be_anything():
+    np.testing.assert_array_equal(strided(NUMBERS, 5, (1, 2), (1 << 100, 3)), [[5, 8]])
 
 
 def test_empty_parts_are_empty():
