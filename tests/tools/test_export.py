@@ -1,0 +1,356 @@
+"""The export program: a trained run to OpenCV and ONNX Runtime, other people's nets, and what it refuses."""
+
+import re
+import resource
+import signal
+from pathlib import Path
+
+import caffe
+import cv2
+import numpy as np
+import onnxruntime
+import pytest
+
+from tests.tools.conftest import TEST
+from tests.tools.fold.models import DATA, layer, mda, trained
+from tests.tools.programs import Done, child, interrupt, names, program
+from tools import export
+from tools.caffe_process import Threads, start
+from tools.convert.compare import Difference
+from tools.convert.model import model_files, read_model, write_model
+from tools.experiment import make_experiment
+from tools.fold import verify
+from tools.fold.verify import Agreement
+from tools.images import batches
+from tools.run_folder import RunFolder
+from tools.train import train_all
+from tools.write_run import write_run
+
+TEXT = (
+    DATA
+    + layer("conv", "Convolution", "data", "conv", "convolution_param { num_output: 6 kernel_size: 3 }")
+    + mda("mda", "conv", "mda", 3)
+    + layer("scale", "Scale", "mda", "scale", "scale_param { bias_term: true }")
+    + layer("relu", "ReLU", "scale", "scale")
+    + layer("fc", "InnerProduct", "scale", "fc", "inner_product_param { num_output: 5 }")
+    + layer("prob", "Softmax", "fc", "prob")
+)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times are taken from as few passes as may be."""
+    monkeypatch.setattr(verify, "SECONDS", 0.0)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> tuple[Path, Path]:
+    """Net and weights of a small model with mDA."""
+    return write_model(trained(TEXT), tmp_path / "in" / "small", about="", force=False)
+
+
+def exported(small: tuple[Path, Path], out: Path, *more: object) -> Done:
+    return program("export", "--net", small[0], "--weights", small[1], out, *more)
+
+
+# --- a trained run
+
+
+@pytest.fixture(scope="module")
+def runs(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[int, RunFolder]:
+    """Runs of mDA on the tiny digits, with one target domain and with two latent ones."""
+    folder = tmp_path_factory.mktemp("runs")
+    found = {}
+    for k_target, iterations in ((1, 60), (2, 10)):
+        experiment = make_experiment("digits", "mda", batch_size=16, iterations=iterations, k_target=k_target)
+        found[k_target] = write_run(experiment, folder / str(k_target), data=tiny_data)
+    train_all(list(found.values()), threads=Threads(1, 1))
+    return found
+
+
+def caffe_test(run: RunFolder) -> int:
+    """How many test images ``caffe test`` finds classified correctly."""
+    ((target, (batch_size, number)),) = run.test_batches().items()
+    arguments = ["test", "-model", str(run.test_nets[target]), "-weights", str(run.latest_snapshot().model)]
+    with start([*arguments, "-iterations", str(number)], Threads(1, 1)) as process:
+        log = process.stdout.read()
+    name = run.experiment.accuracy_name(target)
+    correct = float(re.search(rf"caffe.cpp:\d+\] {name} = (\S+)", log)[1]) * batch_size * number
+    assert abs(correct - round(correct)) < 1e-3
+    return round(correct)
+
+
+@pytest.mark.parametrize("k_target", [1, 2])
+def test_opencv_and_onnx_runtime_are_right_where_caffe_is(
+    k_target: int, runs: dict[int, RunFolder], tmp_path: Path
+) -> None:
+    run = runs[k_target]
+    done = program("export", run.path, tmp_path / "digits")
+    assert done.returncode == 0, done.stderr
+    assert ("the branch that predicts it stays" in done.stdout) == (k_target == 2)
+    net, weights = model_files(tmp_path / "digits")
+    done = program("export_onnx", net, weights, tmp_path / "digits.onnx")
+    assert done.returncode == 0, done.stderr
+
+    ((inputs, labels),) = batches(run.test_lmdbs["usps"], run.experiment.data, TEST)
+    opencv = cv2.dnn.readNetFromCaffe(str(net), str(weights))
+    opencv.setInput(inputs)
+    runtime = onnxruntime.InferenceSession(str(tmp_path / "digits.onnx"), providers=["CPUExecutionProvider"])
+    original = caffe.Net(str(run.net("deploy")), caffe.TEST, weights=str(run.latest_snapshot().model))
+    original.blobs["data"].reshape(*inputs.shape)
+    original.blobs["data"].data[...] = inputs
+    expected = original.forward()["prob"].argmax(axis=1)
+    correct = caffe_test(run)
+    assert len(labels) == TEST and (expected == labels).sum() == correct
+    assert k_target == 2 or 0.3 * TEST < correct < TEST  # neither chance nor perfect: that would show less
+    for probabilities in (opencv.forward(), runtime.run(["prob"], {"data": inputs})[0]):
+        assert probabilities.shape == (TEST, 10)
+        np.testing.assert_array_equal(probabilities.argmax(axis=1), expected)
+
+
+def test_what_it_says_and_writes(runs: dict[int, RunFolder], tmp_path: Path) -> None:
+    done = program("export", runs[1].path, tmp_path / "out" / "digits", "--seed", 3)
+    assert done.returncode == 0, done.stderr
+    wrote, layers, caffe_line, opencv_line, speed = done.stdout.splitlines()
+    net, weights = model_files(tmp_path / "out" / "digits")
+    assert wrote == f"wrote {net} and {weights}" and names(tmp_path / "out") == [weights.name, net.name]
+    assert layers == "layers: 23, folded 13"
+    differs = r"\d\.\de-0[5-9]|0\.0e\+00"
+    assert re.fullmatch(rf"largest difference in 9 blobs, on 4 random inputs: ({differs}) \(\w+\)", caffe_line)
+    assert re.fullmatch(
+        rf"OpenCV [\d.]+: top-1 of 4 of 4 inputs the same, largest difference in \w+ ({differs})", opencv_line
+    )
+    assert re.fullmatch(r"forward of 4 inputs: \d+\.\d\d times as fast as the net that was read", speed)
+    about, shape, _ = net.read_text().split("\n", 2)
+    assert about.startswith("# digits, mda_k2") and "python -m tools.export" in about
+    assert shape == "# Input: N×3×28×28, pixels (B, G, R) minus 127.5, times 0.0078125."
+    assert "Python" not in net.read_text() and "param {" not in net.read_text().replace("_param {", "")
+
+
+def test_a_run_that_is_not_trained_to_its_end(runs: dict[int, RunFolder], tiny_data: Path, tmp_path: Path) -> None:
+    fresh = write_run(make_experiment("digits", "dial"), tmp_path / "run", data=tiny_data)
+    done = program("export", fresh.path, tmp_path / "out")
+    assert done.returncode == 1 and "trained to iteration 0 of" in done.stderr and "tools.train" in done.stderr
+    done = program("export", tmp_path, tmp_path / "out")
+    assert done.returncode == 1 and "no experiment.json in it" in done.stderr
+
+
+def test_a_net_with_data_layers_is_not_a_deploy_net(runs: dict[int, RunFolder], tmp_path: Path) -> None:
+    weights = runs[1].latest_snapshot().model
+    done = exported((runs[1].net("test"), weights), tmp_path / "out")
+    assert done.returncode == 1 and re.search(r"its layers data \(Data\) read data, expected a deploy net", done.stderr)
+
+
+def test_weights_of_another_k(runs: dict[int, RunFolder], tmp_path: Path) -> None:
+    net = tmp_path / "k5.prototxt"
+    net.write_text(runs[1].net("deploy").read_text().replace('"num_domains": 3', '"num_domains": 6'))
+    done = exported((net, runs[1].latest_snapshot().model), tmp_path / "out")
+    assert done.returncode == 1
+    expected = (
+        r"layer conv1_mda has the statistics of 3 domains \(blob 0 is 3×32\), but \S*k5.prototxt has num_domains 6"
+    )
+    assert re.search(expected, done.stderr)
+
+
+# --- nets and weights of other origin
+
+
+def test_images_are_tried_too(small: tuple[Path, Path], tmp_path: Path) -> None:
+    text = TEXT.replace("dim: 4 dim: 7 dim: 6", "dim: 3 dim: 7 dim: 6")
+    model = write_model(trained(text), tmp_path / "colour", about="", force=False)
+    (tmp_path / "images").mkdir()
+    for i in range(3):
+        image = np.random.default_rng(i).integers(0, 256, (20, 20, 3)).astype(np.uint8)
+        cv2.imwrite(str(tmp_path / "images" / f"{i}.png"), image)
+    done = exported(model, tmp_path / "out", "--images", tmp_path / "images", "--mean", 104, 117, 123, "--scale", 0.1)
+    assert done.returncode == 0, done.stderr
+    assert "on 4 random inputs and 3 images" in done.stdout and "top-1 of 7 of 7 inputs" in done.stdout
+    assert "minus 104, 117, 123, times 0.1." in (tmp_path / "out.prototxt").read_text()
+    done = exported(small, tmp_path / "other", "--images", tmp_path / "images")
+    assert done.returncode == 1 and "the net's input is 4×7×6, expected an image" in done.stderr
+
+
+def test_batch_size_stays_free(small: tuple[Path, Path], tmp_path: Path) -> None:
+    assert exported(small, tmp_path / "out", "--no-verify").returncode == 0
+    net = caffe.Net(str(tmp_path / "out.prototxt"), caffe.TEST, weights=str(tmp_path / "out.caffemodel"))
+    assert net.blobs["data"].data.shape == (1, 4, 7, 6)
+    net.blobs["data"].reshape(9, 4, 7, 6)
+    assert net.forward()["prob"].shape == (9, 5)
+
+
+def test_without_verification_nothing_is_run_and_it_says_so(
+    small: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("verified")
+
+    monkeypatch.setattr(export, "compare_nets", never)
+    done = exported(small, tmp_path / "out", "--no-verify")
+    assert done.returncode == 0 and done.stdout.splitlines()[-1] == "not verified"
+    read_model(*model_files(tmp_path / "out"))
+
+
+def test_a_result_that_differs_is_not_written(
+    small: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = export.fold
+
+    def wrong(model: export.Model) -> export.Folded:
+        folded = right(model)
+        folded.model.blobs["conv"][0][0] *= 1.01
+        return folded
+
+    monkeypatch.setattr(export, "fold", wrong)
+    done = exported(small, tmp_path / "out" / "m")
+    assert done.returncode == 1 and re.search(r"the two sides differ by \S+ of the largest value in", done.stderr)
+    assert names(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize(("same", "relative"), [(3, 0.0), (4, 0.01)])
+def test_a_result_that_opencv_takes_otherwise_is_not_written(
+    same: int, relative: float, small: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "compare_opencv", lambda *_: Agreement(same, 4, Difference("prob", relative)))
+    done = exported(small, tmp_path / "out" / "m")
+    assert done.returncode == 1 and f"top-1 of {same} of 4 inputs the same" in done.stderr
+    assert names(tmp_path / "out") == []
+
+
+def test_what_opencv_cannot_run_is_said_and_written(tmp_path: Path) -> None:
+    model = write_model(trained(DATA + layer("odd", "Bias", "data", "odd")), tmp_path / "odd", about="", force=False)
+    done = exported(model, tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r'OpenCV \S+ cannot run the folded net, which Caffe does: .*"odd" of type "Bias"', done.stdout)
+    assert (tmp_path / "out.prototxt").exists()
+
+
+def test_a_model_that_was_never_trained_is_folded_with_a_note(tmp_path: Path) -> None:
+    model = trained(TEXT)
+    model.blobs["mda"][2][...] = 0
+    files = write_model(model, tmp_path / "fresh", about="", force=False)
+    done = exported(files, tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "note: mda: no running statistics of domain 2 (divisor 0)" in done.stdout
+
+
+# --- bad input
+
+
+def damaged(name: str, small: tuple[Path, Path]) -> tuple[Path, Path]:
+    """The small model with one fault."""
+    net, weights = small
+    if name == "missing net":
+        return net.with_name("none.prototxt"), weights
+    if name == "missing weights":
+        return net, weights.with_name("none.caffemodel")
+    if name == "a folder":
+        return net.parent, weights
+    if name == "swapped":
+        return weights, net
+    if name == "truncated weights":
+        weights.write_bytes(weights.read_bytes()[:-50])
+    if name == "truncated net":
+        net.write_text(net.read_text()[:-50])
+    if name == "text as weights":
+        weights.write_text("hello")
+    if name == "other width":
+        net.write_text(net.read_text().replace("num_output: 6", "num_output: 7"))
+    if name == "another net's weights":
+        net.write_text(net.read_text().replace('name: "fc"', 'name: "other"'))
+    if name == "bad param_str":
+        net.write_text(net.read_text().replace('"num_domains": 3', '"num_domains": 0'))
+    if name == "a Python layer of its own":
+        net.write_text(
+            net.read_text().replace('type: "ReLU"', 'type: "Python" python_param { module: "os" layer: "X" }')
+        )
+    if name == "two inputs":
+        extra = 'layer { name: "im" type: "Input" top: "im" input_param { shape { dim: 1 } } }'
+        net.write_text(net.read_text() + extra)
+    if name == "no input":
+        dummy = 'type: "DummyData" dummy_data_param { shape { dim: 1 dim: 4 dim: 7 dim: 6 } }'
+        net.write_text(re.sub(r'type: "Input"(.*?)\n  input_param [^\n]*', rf"{dummy}\1", net.read_text(), flags=re.S))
+    if name == "a solver":
+        net.write_text('train_net: "a"\nmax_iter: 3\n')
+    if name == "not finite":
+        model = trained(TEXT)
+        model.blobs["fc"][0][0, 0] = np.nan
+        write_model(model, net.with_suffix(""), about="", force=True)
+    return net, weights
+
+
+FAULTS = {
+    "missing net": r"none\.prototxt: no such file",
+    "missing weights": r"none\.caffemodel: no such file",
+    "a folder": r"in: a folder, expected a model's",
+    "swapped": r"small\.caffemodel: not a prototxt",
+    "truncated weights": r"small\.caffemodel: \d+ bytes that are no caffemodel, or a truncated one",
+    "truncated net": r"small\.prototxt: not a prototxt",
+    "text as weights": r"small\.caffemodel: 5 bytes that are no caffemodel",
+    "other width": r"blob 0 of layer conv is 6×4×3×3, expected 7×4×3×3",
+    "another net's weights": r"small\.caffemodel: it has no other",
+    "bad param_str": r"small\.prototxt: layer mda: MDALayer: param_str num_domains is 0; expected an integer >= 1",
+    "a Python layer of its own": r"small\.prototxt: Caffe refuses this net",
+    "two inputs": r"small\.prototxt: its inputs are data, im, expected one",
+    "no input": r"small\.prototxt: its inputs are none, expected one",
+    "a solver": r"small\.prototxt: not a prototxt",
+    "not finite": r"layer fc: blob 0 has values that are not finite",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_bad_input_is_one_message_and_no_output(fault: str, small: tuple[Path, Path], tmp_path: Path) -> None:
+    done = exported(damaged(fault, small), tmp_path / "out" / "m")
+    assert done.returncode == 1
+    assert re.search(rf"^error: .*{FAULTS[fault]}", done.stderr, re.M), done.stderr
+    assert not (tmp_path / "out").exists() or names(tmp_path / "out") == []
+
+
+def test_what_stands_is_replaced_only_by_force_and_never_by_itself(small: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "out.caffemodel").write_text("mine")
+    done = exported(small, tmp_path / "out")
+    assert done.returncode == 1 and "out.caffemodel exists already" in done.stderr
+    assert (tmp_path / "out.caffemodel").read_text() == "mine" and not (tmp_path / "out.prototxt").exists()
+    assert exported(small, tmp_path / "out", "--force", "--no-verify").returncode == 0
+    assert (tmp_path / "out.caffemodel").read_bytes() != b"mine"
+    before = small[0].read_bytes(), small[1].read_bytes()
+    done = exported(small, small[0].with_suffix(""), "--force")
+    assert done.returncode == 1 and "it is what is exported, choose another name" in done.stderr
+    assert before == (small[0].read_bytes(), small[1].read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["out"], "expected a run folder and OUT, or --net, --weights and OUT"),
+        (["--net", "a", "out"], "expected a run folder and OUT, or --net, --weights and OUT"),
+        (["run", "--net", "a", "out"], "a run folder has its own net"),
+        (["run", "out", "--scale", "1"], "a run folder has its own net"),
+        (["run", "out.caffemodel"], r"OUT is out\.caffemodel, expected what both files begin with"),
+        (["run", "--force", "out", "more"], "unrecognized arguments: more"),
+    ],
+)
+def test_wrong_command_lines(arguments: list[str], message: str) -> None:
+    done = program("export", *arguments)
+    assert done.returncode == 2 and re.search(message, done.stderr)
+
+
+def test_full_disk(small: tuple[Path, Path], tmp_path: Path) -> None:
+    """Files may grow to 3000 bytes: enough for the prototxt, not for the weights."""
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
+
+    assert small[0].stat().st_size < 3000 < small[1].stat().st_size
+    arguments = ("--net", small[0], "--weights", small[1], tmp_path / "out" / "m", "--no-verify")
+    done = child("export", *arguments, before=limit)
+    assert done.returncode == 1
+    assert re.fullmatch(r"error: .*File too large: '\S*m\.caffemodel'\n", done.stderr), done.stderr
+    assert names(tmp_path / "out") == []
+
+
+def test_ctrl_c_while_it_is_verified_leaves_nothing(small: tuple[Path, Path], tmp_path: Path) -> None:
+    arguments = ("--net", small[0], "--weights", small[1], tmp_path / "out" / "m")
+    code, stderr = interrupt("export", *arguments, at="compared with OpenCV", whole_group=True)
+    assert code == 130 and stderr.endswith("interrupted\n"), stderr
+    assert names(tmp_path / "out") == []
