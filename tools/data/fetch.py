@@ -110,20 +110,16 @@ def _drop(file: Path) -> None:
 
 def _obtain(url: str, file: Path, check: Callable[[Path], None], pause: float) -> None:
     """Fill ``file`` from one home and check it. Raises _HomeFailed, or the check's ProgramError: it is empty then."""
-    if _size(file):
-        # What is there may be of another home, of another day, or damaged when the machine went down.
+    # What is there may be of another home, of another day, or damaged when the machine went down.
+    for begun in (True, False) if _size(file) else (False,):
         _download_from(url, file, pause)
         try:
             check(file)
             return
         except ProgramError:
             _drop(file)
-    _download_from(url, file, pause)
-    try:
-        check(file)
-    except ProgramError:
-        _drop(file)
-        raise
+            if not begun:
+                raise
 
 
 def _download_from(url: str, file: Path, pause: float) -> None:
