@@ -115,7 +115,8 @@ class _Converter:
         fork = self._fork
         graphs = [with_inputs(fork.parameters(), fork.images.shape), fork.deploy]
         nets = []
-        for graph, phase in zip(graphs, ("TRAIN", "TEST"), strict=True):
+        phases = zip(graphs, ("TRAIN", "TEST"), strict=True)
+        for graph, phase in tqdm(phases, desc="reading", total=len(graphs), leave=False):
             definition, _ = graph.definition()
             check(definition, f"{fork.file} ({phase} phase)")
             with as_file(definition) as file:

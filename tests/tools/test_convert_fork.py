@@ -8,18 +8,25 @@ import signal
 from pathlib import Path
 
 import caffe
+import cv2
 import numpy as np
 import pytest
+from caffe.proto.caffe_pb2 import NetParameter
 
 from tests.tools.fork.fork_nets import ForkNet, digits, residual, save, settings
 from tests.tools.nets.experiments import nets_of
 from tests.tools.nets.graphs import kind, parse
 from tests.tools.programs import child, interrupt, names, program
 from tools import convert_fork
+from tools.caffe_log import curves
+from tools.caffe_process import Threads, start
 from tools.convert.compare import TOLERANCE
 from tools.convert.model import read_model
+from tools.experiment import make_experiment
 from tools.fork.weights import converted
+from tools.train import loaded_from
 from tools.weights import check_weights
+from tools.write_run import write_run
 
 WRITTEN = re.compile(r"largest difference (\S+) \((.+)\)")
 
@@ -165,8 +172,52 @@ def test_weights_load_by_name_into_our_nets(done) -> None:
     np.testing.assert_array_equal(ours, theirs)
 
 
-def weights_of(out: Path) -> caffe.proto.caffe_pb2.NetParameter:
-    return caffe.proto.caffe_pb2.NetParameter.FromString(Path(f"{out}.caffemodel").read_bytes())
+def test_our_training_program_takes_the_weights(done, tiny_data, tmp_path) -> None:
+    out, _ = done
+    run = write_run(make_experiment("digits", "mda", k=2, iterations=1), tmp_path / "run", data=tiny_data)
+    loaded, anew, unused = loaded_from(run, Path(f"{out}.caffemodel")).split("; ")
+    assert "conv1_mda, conv1_scale" in loaded and "domain_conv2, domain_fc3, domain_fc4" in loaded
+    assert (anew, unused) == ("begin anew: none", "not used: none")
+
+
+def test_caffe_trains_the_training_net(fork, tmp_path) -> None:
+    """On real images, from the converted weights."""
+    net, files = fork
+    values = dict(net.values)
+    for i in range(3):
+        lines = []
+        for j in range(6):
+            image = np.random.default_rng(10 * i + j).integers(0, 256, (40, 40, 3)).astype(np.uint8)
+            cv2.imwrite(str(tmp_path / f"{i}{j}.png"), image)
+            lines.append(f"{tmp_path / f'{i}{j}.png'} {j}\n")
+        values[f"LIST{i}"] = str(tmp_path / f"{i}.txt")
+        Path(values[f"LIST{i}"]).write_text("".join(lines))
+    ended = program("convert_fork", *files, tmp_path / "out", "--no-verify", *settings(values))
+    assert ended.returncode == 0, ended.stderr
+    solver = tmp_path / "solver.prototxt"
+    solver.write_text(
+        f'train_net: "{tmp_path / "out_train.prototxt"}" base_lr: 0.001 lr_policy: "fixed" max_iter: 3 display: 1 '
+        f'momentum: 0.9 solver_mode: CPU snapshot_prefix: "{tmp_path / "snapshot"}"'
+    )
+    with start(["train", "-solver", str(solver), "-weights", str(tmp_path / "out.caffemodel")], Threads(1, 1)) as run:
+        log = run.stdout.read()
+    assert run.returncode == 0, log[-2000:]
+    found = curves(log.splitlines())
+    for name in ("loss_class", "entropy_class", "entropy_domain"):
+        assert len(found["train", name]) == 3 and np.isfinite(list(found["train", name].values())).all()
+    after = {layer.name: layer for layer in parse_weights(tmp_path / "snapshot_iter_3.caffemodel").layer}
+    before = {layer.name: layer for layer in weights_of(tmp_path / "out").layer}
+    old, new = (model["fc3_mda"].blobs[2].data[-1] for model in (before, after))  # the target's
+    assert new == pytest.approx(0.95**3 * old + 0.95**2 + 0.95 + 1, rel=1e-5)
+    assert after["domain_fc4"].blobs[0].data != before["domain_fc4"].blobs[0].data
+
+
+def weights_of(out: Path) -> NetParameter:
+    return parse_weights(Path(f"{out}.caffemodel"))
+
+
+def parse_weights(file: Path) -> NetParameter:
+    return NetParameter.FromString(file.read_bytes())
 
 
 def test_residual_net_is_our_resnet18_of_caffes_geometry(tmp_path) -> None:
