@@ -212,6 +212,8 @@ def main() -> None:
     print(f"{arguments.checkpoint}: ResNet{net.layers}, {f'{net.classes} classes' if net.classes else 'no head'}")
     for note in net.notes:
         print(f"note: {note}")
+    if net.layers != 18 and mda_files:
+        print(f"note: tools.nets makes mDA nets of ResNet18 alone; one of {net.layers} layers needs its names")
     plain = plain_model(net, preprocessing)
     mda = {number: mda_model(net, preprocessing, number, MDA_MEAN) for number in mda_files}
     if arguments.verify:

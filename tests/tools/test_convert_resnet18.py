@@ -162,6 +162,7 @@ def test_resnet34(pixels, tmp_path, monkeypatch):
     done = program("convert_resnet18", file, tmp_path / "out", "--num-domains", 2)
     assert done.returncode == 0, done.stderr
     assert f"{file}: ResNet34, 10 classes\n" in done.stdout
+    assert "note: tools.nets makes mDA nets of ResNet18 alone; one of 34 layers needs its names\n" in done.stdout
     assert names(tmp_path) == ["net.pth", "out.caffemodel", "out.prototxt", "out_mda2.caffemodel"]
     expected = judge(net, pixels)
     assert {"res2c", "res3d", "res4f", "res5c", "fc10"} < set(expected) and len(expected) == 3 + sum(BLOCKS[34])
