@@ -108,6 +108,9 @@ class _Converter:
             self._train = fork.our_train(fork.train)
             small = rows.shrunk(fork.train, fork.file, NOISE)
             self._tried = with_inputs(small, fork.images.shape), _with_inputs(fork.our_train(small), fork)
+        weighted = arguments.weights is not None
+        self._files = output_files(arguments.out, weights=weighted, train=self._train is not None)
+        check_free(*self._files, force=arguments.force)  # before anything that takes time
         self._theirs, self._ours = self._read_weights()
 
     def _read_weights(self) -> tuple[dict[str, list[Array]], dict[str, list[Array]]]:
@@ -131,14 +134,13 @@ class _Converter:
     def write(self) -> None:
         """Write the files, verified; say what was done."""
         arguments = self._arguments
-        files = output_files(arguments.out, weights=arguments.weights is not None, train=self._train is not None)
-        with write_together(*files, force=arguments.force) as asides:
+        with write_together(*self._files, force=arguments.force) as asides:
             self._write(asides)
             if arguments.verify:
                 self._verify(asides)
             else:
                 check_loads(asides[0])
-        print(f"wrote {', '.join(map(str, files))}")
+        print(f"wrote {', '.join(map(str, self._files))}")
         first, layers = self._fork.groups[0], dict.fromkeys(self._fork.names.mda.values())
         order = ", ".join(norm.name for norm in first.norms)
         print(f"{len(layers)} mDA layers: {', '.join(layers)}; domains of the first, in order: {order}")
@@ -148,7 +150,7 @@ class _Converter:
     def _write(self, asides: Sequence[Path]) -> None:
         arguments, out = self._arguments, self._arguments.out.name
         of = " and ".join(file.name for file in (arguments.net, arguments.weights) if file is not None)
-        about = f"Converted by python -m tools.convert_fork from {of}, which the authors' fork of Caffe made."
+        about = f"Converted by python -m tools.convert_fork from {of} of the authors' fork of Caffe."
         left = list(asides)
         definition = _definition(self._deploy)
         left.pop(0).write_text(about_lines(about) + net_text(out, definition))
@@ -226,8 +228,6 @@ def main() -> None:
     for file in (arguments.net, arguments.weights):
         if file is not None and not file.is_file():
             raise ProgramError(f"{file}: {'a folder' if file.is_dir() else 'no such file'}, expected the fork's")
-    weighted = arguments.weights is not None
-    check_free(*output_files(arguments.out, weights=weighted, train=False), force=arguments.force)
     _Converter(arguments).write()
 
 

@@ -66,7 +66,7 @@ class Conversion:
             raise ProgramError(
                 f"{file}: in the TRAIN phase, no layer is a {messages.MULTIMODAL}: it is no net of the authors' fork"
             )
-        check_same_assignment(groups, file)
+        check_same_assignment(groups, f"{file}: in the TRAIN phase")
         self.train, self.groups = train, groups
         self.names: Names = find_names(train, groups, file)
         self.scores = find_scores(test, file)
@@ -84,7 +84,8 @@ class Conversion:
         targets = {norm.name for group in self.groups for norm in group.norms}
         groups = recognise(self.deploy, self.file, "TEST", targets)
         where = f"{self.file}: in the TEST phase"
-        self._check_every_group(groups, where)
+        self._check_groups(groups, where)
+        check_same_assignment(groups, where)
         return Rewritten(*rewrite(self.deploy, groups, self.names, {}, where))
 
     def our_train(self, train: Graph) -> Rewritten:
@@ -110,10 +111,19 @@ class Conversion:
                 nodes.append(node)
         return Graph(self.train.name, nodes)
 
-    def _check_every_group(self, groups: list[Group], where: str) -> None:
-        found = {self.names.mda.get(group.norms[0].name) for group in groups}
+    def _check_groups(self, groups: list[Group], where: str) -> None:
+        """Raise ProgramError unless the groups of the test net are what those of the training net have there."""
+        mda = self.names.mda
+        for group in groups:
+            for norm in group.norms:
+                if mda.get(norm.name) != mda.get(group.norms[0].name) or norm.name not in mda:
+                    raise ProgramError(
+                        f"{where}: layer {norm.said} is not what it is in the TRAIN phase: a domain's normalisation of "
+                        f"the same features{'' if norm is group.norms[0] else f' as {group.norms[0].name}'}"
+                    )
+        found = {mda[group.norms[0].name] for group in groups}
         for group in self.groups:
-            if self.names.mda[group.norms[0].name] not in found:
+            if mda[group.norms[0].name] not in found:
                 raise ProgramError(
                     f"{where}: no layer normalises what {group.root.said} does in the TRAIN phase; expected "
                     f"{' and '.join(norm.name for norm in group.parts[-1].norms)}"

@@ -171,13 +171,13 @@ def recognise(graph: Graph, file: Path, phase: str, targets: Collection[str] = (
     return Recogniser(graph, f"{file}: in the {phase} phase").groups(targets)
 
 
-def check_same_assignment(groups: Sequence[Group], file: Path) -> None:
-    """Raise ProgramError unless the groups of a training net all have the rows w of the first."""
+def check_same_assignment(groups: Sequence[Group], where: str) -> None:
+    """Raise ProgramError unless all groups of a graph have the rows w of the first; ``where``: file and phase."""
     for group in groups:
         if group.assignment != groups[0].assignment:
             raise ProgramError(
-                f"{file}: in the TRAIN phase, the domains of {group.root.said} are {_said(group)}, those of "
-                f"{groups[0].root.said} are {_said(groups[0])}: expected the same in every layer"
+                f"{where}: the domains of {group.root.said} are {_said(group)}, those of {groups[0].root.said} are "
+                f"{_said(groups[0])}: expected the same in every layer"
             )
 
 

@@ -12,6 +12,9 @@ from caffe.proto.caffe_pb2 import BlobShape, NetParameter
 IMAGES = 28
 """Height and width of the digits net's images."""
 
+PREDICTORS = ("s h", "t h", "guess")
+"""Layers that give the logits of a branch."""
+
 
 class ForkNet:
     """A prototxt of the fork's for both phases, and the shapes of its blobs.
@@ -57,6 +60,8 @@ class ForkNet:
                 values = [rng.uniform(0.5, 1.5, shapes[0]), rng.normal(0, 0.3, shapes[1])]
             else:
                 values = [rng.normal(0, np.sqrt(2 / np.prod(s[1:])) if len(s) > 1 else 0.1, s) for s in shapes]
+                if name in PREDICTORS:  # for images of pixels: not sure of any domain
+                    values[0] *= 0.01
             found[name] = [value.astype(np.float32) for value in values]
         return found
 

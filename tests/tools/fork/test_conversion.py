@@ -144,6 +144,48 @@ def test_other_structures_are_refused_by_name(edit: Callable[[str], str], messag
     assert "net.prototxt" in str(error.value)
 
 
+RENAMED = in_layer("fc3 t norm 1", 'name: "fc3 t norm 1"', 'name: "fresh"', "TEST")
+OF_ANOTHER = in_layer("fc3 t norm 1", 'name: "fc3 t norm 1"', 'name: "fc4 t norm 1"', "TEST")
+SWAPPED = in_layer("cut t", 'top: "t0"\n  top: "t1"', 'top: "t1"\n  top: "t0"', "TEST")
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (RENAMED, r"layer fresh \(MultiModalBatchNorm\) is not what it is in the TRAIN phase"),
+        (
+            OF_ANOTHER,
+            r"layer fc4 t norm 1 .* is not what it is in the TRAIN phase: .* the same features as fc3 t norm 0",
+        ),
+        (SWAPPED, "layers conv1 t norm 1, conv1 t norm 0 are in another order than in the TRAIN phase"),
+    ],
+    ids=["new", "another's", "swapped"],
+)
+def test_latent_targets_are_the_same_in_tests(edit: Callable[[str], str], message: str, tmp_path: Path) -> None:
+    net = digits(2, 2)
+    with pytest.raises(ProgramError, match=message):
+        conversion(tmp_path, edit(net.text), net.values)
+
+
+def test_one_assignment_for_all_layers(tmp_path: Path) -> None:
+    """A second softmax of the same logits is another assignment, in either phase."""
+    net = digits(2, 2)
+    for phase, where in (
+        ("TRAIN", "TRAIN phase: the domains of join fc3"),
+        ("TEST", "TEST phase: the domains of fc3 t"),
+    ):
+        text = net.text
+        for i in range(2):
+            text = in_layer(f"fc3 t norm {i}", f'bottom: "t{i}"', f'bottom: "u{i}"', phase)(text)
+        second = (
+            f'layer {{ name: "soft u" type: "Softmax" bottom: "t logits" top: "p u" include {{ phase: {phase} }} }}\n'
+            f'layer {{ name: "cut u" type: "Slice" bottom: "p u" top: "u0" top: "u1" include {{ phase: {phase} }} }}\n'
+        )
+        at = text.index('layer {\n  name: "part conv1"')
+        with pytest.raises(ProgramError, match=where):
+            conversion(tmp_path, text[:at] + second + text[at:], net.values)
+
+
 @pytest.mark.parametrize(("k", "k_targets"), [(1, 1), (2, 1), (5, 1), (1, 2), (2, 3)])
 def test_any_number_of_domains_is_recognised(k: int, k_targets: int, tmp_path: Path) -> None:
     net = digits(k, k_targets)
