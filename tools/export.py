@@ -29,7 +29,7 @@ from tools.convert.options import add_force, add_verification
 from tools.evaluate import last_snapshot
 from tools.files import check_free
 from tools.fold.fold import Folded, fold
-from tools.fold.verify import compare_nets, compare_opencv, speed_up
+from tools.fold.verify import compare_nets, compare_opencv, in_batches, speed_up
 from tools.lmdb_io import by
 from tools.program import ProgramError, run
 from tools.run_folder import RunFolder
@@ -128,13 +128,14 @@ def _inputs(source: Source, shape: tuple[int, ...], images: Path | None, seed: i
 def _verified(model: Model, folded: Folded, net: Path, weights: Path, rows: Array, names: str) -> list[str]:
     """Compare the model with the files that were written; return what there is to say. Raises ProgramError."""
     original, written = load(model), load(read_model(net, weights))
-    found, outputs = compare_nets(original, written, folded.pairs, rows, folded.heads)
+    batches = in_batches(model.net, rows)
+    found, outputs = compare_nets(original, written, folded.pairs, batches, folded.heads)
     require(found)
     furthest = worst(found)
     said = [f"largest difference in {len(found)} blobs, on {names}: {furthest.relative:.1e} ({furthest.name})"]
     opencv = f"OpenCV {cv2.__version__}"
     try:
-        agreement = compare_opencv(net, weights, folded.heads, rows, outputs)
+        agreement = compare_opencv(net, weights, folded.heads, batches, outputs)
     except cv2.error as error:
         said.append(f"{opencv} cannot run the folded net, which Caffe does: {error.err or error}")
     else:
@@ -146,9 +147,8 @@ def _verified(model: Model, folded: Folded, net: Path, weights: Path, rows: Arra
         if agreement.same < agreement.inputs or not output.relative <= TOLERANCE:
             raise ProgramError(f"{result}, expected all of them and at most {TOLERANCE:g}; nothing is written")
         said.append(result)
-    batch = rows[: inputs.NOISE]
-    ratio = speed_up(original, written, batch)
-    return [*said, f"forward of {len(batch)} inputs: {ratio:.2f} times as fast as the net that was read"]
+    ratio = speed_up(original, written, batches[0])
+    return [*said, f"forward of a batch of {len(batches[0])}: {ratio:.2f} times as fast as the net that was read"]
 
 
 def _input_line(shape: tuple[int, ...], source: Source) -> str:

@@ -120,7 +120,7 @@ def test_what_it_says_and_writes(runs: dict[int, RunFolder], tmp_path: Path) -> 
     assert re.fullmatch(
         rf"OpenCV [\d.]+: top-1 of 4 of 4 inputs the same, largest difference in \w+ ({differs})", opencv_line
     )
-    assert re.fullmatch(r"forward of 4 inputs: \d+\.\d\d times as fast as the net that was read", speed)
+    assert re.fullmatch(r"forward of a batch of 4: \d+\.\d\d times as fast as the net that was read", speed)
     about, shape, _ = net.read_text().split("\n", 2)
     assert about.startswith("# digits, mda_k2") and "python -m tools.export" in about
     assert shape == "# Input: N×3×28×28, pixels (B, G, R) minus 127.5, times 0.0078125."
@@ -176,6 +176,15 @@ def test_batch_size_stays_free(small: tuple[Path, Path], tmp_path: Path) -> None
     assert net.blobs["data"].data.shape == (1, 4, 7, 6)
     net.blobs["data"].reshape(9, 4, 7, 6)
     assert net.forward()["prob"].shape == (9, 5)
+
+
+def test_a_net_for_batches_of_one_size_alone(tmp_path: Path) -> None:
+    text = TEXT.replace("dim: 1 dim: 4", "dim: 3 dim: 4")
+    reshape = layer("r", "Reshape", "fc", "r", "reshape_param { shape { dim: 3 dim: 5 } }")
+    model = write_model(trained(text + reshape), tmp_path / "fixed", about="", force=False)
+    done = exported(model, tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "top-1 of 6 of 6 inputs" in done.stdout and "forward of a batch of 3" in done.stdout
 
 
 def test_without_verification_nothing_is_run_and_it_says_so(

@@ -1,12 +1,13 @@
 """The proof that a folded net does what the net did that it was made of."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import caffe
 import cv2
 import numpy as np
+from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
 from numpy.typing import NDArray
 from tqdm import tqdm
 
@@ -17,7 +18,7 @@ from tools.convert.model import forward
 Array = NDArray[np.float32]
 
 AT_ONCE = 4
-"""Inputs in a batch: every blob of both nets is kept for them."""
+"""Inputs in a batch, where the net takes any number: every blob of both nets is kept for them."""
 
 SECONDS = 2.0
 """What the times of both nets are measured for, if seven passes of each do not take longer."""
@@ -34,49 +35,76 @@ class Agreement:
     """The largest difference over the blobs."""
 
 
+def in_batches(net: NetParameter, inputs: Array) -> list[Array]:
+    """``inputs`` in batches of AT_ONCE or, if a layer of ``net`` has its number of rows written down, of just as many.
+
+    The last batch is then filled up with the first inputs again.
+    """
+    (rows,) = [layer.input_param.shape[0].dim[0] for layer in net.layer if layer.type == "Input"]
+    if not any(layer.type in ("DummyData", "Parameter") or _first(layer) > 0 for layer in net.layer):
+        return [inputs[start : start + AT_ONCE] for start in range(0, len(inputs), AT_ONCE)]
+    filled = inputs[np.arange(-(-len(inputs) // rows) * rows) % len(inputs)]
+    return [filled[start : start + rows] for start in range(0, len(filled), rows)]
+
+
+def _first(layer: LayerParameter) -> int:
+    """The number of rows that a Reshape asks for, at most 0 if it takes any."""
+    given = layer.reshape_param
+    return given.shape.dim[0] if layer.type == "Reshape" and given.axis == 0 and given.shape.dim else 0
+
+
 def compare_nets(
-    original: caffe.Net, folded: caffe.Net, pairs: Mapping[str, str], inputs: Array, kept: Iterable[str]
-) -> tuple[list[Difference], dict[str, Array]]:
-    """The largest difference of each blob of ``pairs`` over ``inputs``; and the original's blobs ``kept``.
+    original: caffe.Net, folded: caffe.Net, pairs: Mapping[str, str], batches: Sequence[Array], kept: Iterable[str]
+) -> tuple[list[Difference], list[dict[str, Array]]]:
+    """The largest difference of each blob of ``pairs`` over the ``batches``; and the original's blobs ``kept``.
 
     ``pairs``: names of blobs of both nets that should hold the same.
     """
     rows: dict[str, Difference] = {}
-    outputs: dict[str, list[Array]] = {name: [] for name in kept}
-    with tqdm(desc="compared with the net that was read", total=len(inputs), unit="input") as bar:
-        for start in range(0, len(inputs), AT_ONCE):
-            batch = inputs[start : start + AT_ONCE]
+    outputs: list[dict[str, Array]] = []
+    with tqdm(desc="compared with the net that was read", total=sum(map(len, batches)), unit="input") as bar:
+        for batch in batches:
             expected, found = forward(original, batch), forward(folded, batch)
             both = {name: expected[name] for name in pairs}
             for row in differences(both, {name: found[pairs[name]] for name in pairs}):
                 rows[row.name] = worst([rows.get(row.name, row), row])
-            for name, values in outputs.items():
-                values.append(expected[name])
+            outputs.append({name: expected[name] for name in kept})
             bar.update(len(batch))
-    return list(rows.values()), {name: np.concatenate(values) for name, values in outputs.items()}
+    return list(rows.values()), outputs
 
 
 def compare_opencv(
-    net: Path, weights: Path, layers: Mapping[str, str], inputs: Array, expected: Mapping[str, Array]
+    net: Path,
+    weights: Path,
+    layers: Mapping[str, str],
+    batches: Sequence[Array],
+    expected: Sequence[Mapping[str, Array]],
 ) -> Agreement:
-    """Load a model into OpenCV and compare what it makes with the ``expected`` blobs.
+    """Load a model into OpenCV and compare what it makes with the blobs ``expected`` for each batch.
 
     ``layers`` is the layer that makes each blob. A best class (along axis 1) is the same, too, where two are even to
-    within TOLERANCE. Raises cv2.error if OpenCV cannot read or run the model.
+    within TOLERANCE. Raises cv2.error if OpenCV cannot read or run the model, ProgramError if a blob of its has
+    another shape.
     """
     loaded = cv2.dnn.readNetFromCaffe(str(net), str(weights))
     rows: list[Difference] = []
-    same = np.ones(len(inputs), bool)
-    with tqdm(desc="compared with OpenCV", total=len(inputs), unit="input") as bar:
-        for start in range(0, len(inputs), AT_ONCE):
-            batch = slice(start, min(start + AT_ONCE, len(inputs)))
-            loaded.setInput(inputs[batch])
-            for blob, found in zip(layers, loaded.forward(list(layers.values())), strict=True):
-                wanted = expected[blob][batch]
-                rows += differences({blob: wanted}, {blob: found.reshape(wanted.shape)})
-                same[batch] &= same_best(wanted, found.reshape(wanted.shape))
-            bar.update(batch.stop - start)
-    return Agreement(int(same.sum()), len(inputs), worst(rows))
+    same = inputs = 0
+    with tqdm(desc="compared with OpenCV", total=sum(map(len, batches)), unit="input") as bar:
+        for batch, blobs in zip(batches, expected, strict=True):
+            loaded.setInput(batch)
+            agreed = np.ones(len(batch), bool)
+            for blob, layer in layers.items():
+                wanted = blobs[blob]
+                # By one name at a time: given a list, OpenCV's wrapper ends the process if Ctrl-C comes at that moment.
+                found = loaded.forward(layer)
+                if found.size == wanted.size:  # axes of 1 may be missing
+                    found = found.reshape(wanted.shape)
+                rows += differences({blob: wanted}, {blob: found})
+                if wanted.ndim > 1 and len(wanted) == len(batch):
+                    agreed &= same_best(wanted, found)
+            same, inputs = same + int(agreed.sum()), inputs + len(batch)
+            bar.update(len(batch))
+    return Agreement(same, inputs, worst(rows))
 
 
 def same_best(expected: Array, found: Array) -> NDArray[np.bool_]:

@@ -10,7 +10,8 @@ from tests.tools.fold.models import DATA, layer, trained
 from tools.convert.compare import worst
 from tools.convert.model import Model, forward, load, write_model
 from tools.fold.fold import Folded, fold
-from tools.fold.verify import compare_nets, compare_opencv, same_best
+from tools.fold.verify import AT_ONCE, compare_nets, compare_opencv, in_batches, same_best
+from tools.program import ProgramError
 
 TEXT = (
     DATA
@@ -35,9 +36,11 @@ X = np.random.default_rng(0).normal(size=(7, 4, 7, 6)).astype(np.float32)
 
 
 def test_all_inputs_are_compared_and_blobs_kept(model: Model, folded: Folded) -> None:
-    rows, kept = compare_nets(load(model), load(folded.model), folded.pairs, X, ["prob"])
+    rows, kept = compare_nets(load(model), load(folded.model), folded.pairs, [X[:4], X[4:]], ["prob"])
     assert [row.name for row in rows] == ["data", "bn", "prob"]
-    np.testing.assert_allclose(kept["prob"], forward(load(model), X)["prob"], rtol=1e-5)
+    assert [set(blobs) for blobs in kept] == [{"prob"}] * 2
+    found = np.concatenate([blobs["prob"] for blobs in kept])
+    np.testing.assert_allclose(found, forward(load(model), X)["prob"], rtol=1e-5)
 
 
 @pytest.mark.parametrize("row", range(len(X)))
@@ -47,20 +50,20 @@ def test_one_wrong_input_is_found(model: Model, folded: Folded, row: int) -> Non
     inputs[:, 0, 0, 0] = 0
     inputs[row, 0, 0, 0] = 1
     folded.model.blobs["fc"][0][:, 0] += 1
-    rows, _ = compare_nets(load(model), load(folded.model), folded.pairs, inputs, [])
+    rows, _ = compare_nets(load(model), load(folded.model), folded.pairs, [inputs[:4], inputs[4:]], [])
     assert worst(rows).relative > 1e-2
 
 
 def test_opencv_agrees_or_not(model: Model, folded: Folded, tmp_path: Path) -> None:
     files = write_model(folded.model, tmp_path / "m", about="", force=False)
     expected = forward(load(model), X)
-    agreement = compare_opencv(*files, folded.heads, X, expected)
+    agreement = compare_opencv(*files, folded.heads, [X], [expected])
     assert (agreement.same, agreement.inputs) == (7, 7)
     assert agreement.furthest.relative < 1e-5
     assert dict(folded.heads) == {"bn": "relu", "prob": "prob"}
     expected["prob"][5] = expected["prob"][5, ::-1]
     expected["bn"][6] += 1
-    agreement = compare_opencv(*files, folded.heads, X, expected)
+    agreement = compare_opencv(*files, folded.heads, [X], [expected])
     assert agreement.same == 6
     assert agreement.furthest.relative > 0.1
 
@@ -69,7 +72,7 @@ def test_opencv_says_which_layer_it_does_not_know(model: Model, tmp_path: Path) 
     text = DATA + layer("odd", "Bias", "data", "odd")
     files = write_model(trained(text), tmp_path / "m", about="", force=False)
     with pytest.raises(cv2.error, match='layer "odd" of type "Bias"'):
-        compare_opencv(*files, {"odd": "odd"}, X, {"odd": X})
+        compare_opencv(*files, {"odd": "odd"}, [X], [{"odd": X}])
 
 
 def test_even_classes_are_the_same_best() -> None:
@@ -81,3 +84,21 @@ def test_even_classes_are_the_same_best() -> None:
     other = maps.copy()
     other[1, :, 2, 2] = -other[1, :, 2, 2]
     assert same_best(maps, other).tolist() == [True, False]
+
+
+def test_batches_are_those_that_the_net_takes() -> None:
+    free = trained(TEXT.replace("dim: 1 dim: 4", "dim: 3 dim: 4")).net
+    assert [len(batch) for batch in in_batches(free, X)] == [AT_ONCE, 7 - AT_ONCE]
+    reshape = layer("r", "Reshape", "fc", "r", "reshape_param { shape { dim: 3 dim: 5 } }")
+    fixed = trained(TEXT.replace("dim: 1 dim: 4", "dim: 3 dim: 4") + reshape).net
+    found = in_batches(fixed, X)
+    assert [len(batch) for batch in found] == [3, 3, 3]
+    np.testing.assert_array_equal(np.concatenate(found), np.concatenate([X, X[:2]]))
+    any_rows = trained(TEXT + reshape.replace("dim: 3 dim: 5", "dim: 0 dim: 5")).net
+    assert len(in_batches(any_rows, X)[0]) == AT_ONCE
+
+
+def test_opencv_that_makes_another_shape(model: Model, folded: Folded, tmp_path: Path) -> None:
+    files = write_model(folded.model, tmp_path / "m", about="", force=False)
+    with pytest.raises(ProgramError, match="prob: found 7×5 values, expected 7×4"):
+        compare_opencv(*files, {"prob": "prob"}, [X], [{"prob": np.zeros((7, 4), np.float32)}])
