@@ -61,9 +61,15 @@ def read(source: Source) -> Model:
         )
     _check_domains(source, net)
     model = read_model(source.net, source.weights)
-    found = [top for layer in model.net.layer if layer.type == "Input" for top in layer.top]
-    if len(found) != 1:
-        raise ProgramError(f"{source.net}: its inputs are {', '.join(found) or 'none'}, expected one (a deploy net)")
+    found = [layer for layer in model.net.layer if layer.type == "Input"]
+    tops = [top for layer in found for top in layer.top]
+    if len(tops) != 1 or len(found[0].input_param.shape) != 1 or len(found[0].input_param.shape[0].dim) < 2:
+        raise ProgramError(
+            f"{source.net}: its inputs are {', '.join(tops) or 'none'}, expected one of a shape N×C×… (a deploy net)"
+        )
+    channels = found[0].input_param.shape[0].dim[1]
+    if len(source.mean) not in (0, 1, channels):
+        raise ProgramError(f"--mean: got {len(source.mean)} values for an input of {channels} channels")
     return model
 
 
@@ -129,13 +135,13 @@ def _verified(model: Model, folded: Folded, net: Path, weights: Path, rows: Arra
     """Compare the model with the files that were written; return what there is to say. Raises ProgramError."""
     original, written = load(model), load(read_model(net, weights))
     batches = in_batches(model.net, rows)
-    found, outputs = compare_nets(original, written, folded.pairs, batches, folded.heads)
+    found, outputs = compare_nets(original, written, folded, batches)
     require(found)
     furthest = worst(found)
     said = [f"largest difference in {len(found)} blobs, on {names}: {furthest.relative:.1e} ({furthest.name})"]
     opencv = f"OpenCV {cv2.__version__}"
     try:
-        agreement = compare_opencv(net, weights, folded.heads, batches, outputs)
+        agreement = compare_opencv(net, weights, folded, batches, outputs)
     except cv2.error as error:
         said.append(f"{opencv} cannot run the folded net, which Caffe does: {error.err or error}")
     else:

@@ -166,6 +166,8 @@ def test_images_are_tried_too(small: tuple[Path, Path], tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "on 4 random inputs and 3 images" in done.stdout and "top-1 of 7 of 7 inputs" in done.stdout
     assert "minus 104, 117, 123, times 0.1." in (tmp_path / "out.prototxt").read_text()
+    done = exported(model, tmp_path / "wrong", "--mean", 104, 117)
+    assert done.returncode == 1 and "--mean: got 2 values for an input of 3 channels" in done.stderr
     done = exported(small, tmp_path / "other", "--images", tmp_path / "images")
     assert done.returncode == 1 and "the net's input is 4×7×6, expected an image" in done.stderr
 
@@ -278,6 +280,10 @@ def damaged(name: str, small: tuple[Path, Path]) -> tuple[Path, Path]:
     if name == "no input":
         dummy = 'type: "DummyData" dummy_data_param { shape { dim: 1 dim: 4 dim: 7 dim: 6 } }'
         net.write_text(re.sub(r'type: "Input"(.*?)\n  input_param [^\n]*', rf"{dummy}\1", net.read_text(), flags=re.S))
+    if name == "an input of numbers":
+        one = 'name: "n" layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 2 } } }'
+        net.write_text(one + layer("fc", "InnerProduct", "data", "fc", "inner_product_param { num_output: 5 axis: 0 }"))
+        caffe.Net(str(net), caffe.TEST).save(str(weights))
     if name == "a solver":
         net.write_text('train_net: "a"\nmax_iter: 3\n')
     if name == "not finite":
@@ -300,6 +306,7 @@ FAULTS = {
     "bad param_str": r"small\.prototxt: layer mda: MDALayer: param_str num_domains is 0; expected an integer >= 1",
     "a Python layer of its own": r"small\.prototxt: Caffe refuses this net",
     "two inputs": r"small\.prototxt: its inputs are data, im, expected one",
+    "an input of numbers": r"small\.prototxt: its inputs are data, expected one of a shape N×C×…",
     "no input": r"small\.prototxt: its inputs are none, expected one",
     "a solver": r"small\.prototxt: not a prototxt",
     "not finite": r"layer fc: blob 0 has values that are not finite",

@@ -23,6 +23,8 @@ class Folded:
     heads: Mapping[str, str]
     """Blobs of the original net that are its outputs, or that a Softmax makes one of; and the layer here that makes it.
     """
+    softmaxes: Mapping[str, str]
+    """Those outputs of the original net that a Softmax makes, and what it makes them of."""
     notes: tuple[str, ...]
     """What the user should know."""
 
@@ -50,6 +52,7 @@ def fold(model: Model) -> Folded:
         folded,
         {before[value]: after[value] for value in before if value in after},
         {before[value]: node.name for node in graph.nodes for value in node.tops if value in heads & before.keys()},
+        {before[node.tops[0]]: before[node.bottoms[0]] for node in probabilities if node.bottoms[0] in before},
         tuple(graph.notes),
     )
 

@@ -1,7 +1,7 @@
 """The proof that a folded net does what the net did that it was made of."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import caffe
@@ -14,6 +14,7 @@ from tqdm import tqdm
 from tools.bench.timing import compare as compare_times
 from tools.convert.compare import TOLERANCE, Difference, differences, worst
 from tools.convert.model import forward
+from tools.fold.fold import Folded
 
 Array = NDArray[np.float32]
 
@@ -54,21 +55,22 @@ def _first(layer: LayerParameter) -> int:
 
 
 def compare_nets(
-    original: caffe.Net, folded: caffe.Net, pairs: Mapping[str, str], batches: Sequence[Array], kept: Iterable[str]
+    original: caffe.Net, written: caffe.Net, folded: Folded, batches: Sequence[Array]
 ) -> tuple[list[Difference], list[dict[str, Array]]]:
-    """The largest difference of each blob of ``pairs`` over the ``batches``; and the original's blobs ``kept``.
+    """Compare the net that was folded with what was written of it.
 
-    ``pairs``: names of blobs of both nets that should hold the same.
+    Returns the largest difference of each of the ``folded.pairs`` over the batches of inputs; and for each batch the
+    original's blobs that are ``folded.heads``.
     """
     rows: dict[str, Difference] = {}
     outputs: list[dict[str, Array]] = []
     with tqdm(desc="compared with the net that was read", total=sum(map(len, batches)), unit="input") as bar:
         for batch in batches:
-            expected, found = forward(original, batch), forward(folded, batch)
-            both = {name: expected[name] for name in pairs}
-            for row in differences(both, {name: found[pairs[name]] for name in pairs}):
+            expected, found = forward(original, batch), forward(written, batch)
+            same = {name: found[other] for name, other in folded.pairs.items()}
+            for row in measured({name: expected[name] for name in same}, same, folded.softmaxes):
                 rows[row.name] = worst([rows.get(row.name, row), row])
-            outputs.append({name: expected[name] for name in kept})
+            outputs.append({name: expected[name] for name in folded.heads})
             bar.update(len(batch))
     return list(rows.values()), outputs
 
@@ -76,13 +78,13 @@ def compare_nets(
 def compare_opencv(
     net: Path,
     weights: Path,
-    layers: Mapping[str, str],
+    folded: Folded,
     batches: Sequence[Array],
     expected: Sequence[Mapping[str, Array]],
 ) -> Agreement:
-    """Load a model into OpenCV and compare what it makes with the blobs ``expected`` for each batch.
+    """Load the written model into OpenCV and compare its ``folded.heads`` with those ``expected`` for each batch.
 
-    ``layers`` is the layer that makes each blob. A best class (along axis 1) is the same, too, where two are even to
+    A best class (along axis 1) is the same, too, where two are even to
     within TOLERANCE. Raises cv2.error if OpenCV cannot read or run the model, ProgramError if a blob of its has
     another shape.
     """
@@ -93,18 +95,37 @@ def compare_opencv(
         for batch, blobs in zip(batches, expected, strict=True):
             loaded.setInput(batch)
             agreed = np.ones(len(batch), bool)
-            for blob, layer in layers.items():
+            made = {}
+            for blob, layer in folded.heads.items():
                 wanted = blobs[blob]
                 # By one name at a time: given a list, OpenCV's wrapper ends the process if Ctrl-C comes at that moment.
                 found = loaded.forward(layer)
                 if found.size == wanted.size:  # axes of 1 may be missing
                     found = found.reshape(wanted.shape)
-                rows += differences({blob: wanted}, {blob: found})
-                if wanted.ndim > 1 and len(wanted) == len(batch):
+                made[blob] = found
+                if wanted.ndim > 1 and found.shape == wanted.shape and len(wanted) == len(batch):
                     agreed &= same_best(wanted, found)
+            rows += measured({blob: blobs[blob] for blob in made}, made, folded.softmaxes)
             same, inputs = same + int(agreed.sum()), inputs + len(batch)
             bar.update(len(batch))
     return Agreement(same, inputs, worst(rows))
+
+
+def measured(
+    expected: Mapping[str, Array], found: Mapping[str, Array], softmaxes: Mapping[str, str]
+) -> list[Difference]:
+    """The differences of blobs, where that of a softmax has as much room as its input takes.
+
+    ``softmaxes`` names the inputs of those among them. A softmax turns the rounding of a large input, which is
+    relative to its size, into a difference of the same absolute size: that is divided by the size over 10.
+    """
+    rows = []
+    for row in differences(expected, found):
+        if row.name in softmaxes:
+            largest = float(np.abs(expected[softmaxes[row.name]]).max(initial=0))
+            row = replace(row, relative=row.relative / max(1.0, largest / 10))
+        rows.append(row)
+    return rows
 
 
 def same_best(expected: Array, found: Array) -> NDArray[np.bool_]:

@@ -10,7 +10,7 @@ from tests.tools.fold.models import DATA, layer, trained
 from tools.convert.compare import worst
 from tools.convert.model import Model, forward, load, write_model
 from tools.fold.fold import Folded, fold
-from tools.fold.verify import AT_ONCE, compare_nets, compare_opencv, in_batches, same_best
+from tools.fold.verify import AT_ONCE, compare_nets, compare_opencv, in_batches, measured, same_best
 from tools.program import ProgramError
 
 TEXT = (
@@ -36,9 +36,9 @@ X = np.random.default_rng(0).normal(size=(7, 4, 7, 6)).astype(np.float32)
 
 
 def test_all_inputs_are_compared_and_blobs_kept(model: Model, folded: Folded) -> None:
-    rows, kept = compare_nets(load(model), load(folded.model), folded.pairs, [X[:4], X[4:]], ["prob"])
+    rows, kept = compare_nets(load(model), load(folded.model), folded, [X[:4], X[4:]])
     assert [row.name for row in rows] == ["data", "bn", "prob"]
-    assert [set(blobs) for blobs in kept] == [{"prob"}] * 2
+    assert [set(blobs) for blobs in kept] == [{"bn", "prob"}] * 2
     found = np.concatenate([blobs["prob"] for blobs in kept])
     np.testing.assert_allclose(found, forward(load(model), X)["prob"], rtol=1e-5)
 
@@ -50,29 +50,30 @@ def test_one_wrong_input_is_found(model: Model, folded: Folded, row: int) -> Non
     inputs[:, 0, 0, 0] = 0
     inputs[row, 0, 0, 0] = 1
     folded.model.blobs["fc"][0][:, 0] += 1
-    rows, _ = compare_nets(load(model), load(folded.model), folded.pairs, [inputs[:4], inputs[4:]], [])
+    rows, _ = compare_nets(load(model), load(folded.model), folded, [inputs[:4], inputs[4:]])
     assert worst(rows).relative > 1e-2
 
 
 def test_opencv_agrees_or_not(model: Model, folded: Folded, tmp_path: Path) -> None:
     files = write_model(folded.model, tmp_path / "m", about="", force=False)
     expected = forward(load(model), X)
-    agreement = compare_opencv(*files, folded.heads, [X], [expected])
+    agreement = compare_opencv(*files, folded, [X], [expected])
     assert (agreement.same, agreement.inputs) == (7, 7)
     assert agreement.furthest.relative < 1e-5
     assert dict(folded.heads) == {"bn": "relu", "prob": "prob"}
     expected["prob"][5] = expected["prob"][5, ::-1]
     expected["bn"][6] += 1
-    agreement = compare_opencv(*files, folded.heads, [X], [expected])
+    agreement = compare_opencv(*files, folded, [X], [expected])
     assert agreement.same == 6
     assert agreement.furthest.relative > 0.1
 
 
 def test_opencv_says_which_layer_it_does_not_know(model: Model, tmp_path: Path) -> None:
     text = DATA + layer("odd", "Bias", "data", "odd")
-    files = write_model(trained(text), tmp_path / "m", about="", force=False)
+    odd = fold(trained(text))
+    files = write_model(odd.model, tmp_path / "m", about="", force=False)
     with pytest.raises(cv2.error, match='layer "odd" of type "Bias"'):
-        compare_opencv(*files, {"odd": "odd"}, [X], [{"odd": X}])
+        compare_opencv(*files, odd, [X], [{"odd": X}])
 
 
 def test_even_classes_are_the_same_best() -> None:
@@ -101,4 +102,19 @@ def test_batches_are_those_that_the_net_takes() -> None:
 def test_opencv_that_makes_another_shape(model: Model, folded: Folded, tmp_path: Path) -> None:
     files = write_model(folded.model, tmp_path / "m", about="", force=False)
     with pytest.raises(ProgramError, match="prob: found 7×5 values, expected 7×4"):
-        compare_opencv(*files, {"prob": "prob"}, [X], [{"prob": np.zeros((7, 4), np.float32)}])
+        compare_opencv(*files, folded, [X], [{"bn": np.zeros((7, 5)), "prob": np.zeros((7, 4))}])
+
+
+def test_a_softmax_of_large_numbers_has_the_room_that_their_rounding_takes() -> None:
+    def softmax(x: np.ndarray) -> np.ndarray:
+        return np.exp(x - x.max()) / np.exp(x - x.max()).sum()
+
+    for size, room in ((1, 1), (10, 1), (1000, 100)):
+        logits = np.array([[size, size - 0.5]], np.float64)
+        expected = {"logits": logits, "prob": softmax(logits)}
+        off = logits + np.array([[0, 1e-6 * size]])
+        found = {"logits": off, "prob": softmax(off)}
+        plain, adjusted = measured(expected, found, {}), measured(expected, found, {"prob": "logits"})
+        assert adjusted[0] == plain[0]
+        assert adjusted[1].relative == pytest.approx(plain[1].relative / room)
+    assert measured(expected, {**found, "prob": 1 - found["prob"]}, {"prob": "logits"})[1].relative > 1e-3
