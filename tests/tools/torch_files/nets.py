@@ -86,13 +86,13 @@ def trained(blocks: tuple[int, ...], classes: int, seed: int = 0, width: int = 6
 
 
 def tell_apart(net: ResNet, images: torch.Tensor) -> None:
-    """Give a net a classifier for which ``images`` (N×3×H×W) are of different classes, as far as there are as many.
+    """Give a net a classifier that finds a class of its own, at random, for each of the ``images`` (N×3×H×W).
 
     To a random one every image looks the same: the features have more in common than what sets them apart.
     """
     with torch.no_grad():
         features = net.values(images)["pool5"].flatten(1)
         mean = features.mean(0)
-        directions = nn.functional.normalize(features - mean)
-        net.fc.weight.copy_(torch.randn(net.fc.out_features, len(images)) @ directions)
+        scores = torch.randn(net.fc.out_features, len(images))  # what each image is to have
+        net.fc.weight.copy_(scores @ torch.linalg.pinv(features - mean, rtol=1e-4).T)
         net.fc.bias.copy_(-net.fc.weight @ mean)
