@@ -14,6 +14,7 @@ by OpenCV too. A blob that differs by more than 1e-4 of its largest value is an 
 
 import argparse
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import cv2
@@ -91,8 +92,8 @@ def _check_domains(source: Source, net: NetParameter) -> None:
             )
 
 
-def export(source: Source, prefix: Path, *, verify: bool, images: Path | None, seed: int, force: bool) -> list[str]:
-    """Write the folded model and return what there is to say about it.
+def export(source: Source, prefix: Path, *, verify: bool, images: Path | None, seed: int, force: bool) -> None:
+    """Write the folded model and print what there is to say about it.
 
     Raises ProgramError if the model cannot be folded or, unless ``verify`` is false, does something else once folded.
     """
@@ -107,18 +108,17 @@ def export(source: Source, prefix: Path, *, verify: bool, images: Path | None, s
         f"{source.name} in stock layers of Caffe, made by python -m tools.export.\n"
         f"{_input_line(tuple(shape[1:]), source)}"
     )
-    said = [f"layers: {len(model.net.layer)}, folded {len(folded.model.net.layer)}"]
-    said += [f"note: {note}" for note in folded.notes]
-    if not verify:
-        write_model(folded.model, prefix, about=about, force=force)
-        return [*said, "not verified"]
-    rows, names = _inputs(source, tuple(shape[1:]), images, seed)
-
-    def check(net: Path, weights: Path) -> None:
-        said.extend(_verified(model, folded, net, weights, rows, names))
-
+    print(f"layers: {len(model.net.layer)}, folded {len(folded.model.net.layer)}")
+    for note in folded.notes:
+        print(f"note: {note}")
+    if verify:
+        rows, names = _inputs(source, tuple(shape[1:]), images, seed)
+        check = partial(_verify, model, folded, rows, names)
+    else:
+        check = None
+        print("not verified")
     write_model(folded.model, prefix, about=about, force=force, check=check)
-    return said
+    print(f"wrote {' and '.join(map(str, files))}")
 
 
 def _inputs(source: Source, shape: tuple[int, ...], images: Path | None, seed: int) -> tuple[Array, str]:
@@ -131,19 +131,22 @@ def _inputs(source: Source, shape: tuple[int, ...], images: Path | None, seed: i
     return rows, names
 
 
-def _verified(model: Model, folded: Folded, net: Path, weights: Path, rows: Array, names: str) -> list[str]:
-    """Compare the model with the files that were written; return what there is to say. Raises ProgramError."""
+def _verify(model: Model, folded: Folded, rows: Array, names: str, net: Path, weights: Path) -> None:
+    """Compare the model with the files that were written and print how they compare.
+
+    Raises ProgramError if they differ, in Caffe or in OpenCV.
+    """
     original, written = load(model), load(read_model(net, weights))
     batches = in_batches(model.net, rows)
     found, outputs = compare_nets(original, written, folded, batches)
     require(found)
     furthest = worst(found)
-    said = [f"largest difference in {len(found)} blobs, on {names}: {furthest.relative:.1e} ({furthest.name})"]
+    print(f"largest difference in {len(found)} blobs, on {names}: {furthest.relative:.1e} ({furthest.name})")
     opencv = f"OpenCV {cv2.__version__}"
     try:
         agreement = compare_opencv(net, weights, folded, batches, outputs)
     except cv2.error as error:
-        said.append(f"{opencv} cannot run the folded net, which Caffe does: {error.err or error}")
+        print(f"{opencv} cannot run the folded net, which Caffe does: {error.err or error}")
     else:
         output = agreement.furthest
         result = (
@@ -152,16 +155,18 @@ def _verified(model: Model, folded: Folded, net: Path, weights: Path, rows: Arra
         )
         if agreement.same < agreement.inputs or not output.relative <= TOLERANCE:
             raise ProgramError(f"{result}, expected all of them and at most {TOLERANCE:g}; nothing is written")
-        said.append(result)
+        print(result)
     ratio = speed_up(original, written, batches[0])
-    return [*said, f"forward of a batch of {len(batches[0])}: {ratio:.2f} times as fast as the net that was read"]
+    print(f"forward of a batch of {len(batches[0])}: {ratio:.2f} times as fast as the net that was read")
 
 
 def _input_line(shape: tuple[int, ...], source: Source) -> str:
     """What the input must be, in words."""
     text = f"Input: N×{by(shape)}"
     if source.mean:
-        text += f", pixels (B, G, R) minus {', '.join(f'{value:g}' for value in source.mean)}"
+        text += (
+            f", pixels{' (B, G, R)' if shape[0] == 3 else ''} minus {', '.join(f'{value:g}' for value in source.mean)}"
+        )
     if source.scale != 1:
         text += f", times {source.scale:g}"
     return text + "."
@@ -201,11 +206,7 @@ def main() -> int:
         if options.out.name.endswith(suffix):
             parser.error(f"OUT is {options.out}, expected what both files begin with, without {suffix}")
     source = _source(options, parser)
-    said = export(
-        source, options.out, verify=options.verify, images=options.images, seed=options.seed, force=options.force
-    )
-    print(f"wrote {' and '.join(map(str, model_files(options.out)))}")
-    print("\n".join(said))
+    export(source, options.out, verify=options.verify, images=options.images, seed=options.seed, force=options.force)
     return 0
 
 

@@ -151,7 +151,8 @@ def write_graph(graph: Graph, name: str) -> tuple[Model, dict[Value, str]]:
             called[value], seen[top] = top, value
         _clear(layer)
         if node.blobs:
-            blobs[node.name] = [blob.astype(np.float32) for blob in node.blobs]
+            with np.errstate(over="ignore"):  # infinite then, which the proof finds
+                blobs[node.name] = [blob.astype(np.float32) for blob in node.blobs]
         for value in node.tops:
             if value not in graph.outputs and not graph.readers(value):
                 net.layer.add(name=graph.fresh(f"silence_{called[value]}"), type="Silence", bottom=[called[value]])

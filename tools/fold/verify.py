@@ -84,9 +84,8 @@ def compare_opencv(
 ) -> Agreement:
     """Load the written model into OpenCV and compare its ``folded.heads`` with those ``expected`` for each batch.
 
-    A best class (along axis 1) is the same, too, where two are even to
-    within TOLERANCE. Raises cv2.error if OpenCV cannot read or run the model, ProgramError if a blob of its has
-    another shape.
+    A best class (along axis 1) is the same, too, where two are even to within TOLERANCE. Raises cv2.error if OpenCV
+    cannot read or run the model, ProgramError if a blob of its has another shape.
     """
     loaded = cv2.dnn.readNetFromCaffe(str(net), str(weights))
     rows: list[Difference] = []
