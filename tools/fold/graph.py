@@ -145,8 +145,6 @@ def write_graph(graph: Graph, name: str) -> tuple[Model, dict[Value, str]]:
             for bottom, before in zip(node.bottoms, node.layer.bottom, strict=False):
                 if given == before and graph.only_reader(bottom) is node and value not in graph.outputs:
                     top = called[bottom]
-            if top in seen and not (top in layer.bottom and graph.only_reader(seen[top]) is node):
-                top = graph.fresh(top)
             layer.top.append(top)
             called[value], seen[top] = top, value
         _clear(layer)

@@ -24,5 +24,5 @@ def remove_unread(graph: Graph) -> None:
     """Take out layers whose every top nothing reads, though it is no output: what only they needed goes with them."""
     for node in reversed(list(graph.nodes)):
         wanted = any(top in graph.outputs or graph.readers(top) for top in node.tops)
-        if node.tops and not wanted and node.type != "Input":
+        if node.tops and not wanted:
             graph.nodes.remove(node)
