@@ -173,8 +173,8 @@ def test_images_are_tried_too(small: tuple[Path, Path], tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "on 4 random inputs and 3 images" in done.stdout and "top-1 of 7 of 7 inputs" in done.stdout
     assert "minus 104, 117, 123, times 0.1." in (tmp_path / "out.prototxt").read_text()
-    done = exported(model, tmp_path / "wrong", "--mean", 104, 117)
-    assert done.returncode == 1 and "--mean: got 2 values for an input of 3 channels" in done.stderr
+    done = exported(small, tmp_path / "wrong", "--mean", 104, 117, 123)
+    assert done.returncode == 1 and "--mean: got 3 values for an input of 4 channels" in done.stderr
     done = exported(small, tmp_path / "other", "--images", tmp_path / "images")
     assert done.returncode == 1 and "the net's input is 4×7×6, expected an image" in done.stderr
 
