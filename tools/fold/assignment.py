@@ -6,12 +6,13 @@ image's row w and the domains' own maps: two inner products without bias.
 
 from collections.abc import Mapping
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from caffe_layers import domain_assignment
 from tools.fold.affine import Map, channel_map, compose
-from tools.fold.graph import Graph, Node, Value
+from tools.fold.graph import Array, Graph, Node, Value
 from tools.fold.statistics import is_mda, mda_maps, uses_running_statistics
 
 
@@ -73,36 +74,32 @@ def fold_assigned(graph: Graph, domains: Mapping[Value, range]) -> None:
 def _applied(graph: Graph, node: Node, top: Value, maps: Map) -> list[Node]:
     """Layers that make ``top`` of x and w (N×D): y = (w a) x + w b, with a and b D×C.
 
-    Two blobs of the same shape are multiplied and added by Eltwise. The factor of each image and channel of a larger x
-    needs a Scale of two bottoms, whose axis is the batch's. OpenCV has no Bias of two bottoms: the offsets become a
-    blob of x's shape by such a Scale of ones.
+    Where a channel is one number, Eltwise multiplies and adds blobs of the same shape. The factor of each image and
+    channel of a larger x needs a Scale of two bottoms, whose axis is the batch's. OpenCV has no Bias of two bottoms:
+    the offsets become a blob of x's shape by such a Scale of ones.
     """
     x, w = node.bottoms
-    channels = x.shape[1]
+    channels, further = x.shape[1], len(x.shape) - 2
+    nodes: list[Node] = []
 
-    def value(name: str, shape: tuple[int, ...]) -> Value:
-        return Value(graph.fresh(f"{node.name}_{name}"), shape)
-
-    def layer(kind: str, bottoms: list[Value], made: Value, *blobs: np.ndarray, **fields: object) -> Node:
-        return graph.add(node.name if made is top else made.blob, kind, bottoms, [made], blobs, **fields)
-
-    factor, offset = value("factor", (len(w.shape), channels)), value("offset", (len(w.shape), channels))
-    scaled = value("scaled", x.shape)
-    product = {"num_output": channels, "bias_term": False}
-    made = [
-        layer("InnerProduct", [w], factor, maps[0].T, inner_product_param=product),
-        layer("InnerProduct", [w], offset, maps[1].T, inner_product_param=product),
-    ]
-    if len(x.shape) == 2:
-        made.append(layer("Eltwise", [x, factor], scaled, eltwise_param={"operation": "PROD"}))
-        made.append(layer("Eltwise", [scaled, offset], top))
+    def make(kind: str, name: str, bottoms: list[Value], shape: tuple[int, ...], *blobs: Array, **fields: Any) -> Value:
+        made = Value(graph.fresh(f"{node.name}_{name}"), shape)
+        nodes.append(graph.add(made.blob, kind, bottoms, [made], blobs, **fields))
         return made
-    ones, spread = value("ones", x.shape), value("spread", x.shape)
-    constant = np.zeros(channels), np.ones(channels)
-    made += [
-        layer("Scale", [x, factor], scaled, scale_param={"axis": 0}),
-        layer("Scale", [x], ones, *constant, scale_param={"bias_term": True}),
-        layer("Scale", [ones, offset], spread, scale_param={"axis": 0}),
-        layer("Eltwise", [scaled, spread], top),
-    ]
-    return made
+
+    product = {"num_output": channels, "bias_term": False}
+    rows = x.shape[0], channels
+    factor = make("InnerProduct", "factor", [w], rows, maps[0].T, inner_product_param=product)
+    offset = make("InnerProduct", "offset", [w], rows, maps[1].T, inner_product_param=product)
+    if prod(x.shape[2:]) == 1:
+        if further:
+            same = {"shape": {"dim": [0, channels, *[1] * further]}}
+            factor = make("Reshape", "factor_shaped", [factor], x.shape, reshape_param=same)
+            offset = make("Reshape", "offset_shaped", [offset], x.shape, reshape_param=same)
+        scaled = make("Eltwise", "scaled", [x, factor], x.shape, eltwise_param={"operation": "PROD"})
+    else:
+        scaled = make("Scale", "scaled", [x, factor], x.shape, scale_param={"axis": 0})
+        constant = np.zeros(channels), np.ones(channels)
+        ones = make("Scale", "ones", [x], x.shape, *constant, scale_param={"bias_term": True})
+        offset = make("Scale", "offset_spread", [ones, offset], x.shape, scale_param={"axis": 0})
+    return [*nodes, graph.add(node.name, "Eltwise", [scaled, offset], [top])]

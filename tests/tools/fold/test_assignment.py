@@ -9,6 +9,9 @@ from tools.program import ProgramError
 
 SCALE = "scale_param { bias_term: true }"
 CONV = layer("x", "Convolution", "data", "x", "convolution_param { num_output: 6 kernel_size: 3 bias_term: false }")
+POOLED = layer("c", "Convolution", "data", "c", "convolution_param { num_output: 6 kernel_size: 3 }") + layer(
+    "x", "Pooling", "c", "x", "pooling_param { pool: AVE global_pooling: true }"
+)
 IP = layer("x", "InnerProduct", "data", "x", "inner_product_param { num_output: 6 }")
 
 
@@ -25,12 +28,12 @@ def branch(group: int, domains: int = 4, first: int = 2) -> str:
     return logits + assignment("w", "logits", "w", domains, first)
 
 
-@pytest.mark.parametrize("x", [CONV, IP])
+@pytest.mark.parametrize("x", [CONV, IP, POOLED])
 @pytest.mark.parametrize("group", [2, 4])
 def test_latent_targets_keep_their_branch(x: str, group: int) -> None:
     text = x + branch(group, 4, 4 - group) + mda("mda", "x w", "mda", 4) + layer("scale", "Scale", "mda", "y", SCALE)
     done = tried(trained(DATA + text + layer("relu", "ReLU", "y", "y")))
-    assert done.layers.startswith("x:")
+    assert ("mda_ones:Scale" in done.layers) == (x is CONV) and ("Reshape" in done.layers) == (x is POOLED)
     assert "logits:InnerProduct w_softmax:Softmax w:InnerProduct" in done.layers
     assert done.layers.endswith("mda:Eltwise relu:ReLU")
     assert "scale:" not in done.layers
