@@ -7,12 +7,12 @@ import pickle
 import pickletools
 from collections.abc import Callable
 from functools import cached_property
-from reprlib import repr as shown  # what a file holds can be of any size
 from typing import Any, BinaryIO
 
 from numpy.typing import NDArray
 
 from tools.torch_files.tensors import RAW, CheckpointError, Inert, Tensor, strided
+from tools.torch_files.words import shown
 
 STORAGES = {
     "DoubleStorage": "float64",
@@ -30,6 +30,13 @@ STORAGES = {
 
 _MODELS = ("torch.nn.", "torchvision.", "timm.", "__main__", "__torch__")
 """Modules whose classes are in a pickle when a whole model was saved."""
+
+
+_REFUSED = {
+    **dict.fromkeys(("EMPTY_SET", "FROZENSET", "ADDITEMS"), "a set"),
+    **dict.fromkeys(("EXT1", "EXT2", "EXT4"), "a number in place of a name"),
+}
+"""What some of a pickle's instructions make."""
 
 
 class Storage(Inert):
@@ -51,9 +58,18 @@ class Storage(Inert):
 
 
 class Dict(dict):
-    """In place of an OrderedDict. A state dict carries versions of its modules as an attribute: not needed here."""
+    """In place of an OrderedDict. A state dict carries versions of its modules as an attribute: not needed here.
+
+    Python 2 gave it a list of its items, what came later adds them one by one.
+    """
 
     __slots__ = ()
+
+    def __init__(self, items: Any = ()) -> None:
+        super().__init__()
+        for key, value in items:
+            _check_key(key)
+            self[key] = value
 
     def __setstate__(self, state: object) -> None:
         pass
@@ -85,7 +101,39 @@ def load(file: BinaryIO, storage: Callable[[tuple[Any, ...]], Storage]) -> Any:
         raise CheckpointError(f"its pickle is damaged or truncated: {error or type(error).__name__}") from error
 
 
-class _Unpickler(pickle.Unpickler):
+def _check_key(key: object) -> None:
+    """Raise CheckpointError unless a dict's key is a string or a whole number, as those in checkpoints are.
+
+    A tuple has no end to its hashing where each one in it holds the next twice, and nothing can interrupt that.
+    """
+    if not isinstance(key, (str, int)):
+        raise CheckpointError(
+            f"its pickle holds a dict with a {type(key).__name__} among its keys, expected strings and whole numbers"
+        )
+
+
+class _Unpickler(pickle._Unpickler):  # the one in Python: that in C would hash the keys of dicts before they are seen
+    dispatch = dict(pickle._Unpickler.dispatch)
+
+    def load_dict(self) -> None:
+        items = self.pop_mark()
+        self.append(Dict(zip(items[::2], items[1::2], strict=True)))
+
+    def load_setitem(self) -> None:
+        _check_key(self.stack[-2])
+        super().load_setitem()
+
+    def load_setitems(self) -> None:
+        for key in self.stack[::2]:  # all since the last mark
+            _check_key(key)
+        super().load_setitems()
+
+    dispatch |= {
+        pickle.DICT[0]: load_dict,
+        pickle.SETITEM[0]: load_setitem,
+        pickle.SETITEMS[0]: load_setitems,
+    }
+
     def __init__(self, file: BinaryIO, storage: Callable[[tuple[Any, ...]], Storage]) -> None:
         super().__init__(file, encoding="utf-8")
         self._storage = storage
@@ -130,12 +178,13 @@ def _whole_model(what: str) -> str:
 def _check_opcodes(file: BinaryIO) -> None:
     """Walk through the pickle once without doing what it says; leave ``file`` where it stood.
 
-    So a truncated one is refused as a whole, and one whose memo would fill the memory: indices of real ones count up.
+    So a truncated one is refused as a whole, and what no state dict needs: sets, which hash what is in them, and names
+    in the registry of copyreg.
     """
     start = file.tell()
-    for opcode, argument, position in pickletools.genops(file):
-        if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") and not 0 <= argument <= position - start:
-            raise CheckpointError(f"its pickle is damaged: memo {argument} after {position - start} bytes")
+    for opcode, _, _ in pickletools.genops(file):
+        if opcode.name in _REFUSED:
+            raise CheckpointError(f"its pickle holds {_REFUSED[opcode.name]}, which no state dict needs")
     file.seek(start)
 
 

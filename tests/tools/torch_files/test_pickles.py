@@ -4,7 +4,10 @@ import io
 import os
 import pickle
 import pickletools
+import resource
 import struct
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -123,20 +126,59 @@ def test_torchscript_is_refused_with_what_to_do(tmp_path):
     refused(tmp_path / "script.pt", r"it holds __torch__\..*Linear: a whole pickled model")
 
 
-def test_a_memo_that_would_fill_the_memory_is_refused():
-    with pytest.raises(CheckpointError, match=r"damaged: memo 2147483647 after \d+ bytes"):
-        unpickled(b"\x80\x02Nr\xff\xff\xff\x7f.")
+def test_a_memo_of_one_thing_does_not_fill_the_memory():
+    """The unpickler in C has a table as long as the largest index: 32 GiB for this one."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert unpickled(b"\x80\x02Nr\xff\xff\xff\x7f.") is None
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20  # of KiB
 
 
-def test_messages_stay_short():
-    """Tuples of the same tuple twice, 60 deep: a small file, but more words than any memory holds."""
-    shape: tuple = (1,)
-    for _ in range(60):
-        shape = (shape, shape)
-    body = pickle.dumps(shape, 2)[2:-1]
-    with pytest.raises(CheckpointError, match="without a storage") as raised:
-        unpickled(b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n(NK\x00" + body + b")tR.")
-    assert len(str(raised.value)) < 1000
+TUPLES = b"K\x01\x85q\x00" + b"".join(b"h%ch%c\x86q%c" % (i - 1, i - 1, i) for i in range(1, 60))
+"""Tuples that each hold the one before twice: a small file, but 2^60 steps for whoever hashes or prints them."""
+
+FOREVER = (
+    # what follows the tuples in a pickle, where \x3b is the last of them; what is said of it
+    (b"}h\x3bNs.", "a dict with a tuple among its keys, expected strings and whole numbers"),  # SETITEM
+    (b"}(K\x01Nh\x3bNu.", "a dict with a tuple among its keys"),  # SETITEMS
+    (b"(h\x3bNd.", "a dict with a tuple among its keys"),  # DICT
+    (b"ccollections\nOrderedDict\n]h\x3bN\x86a\x85R.", "a dict with a tuple among its keys"),  # REDUCE
+    (b"ccollections\nOrderedDict\n)R(h\x3bNu.", "a dict with a tuple among its keys"),
+    (b"(ccollections\nOrderedDict\n]h\x3bN\x86ao.", "a dict with a tuple among its keys"),  # OBJ
+    (b"(]h\x3bN\x86aicollections\nOrderedDict\n.", "a dict with a tuple among its keys"),  # INST
+    (b"ccollections\nOrderedDict\n]h\x3bN\x86a\x85\x81.", "{}"),  # NEWOBJ
+    (b"ccollections\nOrderedDict\n)}h\x3bNs\x92.", "a dict with a tuple among its keys"),  # NEWOBJ_EX
+    (b"\x8f(h\x3b\x90.", "its pickle holds a set"),  # ADDITEMS
+    (b"(h\x3b\x91.", "its pickle holds a set"),  # FROZENSET
+    (b"h\x3bQ.", "refers to something outside"),  # BINPERSID
+    (b"ctorch._utils\n_rebuild_tensor_v2\n(NK\x00ccollections\nOrderedDict\n)RK\x01h\x3bs)tR.", "without a storage"),
+    (b"ctorch._utils\n_rebuild_tensor_v2\n(NK\x00h\x3b)tR.", "without a storage"),
+)
+
+WORK = """
+import io, sys
+from tools.torch_files.pickles import load
+from tools.torch_files.tensors import CheckpointError
+for line in sys.stdin:
+    try:
+        print(load(io.BytesIO(bytes.fromhex(line)), lambda _: None))
+    except CheckpointError as error:
+        print(error)
+"""
+
+
+def test_what_takes_forever_to_hash_or_to_print_is_refused():
+    """In a process of its own: nothing but its end would interrupt the hashing."""
+    lines = "\n".join((b"\x80\x02" + TUPLES + b"0" + code).hex() for code, _ in FOREVER)
+    done = subprocess.run(
+        [sys.executable, "-c", WORK], input=lines, capture_output=True, text=True, timeout=60, check=True
+    )
+    for (_, said), found in zip(FOREVER, done.stdout.splitlines(), strict=True):
+        assert said in found and len(found) < 500
+
+
+def test_items_as_python_2_kept_them():
+    code = b"\x80\x02ccollections\nOrderedDict\n](](U\x01aK\x01e](U\x01bK\x02ee\x85R."
+    assert list(unpickled(code).items()) == [("a", 1), ("b", 2)]
 
 
 @pytest.mark.parametrize("opcode", [b"\x8e", b"\x8d", b"\x96", b"\x95"])

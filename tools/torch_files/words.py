@@ -1,0 +1,42 @@
+"""What files hold, in messages: of any size, of any depth and with any characters, and still a few printable words."""
+
+from reprlib import Repr
+from typing import Any
+
+_LONGEST = 200
+"""Characters of one thing from a file."""
+
+_DIGITS = 64
+"""Bits of the numbers that are shown by their digits: Python refuses to write thousands of them."""
+
+
+def plain(text: str) -> str:
+    """A name or a message, itself where it is printable and short. Control characters would act on the terminal."""
+    cut = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:_LONGEST])
+    if len(cut) > _LONGEST or len(text) > _LONGEST:
+        return f"{cut[:_LONGEST]}… ({len(text)} characters)"
+    return cut or "''"
+
+
+def shown(value: Any) -> str:
+    """A value, with the beginnings alone of what is large in it."""
+    return plain(_REPR.repr(value))
+
+
+class _Repr(Repr):
+    """reprlib's, without the sizes that it lets through: those of whole numbers and of what is not Python's own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 3
+
+    def repr_int(self, x: int, level: int) -> str:
+        return repr(x) if x.bit_length() <= _DIGITS else f"<a number of {x.bit_length()} bits>"
+
+    def repr_instance(self, x: Any, level: int) -> str:
+        if isinstance(x, (bool, float, bytes, bytearray, type(None))):
+            return super().repr_instance(x, level)
+        return f"<{type(x).__name__}>"
+
+
+_REPR = _Repr()
