@@ -33,7 +33,7 @@ from tools.convert.compare import Difference, require, worst
 from tools.convert.inputs import NOISE, images, noise
 from tools.convert.model import Array, Model, about_lines, check_loads, model_files, weights_bytes
 from tools.convert.options import add_force, add_verification
-from tools.files import check_free, write_together
+from tools.files import check_free, expect_file, write_together
 from tools.fork import rows
 from tools.fork.conversion import Conversion, Rewritten
 from tools.fork.graph import Graph
@@ -63,7 +63,7 @@ def _arguments() -> argparse.Namespace:
     )
     add_force(parser)
     add_verification(parser)
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     if arguments.weights is None and not arguments.no_weights:
         parser.error("expected NET, WEIGHTS and OUT; --no-weights converts a net alone")
     if arguments.weights is not None and arguments.no_weights:
@@ -110,7 +110,8 @@ class _Converter:
             self._tried = with_inputs(small, fork.images.shape), _with_inputs(fork.our_train(small), fork)
         weighted = arguments.weights is not None
         self._files = output_files(arguments.out, weights=weighted, train=self._train is not None)
-        check_free(*self._files, force=arguments.force)  # before anything that takes time
+        inputs = [file for file in (arguments.net, arguments.weights) if file is not None]
+        check_free(*self._files, force=arguments.force, inputs=inputs)  # before anything that takes time
         self._theirs, self._ours = self._read_weights()
 
     def _read_weights(self) -> tuple[dict[str, list[Array]], dict[str, list[Array]]]:
@@ -140,6 +141,7 @@ class _Converter:
                 self._verify(asides)
             else:
                 check_loads(asides[0])
+                print("not verified")
         print(f"wrote {', '.join(map(str, self._files))}")
         first, layers = self._fork.groups[0], dict.fromkeys(self._fork.names.mda.values())
         order = ", ".join(norm.name for norm in first.norms)
@@ -226,8 +228,8 @@ def main() -> None:
     if not arguments.out.name:
         raise ProgramError(f"OUT {arguments.out}: expected a name that the files begin with")
     for file in (arguments.net, arguments.weights):
-        if file is not None and not file.is_file():
-            raise ProgramError(f"{file}: {'a folder' if file.is_dir() else 'no such file'}, expected the fork's")
+        if file is not None:
+            expect_file(file, "the fork's")
     _Converter(arguments).write()
 
 

@@ -27,8 +27,8 @@ import numpy as np
 from tqdm import tqdm
 
 from tools.arguments import natural
-from tools.convert.compare import Difference, difference, differences, require, worst
-from tools.convert.inputs import images, noise
+from tools.convert.compare import Difference, difference, differences, keep_worst, require, worst
+from tools.convert.inputs import AT_ONCE, images, noise
 from tools.convert.model import Array, Model, about_lines, forward, load, model_files, weights_bytes
 from tools.convert.options import add_force, add_verification
 from tools.convert.torch_reference import POOLED, TorchNet
@@ -48,9 +48,6 @@ MDA_MEAN = DATASETS["pacs"].mean
 
 MOST_DOMAINS = 1000
 """Far beyond use, and within memory."""
-
-AT_ONCE = 4
-"""Inputs in a batch of the comparison: every blob is kept for them."""
 
 
 @dataclass(frozen=True)
@@ -77,10 +74,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--no-head", action="store_true", help="leave the classifier out")
     default = make_experiment("pacs", "mda").num_domains
     parser.add_argument(
-        "--num-domains", type=_domains, nargs="*", default=[default], metavar="D",
-        help="domains, source and target together, of the mDA nets that weights are written for, one file for each; "
-        f"without a number none (default: {default}, as for PACS)",
+        "--num-domains", type=_domains, action="append", metavar="D",
+        help="domains, source and target together, of mDA nets that weights are written for; repeated, a file for each "
+        f"(default: {default}, as for PACS)",
     )  # fmt: skip
+    parser.add_argument("--no-mda", action="store_true", help="write no weights for mDA nets")
     for option, default_values, read, what in (
         ("--mean", IMAGENET.mean, _mean, "mean that the checkpoint's net subtracts from pixels of 0 to 1"),
         ("--std", IMAGENET.std, _std, "standard deviation that it divides them by"),
@@ -91,7 +89,11 @@ def _arguments() -> argparse.Namespace:
         )  # fmt: skip
     add_verification(parser)
     add_force(parser)
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.no_mda and arguments.num_domains:
+        parser.error("--num-domains asks for weights of mDA nets, --no-mda for none: expected one of them")
+    arguments.num_domains = [] if arguments.no_mda else arguments.num_domains or [default]
+    return arguments
 
 
 def _domains(text: str) -> int:
@@ -133,7 +135,7 @@ def compare(
         for start in range(0, len(pixels), AT_ONCE):
             batch = pixels[start : start + AT_ONCE]
             expected, found = reference.run(batch), forward(plain_net, batch - _channels(caffe_mean))
-            _keep_largest(plain_rows, differences(expected, found))
+            keep_worst(plain_rows, differences(expected, found))
             if reference.head:
                 same += int((expected[reference.head].argmax(axis=1) == found[reference.head].argmax(axis=1)).sum())
             if mda:
@@ -141,15 +143,10 @@ def compare(
                 framed.pop(reference.head, None)
                 border = max(border, difference(POOLED, expected[POOLED], framed[POOLED]).relative)
                 for number, net in mda_nets.items():
-                    _keep_largest(mda_rows[number], differences(framed, forward(net, batch - _channels(MDA_MEAN))))
+                    keep_worst(mda_rows[number], differences(framed, forward(net, batch - _channels(MDA_MEAN))))
             bar.update(len(batch))
     by_domains = {number: list(rows.values()) for number, rows in mda_rows.items()}
     return Comparison(list(plain_rows.values()), by_domains, border, same)
-
-
-def _keep_largest(rows: dict[str, Difference], others: Sequence[Difference]) -> None:
-    for row in others:
-        rows[row.name] = worst([row, rows.get(row.name, row)])
 
 
 def _channels(mean: Sequence[float]) -> Array:
@@ -206,7 +203,7 @@ def main() -> None:
         for number in arguments.num_domains
     }
     files = (net_file, weights_file, *mda_files.values())
-    check_free(*files, force=arguments.force)
+    check_free(*files, force=arguments.force, inputs=[arguments.checkpoint])
     preprocessing = Preprocessing(tuple(arguments.mean), tuple(arguments.std))
     net = read_resnet(arguments.checkpoint, head=not arguments.no_head)
     print(f"{arguments.checkpoint}: ResNet{net.layers}, {f'{net.classes} classes' if net.classes else 'no head'}")
@@ -224,6 +221,8 @@ def main() -> None:
             _require(mda_files[number], rows)
         best = f"; the best class is the same for {comparison.same_class} of {len(pixels)}" if net.classes else ""
         _report(comparison, mda_files, inputs, best)
+    else:
+        print("not verified")
     name = os.fsencode(arguments.checkpoint.name).decode(errors="replace")
     about = (
         f"Input: B, G, R from 0 to 255 less the mean {_numbers(preprocessing.caffe_mean)}. "

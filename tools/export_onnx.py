@@ -9,7 +9,8 @@ and blobs have Caffe's names, and what was done to Caffe's input (channels B, G,
 one's. The file is of ONNX's operator set 13.
 
 The result is checked with onnx.checker; then ONNX Runtime and Caffe run on the same batches, of one and of several
-inputs, and every blob is compared. A layer that ONNX has no exact counterpart of is refused by name.
+inputs, and every blob is compared. (Pixels are centred and toned down for it, so that no softmax is saturated.)
+A layer that ONNX has no exact counterpart of is refused by name.
 """
 
 import argparse
@@ -26,7 +27,7 @@ from tools.convert.compare import require, worst
 from tools.convert.definition import for_tests
 from tools.convert.model import load, read_model
 from tools.convert.options import add_force, add_verification
-from tools.files import check_free, write_together
+from tools.files import check_free, expect_file, write_together
 from tools.lmdb_io import by
 from tools.onnx_graph.layer import Refused
 from tools.onnx_graph.net import BATCH, OPSET, blob_names, check_layers, onnx_model
@@ -54,8 +55,7 @@ def export(net: Path, weights: Path) -> tuple[ModelProto, caffe.Net]:
     Raises ProgramError naming the file if one is missing, damaged or not the other's, or if the net has a layer with
     no exact counterpart in ONNX.
     """
-    if not net.is_file():
-        raise ProgramError(f"{net}: {'a folder' if net.is_dir() else 'no such file'}, expected a deploy net")
+    expect_file(net, "a deploy net")
     try:
         check_layers(for_tests(prototxt.read(net, NetParameter()), net))  # before Caffe opens what its layers name
         model = read_model(net, weights)
@@ -106,7 +106,7 @@ def _sizes(value: onnx.ValueInfoProto) -> tuple[int, ...]:
 def main() -> None:
     """Write, compare, rename."""
     arguments = _arguments()
-    check_free(arguments.out, force=arguments.force)
+    check_free(arguments.out, force=arguments.force, inputs=(arguments.net, arguments.weights))
     made, net = export(arguments.net, arguments.weights)
     with write_together(arguments.out, force=arguments.force) as (aside,):
         aside.write_bytes(made.SerializeToString())
@@ -122,6 +122,8 @@ def main() -> None:
             f"ONNX Runtime {onnxruntime.__version__} agrees with Caffe: of {len(blob_names(made, net.blobs))} blobs "
             f"{furthest.name} differs most, by {furthest.relative:.1e} of its largest value"
         )
+    else:
+        print("not verified")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import errno
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -46,9 +46,18 @@ def write_together(*paths: Path, force: bool = False) -> Iterator[tuple[Path, ..
             aside.replace(path)
 
 
-def check_free(*paths: Path, force: bool = False) -> None:
-    """Raise ProgramError if one of ``paths`` exists and ``force`` is false, or is a folder."""
+def expect_file(path: Path, expected: str) -> None:
+    """Raise ProgramError if no file of this name is there; ``expected`` says what it should be."""
+    if not path.is_file():
+        raise ProgramError(f"{path}: {'a folder' if path.is_dir() else 'no such file'}, expected {expected}")
+
+
+def check_free(*paths: Path, force: bool = False, inputs: Iterable[Path] = ()) -> None:
+    """Raise ProgramError if one of ``paths`` exists and ``force`` is false, is a folder, or is one of ``inputs``."""
+    read = {path.resolve() for path in inputs}
     for path in paths:
+        if path.resolve() in read:
+            raise ProgramError(f"{path}: it is what is read, choose another name for what is written")
         if path.is_dir():
             raise ProgramError(f"{path}: a folder is there, expected to write a file of this name")
         if path.exists() and not force:

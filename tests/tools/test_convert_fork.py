@@ -279,7 +279,7 @@ def test_net_alone_is_verified_with_random_weights(fork, tmp_path) -> None:
     text = net.text.replace('name: "conv2"\n', 'name: "conv2"\n  new_field { deep: 7 } other: "%LOST%"\n', 1)
     (tmp_path / "net.prototxt").write_text(text)
     ended = program(
-        "convert_fork", "--no-weights", tmp_path / "net.prototxt", tmp_path / "out", *settings(net.deployed)
+        "convert_fork", tmp_path / "net.prototxt", *settings(net.deployed), tmp_path / "out", "--no-weights"
     )
     assert ended.returncode == 0, ended.stderr
     line = 1 + text[: text.index("new_field")].count("\n")

@@ -150,7 +150,7 @@ FORMATS = {
 def test_every_format_gives_what_pytorch_gives(name, net, pixels, expected, tmp_path):
     """The file's name says nothing: only its contents do."""
     file = FORMATS[name](net, tmp_path / "checkpoint")
-    done = program("convert_resnet18", file, tmp_path / "out", "--no-verify", "--num-domains")
+    done = program("convert_resnet18", file, tmp_path / "out", "--no-verify", "--no-mda")
     assert done.returncode == 0, done.stderr
     assert f"{file}: ResNet18, 1000 classes\n" in done.stdout
     assert names(tmp_path) == ["checkpoint", "out.caffemodel", "out.prototxt"]
@@ -187,7 +187,7 @@ def test_resnet34(pixels, tmp_path, monkeypatch):
 def verified(checkpoint: Path, images: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """What the program writes and says by default, with images."""
     folder = tmp_path_factory.mktemp("verified")
-    options = ["--images", images, "--seed", SEED, "--num-domains", 4, 2, 4]
+    options = ["--images", images, "--seed", SEED, "--num-domains", 4, "--num-domains", 2, "--num-domains", 4]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(inputs, "NOISE", NOISE)
         done = program("convert_resnet18", checkpoint, folder / "net", *options)
@@ -286,10 +286,10 @@ def test_other_preprocessing(net, checkpoint, pixels, tmp_path, monkeypatch):
 def test_without_head(net, pixels, expected, tmp_path):
     headless = {name: value for name, value in net.state_dict().items() if not name.startswith("fc.")}
     torch.save(headless, tmp_path / "headless.pth")
-    done = program("convert_resnet18", tmp_path / "headless.pth", tmp_path / "out", "--num-domains", "--no-verify")
+    done = program("convert_resnet18", tmp_path / "headless.pth", tmp_path / "out", "--no-mda", "--no-verify")
     assert done.returncode == 1
     assert "headless.pth: it has no fc.weight, the classifier: expected one, or --no-head" in done.stderr
-    options = ["--no-head", "--num-domains"]
+    options = ["--no-head", "--no-mda"]
     for file in (tmp_path / "headless.pth", save_zip(net, tmp_path / "whole.pth")):
         done = program("convert_resnet18", file, tmp_path / "out", *options)
         assert done.returncode == 0, done.stderr
@@ -305,7 +305,7 @@ def test_kinds_of_numbers_are_converted_with_a_note(net, tmp_path):
     state["bn1.running_mean"] = state["bn1.running_mean"].double()
     state["fc.bias"] = state["fc.bias"].bfloat16()
     torch.save(state, tmp_path / "mixed.pth")
-    done = program("convert_resnet18", tmp_path / "mixed.pth", tmp_path / "out", "--no-verify", "--num-domains")
+    done = program("convert_resnet18", tmp_path / "mixed.pth", tmp_path / "out", "--no-verify", "--no-mda")
     assert done.returncode == 0, done.stderr
     for kind, count in (("bfloat16", 1), ("float16", 20), ("float64", 1)):
         assert f"note: {count} of 102 tensors are {kind}: converted to float32" in done.stdout
@@ -353,6 +353,7 @@ def test_what_stands_is_refused_before_anything_is_read(tmp_path):
         (["--num-domains", "1"], "argument --num-domains: got 1, expected at least 2 (a source domain and the target)"),
         (["--num-domains", "1001"], "argument --num-domains: got 1001, expected at least 2"),
         (["--num-domains", "4x"], "argument --num-domains: got '4x', expected a whole number"),
+        (["--num-domains", "4", "--no-mda"], "expected one of them"),
     ],
 )
 def test_options_out_of_range(options, said, tmp_path):
@@ -363,7 +364,7 @@ def test_options_out_of_range(options, said, tmp_path):
 def test_names_that_are_no_text(checkpoint, tmp_path):
     file = tmp_path / os.fsdecode(b"\xffnet")
     file.symlink_to(checkpoint)
-    done = program("convert_resnet18", file, tmp_path / "out", "--no-verify", "--num-domains")
+    done = program("convert_resnet18", file, tmp_path / "out", "--no-verify", "--no-mda")
     assert done.returncode == 0, done.stderr
     assert "# ResNet18 of \N{REPLACEMENT CHARACTER}net, by" in (tmp_path / "out.prototxt").read_text()
 
@@ -375,7 +376,7 @@ def test_full_disk_leaves_nothing(checkpoint, tmp_path):
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (50 << 20, 50 << 20))
 
-    arguments = (checkpoint, tmp_path / "out", "--no-verify", "--num-domains", 4, 400)
+    arguments = (checkpoint, tmp_path / "out", "--no-verify", "--num-domains", 4, "--num-domains", 400)
     done = child("convert_resnet18", *arguments, before=limit)
     assert done.returncode == 1 and re.search(r"error: .*File too large.*out_mda400\.caffemodel", done.stderr)
     assert names(tmp_path) == []
@@ -387,3 +388,19 @@ def test_ctrl_c_leaves_nothing(checkpoint, tmp_path):
     )
     assert code == 130 and said.endswith("interrupted\n") and "Traceback" not in said
     assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_options_stand_anywhere(place: int, tmp_path: Path) -> None:
+    arguments = [tmp_path / "none.pth", tmp_path / "out"]
+    arguments[place:place] = ["--num-domains", 3]
+    done = program("convert_resnet18", *arguments)
+    assert done.returncode == 1 and "none.pth: no such file" in done.stderr
+
+
+def test_a_checkpoint_is_not_overwritten(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "net.caffemodel"
+    checkpoint.write_bytes(b"mine")
+    done = program("convert_resnet18", checkpoint, tmp_path / "net", "--force")
+    assert done.returncode == 1 and "net.caffemodel: it is what is read" in done.stderr
+    assert checkpoint.read_bytes() == b"mine"

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.files import build_folder_aside, read_json, write_aside, write_text, write_together
+from tools.files import build_folder_aside, check_free, expect_file, read_json, write_aside, write_text, write_together
 from tools.program import ProgramError
 
 
@@ -78,3 +78,20 @@ def test_damaged_json_is_named(text, message, tmp_path):
     with pytest.raises(ProgramError) as error:
         read_json(tmp_path / "file", ("a", "b"))
     assert message in str(error.value)
+
+
+def test_what_is_read_is_never_what_is_written(tmp_path, monkeypatch):
+    (tmp_path / "net").touch()
+    (tmp_path / "link").symlink_to("net")
+    monkeypatch.chdir(tmp_path)
+    for same in (Path("net"), tmp_path / "link"):
+        with pytest.raises(ProgramError, match="it is what is read, choose another name"):
+            check_free(Path("other"), same, force=True, inputs=[tmp_path / "net"])
+    check_free(Path("other"), force=True, inputs=[tmp_path / "net"])
+
+
+def test_a_missing_file_is_told_from_a_folder(tmp_path):
+    with pytest.raises(ProgramError, match=r"none: no such file, expected a net$"):
+        expect_file(tmp_path / "none", "a net")
+    with pytest.raises(ProgramError, match="a folder, expected a net"):
+        expect_file(tmp_path, "a net")

@@ -1,6 +1,6 @@
 """How far two nets are apart on the same inputs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +50,12 @@ def table(rows: Sequence[Difference]) -> str:
 def worst(rows: Sequence[Difference]) -> Difference:
     """The blob that is furthest off."""
     return max(rows, key=lambda row: row.relative)
+
+
+def keep_worst(rows: dict[str, Difference], others: Iterable[Difference]) -> None:
+    """Put into ``rows``, by name, those of ``others`` that are further off than what is there: batch by batch."""
+    for row in others:
+        rows[row.name] = worst([rows.get(row.name, row), row])
 
 
 def require(rows: Sequence[Difference], tolerance: float = TOLERANCE) -> None:

@@ -15,6 +15,9 @@ from tools.program import ProgramError
 NOISE = 4
 """Random inputs that every verification uses."""
 
+AT_ONCE = 4
+"""Inputs in a batch of a comparison: every blob of both sides is kept for them."""
+
 IMAGES = 64
 """Images that a verification uses at most."""
 

@@ -16,14 +16,14 @@ from tools import prototxt
 from tools.caffe_log import ending
 from tools.caffe_process import Threads, environment
 from tools.convert.definition import for_tests
-from tools.files import write_together
+from tools.files import expect_file, write_together
 from tools.nets.text import net_text
 from tools.program import ROOT, ProgramError
 from tools.weights import check_weights
 
 Array = NDArray[np.float32]
 
-_LOAD = "import sys; from caffe import Net, TEST; Net(sys.argv[1], TEST)"
+_LOAD = "import sys; from caffe import Net, TEST; Net(sys.argv[1], TEST).forward()"
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,7 @@ def read_model(net: Path, weights: Path) -> Model:
     layer of the net or hold one of another shape.
     """
     for file in (net, weights):
-        if not file.is_file():
-            raise ProgramError(f"{file}: {'a folder' if file.is_dir() else 'no such file'}, expected a model's")
+        expect_file(file, "a model's")
     definition = prototxt.read(net, NetParameter())
     check_loads(net)
     definition = for_tests(definition, net)
@@ -53,7 +52,7 @@ def read_model(net: Path, weights: Path) -> Model:
 
 
 def check_loads(net: Path) -> None:
-    """Raise ProgramError if Caffe refuses a prototxt. It ends its process then, so another one tries."""
+    """Raise ProgramError if Caffe refuses a prototxt or cannot run it. It ends its process then: another one tries."""
     child = subprocess.run(
         [sys.executable, "-c", _LOAD, str(net.resolve())],
         env={**environment(Threads(1, 1)), "GLOG_minloglevel": "2"},
@@ -127,9 +126,11 @@ def _blob(values: Array) -> BlobProto:
 
 
 def model_files(prefix: Path) -> tuple[Path, Path]:
-    """The names of the two files of a model. Raises ProgramError if ``prefix`` ends in no name."""
+    """The names of the two files of a model. Raises ProgramError if ``prefix`` ends in no name or in theirs."""
     if prefix.name in ("", ".."):
         raise ProgramError(f"{prefix}: a folder, expected what the names of the files to write begin with")
+    if prefix.suffix in (".prototxt", ".caffemodel"):
+        raise ProgramError(f"{prefix}: expected what the names of the files begin with, without {prefix.suffix}")
     return prefix.with_name(f"{prefix.name}.prototxt"), prefix.with_name(f"{prefix.name}.caffemodel")
 
 

@@ -6,6 +6,7 @@ adds at most one row and one column behind.
 
 from caffe.proto.caffe_pb2 import PoolingParameter
 
+from tools.convert.windows import pair
 from tools.fold.graph import Graph, Node, Value
 
 
@@ -29,14 +30,12 @@ def pooled_size(given: PoolingParameter, size: tuple[int, ...]) -> list[int]:
     """Height and width that Caffe's pool makes of ``size`` when it rounds up. (A global pool makes 1×1.)"""
     if given.global_pooling:
         return [1, 1]
+    kernels, strides = pair(given, "kernel", "kernel_size", 0), pair(given, "stride", "stride", 1)
+    pads = pair(given, "pad", "pad", 0)
     found = []
-    for axis, side in zip(("h", "w"), size, strict=True):
-        kernel, stride, pad = (
-            getattr(given, f"{name}_{axis}") if given.HasField(f"{name}_{axis}") else getattr(given, whole)
-            for name, whole in (("kernel", "kernel_size"), ("stride", "stride"), ("pad", "pad"))
-        )
+    for side, kernel, stride, pad in zip(size, kernels, strides, pads, strict=True):
         pooled = -(-(side + 2 * pad - kernel) // stride) + 1
-        if pad and (pooled - 1) * stride >= side + pad:  # the last window must begin inside the image
+        if any(pads) and (pooled - 1) * stride >= side + pad:  # the last window must begin inside the image
             pooled -= 1
         found.append(pooled)
     return found

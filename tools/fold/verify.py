@@ -12,14 +12,12 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from tools.bench.timing import compare as compare_times
-from tools.convert.compare import TOLERANCE, Difference, differences, worst
+from tools.convert.compare import TOLERANCE, Difference, differences, keep_worst, worst
+from tools.convert.inputs import AT_ONCE
 from tools.convert.model import forward
 from tools.fold.fold import Folded
 
 Array = NDArray[np.float32]
-
-AT_ONCE = 4
-"""Inputs in a batch, where the net takes any number: every blob of both nets is kept for them."""
 
 SECONDS = 2.0
 """What the times of both nets are measured for, if seven passes of each do not take longer."""
@@ -68,8 +66,7 @@ def compare_nets(
         for batch in batches:
             expected, found = forward(original, batch), forward(written, batch)
             same = {name: found[other] for name, other in folded.pairs.items()}
-            for row in measured({name: expected[name] for name in same}, same, folded.softmaxes):
-                rows[row.name] = worst([rows.get(row.name, row), row])
+            keep_worst(rows, measured({name: expected[name] for name in same}, same, folded.softmaxes))
             outputs.append({name: expected[name] for name in folded.heads})
             bar.update(len(batch))
     return list(rows.values()), outputs

@@ -10,17 +10,14 @@ import caffe
 import numpy as np
 from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
 
-from tools.convert.compare import Difference, difference
-from tools.convert.inputs import NOISE, noise
+from tools.convert.compare import Difference, difference, keep_worst
+from tools.convert.inputs import AT_ONCE, NOISE, noise
 from tools.convert.model import Array, check_loads, forward
 from tools.fork.deploy import Images
 from tools.fork.graph import Graph, Node, Value, last_of_blobs
 from tools.fork.rows import batch_size, is_data
 from tools.nets.text import net_text
 from tools.program import ProgramError
-
-_ROWS = 8
-"""Rows that a net gets at once."""
 
 
 @dataclass(frozen=True)
@@ -118,10 +115,9 @@ def compare_images(theirs: Side, ours: Side, images: Value, rows: Array) -> list
     """Like :func:`compare` in the TEST phase, for any number of rows of the one input ``images``."""
     nets = theirs.net(caffe.TEST), ours.net(caffe.TEST)
     furthest: dict[str, Difference] = {}
-    for start in range(0, len(rows), _ROWS):
-        for found in _compare(theirs, nets[0], ours, nets[1], {images: rows[start : start + _ROWS]}, 0):
-            if found.name not in furthest or found.relative > furthest[found.name].relative:
-                furthest[found.name] = found
+    for start in range(0, len(rows), AT_ONCE):
+        batch = {images: rows[start : start + AT_ONCE]}
+        keep_worst(furthest, _compare(theirs, nets[0], ours, nets[1], batch, 0))
     return list(furthest.values())
 
 

@@ -69,18 +69,3 @@ class Layer:
     def whole_numbers(self, what: str, values: Sequence[int]) -> str:
         """Add sizes or axes as a constant."""
         return self.graph.whole_numbers(f"{self.param.name}/{what}", values)
-
-
-def pair(param: Any, stem: str, field: str, default: int) -> tuple[int, int]:
-    """Height and width of a kernel, stride, pad or dilation: STEM_h and STEM_w, or ``field`` for both.
-
-    ``field`` is repeated in convolutions: it may then have no value (``default``), one for both, or two.
-    """
-    fields = param.DESCRIPTOR.fields_by_name
-    if f"{stem}_h" in fields and (param.HasField(f"{stem}_h") or param.HasField(f"{stem}_w")):
-        return getattr(param, f"{stem}_h"), getattr(param, f"{stem}_w")
-    value = getattr(param, field)
-    if isinstance(value, int):
-        return value, value
-    height, width = (list(value) or [default]) * (1 if len(value) == 2 else 2)
-    return height, width

@@ -2,7 +2,8 @@
 
 from math import prod
 
-from tools.onnx_graph.layer import Layer, pair
+from tools.convert.windows import pair
+from tools.onnx_graph.layer import Layer
 
 
 def convolution(layer: Layer) -> None:

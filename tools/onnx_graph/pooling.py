@@ -2,7 +2,8 @@
 
 from caffe.proto.caffe_pb2 import PoolingParameter
 
-from tools.onnx_graph.layer import Layer, pair
+from tools.convert.windows import pair
+from tools.onnx_graph.layer import Layer
 
 
 def pooling(layer: Layer) -> None:

@@ -10,7 +10,7 @@ from onnx import ModelProto
 from tqdm import tqdm
 
 from tools.convert import inputs
-from tools.convert.compare import Difference, difference, worst
+from tools.convert.compare import Difference, difference, keep_worst
 from tools.convert.model import Array, forward
 from tools.onnx_graph.net import blob_names, with_all_values
 from tools.program import ProgramError
@@ -18,7 +18,6 @@ from tools.program import ProgramError
 BATCHES = (1, 3)
 """Rows of the random batches."""
 
-IMAGES_AT_ONCE = 4
 
 MEAN = 128
 """Subtracted from pixels for the comparison alone: values of both signs, as nets get them, whatever their own mean."""
@@ -70,8 +69,8 @@ def batches(net: caffe.Net, images: Path | None, seed: int) -> Iterator[dict[str
             raise ProgramError(f"--images: the net has the inputs {', '.join(net.inputs)}, expected a single one")
         (name,) = net.inputs
         _, pictures = inputs.images(images, net.blobs[name].shape[1:], [MEAN])
-        for row in range(0, len(pictures), IMAGES_AT_ONCE):
-            yield {name: factor * pictures[row : row + IMAGES_AT_ONCE]}
+        for row in range(0, len(pictures), inputs.AT_ONCE):
+            yield {name: factor * pictures[row : row + inputs.AT_ONCE]}
 
 
 def _calming(net: caffe.Net, batch: Mapping[str, Array]) -> np.float32:
@@ -105,6 +104,5 @@ def compare(net: caffe.Net, made: ModelProto, file: Path, images: Path | None, s
         rows = [difference(name, expected[name], values) for name, values in inside.forward(batch).items()]
         for name, values in written.forward(batch).items():
             rows.append(Difference(f"{name} (of the file)", difference(name, expected[name], values).relative))
-        for row in rows:
-            largest[row.name] = worst([row, largest.get(row.name, row)])
+        keep_worst(largest, rows)
     return list(largest.values())

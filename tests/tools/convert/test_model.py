@@ -7,7 +7,7 @@ import pytest
 from caffe.proto.caffe_pb2 import NetParameter
 
 from tests.tools.nets.graphs import parse
-from tools.convert.model import Model, forward, load, model_files, read_model, weights_bytes, write_model
+from tools.convert.model import Model, check_loads, forward, load, model_files, read_model, weights_bytes, write_model
 from tools.program import ProgramError
 
 NET = """
@@ -98,6 +98,19 @@ def test_full_disk_leaves_neither_file(
     with pytest.raises(OSError, match=r"No space left on device.*m\."):
         write_model(model, tmp_path / "m", about="", force=False)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", [".prototxt", ".caffemodel"])
+def test_a_prefix_ends_in_no_suffix_of_its_files(suffix: str) -> None:
+    with pytest.raises(ProgramError, match=f"expected what the names of the files begin with, without {suffix}"):
+        model_files(Path(f"out{suffix}"))
+
+
+def test_a_net_that_loads_and_does_not_run_is_refused(tmp_path: Path) -> None:
+    crop = 'layer { name: "s" type: "Slice" bottom: "conv" top: "a" top: "b" slice_param { axis: 2 slice_point: 2 } }'
+    (tmp_path / "net.prototxt").write_text(NET + crop)
+    with pytest.raises(ProgramError, match=r"net\.prototxt: Caffe refuses this net: exit code -6: Check failed"):
+        check_loads(tmp_path / "net.prototxt")
 
 
 def test_files_that_are_no_model(model: Model, tmp_path: Path) -> None:

@@ -44,12 +44,29 @@ def test_a_mask_of_a_floor_pool_stays_with_it() -> None:
     assert done.folded.model.net.layer[1].pooling_param.round_mode == PoolingParameter.FLOOR
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.integers(3, 20), st.integers(3, 20), st.integers(1, 3), st.integers(1, 4), st.data())
-def test_sizes_are_caffes(height: int, width: int, kernel: int, stride: int, data: st.DataObject) -> None:
-    pad = data.draw(st.integers(0, kernel - 1))
-    fields = f"kernel_size: {kernel} stride: {stride} pad: {pad}"
-    shape = f"input_param {{ shape {{ dim: 1 dim: 1 dim: {height} dim: {width} }} }}"
+def two(least: int, most: int) -> st.SearchStrategy[tuple[int, int]]:
+    """For height and width."""
+    return st.tuples(st.integers(least, most), st.integers(least, most))
+
+
+@settings(max_examples=120, deadline=None)
+@given(two(3, 20), two(1, 3), two(1, 4), st.data())
+def test_sizes_are_caffes(
+    sides: tuple[int, int], kernel: tuple[int, int], stride: tuple[int, int], data: st.DataObject
+) -> None:
+    pad = [data.draw(st.integers(0, size - 1)) for size in kernel]
+    fields = " ".join(
+        f"{name}_{axis}: {values[i]}"
+        for name, values in (("kernel", kernel), ("stride", stride), ("pad", pad))
+        for i, axis in enumerate("hw")
+    )
+    shape = f"input_param {{ shape {{ dim: 1 dim: 1 dim: {sides[0]} dim: {sides[1]} }} }}"
     net = load(Model(parse(layer("data", "Input", "", "data", shape) + pool(fields)), {}))
-    found = pooled_size(text_format.Parse(fields, PoolingParameter()), (height, width))
+    found = pooled_size(text_format.Parse(fields, PoolingParameter()), sides)
     assert tuple(found) == net.blobs["pool"].data.shape[2:]
+
+
+def test_a_pad_on_one_axis_clips_the_other_too() -> None:
+    fields = "kernel_h: 1 kernel_w: 2 stride_h: 3 stride_w: 1 pad_h: 0 pad_w: 1 round_mode: FLOOR"
+    done = tried(trained(DATA + pool(fields) + layer("end", "Power", "pool", "end")))
+    assert done.layers == "pool:Pooling end:Power"
