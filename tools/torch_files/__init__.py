@@ -5,4 +5,5 @@
 ``t7``       Lua Torch's objects                     ``lua_resnet`` the nets of fb.resnet.torch among them
 ``state``    the state dict in what was saved        ``architectures`` what another state dict looks like
 ``tensors``  stored numbers, within their bounds     ``safetensors_file`` safetensors
+``words``    what a file holds, in messages
 """

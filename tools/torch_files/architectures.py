@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 
 from tools.torch_files.tensors import Tensor
+from tools.torch_files.words import plain
 
 _BOTTLENECKS = {6: "ResNet50", 23: "ResNet101", 36: "ResNet152"}
 """By the blocks of the third stage."""
@@ -35,4 +36,4 @@ def described(tensors: Mapping[str, Tensor]) -> str:
         return f"it looks like {'AlexNet' if kernel_size == (11,) else 'VGG'}"
     names = sorted(tensors)
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-    return f"its tensors are those of no net that is known here: {', '.join(names[:10])}{more}"
+    return f"its tensors are those of no net that is known here: {', '.join(map(plain, names[:10]))}{more}"

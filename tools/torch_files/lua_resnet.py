@@ -15,6 +15,7 @@ from torchfile import TorchObject
 from tools.lmdb_io import by
 from tools.torch_files.resnet import EPS
 from tools.torch_files.tensors import CheckpointError, Tensor, of_values
+from tools.torch_files.words import plain
 
 _NAMESPACES = ("nn", "cudnn", "fbnn")
 
@@ -196,7 +197,7 @@ def _check(module: _Module, **expected: int) -> None:
 def _module(value: Any, name: str) -> _Module:
     if not isinstance(value, TorchObject) or not isinstance(value._obj, (dict, list)):
         raise CheckpointError(f"{name} is {_shown(value)}, expected an object of Lua Torch's nn")
-    namespace, _, kind = value.torch_typename().decode(errors="replace").rpartition(".")
+    namespace, _, kind = _shown(value).rpartition(".")
     if namespace not in _NAMESPACES:
         raise CheckpointError(f"{name} is a {namespace}.{kind}, expected an object of {', '.join(_NAMESPACES)}")
     return _Module(kind, name, value._obj if isinstance(value._obj, dict) else {})
@@ -205,4 +206,6 @@ def _module(value: Any, name: str) -> _Module:
 def _shown(value: Any) -> str:
     if value is None:
         return "nothing"
-    return value.torch_typename().decode(errors="replace") if isinstance(value, TorchObject) else type(value).__name__
+    if isinstance(value, TorchObject):
+        return plain(value.torch_typename().decode(errors="replace"))
+    return type(value).__name__

@@ -5,14 +5,15 @@ What a pickle names is looked up in a table, never imported; any other name is r
 
 import pickle
 import pickletools
+import sys
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 from numpy.typing import NDArray
 
-from tools.torch_files.tensors import RAW, CheckpointError, Inert, Tensor, strided
-from tools.torch_files.words import shown
+from tools.torch_files.tensors import LARGEST, RAW, CheckpointError, Inert, Tensor, check_part, strided
+from tools.torch_files.words import plain, shown
 
 STORAGES = {
     "DoubleStorage": "float64",
@@ -98,7 +99,8 @@ def load(file: BinaryIO, storage: Callable[[tuple[Any, ...]], Storage]) -> Any:
     except CheckpointError:
         raise
     except Exception as error:  # what a damaged pickle raises is not listed anywhere
-        raise CheckpointError(f"its pickle is damaged or truncated: {error or type(error).__name__}") from error
+        found = plain(str(error) or type(error).__name__)
+        raise CheckpointError(f"its pickle is damaged or truncated: {found}") from error
 
 
 def _check_key(key: object) -> None:
@@ -113,7 +115,7 @@ def _check_key(key: object) -> None:
 
 
 class _Unpickler(pickle._Unpickler):  # the one in Python: that in C would hash the keys of dicts before they are seen
-    dispatch = dict(pickle._Unpickler.dispatch)
+    dispatch: ClassVar = dict(pickle._Unpickler.dispatch)
 
     def load_dict(self) -> None:
         items = self.pop_mark()
@@ -143,11 +145,15 @@ class _Unpickler(pickle._Unpickler):  # the one in Python: that in C would hash 
             return _ALLOWED[module, name]
         if module == "torch" and name in STORAGES:
             return name
+        what = plain(f"{module}.{name}")
         if f"{module}.".startswith(_MODELS):
-            raise CheckpointError(_whole_model(f"{module}.{name}"))
+            raise CheckpointError(_whole_model(what))
+        hint = ""
+        if _is_ones_own(module, name):
+            hint = ". If a whole model was saved: load it where its code is, and save that"
         raise CheckpointError(
-            f"its pickle asks for {module}.{name}, which no state dict needs and which is not run here; expected a "
-            "dict of tensors alone: torch.save(model.state_dict(), FILE)"
+            f"its pickle asks for {what}, which no state dict needs and which is not run here; expected a dict of "
+            f"tensors alone: torch.save(model.state_dict(), FILE){hint}"
         )
 
     def persistent_load(self, pid: Any) -> Storage:
@@ -163,9 +169,18 @@ def make_storage(pid: tuple[Any, ...], read: Callable[[Storage], NDArray]) -> St
     _, kind, key, _, size, *rest = pid
     if not isinstance(kind, str) or kind not in STORAGES or not isinstance(key, str) or type(size) is not int:
         raise CheckpointError(f"its pickle describes a storage as {shown(pid[1:3])} of {shown(size)} numbers")
-    if size < 0 or any(value is not None for value in rest):
-        raise CheckpointError(f"storage {shown(key)}: of {size} numbers, with {shown(rest)}: expected a whole storage")
+    if not 0 <= size <= LARGEST or any(value is not None for value in rest):
+        raise CheckpointError(
+            f"storage {shown(key)}: of {shown(size)} numbers, with {shown(rest)}: expected a whole storage"
+        )
     return Storage(STORAGES[kind], key, size, read)
+
+
+def _is_ones_own(module: str, name: str) -> bool:
+    """Whether a name looks like that of a class of someone's own code, such as a model's."""
+    library = module.partition(".")[0]
+    elsewhere = library in sys.stdlib_module_names or library in ("__builtin__", "copy_reg", "numpy", "torch")
+    return not elsewhere and name.rpartition(".")[2].lstrip("_")[:1].isupper()
 
 
 def _whole_model(what: str) -> str:
@@ -191,8 +206,7 @@ def _check_opcodes(file: BinaryIO) -> None:
 def _tensor(storage: Any, offset: Any, shape: Any, strides: Any) -> Tensor:
     if not isinstance(storage, Storage) or not isinstance(shape, tuple) or not isinstance(strides, tuple):
         raise CheckpointError(f"a tensor of sizes {shown(shape)} and strides {shown(strides)} without a storage")
-    if any(type(size) is not int for size in shape):
-        raise CheckpointError(f"a tensor of sizes {shown(shape)}, expected whole numbers")
+    check_part(offset, shape, strides)
     return Tensor(storage.kind, shape, lambda: strided(storage.numbers, offset, shape, strides))
 
 

@@ -8,7 +8,6 @@ follow in the order of the keys, each after its number of numbers.
 import io
 import struct
 import zipfile
-from reprlib import repr as shown  # what a file holds can be of any size
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from tools.torch_files.pickles import Storage, load, make_storage
 from tools.torch_files.tensors import RAW, CheckpointError
+from tools.torch_files.words import plain, shown
 
 MAGIC = 0x1950A86A20F9469CFC6C
 """The first object of the old format."""
@@ -28,7 +28,7 @@ def read_zip(data: bytes) -> Any:
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-        raise CheckpointError(f"a damaged or truncated zip archive: {error}") from error
+        raise CheckpointError(f"a damaged or truncated zip archive: {plain(str(error))}") from error
     names = [name for name in archive.namelist() if name == "data.pkl" or name.endswith("/data.pkl")]
     if len(names) != 1:
         raise CheckpointError("a zip archive, but none of PyTorch's: expected one data.pkl in it")
@@ -41,7 +41,7 @@ def read_zip(data: bytes) -> Any:
         found = _member(archive, f"{folder}data/{storage.key}")
         if len(found) != storage.bytes:
             raise CheckpointError(
-                f"storage {storage.key}: {len(found)} bytes, expected {storage.size} numbers of {storage.kind}"
+                f"storage {plain(storage.key)}: {len(found)} bytes, expected {storage.size} numbers of {storage.kind}"
             )
         return np.frombuffer(found, RAW[storage.kind])
 
@@ -57,12 +57,12 @@ def _member(archive: zipfile.ZipFile, name: str) -> bytes:
     try:
         info = archive.getinfo(name)
         if info.compress_type != zipfile.ZIP_STORED:
-            raise CheckpointError(f"{name} is compressed, expected it stored as PyTorch does")
+            raise CheckpointError(f"{plain(name)} is compressed, expected it stored as PyTorch does")
         return archive.read(info)
     except KeyError as error:
-        raise CheckpointError(f"the archive lacks {name}") from error
+        raise CheckpointError(f"the archive lacks {plain(name)}") from error
     except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, ValueError, struct.error) as error:
-        raise CheckpointError(f"{name} is damaged: {error or 'it ends too early'}") from error
+        raise CheckpointError(f"{plain(name)} is damaged: {plain(str(error) or 'it ends too early')}") from error
 
 
 def is_legacy(data: bytes) -> bool:
@@ -88,14 +88,14 @@ def read_legacy(data: bytes) -> Any:
 
     def numbers(storage: Storage) -> NDArray:
         if storage.key not in places:
-            raise CheckpointError(f"the file lacks storage {storage.key}")
+            raise CheckpointError(f"the file lacks storage {plain(storage.key)}")
         return np.frombuffer(data, RAW[storage.kind], storage.size, places[storage.key])
 
     def storage(pid: tuple[Any, ...]) -> Storage:
         made = make_storage(pid, numbers)
         known = storages.setdefault(made.key, made)
         if (known.kind, known.size) != (made.kind, made.size):
-            raise CheckpointError(f"storage {made.key}: described in two ways")
+            raise CheckpointError(f"storage {plain(made.key)}: described in two ways")
         return known
 
     saved = load(file, storage)
@@ -108,11 +108,12 @@ def read_legacy(data: bytes) -> Any:
         place = file.tell() + 8
         if place + storages[key].bytes > len(data):
             raise CheckpointError(
-                f"truncated: {len(data)} bytes, expected storage {key} to end at byte {place + storages[key].bytes}"
+                f"truncated: {len(data)} bytes, expected storage {plain(key)} to end at byte "
+                f"{place + storages[key].bytes}"
             )
         size = int.from_bytes(file.read(8), "little")
         if size != storages[key].size:
-            raise CheckpointError(f"storage {key}: damaged, of {size} numbers, expected {storages[key].size}")
+            raise CheckpointError(f"storage {plain(key)}: damaged, of {size} numbers, expected {storages[key].size}")
         places[key] = place
         file.seek(place + storages[key].bytes)
     return saved

@@ -13,6 +13,7 @@ from tools.lmdb_io import by
 from tools.nets.resnet18 import BLOCKS, STAGES, blocks
 from tools.torch_files.architectures import described
 from tools.torch_files.tensors import CheckpointError, Tensor
+from tools.torch_files.words import plain
 
 EPS = 1e-5
 """What PyTorch adds to the variance, and Caffe."""
@@ -164,4 +165,4 @@ def _conversions(tensors: Mapping[str, Tensor]) -> Iterator[str]:
 def _named(names: list[str], word: str) -> list[str]:
     if not names:
         return []
-    return [f"{word} {', '.join(names[:8])}{f' and {len(names) - 8} more' if len(names) > 8 else ''}"]
+    return [f"{word} {', '.join(map(plain, names[:8]))}{f' and {len(names) - 8} more' if len(names) > 8 else ''}"]

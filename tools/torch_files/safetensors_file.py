@@ -5,7 +5,8 @@ from functools import partial
 import numpy as np
 from safetensors import SafetensorError, deserialize
 
-from tools.torch_files.tensors import RAW, CheckpointError, Tensor
+from tools.torch_files.tensors import MOST_AXES, RAW, CheckpointError, Tensor
+from tools.torch_files.words import plain, shown
 
 _KINDS = {
     "F64": "float64",
@@ -26,12 +27,22 @@ def read(data: bytes) -> dict[str, Tensor]:
     try:
         entries = deserialize(data)
     except SafetensorError as error:
-        raise CheckpointError(f"a damaged or truncated safetensors file: {error}") from error
+        raise CheckpointError(f"a damaged or truncated safetensors file: {plain(str(error))}") from error
     tensors = {}
     for name, entry in entries:
         if entry["dtype"] not in _KINDS:
-            raise CheckpointError(f"tensor {name}: numbers of {entry['dtype']}, expected one of {', '.join(_KINDS)}")
+            raise CheckpointError(
+                f"tensor {plain(name)}: numbers of {plain(entry['dtype'])}, expected one of {', '.join(_KINDS)}"
+            )
         kind, shape = _KINDS[entry["dtype"]], tuple(entry["shape"])
-        numbers = np.frombuffer(entry["data"], RAW[kind]).reshape(shape)
+        try:
+            if len(shape) > MOST_AXES:
+                raise ValueError
+            numbers = np.frombuffer(entry["data"], RAW[kind]).reshape(shape)
+        except (ValueError, OverflowError) as error:  # one size of 0 makes room for any others
+            raise CheckpointError(
+                f"tensor {plain(name)} of {len(shape)} axes with sizes {shown(shape)}: expected at most {MOST_AXES} "
+                "axes, and sizes of an array"
+            ) from error
         tensors[name] = Tensor(kind, shape, partial(np.asarray, numbers))
     return tensors

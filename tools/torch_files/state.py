@@ -1,9 +1,9 @@
 """The state dict in what ``torch.save`` saved: by itself, or as a part of a training checkpoint."""
 
-from reprlib import repr as shown  # what a file holds can be of any size
 from typing import Any
 
 from tools.torch_files.tensors import CheckpointError, Tensor
+from tools.torch_files.words import shown
 
 _WRAPPERS = ("state_dict", "model_state_dict", "model")
 """What training programs call the state dict in their checkpoints."""

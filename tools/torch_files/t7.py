@@ -11,6 +11,7 @@ import torchfile
 from numpy.typing import NDArray
 
 from tools.torch_files.tensors import MOST_AXES, RAW, CheckpointError, Tensor, strided
+from tools.torch_files.words import plain
 
 _KINDS = {
     "Double": "float64",
@@ -61,7 +62,8 @@ def read(data: bytes) -> Any:
     except CheckpointError:
         raise
     except Exception as error:  # the library checks nothing itself: a damaged file can raise anything
-        raise CheckpointError(f"damaged, or no binary file of Lua Torch's: {error or type(error).__name__}") from error
+        found = plain(str(error) or type(error).__name__)
+        raise CheckpointError(f"damaged, or no binary file of Lua Torch's: {found}") from error
 
 
 def _register(name: str, kind: str) -> None:

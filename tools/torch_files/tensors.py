@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from reprlib import repr as shown  # what a file holds can be of any size
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tools.lmdb_io import by
+from tools.torch_files.words import shown
 
 RAW = {
     "float64": np.dtype("<f8"),
@@ -28,6 +28,9 @@ _FLOATS = ("float64", "float32", "float16", "bfloat16")
 
 MOST_AXES = 8
 """Of a tensor: far beyond those of weights."""
+
+LARGEST = 2**63 - 1
+"""What sizes, strides and offsets are up to: PyTorch, Lua Torch and NumPy keep them in 64 bits."""
 
 
 class CheckpointError(Exception):
@@ -69,15 +72,24 @@ def of_values(values: NDArray[np.floating]) -> Tensor:
     return Tensor("float32", array.shape, lambda: array)
 
 
+def check_part(offset: object, shape: Sequence[object], strides: Sequence[object]) -> None:
+    """Raise CheckpointError unless these can be a tensor's: a whole number from 0 to LARGEST for each of few axes."""
+    if len(shape) > MOST_AXES:
+        raise CheckpointError(f"a tensor of {len(shape)} axes, expected at most {MOST_AXES}")
+    numbers = (offset, *shape, *strides)
+    if len(shape) != len(strides) or any(type(n) is not int or not 0 <= n <= LARGEST for n in numbers):
+        raise CheckpointError(
+            f"a tensor of sizes {shown(tuple(shape))}, strides {shown(tuple(strides))} and offset {shown(offset)}: "
+            "expected a number ≥ 0 and < 2^63 for each axis"
+        )
+
+
 def strided(storage: NDArray, offset: int, shape: Sequence[int], strides: Sequence[int]) -> NDArray:
     """The part of ``storage`` (1-D) that begins at ``offset``, with ``strides`` counted in numbers.
 
     Raises CheckpointError unless all of it lies within the storage, and no larger than it.
     """
-    numbers = (offset, *shape, *strides)
-    if len(shape) != len(strides) or len(shape) > MOST_AXES or any(type(n) is not int or n < 0 for n in numbers):
-        raise CheckpointError(f"a tensor of sizes {shown(shape)}, strides {shown(strides)} and offset {shown(offset)}: "
-                              f"expected a number ≥ 0 for each of at most {MOST_AXES} axes")  # fmt: skip
+    check_part(offset, shape, strides)
     count = prod(shape)
     if count == 0:
         return storage[:0]

@@ -17,7 +17,7 @@ import torch
 from tests.tools.torch_files.nets import RESNET18, ResNet
 from tools.program import ProgramError
 from tools.torch_files import pickles
-from tools.torch_files.pickles import load
+from tools.torch_files.pickles import _tensor, load, make_storage
 from tools.torch_files.read import read_resnet
 from tools.torch_files.tensors import CheckpointError
 
@@ -117,7 +117,19 @@ def test_a_whole_model_is_refused_with_what_to_do(new, tmp_path):
 
 def test_a_model_of_ones_own_is_refused_too(tmp_path):
     torch.save(ResNet(RESNET18, 2, width=2), tmp_path / "model.pth")
-    refused(tmp_path / "model.pth", r"its pickle asks for tests\.tools\.torch_files\.nets\.ResNet.*state_dict\(\)")
+    refused(
+        tmp_path / "model.pth",
+        r"its pickle asks for tests\.tools\.torch_files\.nets\.ResNet.*state_dict\(\), FILE\)\. If a whole "
+        "model was saved: load it where its code is, and save that$",
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["posix system", "builtins Exception", "pathlib PosixPath", "torch Size", "numpy ndarray", "mine make_net"]
+)
+def test_what_is_no_model_is_not_taken_for_one(name):
+    with pytest.raises(CheckpointError, match=r"its pickle asks for .*state_dict\(\), FILE\)$"):
+        unpickled(b"\x80\x02c%s\n." % name.replace(" ", "\n").encode())
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -174,6 +186,31 @@ def test_what_takes_forever_to_hash_or_to_print_is_refused():
     )
     for (_, said), found in zip(FOREVER, done.stdout.splitlines(), strict=True):
         assert said in found and len(found) < 500
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [((10**5000, 3, 7, 7), (1,) * 4), ((1,) * 300_000,) * 2, ((1,), (10**5000,))],
+    ids=["size", "axes", "stride"],
+)
+def test_sizes_that_no_tensor_has_are_refused_when_it_is_made(numbers):
+    read = make_storage(("storage", "FloatStorage", "0", "cpu", 3), lambda _: None)
+    with pytest.raises(CheckpointError, match=r"0 and < 2\^63 for each axis|300000 axes, expected at most 8") as raised:
+        _tensor(read, 0, *numbers)
+    assert len(str(raised.value)) < 600
+
+
+def test_storages_of_sizes_that_none_has_are_refused():
+    for size in (10**5000, -(10**5000), 1 << 63, -1):
+        with pytest.raises(CheckpointError, match="expected a whole storage") as raised:
+            make_storage(("storage", "FloatStorage", "0", "cpu", size), lambda _: None)
+        assert len(str(raised.value)) < 300
+
+
+def test_names_are_shown_within_bounds():
+    with pytest.raises(CheckpointError, match=r"asks for a\\x1b\[31m\.a+… \(1000007 characters\), which") as raised:
+        unpickled(b"\x80\x02ca\x1b[31m\n" + b"a" * 1_000_000 + b"\n.")
+    assert len(str(raised.value)) < 500
 
 
 def test_items_as_python_2_kept_them():

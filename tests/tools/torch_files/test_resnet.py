@@ -59,6 +59,13 @@ def test_missing_and_extra_tensors_are_named():
     refused(many, r"with x00, x01, x02, x03, x04, x05, x06, x07 and 3 more$")
 
 
+def test_names_of_others_are_shown_within_bounds():
+    tensors = {"a\x1b[2J\n": ones((1,)), "b" * 1_000_000: ones((1,)), "é": ones((1,)), "": ones((1,))}
+    shown = r"'', a\\x1b\[2J\\n, b{200}… \(1000000 characters\), é$"
+    refused({**state(), **tensors}, r"with a\\x1b\[2J\\n, b{200}… \(1000000 characters\), é, ''$")
+    assert re.search(shown, described(tensors))
+
+
 def test_wrong_shapes_are_shown_beside_the_right_ones():
     refused({**state(), "layer3.0.conv1.weight": ones((256, 64, 3, 3))},
             r"tensor layer3\.0\.conv1\.weight is 256×64×3×3, expected 256×128×3×3 in a ResNet18")  # fmt: skip

@@ -38,6 +38,15 @@ def test_truncated_or_damaged_is_refused():
             read(len(header).to_bytes(8, "little") + header + bytes(12))
 
 
+@pytest.mark.parametrize("shape", [[1] * 300_000, [0, 1 << 62, 1 << 62], [0, (1 << 64) - 1], [1] * 9])
+def test_sizes_that_no_array_has_are_refused(shape):
+    size = 0 if 0 in shape else 4
+    header = json.dumps({"a\n": {"dtype": "F32", "shape": shape, "data_offsets": [0, size]}}).encode()
+    with pytest.raises(CheckpointError, match=r"damaged or truncated|expected at most 8 axes") as raised:
+        read(len(header).to_bytes(8, "little") + header + bytes(size))
+    assert str(raised.value).isprintable() and len(str(raised.value)) < 500
+
+
 def test_numbers_of_other_kinds_are_refused():
     with pytest.raises(CheckpointError, match="tensor q: numbers of F8_E4M3, expected one of F64, F32"):
         read(save({"q": torch.ones(2).to(torch.float8_e4m3fn)}))
