@@ -32,7 +32,6 @@ STORAGES = {
 _MODELS = ("torch.nn.", "torchvision.", "timm.", "__main__", "__torch__")
 """Modules whose classes are in a pickle when a whole model was saved."""
 
-
 _REFUSED = {
     **dict.fromkeys(("EMPTY_SET", "FROZENSET", "ADDITEMS"), "a set"),
     **dict.fromkeys(("EXT1", "EXT2", "EXT4"), "a number in place of a name"),

@@ -6,8 +6,8 @@ from typing import Any
 _LONGEST = 200
 """Characters of one thing from a file."""
 
-_DIGITS = 64
-"""Bits of the numbers that are shown by their digits: Python refuses to write thousands of them."""
+_BITS = 64
+"""Of the numbers that are shown by their digits: Python refuses to write thousands of these."""
 
 
 def plain(text: str) -> str:
@@ -31,7 +31,7 @@ class _Repr(Repr):
         self.maxlevel = 3
 
     def repr_int(self, x: int, level: int) -> str:
-        return repr(x) if x.bit_length() <= _DIGITS else f"<a number of {x.bit_length()} bits>"
+        return repr(x) if x.bit_length() <= _BITS else f"<a number of {x.bit_length()} bits>"
 
     def repr_instance(self, x: Any, level: int) -> str:
         if isinstance(x, (bool, float, bytes, bytearray, type(None))):
