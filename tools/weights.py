@@ -13,6 +13,7 @@ import caffe
 from caffe.proto.caffe_pb2 import BlobProto, NetParameter
 from google.protobuf.message import DecodeError
 
+from tools.files import expect_file
 from tools.lmdb_io import by
 from tools.program import ProgramError
 
@@ -69,9 +70,7 @@ def check_weights(weights: Path, nets: Sequence[caffe.Net], layers: Sequence[str
 
 def read_layers(weights: Path) -> Iterator[tuple[str, Sequence[BlobProto]]]:
     """Yield the name and blobs of each layer in a caffemodel. Raises ProgramError if it is none."""
-    if not weights.is_file():
-        found = "a folder" if weights.is_dir() else "nothing"
-        raise ProgramError(f"{weights}: found {found}, expected a caffemodel")
+    expect_file(weights, "a caffemodel")
     data = weights.read_bytes()
     if data.startswith(_HDF5):
         raise ProgramError(f"{weights}: an HDF5 file, expected a binary caffemodel (snapshot_format: BINARYPROTO)")

@@ -455,7 +455,7 @@ def test_a_run_begins_from_the_weights_of_another(tiny_data, tmp_path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda file: None, "w.caffemodel: found nothing, expected a caffemodel"),
+        (lambda file: None, "w.caffemodel: no such file, expected a caffemodel"),
         (lambda file: file.write_bytes(b"no model"), "8 bytes that are no caffemodel"),
         (lambda file: file.write_bytes(caffe_pb2.NetParameter(name="x").SerializeToString()), "none of the layers"),
     ],

@@ -195,9 +195,9 @@ def test_a_file_of_another_kind_is_explained(net, tmp_path, data, message):
 
 
 def test_a_missing_file_and_a_folder_are_explained(net, tmp_path):
-    with pytest.raises(ProgramError, match="absent: found nothing, expected a caffemodel"):
+    with pytest.raises(ProgramError, match="absent: no such file, expected a caffemodel"):
         check_weights(tmp_path / "absent", [net])
-    with pytest.raises(ProgramError, match="found a folder, expected a caffemodel"):
+    with pytest.raises(ProgramError, match="a folder, expected a caffemodel"):
         check_weights(tmp_path, [net])
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from tools.files import expect_file
 from tools.program import ProgramError
 from tools.torch_files import lua_resnet, pth, safetensors_file, t7
 from tools.torch_files.resnet import ResNet, residual_net
@@ -26,8 +27,7 @@ def read_resnet(path: Path, *, head: bool) -> ResNet:
 
     Raises ProgramError naming the file if it is missing, damaged, of another format or another net's.
     """
-    if not path.is_file():
-        raise ProgramError(f"{path}: {'a folder' if path.is_dir() else 'no such file'}, expected a checkpoint")
+    expect_file(path, "a checkpoint")
     try:
         return residual_net(_tensors(path.read_bytes()), head=head)
     except CheckpointError as error:
