@@ -29,8 +29,9 @@ from tools.convert.model import load, read_model
 from tools.convert.options import add_force, add_verification
 from tools.files import check_free, expect_file, write_together
 from tools.lmdb_io import by
+from tools.onnx_graph.graph import OPSET
 from tools.onnx_graph.layer import Refused
-from tools.onnx_graph.net import BATCH, OPSET, blob_names, check_layers, onnx_model
+from tools.onnx_graph.net import BATCH, blob_names, check_layers, onnx_model
 from tools.onnx_graph.verification import compare
 from tools.program import ProgramError, run
 

@@ -7,14 +7,13 @@ checkpoint's, its input is R, G, B, and it pads the image before it normalises i
 from collections.abc import Sequence
 
 import numpy as np
-import onnxruntime
 from onnx import TensorProto, helper
 
 from tools.convert.model import Array
 from tools.convert.torch_resnet import Preprocessing
 from tools.nets.resnet18 import blocks
 from tools.onnx_graph.graph import Graph
-from tools.onnx_graph.net import IR_VERSION, OPSET
+from tools.onnx_graph.verification import Runtime
 from tools.torch_files.resnet import EPS, ResNet
 
 STEM, POOLED = "scale_conv1", "pool5"
@@ -33,7 +32,7 @@ class TorchNet:
         self.head = None if net.classes is None else f"fc{net.classes}"
         if self.head:
             self.outputs.append(self.head)
-        self._session = onnxruntime.InferenceSession(self._model(net), providers=["CPUExecutionProvider"])
+        self._runtime = Runtime(self._model(net))
 
     def run(self, pixels: Array, border: Sequence[float] | None = None) -> dict[str, Array]:
         """The stem's output, every block's, the features and the logits for ``pixels`` (N×3×H×W; B, G, R, 0 to 255).
@@ -50,7 +49,7 @@ class TorchNet:
             np.array(values).reshape(1, 3, 1, 1) for values in (self._preprocessing.mean, self._preprocessing.std)
         )
         normalised = ((padded[:, ::-1] / 255 - mean) / std).astype(np.float32)
-        return dict(zip(self.outputs, self._session.run(self.outputs, {"data": normalised}), strict=True))
+        return self._runtime.forward({"data": normalised})
 
     def _model(self, net: ResNet) -> bytes:
         graph = Graph(["data", *self.outputs])
@@ -88,15 +87,9 @@ class TorchNet:
             graph.node("Flatten", [POOLED], [flat], "flatten")
             parts = [constants["fc.weight"], constants["fc.bias"]]
             graph.node("Gemm", [flat, *parts], [self.head], "fc", transB=1)
-        made = helper.make_model(
-            helper.make_graph(
-                graph.nodes,
-                f"resnet{net.layers}",
-                [helper.make_tensor_value_info("data", TensorProto.FLOAT, ["N", 3, "H", "W"])],
-                [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in self.outputs],
-                graph.constants,
-            ),
-            opset_imports=[helper.make_opsetid("", OPSET)],
-            ir_version=IR_VERSION,
+        made = graph.model(
+            f"resnet{net.layers}",
+            [helper.make_tensor_value_info("data", TensorProto.FLOAT, ["N", 3, "H", "W"])],
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in self.outputs],
         )
         return made.SerializeToString()

@@ -1,4 +1,4 @@
-"""An ONNX graph while it is made: its nodes and constants, and names that are all different."""
+"""An ONNX graph while it is made: its nodes and constants, and names that are all different; and the model of it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import NodeProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+
+OPSET = 13
+"""Of December 2020: every runtime in use knows it, and Softmax has one axis in it."""
+
+IR_VERSION = 7
+"""The file format of the ONNX release that brought OPSET; older runtimes refuse newer ones."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,17 @@ class Graph:
     def node(self, op: str, inputs: Sequence[str], outputs: Sequence[str], name: str, **attributes: Any) -> None:
         """Add a node."""
         self.nodes.append(helper.make_node(op, inputs, outputs, _unique(name, self._nodes), **attributes))
+
+    def model(
+        self, name: str, inputs: Sequence[ValueInfoProto], outputs: Sequence[ValueInfoProto], **fields: Any
+    ) -> ModelProto:
+        """The whole as a model of OPSET. ``fields`` are more of its own: doc_string, producer_name."""
+        return helper.make_model(
+            helper.make_graph(self.nodes, name, inputs, outputs, self.constants),
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            ir_version=IR_VERSION,
+            **fields,
+        )
 
 
 def _unique(name: str, taken: set[str]) -> str:

@@ -13,12 +13,6 @@ from tools.onnx_graph import linear, normalisation, pointwise, pooling, shapes
 from tools.onnx_graph.graph import Graph, Value
 from tools.onnx_graph.layer import Layer, Refused, refusal
 
-OPSET = 13
-"""Of December 2020: every runtime in use knows it, and Softmax has one axis in it."""
-
-IR_VERSION = 7
-"""The file format of the ONNX release that brought OPSET; older runtimes refuse newer ones."""
-
 BATCH = "N"
 """The name of the free size."""
 
@@ -92,16 +86,10 @@ def onnx_model(model: Model, net: caffe.Net, *, producer: str, about: str, metad
             values[top] = Value(state, shapes_of[top])
         tops = tuple(values[name] for name in param.top)
         _LAYERS[param.type](Layer(param, bottoms, tops, model.blobs.get(param.name, ()), graph))
-    made = helper.make_model(
-        helper.make_graph(
-            graph.nodes,
-            model.net.name or "net",
-            [_declared(values[name]) for name in net.inputs],
-            [_declared(values[name]) for name in outputs],
-            graph.constants,
-        ),
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=IR_VERSION,
+    made = graph.model(
+        model.net.name or "net",
+        [_declared(values[name]) for name in net.inputs],
+        [_declared(values[name]) for name in outputs],
         producer_name=producer,
         doc_string=about,
     )

@@ -10,8 +10,9 @@ from tests.tools.onnx_graph.nets import assert_agrees, compared, exported, rando
 from tools.convert.model import forward, load
 from tools.experiment import make_experiment
 from tools.nets.family import deploy_net
+from tools.onnx_graph.graph import IR_VERSION, OPSET
 from tools.onnx_graph.layer import Refused
-from tools.onnx_graph.net import BATCH, IR_VERSION, OPSET, check_layers
+from tools.onnx_graph.net import BATCH, check_layers
 from tools.onnx_graph.verification import Runtime
 
 OURS = {
