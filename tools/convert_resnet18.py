@@ -28,7 +28,7 @@ from tqdm import tqdm
 
 from tools.arguments import natural
 from tools.convert.compare import Difference, difference, differences, keep_worst, require, worst
-from tools.convert.inputs import AT_ONCE, images, noise
+from tools.convert.inputs import AT_ONCE, tried
 from tools.convert.model import Array, Model, about_lines, forward, load, model_files, weights_bytes
 from tools.convert.options import add_force, add_verification
 from tools.convert.torch_reference import POOLED, TorchNet
@@ -153,15 +153,6 @@ def _channels(mean: Sequence[float]) -> Array:
     return np.array(mean, np.float32).reshape(1, 3, 1, 1)
 
 
-def _pixels(folder: Path | None, seed: int) -> tuple[Array, str]:
-    """What to compare on, and words for it."""
-    random = noise(SHAPE, seed)
-    if folder is None:
-        return random, f"{len(random)} random inputs"
-    _, pictures = images(folder, SHAPE)
-    return np.concatenate([random, pictures]), f"{len(random)} random inputs and {len(pictures)} images"
-
-
 def _require(file: Path, rows: Sequence[Difference]) -> None:
     """Raise ProgramError naming the file that would not be as it should."""
     try:
@@ -214,7 +205,7 @@ def main() -> None:
     plain = plain_model(net, preprocessing)
     mda = {number: mda_model(net, preprocessing, number, MDA_MEAN) for number in mda_files}
     if arguments.verify:
-        pixels, inputs = _pixels(arguments.images, arguments.seed)
+        pixels, inputs = tried(SHAPE, arguments.seed, arguments.images)
         comparison = compare(TorchNet(net, preprocessing), preprocessing.caffe_mean, plain, mda, pixels)
         _require(weights_file, comparison.plain)
         for number, rows in comparison.mda.items():

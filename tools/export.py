@@ -20,7 +20,6 @@ from functools import partial
 from pathlib import Path
 
 import cv2
-import numpy as np
 from caffe.proto.caffe_pb2 import NetParameter
 
 from caffe_layers import mda
@@ -111,23 +110,13 @@ def export(source: Source, prefix: Path, *, verify: bool, images: Path | None, s
     for note in folded.notes:
         print(f"note: {note}")
     if verify:
-        rows, names = _inputs(source, tuple(shape[1:]), images, seed)
+        rows, names = inputs.tried(tuple(shape[1:]), seed, images, source.mean, source.scale)
         check = partial(_verify, model, folded, rows, names)
     else:
         check = None
         print("not verified")
     write_model(folded.model, prefix, about=about, force=force, check=check)
     print(f"wrote {' and '.join(map(str, files))}")
-
-
-def _inputs(source: Source, shape: tuple[int, ...], images: Path | None, seed: int) -> tuple[Array, str]:
-    """What both nets are run on, and what it is."""
-    rows = inputs.noise(shape, seed, source.mean, source.scale)
-    names = f"{len(rows)} random inputs"
-    if images is not None:
-        files, pictures = inputs.images(images, shape, source.mean, source.scale)
-        rows, names = np.concatenate([rows, pictures]), f"{names} and {len(files)} images"
-    return rows, names
 
 
 def _verify(model: Model, folded: Folded, rows: Array, names: str, net: Path, weights: Path) -> None:

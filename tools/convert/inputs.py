@@ -22,6 +22,18 @@ IMAGES = 64
 """Images that a verification uses at most."""
 
 
+def tried(
+    shape: Sequence[int], seed: int, folder: Path | None, mean: Sequence[float] = (), scale: float = 1.0
+) -> tuple[NDArray[np.float32], str]:
+    """What to compare on, and words for it: :func:`noise` and, if there is a ``folder``, its :func:`images`."""
+    rows = noise(shape, seed, mean, scale)
+    words = f"{len(rows)} random inputs"
+    if folder is None:
+        return rows, words
+    _, pictures = images(folder, shape, mean, scale)
+    return np.concatenate([rows, pictures]), f"{words} and {len(pictures)} images"
+
+
 def noise(shape: Sequence[int], seed: int, mean: Sequence[float] = (), scale: float = 1.0) -> NDArray[np.float32]:
     """NOISE inputs (NOISE×C×H×W, or NOISE×C) of random pixels 0 to 255, as (value - mean) * scale."""
     pixels = np.random.default_rng(seed).integers(0, 256, (NOISE, *shape)).astype(np.float32)
