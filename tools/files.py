@@ -60,8 +60,13 @@ def check_free(*paths: Path, force: bool = False, inputs: Iterable[Path] = ()) -
             raise ProgramError(f"{path}: it is what is read, choose another name for what is written")
         if path.is_dir():
             raise ProgramError(f"{path}: a folder is there, expected to write a file of this name")
-        if path.exists() and not force:
-            raise ProgramError(f"{path} exists already: choose another name or pass --force to replace it")
+        check_new(path, force=force)
+
+
+def check_new(path: Path, *, force: bool) -> None:
+    """Raise ProgramError if ``path`` exists and ``force`` is false."""
+    if path.exists() and not force:
+        raise ProgramError(f"{path} exists already: choose another name or pass --force to replace it")
 
 
 @contextmanager
@@ -71,8 +76,7 @@ def build_folder_aside(path: Path, *, force: bool = False) -> Iterator[Path]:
     Raises ProgramError if ``path`` exists and ``force`` is false; with ``force`` the old one is replaced, but only
     once the new one is whole.
     """
-    if path.exists() and not force:
-        raise ProgramError(f"{path} exists already: choose another name or pass --force to replace it")
+    check_new(path, force=force)
     path.parent.mkdir(parents=True, exist_ok=True)
     with _named(path), tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
         aside = Path(folder) / "new"

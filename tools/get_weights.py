@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from tools.data.fetch import Unavailable, check_hashes, download, part_of
 from tools.data.homes import WEIGHTS, WeightsFile
-from tools.files import write_aside
+from tools.files import check_free, write_aside
 from tools.program import ProgramError, run
 
 
@@ -52,8 +52,7 @@ def get(file: WeightsFile, out: Path, mirror: Path | None, *, force: bool = Fals
     one, or if no home delivers it; what has arrived by then is kept for the next call.
     """
     target = out / file.name
-    if target.is_dir():
-        raise ProgramError(f"{target}: a folder is there, expected to write a file of this name")
+    check_free(target, force=True)
     if target.exists():
         try:
             check_hashes(target, file.hashes, str(target))

@@ -19,6 +19,7 @@ from tqdm import tqdm
 from tools import lmdb_io
 from tools.arguments import natural
 from tools.data.parts import NOTE, Part, Records, build
+from tools.files import check_new
 from tools.image_list import read_classes
 from tools.program import ProgramError, run
 
@@ -88,8 +89,7 @@ def _check_free(out: Path, *, force: bool) -> None:
         ours = False
     if not ours:
         raise ProgramError(f"{out} exists already and {PROGRAM} did not make it: choose another name or remove it")
-    if not force:
-        raise ProgramError(f"{out} exists already: choose another name or pass --force to replace it")
+    check_new(out, force=force)
 
 
 def _check_contents(inputs: Sequence[Path]) -> list[int]:
