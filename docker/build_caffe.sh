@@ -16,14 +16,27 @@ usage: docker/build_caffe.sh [--variant cpu|cuda] [--check] PREFIX
 
 Builds Caffe and pycaffe into the folder PREFIX. Debian packages it lacks are installed, through sudo unless
 run by root.
-  --variant   cpu (default), or cuda: needs Debian's nvidia-cuda-toolkit and g++-11
+  --variant   cpu (default), or cuda: CUDA 11, 12 or 13, by default Debian's 11.8
   --check     build nothing: exit 0 if PREFIX is what this script would build, 1 if not
 
 environment
   PYTHON           the interpreter that pycaffe is for, with what it will run with: NumPy, … (/usr/bin/python3)
   CAFFE_SRC        build this Caffe checkout instead of Debian's archive; it is copied, never changed
   CAFFE_BUILD_DIR  where to build (.build of the repository)
-  CUDA_ARCH_BIN    GPU architectures of the cuda variant ("60 61 70 75 80 86 89 90")
+
+environment of the cuda variant
+  CUDA_HOME        the CUDA toolkit: a folder with bin/nvcc, include/ and lib64/ or lib/. By default that of Debian's
+                   package nvidia-cuda-toolkit (docker/install_packages.sh cuda)
+  CUDA_ARCH_BIN    GPU architectures; the newest of them as PTX too, for GPUs to come ("60 61 70 75 80 86 89 90",
+                   without those that the toolkit no longer knows)
+  CUDNN_HOME       cuDNN: a folder with include/ and lib/, such as nvidia/cudnn of its Python wheel; without it Caffe is
+                   built without cuDNN
+  NCCL_HOME        NCCL, for training on several GPUs: a folder with include/ and lib/, such as nvidia/nccl of its
+                   Python wheel; without it Caffe is built without NCCL
+Caffe looks for the libraries of these folders where they are, unless they lie in PREFIX/lib.
+
+environment when a CUDA build with cuDNN runs
+  CAFFE_CUDNN_DETERMINISTIC  1: only algorithms that give the same bits every time, or an error where there is none
 TEXT
 }
 
@@ -76,20 +89,86 @@ if [ -n "${CAFFE_SRC:-}" ]; then
   done
 fi
 
-architectures=
+# library HOME NAME: the path of a library below HOME, linked by its name alone or, as wheels have it, by a version.
+library() {
+  local folder file
+  for folder in lib64 lib lib/x86_64-linux-gnu; do
+    for file in "$1/$folder/lib$2.so" "$1/$folder/lib$2.so".*; do
+      [ ! -e "$file" ] || { realpath -s -- "$file"; return; }
+    done
+  done
+}
+
+# expect VARIABLE HOME WHAT HEADERS LIBRARIES: fail unless the folder HOME has them all, by their names.
+expect() {
+  local name missing=()
+  for name in $4; do [ -f "$2/include/$name" ] || missing+=("include/$name"); done
+  for name in $5; do [ -n "$(library "$2" "$name")" ] || missing+=("lib/lib$name.so"); done
+  [ ${#missing[@]} -eq 0 ] || fail "$1=$2 is not $3: it lacks ${missing[*]}"
+}
+
+# defined NAME FILE: the value of a macro.
+defined() { sed -nE "s/^#[ \t]*define[ \t]+$1[ \t]+([^ \t]+).*/\1/p" "$2" | head -n 1; }
+
+# version_of FILE MACRO…: the version that a header gives.
+version_of() {
+  local file=$1 name value version=
+  shift
+  for name; do
+    value=$(defined "$name" "$file")
+    [ -n "$value" ] || fail "$file does not define $name: its version is unknown"
+    version=$version${version:+.}$value
+  done
+  printf '%s' "$version"
+}
+
+cuda=
 if [ "$variant" = cuda ]; then
   architectures=${CUDA_ARCH_BIN:-60 61 70 75 80 86 89 90}
   [[ $architectures =~ ^[0-9]+(\ [0-9]+)*$ ]] ||
     fail "CUDA_ARCH_BIN='$architectures': expected numbers such as '80 90', without dots"
-  for tool in nvcc:nvidia-cuda-toolkit g++-11:g++-11; do
-    command -v "${tool%%:*}" >/dev/null || fail "${tool%%:*} was not found: install Debian's package ${tool##*:}" \
-      "(the CUDA toolkit is in the non-free component)"
-  done
-  known=$(nvcc --list-gpu-arch | sed 's/^compute_//' | tr '\n' ' ')
+  cuda_home=$(realpath -m -- "${CUDA_HOME:-/usr}")
+  nvcc=$cuda_home/bin/nvcc
+  [ -n "${CUDA_HOME:-}" ] || [ -x "$nvcc" ] ||
+    fail "$nvcc was not found: run docker/install_packages.sh cuda (Debian's CUDA 11.8), or name a toolkit by CUDA_HOME"
+  [ -x "$nvcc" ] || fail "CUDA_HOME=$cuda_home is not a CUDA toolkit: it lacks bin/nvcc"
+  expect CUDA_HOME "$cuda_home" "a whole CUDA toolkit" "cuda_runtime.h cublas_v2.h curand.h" "cudart cublas curand"
+  cuda_version=$("$nvcc" --version | sed -nE 's/.*release ([0-9.]+),.*/\1/p')
+  case $cuda_version in
+    11.*) host=g++-11 ;;
+    12.* | 13.*) host=g++ ;;
+    *) fail "CUDA_HOME=$cuda_home is CUDA ${cuda_version:-of an unknown version}: expected 11, 12 or 13" ;;
+  esac
+  command -v "$host" >/dev/null || fail "$host, the host compiler for CUDA $cuda_version, was not found: install Debian's" \
+    "package $host"
+  known=$("$nvcc" --list-gpu-arch | sed 's/^compute_//' | tr '\n' ' ')
+  kept=
   for architecture in $architectures; do
-    [[ " $known" = *" $architecture "* ]] ||
+    if [[ " $known" = *" $architecture "* ]]; then
+      kept=$kept${kept:+ }$architecture
+    elif [ -n "${CUDA_ARCH_BIN:-}" ]; then
       fail "nvcc does not know architecture $architecture of CUDA_ARCH_BIN; it knows $known"
+    fi
   done
+  architectures=$kept
+  cuda="
+cuda: $cuda_version of $cuda_home for $architectures"
+  if [ -n "${CUDNN_HOME:-}" ]; then
+    cudnn_home=$(realpath -m -- "$CUDNN_HOME")
+    expect CUDNN_HOME "$cudnn_home" "a folder of cuDNN" cudnn.h cudnn
+    header=$cudnn_home/include/cudnn_version.h  # cuDNN 8 and later
+    [ -f "$header" ] || header=$cudnn_home/include/cudnn.h
+    version=$(version_of "$header" CUDNN_MAJOR CUDNN_MINOR CUDNN_PATCHLEVEL)
+    cuda="$cuda
+cudnn: $version of $cudnn_home"
+  fi
+  if [ -n "${NCCL_HOME:-}" ]; then
+    nccl_home=$(realpath -m -- "$NCCL_HOME")
+    expect NCCL_HOME "$nccl_home" "a folder of NCCL" nccl.h nccl
+    version=$(version_of "$nccl_home/include/nccl.h" NCCL_MAJOR NCCL_MINOR NCCL_PATCH)
+    cuda="$cuda
+nccl: $version of $nccl_home"
+  fi
 fi
 
 [ "$check" = yes ] || "$here/install_packages.sh" build run
@@ -128,7 +207,7 @@ source_id="Debian $version, sha256 $archive_sha256"
 recipe=$(cat "$here/build_caffe.sh" "$here"/patches/*.patch | sha256sum | cut -d' ' -f1)
 key="source: $source_id
 recipe: $recipe
-variant: $variant${architectures:+ for $architectures}
+variant: $variant$cuda
 python: $python_version
 numpy: $numpy_version"
 
@@ -158,7 +237,7 @@ source=$work/source build=$work/build
 download() {
   local apt=$work/apt options
   mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
-  "$here/debian_sources.sh" "$suite" "$apt/sources" || return 1
+  "$here/debian_sources.sh" deb-src "$suite" main "$apt/sources" || return 1
   options=(-q -o Dir::Etc::SourceList=/dev/null -o "Dir::Etc::SourceParts=$apt/sources"
     -o "Dir::State::Lists=$apt/lists" -o "Dir::Cache=$apt/cache" -o "APT::Sandbox::User=$(id -un)")
   apt-get "${options[@]}" update || return 1
@@ -210,7 +289,7 @@ options=(
   -G Ninja -S "$source" -B "$build"
   -DCMAKE_BUILD_TYPE=Release "-DCMAKE_CXX_FLAGS_RELEASE=-O3 -DNDEBUG"
   "-DCMAKE_INSTALL_PREFIX=$prefix" -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_EXPORT_NO_PACKAGE_REGISTRY=ON
-  -DBLAS=Open -DUSE_LMDB=ON -DUSE_OPENCV=ON -DUSE_LEVELDB=OFF -DUSE_NCCL=OFF -DUSE_CUDNN=OFF
+  -DBLAS=Open -DUSE_LMDB=ON -DALLOW_LMDB_NOLOCK=ON -DUSE_OPENCV=ON -DUSE_LEVELDB=OFF
   -DBUILD_docs=OFF -DBUILD_matlab=OFF -DBUILD_examples=OFF
   -DBUILD_python=ON -DBUILD_python_layer=ON -Dpython_version=3
   "-DPYTHON_EXECUTABLE=$(command -v "$python")" "-DPYTHON_INCLUDE_DIR=$python_include" "-DPYTHON_LIBRARY=$python_library"
@@ -221,8 +300,26 @@ if [ "$variant" = cpu ]; then
   options+=(-DCPU_ONLY=ON)
 else
   newest=$(tr ' ' '\n' <<<"$architectures" | sort -n | tail -n 1)
-  options+=(-DCPU_ONLY=OFF "-DCUDA_HOST_COMPILER=$(command -v g++-11)" -DCUDA_ARCH_NAME=Manual
-    "-DCUDA_ARCH_BIN=$architectures" "-DCUDA_ARCH_PTX=$newest")
+  # Paths are told: CMake would look for CUDA by its own lights, and links without versions are not in every toolkit.
+  # CUDA's runtime is linked as a library, since CuPy in the same process has it too.
+  options+=(-DCPU_ONLY=OFF "-DCUDA_TOOLKIT_ROOT_DIR=$cuda_home" "-DCUDA_NVCC_EXECUTABLE=$nvcc"
+    "-DCUDA_TOOLKIT_INCLUDE=$cuda_home/include" -DCUDA_USE_STATIC_CUDA_RUNTIME=OFF
+    "-DCUDA_HOST_COMPILER=$(command -v "$host")" -DCUDA_ARCH_NAME=Manual
+    "-DCUDA_ARCH_BIN=$architectures" "-DCUDA_ARCH_PTX=$(tr ' ' '\n' <<<"$architectures" | sort -n | tail -n 1)")
+  for name in cudart cublas curand; do
+    if [ $name = cudart ]; then entry=CUDA_CUDART_LIBRARY; else entry=CUDA_${name}_LIBRARY; fi
+    options+=("-D$entry=$(library "$cuda_home" $name)")
+  done
+  if [ -n "${CUDNN_HOME:-}" ]; then
+    options+=(-DUSE_CUDNN=ON "-DCUDNN_INCLUDE=$cudnn_home/include" "-DCUDNN_LIBRARY=$(library "$cudnn_home" cudnn)")
+  else
+    options+=(-DUSE_CUDNN=OFF)
+  fi
+  if [ -n "${NCCL_HOME:-}" ]; then
+    options+=(-DUSE_NCCL=ON "-DNCCL_INCLUDE_DIR=$nccl_home/include" "-DNCCL_LIBRARIES=$(library "$nccl_home" nccl)")
+  else
+    options+=(-DUSE_NCCL=OFF)
+  fi
 fi
 step configure cmake "${options[@]}"
 # Caffe's CMake goes on without what it does not find.

@@ -1,19 +1,25 @@
 #!/usr/bin/env bash
 # Install Debian packages: docker/install_packages.sh LIST…, each LIST a file docker/packages/LIST.txt.
 # The one step of the set-up that needs root; it does nothing, and needs nobody, when all are there.
+#
+# A line of a list is a package and, unless main has it, Debian's components that it and what it depends on are in.
+# Machines seldom name these: entries are then derived from the one for main and serve this one call; the machine's own
+# sources stay as they are.
 set -euo pipefail
 
 fail() { printf 'install_packages: %s\n' "$*" >&2; exit 1; }
 
-lists=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/packages
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+lists=$here/packages
 [ $# -gt 0 ] || fail "name at least one list of $lists"
 command -v dpkg-query >/dev/null || fail "this is not a Debian machine; install what $lists names by hand"
 
 wanted=()
+declare -A components_of
 for list in "$@"; do
   [ -f "$lists/$list.txt" ] || fail "no list '$list' in $lists"
-  while read -r package _; do
-    case $package in '' | '#'*) ;; *) wanted+=("$package") ;; esac
+  while read -r package components; do
+    case $package in '' | '#'*) ;; *) wanted+=("$package") components_of[$package]=$components ;; esac
   done <"$lists/$list.txt"
 done
 
@@ -28,14 +34,26 @@ done
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
   command -v sudo >/dev/null || fail "these packages are missing and only root can install them: ${missing[*]}
-Install sudo, or run as root: apt-get install --no-install-recommends ${missing[*]}"
+Install sudo, or run as root: docker/install_packages.sh $*"
   as_root=(sudo)
 fi
-apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@"; }
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+log=$scratch/log options=()
+components=$(for package in "${missing[@]}"; do printf '%s\n' ${components_of[$package]}; done | sort -u | xargs)
+if [ -n "$components" ]; then
+  chmod 755 "$scratch"  # apt reads it as a user of its own
+  release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+  "$here/debian_sources.sh" deb "$release" "$components" "$scratch/sources" ||
+    fail "these packages are in Debian's components $components, which were not found: ${missing[*]}"
+  # Beside the machine's own entries, whose files have the names they have there.
+  find /etc/apt/sources.list.d -maxdepth 1 \( -name '*.list' -o -name '*.sources' \) -exec cp -t "$scratch/sources" {} +
+  options=(-o "Dir::Etc::SourceParts=$scratch/sources")
+fi
+apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "${options[@]}" "$@"; }
 
 echo "installing ${#missing[@]} Debian packages: ${missing[*]}"
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
 if ! { apt update && apt install -y --no-install-recommends "${missing[@]}"; } </dev/null >"$log" 2>&1; then
   tail -n 20 "$log" >&2
   fail "apt-get could not install: ${missing[*]}"

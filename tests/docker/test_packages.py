@@ -59,7 +59,7 @@ def source_entries(tmp_path: Path, lines: str = "", entries: str = "") -> str:
         (apt / "sources.list").write_text(lines)
     if entries:
         (apt / "sources.list.d/debian.sources").write_text(entries)
-    result = run(DOCKER / "debian_sources.sh", "oldrelease", tmp_path / "made", apt)
+    result = run(DOCKER / "debian_sources.sh", "deb-src", "oldrelease", "main", tmp_path / "made", apt)
     if result.returncode:
         return result.stderr
     return "".join(path.read_text() for path in sorted((tmp_path / "made").iterdir())).rstrip("\n")
