@@ -1,0 +1,329 @@
+"""Runs CUDA kernels on the CPU from the very source that CuPy hands to NVRTC, for the tests.
+
+g++ compiles the source behind ``cuda_on_cpu.h``, which declares the part of CUDA C that our kernels use. Each block runs
+by itself, each of its threads as a fiber. Every access to memory is checked, as are barriers and what the lanes of a
+warp do together; what a GPU leaves undefined ends the launch with an ``EmulationError`` that names block, thread and
+line. What this does not show is time, and rounding that differs: NVRTC contracts a·b+c to one rounding, g++ here not.
+"""
+
+import ctypes
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+COMPILER = shutil.which("g++")
+_HERE = Path(__file__).parent
+_RUNTIME = ("threads.cpp", "memory.cpp", "undefined.cpp")
+_HEADERS = ("cuda_on_cpu.h", "kernel_table.h", "module.h", "runtime.h")
+_ORDERS = ("forward", "reverse", "shuffled")
+# CUDA's limits, the same on every architecture from 6.0 on.
+_MOST_THREADS = 1024
+_BLOCK_LIMITS = (1024, 1024, 64)
+_GRID_LIMITS = (2**31 - 1, 65535, 65535)
+_CHECKS = "thread,alignment,bounds,null,signed-integer-overflow,shift,integer-divide-by-zero"
+# A kernel's name, and its launch bounds.
+_KERNEL = re.compile(
+    r'extern\s*"C"\s*(?P<before>(?:__launch_bounds__\s*\([^)]*\)\s*)?)__global__\s+void\s+'
+    r"(?:__launch_bounds__\s*\((?P<bounds>[^),]*)[^)]*\)\s*)?(?P<name>\w+)\s*\((?P<parameters>[^)]*)\)\s*\{"
+)
+
+
+class EmulationError(RuntimeError):
+    """A kernel did what CUDA forbids or leaves undefined; the message names kernel, block, thread and line."""
+
+
+class _Index(ctypes.Structure):
+    _fields_ = [("x", ctypes.c_uint), ("y", ctypes.c_uint), ("z", ctypes.c_uint)]
+
+
+class _Kernel(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("parameters", ctypes.c_char_p),
+        ("run", ctypes.c_void_p),
+        ("most_threads", ctypes.c_uint),
+    ]
+
+
+class _Module(ctypes.Structure):
+    _fields_ = [
+        ("kernels", ctypes.POINTER(_Kernel)),
+        ("image", ctypes.c_void_p),
+        ("shared", ctypes.c_void_p),
+        ("end", ctypes.c_void_p),
+    ]
+
+
+class _Region(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("bytes", ctypes.c_uint64),
+        ("written", ctypes.c_uint32),
+        ("label", ctypes.c_char_p),
+    ]
+
+
+class _Argument(ctypes.Structure):
+    _fields_ = [("region", ctypes.c_int64), ("bits", ctypes.c_uint64)]
+
+
+class _Launch(ctypes.Structure):
+    _fields_ = [
+        ("module", ctypes.POINTER(_Module)),
+        ("kernel", ctypes.POINTER(_Kernel)),
+        ("grid", _Index),
+        ("block", _Index),
+        ("regions", ctypes.POINTER(_Region)),
+        ("region_count", ctypes.c_uint64),
+        ("arguments", ctypes.POINTER(_Argument)),
+        ("argument_count", ctypes.c_uint64),
+        ("order", ctypes.c_uint32),
+        ("seed", ctypes.c_uint64),
+    ]
+
+
+class Module:
+    """The kernels of one compiled source, as ``compile`` returns them."""
+
+    def __init__(self, library: Path, declared: dict[str, re.Match[str]]) -> None:
+        self._runtime = ctypes.PyDLL(_runtime())
+        self._runtime.cuda_launch.argtypes = [
+            ctypes.POINTER(_Launch),
+            ctypes.c_char_p,
+            ctypes.c_size_t,
+            ctypes.POINTER(ctypes.c_void_p),
+        ]
+        self._library = library
+        self._module = _Module.in_dll(ctypes.PyDLL(library), "cuda_module")
+        self._kernels = {}
+        for number, (name, declaration) in enumerate(declared.items()):
+            record = self._module.kernels[number]
+            names = [re.findall(r"\w+", text)[-1] for text in declaration["parameters"].split(",") if text.strip()]
+            types = record.parameters.decode().split(",")[:-1]
+            restrict = ["__restrict" in text for text in declaration["parameters"].split(",")]
+            self._kernels[name] = record, list(zip(names, types, restrict, strict=False))
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The names of all kernels, in the order of the source."""
+        return tuple(self._kernels)
+
+    def launch(
+        self,
+        name: str,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        args: tuple,
+        *,
+        order: str = "forward",
+        seed: int = 0,
+    ) -> None:
+        """Run kernel ``name`` on ``grid`` blocks (1 to 3 numbers) of ``block`` threads.
+
+        ``args``: C-contiguous NumPy arrays, or None for a null pointer; NumPy scalars of exactly the parameter's type.
+        ``order`` is that of the blocks and of the threads of a block between two barriers: ``forward``, ``reverse``,
+        or ``shuffled`` (anew after every barrier) by ``seed``. What depends on it is a race.
+
+        The kernel works on copies that lie far apart; written arrays change only if the whole launch succeeds.
+        Raises TypeError for arguments that are not what the kernel declares, ValueError for a launch that CUDA
+        refuses, EmulationError for what goes wrong inside.
+        """
+        if name not in self._kernels:
+            raise ValueError(f"no kernel {name!r} in this source: it has {', '.join(self._kernels)}")
+        if order not in _ORDERS:
+            raise ValueError(f"order {order!r}: expected one of {', '.join(_ORDERS)}")
+        record, parameters = self._kernels[name]
+        launch = _Launch(
+            module=ctypes.pointer(self._module),
+            kernel=ctypes.pointer(record),
+            grid=_Index(*_dimensions(name, "grid", grid, _GRID_LIMITS)),
+            block=_Index(*_dimensions(name, "block", block, _BLOCK_LIMITS)),
+            order=_ORDERS.index(order),
+            seed=seed,
+        )
+        most = record.most_threads or _MOST_THREADS
+        if (threads := int(np.prod(block))) > most:
+            raise ValueError(f"kernel {name}: {threads} threads a block, but {most} is the most it may have")
+        regions, arguments = _arguments(name, parameters, args)
+        launch.regions, launch.region_count = regions, len(regions)
+        launch.arguments, launch.argument_count = arguments, len(arguments)
+        message, address = ctypes.create_string_buffer(2048), ctypes.c_void_p()
+        if self._runtime.cuda_launch(launch, message, len(message), address):
+            raise EmulationError(f"kernel {name}, {message.value.decode()}{self._line(address.value)}")
+
+    def _line(self, address: int | None) -> str:
+        """Where in the source a machine address comes from, as " (kernels.cu:12)"."""
+        if not address:
+            return ""
+        done = subprocess.run(
+            ["addr2line", "-i", "-e", self._library, hex(address - self._module.image)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        places = [Path(place).name for place in done.stdout.split()]
+        own = [place for place in places if place.split(":")[0] not in _HEADERS and "?" not in place]
+        return f" ({own[0]})" if own else ""
+
+
+def compile(source: str, options: tuple[str, ...] = (), *, name: str = "kernels.cu") -> Module:  # noqa: A001
+    """Compile CUDA C; ``options`` are those for NVRTC, of which -D, -U and -std are understood.
+
+    ``name`` is the file that messages name. Compiled code is kept, by a hash of all that goes into it.
+    Raises ValueError with the compiler's message, or for another option.
+    """
+    return _compiled(source, tuple(options), name)
+
+
+@cache
+def _compiled(source: str, options: tuple[str, ...], name: str) -> Module:
+    if COMPILER is None:
+        raise RuntimeError("g++ is not installed: the emulator compiles with it")
+    for option in options:
+        if not re.match(r"-[DU]\w+(=.*)?$|--?std=c\+\+1[47]$", option):
+            raise ValueError(f"option {option!r}: only -DNAME=VALUE, -UNAME and -std=c++14 or c++17 are understood")
+    macros = [option for option in options if option[1] in "DU"]
+    plain = _gcc(["-E", "-P", "-x", "c++", *macros, "-"], source)
+    declared = {match["name"]: match for match in _KERNEL.finditer(plain)}
+    if len(declared) != len(re.findall(r"__global__", plain)):
+        raise ValueError(f'{name}: every kernel is expected as: extern "C" __global__ void name(parameters) {{')
+    table = "".join(f"CUDA_KERNEL({kernel}, ({match['bounds'] or 0})), " for kernel, match in declared.items())
+    text = (
+        f'#include "cuda_on_cpu.h"\nnamespace {{\n#line 1 "{name}"\n{source}\n}}\n'
+        f'#line 1 "kernel table"\n#include "kernel_table.h"\nCUDA_MODULE({table})\n'
+    )
+    flags = ["-std=c++17", "-O1", "-g", "-fPIC", "-nostdinc", f"-I{_HERE}", "-fvisibility=hidden", "-fno-exceptions"]
+    flags += [f"-fsanitize={_CHECKS}", "-fno-sanitize-recover=all", *macros]
+    flags += ["-Werror=return-type", "-Werror=undef", "-Werror=frame-larger-than=65536"]
+    # No start files: whatever lies in .bss is the kernels' shared memory.
+    linking = ["-shared", "-nostartfiles", "-Wl,-z,defs", "-Wl,-rpath,$ORIGIN"]
+    runtime = _runtime()
+
+    def build(path: Path) -> None:
+        # Linked apart: with -fsanitize g++ would link its own runtimes.
+        compiled = path.with_suffix(".o")
+        _gcc(["-c", "-x", "c++", *flags, "-o", compiled, "-"], text)
+        _gcc([*linking, "-o", path, compiled, runtime, "-lm"])
+
+    return Module(_built("kernels", [text, *flags, *linking, runtime.name], build), declared)
+
+
+def _gcc(arguments: list[str | Path], text: str = "") -> str:
+    done = subprocess.run([COMPILER, *arguments], input=text, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ValueError(f"g++ does not compile this:\n{done.stderr}")
+    return done.stdout
+
+
+@cache
+def _runtime() -> Path:
+    flags = ["-std=c++20", "-O2", "-shared", "-fPIC", "-Wall", "-Wextra", "-Wno-builtin-declaration-mismatch"]
+
+    def build(path: Path) -> None:
+        # Fibers jump between stacks, which the checked longjmp of _FORTIFY_SOURCE refuses.
+        sources = [_HERE / name for name in _RUNTIME]
+        _gcc([*flags, "-U_FORTIFY_SOURCE", f"-Wl,-soname,{path.name}", "-o", path, *sources])
+
+    return _built("runtime", [(_HERE / name).read_text() for name in (*_RUNTIME, *_HEADERS)] + flags, build)
+
+
+def _built(kind: str, parts: list[str], build: Callable[[Path], None]) -> Path:
+    """The shared library ``kind``-HASH.so, built if no process has done so yet."""
+    headers = [(_HERE / name).read_text() for name in _HEADERS]
+    stamp = hashlib.sha256("\0".join([_compiler_version(), *headers, *parts]).encode()).hexdigest()
+    path = _cache_folder() / f"{kind}-{stamp[:20]}.so"
+    if not path.exists():
+        with tempfile.TemporaryDirectory(dir=path.parent) as aside:
+            made = Path(aside) / path.name
+            build(made)
+            made.replace(path)
+    return path
+
+
+@cache
+def _compiler_version() -> str:
+    return _gcc(["-dumpfullversion", "-dumpmachine"])
+
+
+@cache
+def _cache_folder() -> Path:
+    """Beside this file, else in the user's cache folder, else a new one for this process."""
+    for base in (_HERE / "__pycache__", Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "caffe_layers")):
+        try:
+            folder = base.expanduser() / "emulation"
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                return folder
+        except (OSError, RuntimeError):  # RuntimeError: this user has no home
+            continue
+    return Path(tempfile.mkdtemp(prefix="emulation-"))
+
+
+def _dimensions(name: str, what: str, given: tuple[int, ...], limits: tuple[int, ...]) -> tuple[int, ...]:
+    if not isinstance(given, tuple) or not 1 <= len(given) <= 3:
+        raise TypeError(f"kernel {name}: {what} is {given!r}, expected a tuple of 1 to 3 integers")
+    full = (*given, 1, 1)[:3]
+    for value, limit in zip(full, limits, strict=True):
+        if not isinstance(value, int | np.integer) or isinstance(value, bool):
+            raise TypeError(f"kernel {name}: {what} is {given!r}, expected integers")
+        if not 1 <= value <= limit:
+            raise ValueError(f"kernel {name}: {what} {given}, but {' × '.join(map(str, limits))} is the most")
+    return tuple(int(value) for value in full)
+
+
+def _arguments(name: str, parameters: list[tuple[str, str, bool]], args: tuple) -> tuple[ctypes.Array, ctypes.Array]:
+    if not isinstance(args, tuple) or len(args) != len(parameters):
+        expected = ", ".join(f"{kind} {parameter}" for parameter, kind, _ in parameters)
+        got = len(args) if isinstance(args, tuple) else type(args).__name__
+        raise TypeError(f"kernel {name}: expected a tuple of {len(parameters)} arguments ({expected}), got {got}")
+    arguments = (_Argument * len(args))()
+    arrays = []  # (first byte, end, argument's number)
+    for number, (value, (parameter, kind, _)) in enumerate(zip(args, parameters, strict=True)):
+        what = f"kernel {name}, argument {parameter}"
+        arguments[number].region = -1
+        if not kind.endswith("*"):
+            if not isinstance(value, np.generic) or value.dtype != np.dtype(kind):
+                raise TypeError(f"{what}: expected np.{kind}, got {_described(value)}")
+            arguments[number].bits = int.from_bytes(value.tobytes(), "little")
+        elif value is not None:
+            dtype = np.dtype(kind.removeprefix("const ").removesuffix("*"))
+            if not isinstance(value, np.ndarray) or value.dtype != dtype:
+                raise TypeError(f"{what}: expected an array of {dtype}, got {_described(value)}")
+            if not value.flags.c_contiguous:
+                raise TypeError(f"{what}: expected a C-contiguous array, got strides {value.strides}")
+            if not kind.startswith("const ") and not value.flags.writeable:
+                raise TypeError(f"{what}: the kernel may write it, but the array is read-only")
+            arrays.append((value.ctypes.data, value.ctypes.data + value.nbytes, number))
+    groups: list[list[tuple[int, int, int]]] = []
+    for array in sorted(arrays):
+        if groups and array[0] < max(end for _, end, _ in groups[-1]):
+            groups[-1].append(array)
+        else:
+            groups.append([array])
+    regions = (_Region * len(groups))()
+    for place, group in enumerate(groups):
+        own = [parameters[number] for *_, number in sorted(group, key=lambda array: array[2])]
+        written = any(not kind.startswith("const ") for _, kind, _ in own)
+        if len(group) > 1 and written and any(restrict for *_, restrict in own):
+            names = " and ".join(parameter for parameter, *_ in own)
+            raise TypeError(f"kernel {name}: {names} overlap, but one is written and one is declared __restrict__")
+        begin = min(first for first, *_ in group)
+        label = " and ".join(parameter for parameter, *_ in own).encode()
+        regions[place] = _Region(begin, max(end for _, end, _ in group) - begin, written, label)
+        for first, _, number in group:
+            arguments[number].region, arguments[number].bits = place, first - begin
+    return regions, arguments
+
+
+def _described(value: object) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype}"
+    return f"np.{value.dtype}" if isinstance(value, np.generic) else type(value).__name__

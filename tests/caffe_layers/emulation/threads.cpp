@@ -1,0 +1,369 @@
+// Runs a grid block by block, every thread of a block as a fiber: it runs until it waits for others, or ends.
+#include <setjmp.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "runtime.h"
+
+namespace cuda_on_cpu {
+
+Place place;
+
+namespace {
+
+constexpr size_t kStackBytes = 256 << 10;  // of virtual memory, with a page at its low end that nobody may touch
+constexpr size_t kPage = 4096;
+constexpr unsigned kMostThreads = 1024;
+constexpr unsigned kLanes = 32;
+
+enum class State { kReady, kAtBarrier, kAtWarp, kEnded };
+enum class Operation { kSync, kBallot, kAny, kAll, kDown, kXor, kFrom };
+const char* const kNames[] = {"__syncwarp",       "__ballot_sync",   "__any_sync", "__all_sync",
+                              "__shfl_down_sync", "__shfl_xor_sync", "__shfl_sync"};
+
+// What a thread asked for that waits for its warp.
+struct Request {
+  Operation operation;
+  unsigned mask, line;
+  int lane, width;
+  uint64_t bits;  // given, and then the result
+};
+
+struct Thread {
+  jmp_buf context;
+  bool started = false;
+  State state = State::kEnded;
+  Index index{};
+  unsigned line = 0;  // of the barrier
+  Request request{};
+};
+
+struct Runner {
+  std::vector<Thread> threads = std::vector<Thread>(kMostThreads);
+  char* stacks = nullptr;
+  unsigned count = 0, at_barrier = 0, ended = 0;
+  const Launch* launch = nullptr;
+  void** arguments = nullptr;
+  Index block{};
+  jmp_buf scheduler;
+  std::string message;
+  const void* address = nullptr;
+};
+Runner run;
+
+Thread& current() { return run.threads[place.thread]; }
+
+void to_scheduler() {
+  if (!_setjmp(current().context)) _longjmp(run.scheduler, 1);
+}
+
+void thread_main() {
+  for (;;) {
+    run.launch->kernel->run(run.arguments);
+    current().state = State::kEnded;
+    ++run.ended;
+    to_scheduler();  // comes back with the next block
+  }
+}
+
+char* stack_of(unsigned thread) { return run.stacks + thread * kStackBytes; }
+
+void make_stacks() {
+  if (run.stacks) return;
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK;
+  void* memory = mmap(nullptr, kMostThreads * kStackBytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+  if (memory == MAP_FAILED) throw std::string("no memory for the threads' stacks");
+  run.stacks = static_cast<char*>(memory);
+  for (unsigned i = 0; i < kMostThreads; ++i) mprotect(stack_of(i), kPage, PROT_NONE);
+}
+
+// False: the thread ended the launch. Not to be inlined: its frame is where a thread jumps back to.
+__attribute__((noinline)) bool resume(unsigned number) {
+  place = {reinterpret_cast<uintptr_t>(stack_of(number)), reinterpret_cast<uintptr_t>(stack_of(number)) + kStackBytes,
+           number};
+  const int back = _setjmp(run.scheduler);
+  if (back) return back == 1;
+  Thread& thread = current();
+  if (thread.started) _longjmp(thread.context, 1);
+  thread.started = true;
+  ucontext_t start;
+  getcontext(&start);
+  start.uc_stack.ss_sp = stack_of(number) + kPage;
+  start.uc_stack.ss_size = kStackBytes - kPage;
+  start.uc_link = nullptr;
+  makecontext(&start, thread_main, 0);
+  setcontext(&start);
+  return false;
+}
+
+std::string text(const char* format, auto... values) {
+  char buffer[512];
+  snprintf(buffer, sizeof buffer, format, values...);
+  return buffer;
+}
+
+std::string mask_text(unsigned mask) { return text("0x%08x", mask); }
+
+std::string where(const Thread& thread) {
+  const Request& r = thread.request;
+  switch (thread.state) {
+    case State::kEnded:
+      return "has returned";
+    case State::kAtBarrier:
+      return text("waits at __syncthreads in line %u", thread.line);
+    case State::kAtWarp:
+      return text("waits at %s in line %u with mask 0x%08x", kNames[int(r.operation)], r.line, r.mask);
+    default:
+      return "runs";
+  }
+}
+
+// Why nobody can go on.
+[[noreturn]] void fail_stalled();
+
+bool same(const Request& a, const Request& b) {
+  return a.operation == b.operation && a.mask == b.mask && a.line == b.line;
+}
+
+// The lane whose value a lane is given, itself where the source is beyond its segment.
+unsigned source_lane(const Request& r, unsigned lane) {
+  const unsigned first = lane & ~(r.width - 1), last = first + r.width - 1;
+  unsigned source = lane;
+  if (r.operation == Operation::kDown) source = lane + r.lane;
+  if (r.operation == Operation::kXor) source = lane ^ r.lane;
+  if (r.operation == Operation::kFrom) source = first + r.lane;
+  return source <= last ? source : lane;
+}
+
+uint64_t with_warp(Request request) {
+  const char* name = kNames[int(request.operation)];
+  const unsigned lane = place.thread % kLanes, first = place.thread - lane;
+  if (!(request.mask >> lane & 1))
+    fail(text("calls %s in line %u with mask 0x%08x, which does not name its own lane %u", name, request.line,
+              request.mask, lane));
+  if (request.width < 1 || request.width > int(kLanes) || (request.width & (request.width - 1)))
+    fail(text("calls %s in line %u with width %d: a power of two up to 32 is expected", name, request.line,
+              request.width));
+  if (request.operation >= Operation::kDown) {
+    const int most = request.operation == Operation::kFrom ? request.width : int(kLanes);
+    if (request.lane < 0 || request.lane >= most)
+      fail(text("calls %s in line %u for lane or distance %d: 0 to %d is expected", name, request.line, request.lane,
+                most - 1));
+    if (!(request.mask >> source_lane(request, lane) & 1))
+      fail(text("calls %s in line %u for the value of lane %u, which mask 0x%08x does not name", name, request.line,
+                source_lane(request, lane), request.mask));
+  }
+  Thread& self = current();
+  self.request = request;
+  self.state = State::kAtWarp;
+  for (unsigned i = 0; i < kLanes; ++i) {
+    if (!(request.mask >> i & 1)) continue;
+    if (first + i >= run.count)
+      fail(text("calls %s in line %u with mask 0x%08x, but the block ends before lane %u of this warp", name,
+                request.line, request.mask, i));
+    const Thread& other = run.threads[first + i];
+    if (other.state != State::kAtWarp || !same(other.request, request)) {
+      to_scheduler();
+      return self.request.bits;
+    }
+  }
+  // The last to arrive works out everybody's result before anybody goes on.
+  uint64_t given[kLanes] = {}, votes = 0;
+  for (unsigned i = 0; i < kLanes; ++i) {
+    if (!(request.mask >> i & 1)) continue;
+    given[i] = run.threads[first + i].request.bits;
+    if (given[i]) votes |= 1u << i;
+  }
+  for (unsigned i = 0; i < kLanes; ++i) {
+    if (!(request.mask >> i & 1)) continue;
+    Thread& other = run.threads[first + i];
+    other.state = State::kReady;
+    switch (request.operation) {
+      case Operation::kSync:
+        break;
+      case Operation::kBallot:
+        other.request.bits = votes;
+        break;
+      case Operation::kAny:
+        other.request.bits = votes != 0;
+        break;
+      case Operation::kAll:
+        other.request.bits = votes == request.mask;
+        break;
+      default:
+        other.request.bits = given[source_lane(other.request, i)];
+    }
+  }
+  return self.request.bits;
+}
+
+uint64_t vote(Operation operation, unsigned mask, int predicate, unsigned line) {
+  return with_warp({operation, mask, line, 0, int(kLanes), uint64_t(predicate != 0)});
+}
+
+void fail_stalled() {
+  const auto find = [](State state) {
+    unsigned i = 0;
+    while (i < run.count && run.threads[i].state != state) ++i;
+    return i;
+  };
+  const unsigned lane_waits = find(State::kAtWarp);
+  if (lane_waits < run.count) {
+    const Thread& thread = run.threads[lane_waits];
+    const unsigned first = lane_waits - lane_waits % kLanes;
+    for (unsigned i = 0; i < kLanes; ++i) {
+      const Thread& other = run.threads[first + i];
+      if ((thread.request.mask >> i & 1) && (other.state != State::kAtWarp || !same(other.request, thread.request)))
+        fail_block(thread_name(lane_waits) + " " + where(thread) + ", but " + thread_name(first + i) + ", lane " +
+                   std::to_string(i) + ", " + where(other));
+    }
+  }
+  const unsigned waits = find(State::kAtBarrier);
+  const unsigned ended = find(State::kEnded);
+  fail_block(thread_name(waits) + " " + where(run.threads[waits]) + ", but " + thread_name(ended) + " " +
+             where(run.threads[ended]));
+}
+
+void run_block(const Launch& launch, std::mt19937_64& random, std::vector<unsigned>& turns) {
+  begin_block();
+  run.at_barrier = run.ended = 0;
+  for (unsigned i = 0; i < run.count; ++i) {
+    run.threads[i].state = State::kReady;
+    run.threads[i].index = {i % launch.block.x, i / launch.block.x % launch.block.y,
+                            i / launch.block.x / launch.block.y};
+  }
+  while (run.ended < run.count) {
+    if (launch.order == 2) std::shuffle(turns.begin(), turns.end(), random);
+    bool ran = false;
+    for (unsigned number : turns) {
+      if (run.threads[number].state != State::kReady) continue;
+      ran = true;
+      if (!resume(number)) throw run.message;
+    }
+    if (!ran) fail_stalled();
+  }
+}
+
+void run_grid(const Launch& launch) {
+  make_stacks();
+  Arena arena(launch);
+  std::vector<uint64_t> values(launch.argument_count);
+  std::vector<void*> arguments(launch.argument_count);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Argument& argument = launch.arguments[i];
+    values[i] = argument.region < 0 ? argument.bits : reinterpret_cast<uint64_t>(arena.at(argument));
+    arguments[i] = &values[i];
+  }
+  run.launch = &launch;
+  run.arguments = arguments.data();
+  run.count = launch.block.x * launch.block.y * launch.block.z;
+  run.address = nullptr;
+
+  std::mt19937_64 random(launch.seed);
+  std::vector<unsigned> turns(run.count);
+  std::iota(turns.begin(), turns.end(), 0);
+  std::vector<uint64_t> blocks(uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z);
+  std::iota(blocks.begin(), blocks.end(), 0);
+  if (launch.order == 1) {
+    std::reverse(turns.begin(), turns.end());
+    std::reverse(blocks.begin(), blocks.end());
+  }
+  if (launch.order == 2) std::shuffle(blocks.begin(), blocks.end(), random);
+  for (uint64_t number : blocks) {
+    const Index& grid = launch.grid;
+    run.block = {unsigned(number % grid.x), unsigned(number / grid.x % grid.y), unsigned(number / grid.x / grid.y)};
+    run_block(launch, random, turns);
+  }
+  arena.copy_back();
+}
+
+std::string index_text(const Index& i) { return text("(%u, %u, %u)", i.x, i.y, i.z); }
+
+}  // namespace
+
+std::string thread_name(unsigned thread) { return "thread " + index_text(run.threads[thread].index); }
+
+void fail(const std::string& message, const void* address) {
+  run.message = "block " + index_text(run.block) + ", " + thread_name(place.thread) + ": " + message;
+  run.address = address;
+  _longjmp(run.scheduler, 2);
+}
+
+void fail_block(const std::string& message) { throw "block " + index_text(run.block) + ": " + message; }
+
+void give_way() { to_scheduler(); }
+
+}  // namespace cuda_on_cpu
+
+// ---- what device code calls, declared in cuda_on_cpu.h
+
+struct uint3 {
+  unsigned x, y, z;
+};
+struct dim3 {
+  unsigned x, y, z;
+};
+
+namespace cuda_on_cpu {
+::uint3 thread_index() {
+  const Index& i = current().index;
+  return {i.x, i.y, i.z};
+}
+::uint3 block_index() { return {run.block.x, run.block.y, run.block.z}; }
+::dim3 block_dimensions() { return {run.launch->block.x, run.launch->block.y, run.launch->block.z}; }
+::dim3 grid_dimensions() { return {run.launch->grid.x, run.launch->grid.y, run.launch->grid.z}; }
+int warp_size() { return kLanes; }
+
+enum Shuffle { SHUFFLE_DOWN, SHUFFLE_XOR, SHUFFLE_FROM };
+unsigned long long shuffle(Shuffle kind, unsigned mask, unsigned long long bits, int lane, int width, unsigned line) {
+  return with_warp({Operation(int(Operation::kDown) + kind), mask, line, lane, width, bits});
+}
+}  // namespace cuda_on_cpu
+
+using namespace cuda_on_cpu;
+
+void __syncthreads(unsigned line) {
+  Thread& self = current();
+  self.state = State::kAtBarrier;
+  self.line = line;
+  if (++run.at_barrier < run.count) return to_scheduler();
+  for (unsigned i = 0; i < run.count; ++i)
+    if (run.threads[i].line != line)
+      fail("waits at __syncthreads in line " + std::to_string(line) + ", but " + thread_name(i) + " waits at that of line " +
+           std::to_string(run.threads[i].line));
+  for (unsigned i = 0; i < run.count; ++i) run.threads[i].state = State::kReady;
+  run.at_barrier = 0;
+}
+
+void __syncwarp(unsigned mask, unsigned line) { vote(Operation::kSync, mask, 0, line); }
+unsigned __ballot_sync(unsigned mask, int predicate, unsigned line) {
+  return unsigned(vote(Operation::kBallot, mask, predicate, line));
+}
+int __any_sync(unsigned mask, int predicate, unsigned line) {
+  return int(vote(Operation::kAny, mask, predicate, line));
+}
+int __all_sync(unsigned mask, int predicate, unsigned line) {
+  return int(vote(Operation::kAll, mask, predicate, line));
+}
+void __threadfence() {}
+void __threadfence_system() {}
+
+// Called by emulator.py. 0, or 1 with a message and the address of the machine code it is about (or null).
+extern "C" int cuda_launch(const Launch* launch, char* message, size_t size, const void** address) {
+  try {
+    run_grid(*launch);
+    return 0;
+  } catch (const std::string& error) {
+    snprintf(message, size, "%s", error.c_str());
+    *address = run.address;
+    // Whoever was in the middle of something is forgotten.
+    for (Thread& thread : run.threads) thread.started = false;
+    return 1;
+  }
+}
