@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Far looser than rounding, so that a finite difference may step beside the simplex; logits do not pass.
-_SLACK = 0.05
+SLACK = 0.05
 
 
 def check_counts(role: str, bottom: Sequence, top: Sequence, names: str, *, minimum: int, maximum: int) -> None:
@@ -42,19 +42,32 @@ def labels(role: str, values: NDArray, limit: int | None) -> NDArray[np.int64]:
     wrong = ~((values >= -1) & (values == np.floor(values)) & (values < (np.inf if limit is None else limit)))
     if wrong.any():
         row = int(wrong.argmax())
-        top = "0, 1, 2, …" if limit is None else f"0 to {limit - 1}"
-        raise ValueError(f"{role}: label {row} is {values[row]:g}; expected {top}, or -1 for unknown")
+        raise ValueError(wrong_label(role, row, values[row], limit))
     return values.astype(np.int64)
+
+
+def wrong_label(role: str, row: int, value: float, limit: int | None) -> str:
+    """The message for a label that is not -1 or 0 to ``limit`` - 1 (None: no limit)."""
+    top = "0, 1, 2, …" if limit is None else f"0 to {limit - 1}"
+    return f"{role}: label {row} is {value:g}; expected {top}, or -1 for unknown"
 
 
 def probabilities(role: str, name: str, rows: NDArray) -> NDArray:
     """Return ``rows`` (N×D). Raise unless every row is finite, not negative and sums to 1 (within 0.05)."""
     sums = rows @ np.ones(rows.shape[1], rows.dtype)  # a product: NumPy is slow at sums over short axes
     # Written so that NaN fails.
-    if rows.min() >= -_SLACK and np.abs(sums - 1).max() <= _SLACK:
+    if rows.min() >= -SLACK and np.abs(sums - 1).max() <= SLACK:
         return rows
-    row = int((~((np.abs(sums - 1) <= _SLACK) & (rows.min(axis=1) >= -_SLACK))).argmax())
-    raise ValueError(
-        f"{role}: row {row} of {name} is {np.array2string(rows[row], precision=4, threshold=12)}, which sums to "
-        f"{sums[row]:g}; expected probabilities that sum to 1"
-    )
+    row = int((~((np.abs(sums - 1) <= SLACK) & (rows.min(axis=1) >= -SLACK))).argmax())
+    values = np.array2string(rows[row], precision=4, threshold=12)
+    raise ValueError(not_probabilities(role, f"row {row} of {name} is {values}, which sums to {sums[row]:g}"))
+
+
+def not_probabilities(role: str, found: str) -> str:
+    """The message for a row that is no probabilities."""
+    return f"{role}: {found}; expected probabilities that sum to 1"
+
+
+def in_place(role: str) -> str:
+    """The message for a layer whose top is its bottom."""
+    return f"{role}: top and bottom are one blob; expected a top of its own (not in place)"

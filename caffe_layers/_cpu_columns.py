@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from caffe_layers import _formulas as formulas
 from caffe_layers import _kernel_cache
 from caffe_layers import _mathematics as mathematics
 from caffe_layers._mathematics import Array
@@ -80,8 +81,8 @@ class ColumnBackend:
             np.sum(parts, axis=0, out=dw)
         if dx is not None:
             # A column's coefficients are sums of its domains': x needs no centre in float64.
-            slope = 2 * gradient.variance
-            offset = gradient.mean - slope * mean
+            slope = formulas.input_slope(gradient.variance, 1)
+            offset = formulas.input_offset(gradient.mean, gradient.variance, mean, 1)
             self._kernels.column_input_gradient(*data, w, inverse, slope, offset, dx.reshape(self._matrix))
 
     def _numbers(self, name: str) -> Array:

@@ -1,6 +1,7 @@
 """The mathematics of the mDA layer on everything smaller than x (paper Eq. 2-4 and their gradients).
 
-NumPy only: it imports neither Caffe nor a kernel library, and runs in whatever precision its arguments have.
+NumPy only: it imports neither Caffe nor a kernel library, and runs in whatever precision its arguments have. The
+formulas themselves are those of ``_formulas``, which the GPU's kernels compute too.
 A backend reduces x to one pair of moments for each row (sample i, channel c), calls these functions, and writes
 its output as one affine map per row. Shapes: N samples, C channels, D domains, S positions in a row.
 
@@ -18,6 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from caffe_layers import _formulas as formulas
 
 Array = NDArray[np.floating]
 
@@ -44,15 +47,13 @@ def domain_moments(
     """
     np.matmul(share.T, row_mean, out=mean)
     for d in range(len(mean)):
-        np.subtract(row_mean, mean[d], out=scratch)
-        np.multiply(scratch, scratch, out=scratch)
-        np.add(scratch, row_variance, out=scratch)
+        scratch[...] = formulas.spread(row_variance, row_mean, mean[d])
         np.matmul(share[:, d], scratch, out=variance[d])
 
 
 def inverse_deviation(variance: Array, eps: float, mass: Array | None = None) -> Array:
     """r = (σ² + ε)^-½, D×C; with ``mass`` given, 0 for domains that have none, which silences their gradients."""
-    inverse = 1 / np.sqrt(variance + eps)
+    inverse = formulas.inverse_deviation(variance, eps)
     if mass is not None:
         inverse[mass == 0] = 0
     return inverse
@@ -75,14 +76,13 @@ def row_affine(
     ``scratch`` (N×C) is overwritten.
     """
     np.matmul(w, inverse, out=scale)
-    np.multiply(scale, centre, out=offset)
     np.matmul(w, inverse * mean, out=scratch)
-    np.subtract(offset, scratch, out=offset)
+    offset[...] = formulas.affine_offset(scale, centre, scratch)
 
 
 def statistics_gradient(grad_sum: Array, grad_dot: Array, inverse: Array) -> StatisticsGradient:
     """∂μ/W and ∂σ²/W from Σ_i α_id Σ_s g (D×C) and Σ_i α_id Σ_s g (x - μ_d) (D×C)."""
-    return StatisticsGradient(-inverse * grad_sum, -0.5 * (inverse * inverse * inverse) * grad_dot)
+    return StatisticsGradient(formulas.mean_gradient(inverse, grad_sum), formulas.variance_gradient(inverse, grad_dot))
 
 
 def domain_gradient_sums(share: Array, grad_sum: Array, grad_dot: Array, mean: Array) -> tuple[Array, Array]:
@@ -91,7 +91,7 @@ def domain_gradient_sums(share: Array, grad_sum: Array, grad_dot: Array, mean: A
     ``grad_sum`` is G_ic = Σ_s g and ``grad_dot`` is Σ_s g x (N×C), with x and ``mean`` from one origin per channel.
     """
     total = share.T @ grad_sum
-    return total, share.T @ grad_dot - mean * total
+    return total, formulas.about(share.T @ grad_dot, mean, total)
 
 
 def row_gradient(
@@ -111,8 +111,8 @@ def row_gradient(
     ``mean`` and ``centre`` count from one origin per channel; ``size`` is S; ``scratch`` (N×C) is overwritten.
     """
     np.matmul(w, inverse, out=scale)
-    np.matmul(w, gradient.variance * (2 / size), out=slope)
-    np.matmul(w, (gradient.mean - 2 * gradient.variance * mean) / size, out=offset)
+    np.matmul(w, formulas.input_slope(gradient.variance, size), out=slope)
+    np.matmul(w, formulas.input_offset(gradient.mean, gradient.variance, mean, size), out=offset)
     np.multiply(slope, centre, out=scratch)
     np.add(offset, scratch, out=offset)
 
@@ -133,8 +133,8 @@ def weight_gradient_statistics(
     (1/W_d) Σ_c [ ∂μ (m_ic - μ_dc) + ∂σ² (v_ic + (m_ic - μ_dc)² - σ²_dc) ], with the square expanded so that it is
     two matrix products: ``row_square`` is v_ic + m_ic². All means count from one origin per channel.
     """
-    linear = gradient.mean - 2 * gradient.variance * mean
-    constant = gradient.variance * (mean * mean - variance) - gradient.mean * mean
+    linear = formulas.linear(gradient.mean, gradient.variance, mean)
+    constant = formulas.constant(gradient.mean, gradient.variance, mean, variance)
     return row_mean @ linear.T + row_square @ gradient.variance.T + constant.sum(axis=1)
 
 
@@ -145,7 +145,8 @@ def unbiased_factor(mass: Array, size: int) -> Array:
     put a single huge term into its running variance.
     """
     count = mass * size
-    return np.minimum(np.divide(count, count - 1, out=np.ones_like(count), where=count > 1), 2)
+    # Two values stand in for a count without a factor, which is not used.
+    return np.where(count > 1, formulas.unbiased_factor(np.where(count > 1, count, 2)), 1)
 
 
 def update_running(
@@ -158,12 +159,10 @@ def update_running(
     seen = mass != 0
     mean_sum, variance_sum, divisor = blobs
     decay = np.where(seen, fraction, 1.0)
-    mean_sum *= decay[:, None]
-    mean_sum += np.where(seen[:, None], mean, 0)
-    variance_sum *= decay[:, None]
-    variance_sum += np.where(seen[:, None], variance * unbiased_factor(mass, size)[:, None], 0)
-    divisor *= decay
-    divisor += seen
+    unbiased = variance * unbiased_factor(mass, size)[:, None]
+    mean_sum[...] = formulas.folded(mean_sum, decay[:, None], np.where(seen[:, None], mean, 0))
+    variance_sum[...] = formulas.folded(variance_sum, decay[:, None], np.where(seen[:, None], unbiased, 0))
+    divisor[...] = formulas.folded(divisor, decay, seen)
 
 
 def running_statistics(blobs: tuple[Array, Array, Array], mean: Array, variance: Array) -> None:

@@ -3,9 +3,11 @@
 from typing import Any
 
 import caffe
-import numpy as np
 
-from caffe_layers import _bottoms, _param_str, _softmax
+from caffe_layers import _bottoms, _param_str
+from caffe_layers._backend import Backend
+from caffe_layers._cpu_softmax import CpuAssignment
+from caffe_layers._gpu_softmax import GpuAssignment
 
 _KEYS = {"num_domains": _param_str.integer(1), "first": _param_str.integer(0, 0)}
 _ROLE = "DomainAssignmentLayer"
@@ -40,7 +42,8 @@ class DomainAssignmentLayer(caffe.Layer):
         }
 
     Raises ValueError, in ``setup``, for a wrong ``param_str`` or number of blobs; in ``reshape``, for wrong shapes
-    and columns that do not fit into D; in ``forward``, for labels out of range.
+    and columns that do not fit into D; in ``forward``, for labels out of range (on a GPU, which nothing waits for, in
+    a later ``forward``: w is NaN until then). Raises RuntimeError in GPU mode without CuPy.
     """
 
     def setup(self, bottom, top) -> None:
@@ -67,29 +70,21 @@ class DomainAssignmentLayer(caffe.Layer):
                 f"expected at most num_domains {self._domains}"
             )
         top[0].reshape(rows, self._domains)
-        self._columns = slice(self._first, self._first + group)
-        self._p = np.zeros((rows, group))
+        matrix, first, domains = (rows, group), self._first, self._domains
+        self._backend = Backend(
+            bottom[0],
+            lambda: CpuAssignment(matrix, first),
+            lambda device: GpuAssignment(device, matrix, first, domains),
+        )
         self._shape = shape
 
     def forward(self, bottom, top) -> None:
         """Write w."""
-        logits = bottom[0].data.reshape(self._p.shape).astype(np.float64)
-        np.exp(_softmax.log_softmax(logits), out=self._p)
-        if len(bottom) == 2:
-            rows, group = self._p.shape
-            labels = _bottoms.labels(_ROLE, bottom[1].data.reshape(rows), group)
-            known = np.flatnonzero(labels >= 0)
-            self._p[known] = 0
-            self._p[known, labels[known]] = 1
-        w = top[0].data
-        w.fill(0)
-        w[:, self._columns] = self._p
+        self._backend.now(bottom[0]).forward(_ROLE, bottom, top)
 
     def backward(self, top, propagate_down, bottom) -> None:
         """Write the gradients that ``propagate_down`` asks for; labels have none."""
         if propagate_down[0]:
-            # The gradient of a known, one-hot row comes out as zero.
-            grad = _softmax.softmax_gradient(self._p, top[0].diff[:, self._columns])
-            bottom[0].diff[...] = grad.reshape(self._shape)
+            self._backend.last.backward(top, bottom)
         if len(bottom) == 2 and propagate_down[1]:
             bottom[1].diff.fill(0)

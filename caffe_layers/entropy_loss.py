@@ -1,9 +1,13 @@
 """The entropy losses h_C and h_D (paper section 3.4)."""
 
-import caffe
-import numpy as np
+import math
 
-from caffe_layers import _bottoms, _param_str, _softmax
+import caffe
+
+from caffe_layers import _bottoms, _param_str
+from caffe_layers._backend import Backend
+from caffe_layers._cpu_softmax import CpuEntropy
+from caffe_layers._gpu_softmax import GpuEntropy
 
 _ROLE = "EntropyLossLayer"
 
@@ -24,7 +28,8 @@ class EntropyLossLayer(caffe.Layer):
         }
 
     Raises ValueError, in ``setup``, for a ``param_str`` or a wrong number of blobs; in ``reshape``, for wrong
-    shapes; in ``forward``, for labels that are not -1, 0, 1, ….
+    shapes; in ``forward``, for labels that are not -1, 0, 1, … (on a GPU, which nothing waits for, in a later
+    ``forward``: the loss is NaN until then). Raises RuntimeError in GPU mode without CuPy.
     """
 
     def setup(self, bottom, top) -> None:
@@ -42,26 +47,17 @@ class EntropyLossLayer(caffe.Layer):
             return
         _bottoms.check_axes(_ROLE, "logits", shape, 2, "N×K or N×K×…")
         top[0].reshape()
-        self._log_p = np.zeros((shape[0], shape[1], int(np.prod(shape[2:]))))
-        self._counts = np.ones(shape[0], bool)
+        volume = shape[0], shape[1], math.prod(shape[2:])
+        self._backend = Backend(bottom[0], lambda: CpuEntropy(volume), lambda device: GpuEntropy(device, volume))
         self._shape = shape
 
     def forward(self, bottom, top) -> None:
         """Write the loss."""
-        logits = bottom[0].data.reshape(self._log_p.shape).astype(np.float64)
-        self._log_p[...] = _softmax.log_softmax(logits)
-        if len(bottom) == 2:
-            labels = _bottoms.labels(_ROLE, bottom[1].data.reshape(self._shape[0]), None)
-            np.equal(labels, -1, out=self._counts)
-        self._number = max(1, int(self._counts.sum()) * self._log_p.shape[2])
-        top[0].data[...] = _softmax.entropy(self._log_p)[self._counts].sum() / self._number
+        self._backend.now(bottom[0]).forward(_ROLE, bottom, top)
 
     def backward(self, top, propagate_down, bottom) -> None:
         """Write the gradients that ``propagate_down`` asks for; labels have none."""
         if propagate_down[0]:
-            grad = _softmax.entropy_gradient(self._log_p)
-            grad *= float(top[0].diff) / self._number
-            grad[~self._counts] = 0
-            bottom[0].diff[...] = grad.reshape(self._shape)
+            self._backend.last.backward(top, bottom)
         if len(bottom) == 2 and propagate_down[1]:
             bottom[1].diff.fill(0)

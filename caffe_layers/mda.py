@@ -4,12 +4,12 @@ import math
 from typing import Any
 
 import caffe
-import numpy as np
 
 from caffe_layers import _bottoms, _param_str
-from caffe_layers import _mathematics as mathematics
-from caffe_layers._cpu_columns import ColumnBackend
-from caffe_layers._cpu_rows import RowBackend
+from caffe_layers._backend import Backend
+from caffe_layers._cpu_mda import CpuMda
+from caffe_layers._gpu_mda import GpuMda
+from caffe_layers._problem import Problem
 
 _KEYS = {
     "num_domains": _param_str.integer(1),
@@ -51,7 +51,8 @@ class MDALayer(caffe.Layer):
         }
 
     Raises ValueError, in ``setup``, for a wrong ``param_str`` or number of blobs; in ``reshape``, for wrong shapes;
-    in ``forward``, for an in-place top and for rows of w that are not probabilities.
+    in ``forward``, for an in-place top and for rows of w that are not probabilities (on a GPU, which nothing waits
+    for, in a later ``forward``). Raises RuntimeError in GPU mode without CuPy.
     """
 
     def setup(self, bottom, top) -> None:
@@ -91,53 +92,28 @@ class MDALayer(caffe.Layer):
         kept = self.blobs[0].shape[1]
         if channels != kept:
             raise ValueError(f"{_ROLE}: x has {channels} channels (shape {shape}); its statistics are of {kept}")
-        size = math.prod(shape[2:])
         top[0].reshape(*shape)
-        self._volume = samples, channels, size
-        domains = self._domains if self._assigned else 1
-        self._w = np.ones((samples, domains))
-        self._dw = np.zeros((samples, domains))
-        self._mean = np.zeros((domains, channels))
-        self._variance = np.zeros((domains, channels))
-        self._backend = ColumnBackend(samples, channels, domains) if size == 1 else RowBackend(samples, channels, size)
+        problem = Problem(
+            samples,
+            channels,
+            math.prod(shape[2:]),
+            self._domains if self._assigned else 1,
+            self._eps,
+            self._fraction,
+            self._use_global,
+        )
+        self._backend = Backend(bottom[0], lambda: CpuMda(problem), lambda device: GpuMda(device, problem))
         self._shape = shape
 
     def forward(self, bottom, top) -> None:
         """Write y; with the batch's statistics, fold them into the running ones."""
-        x, y = self._view(bottom[0].data), self._view(top[0].data)
-        if np.may_share_memory(x, y):
-            raise ValueError(f"{_ROLE}: top and bottom are one blob; expected a top of its own (not in place)")
-        if self._assigned:
-            self._w[...] = _bottoms.probabilities(_ROLE, "w", bottom[1].data.reshape(self._w.shape))
-        running = tuple(blob.data[self._columns] for blob in self.blobs)
-        if self._use_global:
-            mathematics.running_statistics(running, self._mean, self._variance)
-            self._inverse = mathematics.inverse_deviation(self._variance, self._eps)
-        else:
-            self._share, mass = mathematics.domain_shares(self._w)
-            self._backend.moments(x, self._share, self._mean, self._variance)
-            size = self._volume[2]
-            mathematics.update_running(running, self._mean, self._variance, mass, size, self._fraction)
-            self._inverse = mathematics.inverse_deviation(self._variance, self._eps, mass)
-        self._backend.normalise(x, self._w, self._mean, self._inverse, y)
+        self._backend.now(bottom[0]).forward(_ROLE, bottom, top, self.blobs, self._columns)
 
     def backward(self, top, propagate_down, bottom) -> None:
         """Write the gradients that ``propagate_down`` asks for."""
         wants_w = self._assigned and propagate_down[1]
-        if not (propagate_down[0] or wants_w):
-            return
-        x, g = self._view(bottom[0].data), self._view(top[0].diff)
-        dx = self._view(bottom[0].diff) if propagate_down[0] else None
-        dw = self._dw if wants_w else None
-        if self._use_global:
-            self._backend.fixed_gradients(x, g, self._w, self._mean, self._inverse, dx, dw)
-        else:
-            self._backend.batch_gradients(x, g, self._w, self._share, self._mean, self._variance, self._inverse, dx, dw)
-        if dw is not None:
-            bottom[1].diff[...] = dw.reshape(bottom[1].diff.shape)
-
-    def _view(self, array: np.ndarray) -> np.ndarray:
-        return array.reshape(self._volume)
+        if propagate_down[0] or wants_w:
+            self._backend.last.backward(top, propagate_down[0], wants_w, bottom)
 
     def _make_blobs(self, domains: int, channels: int) -> None:
         shapes = [(domains, channels), (domains, channels), (domains,)]

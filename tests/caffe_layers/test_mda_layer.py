@@ -184,12 +184,12 @@ def test_a_domain_never_seen_normalises_like_caffes_batch_norm():
 def test_reshaping_remakes_the_buffers_and_only_then():
     net = make_net(inputs(x=(6, 3, 4, 5), w=(6, 3)) + mda("xw", "y", 3))
     layer = python_object(net, "y")
-    backend, w_buffer = layer._backend, layer._w
+    backend, kept = layer._backend, layer._backend.last
     for seed in range(2):
         x, w, _ = problem((6, 3, 4, 5), seed=seed)
         forward(net, x=x, w=w)
         assert layer._backend is backend
-        assert layer._w is w_buffer
+        assert layer._backend.last is kept
     for shape in [(9, 3, 2, 2), (2, 3), (6, 3, 4, 5)]:
         x, w, g = problem(shape)
         net.blobs["x"].reshape(*shape)
@@ -252,13 +252,14 @@ LOSS = 'layer { name: "sum" type: "Reduction" bottom: "y" top: "sum" loss_weight
 
 def record_requests(layer):
     """The gradients asked of the layer's backend, one list for each backward pass."""
-    asked, original = [], layer._backend.batch_gradients
+    rows = layer._backend.last._rows
+    asked, original = [], rows.batch_gradients
 
     def record(*args):
         asked.append([name for name, array in zip("xw", args[-2:], strict=True) if array is not None])
         original(*args)
 
-    layer._backend.batch_gradients = record
+    rows.batch_gradients = record
     return asked
 
 

@@ -1,0 +1,154 @@
+"""Where Caffe computes: nothing to do on the CPU, and on a GPU what the layers' kernels need, by CuPy.
+
+CuPy is optional: it is imported when a layer first runs in Caffe's GPU mode.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache, lru_cache
+from types import ModuleType
+from typing import Any, Protocol
+
+import caffe
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from caffe_layers import _cuda_source
+from caffe_layers._scratch import Pool
+
+Array = Any  # an array of the device: CuPy's, or the tests' NumPy
+
+
+class Kernels(Protocol):
+    """The kernels of one source file, compiled for one set of macros."""
+
+    def launch(self, name: str, grid: int, block: int | tuple[int, int], *arguments: Any) -> None:
+        """Start a kernel. Arguments are arrays, None (a null pointer), and NumPy scalars of exactly its types."""
+
+
+class Device(Protocol):
+    """What the layers ask of a GPU. Nothing here waits for it."""
+
+    def address(self, blob: Any) -> int:
+        """Where the blob's data is."""
+
+    def data(self, blob: Any, shape: tuple[int, ...]) -> Array:
+        """The blob's data as a float32 array of ``shape``, without a copy."""
+
+    def diff(self, blob: Any, shape: tuple[int, ...]) -> Array:
+        """The blob's diff, likewise."""
+
+    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+        """An uninitialised array."""
+
+    def ones(self, shape: tuple[int, ...]) -> Array:
+        """A float32 array of ones."""
+
+    def scratch(self, name: str, shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> Array:
+        """An array that all layers share (see ``_scratch.Pool``)."""
+
+    def fault(self) -> tuple[Array, NDArray[np.uint64]]:
+        """A word of host memory that kernels can write: the argument for them, and the host's view of it."""
+
+    def kernels(self, source: str, **macros: str | int) -> Kernels:
+        """The kernels of ``caffe_layers/SOURCE.cu``, compiled once for each set of macros."""
+
+    def active(self) -> Any:
+        """A context in which arrays are made and kernels started on Caffe's device and stream."""
+
+
+def current(blob: Any) -> Device | None:
+    """The device that Caffe computes on and has ``blob`` on, None for the CPU.
+
+    Raises RuntimeError in GPU mode if CuPy cannot be used.
+    """
+    # A Caffe without this function is not our build: its blobs are read on the host, as Caffe's own Python layers do.
+    if getattr(caffe, "get_mode", lambda: "CPU")() == "CPU":
+        return None
+    cupy = _cupy()
+    return _gpu(cupy.cuda.runtime.pointerGetAttributes(blob._gpu_data_ptr).device)
+
+
+@cache
+def _cupy() -> ModuleType:
+    try:
+        import cupy
+    except ImportError as error:
+        raise RuntimeError(
+            "caffe_layers: the layers need CuPy in Caffe's GPU mode, and it cannot be imported "
+            f"({error}); install it for the CUDA that Caffe was built with (pip install cupy-cuda11x for CUDA 11, "
+            "cupy-cuda12x, cupy-cuda13x), or train in CPU mode (solver_mode: CPU)"
+        ) from error
+    return cupy
+
+
+@cache
+def _gpu(number: int) -> "Gpu":
+    return Gpu(_cupy(), number)
+
+
+class Gpu:
+    """A GPU by CuPy (a ``Device``)."""
+
+    def __init__(self, cupy: ModuleType, number: int) -> None:
+        self._cupy = cupy
+        self._device = cupy.cuda.Device(number)
+        self._pool = Pool(cupy.empty)
+        self._wrapped = lru_cache(maxsize=4096)(self._wrap)
+        self._compiled = cache(self._compile)
+
+    def address(self, blob: Any) -> int:
+        return blob._gpu_data_ptr
+
+    def data(self, blob: Any, shape: tuple[int, ...]) -> Array:
+        return self._wrapped(blob._gpu_data_ptr, shape)
+
+    def diff(self, blob: Any, shape: tuple[int, ...]) -> Array:
+        return self._wrapped(blob._gpu_diff_ptr, shape)
+
+    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+        return self._cupy.empty(shape, dtype)
+
+    def ones(self, shape: tuple[int, ...]) -> Array:
+        return self._cupy.asarray(np.ones(shape, np.float32))
+
+    def scratch(self, name: str, shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> Array:
+        return self._pool.array(name, shape, dtype)
+
+    def fault(self) -> tuple[Array, NDArray[np.uint64]]:
+        # Page-locked memory has one address for host and device.
+        memory = self._cupy.cuda.alloc_pinned_memory(8)
+        word = np.frombuffer(memory, np.uint64, 1)
+        word[0] = 0
+        return np.uint64(memory.ptr), word
+
+    def kernels(self, source: str, **macros: str | int) -> "CupyKernels":
+        return self._compiled(source, tuple(f"-D{name}={value}" for name, value in macros.items()))
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        # Caffe works on the default stream.
+        with self._device, self._cupy.cuda.Stream.null:
+            yield
+
+    def _wrap(self, pointer: int, shape: tuple[int, ...]) -> Array:
+        cupy = self._cupy
+        size = 4 * int(np.prod(shape))
+        memory = cupy.cuda.UnownedMemory(pointer, size, None, self._device.id)
+        return cupy.ndarray(shape, np.float32, cupy.cuda.MemoryPointer(memory, 0))
+
+    def _compile(self, source: str, options: tuple[str, ...]) -> "CupyKernels":
+        module = self._cupy.RawModule(code=_cuda_source.source(source), options=("-std=c++14", *options))
+        return CupyKernels(module)
+
+
+class CupyKernels:
+    """Compiled kernels (``Kernels``); CuPy keeps the machine code on disk as well (CUPY_CACHE_DIR)."""
+
+    def __init__(self, module: Any) -> None:
+        self._kernel = cache(module.get_function)
+
+    def launch(self, name: str, grid: int, block: int | tuple[int, int], *arguments: Any) -> None:
+        block = (block,) if isinstance(block, int) else block
+        # A null pointer and an address are 64 bits like any other.
+        self._kernel(name)((grid,), block, tuple(np.uint64(0) if each is None else each for each in arguments))

@@ -1,0 +1,90 @@
+"""The formulas of the mDA layer and of softmax that both backends share, one number at a time.
+
+Each function is one expression of its arguments. NumPy evaluates it over arrays, for ``_mathematics`` and
+``_softmax``; ``_cuda_source`` writes the same expression into the kernels that run on a GPU. So there is one place
+to get a formula wrong. Allowed are + - * /, numbers, the functions imported below, and other formulas of this module.
+
+Symbols are those of ``_mathematics``: m, v a row's mean and variance; μ, σ², r those of a domain; G = Σ_s g.
+"""
+
+from numpy import exp, log, minimum, sqrt
+
+
+def spread(row_variance, row_mean, mean):
+    """v + (m - μ)²: what a row adds to its domain's variance (Eq. 2, by the law of total variance)."""
+    return row_variance + (row_mean - mean) * (row_mean - mean)
+
+
+def inverse_deviation(variance, eps):
+    """r = (σ² + ε)^-½."""
+    return 1 / sqrt(variance + eps)
+
+
+def affine_offset(scale, centre, shift):
+    """What y = scale (x - centre) + offset adds, where ``shift`` is Σ_d w r μ (Eq. 4)."""
+    return scale * centre - shift
+
+
+def about(grad_dot, shift, grad_sum):
+    """Σ_s g (x - o - shift) from Σ_s g (x - o) and G."""
+    return grad_dot - shift * grad_sum
+
+
+def mean_gradient(inverse, grad_sum):
+    """∂μ/W from Σ_i α_i G_i."""
+    return -inverse * grad_sum
+
+
+def variance_gradient(inverse, grad_dot):
+    """∂σ²/W from Σ_i α_i Σ_s g (x - μ)."""
+    return -0.5 * (inverse * inverse * inverse) * grad_dot
+
+
+def linear(grad_mean, grad_variance, mean):
+    """What multiplies x in (∂μ (x - μ) + ∂σ² (x - μ)²), besides ∂σ² x²."""
+    return grad_mean - 2 * grad_variance * mean
+
+
+def constant(grad_mean, grad_variance, mean, variance):
+    """What is left of (∂μ (x - μ) + ∂σ² ((x - μ)² - σ²)) where x is zero."""
+    return grad_variance * (mean * mean - variance) - grad_mean * mean
+
+
+def input_slope(grad_variance, size):
+    """What multiplies x in ∂x, from one domain."""
+    return grad_variance * (2 / size)
+
+
+def input_offset(grad_mean, grad_variance, mean, size):
+    """What ∂x adds, from one domain; x and ``mean`` count from one origin."""
+    return linear(grad_mean, grad_variance, mean) / size
+
+
+def unbiased_factor(count):
+    """m / (m - 1), for m > 1; never above 2, the factor of two values."""
+    return minimum(count / (count - 1), 2)
+
+
+def folded(total, fraction, value):
+    """A running sum with one more batch in it."""
+    return total * fraction + value
+
+
+def softmax_gradient(p, grad, expected):
+    """∂L/∂logit from p, ∂L/∂p and Σ p ∂L/∂p."""
+    return p * (grad - expected)
+
+
+def log_probability(logit, largest, total):
+    """log p, where ``total`` is Σ exp(logit - largest)."""
+    return logit - largest - log(total)
+
+
+def surprise(log_p):
+    """-p log p, one term of the entropy."""
+    return -exp(log_p) * log_p
+
+
+def entropy_gradient(log_p, entropy):
+    """∂ entropy / ∂logit."""
+    return -exp(log_p) * (log_p + entropy)

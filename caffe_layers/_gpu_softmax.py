@@ -1,0 +1,88 @@
+"""Domain assignment and entropy loss on a GPU (see softmax.cu)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from caffe_layers import _bottoms
+from caffe_layers._device import Array, Device
+from caffe_layers._fault import Fault
+
+BLOCK = 128
+
+
+def _blocks(threads: int) -> int:
+    return -(-threads // BLOCK)
+
+
+class GpuAssignment:
+    """DomainAssignmentLayer for n×k logits, whose k columns begin at ``first`` of D. One kernel each way."""
+
+    def __init__(self, device: Device, shape: tuple[int, int], first: int, domains: int) -> None:
+        self._device = device
+        self._shape, self._domains = shape, domains
+        self._numbers = tuple(np.int32(number) for number in (*shape, first, domains))
+        with device.active():
+            self._kernels = device.kernels("softmax")
+            self._fault = Fault(device)
+            self._p = device.empty(shape, np.float64)
+
+    def forward(self, role: str, bottom: Sequence[Any], top: Sequence[Any]) -> None:
+        """Write w."""
+        self._fault.check(lambda row, value: _bottoms.wrong_label(role, row, value, self._shape[1]))
+        rows = self._shape[0]
+        with self._device.active():
+            logits = self._device.data(bottom[0], self._shape)
+            labels = self._device.data(bottom[1], (rows,)) if len(bottom) == 2 else None
+            w = self._device.data(top[0], (rows, self._domains))
+            self._kernels.launch(
+                "assign", _blocks(rows), BLOCK, logits, labels, self._p, w, self._fault.argument, *self._numbers
+            )
+
+    def backward(self, top: Sequence[Any], bottom: Sequence[Any]) -> None:
+        """Write the gradient of the logits."""
+        rows = self._shape[0]
+        with self._device.active():
+            dw = self._device.diff(top[0], (rows, self._domains))
+            dlogits = self._device.diff(bottom[0], self._shape)
+            self._kernels.launch("assign_gradient", _blocks(rows), BLOCK, self._p, dw, dlogits, *self._numbers)
+
+
+class GpuEntropy:
+    """EntropyLossLayer for N×K×T logits. Two kernels forward, one backward."""
+
+    def __init__(self, device: Device, shape: tuple[int, int, int]) -> None:
+        self._device = device
+        self._shape = shape
+        self._blocks = _blocks(shape[0] * shape[2])
+        self._numbers = tuple(np.int32(number) for number in shape)
+        with device.active():
+            self._kernels = device.kernels("softmax")
+            self._fault = Fault(device)
+            self._entropy = device.empty((shape[0], shape[2]), np.float64)
+            self._number = device.empty((1,), np.float64)
+
+    def forward(self, role: str, bottom: Sequence[Any], top: Sequence[Any]) -> None:
+        """Write the loss."""
+        self._fault.check(lambda row, value: _bottoms.wrong_label(role, row, value, None))
+        with self._device.active():
+            parts = self._device.scratch("entropy parts", (2, self._blocks))
+            loss = self._device.data(top[0], (1,))
+            self._kernels.launch(
+                "entropies", self._blocks, BLOCK, self._device.data(bottom[0], self._shape), self._labels(bottom),
+                self._entropy, parts, self._fault.argument, *self._numbers,
+            )  # fmt: skip
+            self._kernels.launch("entropy_loss", 1, BLOCK, parts, self._number, loss, np.int32(self._blocks))
+
+    def backward(self, top: Sequence[Any], bottom: Sequence[Any]) -> None:
+        """Write the gradient of the logits."""
+        with self._device.active():
+            self._kernels.launch(
+                "entropy_loss_gradient", self._blocks, BLOCK, self._device.data(bottom[0], self._shape),
+                self._labels(bottom), self._entropy, self._number, self._device.diff(top[0], (1,)),
+                self._device.diff(bottom[0], self._shape), *self._numbers,
+            )  # fmt: skip
+
+    def _labels(self, bottom: Sequence[Any]) -> Array | None:
+        return self._device.data(bottom[1], (self._shape[0],)) if len(bottom) == 2 else None

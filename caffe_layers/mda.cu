@@ -1,0 +1,441 @@
+// mDA on the GPU. NVRTC compiles it for a number of domains, -DDOMAINS=D, and for rows of one value, -DFLAT=1, or of
+// several, -DFLAT=0. The formulas it calls stand before this text (see _cuda_source).
+//
+// Shapes: N samples, C channels, S positions; R = N·C rows of S values. What has x's size is float, what is smaller is
+// double; the coefficients of a row are rounded to float once and then read with it. Every sum is taken in a fixed
+// order: a step gives the same bits each time.
+
+// ---------------------------------------------------------------------------------------------------------------
+// Rows. `lanes` threads share a row: a power of two up to 32, or all of the block.
+
+struct Row {
+  long long index;  // sample · C + channel
+  long long start;  // of the row in the array
+  int size, lanes, lane;
+  int head;   // values before the first address that a float4 may have
+  int quads;  // groups of four from there
+};
+
+// Threads left over in the last block get an empty row, so that they take part in sums.
+__device__ Row row_of(const float* x, long long block, long long rows, int size, int lanes) {
+  Row row;
+  row.index = block * (blockDim.x / lanes) + threadIdx.x / lanes;
+  row.size = row.index < rows ? size : 0;
+  row.start = row.index < rows ? row.index * size : 0;
+  row.lanes = lanes;
+  row.lane = threadIdx.x % lanes;
+  int past = (int)(((unsigned long long)(x + row.start) & 15) / 4);
+  row.head = min((4 - past) & 3, row.size);
+  row.quads = (row.size - row.head) / 4;
+  return row;
+}
+
+// Calls one(s) for each single value of this thread's share of a row, four(q) for each group of four, and join() after
+// at most RUN groups: float sums run no longer than that before they become a double.
+const int RUN = 16;
+
+template <class One, class Four, class Join>
+__device__ __forceinline__ void each(const Row& row, One one, Four four, Join join) {
+  int tail = row.head + 4 * row.quads;
+  int singles = row.size - 4 * row.quads;
+  for (int k = row.lane; k < singles; k += row.lanes) one(k < row.head ? k : tail + k - row.head);
+  join();
+  for (int start = row.lane; start < row.quads; start += row.lanes * RUN) {
+    int end = min(start + row.lanes * RUN, row.quads);
+#pragma unroll 4
+    for (int q = start; q < end; q += row.lanes) four(q);
+    join();
+  }
+}
+
+__device__ __forceinline__ const float4* quads_of(const float* x, const Row& row) {
+  return (const float4*)(x + row.start + row.head);
+}
+
+__device__ __forceinline__ float4* quads_of(float* x, const Row& row) { return (float4*)(x + row.start + row.head); }
+
+// The sum over `lanes` neighbouring threads, in all of them.
+__device__ double over_lanes(double value, int lanes) {
+  __shared__ double parts[32];
+  for (int step = min(lanes, 32) / 2; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffff, value, step);
+  if (lanes > 32) {
+    __syncthreads();  // whoever reads the sum before this one has done so
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = 0;
+    for (int warp = 0; warp < lanes / 32; ++warp) value += parts[warp];
+  }
+  return value;
+}
+
+// Mean and biased variance of every row. A thread counts from a value of the row that is its alone: the squares of all
+// these distances to the mean are part of the row's own sum of squares, so that no rounding grows by more than the
+// number of a thread's values, whatever the row holds.
+extern "C" __global__ void row_moments(const float* __restrict__ x, double* __restrict__ mean,
+                                       double* __restrict__ variance, long long rows, int size, int lanes) {
+  Row row = row_of(x, blockIdx.x, rows, size, lanes);
+  const float* values = x + row.start;
+  const float4* quads = quads_of(x, row);
+  float origin = values[row.lane < row.size ? row.lane : 0];
+  float run = 0, run_square = 0;
+  double sum = 0, square = 0;
+  int count = 0;
+  each(
+      row,
+      [&](int s) {
+        float d = values[s] - origin;
+        run += d;
+        run_square += d * d;
+        ++count;
+      },
+      [&](int q) {
+        float4 v = quads[q];
+        float a = v.x - origin, b = v.y - origin, c = v.z - origin, d = v.w - origin;
+        run += (a + b) + (c + d);
+        run_square += (a * a + b * b) + (c * c + d * d);
+        count += 4;
+      },
+      [&]() {
+        sum += run;
+        square += run_square;
+        run = run_square = 0;
+      });
+  double m = over_lanes(count * (double)origin + sum, lanes) / size;
+  double step = m - origin;
+  double v = over_lanes(square - step * (2 * sum - count * step), lanes) / size;
+  if (row.size && row.lane == 0) {
+    mean[row.index] = m;
+    variance[row.index] = v < 0 ? 0 : v;
+  }
+}
+
+// G = Σ_s g and Σ_s g (x - centre) of every row.
+extern "C" __global__ void row_gradients(const float* __restrict__ x, const float* __restrict__ g,
+                                         const float* __restrict__ centre, double* __restrict__ grad_sum,
+                                         double* __restrict__ grad_dot, long long rows, int size, int lanes) {
+  Row row = row_of(x, blockIdx.x, rows, size, lanes);
+  const float4 *quads = quads_of(x, row), *grad_quads = quads_of(g, row);
+  float origin = row.size ? centre[row.index] : 0;
+  float run = 0, run_dot = 0;
+  double sum = 0, dot = 0;
+  each(
+      row,
+      [&](int s) {
+        float grad = g[row.start + s];
+        run += grad;
+        run_dot += grad * (x[row.start + s] - origin);
+      },
+      [&](int q) {
+        float4 v = quads[q], d = grad_quads[q];
+        run += (d.x + d.y) + (d.z + d.w);
+        run_dot += (d.x * (v.x - origin) + d.y * (v.y - origin)) + (d.z * (v.z - origin) + d.w * (v.w - origin));
+      },
+      [&]() {
+        sum += run;
+        dot += run_dot;
+        run = run_dot = 0;
+      });
+  sum = over_lanes(sum, lanes);
+  dot = over_lanes(dot, lanes);
+  if (row.size && row.lane == 0) {
+    grad_sum[row.index] = sum;
+    grad_dot[row.index] = dot;
+  }
+}
+
+// y = scale (x - centre) + offset. This kernel and the next begin with the last row: the end of x is what the cache
+// still holds of the kernel before.
+extern "C" __global__ void row_affine(const float* __restrict__ x, const float* __restrict__ centre,
+                                      const float* __restrict__ scale, const float* __restrict__ offset,
+                                      float* __restrict__ y, long long rows, int size, int lanes) {
+  Row row = row_of(x, gridDim.x - 1 - blockIdx.x, rows, size, lanes);
+  if (!row.size) return;
+  float c = centre[row.index], a = scale[row.index], b = offset[row.index];
+  const float4* quads = quads_of(x, row);
+  float4* out = quads_of(y, row);
+  each(
+      row, [&](int s) { y[row.start + s] = a * (x[row.start + s] - c) + b; },
+      [&](int q) {
+        float4 v = quads[q];
+        out[q] = make_float4(a * (v.x - c) + b, a * (v.y - c) + b, a * (v.z - c) + b, a * (v.w - c) + b);
+      },
+      []() {});
+}
+
+// dx = scale g + slope (x - centre) + offset.
+extern "C" __global__ void row_input_gradient(const float* __restrict__ x, const float* __restrict__ g,
+                                              const float* __restrict__ centre, const float* __restrict__ scale,
+                                              const float* __restrict__ slope, const float* __restrict__ offset,
+                                              float* __restrict__ dx, long long rows, int size, int lanes) {
+  Row row = row_of(x, gridDim.x - 1 - blockIdx.x, rows, size, lanes);
+  if (!row.size) return;
+  float c = centre[row.index], a = scale[row.index], k = slope[row.index], b = offset[row.index];
+  const float4 *quads = quads_of(x, row), *grad_quads = quads_of(g, row);
+  float4* out = quads_of(dx, row);
+  each(
+      row,
+      [&](int s) { dx[row.start + s] = a * g[row.start + s] + (k * (x[row.start + s] - c) + b); },
+      [&](int q) {
+        float4 v = quads[q], d = grad_quads[q];
+        out[q] = make_float4(a * d.x + (k * (v.x - c) + b), a * d.y + (k * (v.y - c) + b),
+                             a * d.z + (k * (v.z - c) + b), a * d.w + (k * (v.w - c) + b));
+      },
+      []() {});
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Small matrices. A block has TILE channels, side by side in memory, and shares out the samples into SLICES parts.
+
+const int TILE = 32;
+const int SLICES = 16;
+
+// The sum over the slices of a channel, in all of its threads.
+__device__ double over_slices(double value) {
+  __shared__ double parts[SLICES][TILE];
+  __syncthreads();
+  parts[threadIdx.y][threadIdx.x] = value;
+  __syncthreads();
+  double total = 0;
+  for (int slice = 0; slice < SLICES; ++slice) total += parts[slice][threadIdx.x];
+  return total;
+}
+
+// What a row of x is for these kernels: the moments of its values, and what the gradient says of it. A row of one
+// value is its own mean and centre.
+struct Rows {
+  const float *x, *g;
+  const double *row_mean, *row_variance, *sum, *dot;
+  const float* row_centre;
+#if FLAT
+  __device__ double mean(long long at) const { return x[at]; }
+  __device__ double variance(long long at) const { return 0; }
+  __device__ double centre(long long at) const { return x[at]; }
+  __device__ double grad_sum(long long at) const { return g[at]; }
+  __device__ double grad_dot(long long at) const { return 0; }
+#else
+  __device__ double mean(long long at) const { return row_mean[at]; }
+  __device__ double variance(long long at) const { return row_variance[at]; }
+  __device__ double centre(long long at) const { return row_centre[at]; }
+  __device__ double grad_sum(long long at) const { return sum[at]; }
+  __device__ double grad_dot(long long at) const { return dot[at]; }
+#endif
+};
+
+// The masses W (D) of w. A row of w that is no probabilities goes to `fault`, which the host reads before a later
+// step: its number + 1 in the upper half, its sum in the lower.
+__device__ void domain_masses(const float* w, int samples, double* mass, unsigned long long* fault) {
+  __shared__ double parts[TILE * SLICES / 32];
+  int thread = threadIdx.y * TILE + threadIdx.x;
+  double sums[DOMAINS];
+  for (int d = 0; d < DOMAINS; ++d) sums[d] = 0;
+  for (int i = thread; i < samples; i += TILE * SLICES) {
+    float total = 0, least = 1;
+    for (int d = 0; d < DOMAINS; ++d) {
+      float value = w[(long long)i * DOMAINS + d];
+      sums[d] += value;
+      total += value;
+      least = fminf(least, value);
+    }
+    bool right = fabsf(total - 1) <= SLACK && least >= -SLACK;  // false for NaN
+    if (!right && blockIdx.x == 0)
+      *(volatile unsigned long long*)fault = (unsigned long long)(i + 1) << 32 | (unsigned)__float_as_int(total);
+  }
+  for (int d = 0; d < DOMAINS; ++d) {
+    double value = sums[d];
+    for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffff, value, step);
+    __syncthreads();
+    if (thread % 32 == 0) parts[thread / 32] = value;
+    __syncthreads();
+    if (thread == 0) {
+      value = 0;
+      for (int warp = 0; warp < TILE * SLICES / 32; ++warp) value += parts[warp];
+      mass[d] = value;
+    }
+  }
+  __syncthreads();
+}
+
+// Eq. 2-4. The domains' statistics, D×C: the batch's, which are folded into the running sums, or with `fixed` the
+// running ones. Then what they make of each row: y, if a row is one value, else the coefficients of row_affine.
+extern "C" __global__ void __launch_bounds__(TILE * SLICES) statistics(const float* __restrict__ x, const double* __restrict__ row_mean,
+                                      const double* __restrict__ row_variance, const float* __restrict__ w,
+                                      float* mean_sum, float* variance_sum, float* divisor,
+                                      double* __restrict__ masses, double* __restrict__ means,
+                                      double* __restrict__ variances, double* __restrict__ inverses,
+                                      float* __restrict__ centres, float* __restrict__ scales,
+                                      float* __restrict__ offsets, float* __restrict__ y, unsigned long long* fault,
+                                      int samples, int channels, int size, double eps, double fraction, int fixed) {
+  Rows rows = {x, 0, row_mean, row_variance, 0, 0, 0};
+  int c = blockIdx.x * TILE + threadIdx.x;
+  int slice = c < channels ? threadIdx.y : samples;  // no samples for the channels left over
+  bool writes = c < channels && threadIdx.y == 0;
+  bool first = blockIdx.x == 0 && threadIdx.x == 0 && threadIdx.y == 0;
+  double mean[DOMAINS], inverse[DOMAINS], sum[DOMAINS];
+  __shared__ double mass[DOMAINS];
+  domain_masses(w, samples, mass, fault);
+
+  if (!fixed) {
+    for (int d = 0; d < DOMAINS; ++d) sum[d] = 0;
+    for (int i = slice; i < samples; i += SLICES) {
+      double m = rows.mean((long long)i * channels + c);
+      for (int d = 0; d < DOMAINS; ++d) sum[d] += w[(long long)i * DOMAINS + d] * m;
+    }
+    for (int d = 0; d < DOMAINS; ++d) {
+      double total = over_slices(sum[d]);
+      mean[d] = mass[d] != 0 ? total / mass[d] : 0;
+      sum[d] = 0;
+    }
+    for (int i = slice; i < samples; i += SLICES) {
+      long long at = (long long)i * channels + c;
+      for (int d = 0; d < DOMAINS; ++d)
+        sum[d] += w[(long long)i * DOMAINS + d] * spread(rows.variance(at), rows.mean(at), mean[d]);
+    }
+  }
+  for (int d = 0; d < DOMAINS; ++d) {
+    long long at = (long long)d * channels + c;
+    double variance = 0;
+    if (fixed) {
+      double seen = divisor[d];
+      bool known = seen != 0 && c < channels;
+      mean[d] = known ? mean_sum[at] / seen : 0;
+      variance = known ? variance_sum[at] / seen : 0;
+      inverse[d] = inverse_deviation(variance, eps);
+    } else {
+      double total = over_slices(sum[d]);
+      variance = mass[d] != 0 ? total / mass[d] : 0;
+      inverse[d] = mass[d] != 0 ? inverse_deviation(variance, eps) : 0;
+      if (mass[d] != 0 && writes) {
+        double count = mass[d] * size;
+        mean_sum[at] = folded(mean_sum[at], fraction, mean[d]);
+        variance_sum[at] = folded(variance_sum[at], fraction, variance * (count > 1 ? unbiased_factor(count) : 1));
+      }
+      if (mass[d] != 0 && first) divisor[d] = folded(divisor[d], fraction, 1);
+      if (first) masses[d] = mass[d];
+    }
+    if (writes) {
+      means[at] = mean[d];
+      variances[at] = variance;
+      inverses[at] = inverse[d];
+    }
+  }
+
+  for (int i = slice; i < samples; i += SLICES) {
+    long long at = (long long)i * channels + c;
+    double scale = 0, centre = 0, shift = 0;
+    for (int d = 0; d < DOMAINS; ++d) {
+      double weight = w[(long long)i * DOMAINS + d];
+      scale += weight * inverse[d];
+      centre += weight * mean[d];
+      shift += weight * (inverse[d] * mean[d]);
+    }
+#if FLAT
+    y[at] = (float)affine_offset(scale, x[at], shift);
+#else
+    float rounded = (float)centre;
+    centres[at] = rounded;
+    scales[at] = (float)scale;
+    offsets[at] = (float)affine_offset(scale, rounded, shift);
+#endif
+  }
+}
+
+// The gradients by the domains' statistics, as coefficients for weight_gradient (D×C; `origins`, C, is what their means
+// count from); then dx, if a row is one value, else the coefficients of row_input_gradient. With `fixed` statistics the
+// coefficients but `scales` are zero.
+extern "C" __global__ void __launch_bounds__(TILE * SLICES) gradients(const float* __restrict__ x, const float* __restrict__ g,
+                                     const double* __restrict__ grad_sum, const double* __restrict__ grad_dot,
+                                     const float* __restrict__ centres, const float* __restrict__ w,
+                                     const double* __restrict__ masses, const double* __restrict__ means,
+                                     const double* __restrict__ variances, const double* __restrict__ inverses,
+                                     double* __restrict__ origins, double* __restrict__ linears,
+                                     double* __restrict__ squares, double* __restrict__ constants,
+                                     float* __restrict__ scales, float* __restrict__ slopes,
+                                     float* __restrict__ offsets, float* __restrict__ dx, int samples, int channels,
+                                     int size, int fixed, int wants_x) {
+  Rows rows = {x, g, 0, 0, grad_sum, grad_dot, centres};
+  int c = blockIdx.x * TILE + threadIdx.x;
+  int slice = c < channels ? threadIdx.y : samples;
+  bool writes = c < channels && threadIdx.y == 0;
+  double mean[DOMAINS], inverse[DOMAINS], sum[DOMAINS], dot[DOMAINS];
+  double origin = 0;
+  for (int d = 0; d < DOMAINS; ++d) {
+    long long at = (long long)d * channels + c;
+    mean[d] = c < channels ? means[at] : 0;
+    inverse[d] = c < channels ? inverses[at] : 0;
+    origin += mean[d] / DOMAINS;
+    sum[d] = dot[d] = 0;
+  }
+  if (!fixed) {
+    for (int i = slice; i < samples; i += SLICES) {
+      long long at = (long long)i * channels + c;
+      double total = rows.grad_sum(at), product = rows.grad_dot(at), centre = rows.centre(at);
+      for (int d = 0; d < DOMAINS; ++d) {
+        double weight = w[(long long)i * DOMAINS + d];
+        sum[d] += weight * total;
+        dot[d] += weight * about(product, mean[d] - centre, total);
+      }
+    }
+  }
+  if (writes) origins[c] = origin;
+  for (int d = 0; d < DOMAINS; ++d) {
+    long long at = (long long)d * channels + c;
+    // From here on `sum` and `dot` are ∂μ/W and ∂σ²/W. A domain without mass has inverse 0, and so gradients 0.
+    bool moves = !fixed && masses[d] != 0;
+    double share = moves ? 1 / masses[d] : 0;
+    double total = fixed ? 0 : over_slices(sum[d]), product = fixed ? 0 : over_slices(dot[d]);
+    sum[d] = moves ? mean_gradient(inverse[d], share * total) : 0;
+    dot[d] = moves ? variance_gradient(inverse[d], share * product) : 0;
+    if (writes) {
+      linears[at] = linear(sum[d], dot[d], mean[d] - origin);
+      squares[at] = dot[d];
+      constants[at] = constant(sum[d], dot[d], mean[d] - origin, variances[at]);
+    }
+  }
+  if (!wants_x) return;
+  for (int i = slice; i < samples; i += SLICES) {
+    long long at = (long long)i * channels + c;
+    double scale = 0, slope = 0, offset = 0, centre = rows.centre(at);
+    for (int d = 0; d < DOMAINS; ++d) {
+      double weight = w[(long long)i * DOMAINS + d];
+      scale += weight * inverse[d];
+      slope += weight * input_slope(dot[d], size);
+      offset += weight * input_offset(sum[d], dot[d], mean[d] - centre, size);
+    }
+#if FLAT
+    dx[at] = (float)(scale * g[at] + offset);  // x is its own centre: no slope
+#else
+    scales[at] = (float)scale;
+    slopes[at] = (float)slope;
+    offsets[at] = (float)offset;
+#endif
+  }
+}
+
+// ∂w_id: a block for each sample.
+extern "C" __global__ void weight_gradient(const float* __restrict__ x, const float* __restrict__ g,
+                                           const double* __restrict__ row_mean, const double* __restrict__ row_variance,
+                                           const double* __restrict__ grad_sum, const double* __restrict__ grad_dot,
+                                           const float* __restrict__ centres, const double* __restrict__ means,
+                                           const double* __restrict__ inverses, const double* __restrict__ origins,
+                                           const double* __restrict__ linears, const double* __restrict__ squares,
+                                           const double* __restrict__ constants, float* __restrict__ dw, int channels,
+                                           int fixed) {
+  Rows rows = {x, g, row_mean, row_variance, grad_sum, grad_dot, centres};
+  double sum[DOMAINS];
+  for (int d = 0; d < DOMAINS; ++d) sum[d] = 0;
+  for (int c = threadIdx.x; c < channels; c += blockDim.x) {
+    long long at = (long long)blockIdx.x * channels + c;
+    double origin = origins[c], total = rows.grad_sum(at);
+    double product = about(rows.grad_dot(at), origin - rows.centre(at), total);
+    double m = fixed ? 0 : rows.mean(at) - origin, square = fixed ? 0 : spread(rows.variance(at), m, 0);
+    for (int d = 0; d < DOMAINS; ++d) {
+      long long of = (long long)d * channels + c;
+      sum[d] += inverses[of] * about(product, means[of] - origin, total) + m * linears[of] + square * squares[of] +
+                constants[of];
+    }
+  }
+  for (int d = 0; d < DOMAINS; ++d) {
+    double total = over_lanes(sum[d], blockDim.x);
+    if (threadIdx.x == 0) dw[(long long)blockIdx.x * DOMAINS + d] = (float)total;
+  }
+}
