@@ -130,12 +130,14 @@ CUDA_REAL(sqrt)
 CUDA_REAL(exp)
 CUDA_REAL(log)
 CUDA_REAL(fabs)
+CUDA_REAL(floor)
 #define CUDA_REAL2(NAME) \
   inline double NAME(double a, double b) { return __builtin_##NAME(a, b); } \
   inline float NAME##f(float a, float b) { return __builtin_##NAME##f(a, b); } \
   inline float NAME(float a, float b) { return NAME##f(a, b); }
 CUDA_REAL2(fmax)
 CUDA_REAL2(fmin)
+inline double nan(const char* tag) { return __builtin_nan(""); }
 inline double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 inline float fmaf(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 inline float fma(float a, float b, float c) { return fmaf(a, b, c); }

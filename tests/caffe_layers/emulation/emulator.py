@@ -1,7 +1,7 @@
 """Runs CUDA kernels on the CPU from the very source that CuPy hands to NVRTC, for the tests.
 
-g++ compiles the source behind ``cuda_on_cpu.h``, which declares the part of CUDA C that our kernels use. Each block runs
-by itself, each of its threads as a fiber. Every access to memory is checked, as are barriers and what the lanes of a
+g++ compiles the source behind ``cuda_on_cpu.h``, which declares the part of CUDA C that our kernels use. Each block
+runs by itself, each of its threads as a fiber. Every access to memory is checked, as are barriers and what the lanes of a
 warp do together; what a GPU leaves undefined ends the launch with an ``EmulationError`` that names block, thread and
 line. What this does not show is time, and rounding that differs: NVRTC contracts a·b+c to one rounding, g++ here not.
 """
@@ -174,7 +174,7 @@ class Module:
         return f" ({own[0]})" if own else ""
 
 
-def compile(source: str, options: tuple[str, ...] = (), *, name: str = "kernels.cu") -> Module:  # noqa: A001
+def compile(source: str, options: tuple[str, ...] = (), *, name: str = "kernels.cu") -> Module:
     """Compile CUDA C; ``options`` are those for NVRTC, of which -D, -U and -std are understood.
 
     ``name`` is the file that messages name. Compiled code is kept, by a hash of all that goes into it.
@@ -209,8 +209,10 @@ def _compiled(source: str, options: tuple[str, ...], name: str) -> Module:
 
     def build(path: Path) -> None:
         # Linked apart: with -fsanitize g++ would link its own runtimes.
-        compiled = path.with_suffix(".o")
-        _gcc(["-c", "-x", "c++", *flags, "-o", compiled, "-"], text)
+        # (addr2line may name the outer file.)
+        whole, compiled = path.with_name(name), path.with_suffix(".o")
+        whole.write_text(text)
+        _gcc(["-c", *flags, "-o", compiled, "-x", "c++", whole])
         _gcc([*linking, "-o", path, compiled, runtime, "-lm"])
 
     return Module(_built("kernels", [text, *flags, *linking, runtime.name], build), declared)
