@@ -102,8 +102,14 @@ int atomicCAS(int* address, int compare, int value);
 unsigned atomicCAS(unsigned* address, unsigned compare, unsigned value);
 unsigned long long atomicCAS(unsigned long long* address, unsigned long long compare, unsigned long long value);
 
+namespace cuda_on_cpu {
+void read_only(const void* address, size_t size);
+}
 #define CUDA_LOADS(T) \
-  inline T __ldg(const T* address) { return *address; } \
+  __forceinline__ T __ldg(const T* address) { \
+    cuda_on_cpu::read_only(address, sizeof(T)); \
+    return *address; \
+  } \
   inline T __ldcs(const T* address) { return *address; } \
   inline void __stcs(T* address, T value) { *address = value; }
 CUDA_LOADS(int)

@@ -21,8 +21,8 @@ import numpy as np
 
 COMPILER = shutil.which("g++")
 _HERE = Path(__file__).parent
-_RUNTIME = ("threads.cpp", "memory.cpp", "undefined.cpp")
-_HEADERS = ("cuda_on_cpu.h", "kernel_table.h", "module.h", "runtime.h")
+_RUNTIME = ("threads.cpp", "memory.cpp", "races.cpp", "hooks.cpp", "undefined.cpp")
+_HEADERS = ("cuda_on_cpu.h", "kernel_table.h", "module.h", "races.h", "runtime.h")
 _ORDERS = ("forward", "reverse", "shuffled")
 # CUDA's limits, the same on every architecture from 6.0 on.
 _MOST_THREADS = 1024
@@ -75,6 +75,14 @@ class _Argument(ctypes.Structure):
     _fields_ = [("region", ctypes.c_int64), ("bits", ctypes.c_uint64)]
 
 
+class _Variable(ctypes.Structure):
+    _fields_ = [("begin", ctypes.c_uint64), ("end", ctypes.c_uint64), ("label", ctypes.c_char_p)]
+
+
+class _Codes(ctypes.Structure):
+    _fields_ = [("here", ctypes.c_uint64), ("other", ctypes.c_uint64)]
+
+
 class _Launch(ctypes.Structure):
     _fields_ = [
         ("module", ctypes.POINTER(_Module)),
@@ -85,6 +93,8 @@ class _Launch(ctypes.Structure):
         ("region_count", ctypes.c_uint64),
         ("arguments", ctypes.POINTER(_Argument)),
         ("argument_count", ctypes.c_uint64),
+        ("variables", ctypes.POINTER(_Variable)),
+        ("variable_count", ctypes.c_uint64),
         ("order", ctypes.c_uint32),
         ("seed", ctypes.c_uint64),
     ]
@@ -99,10 +109,11 @@ class Module:
             ctypes.POINTER(_Launch),
             ctypes.c_char_p,
             ctypes.c_size_t,
-            ctypes.POINTER(ctypes.c_void_p),
+            ctypes.POINTER(_Codes),
         ]
         self._library = library
         self._module = _Module.in_dll(ctypes.PyDLL(library), "cuda_module")
+        self._variables = _shared_variables(library)
         self._kernels = {}
         for number, (name, declaration) in enumerate(declared.items()):
             record = self._module.kernels[number]
@@ -146,6 +157,8 @@ class Module:
             kernel=ctypes.pointer(record),
             grid=_Index(*_dimensions(name, "grid", grid, _GRID_LIMITS)),
             block=_Index(*_dimensions(name, "block", block, _BLOCK_LIMITS)),
+            variables=self._variables,
+            variable_count=len(self._variables),
             order=_ORDERS.index(order),
             seed=seed,
         )
@@ -155,23 +168,18 @@ class Module:
         regions, arguments = _arguments(name, parameters, args)
         launch.regions, launch.region_count = regions, len(regions)
         launch.arguments, launch.argument_count = arguments, len(arguments)
-        message, address = ctypes.create_string_buffer(2048), ctypes.c_void_p()
-        if self._runtime.cuda_launch(launch, message, len(message), address):
-            raise EmulationError(f"kernel {name}, {message.value.decode()}{self._line(address.value)}")
+        message, codes = ctypes.create_string_buffer(2048), _Codes()
+        if self._runtime.cuda_launch(launch, message, len(message), codes):
+            places = " and ".join(filter(None, map(self._line, (codes.here, codes.other))))
+            raise EmulationError(f"kernel {name}, {message.value.decode()}" + (f" ({places})" if places else ""))
 
-    def _line(self, address: int | None) -> str:
-        """Where in the source a machine address comes from, as " (kernels.cu:12)"."""
-        if not address:
+    def _line(self, code: int) -> str:
+        """Where in the source a piece of machine code comes from, as ``kernels.cu:12``."""
+        if not code:
             return ""
-        done = subprocess.run(
-            ["addr2line", "-i", "-e", self._library, hex(address - self._module.image)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        places = [Path(place).name for place in done.stdout.split()]
-        own = [place for place in places if place.split(":")[0] not in _HEADERS and "?" not in place]
-        return f" ({own[0]})" if own else ""
+        done = _tool("addr2line", "-i", "-e", self._library, hex(code))
+        places = [re.sub(r" .*", "", Path(line).name) for line in done.splitlines()]
+        return next((place for place in places if place.split(":")[0] not in _HEADERS and "?" not in place), "")
 
 
 def compile(source: str, options: tuple[str, ...] = (), *, name: str = "kernels.cu") -> Module:
@@ -202,6 +210,7 @@ def _compiled(source: str, options: tuple[str, ...], name: str) -> Module:
     )
     flags = ["-std=c++17", "-O1", "-g", "-fPIC", "-nostdinc", f"-I{_HERE}", "-fvisibility=hidden", "-fno-exceptions"]
     flags += [f"-fsanitize={_CHECKS}", "-fno-sanitize-recover=all", *macros]
+    flags += ["--param=tsan-distinguish-volatile=1"]
     flags += ["-Werror=return-type", "-Werror=undef", "-Werror=frame-larger-than=65536"]
     # No start files: whatever lies in .bss is the kernels' shared memory.
     linking = ["-shared", "-nostartfiles", "-Wl,-z,defs", "-Wl,-rpath,$ORIGIN"]
@@ -216,6 +225,20 @@ def _compiled(source: str, options: tuple[str, ...], name: str) -> Module:
         _gcc([*linking, "-o", path, compiled, runtime, "-lm"])
 
     return Module(_built("kernels", [text, *flags, *linking, runtime.name], build), declared)
+
+
+def _shared_variables(library: Path) -> ctypes.Array:
+    """All that lies in the library's .bss, by its symbols."""
+    found = []
+    for line in _tool("nm", "--print-size", "--defined-only", "--demangle", library).splitlines():
+        if match := re.fullmatch(r"(\w+) (\w+) [bB] (.*)", line):
+            begin, size = int(match[1], 16), int(match[2], 16)
+            found.append((begin, begin + size, re.split(r"::(?=\w+$)", match[3])[-1].encode()))
+    return (_Variable * len(found))(*sorted(found))
+
+
+def _tool(*command: str | Path) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def _gcc(arguments: list[str | Path], text: str = "") -> str:

@@ -1,9 +1,10 @@
-// Where device code may read and write. g++'s -fsanitize=thread calls a function at every access: these.
+// Where device code may read and write: its arguments, the shared variables, its own stack and constants.
 #include <sys/mman.h>
 
 #include <cstring>
 #include <vector>
 
+#include "races.h"
 #include "runtime.h"
 
 namespace cuda_on_cpu {
@@ -13,96 +14,149 @@ namespace {
 // A slot of addresses per region, with the copy in its middle: an index has to be wrong by 2 GiB to meet another.
 constexpr uint64_t kSlotBits = 32, kSlot = 1ull << kSlotBits, kMiddle = kSlot / 2, kMostBytes = 1ull << 30;
 constexpr uint64_t kPage = 4096;
-constexpr uint64_t kAccessLimit = 200'000'000;
+constexpr uint64_t kCellBytes = 4;  // of an argument: no kernel has arrays of anything smaller
+constexpr uint64_t kMostAccesses = 100'000'000;
 
 struct Copy {
   uintptr_t begin, end;
   const Region* region;
+  Cell* cells;
+  uint64_t cells_bytes;
 };
 
 struct Memory {
-  char* arena = nullptr;
-  uint64_t arena_bytes = 0;
+  const Launch* launch = nullptr;
+  uintptr_t image = 0, shared = 0, end = 0;  // of the module
+  uintptr_t arena = 0;
   std::vector<Copy> copies;
-  const Module* module = nullptr;
-  uint64_t accesses = 0;  // since a thread last went on
+  std::vector<Cell> cells;      // one for each byte of shared memory
+  std::vector<uint32_t> owner;  // of each byte of shared memory: its variable + 1
+  std::vector<bool> used;       // these variables
+  unsigned thread = 0;
+  uint64_t accesses = 0;        // since another thread ran
 };
 Memory memory;
 
-std::string bytes_text(uintptr_t address, uintptr_t begin) {
-  const int64_t offset = int64_t(address) - int64_t(begin);
-  return "byte " + std::to_string(offset);
-}
+struct Access {
+  uintptr_t address;
+  size_t size;
+  Kind kind;
+  Use use;
+};
 
-[[noreturn]] void fail_access(const char* verb, uintptr_t address, size_t size, const void* code) {
-  const std::string what = std::string(verb) + " " + std::to_string(size) + " bytes at ";
-  const uint64_t slot = (address - reinterpret_cast<uintptr_t>(memory.arena)) >> kSlotBits;
-  if (memory.arena && slot < memory.copies.size()) {
-    const Copy& copy = memory.copies[slot];
-    fail(what + bytes_text(address, copy.begin) + " of " + copy.region->label + ", which has " +
-             std::to_string(copy.end - copy.begin) + " bytes",
-         code);
-  }
-  const uintptr_t shared = reinterpret_cast<uintptr_t>(memory.module->shared);
-  const uintptr_t end = reinterpret_cast<uintptr_t>(memory.module->end);
-  if (address + (1 << 20) > shared && address < end + (1 << 20))
-    fail(what + bytes_text(address, shared) + " of the shared memory, which has " + std::to_string(end - shared) +
-             " bytes",
-         code);
-  if (address < kPage) fail(what + "a null pointer", code);
-  fail(what + "an address that belongs to no argument, no shared memory and not to this thread", code);
-}
-
-inline void check(uintptr_t address, size_t size, bool write, const void* code) {
-  if (address - place.stack < place.stack_end - place.stack) return;
-  if (++memory.accesses > kAccessLimit)
-    fail("still runs after " + std::to_string(kAccessLimit) + " accesses to memory: it waits for something that never comes",
-         code);
-  const uint64_t slot = (address - reinterpret_cast<uintptr_t>(memory.arena)) >> kSlotBits;
-  if (slot < memory.copies.size()) {
-    const Copy& copy = memory.copies[slot];
-    if (address >= copy.begin && address + size <= copy.end) return;
-  } else {
-    const Module& module = *memory.module;
-    const uintptr_t from = reinterpret_cast<uintptr_t>(write ? module.shared : module.image);
-    if (address >= from && address + size <= reinterpret_cast<uintptr_t>(module.end)) return;
-  }
-  fail_access(write ? "writes" : "reads", address, size, code);
-}
-
-const void* caller(const void* back) { return static_cast<const char*>(back) - 1; }
-
+uintptr_t number(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 uint64_t up_to_page(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+char* mapped(uint64_t bytes, int protection) {
+  void* memory = mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw std::string("no memory for the arguments");
+  return static_cast<char*>(memory);
+}
+
+std::string text(const Access& access) {
+  const char* verb = access.kind == Kind::kRead ? "reads " : access.kind == Kind::kWrite ? "writes " : "changes ";
+  return verb + std::to_string(access.size) + " bytes at ";
+}
+
+std::string text(const Access& access, const std::string& label, uintptr_t begin, uintptr_t end) {
+  return text(access) + "byte " + std::to_string(int64_t(access.address - begin)) + " of " + label + ", which has " +
+         std::to_string(end - begin);
+}
+
+std::string text(const Access& access, const Copy& copy) {
+  return text(access, copy.region->label, copy.begin, copy.end);
+}
+
+std::string shared_text(const Access& access) {
+  const Launch& launch = *memory.launch;
+  const Variable* variable = launch.variables;
+  for (uint64_t i = 1; i < launch.variable_count; ++i)
+    if (memory.image + launch.variables[i].begin <= access.address) variable = &launch.variables[i];
+  return text(access, std::string("shared ") + variable->label, memory.image + variable->begin,
+              memory.image + variable->end);
+}
+
+[[noreturn]] void fail_at(const Access& access, const std::string& message) { fail(message, {access.use.code, 0}); }
+
+void use_cell(Cell& cell, const Access& access, const auto& where) {
+  if (const Mark* other = races::race(cell, access.use))
+    fail(where() + ": a race, " + races::description(*other, other == &cell.write), {access.use.code, other->code});
+}
+
+void use_copy(const Access& access, const Copy& copy) {
+  const auto where = [&] { return text(access, copy); };
+  if (access.address < copy.begin || access.address + access.size > copy.end) fail_at(access, where());
+  const uint64_t last = (access.address + access.size - 1 - copy.begin) / kCellBytes;
+  for (uint64_t i = (access.address - copy.begin) / kCellBytes; i <= last; ++i) use_cell(copy.cells[i], access, where);
+}
+
+void use_shared(const Access& access) {
+  const auto where = [&] { return shared_text(access); };
+  const uint64_t first = access.address - memory.shared;
+  const uint32_t owner = memory.owner[first];
+  for (uint64_t i = first; i < first + access.size; ++i) {
+    if (!owner || i >= memory.owner.size() || memory.owner[i] != owner) fail_at(access, where());
+    if (access.kind != Kind::kWrite && !races::written_in_block(memory.cells[i]))
+      fail_at(access, where() + ": this block has written nothing there");
+    use_cell(memory.cells[i], access, where);
+  }
+  memory.used[owner - 1] = true;
+}
+
+void use(const Access& access) {
+  if (access.address - place.stack < place.stack_end - place.stack) return;
+  if (memory.thread != place.thread) memory.accesses = 0;
+  memory.thread = place.thread;
+  if (++memory.accesses > kMostAccesses)
+    fail_at(access, "still runs after " + std::to_string(kMostAccesses) + " accesses to memory: does it wait for another?");
+  const uint64_t slot = (access.address - memory.arena) >> kSlotBits;
+  if (memory.arena && slot < memory.copies.size()) return use_copy(access, memory.copies[slot]);
+  if (access.address >= memory.shared && access.address < memory.end) return use_shared(access);
+  if (access.kind == Kind::kRead && access.address >= memory.image && access.address < memory.shared) return;
+  if (access.address < kPage) fail_at(access, text(access) + "a null pointer");
+  fail_at(access, text(access) + "an address in no argument, no shared variable and not on this thread's stack");
+}
+
+uint32_t code(const void* back) { return uint32_t(number(back) - 1 - memory.image); }
 
 }  // namespace
 
 Arena::Arena(const Launch& launch) {
-  memory.module = launch.module;
-  memory.copies.clear();
-  memory.arena = nullptr;
-  memory.accesses = 0;
-  memory.arena_bytes = launch.region_count * kSlot;
+  const Module& module = *launch.module;
+  memory = Memory();
+  memory.launch = &launch;
+  memory.image = number(module.image);
+  memory.shared = number(module.shared);
+  memory.end = number(module.end);
+  memory.cells.resize(memory.end - memory.shared);
+  memory.owner.resize(memory.end - memory.shared);
+  memory.used.resize(launch.variable_count);
+  for (uint64_t i = 0; i < launch.variable_count; ++i)
+    for (uint64_t at = launch.variables[i].begin; at < launch.variables[i].end; ++at)
+      memory.owner[memory.image + at - memory.shared] = uint32_t(i + 1);
+  races::begin_launch();
+  for (uint64_t i = 0; i < launch.region_count; ++i)
+    if (launch.regions[i].bytes > kMostBytes) throw std::string(launch.regions[i].label) + " has more than 1 GiB";
   if (!launch.region_count) return;
-  void* arena = mmap(nullptr, memory.arena_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (arena == MAP_FAILED) throw std::string("no address space for the arguments");
-  memory.arena = static_cast<char*>(arena);
+  char* arena = mapped(launch.region_count * kSlot, PROT_NONE);
+  memory.arena = number(arena);
   for (uint64_t i = 0; i < launch.region_count; ++i) {
     const Region& region = launch.regions[i];
-    if (region.bytes > kMostBytes) throw std::string(region.label) + " has more than 1 GiB";
     // As aligned as the caller's own array.
-    char* page = memory.arena + i * kSlot + kMiddle;
-    char* begin = page + reinterpret_cast<uintptr_t>(region.data) % kPage;
+    char* page = arena + i * kSlot + kMiddle;
+    char* begin = page + number(region.data) % kPage;
     mprotect(page, up_to_page(begin + region.bytes - page), PROT_READ | PROT_WRITE);
     memcpy(begin, region.data, region.bytes);
-    memory.copies.push_back({reinterpret_cast<uintptr_t>(begin), reinterpret_cast<uintptr_t>(begin) + region.bytes,
-                             &launch.regions[i]});
+    const uint64_t cells_bytes = (region.bytes / kCellBytes + 1) * sizeof(Cell);
+    Cell* cells = reinterpret_cast<Cell*>(mapped(cells_bytes, PROT_READ | PROT_WRITE));
+    memory.copies.push_back({number(begin), number(begin) + region.bytes, &region, cells, cells_bytes});
   }
 }
 
 Arena::~Arena() {
-  if (memory.arena) munmap(memory.arena, memory.arena_bytes);
-  memory.arena = nullptr;
-  memory.copies.clear();
+  for (const Copy& copy : memory.copies) munmap(copy.cells, copy.cells_bytes);
+  if (memory.arena) munmap(reinterpret_cast<void*>(memory.arena), memory.launch->region_count * kSlot);
+  memory = Memory();
 }
 
 char* Arena::at(const Argument& argument) const {
@@ -117,76 +171,34 @@ void Arena::copy_back() const {
 
 void begin_block() {
   memory.accesses = 0;
-  // NaN as float and double, -1 as an integer: what nobody wrote shows.
-  memset(memory.module->shared, 0xff, memory.module->end - memory.module->shared);
+  memory.cells.assign(memory.cells.size(), {});
+  races::begin_block();
+}
+
+void use_memory(const void* address, size_t size, Kind kind, bool is_volatile, const void* back) {
+  const bool relaxed = is_volatile || kind == Kind::kAtomic;
+  use({number(address), size, kind, {kind != Kind::kRead, relaxed, code(back)}});
+  const bool own = number(address) >= memory.shared && number(address) < memory.end;
+  if (kind == Kind::kAtomic && !own) races::meet_other_blocks();
+}
+
+void use_read_only(const void* address, size_t size, const void* back) {
+  const uint64_t slot = (number(address) - memory.arena) >> kSlotBits;
+  const Access access = {number(address), size, Kind::kRead, {false, false, code(back)}};
+  if (!memory.arena || slot >= memory.copies.size())
+    fail_at(access, text(access) + "an address that is in no argument, by __ldg");
+  use(access);
+  const Copy& copy = memory.copies[slot];
+  for (uint64_t at = number(address); at < number(address) + size; at += kCellBytes)
+    if (races::written_in_launch(copy.cells[(at - copy.begin) / kCellBytes]))
+      fail_at(access, text(access, copy) + ": by __ldg, but this launch has written there");
+}
+
+uint64_t shared_bytes() {
+  uint64_t bytes = 0;
+  for (uint64_t i = 0; i < memory.launch->variable_count; ++i)
+    if (memory.used[i]) bytes += memory.launch->variables[i].end - memory.launch->variables[i].begin;
+  return bytes;
 }
 
 }  // namespace cuda_on_cpu
-
-using namespace cuda_on_cpu;
-
-#define CODE caller(__builtin_return_address(0))
-#define HOOKS(SIZE) \
-  void __tsan_read##SIZE(void* address) { check(reinterpret_cast<uintptr_t>(address), SIZE, false, CODE); } \
-  void __tsan_write##SIZE(void* address) { check(reinterpret_cast<uintptr_t>(address), SIZE, true, CODE); }
-#define UNALIGNED_HOOKS(SIZE) \
-  void __tsan_unaligned_read##SIZE(void* address) { check(reinterpret_cast<uintptr_t>(address), SIZE, false, CODE); } \
-  void __tsan_unaligned_write##SIZE(void* address) { check(reinterpret_cast<uintptr_t>(address), SIZE, true, CODE); }
-extern "C" {
-HOOKS(1)
-HOOKS(2)
-HOOKS(4)
-HOOKS(8)
-HOOKS(16)
-UNALIGNED_HOOKS(2)
-UNALIGNED_HOOKS(4)
-UNALIGNED_HOOKS(8)
-UNALIGNED_HOOKS(16)
-void __tsan_read_range(void* address, size_t size) { check(reinterpret_cast<uintptr_t>(address), size, false, CODE); }
-void __tsan_write_range(void* address, size_t size) { check(reinterpret_cast<uintptr_t>(address), size, true, CODE); }
-void __tsan_init() {}
-void __tsan_func_entry(void*) {}
-void __tsan_func_exit() {}
-}
-
-// ---- atomics, declared in cuda_on_cpu.h
-
-namespace {
-
-template <typename T, typename F>
-inline T atomically(T* address, const void* code, F&& replacement) {
-  const uintptr_t at = reinterpret_cast<uintptr_t>(address);
-  if (at % sizeof(T)) fail("calls an atomic function on an address that is not a multiple of " + std::to_string(sizeof(T)), code);
-  check(at, sizeof(T), true, code);
-  const T old = *address;
-  *address = replacement(old);
-  give_way();
-  return old;
-}
-
-}  // namespace
-
-#define ATOMIC_VALUE(T, NAME, RESULT) \
-  T NAME(T* address, T value) { \
-    return atomically(address, CODE, [=](T old) -> T { return RESULT; }); \
-  }
-#define ATOMIC_CAS(T) \
-  T atomicCAS(T* address, T compare, T value) { \
-    return atomically(address, CODE, [=](T old) { return old == compare ? value : old; }); \
-  }
-ATOMIC_VALUE(int, atomicAdd, int(unsigned(old) + unsigned(value)))
-ATOMIC_VALUE(unsigned, atomicAdd, old + value)
-ATOMIC_VALUE(unsigned long long, atomicAdd, old + value)
-ATOMIC_VALUE(float, atomicAdd, old + value)
-ATOMIC_VALUE(double, atomicAdd, old + value)
-ATOMIC_VALUE(int, atomicMax, old > value ? old : value)
-ATOMIC_VALUE(unsigned, atomicMax, old > value ? old : value)
-ATOMIC_VALUE(int, atomicMin, old < value ? old : value)
-ATOMIC_VALUE(unsigned, atomicMin, old < value ? old : value)
-ATOMIC_VALUE(int, atomicExch, (void(old), value))
-ATOMIC_VALUE(unsigned, atomicExch, (void(old), value))
-ATOMIC_VALUE(unsigned long long, atomicExch, (void(old), value))
-ATOMIC_VALUE(float, atomicExch, (void(old), value))
-ATOMIC_CAS(int)
-ATOMIC_CAS(unsigned)
-ATOMIC_CAS(unsigned long long)

@@ -8,6 +8,10 @@
 
 namespace cuda_on_cpu {
 
+constexpr unsigned kMostThreads = 1024;
+
+// ---- what emulator.py passes
+
 struct Index {
   unsigned x, y, z;
 };
@@ -26,6 +30,12 @@ struct Argument {
   uint64_t bits;         // the scalar, or the offset in bytes
 };
 
+// A __shared__ variable.
+struct Variable {
+  uint64_t begin, end;   // from the beginning of the module's image
+  const char* label;
+};
+
 struct Launch {
   const Module* module;
   const Kernel* kernel;
@@ -34,24 +44,34 @@ struct Launch {
   uint64_t region_count;
   const Argument* arguments;
   uint64_t argument_count;
+  const Variable* variables;
+  uint64_t variable_count;
   uint32_t order;        // 0 forward, 1 reverse, 2 shuffled
   uint64_t seed;
 };
 
+// Places in the module's machine code, from the beginning of its image, that a message is about; 0 is none.
+struct Codes {
+  uint64_t here, other;
+};
+
 // ---- threads.cpp
 
+// The thread that runs now: its stack, and its number within the block.
 struct Place {
-  uintptr_t stack, stack_end;   // of the thread that runs now
-  unsigned thread;              // its number within the block
+  uintptr_t stack, stack_end;
+  unsigned thread;
 };
 extern Place place;
 
-// Ends the launch with a message about the thread that runs now; `address` is that of the machine code, or null.
-[[noreturn]] void fail(const std::string& message, const void* address = nullptr);
+// Ends the launch with a message about the thread that runs now.
+[[noreturn]] void fail(const std::string& message, const Codes& codes = {});
 // The same where no thread is to blame.
 [[noreturn]] void fail_block(const std::string& message);
-// Lets other threads of the block run: atomics do, so that those who wait for one another can go on.
+// Lets other threads of the block run: atomic functions do, so that those who wait for one another can go on.
 void give_way();
+Index current_block();
+std::string index_text(const Index& index);
 std::string thread_name(unsigned thread);
 
 // ---- memory.cpp
@@ -64,7 +84,15 @@ class Arena {
   char* at(const Argument& argument) const;
   void copy_back() const;
 };
+
+enum class Kind { kRead, kWrite, kAtomic };
+
+// Ends the launch unless the thread that runs may use this memory so. `back` is where its machine code goes on.
+void use_memory(const void* address, size_t size, Kind kind, bool is_volatile, const void* back);
+// Ends the launch if it has written to what is to be read by __ldg.
+void use_read_only(const void* address, size_t size, const void* back);
 void begin_block();
-void count_memory_access();
+// The bytes of shared memory that this launch has used.
+uint64_t shared_bytes();
 
 }  // namespace cuda_on_cpu

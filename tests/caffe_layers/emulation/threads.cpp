@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "races.h"
 #include "runtime.h"
 
 namespace cuda_on_cpu {
@@ -19,8 +20,8 @@ namespace {
 
 constexpr size_t kStackBytes = 256 << 10;  // of virtual memory, with a page at its low end that nobody may touch
 constexpr size_t kPage = 4096;
-constexpr unsigned kMostThreads = 1024;
 constexpr unsigned kLanes = 32;
+constexpr unsigned long long kMostShared = 48 << 10;
 
 enum class State { kReady, kAtBarrier, kAtWarp, kEnded };
 enum class Operation { kSync, kBallot, kAny, kAll, kDown, kXor, kFrom };
@@ -53,7 +54,7 @@ struct Runner {
   Index block{};
   jmp_buf scheduler;
   std::string message;
-  const void* address = nullptr;
+  Codes codes{};
 };
 Runner run;
 
@@ -108,8 +109,6 @@ std::string text(const char* format, auto... values) {
   return buffer;
 }
 
-std::string mask_text(unsigned mask) { return text("0x%08x", mask); }
-
 std::string where(const Thread& thread) {
   const Request& r = thread.request;
   switch (thread.state) {
@@ -123,9 +122,6 @@ std::string where(const Thread& thread) {
       return "runs";
   }
 }
-
-// Why nobody can go on.
-[[noreturn]] void fail_stalled();
 
 bool same(const Request& a, const Request& b) {
   return a.operation == b.operation && a.mask == b.mask && a.line == b.line;
@@ -173,6 +169,7 @@ uint64_t with_warp(Request request) {
       return self.request.bits;
     }
   }
+  if (request.operation == Operation::kSync) races::pass_warp(first, request.mask);
   // The last to arrive works out everybody's result before anybody goes on.
   uint64_t given[kLanes] = {}, votes = 0;
   for (unsigned i = 0; i < kLanes; ++i) {
@@ -207,7 +204,8 @@ uint64_t vote(Operation operation, unsigned mask, int predicate, unsigned line) 
   return with_warp({operation, mask, line, 0, int(kLanes), uint64_t(predicate != 0)});
 }
 
-void fail_stalled() {
+// Why nobody can go on.
+[[noreturn]] void fail_stalled() {
   const auto find = [](State state) {
     unsigned i = 0;
     while (i < run.count && run.threads[i].state != state) ++i;
@@ -263,7 +261,7 @@ void run_grid(const Launch& launch) {
   run.launch = &launch;
   run.arguments = arguments.data();
   run.count = launch.block.x * launch.block.y * launch.block.z;
-  run.address = nullptr;
+  run.codes = {};
 
   std::mt19937_64 random(launch.seed);
   std::vector<unsigned> turns(run.count);
@@ -280,18 +278,22 @@ void run_grid(const Launch& launch) {
     run.block = {unsigned(number % grid.x), unsigned(number / grid.x % grid.y), unsigned(number / grid.x / grid.y)};
     run_block(launch, random, turns);
   }
+  if (const uint64_t bytes = shared_bytes(); bytes > kMostShared)
+    throw text("%llu bytes of shared memory, but %llu is the most", bytes, kMostShared);
   arena.copy_back();
 }
 
-std::string index_text(const Index& i) { return text("(%u, %u, %u)", i.x, i.y, i.z); }
-
 }  // namespace
+
+Index current_block() { return run.block; }
+
+std::string index_text(const Index& i) { return text("(%u, %u, %u)", i.x, i.y, i.z); }
 
 std::string thread_name(unsigned thread) { return "thread " + index_text(run.threads[thread].index); }
 
-void fail(const std::string& message, const void* address) {
+void fail(const std::string& message, const Codes& codes) {
   run.message = "block " + index_text(run.block) + ", " + thread_name(place.thread) + ": " + message;
-  run.address = address;
+  run.codes = codes;
   _longjmp(run.scheduler, 2);
 }
 
@@ -339,6 +341,7 @@ void __syncthreads(unsigned line) {
            std::to_string(run.threads[i].line));
   for (unsigned i = 0; i < run.count; ++i) run.threads[i].state = State::kReady;
   run.at_barrier = 0;
+  races::pass_barrier();
 }
 
 void __syncwarp(unsigned mask, unsigned line) { vote(Operation::kSync, mask, 0, line); }
@@ -351,19 +354,21 @@ int __any_sync(unsigned mask, int predicate, unsigned line) {
 int __all_sync(unsigned mask, int predicate, unsigned line) {
   return int(vote(Operation::kAll, mask, predicate, line));
 }
-void __threadfence() {}
-void __threadfence_system() {}
+void __threadfence() { races::fence(); }
+void __threadfence_system() { races::fence(); }
 
-// Called by emulator.py. 0, or 1 with a message and the address of the machine code it is about (or null).
-extern "C" int cuda_launch(const Launch* launch, char* message, size_t size, const void** address) {
+// Called by emulator.py. 0, or 1 with a message and the machine code it is about.
+extern "C" int cuda_launch(const Launch* launch, char* message, size_t size, Codes* codes) {
   try {
     run_grid(*launch);
     return 0;
   } catch (const std::string& error) {
     snprintf(message, size, "%s", error.c_str());
-    *address = run.address;
-    // Whoever was in the middle of something is forgotten.
-    for (Thread& thread : run.threads) thread.started = false;
-    return 1;
+  } catch (const std::exception& error) {
+    snprintf(message, size, "%s", error.what());
   }
+  *codes = run.codes;
+  // Whoever was in the middle of something is forgotten.
+  for (Thread& thread : run.threads) thread.started = false;
+  return 1;
 }

@@ -27,7 +27,9 @@ struct Arithmetic {
   const TypeName* type;
 };
 
-std::string at(const Source& source) { return std::string(" (") + source.file + ":" + std::to_string(source.line) + ")"; }
+std::string at(const Source& source) {
+  return std::string(" (") + source.file + ":" + std::to_string(source.line) + ")";
+}
 
 // A value as the sanitizer passes it: itself, or a pointer to it where it is wider than a pointer.
 std::string value_text(uintptr_t value, const TypeName& type) {
