@@ -47,12 +47,17 @@ def environment(threads: Threads) -> dict[str, str]:
 
 
 def start(arguments: list[str], threads: Threads, descriptors: tuple[int, ...] = ()) -> subprocess.Popen[str]:
-    """Start ``caffe ARGUMENTS`` in the repository root; its log is read from the child's stdout.
+    """Start ``caffe ARGUMENTS``: see :func:`start_logged`."""
+    return start_logged([caffe_binary(), *arguments], threads, descriptors)
+
+
+def start_logged(command: list[str], threads: Threads, descriptors: tuple[int, ...] = ()) -> subprocess.Popen[str]:
+    """Start a program that runs Caffe, in the repository root; its log is read from the child's stdout.
 
     It gets a session of its own: Ctrl-C reaches it only when we pass it on, once. It inherits ``descriptors``.
     """
     return subprocess.Popen(
-        [caffe_binary(), *arguments],
+        command,
         cwd=ROOT,
         env=environment(threads),
         stdin=subprocess.DEVNULL,

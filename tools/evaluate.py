@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from tools.arguments import natural
 from tools.caffe_log import curves
 from tools.domain_usage import domain_usage
 from tools.files import write_text
@@ -27,10 +28,13 @@ from tools.solver_mode import add_mode_option, mode_of, requested_mode
 from tools.versions import commit, hardware, versions
 
 
-def evaluate(folder: RunFolder, *, quiet: bool = False, solver_mode: str | None = None) -> dict[str, Any]:
+def evaluate(
+    folder: RunFolder, *, quiet: bool = False, solver_mode: str | None = None, gpu: int | None = None
+) -> dict[str, Any]:
     """Evaluate the last iteration of ``folder`` and return its record.
 
-    ``solver_mode`` is GPU or CPU; None takes that of the environment, if any, or the run's.
+    ``solver_mode`` is GPU or CPU; None takes that of the environment, if any, or the run's. ``gpu`` is the one to use
+    in GPU mode, by default the first.
     Raises ProgramError if the run has not reached its last iteration, or its nets or data are not as they should be.
     """
     snapshot = last_snapshot(folder)
@@ -41,6 +45,8 @@ def evaluate(folder: RunFolder, *, quiet: bool = False, solver_mode: str | None 
     mode = requested_mode(solver_mode) or mode_of(folder)
     check_mode(folder, mode)
     if mode == "GPU":
+        if gpu is not None:
+            caffe.set_device(gpu)  # first: whatever comes before would take memory of GPU 0
         caffe.set_mode_gpu()
     results = {target: target_accuracy(folder, snapshot, target) for target in experiment.targets}
     images = sum(images for _, images in results.values())
@@ -159,10 +165,11 @@ def main() -> int:
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="run folder, trained to its last iteration")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.add_argument("--gpu", type=natural, metavar="N", help="the GPU to use in GPU mode (default: 0)")
     add_mode_option(parser)
     options = parser.parse_args()
     folder = RunFolder.load(options.run.resolve())
-    record = evaluate(folder, quiet=options.quiet, solver_mode=options.solver_mode)
+    record = evaluate(folder, quiet=options.quiet, solver_mode=options.solver_mode, gpu=options.gpu)
     write_text(folder.record, json.dumps(record, indent=2) + "\n")
     print(f"{options.run}: {summary(folder, record)}")
     return 0

@@ -2,6 +2,9 @@
 
 Ctrl-C stops cleanly with a snapshot; --resume goes on from there. The whole log is kept in RUN/train.log and the
 result in RUN/record.json.
+
+With --gpus, one process on each GPU takes its share of every domain's images in a batch (docs/several_gpus.md).
+--processes does the same on the CPU.
 """
 
 import argparse
@@ -13,7 +16,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -28,6 +30,9 @@ from tools.caffe_log import LogReader, ending
 from tools.caffe_process import Threads, environment, start
 from tools.evaluate import summary
 from tools.files import write_text
+from tools.parallel.devices import ALL, Devices, gpu_list, on_gpus
+from tools.parallel.group import Group, start_workers
+from tools.parallel.share import Share, write_share
 from tools.preflight import preflight
 from tools.program import ROOT, ProgramError, run
 from tools.run_folder import RunFolder, Snapshot
@@ -121,6 +126,26 @@ class _Job:
     weights: Path | None
     lock: int
     position: int
+    share: Share | None = None
+    devices: Devices | None = None
+
+    def start(self, threads: Threads) -> Group:
+        """Start the training: of each process's share of a batch on ``devices``, or by one ``caffe train``."""
+        if self.share and self.devices:
+            return start_workers(
+                self.share,
+                self.devices,
+                threads,
+                snapshot=self.snapshot.state if self.snapshot else None,
+                weights=self.weights,
+                descriptors=(self.lock,),
+            )
+        arguments = ["train", "-solver", os.path.relpath(self.folder.solver, ROOT)]
+        if self.snapshot:
+            arguments += ["-snapshot", os.path.relpath(self.snapshot.state, ROOT)]
+        elif self.weights:
+            arguments += ["-weights", str(self.weights)]
+        return Group({"caffe train": start(arguments, threads, (self.lock,))})
 
 
 def train_all(
@@ -131,15 +156,18 @@ def train_all(
     resume: bool = False,
     solver_mode: str | None = None,
     weights: Path | None = None,
+    devices: Devices | None = None,
 ) -> None:
     """Train and evaluate runs, ``jobs`` at a time. To be called from the main thread.
 
     ``threads`` None measures what is fastest. With ``resume``, a run goes on from its last whole snapshot and a
     finished one is left alone. ``solver_mode`` (GPU or CPU) is written into the runs' solvers; None takes that of the
-    environment, if any. Runs begin from the caffemodel ``weights``, as far as layers have the same names. Raises
-    ProgramError for the first run that fails (the others are finished first, and their errors printed) and
-    KeyboardInterrupt after a clean stop.
+    environment, if any. Runs begin from the caffemodel ``weights``, as far as layers have the same names. With
+    ``devices``, one run after the other is shared out to several processes. Raises ProgramError for the first run that
+    fails (the others are finished first, and their errors printed) and KeyboardInterrupt after a clean stop.
     """
+    if devices and jobs > 1:
+        raise ProgramError(f"{devices.option}: got --jobs {jobs}; runs on several processes are trained one by one")
     with ExitStack() as locks:
         waiting: list[_Job] = []
         for folder in runs:
@@ -148,7 +176,13 @@ def train_all(
             if snapshot == "finished":
                 continue
             mode = requested_mode(solver_mode)
+            if devices and (found := mode or mode_of(folder)) != devices.mode:
+                raise ProgramError(
+                    f"{folder.path}: its solver mode is {found}, but {devices.option} is for the {devices.mode}: pass "
+                    f"--solver-mode {devices.mode}"
+                )
             preflight(folder, mode)
+            share = write_share(folder, devices.size) if devices else None
             if mode:
                 set_mode(folder, mode)
             start_from = None
@@ -157,16 +191,18 @@ def train_all(
                 tqdm.write(f"{folder.path.name}: {loaded_from(folder, start_from)}")
             elif not snapshot:
                 _check_began_without_weights(folder)
-            waiting.append(_Job(folder, snapshot, start_from, lock, len(waiting)))
+            waiting.append(_Job(folder, snapshot, start_from, lock, len(waiting), share, devices))
         if waiting:
             _train_jobs(waiting, min(jobs, len(waiting)), threads)
 
 
 def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: Threads | None) -> None:
-    if threads is None and mode_of(waiting[0].folder) == "GPU":
-        threads = Threads(1, max(1, len(os.sched_getaffinity(0)) // jobs))
+    first = waiting[0]
+    processes = jobs * (first.devices.size if first.devices else 1)
+    if threads is None and mode_of(first.folder) == "GPU":
+        threads = Threads(1, max(1, len(os.sched_getaffinity(0)) // processes))
     if threads is None:
-        threads, measured = choose(waiting[0].folder.net("train"), jobs)
+        threads, measured = choose(first.share.train if first.share else first.folder.net("train"), processes)
         if measured:
             times = ", ".join(f"{name} {ms:.0f} ms" for name, ms in measured.items())
             tqdm.write(f"an iteration with {times}: using {threads.blas} BLAS + {threads.kernels} kernel threads")
@@ -176,7 +212,8 @@ def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: Threads | None) -> 
         if not children.stopping:
             _train(job, threads, children)
         if not children.stopping:
-            evaluate_apart(job.folder, threads, children)
+            gpus = job.devices.gpus if job.devices else None
+            evaluate_apart(job.folder, threads, children, gpus[0] if gpus else None)
 
     with children.take_signals(), ThreadPoolExecutor(jobs) as pool:
         futures = [pool.submit(work, job) for job in waiting]
@@ -189,9 +226,14 @@ def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: Threads | None) -> 
         raise KeyboardInterrupt
 
 
-def evaluate_apart(folder: RunFolder, threads: Threads, children: Children) -> None:
-    """Evaluate in a process of its own: pycaffe logs to stderr and several runs may end at once."""
+def evaluate_apart(folder: RunFolder, threads: Threads, children: Children, gpu: int | None = None) -> None:
+    """Evaluate in a process of its own: pycaffe logs to stderr and several runs may end at once.
+
+    ``gpu`` is the one to use if the run's mode is GPU (None: Caffe's default).
+    """
     command = [sys.executable, "-m", "tools.evaluate", "--quiet", str(folder.path.resolve())]
+    if gpu is not None:
+        command += ["--gpu", str(gpu)]
     with (
         subprocess.Popen(
             command, cwd=ROOT, env=environment(threads), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -219,38 +261,33 @@ def _starting_point(folder: RunFolder, resume: bool) -> Snapshot | str | None:
 
 
 def _train(job: _Job, threads: Threads, children: Children) -> None:
-    """Run caffe train to the end, or to a clean stop, with a progress bar."""
+    """Train to the end, or to a clean stop, with a progress bar."""
     folder, iterations = job.folder, job.folder.experiment.iterations
     first = job.snapshot.iteration if job.snapshot else 0
     if first >= iterations:
         return
-    arguments = ["train", "-solver", os.path.relpath(folder.solver, ROOT)]
-    if job.snapshot:
-        arguments += ["-snapshot", os.path.relpath(job.snapshot.state, ROOT)]
-    elif job.weights:
-        arguments += ["-weights", str(job.weights)]
     began = time.monotonic()
-    reader, shown, recent = LogReader(), {}, deque(maxlen=200)
+    reader, shown = LogReader(), {}
     with (
         _appending(folder.log) as write,
         _Bar(total=iterations, initial=first, position=job.position, desc=folder.path.name, unit="it") as bar,
-        start(arguments, threads, (job.lock,)) as child,
-        children.watch(child),
+        job.start(threads) as group,
+        ExitStack() as watched,
     ):
-        for line in child.stdout:
-            recent.append(line)
+        for process in group.members.values():
+            watched.enter_context(children.watch(process))
+        for line in group.lines():
             write(line)
             if measurement := reader.feed(line):
                 if measurement.name == "loss" or measurement.name.startswith("accuracy"):
                     shown[measurement.name] = f"{measurement.value:.3f}"
                     bar.set_postfix(shown, refresh=False)
                 bar.update(max(0, measurement.iteration - bar.n))
-        if child.wait() == 0 and not children.stopping:
+        if not group.failure and not children.stopping:
             bar.update(iterations - bar.n)
     _note_training(job, time.monotonic() - began, threads)
-    if child.returncode and not children.stopping:
-        how = ending(child.returncode, "".join(recent))
-        raise ProgramError(f"{folder.path}: caffe train failed: {how} (whole log: {folder.log})")
+    if group.failure and not children.stopping:
+        raise ProgramError(f"{folder.path}: {group.failure} (whole log: {folder.log})")
 
 
 @contextmanager
@@ -283,6 +320,7 @@ def _note_training(job: _Job, seconds: float, threads: Threads) -> None:
         "blas_threads": threads.blas,
         "kernel_threads": threads.kernels,
         "solver_mode": mode_of(job.folder),
+        "processes": job.devices.size if job.devices else 1,
         "weights": weights,
     }
     write_text(job.folder.training, json.dumps(values) + "\n")
@@ -341,8 +379,18 @@ def main() -> int:
     parser.add_argument(
         "--weights", type=Path, metavar="FILE", help="caffemodel to begin from: layers of the same names are loaded"
     )
+    several = parser.add_mutually_exclusive_group()
+    several.add_argument(
+        "--gpus", type=gpu_list, metavar=f"N,N,…|{ALL}", help="share each batch out to these GPUs (default: use one)"
+    )
+    several.add_argument(
+        "--processes", type=positive, metavar="N", help="share each batch out to N processes on the CPU"
+    )
     add_training_options(parser, jobs=1)
     options = parser.parse_args()
+    devices = on_gpus(options.gpus) if options.gpus is not None else None
+    if options.processes is not None:
+        devices = Devices(options.processes)
     runs = [RunFolder.load(path) for path in options.runs]
     train_all(
         runs,
@@ -351,6 +399,7 @@ def main() -> int:
         resume=options.resume,
         solver_mode=options.solver_mode,
         weights=options.weights,
+        devices=devices,
     )
     for folder in runs:
         print(f"{folder.path}: {summary(folder, folder.read_record())} at the last iteration")
