@@ -8,6 +8,7 @@ from google.protobuf import text_format
 
 from tools.caffe_process import has_cuda
 from tools.files import write_text
+from tools.parallel.devices import gpu_names
 from tools.program import ProgramError
 from tools.run_folder import RunFolder
 
@@ -27,11 +28,19 @@ def requested_mode(option: str | None) -> str | None:
 
 
 def check_available(mode: str, who: str) -> None:
-    """Raise ProgramError, beginning with ``who``, if this Caffe was built without what ``mode`` needs."""
-    if mode == "GPU" and not has_cuda():
-        raise ProgramError(
-            f"{who}, but this Caffe was built without CUDA: pass --solver-mode CPU (or set {VARIABLE}=CPU)"
-        )
+    """Raise ProgramError, beginning with ``who``, if this Caffe or this machine has not what ``mode`` needs."""
+    if mode == "GPU" and (reason := _why_no_gpu()):
+        raise ProgramError(f"{who}, but {reason}: pass --solver-mode CPU (or set {VARIABLE}=CPU)")
+
+
+def _why_no_gpu() -> str | None:
+    """Why Caffe cannot compute on a GPU here; None if it can. Caffe itself would end the process."""
+    if not has_cuda():
+        return "this Caffe was built without CUDA"
+    try:
+        return None if gpu_names() else "the driver shows no GPU"
+    except ProgramError as error:
+        return str(error)
 
 
 def choose_mode(option: str | None, default: str) -> str:

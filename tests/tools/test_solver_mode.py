@@ -7,7 +7,7 @@ from tools import preflight, solver_mode
 from tools.caffe_process import Threads
 from tools.experiment import make_experiment
 from tools.program import ProgramError
-from tools.solver_mode import choose_mode, mode_of, requested_mode, set_mode
+from tools.solver_mode import check_available, choose_mode, mode_of, requested_mode, set_mode
 from tools.train import train_all
 from tools.write_run import write_run
 
@@ -62,6 +62,29 @@ def test_gpu_mode_without_cuda_is_refused_before_training(tiny_data, tmp_path):
     assert re.search(message, done.stderr)
     assert not folder.log.exists()
     assert mode_of(folder) == "CPU"  # a refusal changes nothing
+
+
+def no_driver():
+    raise ProgramError("no NVIDIA driver here")
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (lambda: ["H200"], None),
+        (list, "m.solver asks for it, but the driver shows no GPU: pass --solver-mode CPU (or set SOLVER_MODE=CPU)"),
+        (no_driver, "m.solver asks for it, but no NVIDIA driver here: pass --solver-mode CPU (or set SOLVER_MODE=CPU)"),
+    ],
+)
+def test_cuda_without_a_gpu_is_refused(names, message, monkeypatch):
+    monkeypatch.setattr(solver_mode, "has_cuda", lambda: True)
+    monkeypatch.setattr(solver_mode, "gpu_names", names)
+    check_available("CPU", "m.solver asks for it")
+    if message is None:
+        check_available("GPU", "m.solver asks for it")
+    else:
+        with pytest.raises(ProgramError, match=f"^{re.escape(message)}$"):
+            check_available("GPU", "m.solver asks for it")
 
 
 def test_a_run_of_a_gpu_is_evaluated_on_the_cpu_if_asked(tiny_data, tmp_path, monkeypatch):
