@@ -55,7 +55,11 @@ class GpuMda:
         self, role: str, bottom: Sequence[Any], top: Sequence[Any], blobs: Sequence[Any], columns: slice
     ) -> None:
         """Write y; with the batch's statistics, fold them into the ``columns`` of the layer's three blobs."""
-        self._fault.check(lambda row, total: _bottoms.not_probabilities(role, f"row {row} of w sums to {total:g}"))
+        self._fault.check(
+            lambda row, found: _bottoms.not_probabilities(
+                role, f"row {row} of w is none of probabilities (its sum, or an element, is {found:g})"
+            )
+        )
         if self._device.address(bottom[0]) == self._device.address(top[0]):
             raise ValueError(_bottoms.in_place(role))
         problem = self._problem

@@ -221,11 +221,14 @@ struct Rows {
 #endif
 };
 
-// The masses W (D) of w. A row of w that is no probabilities goes to `fault`, which the host reads before a later
-// step: its number + 1 in the upper half, its sum in the lower.
-__device__ void domain_masses(const float* w, int samples, double* mass, unsigned long long* fault) {
+// The masses W (D) of w, and whether all of its rows are probabilities. One that is not goes to `fault`, which the host
+// reads before a later step: its number + 1 in the upper half, in the lower its sum or its least element.
+__device__ bool domain_masses(const float* w, int samples, double* mass, unsigned long long* fault) {
   __shared__ double parts[TILE * SLICES / 32];
+  __shared__ int wrong;
   int thread = threadIdx.y * TILE + threadIdx.x;
+  if (thread == 0) wrong = 0;
+  __syncthreads();
   double sums[DOMAINS];
   for (int d = 0; d < DOMAINS; ++d) sums[d] = 0;
   for (int i = thread; i < samples; i += TILE * SLICES) {
@@ -236,9 +239,11 @@ __device__ void domain_masses(const float* w, int samples, double* mass, unsigne
       total += value;
       least = fminf(least, value);
     }
-    bool right = fabsf(total - 1) <= SLACK && least >= -SLACK;  // false for NaN
-    if (!right && blockIdx.x == 0)
-      *(volatile unsigned long long*)fault = (unsigned long long)(i + 1) << 32 | (unsigned)__float_as_int(total);
+    bool sums_to_one = fabsf(total - 1) <= SLACK;  // false for NaN
+    if (sums_to_one && least >= -SLACK) continue;
+    atomicExch(&wrong, 1);
+    unsigned long long found = (unsigned)__float_as_int(sums_to_one ? least : total);
+    *(volatile unsigned long long*)fault = (unsigned long long)(i + 1) << 32 | found;
   }
   for (int d = 0; d < DOMAINS; ++d) {
     double value = sums[d];
@@ -253,10 +258,11 @@ __device__ void domain_masses(const float* w, int samples, double* mass, unsigne
     }
   }
   __syncthreads();
+  return !wrong;
 }
 
-// Eq. 2-4. The domains' statistics, D×C: the batch's, which are folded into the running sums, or with `fixed` the
-// running ones. Then what they make of each row: y, if a row is one value, else the coefficients of row_affine.
+// Eq. 2-4. The domains' statistics, D×C: the batch's, which are folded into the running sums unless w is wrong, or with
+// `fixed` the running ones. Then what they make of each row: y, if a row is one value, else the coefficients of row_affine.
 extern "C" __global__ void __launch_bounds__(TILE * SLICES) statistics(const float* __restrict__ x, const double* __restrict__ row_mean,
                                       const double* __restrict__ row_variance, const float* __restrict__ w,
                                       float* mean_sum, float* variance_sum, float* divisor,
@@ -272,7 +278,7 @@ extern "C" __global__ void __launch_bounds__(TILE * SLICES) statistics(const flo
   bool first = blockIdx.x == 0 && threadIdx.x == 0 && threadIdx.y == 0;
   double mean[DOMAINS], inverse[DOMAINS], sum[DOMAINS];
   __shared__ double mass[DOMAINS];
-  domain_masses(w, samples, mass, fault);
+  bool right = domain_masses(w, samples, mass, fault);
 
   if (!fixed) {
     for (int d = 0; d < DOMAINS; ++d) sum[d] = 0;
@@ -304,12 +310,12 @@ extern "C" __global__ void __launch_bounds__(TILE * SLICES) statistics(const flo
       double total = over_slices(sum[d]);
       variance = mass[d] != 0 ? total / mass[d] : 0;
       inverse[d] = mass[d] != 0 ? inverse_deviation(variance, eps) : 0;
-      if (mass[d] != 0 && writes) {
+      if (right && mass[d] != 0 && writes) {
         double count = mass[d] * size;
         mean_sum[at] = folded(mean_sum[at], fraction, mean[d]);
         variance_sum[at] = folded(variance_sum[at], fraction, variance * (count > 1 ? unbiased_factor(count) : 1));
       }
-      if (mass[d] != 0 && first) divisor[d] = folded(divisor[d], fraction, 1);
+      if (right && mass[d] != 0 && first) divisor[d] = folded(divisor[d], fraction, 1);
       if (first) masses[d] = mass[d];
     }
     if (writes) {

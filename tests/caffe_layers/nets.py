@@ -40,6 +40,12 @@ def make_net(text, phase=caffe.TRAIN, force_backward=True):
         return caffe.Net(str(path), phase)
 
 
+def forward_twice(net):
+    """Two passes: an error in a blob's values is raised in the first, or in the next on a GPU, which nothing waits for."""
+    net.forward()
+    net.forward()
+
+
 def fill(net, **arrays):
     """Write the input blobs."""
     for name, array in arrays.items():

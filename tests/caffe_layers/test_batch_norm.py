@@ -7,6 +7,8 @@ import pytest
 from tests.caffe_layers.nets import fill, inputs, make_net, mda
 from tests.caffe_layers.reference import assert_close
 
+pytestmark = pytest.mark.usefixtures("where")
+
 BATCH_NORM = 'layer {{ name: "y" type: "BatchNorm" bottom: "x" top: "y" batch_norm_param {{ {} }} }}'
 
 

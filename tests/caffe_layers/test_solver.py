@@ -6,6 +6,8 @@ import pytest
 
 from tests.caffe_layers.nets import inputs, mda, python_layer
 
+pytestmark = pytest.mark.usefixtures("where")
+
 BATCH, CLASSES = 12, 3
 
 

@@ -1,0 +1,75 @@
+"""A ``caffe_layers._device.Device`` whose kernels run in the emulator, on the blobs of Caffe's CPU mode."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from caffe_layers import _cuda_source
+from caffe_layers._scratch import Pool
+from tests.caffe_layers.emulation import emulator
+
+
+class EmulatedKernels:
+    """Emulated kernels of one source; ``started`` gets the name of each that is launched."""
+
+    def __init__(self, module: emulator.Module, device: "EmulatedDevice") -> None:
+        self._module, self._device = module, device
+
+    def launch(self, name: str, grid: int, block: int | tuple[int, int], *arguments: Any) -> None:
+        assert self._device.entered, f"{name} was started outside of the device's context"
+        self._device.started.append(name)
+        block = (block,) if isinstance(block, int) else block
+        self._module.launch(name, (grid,), block, arguments, order=self._device.order, seed=len(self._device.started))
+
+
+class EmulatedDevice:
+    """New arrays are full of NaN, so that reading what no kernel wrote shows."""
+
+    def __init__(self, order: str = "forward") -> None:
+        self.order = order
+        self.started: list[str] = []
+        self.entered = False
+        self._pool = Pool(lambda size, dtype: self.empty((size,), dtype))
+
+    def address(self, blob: Any) -> int:
+        return blob.data.ctypes.data
+
+    def data(self, blob: Any, shape: tuple[int, ...]) -> NDArray:
+        return blob.data.reshape(shape)
+
+    def diff(self, blob: Any, shape: tuple[int, ...]) -> NDArray:
+        return blob.diff.reshape(shape)
+
+    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray:
+        return np.full(shape, np.nan, dtype)
+
+    def ones(self, shape: tuple[int, ...]) -> NDArray:
+        return np.ones(shape, np.float32)
+
+    def scratch(self, name: str, shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> NDArray:
+        array = self._pool.array(name, shape, dtype)
+        return array
+
+    def fault(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        word = np.zeros(1, np.uint64)
+        return word, word
+
+    def kernels(self, source: str, **macros: str | int) -> EmulatedKernels:
+        return EmulatedKernels(_compiled(source, tuple(f"-D{name}={value}" for name, value in macros.items())), self)
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        self.entered = True
+        try:
+            yield
+        finally:
+            self.entered = False
+
+
+@cache
+def _compiled(source: str, options: tuple[str, ...]) -> emulator.Module:
+    return emulator.compile(_cuda_source.source(source), ("-std=c++14", *options), name=f"{source}.cu")
