@@ -302,7 +302,7 @@ else
   newest=$(tr ' ' '\n' <<<"$architectures" | sort -n | tail -n 1)
   # Paths are told: CMake would look for CUDA by its own lights, and links without versions are not in every toolkit.
   # CUDA's runtime is linked as a library, since CuPy in the same process has it too.
-  options+=(-DCPU_ONLY=OFF "-DCUDA_TOOLKIT_ROOT_DIR=$cuda_home" "-DCUDA_NVCC_EXECUTABLE=$nvcc"
+  options+=(-DCPU_ONLY=OFF -DCMAKE_INSTALL_RPATH_USE_LINK_PATH=ON "-DCUDA_TOOLKIT_ROOT_DIR=$cuda_home" "-DCUDA_NVCC_EXECUTABLE=$nvcc"
     "-DCUDA_TOOLKIT_INCLUDE=$cuda_home/include" -DCUDA_USE_STATIC_CUDA_RUNTIME=OFF
     "-DCUDA_HOST_COMPILER=$(command -v "$host")" -DCUDA_ARCH_NAME=Manual
     "-DCUDA_ARCH_BIN=$architectures" "-DCUDA_ARCH_PTX=$(tr ' ' '\n' <<<"$architectures" | sort -n | tail -n 1)")
