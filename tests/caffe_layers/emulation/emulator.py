@@ -1,9 +1,9 @@
 """Runs CUDA kernels on the CPU from the very source that CuPy hands to NVRTC, for the tests.
 
 g++ compiles the source behind ``cuda_on_cpu.h``, which declares the part of CUDA C that our kernels use. Each block
-runs by itself, each of its threads as a fiber. Every access to memory is checked, as are barriers and what the lanes of a
-warp do together; what a GPU leaves undefined ends the launch with an ``EmulationError`` that names block, thread and
-line. What this does not show is time, and rounding that differs: NVRTC contracts a·b+c to one rounding, g++ here not.
+runs by itself, each of its threads as a fiber. Checked are every access to memory, barriers, what the lanes of a warp
+do together, and races: what a GPU leaves undefined ends the launch with an ``EmulationError`` that names block, thread
+and line. What it does not show is time, and rounding that differs: NVRTC contracts a·b+c to one rounding, g++ here not.
 """
 
 import ctypes
@@ -29,11 +29,8 @@ _MOST_THREADS = 1024
 _BLOCK_LIMITS = (1024, 1024, 64)
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
 _CHECKS = "thread,alignment,bounds,null,signed-integer-overflow,shift,integer-divide-by-zero"
-# A kernel's name, and its launch bounds.
-_KERNEL = re.compile(
-    r'extern\s*"C"\s*(?P<before>(?:__launch_bounds__\s*\([^)]*\)\s*)?)__global__\s+void\s+'
-    r"(?:__launch_bounds__\s*\((?P<bounds>[^),]*)[^)]*\)\s*)?(?P<name>\w+)\s*\((?P<parameters>[^)]*)\)\s*\{"
-)
+_FUNCTION = re.compile(r'extern\s*"C"\s*(?P<head>[^;{}]*?)(?P<name>\w+)\s*\((?P<parameters>[^()]*)\)\s*\{')
+_BOUNDS = re.compile(r"__launch_bounds__\s*\(((?:[^()]|\([^()]*\))*)\)")
 
 
 class EmulationError(RuntimeError):
@@ -200,10 +197,15 @@ def _compiled(source: str, options: tuple[str, ...], name: str) -> Module:
             raise ValueError(f"option {option!r}: only -DNAME=VALUE, -UNAME and -std=c++14 or c++17 are understood")
     macros = [option for option in options if option[1] in "DU"]
     plain = _gcc(["-E", "-P", "-x", "c++", *macros, "-"], source)
-    declared = {match["name"]: match for match in _KERNEL.finditer(plain)}
-    if len(declared) != len(re.findall(r"__global__", plain)):
+    declared = {match["name"]: match for match in _FUNCTION.finditer(plain) if "__global__" in match["head"]}
+    if len(declared) != plain.count("__global__"):
         raise ValueError(f'{name}: every kernel is expected as: extern "C" __global__ void name(parameters) {{')
-    table = "".join(f"CUDA_KERNEL({kernel}, ({match['bounds'] or 0})), " for kernel, match in declared.items())
+    if not declared:
+        raise ValueError(f"{name}: no kernel in this source")
+    table = ""
+    for kernel, match in declared.items():
+        bounds = _BOUNDS.search(match["head"])
+        table += f"CUDA_KERNEL({kernel}, {bounds[1] if bounds else 0}), "
     text = (
         f'#include "cuda_on_cpu.h"\nnamespace {{\n#line 1 "{name}"\n{source}\n}}\n'
         f'#line 1 "kernel table"\n#include "kernel_table.h"\nCUDA_MODULE({table})\n'
@@ -242,7 +244,10 @@ def _tool(*command: str | Path) -> str:
 
 
 def _gcc(arguments: list[str | Path], text: str = "") -> str:
-    done = subprocess.run([COMPILER, *arguments], input=text, capture_output=True, text=True, check=False)
+    # Messages in English and ASCII, wherever this runs.
+    environment = os.environ | {"LC_ALL": "C"}
+    command = [COMPILER, *arguments]
+    done = subprocess.run(command, input=text, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ValueError(f"g++ does not compile this:\n{done.stderr}")
     return done.stdout

@@ -76,11 +76,14 @@ struct Entry<KERNEL> {
   static void run(void** arguments) { Count<void, sizeof...(A)>::call(arguments); }
 };
 
+constexpr unsigned first(unsigned most_threads, unsigned = 0, unsigned = 0) { return most_threads; }
+
 }  // namespace cuda_on_cpu
 
-#define CUDA_KERNEL(NAME, MOST_THREADS) \
+// A kernel's name, and what its __launch_bounds__ says.
+#define CUDA_KERNEL(NAME, ...) \
   cuda_on_cpu::Kernel { \
-    #NAME, cuda_on_cpu::Entry<&NAME>::parameters.at, cuda_on_cpu::Entry<&NAME>::run, (unsigned)(MOST_THREADS) \
+    #NAME, cuda_on_cpu::Entry<&NAME>::parameters.at, cuda_on_cpu::Entry<&NAME>::run, cuda_on_cpu::first(__VA_ARGS__) \
   }
 #define CUDA_MODULE(...) \
   namespace { \

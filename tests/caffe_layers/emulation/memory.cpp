@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kSlotBits = 32, kSlot = 1ull << kSlotBits, kMiddle = kSlot / 2, kMostBytes = 1ull << 30;
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kCellBytes = 4;  // of an argument: no kernel has arrays of anything smaller
-constexpr uint64_t kMostAccesses = 100'000'000;
+constexpr uint64_t kMostAccesses = 20'000'000;
 
 struct Copy {
   uintptr_t begin, end;

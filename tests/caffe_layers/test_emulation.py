@@ -1,0 +1,628 @@
+"""The emulator: what kernels compute in it, and that it finds what a GPU would silently get wrong."""
+
+import re
+import threading
+import time
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from tests.caffe_layers.emulation import emulator
+
+pytestmark = pytest.mark.skipif(emulator.COMPILER is None, reason="needs g++, which compiles kernels for the emulator")
+
+ORDERS = ("forward", "reverse", "shuffled")
+
+RIGHT = """
+template <typename T>
+__device__ T block_sum(T value) {
+  __shared__ T parts[32];
+  for (int step = 16; step > 0; step /= 2) value += __shfl_down_sync(0xffffffffu, value, step);
+  if (threadIdx.x % warpSize == 0) parts[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = threadIdx.x < blockDim.x / 32 ? parts[threadIdx.x] : T(0);
+  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffffu, value, step);
+  return value;
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK) sums(const float* __restrict__ x, double* y, float* z, int n) {
+  const float* row = x + (long long)blockIdx.x * n;
+  double sum = 0;
+  float most = -1e30f;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) sum += row[i];
+  for (int i = threadIdx.x; i < n; i += blockDim.x) most = fmaxf(most, row[i]);
+  sum = block_sum(sum);
+  float count = block_sum(most > -1e30f ? 1.0f : 0.0f);
+  if (threadIdx.x == 0) {
+    y[blockIdx.x] = sum;
+    z[blockIdx.x] = count;
+  }
+}
+
+extern "C" __global__ void places(unsigned* out) {
+  unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+  unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+  out[block * blockDim.x * blockDim.y * blockDim.z + thread] = block * 1000 + thread;
+}
+
+extern "C" __global__ void shuffles(int* down, double* across, float* from, unsigned long long* wide) {
+  int i = threadIdx.x;
+  down[i] = __shfl_down_sync(0xffffffffu, i, 3, 8);
+  across[i] = __shfl_xor_sync(0xffffffffu, 1.0 / (i + 1), 9, 16);
+  from[i] = __shfl_sync(0xffffffffu, 0.5f * i, 2, 8);
+  if (i < 12) wide[i] = __shfl_xor_sync(0xfffu, (1ull << 40) + i, 1);
+}
+
+extern "C" __global__ void votes(const int* given, unsigned* ballots, int* any, int* all) {
+  int i = threadIdx.x;
+  ballots[i] = __ballot_sync(0xffffffffu, given[i] & 1);
+  unsigned half = i % 32 < 16 ? 0x0000ffffu : 0xffff0000u;
+  any[i] = __any_sync(half, given[i] & 2);
+  all[i] = __all_sync(half, given[i] & 4);
+}
+
+extern "C" __global__ void atomics(const int* x, int* i, unsigned long long* u, float* f, double* d, int n) {
+  int at = blockIdx.x * blockDim.x + threadIdx.x;
+  if (at >= n) return;
+  atomicAdd(&i[0], x[at]);
+  atomicMax(&i[1], x[at]);
+  atomicMin(&i[2], x[at]);
+  atomicAdd(u, (unsigned long long)at << 20);
+  atomicAdd(f, 0.5f);
+  unsigned long long* address = (unsigned long long*)d;
+  (void)address;
+  atomicAdd(d, 0.25 * x[at]);
+  while (atomicCAS(&i[3], 0, 1) != 0) {}
+  __threadfence();
+  *(volatile int*)&i[4] = *(volatile int*)&i[4] + 1;
+  __threadfence();
+  atomicExch(&i[3], 0);
+}
+
+extern "C" __global__ void vectors(const float* x, const double* d, const int* n, float* y, double* e, int* m) {
+  int i = threadIdx.x;
+  float4 v = __ldcs((const float4*)x + i), w = __ldg((const float4*)x + i);
+  ((float4*)y)[i] = make_float4(v.w, v.z, v.y, w.x);
+  double2 p = ((const double2*)d)[i];
+  __stcs((double2*)e + i, make_double2(p.y, p.x));
+  int4 q = *((const int4*)n + i);
+  ((int4*)m)[i] = make_int4(q.w, q.z, q.y, min(q.x, 3));
+  float2 r = ((float2*)y)[2 * i];
+  ((float2*)y)[2 * i] = make_float2(r.y, r.x);
+}
+
+extern "C" __global__ void arithmetic(const float* x, const double* d, float* y, double* e) {
+  int i = threadIdx.x;
+  float a = x[i];
+  float of[] = {fmaf(a, a, 1), rsqrtf(a), sqrt(a), expf(a), logf(a), fmin(a, 2.f), max(a, 2.f), fabsf(-a), floorf(a),
+                __int_as_float(__float_as_int(a) + 1), (float)(isnan(a) + 2 * isfinite(a)), fma(a, 2.f, a)};
+  for (int k = 0; k < 12; ++k) y[12 * i + k] = of[k];
+  double b = d[i];
+  double od[] = {fma(b, b, 1.0), rsqrt(b), sqrt(b), exp(b), log(b), fmax(b, 2.0)};
+  for (int k = 0; k < 6; ++k) e[6 * i + k] = od[k];
+}
+
+extern "C" __global__ void scalars(double* out, int i, long long l, unsigned u, unsigned long long v, float f,
+                                   double d) {
+  double all[] = {(double)i, (double)l, (double)u, (double)v, f, d};
+  for (int k = 0; k < 6; ++k) out[k] = all[k];
+}
+
+// The last block to finish adds up what all blocks left.
+extern "C" __global__ void last_block(const float* x, float* parts, int* count, float* total) {
+  __shared__ bool last;
+  float sum = block_sum(x[blockIdx.x * blockDim.x + threadIdx.x]);
+  if (threadIdx.x == 0) {
+    parts[blockIdx.x] = sum;
+    __threadfence();
+    last = atomicAdd(count, 1) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (!last || threadIdx.x >= 32) return;
+  sum = 0;
+  for (int i = threadIdx.x; i < gridDim.x; i += 32) sum += parts[i];
+  for (int step = 16; step > 0; step /= 2) sum += __shfl_down_sync(0xffffffffu, sum, step);
+  if (threadIdx.x == 0) *total = sum;
+}
+
+extern "C" __global__ void warp_memory(int* out) {
+  __shared__ int own[64];
+  int warp = threadIdx.x / 32 * 32, lane = threadIdx.x % 32;
+  own[threadIdx.x] = lane * lane;
+  __syncwarp();
+  out[threadIdx.x] = own[warp + 31 - lane];
+}
+
+extern "C" __global__ void sequence(int* count, int* blocks, int* threads) {
+  __shared__ int at[32];
+  at[threadIdx.x] = atomicAdd(count, 1);
+  blocks[at[threadIdx.x]] = blockIdx.x;
+  threads[at[threadIdx.x]] = threadIdx.x;
+}
+
+extern "C" __global__ void optional(const float* x, float* y) { y[threadIdx.x] = x ? x[threadIdx.x] : -1.0f; }
+"""
+
+
+@pytest.fixture(scope="module")
+def right():
+    return emulator.compile(RIGHT, ("-std=c++14", "-DBLOCK=1024"))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("block", [32, 256, 1024])
+def test_a_block_sums_through_shared_memory(right, block, order):
+    x = np.random.default_rng(block).normal(size=(3, 777)).astype(np.float32)
+    y, z = np.full(3, np.nan), np.full(3, np.nan, np.float32)
+    right.launch("sums", (3,), (block,), (x, y, z, np.int32(777)), order=order, seed=block)
+    np.testing.assert_allclose(y, x.sum(axis=1, dtype=float), rtol=1e-12)
+    assert z.tolist() == [min(block, 777)] * 3
+
+
+def test_three_dimensions(right):
+    out = np.zeros(2 * 3 * 4 * 24, np.uint32)
+    right.launch("places", (2, 3, 4), (4, 3, 2), (out,))
+    block, thread = np.divmod(np.arange(out.size), 24)
+    assert np.array_equal(out, block * 1000 + thread)
+
+
+def test_shuffles(right):
+    i = np.arange(32)
+    down, across, given = np.zeros(32, np.int32), np.zeros(32), np.zeros(32, np.float32)
+    wide = np.zeros(12, np.uint64)
+    right.launch("shuffles", (1,), (32,), (down, across, given, wide))
+    # Down by 3 in groups of 8: who has nobody there keeps its own.
+    assert np.array_equal(down, np.where(i % 8 < 5, i + 3, i))
+    assert np.array_equal(across, 1 / ((i ^ 9) + 1))
+    assert np.array_equal(given, 0.5 * (i // 8 * 8 + 2))
+    assert np.array_equal(wide, (1 << 40) + (np.arange(12, dtype=np.uint64) ^ np.uint64(1)))
+
+
+def test_votes(right):
+    given = np.random.default_rng(0).integers(0, 8, 64).astype(np.int32)
+    given[16:32] |= 4
+    given[32:48] &= ~2
+    ballots, any_, all_ = np.zeros(64, np.uint32), np.full(64, -1, np.int32), np.full(64, -1, np.int32)
+    right.launch("votes", (1,), (64,), (given, ballots, any_, all_))
+    halves = given.reshape(4, 16)
+    expected = [sum(int(bit) << k for k, bit in enumerate(warp & 1)) for warp in given.reshape(2, 32)]
+    assert ballots.tolist() == np.repeat(expected, 32).tolist()
+    assert np.array_equal(any_, np.repeat((halves & 2).any(axis=1), 16))
+    assert np.array_equal(all_, np.repeat((halves & 4).all(axis=1), 16))
+    assert set(any_) == set(all_) == {0, 1}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_atomics_and_a_lock(right, order):
+    x = np.random.default_rng(1).integers(-50, 50, 150).astype(np.int32)
+    i, u = np.array([5, -99, 99, 0, 0], np.int32), np.zeros(1, np.uint64)
+    f, d = np.zeros(1, np.float32), np.ones(1)
+    right.launch("atomics", (3,), (64,), (x, i, u, f, d, np.int32(150)), order=order)
+    assert i.tolist() == [5 + x.sum(), x.max(), x.min(), 0, 150]
+    assert (u[0], f[0], d[0]) == (sum(range(150)) << 20, 75, 1 + x.sum() / 4)
+
+
+def test_vectors(right):
+    x, d, n = np.arange(32, dtype=np.float32), np.arange(16.0), np.arange(32, dtype=np.int32)
+    y, e, m = np.zeros_like(x), np.zeros_like(d), np.zeros_like(n)
+    right.launch("vectors", (1,), (8,), (x, d, n, y, e, m))
+    assert np.array_equal(y.reshape(8, 4), x.reshape(8, 4)[:, [2, 3, 1, 0]])
+    assert np.array_equal(e.reshape(8, 2), d.reshape(8, 2)[:, ::-1])
+    expected = n.reshape(8, 4)[:, ::-1].copy()
+    expected[:, 3] = np.minimum(expected[:, 3], 3)
+    assert np.array_equal(m.reshape(8, 4), expected)
+
+
+def test_arithmetic(right):
+    x = np.array([0.3, 1.0, 2.5, 40.0], np.float32)
+    d = x.astype(float)
+    y, e = np.zeros((4, 12), np.float32), np.zeros((4, 6))
+    right.launch("arithmetic", (1,), (4,), (x, d, y, e))
+    ones = np.ones(4)
+    expected = [d * d + 1, d**-0.5, d**0.5, np.exp(d), np.log(d), np.minimum(d, 2), np.maximum(d, 2), d, np.floor(d)]
+    expected += [np.nextafter(x, np.float32(np.inf)), 2 * ones, 3 * d]
+    np.testing.assert_allclose(y, np.stack(expected, axis=1), rtol=2e-7, atol=1e-12)
+    expected = [d * d + 1, d**-0.5, d**0.5, np.exp(d), np.log(d), np.maximum(d, 2)]
+    np.testing.assert_allclose(e, np.stack(expected, axis=1), rtol=1e-15, atol=1e-16)
+
+
+def test_scalars_keep_all_their_bits(right):
+    given = (np.int32(-7), np.int64(-(2**40)), np.uint32(2**32 - 1), np.uint64(2**63), np.float32(0.1), np.float64(0.1))
+    out = np.zeros(6)
+    right.launch("scalars", (1,), (1,), (out, *given))
+    assert out.tolist() == [float(value) for value in given]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_last_block_reads_what_all_have_fenced(right, order):
+    x = np.random.default_rng(3).normal(size=640).astype(np.float32)
+    parts, count, total = np.zeros(10, np.float32), np.zeros(1, np.int32), np.zeros(1, np.float32)
+    right.launch("last_block", (10,), (64,), (x, parts, count, total), order=order)
+    assert total[0] == pytest.approx(x.sum(dtype=float), rel=1e-5)
+
+
+def test_syncwarp_orders_the_memory_of_a_warp(right):
+    out = np.zeros(64, np.int32)
+    right.launch("warp_memory", (1,), (64,), (out,), order="shuffled")
+    assert np.array_equal(out, np.tile(np.arange(31, -1, -1) ** 2, 2))
+
+
+def test_order(right):
+    def sequence(**how):
+        blocks, threads = np.zeros((2, 96), np.int32)
+        right.launch("sequence", (3,), (32,), (np.zeros(1, np.int32), blocks, threads), **how)
+        assert len({*zip(blocks, threads, strict=True)}) == 96
+        return blocks.tolist(), threads.tolist()
+
+    forward = sequence()
+    assert forward == (np.repeat([0, 1, 2], 32).tolist(), list(range(32)) * 3)
+    assert sequence(order="reverse") == (forward[0][::-1], forward[1][::-1])
+    shuffled = [sequence(order="shuffled", seed=seed) for seed in (1, 1, 2)]
+    assert shuffled[0] == shuffled[1] != shuffled[2]
+    assert shuffled[0][1][:32] != shuffled[0][1][32:64]
+
+
+def test_none_is_a_null_pointer(right):
+    y = np.zeros(4, np.float32)
+    right.launch("optional", (1,), (4,), (None, y))
+    assert y.tolist() == [-1] * 4
+    right.launch("optional", (1,), (4,), (np.arange(4, dtype=np.float32), y))
+    assert y.tolist() == [0, 1, 2, 3]
+
+
+def test_one_array_may_be_given_twice(right):
+    x = np.arange(8, dtype=np.float32)
+    right.launch("optional", (1,), (4,), (x[4:], x[:4]))
+    assert x.tolist() == [4, 5, 6, 7, 4, 5, 6, 7]
+    right.launch("optional", (1,), (4,), (x, x))
+    assert x.tolist() == [4, 5, 6, 7, 4, 5, 6, 7]
+
+
+class Wrong(NamedTuple):
+    """The body of a kernel on 64 zeros x that does what CUDA forbids or leaves undefined, and the message about it."""
+
+    body: str
+    message: str
+    grid: int = 1
+    block: int = 64
+    n: int = 0
+
+
+RACE = r"bytes at byte \d+ of x, which has 256: a race, "
+SHARED_RACE = r"bytes at byte \d+ of shared s, which has 256: a race, "
+SHARED = "__shared__ float s[64]; int i = threadIdx.x;"
+WRONG = {
+    # Who forgets to wait.
+    "missing_barrier": Wrong(
+        SHARED + "s[i] = i;\n __syncthreads();\n s[i] = 2 * i;\n x[i] = s[63 - i];",
+        SHARED_RACE + r"thread \(\d+, 0, 0\) (reads|writes) it with nothing between them \(\w+.cu:\d+ and \w+.cu:\d+\)",
+    ),
+    "missing_second_barrier": Wrong(
+        SHARED + "for (int k = 0; k < 2; ++k) { s[i] = i; __syncthreads(); x[i] = s[63 - i]; }",
+        SHARED_RACE + r"thread \(\d+, 0, 0\) (reads|writes) it with nothing between them",
+    ),
+    "missing_syncwarp": Wrong(
+        SHARED + "s[i] = i; __syncthreads(); s[i] = 2 * i; __shfl_sync(0xffffffffu, 0, 0); x[i] = s[i ^ 1];",
+        SHARED_RACE + r"thread \(\d+, 0, 0\) (reads|writes) it with nothing between them",
+    ),
+    "syncwarp_for_two_warps": Wrong(
+        SHARED + "s[i] = i; __syncthreads(); s[i] = 2 * i; __syncwarp(); x[i] = s[63 - i];",
+        SHARED_RACE + r"thread \(\d+, 0, 0\) (reads|writes) it with nothing between them",
+    ),
+    "two_write": Wrong("x[threadIdx.x / 2] = 1;", "writes 4 " + RACE + r"thread \(\d+, 0, 0\) writes it"),
+    "reads_then_writes": Wrong(
+        "x[threadIdx.x] = x[63 - threadIdx.x];", RACE + r"thread \(\d+, 0, 0\) (reads|writes) it with nothing"
+    ),
+    "atomic_and_plain": Wrong(
+        "if (threadIdx.x) atomicAdd(x, 1.0f); else x[0] = 3;", r"(writes|changes) 4 bytes at byte 0 of x.*: a race"
+    ),
+    "blocks_write": Wrong("x[threadIdx.x] = blockIdx.x;", RACE + r"another block, \([01], 0, 0\), writes it", grid=2),
+    "block_reads_block": Wrong(
+        "if (blockIdx.x) x[1] = x[0]; else x[0] = 1;", RACE + r"another block, \([01], 0, 0\), (reads|writes) it", 2, 1
+    ),
+    "no_fence": Wrong(
+        "x[1 + blockIdx.x] = 1; if (atomicAdd((int*)x, 1)) x[3] = x[1] + x[2];",
+        "reads 4 " + RACE + r"another block, \([01], 0, 0\), writes it",
+        grid=2,
+        block=1,
+    ),
+    "no_atomic": Wrong(
+        "x[1 + blockIdx.x] = 1; __threadfence(); if (*(volatile int*)x == 0) x[3] = x[1] + x[2];",
+        "(reads|writes) 4 " + RACE + r"another block, \([01], 0, 0\), (reads|writes) it",
+        grid=2,
+        block=1,
+    ),
+    "ldg_of_written": Wrong(
+        "x[threadIdx.x] = 1; x[threadIdx.x] = __ldg(x + threadIdx.x);", "by __ldg, but this launch has written there"
+    ),
+    # Who waits where others do not.
+    "two_barriers": Wrong(
+        "if (threadIdx.x < 32) {\n __syncthreads();\n } else {\n __syncthreads();\n }",
+        r"waits at __syncthreads in line \d+, but thread \(\d+, 0, 0\) waits at that of line \d+",
+    ),
+    "barrier_after_return": Wrong(
+        "if (threadIdx.x == 40) return; __syncthreads();",
+        r"block \(0, 0, 0\): thread \(\d+, 0, 0\) waits at __syncthreads in line \d+, but thread \(40, 0, 0\) has re",
+    ),
+    "barrier_in_a_loop": Wrong(
+        "for (int k = 0; k < threadIdx.x % 3; ++k) __syncthreads();", r"waits at __syncthreads .* has returned"
+    ),
+    "lane_returns": Wrong(
+        "if (threadIdx.x % 32 == 5) return; __shfl_xor_sync(0xffffffffu, 1.0f, 1);",
+        r"waits at __shfl_xor_sync in line \d+ with mask 0xffffffff, but thread \(5, 0, 0\), lane 5, has returned",
+    ),
+    "lane_elsewhere": Wrong(
+        "if (threadIdx.x % 32 == 5) __syncthreads(); else __syncwarp();",
+        r"waits at __syncwarp .*, but thread \(5, 0, 0\), lane 5, waits at __syncthreads in line \d+",
+    ),
+    "other_operation": Wrong(
+        "if (threadIdx.x % 32 < 3) __any_sync(~0u, 1); else __all_sync(~0u, 1);",
+        r"waits at __any_sync in line \d+ with mask 0xffffffff, but .*, lane 3, waits at __all_sync",
+    ),
+    "masks_differ": Wrong(
+        "__syncwarp(threadIdx.x % 32 < 16 ? 0xffffffffu : 0xffff0000u);",
+        r"waits at __syncwarp in line \d+ with mask 0xffffffff, but thread \(16, 0, 0\), lane 16, (waits|has ret)",
+    ),
+    "not_in_its_mask": Wrong(
+        "__ballot_sync(0xfffffffeu, 1);", r"__ballot_sync in line \d+ with mask 0xfffffffe, .* its own lane 0", block=1
+    ),
+    "lane_not_there": Wrong("__syncwarp();", r"mask 0xffffffff, but the block ends before lane 16 of this", block=48),
+    "lane_not_in_mask": Wrong(
+        "if (threadIdx.x < 8) __shfl_down_sync(0xffu, 1.0f, 4);",
+        r"for the value of lane \d+, which mask 0x000000ff does",
+    ),
+    "lane_out_of_range": Wrong(
+        "__shfl_sync(0xffffffffu, 1, 8, 8);", r"__shfl_sync in line \d+ for lane or distance 8: 0 to 7 is expected"
+    ),
+    "distance_out_of_range": Wrong(
+        "__shfl_down_sync(0xffffffffu, 1, 32);", r"in line \d+ for lane or distance 32: 0 to 31 is expected"
+    ),
+    "width_not_a_power": Wrong("__shfl_sync(0xffffffffu, 1, 0, 12);", r"with width 12: a power of two up to 32 is"),
+    "waits_for_ever": Wrong("while (*(volatile float*)x < 1) {}", r"still runs after \d+ accesses to memory", block=1),
+    # Who leaves an array.
+    "reads_behind": Wrong(
+        "if (x[threadIdx.x + 1] > 7) x[0] = 1;",
+        r"block \(0, 0, 0\), thread \(63, 0, 0\): reads 4 bytes at byte 256 of x, which has 256 \(wrong.cu:\d+\)",
+    ),
+    "reads_in_front": Wrong(
+        "if (x[(int)threadIdx.x - 1] > 7) x[0] = 1;",
+        r"thread \(0, 0, 0\): reads 4 bytes at byte -4 of x, which has 256",
+    ),
+    "writes_behind": Wrong("x[threadIdx.x + n] = 0;", r"thread \(63, 0, 0\): writes 4 bytes at byte 256 of x", n=1),
+    "writes_far_behind": Wrong("x[n] = 0;", r"writes 4 bytes at byte 2000000000 of x", block=1, n=500_000_000),
+    "writes_far_in_front": Wrong("x[n] = 0;", r"writes 4 bytes at byte -2000000000 of x", block=1, n=-500_000_000),
+    "quad_over_the_end": Wrong(
+        "((float4*)x)[15 + threadIdx.x] = make_float4(1, 2, 3, 4);",
+        r"thread \(1, 0, 0\): writes \d+ bytes at byte 256 of x",
+        block=2,
+    ),
+    "atomic_behind": Wrong("atomicAdd(x + 64, 1.0f);", r"changes 4 bytes at byte 256 of x"),
+    "shared_index": Wrong(SHARED + "s[i + n] = 0;", r"thread \(\d+, 0, 0\): uses index \d+ of 'float \[64\]'", n=1),
+    "null": Wrong("float* none = n ? x : nullptr; none[1] = 0;", r"null pointer"),
+    "wild": Wrong("*(float*)((size_t)x * 3 & ~(size_t)3) = 1;", r"writes 4 bytes at an address in no argument"),
+    "constant": Wrong(
+        "static const float table[4] = {1, 2, 3, 4}; *(float*)(table + n) = 1;",
+        "writes 4 bytes at an address in no arg",
+    ),
+    "other_stack": Wrong(
+        "volatile float own = 1; __shared__ volatile float* at; if (threadIdx.x == 0) at = &own; __syncthreads();"
+        "if (threadIdx.x == 1) *at = 2; __syncthreads();",
+        r"thread \(1, 0, 0\): writes 4 bytes at an address in no argument, no shared variable and not on this thread's",
+    ),
+    # Who reads what nobody wrote.
+    "unwritten": Wrong(
+        SHARED + "if (i == 0 && blockIdx.x == 0) s[3] = 1; __syncthreads(); if (i == 1) x[0] = s[3];",
+        r"block \(1, 0, 0\), thread \(1, 0, 0\): reads 4 bytes at byte 12 of shared s.*: this block has written",
+        grid=2,
+    ),
+    # Addresses that a GPU refuses, and arithmetic that C++ does not define.
+    "misaligned_quad": Wrong(
+        "x[threadIdx.x] = ((const float4*)(x + n))->y;",
+        r"a 'const struct float4' at an address that is not a .* 16",
+        n=1,
+    ),
+    "misaligned_load": Wrong(
+        "float4 v = *(const float4*)(x + n); x[threadIdx.x] = v.x;", r"float4' at an address that is not a .* 16", n=2
+    ),
+    "misaligned_ldg": Wrong(
+        "float4 v = __ldg((const float4*)(x + n)); x[threadIdx.x] = v.x;",
+        r"float4' at an address that is not a .* 16",
+        n=2,
+    ),
+    "misaligned_store": Wrong("*(double2*)(x + n) = make_double2(1, 2);", r"'struct double2' at an address .* 16", n=2),
+    "misaligned_double": Wrong("*(double*)(x + n) = 1;", r"'double' at an address that is not a multiple of 8", n=1),
+    "misaligned_atomic": Wrong("atomicAdd((unsigned long long*)(x + n), 1ull);", r"not a multiple of 8", n=1),
+    "overflow": Wrong("x[0] = n * n;", r"a product does not fit into 'int' \(wrong.cu:\d+\)", n=2**16),
+    "division": Wrong("x[0] = (int)threadIdx.x / n;", r"divides by zero \(wrong.cu:\d+\)"),
+    "shift": Wrong("x[0] = 1 << n;", r"shifts by 40", n=40),
+    "too_much_shared": Wrong(
+        "__shared__ double t[6145]; t[threadIdx.x] = 1; __syncthreads(); x[threadIdx.x] = t[n];",
+        r"49160 bytes of shared memory, but 49152 is the most",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def wrong():
+    head = 'extern "C" __global__ void'
+    kernels = (f"{head} {name}(float* x, int n) {{\n{case.body}\n}}\n" for name, case in WRONG.items())
+    return emulator.compile("".join(kernels), name="wrong.cu")
+
+
+@pytest.mark.parametrize("kernel", WRONG)
+def test_what_is_wrong_ends_the_launch(wrong, kernel):
+    case = WRONG[kernel]
+    for order in ORDERS:
+        x = np.zeros(64, np.float32)
+        with pytest.raises(emulator.EmulationError) as caught:
+            wrong.launch(kernel, (case.grid,), (case.block,), (x, np.int32(case.n)), order=order)
+        message = str(caught.value)
+        assert message.startswith(f"kernel {kernel}, "), message
+        assert re.search(case.message, message), message
+        assert not x.any()  # the caller's array is as it was
+
+
+def test_the_lines_named_are_the_sources():
+    lines = ["__device__ float read(const float* x, int i) {", "  return x[i];", "}"]
+    lines += ['extern "C" __global__ void k(const float* x, float* y) {', "  y[0] = 1;", "  y[0] += read(x, 4);", "}"]
+    module = emulator.compile("\n".join(lines), name="some.cu")
+    x = np.zeros(4, np.float32)
+    with pytest.raises(emulator.EmulationError, match=r"reads 4 bytes at byte 16 of x, which has 16 \(some.cu:2\)"):
+        module.launch("k", (1,), (1,), (x, x.copy()))
+    with pytest.raises(emulator.EmulationError, match=r"a race, thread \(\d, 0, 0\) writes it .* \(some.cu:5 and some"):
+        module.launch("k", (1,), (2,), (np.zeros(8, np.float32), x))
+
+
+def test_a_failed_launch_leaves_nothing_behind(wrong, right):
+    with pytest.raises(emulator.EmulationError):
+        wrong.launch("barrier_after_return", (1,), (64,), (np.zeros(64, np.float32), np.int32(0)))
+    test_a_block_sums_through_shared_memory(right, 256, "forward")
+
+
+X = np.zeros(8, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((X,), r"expected a tuple of 2 arguments \(const float32\* x, float32\* y\), got 1"),
+        ((X, X.copy(), X), r"expected a tuple of 2 arguments .*, got 3"),
+        ([X, X], r"expected a tuple of 2 arguments .*, got list"),
+        ((X.astype(float), X), r"argument x: expected an array of float32, got an array of float64"),
+        ((X.ctypes.data, X), r"argument x: expected an array of float32, got int"),
+        ((np.uint64(X.ctypes.data), X), r"argument x: expected an array of float32, got np.uint64"),
+        ((X[::2], X), r"argument x: expected a C-contiguous array, got strides \(8,\)"),
+        ((X, np.broadcast_to(X, (2, 8))), r"argument y: expected a C-contiguous array"),
+        ((X, np.frombuffer(bytes(32), np.float32)), r"argument y: the kernel may write it, but the array is read-only"),
+    ],
+)
+def test_wrong_arrays(right, arguments, message):
+    with pytest.raises(TypeError, match="kernel optional.*" + message):
+        right.launch("optional", (1,), (4,), arguments)
+
+
+@pytest.mark.parametrize(
+    ("number", "value", "message"),
+    [
+        (1, 7, r"argument i: expected np.int32, got int"),
+        (1, np.int64(7), r"argument i: expected np.int32, got np.int64"),
+        (2, np.int32(7), r"argument l: expected np.int64, got np.int32"),
+        (3, np.int32(7), r"argument u: expected np.uint32, got np.int32"),
+        (5, np.float64(7), r"argument f: expected np.float32, got np.float64"),
+        (6, 7.0, r"argument d: expected np.float64, got float"),
+        (6, np.ones(1), r"argument d: expected np.float64, got an array of float64"),
+        (6, None, r"argument d: expected np.float64, got NoneType"),
+    ],
+)
+def test_wrong_scalars(right, number, value, message):
+    arguments = [np.zeros(6), np.int32(1), np.int64(1), np.uint32(1), np.uint64(1), np.float32(1), np.float64(1)]
+    arguments[number] = value
+    with pytest.raises(TypeError, match="kernel scalars, " + message):
+        right.launch("scalars", (1,), (1,), tuple(arguments))
+
+
+def test_overlapping_restrict_arguments(right):
+    x = np.zeros(8, np.float32)
+    with pytest.raises(TypeError, match="kernel sums: x and z overlap, but one is written and one is declared __restr"):
+        right.launch("sums", (1,), (32,), (x, np.zeros(1), x[7:], np.int32(8)))
+
+
+@pytest.mark.parametrize(
+    ("grid", "block", "error", "message"),
+    [
+        ((1,), (1025,), ValueError, r"block \(1025,\), but 1024 × 1024 × 64 is the most"),
+        ((1,), (32, 33), ValueError, r"1056 threads a block, but 1024 is the most"),
+        ((1,), (1, 1, 65), ValueError, r"block \(1, 1, 65\), but 1024 × 1024 × 64 is the most"),
+        ((1, 65536), (1,), ValueError, r"grid \(1, 65536\), but 2147483647 × 65535 × 65535 is the most"),
+        ((0,), (1,), ValueError, r"grid \(0,\)"),
+        ((1, 1, 1, 1), (1,), TypeError, r"grid is \(1, 1, 1, 1\), expected a tuple of 1 to 3 integers"),
+        ((1.0,), (1,), TypeError, r"grid is \(1.0,\), expected integers"),
+        (1, (1,), TypeError, r"grid is 1, expected a tuple of 1 to 3 integers"),
+    ],
+)
+def test_wrong_grids(right, grid, block, error, message):
+    with pytest.raises(error, match="kernel optional: .*" + message):
+        right.launch("optional", grid, block, (X, X.copy()))
+
+
+def test_launch_bounds():
+    module = emulator.compile(
+        'const int N = 8; extern "C" __global__ void __launch_bounds__((4) * N, 2) a(int n) {}'
+        'extern "C" __launch_bounds__(64) __global__ void b(int n) {}'
+    )
+    module.launch("a", (1,), (32,), (np.int32(1),))
+    with pytest.raises(ValueError, match="kernel a: 33 threads a block, but 32 is the most it may have"):
+        module.launch("a", (1,), (33,), (np.int32(1),))
+    with pytest.raises(ValueError, match="kernel b: 65 threads a block, but 64 is the most it may have"):
+        module.launch("b", (1,), (65,), (np.int32(1),))
+
+
+def test_unknown_names(right):
+    with pytest.raises(ValueError, match="no kernel 'sum' in this source: it has sums, places, shuffles"):
+        right.launch("sum", (1,), (32,), ())
+    with pytest.raises(ValueError, match="order 'random': expected one of forward, reverse, shuffled"):
+        right.launch("optional", (1,), (1,), (X, X.copy()), order="random")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ('extern "C" __global__ void k(float* x) {\n  x[0] = sin(1.0f);\n}', r"some.cu:2:.*'sin' was not declared"),
+        ('extern "C" __global__ void k(float* x) { printf("%f", x[0]); }', r"'printf' was not declared"),
+        ("#include <cmath>\n" + 'extern "C" __global__ void k(float* x) {}', r"cmath: No such file"),
+        ('extern "C" __global__ void k(int n) { extern __shared__ float s[]; }', r"conflicting spec|multiple sto"),
+        ('extern "C" __global__ void k(long long n) { min(n, 1); }', r"ambiguous"),
+        ('extern "C" __global__ void k(char* x) {}', r"a kernel's parameters here are scalars and pointers to"),
+        ('extern "C" __global__ void k(int n) { threadIdx.x = 1; }', r"lvalue|rvalue"),
+        ("#if __CUDA_ARCH__ > 700\n#endif\n" + 'extern "C" __global__ void k(int n) {}', r"__CUDA_ARCH__. is not"),
+        ("__device__ int f();" + 'extern "C" __global__ void k(int* n) { *n = f(); }', r"undefined|used but never def"),
+        ("__global__ void k(int n) {}", r'some.cu: every kernel is expected as: extern "C" __global__ void name'),
+        ("__device__ int f() { return 1; }", r"some.cu: no kernel"),
+    ],
+)
+def test_what_does_not_compile(source, message):
+    with pytest.raises(ValueError, match=message):
+        emulator.compile(source, name="some.cu")
+
+
+def test_options():
+    source = 'extern "C" __global__ void k(int* x) { *x = NUMBER; }'
+    x = np.zeros(1, np.int32)
+    for number in (3, 4):
+        emulator.compile(source, ("--std=c++14", f"-DNUMBER={number}")).launch("k", (1,), (1,), (x,))
+        assert x[0] == number
+    with pytest.raises(ValueError, match=r"'NUMBER' was not declared"):
+        emulator.compile(source)
+    with pytest.raises(ValueError, match=r"option '--use_fast_math': only -DNAME=VALUE, -UNAME and -std=c\+\+14 or"):
+        emulator.compile(source, ("--use_fast_math",))
+
+
+def test_processes_that_build_at_once_do_not_meet(tmp_path, monkeypatch):
+    monkeypatch.setattr(emulator, "_cache_folder", lambda: tmp_path)
+    built = []
+
+    def build(path):
+        built.append(path)
+        path.write_text("half")
+        time.sleep(0.1)
+        path.write_text("whole")
+
+    found = []
+
+    def work():
+        path = emulator._built("test", ["same"], build)
+        found.append((path, path.read_text()))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {text for _, text in found} == {"whole"}
+    assert [path.name for path in tmp_path.iterdir()] == [found[0][0].name]
+    assert len(set(built)) == len(built)
+    before = len(built)
+    work()
+    assert len(built) == before
+    assert emulator._built("test", ["other"], build) != found[0][0]
