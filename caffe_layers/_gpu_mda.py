@@ -10,7 +10,7 @@ from caffe_layers._device import Array, Device
 from caffe_layers._fault import Fault
 from caffe_layers._problem import Problem
 
-# The constants of mda.cu's N×C kernels.
+# Threads of a block of the N×C kernels: channels, and the parts that the samples are shared out into.
 TILE, SLICES = 32, 16
 # Threads of a block over rows, and of the one that takes the gradient by a sample's w.
 BLOCK, SAMPLE_BLOCK = 256, 128
@@ -39,7 +39,12 @@ class GpuMda:
         self._rows = problem.samples * problem.channels
         with device.active():
             self._kernels = device.kernels(
-                "mda", DOMAINS=problem.domains, FLAT=int(self._flat), SLACK=f"{_bottoms.SLACK}f"
+                "mda",
+                DOMAINS=problem.domains,
+                FLAT=int(self._flat),
+                TILE=TILE,
+                SLICES=SLICES,
+                SLACK=f"{_bottoms.SLACK}f",
             )
             self._fault = Fault(device)
             self._ones = device.ones((problem.samples, problem.domains))

@@ -184,10 +184,8 @@ extern "C" __global__ void row_input_gradient(const float* __restrict__ x, const
 }
 
 // ---------------------------------------------------------------------------------------------------------------
-// Small matrices. A block has TILE channels, side by side in memory, and shares out the samples into SLICES parts.
-
-const int TILE = 32;
-const int SLICES = 16;
+// Small matrices. A block has TILE channels, side by side in memory, and shares out the samples into SLICES parts (both
+// macros).
 
 // The sum over the slices of a channel, in all of its threads.
 __device__ double over_slices(double value) {

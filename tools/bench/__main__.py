@@ -54,11 +54,11 @@ def main() -> int:
 
 
 def _print_share(iterations: int, threads: Threads) -> None:
-    from tools.bench import breakdown, digits
+    from tools.bench import breakdown, training
 
-    net = digits.with_data_in_memory(digits.read_net())
+    net = training.with_data_in_memory(training.read_net())
     print(f"\nWhere a digits iteration goes (caffe time, {iterations} iterations, forward and backward):")
-    for title, variant in (("BatchNorm", digits.with_batch_norm(net)), ("mDA", net)):
+    for title, variant in (("BatchNorm", training.with_batch_norm(net)), ("mDA", net)):
         times = breakdown.times_by_kind(variant, iterations, threads)
         total = sum(times.values())
         parts = [f"{kind} {ms:.1f} ms ({100 * ms / total:.0f} %)" for kind, ms in times.items() if ms >= 0.01 * total]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tools.bench import digits, memory, traffic
+from tools.bench import memory, traffic, training
 from tools.bench.layers import LayerBench, Shape, batch_norm_layer, mda_layer
 from tools.bench.timing import compare
 
@@ -91,9 +91,9 @@ def many_domains(shape: Shape) -> Callable[[float], Measured]:
 
 def digits_iteration(seconds: float) -> Measured:
     """How many times the digits net with BatchNorm takes as long as with mDA, a whole iteration."""
-    net = digits.with_data_in_memory(digits.read_net())
+    net = training.with_data_in_memory(training.read_net())
     # An iteration is long: it takes more time to see enough of them.
-    result = compare(digits.iteration(digits.with_batch_norm(net)), digits.iteration(net), 3 * seconds)
+    result = compare(training.iteration(training.with_batch_norm(net)), training.iteration(net), 3 * seconds)
     return Measured(result.ratio, f"BatchNorm {milliseconds(result.first)}, mDA {milliseconds(result.second)}")
 
 

@@ -2,7 +2,7 @@ import pytest
 from caffe.proto import caffe_pb2
 
 from tools.bench import breakdown
-from tools.bench.digits import read_net
+from tools.bench.training import read_net
 from tools.caffe_process import Threads
 from tools.program import ProgramError
 

@@ -1,18 +1,18 @@
 import pytest
 
-from tools.bench import digits
+from tools.bench import training
 from tools.program import ProgramError
 
 
 def test_data_in_memory_and_batch_norm_in_place_of_mda():
-    net = digits.read_net()
-    memory = digits.with_data_in_memory(net)
+    net = training.read_net()
+    memory = training.with_data_in_memory(net)
     assert not [layer for layer in memory.layer if layer.type == "Data"]
     inputs = [layer for layer in memory.layer if layer.type == "Input"]
     assert sum(layer.input_param.shape[0].dim[0] for layer in inputs) == 384
     assert all(len(layer.input_param.shape) == len(layer.top) for layer in inputs)
 
-    norms = digits.with_batch_norm(memory)
+    norms = training.with_batch_norm(memory)
     replaced = [(old, new) for old, new in zip(memory.layer, norms.layer, strict=True) if old.type != new.type]
     assert replaced
     for old, new in replaced:
@@ -26,9 +26,9 @@ def test_data_in_memory_and_batch_norm_in_place_of_mda():
     assert "MDALayer" not in str(norms)
 
 
-@pytest.mark.parametrize("variant", [lambda net: net, digits.with_batch_norm])
+@pytest.mark.parametrize("variant", [lambda net: net, training.with_batch_norm])
 def test_an_iteration_runs_and_trains(variant):
-    step = digits.iteration(variant(digits.with_data_in_memory(digits.read_net())))
+    step = training.iteration(variant(training.with_data_in_memory(training.read_net())))
     solver = step.__closure__[0].cell_contents
     step()
     assert solver.iter == 1
@@ -41,4 +41,4 @@ def test_a_file_that_is_no_net(tmp_path):
     path = tmp_path / "net.prototxt"
     path.write_text("layer { nonsense: 1 }")
     with pytest.raises(ProgramError, match="nonsense"):
-        digits.read_net(path)
+        training.read_net(path)
