@@ -77,7 +77,7 @@ python=${PYTHON:-/usr/bin/python3}
 case $python in [!/]*/*) python=$PWD/$python ;; esac
 
 # Nothing of the caller's shell may leak into the build: flags, other Python folders, another toolchain's PATH.
-unset CC CXX CFLAGS CXXFLAGS CPPFLAGS LDFLAGS PYTHONPATH PYTHONHOME
+unset CC CXX CFLAGS CXXFLAGS CPPFLAGS LDFLAGS PYTHONPATH PYTHONHOME CUDAHOSTCXX NVCC_PREPEND_FLAGS NVCC_APPEND_FLAGS
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
 
 if [ -e "$prefix" ] && [ ! -e "$prefix/$stamp" ] && [ -n "$(ls -A "$prefix")" ]; then
@@ -133,24 +133,23 @@ if [ "$variant" = cuda ]; then
     fail "$nvcc was not found: run docker/install_packages.sh cuda (Debian's CUDA 11.8), or name a toolkit by CUDA_HOME"
   [ -x "$nvcc" ] || fail "CUDA_HOME=$cuda_home is not a CUDA toolkit: it lacks bin/nvcc"
   expect CUDA_HOME "$cuda_home" "a whole CUDA toolkit" "cuda_runtime.h cublas_v2.h curand.h" "cudart cublas curand"
-  cuda_version=$("$nvcc" --version | sed -nE 's/.*release ([0-9.]+),.*/\1/p')
+  cuda_version=$("$nvcc" --version | sed -nE 's/.*release ([0-9.]+),.*/\1/p' || true)
   case $cuda_version in
     11.*) host=g++-11 ;;
     12.* | 13.*) host=g++ ;;
     *) fail "CUDA_HOME=$cuda_home is CUDA ${cuda_version:-of an unknown version}: expected 11, 12 or 13" ;;
   esac
-  command -v "$host" >/dev/null || fail "$host, the host compiler for CUDA $cuda_version, was not found: install Debian's" \
-    "package $host"
-  known=$("$nvcc" --list-gpu-arch | sed 's/^compute_//' | tr '\n' ' ')
+  known=$("$nvcc" --list-gpu-arch | sed 's/^compute_//' | sort -n | xargs) || fail "$nvcc --list-gpu-arch failed"
   kept=
   for architecture in $architectures; do
-    if [[ " $known" = *" $architecture "* ]]; then
+    if [[ " $known " = *" $architecture "* ]]; then
       kept=$kept${kept:+ }$architecture
     elif [ -n "${CUDA_ARCH_BIN:-}" ]; then
       fail "nvcc does not know architecture $architecture of CUDA_ARCH_BIN; it knows $known"
     fi
   done
   architectures=$kept
+  [ -n "$architectures" ] || fail "nvcc knows none of the usual architectures: name some of $known by CUDA_ARCH_BIN"
   cuda="
 cuda: $cuda_version of $cuda_home for $architectures"
   if [ -n "${CUDNN_HOME:-}" ]; then
@@ -171,7 +170,11 @@ nccl: $version of $nccl_home"
   fi
 fi
 
-[ "$check" = yes ] || "$here/install_packages.sh" build run
+if [ "$check" = no ]; then
+  "$here/install_packages.sh" build run
+  [ "$variant" = cpu ] || command -v "$host" >/dev/null ||
+    fail "$host, the host compiler for CUDA $cuda_version, was not found: install Debian's package $host"
+fi
 
 # Boost.Python is compiled for one Python version, pycaffe for one NumPy.
 command -v "$python" >/dev/null || fail "PYTHON=$python does not exist"

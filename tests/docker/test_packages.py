@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -51,15 +52,43 @@ def test_failed_installation_names_the_packages(tmp_path: Path) -> None:
     assert result.stderr == ("E: Unable to locate it\ninstall_packages: apt-get could not install: no-such-package\n")
 
 
-def source_entries(tmp_path: Path, lines: str = "", entries: str = "") -> str:
-    """Return the source entries made from apt source files of the two formats."""
+def test_a_component_is_named_for_one_call(tmp_path: Path) -> None:
+    """apt-get, a stand-in, is shown an entry for the component beside the machine's own entries."""
+    for name in ("install_packages.sh", "debian_sources.sh"):
+        shutil.copy(DOCKER / name, tmp_path)
+    (tmp_path / "packages").mkdir()
+    (tmp_path / "packages/one.txt").write_text("no-such-package  contrib non-free\nno-such-other\n")
+    (tmp_path / "packages/two.txt").write_text("no-such-other\n")
+    log = tmp_path / "log"
+    show = 'echo "$@"; for o; do case $o in *Parts=*) cat "${o#*=}"/*; ls "${o#*=}" ;; esac; done'
+    for name, text in (("apt-get", f"{{ {show}; }} >>{log}"), ("sudo", 'exec "$@"')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    result = run(tmp_path / "install_packages.sh", "one", PATH=path)
+    assert (result.returncode, result.stdout) == (0, "installing 2 Debian packages: no-such-package no-such-other\n")
+    shown = log.read_text()
+    assert shown.count(" install -y --no-install-recommends no-such-package no-such-other\n") == 1
+    suite = rf"(?m)^deb .* {RELEASE} contrib non-free$|^Suites: {RELEASE}\nComponents: contrib non-free$"
+    assert len(re.findall(suite, shown)) >= 2  # once for update, once for install
+    own = [path.name for path in Path("/etc/apt/sources.list.d").iterdir() if path.suffix in (".list", ".sources")]
+    assert all(name in shown for name in own)
+    log.unlink()
+    assert run(tmp_path / "install_packages.sh", "two", PATH=path).returncode == 0
+    assert "Parts=" not in log.read_text()
+
+
+def source_entries(
+    tmp_path: Path, lines: str = "", entries: str = "", made: tuple[str, str, str] = ("deb-src", "oldrelease", "main")
+) -> str:
+    """Return the entries made, of a type, a release and a component, from apt source files of the two formats."""
     apt = tmp_path / "apt"
     (apt / "sources.list.d").mkdir(parents=True)
     if lines:
         (apt / "sources.list").write_text(lines)
     if entries:
         (apt / "sources.list.d/debian.sources").write_text(entries)
-    result = run(DOCKER / "debian_sources.sh", "deb-src", "oldrelease", "main", tmp_path / "made", apt)
+    result = run(DOCKER / "debian_sources.sh", *made, tmp_path / "made", apt)
     if result.returncode:
         return result.stderr
     return "".join(path.read_text() for path in sorted((tmp_path / "made").iterdir())).rstrip("\n")
@@ -75,6 +104,25 @@ def test_sources_from_lines(tmp_path: Path) -> None:
     )
     made = source_entries(tmp_path, lines=lines)
     assert re.sub(" +", " ", made) == "deb-src [arch=amd64 signed-by=/key.gpg] copy:/archive oldrelease main"
+
+
+def test_packages_of_another_component(tmp_path: Path) -> None:
+    made = ("deb", RELEASE, "contrib non-free")
+    found = source_entries(
+        tmp_path,
+        lines=f"deb [arch=amd64] copy:/archive {RELEASE} main\n",
+        entries=f"Types: deb\nURIs: copy:/archive\nSuites: {RELEASE}\nComponents: main\nSigned-By: /key.gpg\n",
+        made=made,
+    )
+    paragraph, line = found.split("\n\n")
+    assert paragraph.splitlines() == [
+        "Types: deb",
+        f"Suites: {RELEASE}",
+        "Components: contrib non-free",
+        "URIs: copy:/archive",
+        "Signed-By: /key.gpg",
+    ]
+    assert line == f"deb [arch=amd64] copy:/archive {RELEASE} contrib non-free"
 
 
 def test_sources_from_paragraphs(tmp_path: Path) -> None:
