@@ -1,25 +1,10 @@
-"""Whether there is a GPU to test with, and if not, why."""
+"""Whether there is a GPU to test with, and if not, why. ``make test-gpu`` (REQUIRE_GPU=1) needs one."""
 
 import os
 
-import caffe
+from tools.solver_mode import why_no_layers_on_gpu
 
-from tools.caffe_process import has_cuda
+WHY_NO_GPU = why_no_layers_on_gpu()
 
-
-def _why_not() -> str | None:
-    if not has_cuda():
-        return "this Caffe was built without CUDA"
-    try:
-        import cupy
-    except ImportError as error:
-        return f"CuPy cannot be imported: {error}"
-    try:
-        cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError as error:
-        return f"no GPU: {error}"
-    caffe.set_device(int(os.environ.get("GPU", "0")))
-    return None
-
-
-WHY_NO_GPU = _why_not()
+if WHY_NO_GPU is not None and os.environ.get("REQUIRE_GPU") == "1":
+    raise RuntimeError(f"the tests were asked to run on a GPU, but {WHY_NO_GPU}")

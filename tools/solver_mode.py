@@ -29,11 +29,11 @@ def requested_mode(option: str | None) -> str | None:
 
 def check_available(mode: str, who: str) -> None:
     """Raise ProgramError, beginning with ``who``, if this Caffe or this machine has not what ``mode`` needs."""
-    if mode == "GPU" and (reason := _why_no_gpu()):
+    if mode == "GPU" and (reason := why_no_gpu()):
         raise ProgramError(f"{who}, but {reason}: pass --solver-mode CPU (or set {VARIABLE}=CPU)")
 
 
-def _why_no_gpu() -> str | None:
+def why_no_gpu() -> str | None:
     """Why Caffe cannot compute on a GPU here; None if it can. Caffe itself would end the process."""
     if not has_cuda():
         return "this Caffe was built without CUDA"
@@ -41,6 +41,17 @@ def _why_no_gpu() -> str | None:
         return None if gpu_names() else "the driver shows no GPU"
     except ProgramError as error:
         return str(error)
+
+
+def why_no_layers_on_gpu() -> str | None:
+    """Why our layers cannot compute on a GPU here: Caffe cannot, or there is no CuPy. None if they can."""
+    if reason := why_no_gpu():
+        return reason
+    try:
+        import cupy  # noqa: F401
+    except ImportError as error:
+        return f"CuPy cannot be imported ({error})"
+    return None
 
 
 def choose_mode(option: str | None, default: str) -> str:

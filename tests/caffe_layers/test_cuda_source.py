@@ -36,7 +36,7 @@ def test_every_formula_gives_numpys_numbers():
     ("body", "found"),
     [
         ("x = a\n    return x", "one return statement"),
-        ("return a ** 2", "a ** 2 has no translation"),
+        ("return a ** 2", r"a \*\* 2 has no translation"),
         ("return a // b", "a // b has no translation"),
         ("return a if a > 0 else b", "a if a > 0 else b has no translation"),
         ("return sin(a)", r"sin\(a\) has no translation"),

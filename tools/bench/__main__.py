@@ -5,8 +5,8 @@ Exit code 0 when everything was measured, whether goals are met or missed (the t
 
 import argparse
 import os
-from fnmatch import fnmatch
 
+from tools.arguments import positive, seconds
 from tools.caffe_process import Threads
 from tools.program import ProgramError, run
 
@@ -17,13 +17,12 @@ def main() -> int:
     """Measure, print a line per row, then where an iteration's time goes."""
     # One image at a time is too little for more threads; this is also how the programs train.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from tools.bench.rows import ROWS, measure
+    from tools.bench.row import choose, print_rows
+    from tools.bench.rows import ROWS
 
     names = [*(row.name for row in ROWS), SHARE]
     arguments = _arguments(names)
-    chosen = [name for name in names if not arguments.only or any(fnmatch(name, only) for only in arguments.only)]
-    if not chosen:
-        raise ProgramError(f"--only {' '.join(arguments.only)}: no such row; the rows are {', '.join(names)}")
+    chosen = choose(names, arguments.only)
     if arguments.list:
         print(*chosen, sep="\n")
         return 0
@@ -38,16 +37,7 @@ def main() -> int:
         f"BLAS threads {os.environ['OPENBLAS_NUM_THREADS']}. A ratio's sides are timed in turn; medians of rounds."
     )
     width = max(map(len, names))
-    print(f"{'row':{width}}  {'what':23}  {'measured':>9}  {'goal':>7}  {'':6}  of")
-    for row in ROWS:
-        if row.name in chosen:
-            result = measure(row, arguments.seconds)
-            goal = f"{'≤' if row.at_most else '≥'} {row.goal:g}{row.unit}"
-            verdict = "met" if row.met(result.value) else "MISSED"
-            measured = f"{result.value:.2f}{row.unit}"
-            print(
-                f"{row.name:{width}}  {row.what:23}  {measured:>9}  {goal:>7}  {verdict:6}  {result.detail}", flush=True
-            )
+    print_rows([row for row in ROWS if row.name in chosen], arguments.seconds, width)
     if SHARE in chosen:
         _print_share(arguments.iterations, Threads(int(os.environ["OPENBLAS_NUM_THREADS"]), numba.get_num_threads()))
     return 0
@@ -79,24 +69,10 @@ def _arguments(names: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--only", nargs="+", metavar="ROW", help="rows to measure; patterns such as 'memory-*' work")
     parser.add_argument("--list", action="store_true", help="print the names of the rows and stop")
-    parser.add_argument("--seconds", type=_positive, default=4, help="time to spend on each comparison (default 4)")
-    parser.add_argument("--iterations", type=_count, default=10, help="iterations of caffe time (default 10)")
-    parser.add_argument("--threads", type=_count, default=0, help="kernel threads (default: all that numba has)")
+    parser.add_argument("--seconds", type=seconds, default=4, help="time to spend on each comparison (default 4)")
+    parser.add_argument("--iterations", type=positive, default=10, help="iterations of caffe time (default 10)")
+    parser.add_argument("--threads", type=positive, default=0, help="kernel threads (default: all that numba has)")
     return parser.parse_args()
-
-
-def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds above 0")
-    return value
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a count of at least 1")
-    return value
 
 
 if __name__ == "__main__":

@@ -1,46 +1,16 @@
 """The rows of the speed table: what each measures, and the goal it is held against."""
 
-import gc
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from tools.bench import memory, traffic, training
 from tools.bench.layers import LayerBench, Shape, batch_norm_layer, mda_layer
+from tools.bench.row import Measured, Row, milliseconds, text
 from tools.bench.timing import compare
 
 CONVOLUTIONAL: tuple[Shape, ...] = ((384, 32, 24, 24), (48, 64, 56, 56), (48, 64, 112, 112))
 FULLY_CONNECTED: Shape = (128, 4096)
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A row's result: ``value`` against its goal, and in words what it was made of."""
-
-    value: float
-    detail: str
-
-
-@dataclass(frozen=True)
-class Row:
-    """One row. The goal is met when value >= goal, or, with ``at_most``, when value <= goal."""
-
-    name: str
-    what: str
-    goal: float
-    at_most: bool
-    unit: str
-    measure: Callable[[float], Measured]
-
-    def met(self, value: float) -> bool:
-        """Whether ``value`` meets the goal."""
-        return value <= self.goal if self.at_most else value >= self.goal
-
-
-def text(shape: Shape) -> str:
-    """384×32×24×24."""
-    return "×".join(map(str, shape))
 
 
 def against_batch_norm(shape: Shape) -> Callable[[float], Measured]:
@@ -108,11 +78,6 @@ def added_memory(shape: Shape) -> Callable[[float], Measured]:
     return measure
 
 
-def milliseconds(seconds: float) -> str:
-    """12.3 ms."""
-    return f"{1e3 * seconds:.1f} ms"
-
-
 def _all_rows() -> tuple[Row, ...]:
     rows = [Row(f"batchnorm-{text(s)}", "BatchNorm / mDA", 4, False, "×", against_batch_norm(s)) for s in CONVOLUTIONAL]
     s = FULLY_CONNECTED
@@ -125,11 +90,3 @@ def _all_rows() -> tuple[Row, ...]:
 
 
 ROWS = _all_rows()
-
-
-def measure(row: Row, seconds: float) -> Measured:
-    """Measure one row and let go of its nets."""
-    try:
-        return row.measure(seconds)
-    finally:
-        gc.collect()

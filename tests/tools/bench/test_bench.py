@@ -53,10 +53,10 @@ def test_list():
     [
         (["--only", "speed"], 1, "--only speed: no such row; the rows are batchnorm-384×32×24×24"),
         (["--threads", "100000"], 1, "--threads 100000: expected 1 to "),
-        (["--threads", "0"], 2, "0 is not a count of at least 1"),
-        (["--seconds", "-1"], 2, "-1 is not a number of seconds above 0"),
-        (["--seconds", "x"], 2, "invalid"),
-        (["--iterations", "0"], 2, "0 is not a count of at least 1"),
+        (["--threads", "0"], 2, "got '0', expected a whole number of at least 1"),
+        (["--seconds", "-1"], 2, "got '-1', expected a number of seconds above 0"),
+        (["--seconds", "x"], 2, "got 'x', expected a number of seconds above 0"),
+        (["--iterations", "0"], 2, "got '0', expected a whole number of at least 1"),
     ],
 )
 def test_bad_arguments(arguments, code, words):

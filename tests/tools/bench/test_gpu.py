@@ -1,0 +1,65 @@
+"""The GPU's speed table: its parts on the CPU, and the program where there is no GPU."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.gpu import WHY_NO_GPU
+from tools.bench import gpu
+from tools.program import ROOT
+
+
+def program(*arguments):
+    command = [sys.executable, "-m", "tools.bench.gpu", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def make_copy(size):
+    source, target = np.zeros((2, size), np.uint8)
+    return lambda: np.copyto(target, source)
+
+
+@pytest.mark.parametrize("row", ["copy", "batchnorm"])
+def test_rows_of_a_blob(row, monkeypatch):
+    waits = []
+    monkeypatch.setattr(gpu, "STEPS", 2)
+    measure = (
+        gpu.against_copy((4, 3, 8, 8), lambda: waits.append(1), make_copy)
+        if row == "copy"
+        else gpu.against_batch_norm((4, 3, 8, 8), lambda: waits.append(1))
+    )
+    result = measure(0.001)
+    assert result.value > 0
+    assert "mDA" in result.detail
+    assert len(waits) >= 4  # both sides, each round
+
+
+def test_steps_are_done_and_waited_for_once():
+    done = []
+    gpu.together(lambda: done.append("step"), lambda: done.append("wait"), 3)()
+    assert done == ["step", "step", "step", "wait"]
+
+
+def test_the_goals():
+    rows = {row.name: row for row in gpu.make_rows(lambda: None, make_copy)}
+    assert rows["copy-48×64×112×112"].goal == 1.5
+    assert rows["copy-48×64×112×112"].at_most
+    assert rows["batchnorm-48×64×112×112"].goal == 1
+    assert rows["resnet18"].goal == 1.15
+    assert rows["digits"].met(100)  # no goal
+
+
+def test_list():
+    done = program("--list", "--only", "batchnorm-48*")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["batchnorm-48×64×112×112", "batchnorm-48×64×56×56", "batchnorm-48×512×7×7"]
+
+
+@pytest.mark.skipif(WHY_NO_GPU is None, reason="this machine has a GPU")
+def test_without_a_gpu_it_says_why():
+    done = program()
+    assert done.returncode == 1
+    assert f"nothing to measure on: {WHY_NO_GPU}" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,160 @@
+"""``python -m tools.bench.gpu``: the speed table of the layers on a GPU, each row against its goal.
+
+Beside a device-to-device copy of the same bytes, Caffe's own BatchNorm, and whole training iterations. Exit code 0 when
+everything was measured, whether goals are met or missed (the table says which); 1 after an error, as where there is no
+GPU.
+"""
+
+import argparse
+import datetime
+from collections.abc import Callable
+from pathlib import Path
+
+import caffe
+
+from tools.arguments import natural, seconds
+from tools.bench import training
+from tools.bench.layers import LayerBench, Shape, batch_norm_layer, mda_layer
+from tools.bench.row import Measured, Row, choose, print_rows, text
+from tools.bench.timing import compare
+from tools.program import ROOT, ProgramError, run
+from tools.solver_mode import why_no_layers_on_gpu
+
+SHAPES: tuple[Shape, ...] = ((48, 64, 112, 112), (48, 64, 56, 56), (48, 512, 7, 7), (384, 32, 24, 24), (256, 4096))
+# mDA reads and writes eight arrays of x's size, forward and backward; a copy reads one and writes one.
+COPIES = 4
+# Steps between two looks at the clock: the host only starts kernels, and waits after the last.
+STEPS = 20
+PACS = ROOT / "prototxt/resnet18/pacs_train.prototxt"
+PACS_IMAGE = (3, 224, 224)
+
+Wait = Callable[[], None]
+
+
+def together(step: Callable[[], object], wait: Wait, steps: int = STEPS) -> Wait:
+    """A function that does ``steps`` steps and waits for the device."""
+
+    def run_steps() -> None:
+        for _ in range(steps):
+            step()
+        wait()
+
+    return run_steps
+
+
+def against_copy(
+    shape: Shape, wait: Wait, make_copy: Callable[[int], Callable[[], None]]
+) -> Callable[[float], Measured]:
+    """mDA's time, D = 3, in units of that of copying as many bytes as it reads and writes.
+
+    ``make_copy(bytes)`` makes a function that copies that many bytes within the device.
+    """
+
+    def measure(duration: float) -> Measured:
+        bench = LayerBench(shape, {"mda": mda_layer("mda", 3)})
+        size = 4 * bench.net.blobs["x"].count
+        copy = make_copy(size)
+
+        def copies() -> None:
+            for _ in range(COPIES):
+                copy()
+
+        result = compare(together(lambda: bench.step("mda"), wait), together(copies, wait), duration)
+        speed = STEPS * 2 * COPIES * size / result.second / 1e9
+        return Measured(result.ratio, f"mDA {_step(result.first)}, copy {_step(result.second)} ({speed:.0f} GB/s)")
+
+    return measure
+
+
+def against_batch_norm(shape: Shape, wait: Wait) -> Callable[[float], Measured]:
+    """How many times Caffe's BatchNorm takes as long as mDA with D = 3, forward and backward on one blob."""
+
+    def measure(duration: float) -> Measured:
+        bench = LayerBench(shape, {"bn": batch_norm_layer("bn"), "mda": mda_layer("mda", 3)})
+        sides = (together(lambda name=name: bench.step(name), wait) for name in ("bn", "mda"))
+        result = compare(*sides, duration)
+        return Measured(result.ratio, f"BatchNorm {_step(result.first)}, mDA {_step(result.second)}")
+
+    return measure
+
+
+def training_iteration(net: Path, image: tuple[int, int, int], wait: Wait) -> Callable[[float], Measured]:
+    """The time of a training iteration of ``net`` in units of that with BatchNorm in place of mDA."""
+
+    def measure(duration: float) -> Measured:
+        ours = training.with_data_in_memory(training.read_net(net), image)
+        variants = ours, training.with_batch_norm(ours)
+        sides = (together(training.iteration(variant), wait) for variant in variants)
+        result = compare(*sides, 3 * duration)
+        return Measured(result.ratio, f"mDA {_step(result.first)}, BatchNorm {_step(result.second)}")
+
+    return measure
+
+
+def _step(duration: float) -> str:
+    return f"{1e3 * duration / STEPS:.3f} ms"
+
+
+def make_rows(wait: Wait, make_copy: Callable[[int], Callable[[], None]]) -> tuple[Row, ...]:
+    """The rows; a goal stands where one was set, for the largest blob and for the whole iteration."""
+    rows = []
+    for shape in SHAPES:
+        goals = (1.5, 1.0) if shape == SHAPES[0] else (None, None)
+        rows.append(Row(f"copy-{text(shape)}", "mDA / copy", goals[0], True, "×", against_copy(shape, wait, make_copy)))
+        name = f"batchnorm-{text(shape)}"
+        rows.append(Row(name, "BatchNorm / mDA", goals[1], False, "×", against_batch_norm(shape, wait)))
+    for name, net, image, goal in (
+        ("resnet18", PACS, PACS_IMAGE, 1.15),
+        ("digits", training.NET, training.IMAGE, None),
+    ):
+        rows.append(Row(name, "mDA net / BatchNorm net", goal, True, "×", training_iteration(net, image, wait)))
+    return tuple(rows)
+
+
+def main() -> int:
+    """Measure on a GPU and print the table."""
+    # Only names are asked of these rows.
+    names = [row.name for row in make_rows(lambda: None, lambda size: lambda: None)]
+    arguments = _arguments(names)
+    chosen = choose(names, arguments.only)
+    if arguments.list:
+        print(*chosen, sep="\n")
+        return 0
+    if reason := why_no_layers_on_gpu():
+        raise ProgramError(f"nothing to measure on: {reason}")
+    import cupy
+
+    caffe.set_device(arguments.gpu)
+    caffe.set_mode_gpu()
+    cupy.cuda.Device(arguments.gpu).use()
+
+    def make_copy(size: int) -> Callable[[], None]:
+        source, target = cupy.zeros(size, cupy.uint8), cupy.empty(size, cupy.uint8)
+        return lambda: target.data.copy_from_device_async(source.data, size, cupy.cuda.Stream.null)
+
+    properties = cupy.cuda.runtime.getDeviceProperties(arguments.gpu)
+    print(
+        f"{datetime.date.today()}, {properties['name'].decode()}, CUDA {cupy.cuda.runtime.runtimeGetVersion()}, "
+        f"driver {cupy.cuda.runtime.driverGetVersion()}, CuPy {cupy.__version__}. A ratio's sides are timed in turn, "
+        f"{STEPS} steps at a time; medians of rounds."
+    )
+    rows = make_rows(cupy.cuda.Device(arguments.gpu).synchronize, make_copy)
+    print_rows([row for row in rows if row.name in chosen], arguments.seconds, max(map(len, names)))
+    return 0
+
+
+def _arguments(names: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.bench.gpu",
+        description="Measure how fast the mDA layer is on a GPU, each row against its goal.",
+        epilog="Rows: " + ", ".join(names),
+    )
+    parser.add_argument("--only", nargs="+", metavar="ROW", help="rows to measure; patterns such as 'copy-*' work")
+    parser.add_argument("--list", action="store_true", help="print the names of the rows and stop")
+    parser.add_argument("--seconds", type=seconds, default=4, help="time to spend on each comparison (default 4)")
+    parser.add_argument("--gpu", type=natural, default=0, help="which GPU, by CUDA's number (default 0)")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    run(main)
