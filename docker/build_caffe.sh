@@ -112,14 +112,14 @@ defined() { sed -nE "s/^#[ \t]*define[ \t]+$1[ \t]+([^ \t]+).*/\1/p" "$2" | head
 
 # version_of FILE MACRO…: the version that a header gives.
 version_of() {
-  local file=$1 name value version=
+  local file=$1 name value found=
   shift
   for name; do
     value=$(defined "$name" "$file")
     [ -n "$value" ] || fail "$file does not define $name: its version is unknown"
-    version=$version${version:+.}$value
+    found=$found${found:+.}$value
   done
-  printf '%s' "$version"
+  printf '%s' "$found"
 }
 
 cuda=
@@ -157,16 +157,16 @@ cuda: $cuda_version of $cuda_home for $architectures"
     expect CUDNN_HOME "$cudnn_home" "a folder of cuDNN" cudnn.h cudnn
     header=$cudnn_home/include/cudnn_version.h  # cuDNN 8 and later
     [ -f "$header" ] || header=$cudnn_home/include/cudnn.h
-    version=$(version_of "$header" CUDNN_MAJOR CUDNN_MINOR CUDNN_PATCHLEVEL)
+    cudnn_version=$(version_of "$header" CUDNN_MAJOR CUDNN_MINOR CUDNN_PATCHLEVEL)
     cuda="$cuda
-cudnn: $version of $cudnn_home"
+cudnn: $cudnn_version of $cudnn_home"
   fi
   if [ -n "${NCCL_HOME:-}" ]; then
     nccl_home=$(realpath -m -- "$NCCL_HOME")
     expect NCCL_HOME "$nccl_home" "a folder of NCCL" nccl.h nccl
-    version=$(version_of "$nccl_home/include/nccl.h" NCCL_MAJOR NCCL_MINOR NCCL_PATCH)
+    nccl_version=$(version_of "$nccl_home/include/nccl.h" NCCL_MAJOR NCCL_MINOR NCCL_PATCH)
     cuda="$cuda
-nccl: $version of $nccl_home"
+nccl: $nccl_version of $nccl_home"
   fi
 fi
 

@@ -132,10 +132,11 @@ def test_wrong_architectures(homes: dict[str, Path], tmp_path: Path) -> None:
 
 
 def key(tmp_path: Path, **env: object) -> dict[str, str]:
-    """The key of a build that is begun and ends at once, since its checkout takes no patch."""
-    names = ("CMakeLists.txt", "src/caffe/proto/caffe.proto", "python/caffe/_caffe.cpp")
-    checkout = write(tmp_path / "checkout", dict.fromkeys(names, "nothing\n"))
-    refused(tmp_path / "p", "step 'unpack' failed", CUDA, CAFFE_SRC=checkout, CAFFE_BUILD_DIR=tmp_path / "build", **env)
+    """The key of a build that is begun and ends at once, since it finds nowhere to fetch Caffe's source from."""
+    docker = shutil.copytree(ROOT / "docker", tmp_path / "docker", dirs_exist_ok=True)
+    (docker / "debian_sources.sh").write_text("#!/bin/sh\nexit 1\n")
+    result = build(*CUDA, tmp_path / "p", docker=docker, CAFFE_BUILD_DIR=tmp_path / "build", **env)
+    assert "step 'download' failed" in result.stderr
     lines = (tmp_path / "build/caffe-cuda/key").read_text().splitlines()
     return dict(line.split(": ", 1) for line in lines)
 
@@ -150,6 +151,7 @@ def host_compiler() -> None:
 def test_the_key_names_every_part(homes: dict[str, Path], tmp_path: Path) -> None:
     found = key(tmp_path, **homes)
     # The usual architectures without those that this toolkit no longer knows.
+    assert found["source"].startswith("Debian 1.0.0+git20180821.99bd997-8, sha256 ")
     assert found["variant"] == "cuda"
     assert found["cuda"] == f"13.0 of {tmp_path}/cuda for 75 80 86 89 90"
     assert found["cudnn"] == f"8.9.6 of {tmp_path}/cudnn"
