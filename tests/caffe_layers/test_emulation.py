@@ -263,6 +263,15 @@ def test_order(right):
     assert shuffled[0][1][:32] != shuffled[0][1][32:64]
 
 
+def test_traffic(right):
+    x, y, z = np.zeros((3, 100), np.float32), np.zeros(3), np.zeros(3, np.float32)
+    traffic = right.launch("sums", (3,), (64,), (x, y, z, np.int32(100)))
+    assert traffic == {"x": (2 * x.nbytes, 0), "y": (0, y.nbytes), "z": (0, z.nbytes)}
+    assert right.launch("optional", (1,), (2,), (z[1:], z[1:])) == {"x and y": (8, 8)}
+    count, blocks, threads = np.zeros((3, 32), np.int32)
+    assert right.launch("sequence", (1,), (32,), (count, blocks, threads))["count"] == (128, 128)
+
+
 def test_none_is_a_null_pointer(right):
     y = np.zeros(4, np.float32)
     right.launch("optional", (1,), (4,), (None, y))

@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,6 +32,13 @@ _GRID_LIMITS = (2**31 - 1, 65535, 65535)
 _CHECKS = "thread,alignment,bounds,null,signed-integer-overflow,shift,integer-divide-by-zero"
 _FUNCTION = re.compile(r'extern\s*"C"\s*(?P<head>[^;{}]*?)(?P<name>\w+)\s*\((?P<parameters>[^()]*)\)\s*\{')
 _BOUNDS = re.compile(r"__launch_bounds__\s*\(((?:[^()]|\([^()]*\))*)\)")
+
+
+class Traffic(NamedTuple):
+    """The bytes of an array that all threads of a launch together read and wrote, counted as often as they did."""
+
+    read: int
+    written: int
 
 
 class EmulationError(RuntimeError):
@@ -65,6 +73,8 @@ class _Region(ctypes.Structure):
         ("bytes", ctypes.c_uint64),
         ("written", ctypes.c_uint32),
         ("label", ctypes.c_char_p),
+        ("bytes_read", ctypes.c_uint64),
+        ("bytes_written", ctypes.c_uint64),
     ]
 
 
@@ -133,12 +143,14 @@ class Module:
         *,
         order: str = "forward",
         seed: int = 0,
-    ) -> None:
+    ) -> dict[str, Traffic]:
         """Run kernel ``name`` on ``grid`` blocks (1 to 3 numbers) of ``block`` threads.
 
         ``args``: C-contiguous NumPy arrays, or None for a null pointer; NumPy scalars of exactly the parameter's type.
         ``order`` is that of the blocks and of the threads of a block between two barriers: ``forward``, ``reverse``,
         or ``shuffled`` (anew after every barrier) by ``seed``. What depends on it is a race.
+
+        The result is the traffic of each array, by its parameter ("x and y" where arrays overlap).
 
         The kernel works on copies that lie far apart; written arrays change only if the whole launch succeeds.
         Raises TypeError for arguments that are not what the kernel declares, ValueError for a launch that CUDA
@@ -169,6 +181,7 @@ class Module:
         if self._runtime.cuda_launch(launch, message, len(message), codes):
             places = " and ".join(filter(None, map(self._line, (codes.here, codes.other))))
             raise EmulationError(f"kernel {name}, {message.value.decode()}" + (f" ({places})" if places else ""))
+        return {region.label.decode(): Traffic(region.bytes_read, region.bytes_written) for region in regions}
 
     def _line(self, code: int) -> str:
         """Where in the source a piece of machine code comes from, as ``kernels.cu:12``."""

@@ -19,7 +19,7 @@ constexpr uint64_t kMostAccesses = 20'000'000;
 
 struct Copy {
   uintptr_t begin, end;
-  const Region* region;
+  Region* region;
   Cell* cells;
   uint64_t cells_bytes;
 };
@@ -86,6 +86,8 @@ void use_cell(Cell& cell, const Access& access, const auto& where) {
 void use_copy(const Access& access, const Copy& copy) {
   const auto where = [&] { return text(access, copy); };
   if (access.address < copy.begin || access.address + access.size > copy.end) fail_at(access, where());
+  if (access.kind != Kind::kWrite) copy.region->bytes_read += access.size;
+  if (access.kind != Kind::kRead) copy.region->bytes_written += access.size;
   const uint64_t last = (access.address + access.size - 1 - copy.begin) / kCellBytes;
   for (uint64_t i = (access.address - copy.begin) / kCellBytes; i <= last; ++i) use_cell(copy.cells[i], access, where);
 }
@@ -141,7 +143,7 @@ Arena::Arena(const Launch& launch) {
   char* arena = mapped(launch.region_count * kSlot, PROT_NONE);
   memory.arena = number(arena);
   for (uint64_t i = 0; i < launch.region_count; ++i) {
-    const Region& region = launch.regions[i];
+    Region& region = launch.regions[i];
     // As aligned as the caller's own array.
     char* page = arena + i * kSlot + kMiddle;
     char* begin = page + number(region.data) % kPage;

@@ -22,6 +22,7 @@ struct Region {
   uint64_t bytes;
   uint32_t written;      // copied back after the launch
   const char* label;     // for messages
+  uint64_t bytes_read, bytes_written;  // by all threads together; the runtime counts them
 };
 
 // A parameter: a scalar's bits, or a place in a region.
@@ -40,7 +41,7 @@ struct Launch {
   const Module* module;
   const Kernel* kernel;
   Index grid, block;
-  const Region* regions;
+  Region* regions;
   uint64_t region_count;
   const Argument* arguments;
   uint64_t argument_count;

@@ -1,0 +1,108 @@
+"""Every kernel compiled as a GPU needs it, by NVRTC: with the macros that the layers ask for."""
+
+import re
+from functools import cache
+
+import pytest
+
+from caffe_layers import _cuda_source
+from caffe_layers._gpu_mda import GpuMda
+from caffe_layers._gpu_softmax import GpuAssignment, GpuEntropy
+from caffe_layers._problem import Problem
+from tests.caffe_layers.emulation import nvrtc
+from tests.caffe_layers.emulation.device import EmulatedDevice
+from tools.program import ROOT
+
+# What Caffe is built for. NVRTC 11.8 knows all of them; later ones no longer know the first.
+DEFAULT = re.search(r"\{CUDA_ARCH_BIN:-([\d ]+)\}", (ROOT / "docker/build_caffe.sh").read_text())[1]
+ARCHITECTURES = tuple(map(int, DEFAULT.split()))
+
+pytestmark = pytest.mark.skipif(not nvrtc.installed(), reason="needs NVRTC: pip install -r requirements/dev.txt")
+
+
+class AskedDevice(EmulatedDevice):
+    """Notes what the layers have compiled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[str, tuple[str, ...]]] = []
+
+    def kernels(self, source, **macros):
+        self.asked.append((source, ("-std=c++14", *(f"-D{name}={value}" for name, value in macros.items()))))
+
+
+def mda(size: int, domains: int) -> tuple[str, tuple[str, ...]]:
+    """The source and the options for an MDALayer whose rows have ``size`` values."""
+    device = AskedDevice()
+    GpuMda(device, Problem(4, 3, size, domains, 1e-5, 0.999, False))
+    return device.asked[0]
+
+
+def softmax() -> tuple[str, tuple[str, ...]]:
+    """The same for the two layers that share a source without options."""
+    device = AskedDevice()
+    GpuAssignment(device, (4, 2), 0, 3)
+    GpuEntropy(device, (4, 3, 1))
+    first, second = device.asked
+    assert first == second
+    return first
+
+
+@cache
+def every(size: int, domains: int) -> list[tuple[str, tuple[str, ...]]]:
+    return [mda(size, domains), softmax()]
+
+
+def compile_and_compare(compiler, asked, architecture):
+    for name, options in asked:
+        source = _cuda_source.source(name)
+        ptx = compiler.compile(source, f"{name}.cu", options, architecture)
+        assert f".target sm_{architecture}" in ptx
+        kernels = re.findall(r'extern "C" __global__ void [^;{]*?(\w+)\([^()]*\)\s*\{', source)
+        assert sorted(re.findall(r"\.visible \.entry (\w+)", ptx)) == sorted(kernels)
+        assert len(kernels) == source.count("__global__") >= 5
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_every_kernel_for_every_architecture(architecture):
+    oldest = nvrtc.installed()[0]
+    assert oldest.version == (11, 8)
+    compile_and_compare(oldest, every(5, 2), architecture)
+
+
+@pytest.mark.parametrize("architecture", [ARCHITECTURES[0], ARCHITECTURES[-1]])
+def test_rows_of_one_value(architecture):
+    compile_and_compare(nvrtc.installed()[0], [mda(1, 2)], architecture)
+
+
+def test_the_newest_cuda_for_its_oldest_and_its_newest_architecture():
+    newest = nvrtc.installed()[-1]
+    assert newest.version[0] >= 13
+    architectures = newest.architectures()
+    compile_and_compare(newest, every(5, 2), min(architectures))
+    compile_and_compare(newest, [mda(1, 2)], max(architectures))
+
+
+def test_many_domains():
+    compile_and_compare(nvrtc.installed()[0], [mda(5, 16)], 90)
+
+
+def test_no_source_is_left_out():
+    assert {path.stem for path in (ROOT / "caffe_layers").glob("*.cu")} == {name for name, _ in every(5, 2)}
+
+
+def test_wrong_sources():
+    oldest = nvrtc.installed()[0]
+    with pytest.raises(
+        nvrtc.NvrtcError, match=r"NVRTC 11.8, sm_61: (?s:.*)some.cu\(2\): error: .*\"foo\" is undefined"
+    ):
+        oldest.compile('extern "C" __global__ void k() {\n  foo();\n}', "some.cu", (), 61)
+    # Only the assembler knows this one.
+    source = (
+        'extern "C" __global__ void k(float* x) { __shared__ float s[N]; s[*x > 1] = 1; __syncthreads(); *x = *s; }'
+    )
+    assert ".entry k" in oldest.compile(source, "some.cu", ("-DN=12288",), 61)
+    with pytest.raises(nvrtc.NvrtcError, match="too much shared data"):
+        oldest.compile(source, "some.cu", ("-DN=12289",), 61)
+    with pytest.raises(nvrtc.NvrtcError, match="sm_20"):
+        oldest.compile(source, "some.cu", ("-DN=1",), 20)
