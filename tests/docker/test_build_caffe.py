@@ -88,22 +88,26 @@ def test_the_library_is_for_any_x86_64() -> None:
     assert registers == {"xmm"}
 
 
-def test_data_that_may_only_be_read(tmp_path: Path) -> None:
-    """An LMDB of somebody else, or mounted to be read: Caffe cannot make the lock that others use."""
+def data_layer(folder: Path) -> str:
+    """Write an LMDB of one black 8×8 image into ``folder``; return the layer that reads it, 4 at a time."""
     import lmdb
     from caffe.proto import caffe_pb2
 
-    folder = tmp_path / "lmdb"
     with lmdb.open(str(folder), map_size=1 << 20) as env, env.begin(write=True) as transaction:
-        datum = caffe_pb2.Datum(channels=1, height=2, width=2, data=bytes(4), label=1)
+        datum = caffe_pb2.Datum(channels=1, height=8, width=8, data=bytes(64), label=1)
         transaction.put(b"0", datum.SerializeToString())
+    return (
+        'layer { name: "data" type: "Data" top: "data" top: "label"\n'
+        f'  data_param {{ source: "{folder}" backend: LMDB batch_size: 4 }} }}\n'
+    )
+
+
+def test_data_that_may_only_be_read(tmp_path: Path) -> None:
+    """An LMDB of somebody else, or mounted to be read: Caffe cannot make the lock that others use."""
+    folder, net = tmp_path / "lmdb", tmp_path / "net.prototxt"
+    net.write_text(data_layer(folder))
     for path in (*folder.iterdir(), folder):
         path.chmod(0o555 if path.is_dir() else 0o444)
-    net = tmp_path / "net.prototxt"
-    net.write_text(
-        'layer { name: "data" type: "Data" top: "data" top: "label"\n'
-        f'  data_param {{ source: "{folder}" backend: LMDB batch_size: 1 }} }}\n'
-    )
     # Root may write whatever it likes, unless it gives that up.
     as_user = ["setpriv", "--bounding-set=-dac_override"] if os.geteuid() == 0 else []
     command = [*as_user, PREFIX / "bin/caffe", "time", "-model", net, "-iterations", "1"]

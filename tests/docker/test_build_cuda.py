@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docker.test_build_caffe import build, refused
+from tests.docker.test_build_caffe import build, data_layer, refused
 from tools.program import ROOT
 
 CUDA = ["--variant", "cuda"]
@@ -213,11 +213,8 @@ def test_cuda_build_runs(cuda_build: Path) -> None:
 
 
 def test_cuda_build_trains_on_the_cpu(cuda_build: Path, tmp_path: Path) -> None:
-    """With a layer of ours, by ``caffe train``."""
-    net = """
-layer { name: "data" type: "DummyData" top: "data" top: "label"
-  dummy_data_param { shape { dim: 8 dim: 3 dim: 6 dim: 6 } shape { dim: 8 }
-                     data_filler { type: "gaussian" } data_filler { type: "constant" } } }
+    """Data that threads read, a layer of ours, by ``caffe train``: nothing of that asks for a GPU."""
+    layers = """
 layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
   convolution_param { num_output: 4 kernel_size: 3 weight_filler { type: "xavier" } } }
 layer { name: "mda" type: "Python" bottom: "conv" top: "mda"
@@ -228,8 +225,11 @@ layer { name: "scores" type: "InnerProduct" bottom: "pool" top: "scores"
   inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
 layer { name: "loss" type: "SoftmaxWithLoss" bottom: "scores" bottom: "label" top: "loss" }
 """
-    solver = f'train_net: "{tmp_path}/net" base_lr: 0.1 lr_policy: "fixed" max_iter: 20 display: 19 snapshot: 20\n'
-    write(tmp_path, {"net": net, "cpu": f'{solver} snapshot_prefix: "{tmp_path}/cpu" solver_mode: CPU'})
+    solver = f"""
+train_net: "{tmp_path}/net" base_lr: 0.1 lr_policy: "fixed" max_iter: 20 display: 19
+snapshot: 20 snapshot_prefix: "{tmp_path}/cpu" solver_mode: CPU
+"""
+    write(tmp_path, {"net": data_layer(tmp_path / "lmdb") + layers, "cpu": solver})
     done = run("caffe", "train", "-solver", tmp_path / "cpu")
     assert done.returncode == 0, done.stderr[-3000:]
     losses = [float(line.split()[-4]) for line in done.stderr.splitlines() if "Train net output #0: loss" in line]
