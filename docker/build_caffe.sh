@@ -303,25 +303,20 @@ if [ "$variant" = cpu ]; then
   options+=(-DCPU_ONLY=ON)
 else
   newest=$(tr ' ' '\n' <<<"$architectures" | sort -n | tail -n 1)
-  # Paths are told: CMake would look for CUDA by its own lights, and links without versions are not in every toolkit.
+  # Paths are told: CMake would look for CUDA by its own lights, and wheels have no libraries without a version.
   # CUDA's runtime is linked as a library, since CuPy in the same process has it too.
-  options+=(-DCPU_ONLY=OFF -DCMAKE_INSTALL_RPATH_USE_LINK_PATH=ON "-DCUDA_TOOLKIT_ROOT_DIR=$cuda_home" "-DCUDA_NVCC_EXECUTABLE=$nvcc"
-    "-DCUDA_TOOLKIT_INCLUDE=$cuda_home/include" -DCUDA_USE_STATIC_CUDA_RUNTIME=OFF
-    "-DCUDA_HOST_COMPILER=$(command -v "$host")" -DCUDA_ARCH_NAME=Manual
-    "-DCUDA_ARCH_BIN=$architectures" "-DCUDA_ARCH_PTX=$(tr ' ' '\n' <<<"$architectures" | sort -n | tail -n 1)")
-  for name in cudart cublas curand; do
-    if [ $name = cudart ]; then entry=CUDA_CUDART_LIBRARY; else entry=CUDA_${name}_LIBRARY; fi
-    options+=("-D$entry=$(library "$cuda_home" $name)")
-  done
+  options+=(-DCPU_ONLY=OFF -DCMAKE_INSTALL_RPATH_USE_LINK_PATH=ON -DCUDA_USE_STATIC_CUDA_RUNTIME=OFF
+    "-DCUDA_TOOLKIT_ROOT_DIR=$cuda_home" "-DCUDA_TOOLKIT_INCLUDE=$cuda_home/include" "-DCUDA_NVCC_EXECUTABLE=$nvcc"
+    "-DCUDA_HOST_COMPILER=$(command -v "$host")"
+    "-DCUDA_CUDART_LIBRARY=$(library "$cuda_home" cudart)" "-DCUDA_cublas_LIBRARY=$(library "$cuda_home" cublas)"
+    "-DCUDA_curand_LIBRARY=$(library "$cuda_home" curand)"
+    -DCUDA_ARCH_NAME=Manual "-DCUDA_ARCH_BIN=$architectures" "-DCUDA_ARCH_PTX=$newest"
+    -DUSE_CUDNN=OFF -DUSE_NCCL=OFF)
   if [ -n "${CUDNN_HOME:-}" ]; then
     options+=(-DUSE_CUDNN=ON "-DCUDNN_INCLUDE=$cudnn_home/include" "-DCUDNN_LIBRARY=$(library "$cudnn_home" cudnn)")
-  else
-    options+=(-DUSE_CUDNN=OFF)
   fi
   if [ -n "${NCCL_HOME:-}" ]; then
     options+=(-DUSE_NCCL=ON "-DNCCL_INCLUDE_DIR=$nccl_home/include" "-DNCCL_LIBRARIES=$(library "$nccl_home" nccl)")
-  else
-    options+=(-DUSE_NCCL=OFF)
   fi
 fi
 step configure cmake "${options[@]}"
