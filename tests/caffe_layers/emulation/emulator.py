@@ -193,7 +193,7 @@ class Module:
 
 
 def compile(source: str, options: tuple[str, ...] = (), *, name: str = "kernels.cu") -> Module:
-    """Compile CUDA C; ``options`` are those for NVRTC, of which -D, -U and -std are understood.
+    """Compile CUDA C; ``options`` are those for NVRTC, of which -D and -std are understood.
 
     ``name`` is the file that messages name. Compiled code is kept, by a hash of all that goes into it.
     Raises ValueError with the compiler's message, or for another option.
@@ -205,11 +205,14 @@ def compile(source: str, options: tuple[str, ...] = (), *, name: str = "kernels.
 def _compiled(source: str, options: tuple[str, ...], name: str) -> Module:
     if COMPILER is None:
         raise RuntimeError("g++ is not installed: the emulator compiles with it")
+    defined = ""
     for option in options:
-        if not re.match(r"-[DU]\w+(=.*)?$|--?std=c\+\+1[47]$", option):
-            raise ValueError(f"option {option!r}: only -DNAME=VALUE, -UNAME and -std=c++14 or c++17 are understood")
-    macros = [option for option in options if option[1] in "DU"]
-    plain = _gcc(["-E", "-P", "-x", "c++", *macros, "-"], source)
+        match = re.fullmatch(r"-D(\w+)(?:=(.*))?|--?std=c\+\+1[47]", option)
+        if not match:
+            raise ValueError(f"option {option!r}: only -DNAME, -DNAME=VALUE and -std=c++14 or c++17 are understood")
+        if match[1]:
+            defined += f"#define {match[1]} {1 if match[2] is None else match[2]}\n"
+    plain = _gcc(["-E", "-P", "-x", "c++", "-"], defined + source)
     declared = {match["name"]: match for match in _FUNCTION.finditer(plain) if "__global__" in match["head"]}
     if len(declared) != plain.count("__global__"):
         raise ValueError(f'{name}: every kernel is expected as: extern "C" __global__ void name(parameters) {{')
@@ -219,12 +222,13 @@ def _compiled(source: str, options: tuple[str, ...], name: str) -> Module:
     for kernel, match in declared.items():
         bounds = _BOUNDS.search(match["head"])
         table += f"CUDA_KERNEL({kernel}, {bounds[1] if bounds else 0}), "
+    # The macros come behind the headers, whose names they could change.
     text = (
-        f'#include "cuda_on_cpu.h"\nnamespace {{\n#line 1 "{name}"\n{source}\n}}\n'
-        f'#line 1 "kernel table"\n#include "kernel_table.h"\nCUDA_MODULE({table})\n'
+        f'#include "cuda_on_cpu.h"\n#include "kernel_table.h"\n{defined}namespace {{\n#line 1 "{name}"\n{source}\n}}\n'
+        f'#line 1 "kernel table"\nCUDA_MODULE({table})\n'
     )
     flags = ["-std=c++17", "-O1", "-g", "-fPIC", "-nostdinc", f"-I{_HERE}", "-fvisibility=hidden", "-fno-exceptions"]
-    flags += [f"-fsanitize={_CHECKS}", "-fno-sanitize-recover=all", *macros]
+    flags += [f"-fsanitize={_CHECKS}", "-fno-sanitize-recover=all"]
     flags += ["--param=tsan-distinguish-volatile=1"]
     flags += ["-Werror=return-type", "-Werror=undef", "-Werror=frame-larger-than=65536"]
     # No start files: whatever lies in .bss is the kernels' shared memory.

@@ -1,4 +1,4 @@
-// Read behind a kernel source: the compiler's own view of each kernel's parameters.
+// The compiler's own view of each kernel's parameters.
 #pragma once
 #include "module.h"
 
@@ -32,29 +32,34 @@ constexpr Text<N - 1> text(const char (&literal)[N]) {
 }
 
 template <typename T>
-struct Type {
+struct Scalar {
   static_assert(sizeof(T) == 0, "a kernel's parameters here are scalars and pointers to scalars");
 };
-#define CUDA_TYPE(T, NAME) \
+#define CUDA_SCALAR(T, NAME) \
   template <> \
-  struct Type<T> { \
+  struct Scalar<T> { \
     static constexpr auto name() { return text(NAME); } \
   };
-CUDA_TYPE(int, "int32")
-CUDA_TYPE(unsigned, "uint32")
-CUDA_TYPE(long, "int64")
-CUDA_TYPE(unsigned long, "uint64")
-CUDA_TYPE(long long, "int64")
-CUDA_TYPE(unsigned long long, "uint64")
-CUDA_TYPE(float, "float32")
-CUDA_TYPE(double, "float64")
+CUDA_SCALAR(int, "int32")
+CUDA_SCALAR(unsigned, "uint32")
+CUDA_SCALAR(long, "int64")
+CUDA_SCALAR(unsigned long, "uint64")
+CUDA_SCALAR(long long, "int64")
+CUDA_SCALAR(unsigned long long, "uint64")
+CUDA_SCALAR(float, "float32")
+CUDA_SCALAR(double, "float64")
+
+template <typename T>
+struct Type {
+  static constexpr auto name() { return Scalar<T>::name(); }
+};
 template <typename T>
 struct Type<T*> {
-  static constexpr auto name() { return Type<T>::name() + text("*"); }
+  static constexpr auto name() { return Scalar<T>::name() + text("*"); }
 };
 template <typename T>
 struct Type<const T*> {
-  static constexpr auto name() { return text("const ") + Type<T>::name() + text("*"); }
+  static constexpr auto name() { return text("const ") + Scalar<T>::name() + text("*"); }
 };
 
 template <auto KERNEL>
@@ -85,6 +90,7 @@ constexpr unsigned first(unsigned most_threads, unsigned = 0, unsigned = 0) { re
   cuda_on_cpu::Kernel { \
     #NAME, cuda_on_cpu::Entry<&NAME>::parameters.at, cuda_on_cpu::Entry<&NAME>::run, cuda_on_cpu::first(__VA_ARGS__) \
   }
+// Stands behind the source.
 #define CUDA_MODULE(...) \
   namespace { \
   const cuda_on_cpu::Kernel table[] = {__VA_ARGS__ cuda_on_cpu::Kernel{nullptr, nullptr, nullptr, 0}}; \

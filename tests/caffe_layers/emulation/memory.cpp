@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kSlotBits = 32, kSlot = 1ull << kSlotBits, kMiddle = kSlot / 2, kMostBytes = 1ull << 30;
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kCellBytes = 4;  // of an argument: no kernel has arrays of anything smaller
-constexpr uint64_t kMostAccesses = 20'000'000;
+constexpr uint64_t kMostWork = 40'000'000;  // that brings nobody on
 
 struct Copy {
   uintptr_t begin, end;
@@ -32,8 +32,7 @@ struct Memory {
   std::vector<Cell> cells;      // one for each byte of shared memory
   std::vector<uint32_t> owner;  // of each byte of shared memory: its variable + 1
   std::vector<bool> used;       // these variables
-  unsigned thread = 0;
-  uint64_t accesses = 0;        // since another thread ran
+  uint64_t work = 0;            // since the last progress
 };
 Memory memory;
 
@@ -107,10 +106,9 @@ void use_shared(const Access& access) {
 
 void use(const Access& access) {
   if (access.address - place.stack < place.stack_end - place.stack) return;
-  if (memory.thread != place.thread) memory.accesses = 0;
-  memory.thread = place.thread;
-  if (++memory.accesses > kMostAccesses)
-    fail_at(access, "still runs after " + std::to_string(kMostAccesses) + " accesses to memory: does it wait for another?");
+  // (After an atomic function another thread runs: twenty times the work.)
+  if ((memory.work += access.kind == Kind::kAtomic ? 20 : 1) > kMostWork)
+    fail_at(access, "still runs, and no thread has ended or met others for long: does it wait for another block?");
   const uint64_t slot = (access.address - memory.arena) >> kSlotBits;
   if (memory.arena && slot < memory.copies.size()) return use_copy(access, memory.copies[slot]);
   if (access.address >= memory.shared && access.address < memory.end) return use_shared(access);
@@ -172,7 +170,7 @@ void Arena::copy_back() const {
 }
 
 void begin_block() {
-  memory.accesses = 0;
+  note_progress();
   memory.cells.assign(memory.cells.size(), {});
   races::begin_block();
 }
@@ -195,6 +193,8 @@ void use_read_only(const void* address, size_t size, const void* back) {
     if (races::written_in_launch(copy.cells[(at - copy.begin) / kCellBytes]))
       fail_at(access, text(access, copy) + ": by __ldg, but this launch has written there");
 }
+
+void note_progress() { memory.work = 0; }
 
 uint64_t shared_bytes() {
   uint64_t bytes = 0;

@@ -93,6 +93,8 @@ void use_memory(const void* address, size_t size, Kind kind, bool is_volatile, c
 // Ends the launch if it has written to what is to be read by __ldg.
 void use_read_only(const void* address, size_t size, const void* back);
 void begin_block();
+// A thread has ended, or threads have met: nobody waits in vain.
+void note_progress();
 // The bytes of shared memory that this launch has used.
 uint64_t shared_bytes();
 

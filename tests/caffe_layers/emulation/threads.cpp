@@ -21,6 +21,7 @@ namespace {
 constexpr size_t kStackBytes = 256 << 10;  // of virtual memory, with a page at its low end that nobody may touch
 constexpr size_t kPage = 4096;
 constexpr unsigned kLanes = 32;
+constexpr uint64_t kMostMeetings = 1'000'000;
 constexpr unsigned long long kMostShared = 48 << 10;
 
 enum class State { kReady, kAtBarrier, kAtWarp, kEnded };
@@ -49,6 +50,7 @@ struct Runner {
   std::vector<Thread> threads = std::vector<Thread>(kMostThreads);
   char* stacks = nullptr;
   unsigned count = 0, at_barrier = 0, ended = 0;
+  uint64_t meetings = 0;  // in this block
   const Launch* launch = nullptr;
   void** arguments = nullptr;
   Index block{};
@@ -69,6 +71,7 @@ void thread_main() {
     run.launch->kernel->run(run.arguments);
     current().state = State::kEnded;
     ++run.ended;
+    note_progress();
     to_scheduler();  // comes back with the next block
   }
 }
@@ -123,6 +126,12 @@ std::string where(const Thread& thread) {
   }
 }
 
+void note_meeting() {
+  note_progress();
+  if (++run.meetings > kMostMeetings)
+    fail("still runs after " + std::to_string(kMostMeetings) + " barriers and exchanges in this block");
+}
+
 bool same(const Request& a, const Request& b) {
   return a.operation == b.operation && a.mask == b.mask && a.line == b.line;
 }
@@ -169,6 +178,7 @@ uint64_t with_warp(Request request) {
       return self.request.bits;
     }
   }
+  note_meeting();
   if (request.operation == Operation::kSync) races::pass_warp(first, request.mask);
   // The last to arrive works out everybody's result before anybody goes on.
   uint64_t given[kLanes] = {}, votes = 0;
@@ -231,6 +241,7 @@ uint64_t vote(Operation operation, unsigned mask, int predicate, unsigned line) 
 void run_block(const Launch& launch, std::mt19937_64& random, std::vector<unsigned>& turns) {
   begin_block();
   run.at_barrier = run.ended = 0;
+  run.meetings = 0;
   for (unsigned i = 0; i < run.count; ++i) {
     run.threads[i].state = State::kReady;
     run.threads[i].index = {i % launch.block.x, i / launch.block.x % launch.block.y,
@@ -341,6 +352,7 @@ void __syncthreads(unsigned line) {
            std::to_string(run.threads[i].line));
   for (unsigned i = 0; i < run.count; ++i) run.threads[i].state = State::kReady;
   run.at_barrier = 0;
+  note_meeting();
   races::pass_barrier();
 }
 
