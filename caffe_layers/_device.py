@@ -60,13 +60,18 @@ class Device(Protocol):
 def current(blob: Any) -> Device | None:
     """The device that Caffe computes on and has ``blob`` on, None for the CPU.
 
-    Raises RuntimeError in GPU mode if CuPy cannot be used.
+    Raises RuntimeError in GPU mode if Caffe was built without CUDA, or if CuPy cannot be imported.
     """
     # A Caffe without this function is not our build: its blobs are read on the host, as Caffe's own Python layers do.
     if getattr(caffe, "get_mode", lambda: "CPU")() == "CPU":
         return None
-    cupy = _cupy()
-    return _gpu(cupy.cuda.runtime.pointerGetAttributes(blob._gpu_data_ptr).device)
+    try:
+        pointer = blob._gpu_data_ptr
+    except AttributeError:
+        raise RuntimeError(
+            "caffe_layers: Caffe is in GPU mode, but was built without CUDA; train in CPU mode (solver_mode: CPU)"
+        ) from None
+    return _gpu(_cupy().cuda.runtime.pointerGetAttributes(pointer).device)
 
 
 @cache

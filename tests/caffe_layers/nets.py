@@ -41,7 +41,7 @@ def make_net(text, phase=caffe.TRAIN, force_backward=True):
 
 
 def forward_twice(net):
-    """Two passes: an error in a blob's values is raised in the first, or in the next on a GPU, which nothing waits for."""
+    """Two passes: the first raises an error in a blob's values, or on a GPU, which nothing waits for, the second."""
     net.forward()
     net.forward()
 

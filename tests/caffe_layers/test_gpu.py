@@ -3,8 +3,6 @@
 The tests of each layer's file run on every device as well.
 """
 
-import sys
-
 import caffe
 import numpy as np
 import pytest
@@ -279,16 +277,3 @@ def test_twenty_iterations_of_the_digits_net(gpu):
     assert cpu.shape[1] == 4  # classification, the two entropies, and domain labels of which none is known
     assert np.abs(cpu[-1] - cpu[0]).max() > 0.1  # it did train
     assert np.abs(other - cpu).max() <= (1e-4 if gpu() else 1e-2) * np.abs(cpu).max()
-
-
-def test_gpu_mode_without_cupy_says_what_to_do(monkeypatch):
-    monkeypatch.setitem(sys.modules, "cupy", None)
-    monkeypatch.setattr(caffe, "get_mode", lambda: "GPU")
-    monkeypatch.setattr(_device, "_cupy", _device._cupy.__wrapped__)
-    with pytest.raises(RuntimeError, match=r"need CuPy .*pip install cupy-cuda11x .*CPU mode"):
-        make_net(inputs(x=(6, 4)) + mda("x", "y", 3))
-
-
-def test_a_caffe_that_tells_no_mode_runs_on_the_cpu(monkeypatch):
-    monkeypatch.delattr(caffe, "get_mode")
-    assert _device.current(None) is None
