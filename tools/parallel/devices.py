@@ -66,7 +66,7 @@ def on_gpus(chosen: tuple[int, ...] | str) -> Devices:
     names = gpu_names()
     gpus = tuple(range(len(names))) if chosen == ALL else tuple(chosen)
     if not names:
-        raise ProgramError(f"{option}: the driver shows no GPU (is CUDA_VISIBLE_DEVICES empty?)")
+        raise ProgramError(f"{option}: the NVIDIA driver shows no GPU (see nvidia-smi, and CUDA_VISIBLE_DEVICES)")
     there = ", ".join(f"{number} ({name})" for number, name in enumerate(names))
     for gpu in gpus:
         if gpu >= len(names):

@@ -1,17 +1,51 @@
-"""The worker's training in processes of a test's own, which keep what each of them came to."""
+"""Small runs, and their training by the program's own processes, or by a test's, which keep what they came to."""
 
 import multiprocessing
 import os
 import socket
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from caffe.proto import caffe_pb2
 from numpy.typing import NDArray
 
-from tools.parallel.share import Share
+from tools.caffe_process import Threads
+from tools.experiment import make_experiment
+from tools.parallel.devices import Devices
+from tools.parallel.group import start_workers
+from tools.parallel.share import Share, write_share
 from tools.program import ROOT
+from tools.run_folder import RunFolder
+from tools.write_run import write_run
 
 Kept = dict[str, NDArray[np.float32]]
+
+
+def written(path: Path, data: Path, method: str = "mda", *, display: int = 1, **options: Any) -> RunFolder:
+    """A small run of digits for the CPU, that logs every ``display`` iterations."""
+    experiment = make_experiment("digits", method, **{"batch_size": 8, "iterations": 6, **options})
+    run = write_run(experiment, path, data=data, solver_mode="CPU")
+    run.solver.write_text(run.solver.read_text().replace("display: 10", f"display: {display}"))
+    return run
+
+
+def blobs(model: Path) -> dict[str, NDArray[np.float32]]:
+    """The blobs of a caffemodel, flat, by ``LAYER.INDEX``."""
+    net = caffe_pb2.NetParameter.FromString(model.read_bytes())
+    return {
+        f"{layer.name}.{i}": np.array(blob.data, np.float32)
+        for layer in net.layer
+        for i, blob in enumerate(layer.blobs)
+    }
+
+
+def train(run: RunFolder, devices: Devices) -> dict[str, NDArray[np.float32]]:
+    """Train with a process on each device, log to the run's log; the blobs of the last snapshot."""
+    with start_workers(write_share(run, devices.size), devices, Threads(1, 1)) as group:
+        run.log.write_text("".join(group.lines()))
+    assert group.failure is None
+    return blobs(run.latest_snapshot().model)
 
 
 def train_shares(share: Share, size: int, folder: Path) -> list[Kept]:

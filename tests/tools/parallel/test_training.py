@@ -14,52 +14,25 @@ from pathlib import Path
 import caffe
 import numpy as np
 import pytest
-from caffe.proto import caffe_pb2
 
-from tests.tools.parallel.processes import train_shares
+from tests.tools.parallel.processes import blobs, train, train_shares, written
 from tests.tools.programs import program
 from tools.caffe_log import curves
 from tools.caffe_process import Threads
-from tools.experiment import make_experiment
 from tools.parallel.devices import Devices
 from tools.parallel.group import start_workers
 from tools.parallel.share import write_share
 from tools.program import ROOT, ProgramError
 from tools.run_folder import RunFolder
 from tools.train import train_all
-from tools.write_run import write_run
 
 ONE = Threads(1, 1)
-
-
-def written(path: Path, data: Path, method: str = "mda", *, display: int = 1, **options) -> RunFolder:
-    experiment = make_experiment("digits", method, **{"batch_size": 8, "iterations": 6, **options})
-    run = write_run(experiment, path, data=data)
-    run.solver.write_text(run.solver.read_text().replace("display: 10", f"display: {display}"))
-    return run
-
-
-def blobs(model: Path) -> dict[str, np.ndarray]:
-    net = caffe_pb2.NetParameter.FromString(model.read_bytes())
-    return {
-        f"{layer.name}.{i}": np.array(blob.data, np.float32)
-        for layer in net.layer
-        for i, blob in enumerate(layer.blobs)
-    }
-
-
-def train(run: RunFolder, size: int) -> dict[str, np.ndarray]:
-    """Train with ``size`` processes, log to the run's log; the blobs of the last snapshot."""
-    with start_workers(write_share(run, size), Devices(size), ONE) as group:
-        run.log.write_text("".join(group.lines()))
-    assert group.failure is None
-    return blobs(run.latest_snapshot().model)
 
 
 def test_two_processes_learn_what_one_learns(tiny_data, tmp_path):
     """Without batch statistics the mean of the shares' gradients is the batch's gradient, iteration by iteration."""
     one, two = (written(tmp_path / name, tiny_data, "plain", iterations=8) for name in ("one", "two"))
-    alone, together = train(one, 1), train(two, 2)
+    alone, together = train(one, Devices(1)), train(two, Devices(2))
     first = caffe.get_solver(str(one.solver)).net.params["conv1"][0].data.ravel()
     assert alone.keys() == together.keys() >= {"conv1.0", "conv1.1", "fc5.0"}
     for name in alone:
@@ -70,7 +43,7 @@ def test_two_processes_learn_what_one_learns(tiny_data, tmp_path):
 @pytest.mark.parametrize("method", ["mda", "source_only"])
 def test_one_process_does_what_caffe_train_does(method, tiny_data, tmp_path):
     ours, theirs = (written(tmp_path / name, tiny_data, method) for name in ("ours", "theirs"))
-    found = train(ours, 1)
+    found = train(ours, Devices(1))
     subprocess.run(["caffe", "train", "-solver", theirs.solver], cwd=ROOT, check=True, capture_output=True)
     expected = blobs(theirs.latest_snapshot().model)
     assert found.keys() == expected.keys()
