@@ -48,7 +48,9 @@ if [ -n "$components" ]; then
   "$here/debian_sources.sh" deb "$release" "$components" "$scratch/sources" ||
     fail "these packages are in Debian's components $components, which were not found: ${missing[*]}"
   # Beside the machine's own entries, whose files have the names they have there.
-  find /etc/apt/sources.list.d -maxdepth 1 \( -name '*.list' -o -name '*.sources' \) -exec cp -t "$scratch/sources" {} +
+  for file in /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources; do
+    [ ! -r "$file" ] || cp "$file" "$scratch/sources"
+  done
   options=(-o "Dir::Etc::SourceParts=$scratch/sources")
 fi
 apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "${options[@]}" "$@"; }
