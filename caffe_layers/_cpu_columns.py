@@ -82,7 +82,7 @@ class ColumnBackend:
         if dx is not None:
             # A column's coefficients are sums of its domains': x needs no centre in float64.
             slope = formulas.input_slope(gradient.variance, 1)
-            offset = formulas.input_offset(gradient.mean, gradient.variance, mean, 1)
+            offset = formulas.linear(gradient.mean, gradient.variance, mean)
             self._kernels.column_input_gradient(*data, w, inverse, slope, offset, dx.reshape(self._matrix))
 
     def _numbers(self, name: str) -> Array:

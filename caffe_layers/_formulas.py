@@ -41,7 +41,7 @@ def variance_gradient(inverse, grad_dot):
 
 
 def linear(grad_mean, grad_variance, mean):
-    """What multiplies x in (∂μ (x - μ) + ∂σ² (x - μ)²), besides ∂σ² x²."""
+    """What multiplies x in (∂μ (x - μ) + ∂σ² (x - μ)²), besides ∂σ² x². Divided by S, what ∂x adds (one domain)."""
     return grad_mean - 2 * grad_variance * mean
 
 
@@ -53,11 +53,6 @@ def constant(grad_mean, grad_variance, mean, variance):
 def input_slope(grad_variance, size):
     """What multiplies x in ∂x, from one domain."""
     return grad_variance * (2 / size)
-
-
-def input_offset(grad_mean, grad_variance, mean, size):
-    """What ∂x adds, from one domain; x and ``mean`` count from one origin."""
-    return linear(grad_mean, grad_variance, mean) / size
 
 
 def unbiased_factor(count):

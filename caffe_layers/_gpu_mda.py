@@ -12,8 +12,8 @@ from caffe_layers._problem import Problem
 
 # Threads of a block of the N×C kernels: channels, and the parts that the samples are shared out into.
 TILE, SLICES = 32, 16
-# Threads of a block over rows, and of the one that takes the gradient by a sample's w.
-BLOCK, SAMPLE_BLOCK = 256, 128
+# Threads of a block over rows, and of one over the numbers of w.
+BLOCK, SUM_BLOCK = 256, 128
 # From here on a row is worth a whole block: four values a thread.
 WHOLE_BLOCK = 4 * BLOCK
 
@@ -97,20 +97,18 @@ class GpuMda:
                 grad_sum, grad_dot = (self._matrix(name, np.float64) for name in ("sum", "dot"))
                 if wants_w or not fixed:
                     self._launch_rows("row_gradients", x, g, self._centre, grad_sum, grad_dot)
-            origin = self._device.scratch("mda origin", (self._problem.channels,))
-            coefficients = [self._device.scratch(f"mda {name}", self._mean.shape) for name in _COEFFICIENTS]
+            tiles = -(-self._problem.channels // TILE)
+            parts = self._device.scratch("mda parts", (tiles, *self._ones.shape)) if wants_w else None
             self._launch_tiles(
-                "gradients", x, g, grad_sum, grad_dot, self._centre, self._w(bottom),
-                self._mass, self._mean, self._variance, self._inverse, origin, *coefficients, scale, slope, offset,
-                dx if self._flat else None, *self._sizes(), fixed, np.int32(wants_x),
+                "gradients", x, g, self._row_mean, self._row_variance, grad_sum, grad_dot, self._centre,
+                self._w(bottom), self._mass, self._mean, self._variance, self._inverse, scale, slope, offset,
+                dx if self._flat else None, parts, *self._sizes(), fixed, np.int32(wants_x), np.int32(wants_w),
             )  # fmt: skip
             if wants_w:
                 dw = self._device.diff(bottom[1], self._ones.shape)
-                self._kernels.launch(
-                    "weight_gradient", self._problem.samples, SAMPLE_BLOCK, x, g, self._row_mean, self._row_variance,
-                    grad_sum, grad_dot, self._centre, self._mean, self._inverse, origin, *coefficients, dw,
-                    np.int32(self._problem.channels), fixed,
-                )  # fmt: skip
+                size = self._problem.samples * self._problem.domains
+                grid = -(-size // SUM_BLOCK)
+                self._kernels.launch("weight_gradient", grid, SUM_BLOCK, parts, dw, np.int32(size), np.int32(tiles))
             if wants_x and not self._flat:
                 if fixed:  # slope and offset are zero: x is not needed
                     self._launch_rows("row_affine", g, slope, scale, offset, dx)
@@ -137,6 +135,3 @@ class GpuMda:
 
     def _matrix(self, name: str, dtype: type = np.float32) -> Array:
         return self._device.scratch(f"mda {name}", (self._problem.samples, self._problem.channels), dtype)
-
-
-_COEFFICIENTS = ("linear", "square", "constant")

@@ -112,7 +112,7 @@ def row_gradient(
     """
     np.matmul(w, inverse, out=scale)
     np.matmul(w, formulas.input_slope(gradient.variance, size), out=slope)
-    np.matmul(w, formulas.input_offset(gradient.mean, gradient.variance, mean, size), out=offset)
+    np.matmul(w, formulas.linear(gradient.mean, gradient.variance, mean) / size, out=offset)
     np.multiply(slope, centre, out=scratch)
     np.add(offset, scratch, out=offset)
 

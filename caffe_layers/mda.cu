@@ -76,7 +76,7 @@ extern "C" __global__ void row_moments(const float* __restrict__ x, double* __re
   Row row = row_of(x, blockIdx.x, rows, size, lanes);
   const float* values = x + row.start;
   const float4* quads = quads_of(x, row);
-  float origin = values[row.lane < row.size ? row.lane : 0];
+  float origin = row.size ? values[min(row.lane, row.size - 1)] : 0;
   float run = 0, run_square = 0;
   double sum = 0, square = 0;
   int count = 0;
@@ -261,7 +261,8 @@ __device__ bool domain_masses(const float* w, int samples, double* mass, unsigne
 
 // Eq. 2-4. The domains' statistics, D×C: the batch's, which are folded into the running sums unless w is wrong, or with
 // `fixed` the running ones. Then what they make of each row: y, if a row is one value, else the coefficients of row_affine.
-extern "C" __global__ void __launch_bounds__(TILE * SLICES) statistics(const float* __restrict__ x, const double* __restrict__ row_mean,
+extern "C" __global__ void __launch_bounds__(TILE * SLICES) statistics(
+    const float* __restrict__ x, const double* __restrict__ row_mean,
                                       const double* __restrict__ row_variance, const float* __restrict__ w,
                                       float* mean_sum, float* variance_sum, float* divisor,
                                       double* __restrict__ masses, double* __restrict__ means,
@@ -274,25 +275,20 @@ extern "C" __global__ void __launch_bounds__(TILE * SLICES) statistics(const flo
   int slice = c < channels ? threadIdx.y : samples;  // no samples for the channels left over
   bool writes = c < channels && threadIdx.y == 0;
   bool first = blockIdx.x == 0 && threadIdx.x == 0 && threadIdx.y == 0;
-  double mean[DOMAINS], inverse[DOMAINS], sum[DOMAINS];
+  double mean[DOMAINS], inverse[DOMAINS], sum[DOMAINS], square[DOMAINS];
   __shared__ double mass[DOMAINS];
   bool right = domain_masses(w, samples, mass, fault);
 
-  if (!fixed) {
-    for (int d = 0; d < DOMAINS; ++d) sum[d] = 0;
-    for (int i = slice; i < samples; i += SLICES) {
-      double m = rows.mean((long long)i * channels + c);
-      for (int d = 0; d < DOMAINS; ++d) sum[d] += w[(long long)i * DOMAINS + d] * m;
-    }
+  // Means and squares count from the first row's mean, which is a number of the data's own size.
+  double origin = !fixed && c < channels ? rows.mean(c) : 0;
+  for (int d = 0; d < DOMAINS; ++d) sum[d] = square[d] = 0;
+  for (int i = slice; !fixed && i < samples; i += SLICES) {
+    long long at = (long long)i * channels + c;
+    double m = rows.mean(at) - origin, s = spread(rows.variance(at), m, 0);
     for (int d = 0; d < DOMAINS; ++d) {
-      double total = over_slices(sum[d]);
-      mean[d] = mass[d] != 0 ? total / mass[d] : 0;
-      sum[d] = 0;
-    }
-    for (int i = slice; i < samples; i += SLICES) {
-      long long at = (long long)i * channels + c;
-      for (int d = 0; d < DOMAINS; ++d)
-        sum[d] += w[(long long)i * DOMAINS + d] * spread(rows.variance(at), rows.mean(at), mean[d]);
+      double weight = w[(long long)i * DOMAINS + d];
+      sum[d] += weight * m;
+      square[d] += weight * s;
     }
   }
   for (int d = 0; d < DOMAINS; ++d) {
@@ -305,8 +301,10 @@ extern "C" __global__ void __launch_bounds__(TILE * SLICES) statistics(const flo
       variance = known ? variance_sum[at] / seen : 0;
       inverse[d] = inverse_deviation(variance, eps);
     } else {
-      double total = over_slices(sum[d]);
-      variance = mass[d] != 0 ? total / mass[d] : 0;
+      double share = mass[d] != 0 ? 1 / mass[d] : 0;
+      double m = over_slices(sum[d]) * share, s = over_slices(square[d]) * share;
+      mean[d] = mass[d] != 0 ? origin + m : 0;
+      variance = s > m * m ? s - m * m : 0;
       inverse[d] = mass[d] != 0 ? inverse_deviation(variance, eps) : 0;
       if (right && mass[d] != 0 && writes) {
         double count = mass[d] * size;
@@ -343,103 +341,93 @@ extern "C" __global__ void __launch_bounds__(TILE * SLICES) statistics(const flo
   }
 }
 
-// The gradients by the domains' statistics, as coefficients for weight_gradient (D×C; `origins`, C, is what their means
-// count from); then dx, if a row is one value, else the coefficients of row_input_gradient. With `fixed` statistics the
-// coefficients but `scales` are zero.
-extern "C" __global__ void __launch_bounds__(TILE * SLICES) gradients(const float* __restrict__ x, const float* __restrict__ g,
-                                     const double* __restrict__ grad_sum, const double* __restrict__ grad_dot,
-                                     const float* __restrict__ centres, const float* __restrict__ w,
-                                     const double* __restrict__ masses, const double* __restrict__ means,
-                                     const double* __restrict__ variances, const double* __restrict__ inverses,
-                                     double* __restrict__ origins, double* __restrict__ linears,
-                                     double* __restrict__ squares, double* __restrict__ constants,
-                                     float* __restrict__ scales, float* __restrict__ slopes,
-                                     float* __restrict__ offsets, float* __restrict__ dx, int samples, int channels,
-                                     int size, int fixed, int wants_x) {
-  Rows rows = {x, g, 0, 0, grad_sum, grad_dot, centres};
+// The gradients by the domains' statistics, and what they make of each row: dx, if a row is one value, else the
+// coefficients of row_input_gradient (with `fixed` statistics those but `scales` are zero). And each block's part of
+// ∂w_id, the sum over its channels (blocks×N×D).
+extern "C" __global__ void __launch_bounds__(TILE * SLICES) gradients(
+    const float* __restrict__ x, const float* __restrict__ g, const double* __restrict__ row_mean,
+    const double* __restrict__ row_variance, const double* __restrict__ grad_sum, const double* __restrict__ grad_dot,
+    const float* __restrict__ centres, const float* __restrict__ w, const double* __restrict__ masses,
+    const double* __restrict__ means, const double* __restrict__ variances, const double* __restrict__ inverses,
+    float* __restrict__ scales, float* __restrict__ slopes, float* __restrict__ offsets, float* __restrict__ dx,
+    double* __restrict__ parts, int samples, int channels, int size, int fixed, int wants_x, int wants_w) {
+  Rows rows = {x, g, row_mean, row_variance, grad_sum, grad_dot, centres};
   int c = blockIdx.x * TILE + threadIdx.x;
-  int slice = c < channels ? threadIdx.y : samples;
-  bool writes = c < channels && threadIdx.y == 0;
-  double mean[DOMAINS], inverse[DOMAINS], sum[DOMAINS], dot[DOMAINS];
+  bool real = c < channels;
+  double mean[DOMAINS], inverse[DOMAINS];
+  double slope_of[DOMAINS], linear_of[DOMAINS], constant_of[DOMAINS];
+  // Means count from one origin, which keeps their squares small.
   double origin = 0;
   for (int d = 0; d < DOMAINS; ++d) {
-    long long at = (long long)d * channels + c;
-    mean[d] = c < channels ? means[at] : 0;
-    inverse[d] = c < channels ? inverses[at] : 0;
+    mean[d] = real ? means[(long long)d * channels + c] : 0;
+    inverse[d] = real ? inverses[(long long)d * channels + c] : 0;
     origin += mean[d] / DOMAINS;
-    sum[d] = dot[d] = 0;
   }
-  if (!fixed) {
-    for (int i = slice; i < samples; i += SLICES) {
-      long long at = (long long)i * channels + c;
-      double total = rows.grad_sum(at), product = rows.grad_dot(at), centre = rows.centre(at);
-      for (int d = 0; d < DOMAINS; ++d) {
-        double weight = w[(long long)i * DOMAINS + d];
-        sum[d] += weight * total;
-        dot[d] += weight * about(product, mean[d] - centre, total);
-      }
-    }
-  }
-  if (writes) origins[c] = origin;
-  for (int d = 0; d < DOMAINS; ++d) {
-    long long at = (long long)d * channels + c;
-    // From here on `sum` and `dot` are ∂μ/W and ∂σ²/W. A domain without mass has inverse 0, and so gradients 0.
-    bool moves = !fixed && masses[d] != 0;
-    double share = moves ? 1 / masses[d] : 0;
-    double total = fixed ? 0 : over_slices(sum[d]), product = fixed ? 0 : over_slices(dot[d]);
-    sum[d] = moves ? mean_gradient(inverse[d], share * total) : 0;
-    dot[d] = moves ? variance_gradient(inverse[d], share * product) : 0;
-    if (writes) {
-      linears[at] = linear(sum[d], dot[d], mean[d] - origin);
-      squares[at] = dot[d];
-      constants[at] = constant(sum[d], dot[d], mean[d] - origin, variances[at]);
-    }
-  }
-  if (!wants_x) return;
-  for (int i = slice; i < samples; i += SLICES) {
+  for (int d = 0; d < DOMAINS; ++d) mean[d] -= origin;
+
+  // First the sums Σ_i w_id G_i and Σ_i w_id Σ_s g (x - μ_d).
+  for (int d = 0; d < DOMAINS; ++d) linear_of[d] = slope_of[d] = constant_of[d] = 0;
+  for (int i = threadIdx.y; !fixed && real && i < samples; i += SLICES) {
     long long at = (long long)i * channels + c;
-    double scale = 0, slope = 0, offset = 0, centre = rows.centre(at);
+    double total = rows.grad_sum(at), product = about(rows.grad_dot(at), origin - rows.centre(at), total);
     for (int d = 0; d < DOMAINS; ++d) {
       double weight = w[(long long)i * DOMAINS + d];
-      scale += weight * inverse[d];
-      slope += weight * input_slope(dot[d], size);
-      offset += weight * input_offset(sum[d], dot[d], mean[d] - centre, size);
+      linear_of[d] += weight * total;
+      slope_of[d] += weight * about(product, mean[d], total);
     }
+  }
+  for (int d = 0; d < DOMAINS && !fixed; ++d) {
+    // A domain without mass has inverse 0, and so no gradient.
+    double share = masses[d] != 0 ? 1 / masses[d] : 0;
+    double grad_mean = mean_gradient(inverse[d], share * over_slices(linear_of[d]));
+    double grad_variance = variance_gradient(inverse[d], share * over_slices(slope_of[d]));
+    slope_of[d] = grad_variance;
+    linear_of[d] = linear(grad_mean, grad_variance, mean[d]);
+    constant_of[d] = real ? constant(grad_mean, grad_variance, mean[d], variances[(long long)d * channels + c]) : 0;
+  }
+
+  for (int i = threadIdx.y; i < samples; i += SLICES) {  // all lanes of a warp together
+    long long at = (long long)i * channels + c;
+    double total = 0, product = 0, m = 0, square = 0;
+    if (real) {
+      double centre = rows.centre(at) - origin, scale = 0, slope = 0, offset = 0;
+      if (wants_w || FLAT) total = rows.grad_sum(at);
+      for (int d = 0; d < DOMAINS; ++d) {
+        double weight = w[(long long)i * DOMAINS + d];
+        scale += weight * inverse[d];
+        slope += weight * input_slope(slope_of[d], size);
+        offset += weight * linear_of[d];
+      }
+      offset = offset / size + slope * centre;
 #if FLAT
-    dx[at] = (float)(scale * g[at] + offset);  // x is its own centre: no slope
+      if (wants_x) dx[at] = (float)(scale * total + offset);  // x is its own centre: no slope
 #else
-    scales[at] = (float)scale;
-    slopes[at] = (float)slope;
-    offsets[at] = (float)offset;
+      if (wants_x) {
+        scales[at] = (float)scale;
+        slopes[at] = (float)slope;
+        offsets[at] = (float)offset;
+      }
 #endif
+      if (wants_w) product = about(rows.grad_dot(at), -centre, total);
+      if (wants_w && !fixed) {
+        m = FLAT ? centre : rows.mean(at) - origin;
+        square = spread(rows.variance(at), m, 0);
+      }
+    }
+    for (int d = 0; d < DOMAINS && wants_w; ++d) {
+      double part = inverse[d] * about(product, mean[d], total) + m * linear_of[d] + square * slope_of[d] + constant_of[d];
+      for (int step = TILE / 2; step > 0; step /= 2) part += __shfl_xor_sync(0xffffffff, part, step);
+      if (threadIdx.x == 0) parts[((long long)blockIdx.x * samples + i) * DOMAINS + d] = part;
+    }
   }
 }
 
-// ∂w_id: a block for each sample.
-extern "C" __global__ void weight_gradient(const float* __restrict__ x, const float* __restrict__ g,
-                                           const double* __restrict__ row_mean, const double* __restrict__ row_variance,
-                                           const double* __restrict__ grad_sum, const double* __restrict__ grad_dot,
-                                           const float* __restrict__ centres, const double* __restrict__ means,
-                                           const double* __restrict__ inverses, const double* __restrict__ origins,
-                                           const double* __restrict__ linears, const double* __restrict__ squares,
-                                           const double* __restrict__ constants, float* __restrict__ dw, int channels,
-                                           int fixed) {
-  Rows rows = {x, g, row_mean, row_variance, grad_sum, grad_dot, centres};
-  double sum[DOMAINS];
-  for (int d = 0; d < DOMAINS; ++d) sum[d] = 0;
-  for (int c = threadIdx.x; c < channels; c += blockDim.x) {
-    long long at = (long long)blockIdx.x * channels + c;
-    double origin = origins[c], total = rows.grad_sum(at);
-    double product = about(rows.grad_dot(at), origin - rows.centre(at), total);
-    double m = fixed ? 0 : rows.mean(at) - origin, square = fixed ? 0 : spread(rows.variance(at), m, 0);
-    for (int d = 0; d < DOMAINS; ++d) {
-      long long of = (long long)d * channels + c;
-      sum[d] += inverses[of] * about(product, means[of] - origin, total) + m * linears[of] + square * squares[of] +
-                constants[of];
-    }
-  }
-  for (int d = 0; d < DOMAINS; ++d) {
-    double total = over_lanes(sum[d], blockDim.x);
-    if (threadIdx.x == 0) dw[(long long)blockIdx.x * DOMAINS + d] = (float)total;
-  }
+// ∂w (`size` = N·D numbers) from the parts of `blocks` blocks. A thread for each number.
+extern "C" __global__ void weight_gradient(const double* __restrict__ parts, float* __restrict__ dw, int size,
+                                           int blocks) {
+  int at = blockIdx.x * blockDim.x + threadIdx.x;
+  if (at >= size) return;
+  double total = 0;
+  for (int block = 0; block < blocks; ++block) total += parts[(long long)block * size + at];
+  dw[at] = (float)total;
 }

@@ -487,6 +487,22 @@ def test_waiting_for_ever(body, message):
         module.launch("k", (1,), (2,), (np.zeros(1, np.float32),))
 
 
+def test_a_pointer_that_leaves_the_shared_memory():
+    module = emulator.compile(
+        """extern "C" __global__ void k(float* x, int n) {
+  __shared__ float s[64];
+  float* at = s + n;
+  at[threadIdx.x] = 1;
+  __syncthreads();
+  x[threadIdx.x] = at[63 - threadIdx.x];
+}"""
+    )
+    module.launch("k", (1,), (64,), (np.zeros(64, np.float32), np.int32(0)))
+    for n, byte in ((1, 256), (-1, -4)):
+        with pytest.raises(emulator.EmulationError, match=f"writes 4 bytes at byte {byte} of shared s, which has 256"):
+            module.launch("k", (1,), (64,), (np.zeros(64, np.float32), np.int32(n)))
+
+
 def test_the_lines_named_are_the_sources():
     lines = ["__device__ float read(const float* x, int i) {", "  return x[i];", "}"]
     lines += ['extern "C" __global__ void k(const float* x, float* y) {', "  y[0] = 1;", "  y[0] += read(x, 4);", "}"]

@@ -10,7 +10,7 @@ from caffe.proto import caffe_pb2
 from google.protobuf import text_format
 
 from caffe_layers import _device
-from caffe_layers._gpu_mda import BLOCK, lanes
+from caffe_layers._gpu_mda import BLOCK, SLICES, lanes
 from tests.caffe_layers import reference
 from tests.caffe_layers.emulation.device import EmulatedDevice
 from tests.caffe_layers.nets import fill, forward_twice, inputs, make_net, mda, python_layer
@@ -187,6 +187,34 @@ def test_no_launch_for_a_gradient_that_nobody_asked_for(emulated, asked, fixed, 
     net.layers[-1].backward([net.blobs["y"]], list(asked), bottoms)
     assert emulated.started == launches.split()
     assert [not (blob.diff == 7).any() for blob in bottoms] == list(asked)
+
+
+# Odd rows of a block, of some lanes, and single values.
+@pytest.mark.parametrize("shape", [(3, 5, 37, 37), (20, 33, 7, 7), (50, 100)])
+def test_the_memory_traffic_is_three_arrays_forward_and_five_backward(emulated, shape):
+    net, _ = mda_net(shape, 3, np.random.default_rng(0))
+    moved = []
+    for step in (net.forward, net.backward):
+        emulated.traffic.clear()
+        step()
+        large = [traffic.get(name, (0, 0)) for traffic in emulated.traffic for name in ("x", "y", "g", "dx")]
+        moved.append(np.sum(large, axis=0) / (4 * np.prod(shape)))
+    # A thread takes one value more to count from; it lies in a cache line that its block reads anyway.
+    size = int(np.prod(shape[2:]))
+    again = SLICES / shape[0] if size == 1 else lanes(size) / size
+    assert np.allclose(moved[0], [2 + again, 1], rtol=1e-9)
+    assert np.allclose(moved[1], [4, 1], rtol=1e-9)
+
+
+def test_the_traffic_does_not_depend_on_the_number_of_domains(emulated):
+    totals = []
+    for domains in (2, 8):
+        net, _ = mda_net((4, 6, 30, 30), domains, np.random.default_rng(0))
+        emulated.traffic.clear()
+        net.forward()
+        net.backward()
+        totals.append(sum(sum(both) for traffic in emulated.traffic for both in traffic.values()))
+    assert totals[1] <= 1.1 * totals[0]
 
 
 def test_lanes():

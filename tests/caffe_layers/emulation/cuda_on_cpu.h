@@ -67,8 +67,8 @@ inline T shuffle_value(Shuffle kind, unsigned mask, T value, int lane, int width
 }  // namespace cuda_on_cpu
 
 #define CUDA_SHUFFLES(T) \
-  inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, unsigned line = __builtin_LINE()) { \
-    return cuda_on_cpu::shuffle_value(cuda_on_cpu::SHUFFLE_DOWN, mask, value, (int)delta, width, line); \
+  inline T __shfl_down_sync(unsigned mask, T value, unsigned by, int width = 32, unsigned line = __builtin_LINE()) { \
+    return cuda_on_cpu::shuffle_value(cuda_on_cpu::SHUFFLE_DOWN, mask, value, (int)by, width, line); \
   } \
   inline T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, unsigned line = __builtin_LINE()) { \
     return cuda_on_cpu::shuffle_value(cuda_on_cpu::SHUFFLE_XOR, mask, value, lanes, width, line); \

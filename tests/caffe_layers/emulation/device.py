@@ -14,7 +14,7 @@ from tests.caffe_layers.emulation import emulator
 
 
 class EmulatedKernels:
-    """Emulated kernels of one source; ``started`` gets the name of each that is launched."""
+    """Emulated kernels of one source. The device notes each launch, and what it read and wrote."""
 
     def __init__(self, module: emulator.Module, device: "EmulatedDevice") -> None:
         self._module, self._device = module, device
@@ -23,7 +23,9 @@ class EmulatedKernels:
         assert self._device.entered, f"{name} was started outside of the device's context"
         self._device.started.append(name)
         block = (block,) if isinstance(block, int) else block
-        self._module.launch(name, (grid,), block, arguments, order=self._device.order, seed=len(self._device.started))
+        device = self._device
+        traffic = self._module.launch(name, (grid,), block, arguments, order=device.order, seed=len(device.started))
+        device.traffic.append(traffic)
 
 
 class EmulatedDevice:
@@ -32,6 +34,7 @@ class EmulatedDevice:
     def __init__(self, order: str = "forward") -> None:
         self.order = order
         self.started: list[str] = []
+        self.traffic: list[dict[str, tuple[int, int]]] = []
         self.entered = False
         self._pool = Pool(lambda size, dtype: self.empty((size,), dtype))
 
@@ -51,8 +54,7 @@ class EmulatedDevice:
         return np.ones(shape, np.float32)
 
     def scratch(self, name: str, shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> NDArray:
-        array = self._pool.array(name, shape, dtype)
-        return array
+        return self._pool.array(name, shape, dtype)
 
     def fault(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         word = np.zeros(1, np.uint64)

@@ -111,6 +111,7 @@ class Module:
     """The kernels of one compiled source, as ``compile`` returns them."""
 
     def __init__(self, library: Path, declared: dict[str, re.Match[str]]) -> None:
+        # PyDLL keeps Python's lock: one launch runs at a time.
         self._runtime = ctypes.PyDLL(_runtime())
         self._runtime.cuda_launch.argtypes = [
             ctypes.POINTER(_Launch),
@@ -124,10 +125,11 @@ class Module:
         self._kernels = {}
         for number, (name, declaration) in enumerate(declared.items()):
             record = self._module.kernels[number]
-            names = [re.findall(r"\w+", text)[-1] for text in declaration["parameters"].split(",") if text.strip()]
             types = record.parameters.decode().split(",")[:-1]
-            restrict = ["__restrict" in text for text in declaration["parameters"].split(",")]
-            self._kernels[name] = record, list(zip(names, types, restrict, strict=False))
+            texts = declaration["parameters"].split(",") if types else []
+            names = [re.findall(r"\w+", text)[-1] for text in texts]
+            restrict = ["__restrict" in text for text in texts]
+            self._kernels[name] = record, list(zip(names, types, restrict, strict=True))
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -228,18 +230,16 @@ def _compiled(source: str, options: tuple[str, ...], name: str) -> Module:
         f'#line 1 "kernel table"\nCUDA_MODULE({table})\n'
     )
     flags = ["-std=c++17", "-O1", "-g", "-fPIC", "-nostdinc", f"-I{_HERE}", "-fvisibility=hidden", "-fno-exceptions"]
-    flags += [f"-fsanitize={_CHECKS}", "-fno-sanitize-recover=all"]
-    flags += ["--param=tsan-distinguish-volatile=1"]
+    flags += [f"-fsanitize={_CHECKS}", "-fno-sanitize-recover=all", "--param=tsan-distinguish-volatile=1"]
     flags += ["-Werror=return-type", "-Werror=undef", "-Werror=frame-larger-than=65536"]
     # No start files: whatever lies in .bss is the kernels' shared memory.
     linking = ["-shared", "-nostartfiles", "-Wl,-z,defs", "-Wl,-rpath,$ORIGIN"]
     runtime = _runtime()
 
     def build(path: Path) -> None:
-        # Linked apart: with -fsanitize g++ would link its own runtimes.
-        # (addr2line may name the outer file.)
+        # Linked apart, as g++ would link its sanitizers' own runtimes. addr2line may name the outer file: call it so.
         whole, compiled = path.with_name(name), path.with_suffix(".o")
-        whole.write_text(text)
+        whole.write_text(text, "utf-8")
         _gcc(["-c", *flags, "-o", compiled, "-x", "c++", whole])
         _gcc([*linking, "-o", path, compiled, runtime, "-lm"])
 
@@ -257,14 +257,20 @@ def _shared_variables(library: Path) -> ctypes.Array:
 
 
 def _tool(*command: str | Path) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
 
 
 def _gcc(arguments: list[str | Path], text: str = "") -> str:
     # Messages in English and ASCII, wherever this runs.
-    environment = os.environ | {"LC_ALL": "C"}
-    command = [COMPILER, *arguments]
-    done = subprocess.run(command, input=text, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [COMPILER, *arguments],
+        input=text,
+        env=os.environ | {"LC_ALL": "C"},
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+    )
     if done.returncode:
         raise ValueError(f"g++ does not compile this:\n{done.stderr}")
     return done.stdout
@@ -272,19 +278,19 @@ def _gcc(arguments: list[str | Path], text: str = "") -> str:
 
 @cache
 def _runtime() -> Path:
-    flags = ["-std=c++20", "-O2", "-shared", "-fPIC", "-Wall", "-Wextra", "-Wno-builtin-declaration-mismatch"]
+    flags = ["-std=c++20", "-O2", "-shared", "-fPIC", "-Wall", "-Wextra"]
 
     def build(path: Path) -> None:
         # Fibers jump between stacks, which the checked longjmp of _FORTIFY_SOURCE refuses.
         sources = [_HERE / name for name in _RUNTIME]
         _gcc([*flags, "-U_FORTIFY_SOURCE", f"-Wl,-soname,{path.name}", "-o", path, *sources])
 
-    return _built("runtime", [(_HERE / name).read_text() for name in (*_RUNTIME, *_HEADERS)] + flags, build)
+    return _built("runtime", [(_HERE / name).read_text("utf-8") for name in _RUNTIME] + flags, build)
 
 
 def _built(kind: str, parts: list[str], build: Callable[[Path], None]) -> Path:
     """The shared library ``kind``-HASH.so, built if no process has done so yet."""
-    headers = [(_HERE / name).read_text() for name in _HEADERS]
+    headers = [(_HERE / name).read_text("utf-8") for name in _HEADERS]
     stamp = hashlib.sha256("\0".join([_compiler_version(), *headers, *parts]).encode()).hexdigest()
     path = _cache_folder() / f"{kind}-{stamp[:20]}.so"
     if not path.exists():

@@ -71,7 +71,9 @@ struct Entry<KERNEL> {
   template <size_t... I>
   struct Indices {
     // (The runtime's list of arguments is no memory of the kernel's.)
-    __attribute__((no_sanitize("thread"))) static void call(void** arguments) { KERNEL(*static_cast<A*>(arguments[I])...); }
+    __attribute__((no_sanitize("thread"))) static void call(void** arguments) {
+      KERNEL(*static_cast<A*>(arguments[I])...);
+    }
   };
   template <typename T, size_t N, size_t... I>
   struct Count : Count<T, N - 1, N - 1, I...> {};
@@ -93,8 +95,8 @@ constexpr unsigned first(unsigned most_threads, unsigned = 0, unsigned = 0) { re
 // Stands behind the source.
 #define CUDA_MODULE(...) \
   namespace { \
-  const cuda_on_cpu::Kernel table[] = {__VA_ARGS__ cuda_on_cpu::Kernel{nullptr, nullptr, nullptr, 0}}; \
+  const cuda_on_cpu::Kernel cuda_kernel_table[] = {__VA_ARGS__ cuda_on_cpu::Kernel{nullptr, nullptr, nullptr, 0}}; \
   } \
   extern "C" __attribute__((visibility("default"))) const cuda_on_cpu::Module cuda_module; \
   const cuda_on_cpu::Module cuda_module = { \
-      table, __ehdr_start, __bss_start, _end};
+      cuda_kernel_table, __ehdr_start, __bss_start, _end};

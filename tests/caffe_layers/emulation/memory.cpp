@@ -13,8 +13,8 @@ namespace {
 
 // A slot of addresses per region, with the copy in its middle: an index has to be wrong by 2 GiB to meet another.
 constexpr uint64_t kSlotBits = 32, kSlot = 1ull << kSlotBits, kMiddle = kSlot / 2, kMostBytes = 1ull << 30;
-constexpr uint64_t kPage = 4096;
-constexpr uint64_t kCellBytes = 4;  // of an argument: no kernel has arrays of anything smaller
+constexpr uint64_t kCellBytes = 4;          // of an argument: no kernel has arrays of anything smaller
+constexpr uint64_t kNearby = 4096;          // so far from the shared memory, one of its variables is meant
 constexpr uint64_t kMostWork = 40'000'000;  // that brings nobody on
 
 struct Copy {
@@ -114,7 +114,32 @@ void use(const Access& access) {
   if (access.address >= memory.shared && access.address < memory.end) return use_shared(access);
   if (access.kind == Kind::kRead && access.address >= memory.image && access.address < memory.shared) return;
   if (access.address < kPage) fail_at(access, text(access) + "a null pointer");
+  const bool nearby = access.address + kNearby >= memory.shared && access.address < memory.end + kNearby;
+  if (nearby && memory.launch->variable_count) fail_at(access, shared_text(access));
   fail_at(access, text(access) + "an address in no argument, no shared variable and not on this thread's stack");
+}
+
+void map_regions(const Launch& launch) {
+  char* arena = mapped(launch.region_count * kSlot, PROT_NONE);
+  memory.arena = number(arena);
+  for (uint64_t i = 0; i < launch.region_count; ++i) {
+    Region& region = launch.regions[i];
+    // As aligned as the caller's own array.
+    char* page = arena + i * kSlot + kMiddle;
+    char* begin = page + number(region.data) % kPage;
+    if (mprotect(page, up_to_page(begin + region.bytes - page), PROT_READ | PROT_WRITE))
+      throw std::string("no memory for the arguments");
+    memcpy(begin, region.data, region.bytes);
+    const uint64_t cells_bytes = (region.bytes / kCellBytes + 1) * sizeof(Cell);
+    Cell* cells = reinterpret_cast<Cell*>(mapped(cells_bytes, PROT_READ | PROT_WRITE));
+    memory.copies.push_back({number(begin), number(begin) + region.bytes, &region, cells, cells_bytes});
+  }
+}
+
+void release() {
+  for (const Copy& copy : memory.copies) munmap(copy.cells, copy.cells_bytes);
+  if (memory.arena) munmap(reinterpret_cast<void*>(memory.arena), memory.launch->region_count * kSlot);
+  memory = Memory();
 }
 
 uint32_t code(const void* back) { return uint32_t(number(back) - 1 - memory.image); }
@@ -138,26 +163,15 @@ Arena::Arena(const Launch& launch) {
   for (uint64_t i = 0; i < launch.region_count; ++i)
     if (launch.regions[i].bytes > kMostBytes) throw std::string(launch.regions[i].label) + " has more than 1 GiB";
   if (!launch.region_count) return;
-  char* arena = mapped(launch.region_count * kSlot, PROT_NONE);
-  memory.arena = number(arena);
-  for (uint64_t i = 0; i < launch.region_count; ++i) {
-    Region& region = launch.regions[i];
-    // As aligned as the caller's own array.
-    char* page = arena + i * kSlot + kMiddle;
-    char* begin = page + number(region.data) % kPage;
-    mprotect(page, up_to_page(begin + region.bytes - page), PROT_READ | PROT_WRITE);
-    memcpy(begin, region.data, region.bytes);
-    const uint64_t cells_bytes = (region.bytes / kCellBytes + 1) * sizeof(Cell);
-    Cell* cells = reinterpret_cast<Cell*>(mapped(cells_bytes, PROT_READ | PROT_WRITE));
-    memory.copies.push_back({number(begin), number(begin) + region.bytes, &region, cells, cells_bytes});
+  try {
+    map_regions(launch);
+  } catch (...) {
+    release();
+    throw;
   }
 }
 
-Arena::~Arena() {
-  for (const Copy& copy : memory.copies) munmap(copy.cells, copy.cells_bytes);
-  if (memory.arena) munmap(reinterpret_cast<void*>(memory.arena), memory.launch->region_count * kSlot);
-  memory = Memory();
-}
+Arena::~Arena() { release(); }
 
 char* Arena::at(const Argument& argument) const {
   return reinterpret_cast<char*>(memory.copies[argument.region].begin + argument.bits);

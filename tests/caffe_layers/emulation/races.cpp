@@ -10,7 +10,6 @@ namespace cuda_on_cpu::races {
 
 namespace {
 
-constexpr unsigned kLanes = 32;
 constexpr unsigned kWarps = kMostThreads / kLanes;
 
 // What an atomic function made known to other blocks.

@@ -9,6 +9,8 @@
 namespace cuda_on_cpu {
 
 constexpr unsigned kMostThreads = 1024;
+constexpr unsigned kLanes = 32;
+constexpr size_t kPage = 4096;
 
 // ---- what emulator.py passes
 

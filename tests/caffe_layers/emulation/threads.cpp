@@ -19,8 +19,6 @@ Place place;
 namespace {
 
 constexpr size_t kStackBytes = 256 << 10;  // of virtual memory, with a page at its low end that nobody may touch
-constexpr size_t kPage = 4096;
-constexpr unsigned kLanes = 32;
 constexpr uint64_t kMostMeetings = 1'000'000;
 constexpr unsigned long long kMostShared = 48 << 10;
 
@@ -348,8 +346,7 @@ void __syncthreads(unsigned line) {
   if (++run.at_barrier < run.count) return to_scheduler();
   for (unsigned i = 0; i < run.count; ++i)
     if (run.threads[i].line != line)
-      fail("waits at __syncthreads in line " + std::to_string(line) + ", but " + thread_name(i) + " waits at that of line " +
-           std::to_string(run.threads[i].line));
+      fail(where(self) + ", but " + thread_name(i) + " waits at that of line " + std::to_string(run.threads[i].line));
   for (unsigned i = 0; i < run.count; ++i) run.threads[i].state = State::kReady;
   run.at_barrier = 0;
   note_meeting();
