@@ -214,7 +214,8 @@ def _compiled(source: str, options: tuple[str, ...], name: str) -> Module:
             raise ValueError(f"option {option!r}: only -DNAME, -DNAME=VALUE and -std=c++14 or c++17 are understood")
         if match[1]:
             defined += f"#define {match[1]} {1 if match[2] is None else match[2]}\n"
-    plain = _gcc(["-E", "-P", "-x", "c++", "-"], defined + source)
+    numbered = f'#line 1 "{name}"\n{source}'
+    plain = _gcc(["-E", "-P", "-x", "c++", "-"], defined + numbered)
     declared = {match["name"]: match for match in _FUNCTION.finditer(plain) if "__global__" in match["head"]}
     if len(declared) != plain.count("__global__"):
         raise ValueError(f'{name}: every kernel is expected as: extern "C" __global__ void name(parameters) {{')
@@ -226,7 +227,7 @@ def _compiled(source: str, options: tuple[str, ...], name: str) -> Module:
         table += f"CUDA_KERNEL({kernel}, {bounds[1] if bounds else 0}), "
     # The macros come behind the headers, whose names they could change.
     text = (
-        f'#include "cuda_on_cpu.h"\n#include "kernel_table.h"\n{defined}namespace {{\n#line 1 "{name}"\n{source}\n}}\n'
+        f'#include "cuda_on_cpu.h"\n#include "kernel_table.h"\n{defined}namespace {{\n{numbered}\n}}\n'
         f'#line 1 "kernel table"\nCUDA_MODULE({table})\n'
     )
     flags = ["-std=c++17", "-O1", "-g", "-fPIC", "-nostdinc", f"-I{_HERE}", "-fvisibility=hidden", "-fno-exceptions"]
