@@ -32,7 +32,7 @@ from tools.evaluate import summary
 from tools.files import write_text
 from tools.parallel.devices import ALL, Devices, gpu_list, on_gpus
 from tools.parallel.group import Group, start_workers
-from tools.parallel.share import Share, write_share
+from tools.parallel.share import Share, make_share, write_share
 from tools.preflight import preflight
 from tools.program import ROOT, ProgramError, run
 from tools.run_folder import RunFolder, Snapshot
@@ -182,15 +182,17 @@ def train_all(
                     f"--solver-mode {devices.mode}"
                 )
             preflight(folder, mode)
-            share = write_share(folder, devices.size) if devices else None
-            if mode:
-                set_mode(folder, mode)
+            if devices:
+                make_share(folder, devices.size)  # what cannot be shared out is refused before anything is written
             start_from = None
             if weights and not snapshot:
                 start_from = weights.resolve()
                 tqdm.write(f"{folder.path.name}: {loaded_from(folder, start_from)}")
             elif not snapshot:
                 _check_began_without_weights(folder)
+            if mode:
+                set_mode(folder, mode)
+            share = write_share(folder, devices.size) if devices else None
             waiting.append(_Job(folder, snapshot, start_from, lock, len(waiting), share, devices))
         if waiting:
             _train_jobs(waiting, min(jobs, len(waiting)), threads)

@@ -77,7 +77,8 @@ def test_a_caffe_without_cuda_is_told(monkeypatch, tmp_path):
     monkeypatch.setattr(devices, "has_cuda", lambda: False)
     done = program("train", "--gpus", "0,1", tmp_path)
     assert done.returncode == 1
-    assert done.stderr == "error: --gpus 0,1: this Caffe was built without CUDA; expected its cuda variant\n"
+    message = "--gpus 0,1: this Caffe was built without CUDA; expected build_caffe.sh --variant cuda"
+    assert done.stderr == f"error: {message}\n"
 
 
 def test_a_caffe_without_nccl_serves_one_gpu(two_gpus, monkeypatch):

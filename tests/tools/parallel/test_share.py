@@ -1,4 +1,3 @@
-import json
 import re
 
 import caffe
@@ -10,9 +9,12 @@ from google.protobuf import text_format
 from tests.tools.programs import program
 from tools import lmdb_io
 from tools.experiment import make_experiment
+from tools.parallel.devices import Devices
 from tools.parallel.share import make_share, write_share
 from tools.program import ProgramError
 from tools.prototxt import read
+from tools.solver_mode import mode_of, set_mode
+from tools.train import train_all
 from tools.write_run import write_run
 
 EXPERIMENTS = [
@@ -126,7 +128,16 @@ def test_modes_and_jobs_that_do_not_go_with_processes(tiny_data, tmp_path):
     done = program("train", "--processes", 2, "--jobs", 2, run.path)
     expected = "error: --processes 2: got --jobs 2; runs on several processes are trained one by one\n"
     assert (done.returncode, done.stderr) == (1, expected)
-    assert json.loads((run.path / "experiment.json").read_text()) and not (run.path / "share").exists()
+    set_mode(run, "CPU")
+    with pytest.raises(ProgramError, match=r"mode is CPU, but --gpus 0,1 is for the GPU: pass --solver-mode GPU$"):
+        train_all([run], devices=Devices(2, (0, 1)))
+    assert not (run.path / "share").exists()
+    # A refusal changes nothing, the mode neither.
+    set_mode(run, "GPU")
+    weights = tmp_path / "none.caffemodel"
+    done = program("train", "--processes", 2, "--solver-mode", "CPU", "--weights", weights, run.path)
+    assert done.returncode == 1 and f"{weights}: no such file" in done.stderr
+    assert mode_of(run) == "GPU" and not (run.path / "share").exists()
 
 
 @pytest.fixture
