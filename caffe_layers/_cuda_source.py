@@ -12,7 +12,8 @@ _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 def source(name: str) -> str:
     """CUDA C++ of the kernels in ``caffe_layers/NAME.cu``, the formulas of ``_formulas`` before them."""
     formulas, kernels = (Path(__file__).with_name(file).read_text("utf-8") for file in ("_formulas.py", f"{name}.cu"))
-    return f"{translated(formulas)}\n{kernels}"
+    # A compiler's messages then name the lines of the file.
+    return f'{translated(formulas)}\n#line 1 "{name}.cu"\n{kernels}'
 
 
 def translated(text: str) -> str:
