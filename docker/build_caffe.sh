@@ -297,19 +297,22 @@ options=(
   -DBUILD_python=ON -DBUILD_python_layer=ON -Dpython_version=3
   "-DPYTHON_EXECUTABLE=$(command -v "$python")" "-DPYTHON_INCLUDE_DIR=$python_include" "-DPYTHON_LIBRARY=$python_library"
 )
+told=()
 # Eight files compiled as one: the headers they share are most of the work. A changed tree may not stand it.
 [ -n "${CAFFE_SRC:-}" ] || options+=(-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=8)
 if [ "$variant" = cpu ]; then
   options+=(-DCPU_ONLY=ON)
 else
   newest=$(tr ' ' '\n' <<<"$architectures" | sort -n | tail -n 1)
-  # Paths are told: CMake would look for CUDA by its own lights, and wheels have no libraries without a version.
-  # CUDA's runtime is linked as a library, since CuPy in the same process has it too.
+  # Paths are told: CMake would look for CUDA by its own lights, and wheels have no libraries without a version. It
+  # forgets them if the toolkit is not the one of its last run. CUDA's runtime is linked as a library, since CuPy in
+  # the same process has it too.
+  told=("CUDA_NVCC_EXECUTABLE=$nvcc" "CUDA_TOOLKIT_INCLUDE=$cuda_home/include"
+    "CUDA_CUDART_LIBRARY=$(library "$cuda_home" cudart)" "CUDA_cublas_LIBRARY=$(library "$cuda_home" cublas)"
+    "CUDA_curand_LIBRARY=$(library "$cuda_home" curand)")
   options+=(-DCPU_ONLY=OFF -DCMAKE_INSTALL_RPATH_USE_LINK_PATH=ON -DCUDA_USE_STATIC_CUDA_RUNTIME=OFF
-    "-DCUDA_TOOLKIT_ROOT_DIR=$cuda_home" "-DCUDA_TOOLKIT_INCLUDE=$cuda_home/include" "-DCUDA_NVCC_EXECUTABLE=$nvcc"
+    "-DCUDA_TOOLKIT_ROOT_DIR=$cuda_home" "-DCUDA_TOOLKIT_ROOT_DIR_INTERNAL=$cuda_home" "${told[@]/#/-D}"
     "-DCUDA_HOST_COMPILER=$(command -v "$host")"
-    "-DCUDA_CUDART_LIBRARY=$(library "$cuda_home" cudart)" "-DCUDA_cublas_LIBRARY=$(library "$cuda_home" cublas)"
-    "-DCUDA_curand_LIBRARY=$(library "$cuda_home" curand)"
     -DCUDA_ARCH_NAME=Manual "-DCUDA_ARCH_BIN=$architectures" "-DCUDA_ARCH_PTX=$newest"
     -DUSE_CUDNN=OFF -DUSE_NCCL=OFF)
   if [ -n "${CUDNN_HOME:-}" ]; then
@@ -325,6 +328,11 @@ step configure cmake "${options[@]}"
   fail "Caffe's CMake found no Boost.Python or NumPy; see $work/log/configure.log"
 ! grep -q 'CUDA is not detected' "$work/log/configure.log" ||
   fail "Caffe's CMake found no CUDA; see $work/log/configure.log"
+
+for entry in "${told[@]}"; do
+  grep -qxF -e "${entry%%=*}:FILEPATH=${entry#*=}" -e "${entry%%=*}:PATH=${entry#*=}" "$build/CMakeCache.txt" ||
+    fail "CMake did not take $entry; see $work/log/configure.log"
+done
 
 say "compiling the $variant variant (a few minutes; log: $work/log/compile.log)"
 step compile ninja -C "$build" -j "$(nproc)"
