@@ -15,7 +15,7 @@ from tools.program import ROOT
 
 def versions() -> dict[str, str | None]:
     """Versions of Caffe and of the packages that a result depends on; None for one that is not installed by name."""
-    packages = ("numpy", "numba", "protobuf", "lmdb", "opencv-python-headless", "scikit-learn")
+    packages = ("numpy", "numba", "protobuf", "lmdb", "opencv-python", "scikit-learn")
     return {
         "caffe": caffe.__version__,
         "python": platform.python_version(),
@@ -26,7 +26,7 @@ def versions() -> dict[str, str | None]:
 def _version(package: str) -> str | None:
     try:
         return version(package)
-    except PackageNotFoundError:  # opencv-python, say
+    except PackageNotFoundError:  # opencv-python-headless, say
         return None
 
 
