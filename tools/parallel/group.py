@@ -33,6 +33,7 @@ class Group:
         self.members = dict(members)
         self.failure: str | None = None
         """Once :meth:`lines` is through: which process failed and why, None if none did."""
+        self._readers: list[threading.Thread] = []
         self._recent: dict[str, deque[str]] = {label: deque(maxlen=200) for label in members}
 
     def __enter__(self) -> Self:
@@ -45,6 +46,8 @@ class Group:
             self.kill()
         for process in self.members.values():
             process.wait()
+        for reader in self._readers:
+            reader.join()  # at the end of its pipe, which it closes
 
     def kill(self) -> None:
         """End all that still run, at once."""
@@ -60,17 +63,16 @@ class Group:
         """
         inbox: queue.SimpleQueue[tuple[str, str | None]] = queue.SimpleQueue()
         for label, process in self.members.items():
-            threading.Thread(target=_forward, args=(label, process, inbox), daemon=True).start()
+            self._readers.append(threading.Thread(target=_forward, args=(label, process, inbox), daemon=True))
+            self._readers[-1].start()
         first, running, wait = next(iter(self.members)), len(self.members), None
         lost: str | None = None
         while running:
             try:
                 label, line = inbox.get(timeout=wait)
             except queue.Empty:
-                self.failure = f"{lost} failed: it lost contact with the others"
                 self.kill()
-                wait = None
-                continue
+                break
             if line is not None:
                 self._recent[label].append(line)
                 yield line if label == first else f"[{label}] {line}"
@@ -84,6 +86,8 @@ class Group:
                 continue
             self.failure = f"{label} failed: {ending(code, ''.join(self._recent[label]))}"
             self.kill()
+        if lost and not self.failure:
+            self.failure = f"{lost} failed: it lost contact with the others"
 
 
 def _forward(

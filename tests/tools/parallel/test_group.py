@@ -64,6 +64,11 @@ def test_two_that_lost_each_other_are_told():
     assert found.failure is not None and "failed: exit code 3: " in found.failure
 
 
+def test_one_that_lost_others_that_ended_well_is_told():
+    found, _ = run("import time; time.sleep(0.3)", f"raise SystemExit({LOST})")
+    assert found.failure == "GPU 1 failed: it lost contact with the others"
+
+
 def test_one_that_neither_works_nor_ends_is_killed(monkeypatch):
     monkeypatch.setattr(group, "GRACE", 0.5)
     found, _ = run(FOREVER, f"raise SystemExit({LOST})")
