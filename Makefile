@@ -20,15 +20,15 @@ test:  ## ruff, then the whole test suite
 	@tools/setup.sh torch
 	@$(in_project) ruff check . && python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
 
-# On a GPU the environment is the user's: a Caffe built with CUDA, and CuPy (see docs/gpu.md). Nothing is installed.
-test-gpu:  ## the layers' tests on a GPU, in the environment that is active
-	@REQUIRE_GPU=1 python -m pytest -m gpu $(ARGS) tests/caffe_layers
+# These two need a Caffe with CUDA (CAFFE_VARIANT=cuda make setup, or the image; see docs/gpu.md).
+test-gpu: setup  ## the tests that need a GPU, on a GPU
+	@$(in_project) REQUIRE_GPU=1 python -m pytest -m gpu $(ARGS)
 
 bench: setup  ## how fast the layers are, beside Caffe's BatchNorm and plain memory traffic
 	@$(in_project) python -m tools.bench $(ARGS)
 
-bench-gpu:  ## how fast the layers are on a GPU, beside a copy of the same bytes and Caffe's BatchNorm
-	@python -m tools.bench.gpu $(ARGS)
+bench-gpu: setup  ## how fast the layers are on a GPU, beside a copy of the same bytes and Caffe's BatchNorm
+	@$(in_project) python -m tools.bench.gpu $(ARGS)
 
 lint: setup  ## ruff alone
 	@$(in_project) ruff check .

@@ -21,6 +21,7 @@ from tools.domain_usage import domain_usage
 from tools.files import write_text
 from tools.images import batches as read_batches
 from tools.lmdb_io import count
+from tools.parallel.devices import gpu_names
 from tools.preflight import check_data, check_mode, check_nets
 from tools.program import ROOT, ProgramError, run
 from tools.run_folder import RunFolder, Snapshot
@@ -70,7 +71,7 @@ def evaluate(
         "training": folder.read_training(),
         "commit": commit(),
         "versions": versions(),
-        "hardware": hardware(),
+        "hardware": hardware(mode, gpu_names()[gpu or 0] if mode == "GPU" else None),
     }
 
 

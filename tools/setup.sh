@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # All the set-up there is, from a bare Debian 12: Debian packages, .venv/ and .caffe/. `make setup` runs it; with the
 # argument torch (`make test`) PyTorch comes into .venv/ too, which the tests compare converted models with.
+# CAFFE_VARIANT=cuda builds Caffe for GPUs, with cuDNN and NCCL, and installs CuPy; docs/gpu.md says more. A .caffe/ that
+# was built for GPUs stays as it is until the variable asks for one again.
 # Each step leaves a stamp when it is done and is skipped while the stamp is right, so a set-up that was
 # interrupted goes on with the step it was in.
 set -euo pipefail
@@ -14,9 +16,25 @@ mkdir -p .build
 exec 9>.build/setup.lock
 flock -n 9 || { say "another set-up is under way here: waiting for it"; flock 9; }
 
-docker/install_packages.sh build run python
+# What .caffe/ is, if it is somebody's choice: "linked" in an image, to the Caffe that was built there.
+found=
+if [ -L .caffe ]; then found=linked; elif grep -qs '^variant: cuda' .caffe/share/Caffe/build-key; then found=cuda; fi
+variant=${CAFFE_VARIANT:-${found:-cpu}}
+[ "$found" != linked ] || variant=linked
+case $variant in cpu | cuda | linked) ;; *) say "CAFFE_VARIANT=$variant: expected cpu or cuda" >&2; exit 2 ;; esac
+# CUDA 11.8 is Debian's, with cuDNN, NCCL and CuPy as wheels; what belongs to another toolkit (CUDA_HOME) is its owner's.
+build_cuda= cuda11=
+if [ "$variant" = cuda ] && [ -n "${CAFFE_VARIANT:-}" ]; then
+  build_cuda=yes
+  [ -n "${CUDA_HOME:-}" ] || cuda11=yes
+elif [ "$variant" = cuda ] && grep -q '^cuda: 11[.].* of /usr ' .caffe/share/Caffe/build-key; then
+  cuda11=yes
+fi
 
-docker/install_python.sh .venv runtime dev
+docker/install_packages.sh build run python
+[ -z "$cuda11" ] || docker/install_packages.sh cuda cuda_run
+
+docker/install_python.sh .venv runtime dev ${cuda11:+cuda11 cudnn11 nccl11}
 
 if [ $# -gt 0 ] && ! cmp -s requirements/torch.txt .venv/.torch-key; then
   say "installing PyTorch"
@@ -25,7 +43,15 @@ if [ $# -gt 0 ] && ! cmp -s requirements/torch.txt .venv/.torch-key; then
   cp requirements/torch.txt .venv/.torch-key
 fi
 
-# In an image .caffe is a link to the Caffe that was built there.
-[ -L .caffe ] || PYTHON=.venv/bin/python docker/build_caffe.sh .caffe
+export PYTHON=.venv/bin/python
+if [ -n "$cuda11" ]; then
+  nvidia=$(cd .venv/lib/python3*/site-packages/nvidia && pwd)
+  export CUDNN_HOME=${CUDNN_HOME-$nvidia/cudnn} NCCL_HOME=${NCCL_HOME-$nvidia/nccl}
+fi
+if [ -n "$build_cuda" ]; then
+  docker/build_caffe.sh --variant cuda .caffe
+elif [ "$variant" = cpu ]; then
+  docker/build_caffe.sh .caffe
+fi
 # Nothing to do takes a second at most, and is not worth a word.
 [ "$SECONDS" -lt 5 ] || say "ready after $SECONDS seconds"

@@ -44,11 +44,11 @@ def commit() -> str | None:
     return head.stdout.strip() + ("+changes" if status.stdout.strip() else "")
 
 
-def hardware() -> dict[str, Any]:
-    """Processor model and the cores this process may use."""
+def hardware(mode: str, gpu: str | None = None) -> dict[str, Any]:
+    """Processor model, the cores this process may use, where Caffe computed, and in GPU mode the GPU's name."""
     model = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.is_file():
         lines = info.read_text().splitlines()
         model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
-    return {"processor": model, "cores": len(os.sched_getaffinity(0)), "mode": "CPU"}
+    return {"processor": model, "cores": len(os.sched_getaffinity(0)), "mode": mode} | ({"gpu": gpu} if gpu else {})
