@@ -1,0 +1,220 @@
+"""docker/entrypoint.sh and docker/healthcheck.sh: who runs a command in the image, and what they say.
+
+They run here for real, as the users they become; what only the image has (the user caffe, tini) is stood in for.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tools.program import ROOT
+
+ENTRYPOINT = ROOT / "docker/entrypoint.sh"
+IMAGE_USER = 10001
+USER, GROUP = 4321, 4322
+STAND_INS = {
+    "tini": '[ "$1 $2" = "-s --" ] || exit 9; shift 2; exec "$@"',
+    "id": f'case "$*" in *caffe) echo {IMAGE_USER} ;; *) exec /usr/bin/id "$@" ;; esac',
+}
+WHO = 'echo "$(id -u) $(id -g) $(id -G)"'
+
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+
+GPUS = [*Path("/dev").glob("nvidia[0-9]*"), *Path("/dev").glob("dxg")]
+without_gpus = pytest.mark.skipif(bool(GPUS), reason="this machine has a GPU")
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """Return the folder that stands for /workspace, with what the image has made in it."""
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)  # pytest's folders are their user's alone
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, script in STAND_INS.items():
+        (programs / name).write_text(f"#!/bin/sh\n{script}\n")
+        (programs / name).chmod(0o755)
+    # The repository may lie where only root can read.
+    shutil.copy(ENTRYPOINT, programs)
+    for name in ("runs", "data"):
+        (tmp_path / name).mkdir()
+        if os.getuid() == 0:
+            os.chown(tmp_path / name, IMAGE_USER, IMAGE_USER)
+    return tmp_path
+
+
+def command(workspace: Path, *arguments: str, become: tuple[str, ...] = ()) -> list[str]:
+    return [*become, str(workspace / "bin/entrypoint.sh"), *arguments]
+
+
+def environment(workspace: Path, **more: str) -> dict[str, str]:
+    return {"PATH": f"{workspace}/bin:/usr/bin:/bin", "WORKSPACE": str(workspace), "CAFFE_VARIANT": "cpu", **more}
+
+
+def enter(
+    workspace: Path, *arguments: str, become: tuple[str, ...] = (), **env: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the entry point, as root or as what ``become`` makes of root."""
+    return subprocess.run(
+        command(workspace, *arguments, become=become),
+        env=environment(workspace, **env),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def entered(workspace: Path, *arguments: str, **options: object) -> str:
+    """Return what the command prints. The entry point must succeed and say nothing."""
+    result = enter(workspace, *arguments, **options)
+    assert (result.returncode, result.stderr) == (0, "")
+    return result.stdout.strip()
+
+
+# Who runs the command
+
+
+@as_root
+def test_the_image_as_it_is(workspace: Path) -> None:
+    assert entered(workspace, "sh", "-c", WHO) == f"{IMAGE_USER} {IMAGE_USER} {IMAGE_USER}"
+
+
+@as_root
+def test_the_owner_of_the_runs(workspace: Path) -> None:
+    os.chown(workspace / "runs", USER, GROUP)
+    os.chown(workspace / "data", 999, 999)
+    assert entered(workspace, "sh", "-c", WHO) == f"{USER} {GROUP} {GROUP}"
+    entered(workspace, "touch", f"{workspace}/runs/result")
+    assert (workspace / "runs/result").stat().st_uid == USER
+    assert (workspace / "data").stat().st_uid == 999
+
+
+@as_root
+@pytest.mark.parametrize("runs_of", [0, IMAGE_USER])
+def test_the_owner_of_the_data_where_the_runs_are_nobodys(runs_of: int, workspace: Path) -> None:
+    """Docker made the missing runs/ as root, or nothing is mounted there."""
+    os.chown(workspace / "runs", runs_of, runs_of)
+    os.chown(workspace / "data", USER, GROUP)
+    (workspace / "runs").chmod(0o1777 if runs_of else 0o755)
+    assert entered(workspace, "sh", "-c", f"{WHO}; touch {workspace}/runs/x") == f"{USER} {GROUP} {GROUP}"
+
+
+@as_root
+@pytest.mark.parametrize(("data_of", "user"), [(0, IMAGE_USER), (USER, USER)])
+def test_what_root_left_is_given_to_that_user(data_of: int, user: int, workspace: Path) -> None:
+    """Of runs everything, so that it can be written over; of data the folder alone. Other people's files are theirs."""
+    runs, data = workspace / "runs", workspace / "data"
+    (runs / "digits").mkdir()
+    for file in (runs / "digits/of_root", runs / "of_another", data / "of_root"):
+        file.touch()
+    (runs / "link").symlink_to("/etc/passwd")
+    os.chown(runs, 0, 0)
+    os.chown(data, data_of, data_of)
+    os.chown(runs / "of_another", 777, 777)
+    passwd = Path("/etc/passwd").stat().st_uid
+    assert entered(workspace, "id", "-u") == str(user)
+    owners = {path.relative_to(workspace).as_posix(): path.lstat().st_uid for path in workspace.rglob("*")}
+    assert owners == {
+        **dict.fromkeys(("runs", "runs/digits", "runs/digits/of_root", "runs/link", "data"), user),
+        **{"runs/of_another": 777, "data/of_root": 0},
+        **{path: 0 for path in owners if path.startswith("bin")},
+    }
+    assert Path("/etc/passwd").stat().st_uid == passwd
+
+
+@as_root
+def test_the_command_has_no_rights_of_root(workspace: Path) -> None:
+    os.chown(workspace / "runs", USER, GROUP)
+    status = entered(workspace, "cat", "/proc/self/status")
+    rights = [line.split()[1] for line in status.splitlines() if line.startswith(("CapInh", "CapPrm", "CapEff"))]
+    assert [int(right, 16) for right in rights] == [0, 0, 0]
+
+
+@as_root
+def test_a_user_that_no_file_knows(workspace: Path) -> None:
+    """--user UID:GID: the entry point is that user from the start, and owns nothing."""
+    become = ("setpriv", "--reuid", str(USER), "--regid", str(GROUP), "--clear-groups")
+    result = enter(workspace, "sh", "-c", WHO, become=become)
+    assert (result.returncode, result.stdout) == (0, f"{USER} {GROUP} {GROUP}\n")
+    assert result.stderr == (
+        f"entrypoint: user {USER} cannot write to {workspace}/runs: results will be lost; give the folder that is "
+        'mounted there to that user, or start the container with --user "$(id -u):$(id -g)"\n'
+    )
+    (workspace / "runs").chmod(0o1777)
+    assert entered(workspace, "id", "-u", become=become) == str(USER)
+
+
+@as_root
+def test_root_if_asked_for(workspace: Path) -> None:
+    os.chown(workspace / "runs", USER, GROUP)
+    assert entered(workspace, "id", "-u", STAY_ROOT="1") == "0"
+
+
+@as_root
+def test_root_that_is_only_a_name(workspace: Path) -> None:
+    """In a rootless engine root is the user who started it: that user's files are to stay that user's."""
+    become = ("setpriv", "--reuid", str(USER), "--regid", str(GROUP), "--clear-groups", "unshare", "--map-root-user")
+    if subprocess.run([*become, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine has no user namespaces")
+    os.chown(workspace / "runs", USER, GROUP)
+    assert entered(workspace, "sh", "-c", f"id -u; touch {workspace}/runs/result", become=become) == "0"
+    assert (workspace / "runs/result").stat().st_uid == USER
+
+
+@as_root
+def test_root_without_the_right_to_change(workspace: Path) -> None:
+    """A container with --cap-drop ALL."""
+    os.chown(workspace / "runs", USER, GROUP)
+    result = enter(workspace, "id", become=("setpriv", "--bounding-set=-all", "--inh-caps=-all"))
+    assert (result.returncode, result.stdout) == (1, "")
+    message = f"root may not become user {USER} here: start the container with --user {USER}:{GROUP}"
+    assert result.stderr == f"entrypoint: {message}\n"
+
+
+# How it is run
+
+
+def test_the_command_takes_the_place_of_the_entry_point(workspace: Path) -> None:
+    """So signals and the exit code are the command's."""
+    script = 'trap "exit 7" INT; echo $$; while :; do sleep 0.05; done'
+    with subprocess.Popen(
+        command(workspace, "sh", "-c", script), env=environment(workspace), stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert int(process.stdout.readline()) == process.pid
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == 7
+
+
+def test_arguments_stay_as_they_are(workspace: Path) -> None:
+    assert entered(workspace, "printf", "%s|", "a b", "", "*", "$HOME") == "a b||*|$HOME|"
+
+
+@without_gpus
+def test_no_gpu_is_told_in_the_cuda_image(workspace: Path) -> None:
+    result = enter(workspace, "echo", "done", CAFFE_VARIANT="cuda")
+    assert (result.returncode, result.stdout) == (0, "done\n")
+    assert result.stderr == (
+        "entrypoint: no GPU in this container, so that only CPU mode will work; docker run --gpus all gives it those "
+        "of the machine\n"
+    )
+
+
+# Health
+
+
+@pytest.mark.parametrize("variant", ["cpu", pytest.param("cuda", marks=without_gpus)])
+def test_health_without_gpus_is_that_caffe_runs(variant: str, tmp_path: Path) -> None:
+    def check(path: str) -> subprocess.CompletedProcess[str]:
+        env = {"PATH": path, "CAFFE_VARIANT": variant}
+        return subprocess.run([ROOT / "docker/healthcheck.sh"], env=env, capture_output=True, text=True, check=False)
+
+    healthy = check(f"{ROOT}/.caffe/bin:/usr/bin:/bin")
+    assert healthy.returncode == 0
+    assert healthy.stdout.startswith("caffe version 1.0.0")
+    assert check("/usr/bin:/bin").returncode != 0

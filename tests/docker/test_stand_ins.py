@@ -1,0 +1,75 @@
+"""docker/stand_ins.sh and docker/no_gdal.c: the empty packages with which OpenCV's are content, and Caffe works."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from tools.lmdb_io import count
+from tools.program import ROOT
+
+IMGCODECS = Path("/usr/lib/x86_64-linux-gnu/libopencv_imgcodecs.so.406")
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("gcc") is None or shutil.which("dpkg-deb") is None, reason="needs gcc and dpkg"
+)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the packages."""
+    folder = tmp_path_factory.mktemp("stand-ins")
+    subprocess.run([ROOT / "docker/stand_ins.sh", folder], check=True, capture_output=True, timeout=60)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def library(made: Path) -> Path:
+    """Return the library that stands for GDAL, unpacked."""
+    subprocess.run(["dpkg-deb", "--extract", made / "no-gdal.deb", made / "gdal"], check=True)
+    return made / "gdal/usr/lib/x86_64-linux-gnu/libgdal.so.32"
+
+
+def test_packages_are_taken_for_the_real_ones(made: Path) -> None:
+    """They satisfy what OpenCV's packages depend on, also by version, and give way to the real ones."""
+    assert sorted(path.name for path in made.glob("*.deb")) == ["no-gdal.deb", "no-mesa.deb"]
+    for name, real in (("no-gdal", "libgdal32"), ("no-mesa", "libglx-mesa0")):
+        shown = subprocess.run(
+            ["dpkg-deb", "--field", made / f"{name}.deb"], check=True, capture_output=True, text=True
+        ).stdout
+        fields = dict(re.findall(r"^([A-Z]\w+): (.*)$", shown, re.MULTILINE))
+        assert fields["Package"] == name
+        assert fields["Provides"] == f"{real} (= {fields['Version']})"
+        assert fields["Conflicts"] == fields["Replaces"] == real
+
+
+def symbols(file: Path, which: str) -> set[str]:
+    listed = subprocess.run(["nm", "-D", which, file], check=True, capture_output=True, text=True).stdout
+    return {line.split()[-1].partition("@")[0] for line in listed.splitlines()}
+
+
+def test_opencv_finds_each_function_of_gdal_that_it_names(library: Path) -> None:
+    """Debian's OpenCV is linked to bind them all at the start: a missing one would end every program."""
+    named = {name for name in symbols(IMGCODECS, "--undefined-only") if "GDAL" in name}
+    assert "GDALOpen" in named
+    assert named == symbols(library, "--defined-only")
+
+
+def test_caffe_reads_images_without_gdal(library: Path, tmp_path: Path) -> None:
+    image = np.zeros((8, 9, 3), np.uint8)
+    for name in ("a.png", "b.jpg"):
+        cv2.imwrite(str(tmp_path / name), image)
+    (tmp_path / "list.txt").write_text("a.png 0\nb.jpg 1\n")
+    env = {**os.environ, "LD_LIBRARY_PATH": str(library.parent)}
+    program = ROOT / ".caffe/bin/convert_imageset"
+    libraries = subprocess.run(["ldd", program], env=env, check=True, capture_output=True, text=True).stdout
+    assert f"libgdal.so.32 => {library}" in libraries
+    command = [program, f"{tmp_path}/", tmp_path / "list.txt", tmp_path / "lmdb"]
+    result = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert count(tmp_path / "lmdb") == 2
