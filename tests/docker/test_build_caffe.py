@@ -111,7 +111,8 @@ def test_data_that_may_only_be_read(tmp_path: Path) -> None:
     # Root may write whatever it likes, unless it gives that up.
     as_user = ["setpriv", "--bounding-set=-dac_override"] if os.geteuid() == 0 else []
     command = [*as_user, PREFIX / "bin/caffe", "time", "-model", net, "-iterations", "1"]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    env = {**os.environ, "GLOG_minloglevel": "0"}
+    result = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
     folder.chmod(0o755)
     assert result.returncode == 0, result.stderr[-2000:]
     assert "Permission denied. Trying with MDB_NOLOCK" in result.stderr
