@@ -1,0 +1,102 @@
+"""docker/trim_python.py: what goes out of the image's virtual environment, and that the rest still loads."""
+
+import ctypes
+import importlib.util
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numba
+import pytest
+
+from tools.program import ROOT
+
+SCRIPT = ROOT / "docker/trim_python.py"
+
+
+@pytest.fixture(scope="module")
+def trim_python() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("trim_python", SCRIPT)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    """Return a library with symbols for debuggers."""
+    if shutil.which("gcc") is None or shutil.which("strip") is None:
+        pytest.skip("needs gcc and strip")
+    (tmp_path / "one.c").write_text("static int f(int x) { return x + 1; }\nint seen(int x) { return f(x); }\n")
+        "static int hidden(int x) { return x + 1; }\nint seen(int x) { return hidden(x); }\n"
+    )
+    file = tmp_path / "one.so"
+    subprocess.run(["gcc", "-g", "-O0", "-shared", "-fPIC", "-o", file, tmp_path / "one.c"], check=True)
+    file.chmod(0o751)
+    return file
+
+
+def test_what_is_not_needed_goes(tmp_path: Path, trim_python: ModuleType) -> None:
+    packages = tmp_path / "lib/python3.11/site-packages"
+    gone = [
+        "numpy/tests/test_x.py", "scipy/io/tests/data/a.mat", "onnx/backend/test/data/node/x.pb",
+        "onnxruntime/capi/libonnxruntime.so.1.2", "nvidia/cudnn/lib/libcudnn_adv_infer.so.8",
+        "cupy/cuda/thrust.cpython-311-x86_64-linux-gnu.so", "pip/__init__.py", "pip-23.0.dist-info/RECORD",
+        "../../../bin/pip3",
+    ]  # fmt: skip
+    stays = [
+        "numpy/testing/__init__.py", "onnx/backend/test/loader.py", "onnxruntime/capi/state.so",
+        "nvidia/cudnn/lib/libcudnn_cnn_infer.so.8", "cupy/cuda/cub.cpython-311-x86_64-linux-gnu.so", "pipeline/x.py",
+        "../../../bin/python",
+    ]  # fmt: skip
+    for name in (*gone, *stays):
+        (packages / name).parent.mkdir(parents=True, exist_ok=True)
+        (packages / name).write_text("something")
+    blas = packages / "opencv_python.libs/libopenblasp-r0.so"
+    blas.parent.mkdir()
+    blas.write_text("something")
+    subprocess.run([sys.executable, SCRIPT, tmp_path], check=True)
+    assert [name for name in gone if (packages / name).exists()] == []
+    assert [name for name in stays if (packages / name).read_text() != "something"] == []
+    assert str(blas.readlink()) == trim_python.OPENBLAS
+    assert not list(tmp_path.rglob("*.bare"))
+
+
+def test_symbols_for_debuggers_go(library: Path, trim_python: ModuleType) -> None:
+    before = library.stat()
+    trim_python.strip(library)
+    assert library.stat().st_size < before.st_size
+    assert library.stat().st_mode == before.st_mode
+    assert ctypes.CDLL(str(library)).seen(1) == 2
+
+
+def test_a_library_that_strip_would_damage_stays(tmp_path: Path, trim_python: ModuleType) -> None:
+    """numba's wheel has one that was given other paths."""
+    name = "np/ufunc/tbbpool*.so"
+    library = shutil.copy(next(Path(numba.__file__).parent.glob(name)), tmp_path / "pool.so")
+    subprocess.run(["strip", "--strip-unneeded", "-o", tmp_path / "damaged.so", library], check=True)
+    if trim_python.is_loadable(tmp_path / "damaged.so"):
+        pytest.skip("this strip does not damage numba's library")
+    before = library.read_bytes()
+    trim_python.strip(library)
+    assert library.read_bytes() == before
+
+
+def test_not_every_file_is_a_library(tmp_path: Path, trim_python: ModuleType) -> None:
+    text = tmp_path / "notes.so"
+    for content in (b"", b"INPUT(libx.so.1)"):
+        text.write_bytes(content)
+        trim_python.strip(text)
+        assert text.read_bytes() == content
+
+
+@pytest.mark.parametrize("arguments", [[], ["nowhere"], ["a", "b"]])
+def test_wrong_command_line(arguments: list[str]) -> None:
+    result = subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (
+        1,
+        "usage: docker/trim_python.py VENV, the folder of a virtual environment\n",
+    )
