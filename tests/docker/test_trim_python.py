@@ -31,8 +31,6 @@ def library(tmp_path: Path) -> Path:
     if shutil.which("gcc") is None or shutil.which("strip") is None:
         pytest.skip("needs gcc and strip")
     (tmp_path / "one.c").write_text("static int f(int x) { return x + 1; }\nint seen(int x) { return f(x); }\n")
-        "static int hidden(int x) { return x + 1; }\nint seen(int x) { return hidden(x); }\n"
-    )
     file = tmp_path / "one.so"
     subprocess.run(["gcc", "-g", "-O0", "-shared", "-fPIC", "-o", file, tmp_path / "one.c"], check=True)
     file.chmod(0o751)
