@@ -22,7 +22,7 @@ test:  ## ruff, then the whole test suite
 
 # These two need a Caffe with CUDA (CAFFE_VARIANT=cuda make setup, or the image; see docs/gpu.md).
 test-gpu: setup  ## the tests that need a GPU, on a GPU
-	@$(in_project) REQUIRE_GPU=1 python -m pytest -m gpu $(ARGS)
+	@$(in_project) REQUIRE_GPU=1 CAFFE_CUDNN_DETERMINISTIC=1 python -m pytest -m gpu $(ARGS)
 
 bench: setup  ## how fast the layers are, beside Caffe's BatchNorm and plain memory traffic
 	@$(in_project) python -m tools.bench $(ARGS)

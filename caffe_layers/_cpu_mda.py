@@ -26,17 +26,15 @@ class CpuMda:
         self._variance = np.zeros((domains, channels))
         self._rows = ColumnBackend(samples, channels, domains) if size == 1 else RowBackend(samples, channels, size)
 
-    def forward(
-        self, role: str, bottom: Sequence[Any], top: Sequence[Any], blobs: Sequence[Any], columns: slice
-    ) -> None:
-        """Write y; with the batch's statistics, fold them into the ``columns`` of the layer's three blobs."""
+    def forward(self, role: str, bottom: Sequence[Any], top: Sequence[Any], blobs: Sequence[Any], first: int) -> None:
+        """Write y; with the batch's statistics, fold them into the layer's three blobs, from domain ``first`` on."""
         x, y = self._view(bottom[0].data), self._view(top[0].data)
         if np.may_share_memory(x, y):
             raise ValueError(_bottoms.in_place(role))
         if len(bottom) == 2:
             self._w[...] = _bottoms.probabilities(role, "w", bottom[1].data.reshape(self._w.shape))
-        running = tuple(blob.data[columns] for blob in blobs)
         problem = self._problem
+        running = tuple(blob.data[first : first + problem.domains] for blob in blobs)
         if problem.fixed:
             mathematics.running_statistics(running, self._mean, self._variance)
             self._inverse = mathematics.inverse_deviation(self._variance, problem.eps)

@@ -3,18 +3,22 @@
 CuPy is optional: it is imported when a layer first runs in Caffe's GPU mode.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache, lru_cache
 from types import ModuleType
 from typing import Any, Protocol
 
 import caffe
 import numpy as np
+from caffe import _caffe
 from numpy.typing import DTypeLike, NDArray
 
 from caffe_layers import _cuda_source
 from caffe_layers._scratch import Pool
+
+_REMEDY = (
+    "install it for the CUDA that Caffe was built with (pip install cupy-cuda11x for CUDA 11, cupy-cuda12x, "
+    "cupy-cuda13x), or train in CPU mode (solver_mode: CPU)"
+)
 
 Array = Any  # an array of the device: CuPy's, or the tests' NumPy
 
@@ -29,11 +33,11 @@ class Kernels(Protocol):
 class Device(Protocol):
     """What the layers ask of a GPU. Nothing here waits for it."""
 
-    def address(self, blob: Any) -> int:
-        """Where the blob's data is."""
+    def data(self, blob: Any, shape: tuple[int, ...], first: int = 0) -> Array:
+        """The blob's data, from its element ``first`` on, as a float32 array of ``shape``, without a copy.
 
-    def data(self, blob: Any, shape: tuple[int, ...]) -> Array:
-        """The blob's data as a float32 array of ``shape``, without a copy."""
+        One array object for one memory and shape. Raises RuntimeError if Caffe has it on another device.
+        """
 
     def diff(self, blob: Any, shape: tuple[int, ...]) -> Array:
         """The blob's diff, likewise."""
@@ -57,33 +61,30 @@ class Device(Protocol):
         """A context in which arrays are made and kernels started on Caffe's device and stream."""
 
 
-def current(blob: Any) -> Device | None:
-    """The device that Caffe computes on and has ``blob`` on, None for the CPU.
-
-    Raises RuntimeError in GPU mode if Caffe was built without CUDA, or if CuPy cannot be imported.
-    """
+def current() -> Device | None:
+    """The device that Caffe computes on, None for the CPU. Raises RuntimeError in GPU mode if CuPy cannot be used."""
     # A Caffe without this function is not our build: its blobs are read on the host, as Caffe's own Python layers do.
     if getattr(caffe, "get_mode", lambda: "CPU")() == "CPU":
         return None
-    try:
-        pointer = blob._gpu_data_ptr
-    except AttributeError:
-        raise RuntimeError(
-            "caffe_layers: Caffe is in GPU mode, but was built without CUDA; train in CPU mode (solver_mode: CPU)"
-        ) from None
-    return _gpu(_cupy().cuda.runtime.pointerGetAttributes(pointer).device)
+    # CUDA keeps one device for a thread, whichever of the two libraries chose it.
+    return _gpu(_cupy().cuda.runtime.getDevice())
 
 
 @cache
 def _cupy() -> ModuleType:
+    if not hasattr(_caffe.Blob, "_gpu_data_ptr"):
+        raise RuntimeError(
+            "caffe_layers: Caffe is in GPU mode, but was built without CUDA; train in CPU mode (solver_mode: CPU)"
+        )
     try:
         import cupy
     except ImportError as error:
         raise RuntimeError(
-            "caffe_layers: the layers need CuPy in Caffe's GPU mode, and it cannot be imported "
-            f"({error}); install it for the CUDA that Caffe was built with (pip install cupy-cuda11x for CUDA 11, "
-            "cupy-cuda12x, cupy-cuda13x), or train in CPU mode (solver_mode: CPU)"
+            f"caffe_layers: the layers need CuPy in Caffe's GPU mode, and it cannot be imported ({error}); {_REMEDY}"
         ) from error
+    # Before 12 a device that was left became GPU 0.
+    if int(cupy.__version__.split(".")[0]) < 12:
+        raise RuntimeError(f"caffe_layers: CuPy is {cupy.__version__}; expected 12 or later: {_REMEDY}")
     return cupy
 
 
@@ -99,14 +100,12 @@ class Gpu:
         self._cupy = cupy
         self._device = cupy.cuda.Device(number)
         self._pool = Pool(cupy.empty)
+        self._active = _Active(self._device, cupy.cuda.Stream.null)
         self._wrapped = lru_cache(maxsize=4096)(self._wrap)
         self._compiled = cache(self._compile)
 
-    def address(self, blob: Any) -> int:
-        return blob._gpu_data_ptr
-
-    def data(self, blob: Any, shape: tuple[int, ...]) -> Array:
-        return self._wrapped(blob._gpu_data_ptr, shape)
+    def data(self, blob: Any, shape: tuple[int, ...], first: int = 0) -> Array:
+        return self._wrapped(blob._gpu_data_ptr + 4 * first, shape)
 
     def diff(self, blob: Any, shape: tuple[int, ...]) -> Array:
         return self._wrapped(blob._gpu_diff_ptr, shape)
@@ -130,14 +129,14 @@ class Gpu:
     def kernels(self, source: str, **macros: str | int) -> "CupyKernels":
         return self._compiled(source, tuple(f"-D{name}={value}" for name, value in macros.items()))
 
-    @contextmanager
-    def active(self) -> Iterator[None]:
-        # Caffe works on the default stream.
-        with self._device, self._cupy.cuda.Stream.null:
-            yield
+    def active(self) -> "_Active":
+        return self._active
 
     def _wrap(self, pointer: int, shape: tuple[int, ...]) -> Array:
         cupy = self._cupy
+        device = cupy.cuda.runtime.pointerGetAttributes(pointer).device
+        if device != self._device.id:
+            raise RuntimeError(f"caffe_layers: Caffe has a blob on GPU {device}, but works on GPU {self._device.id}")
         size = 4 * int(np.prod(shape))
         memory = cupy.cuda.UnownedMemory(pointer, size, None, self._device.id)
         return cupy.ndarray(shape, np.float32, cupy.cuda.MemoryPointer(memory, 0))
@@ -145,6 +144,21 @@ class Gpu:
     def _compile(self, source: str, options: tuple[str, ...]) -> "CupyKernels":
         module = self._cupy.RawModule(code=_cuda_source.source(source), options=("-std=c++14", *options))
         return CupyKernels(module)
+
+
+class _Active:
+    """Caffe's device, and the default stream, which Caffe works on."""
+
+    def __init__(self, device: Any, stream: Any) -> None:
+        self._device, self._stream = device, stream
+
+    def __enter__(self) -> None:
+        self._device.__enter__()
+        self._stream.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        self._stream.__exit__(*error)
+        self._device.__exit__(*error)
 
 
 class CupyKernels:

@@ -12,7 +12,8 @@ class Fault:
 
     def __init__(self, device: Device) -> None:
         self.argument: Array
-        self.argument, self._word = device.fault()
+        with device.active():
+            self.argument, self._word = device.fault()
 
     def check(self, describe: Callable[[int, float], str]) -> None:
         """Raise ValueError with ``describe(row, value)`` if an earlier step left a fault; once for each."""

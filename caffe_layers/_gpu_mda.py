@@ -1,4 +1,7 @@
-"""mDA on a GPU: at most three kernels forward and four backward, and nothing that waits for them (see mda.cu)."""
+"""mDA on a GPU: at most three kernels forward and four backward, and nothing that waits for them (see mda.cu).
+
+The host only starts kernels, and may be what takes the time: whatever does not change is made once.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,106 +35,103 @@ class GpuMda:
     means, variances and inverse deviations (D×C). All else lies in arrays that layers share.
     """
 
-    def __init__(self, device: Device, problem: Problem) -> None:
-        self._device = device
-        self._problem = problem
-        self._flat = problem.size == 1
-        self._rows = problem.samples * problem.channels
+    def __init__(self, device: Device, fault: Fault, problem: Problem) -> None:
+        self._device, self._fault, self._problem = device, fault, problem
+        samples, channels, size = problem.volume
+        domains = problem.domains
+        self._flat = size == 1
+        self._tiles = -(-channels // TILE)
+        rows, share = samples * channels, lanes(size)
+        self._row_grid = -(-rows // (BLOCK // share))
+        self._row_numbers = np.int64(rows), np.int32(size), np.int32(share)
+        self._sizes = np.int32(samples), np.int32(channels), np.int32(size)
+        self._choices = np.float64(problem.eps), np.float64(problem.fraction), np.int32(problem.fixed)
         with device.active():
             self._kernels = device.kernels(
-                "mda",
-                DOMAINS=problem.domains,
-                FLAT=int(self._flat),
-                TILE=TILE,
-                SLICES=SLICES,
-                SLACK=f"{_bottoms.SLACK}f",
+                "mda", DOMAINS=domains, FLAT=int(self._flat), TILE=TILE, SLICES=SLICES, SLACK=f"{_bottoms.SLACK}f"
             )
-            self._fault = Fault(device)
-            self._ones = device.ones((problem.samples, problem.domains))
-            matrix, statistics = (problem.samples, problem.channels), (problem.domains, problem.channels)
+            self._ones = device.ones((samples, domains))
             self._row_mean = self._row_variance = self._centre = None
             if not self._flat:
-                self._row_mean, self._row_variance = (device.empty(matrix, np.float64) for _ in range(2))
-                self._centre = device.empty(matrix, np.float32)
-            self._mass = device.empty(statistics[:1], np.float64)
-            self._mean, self._variance, self._inverse = (device.empty(statistics, np.float64) for _ in range(3))
+                self._row_mean, self._row_variance = (device.empty((samples, channels), np.float64) for _ in range(2))
+                self._centre = device.empty((samples, channels), np.float32)
+            self._mass = device.empty((domains,), np.float64)
+            self._mean, self._variance, self._inverse = (
+                device.empty((domains, channels), np.float64) for _ in range(3)
+            )
 
-    def forward(
-        self, role: str, bottom: Sequence[Any], top: Sequence[Any], blobs: Sequence[Any], columns: slice
-    ) -> None:
-        """Write y; with the batch's statistics, fold them into the ``columns`` of the layer's three blobs."""
+    def forward(self, role: str, bottom: Sequence[Any], top: Sequence[Any], blobs: Sequence[Any], first: int) -> None:
+        """Write y; with the batch's statistics, fold them into the layer's three blobs, from domain ``first`` on."""
         self._fault.check(
             lambda row, found: _bottoms.not_probabilities(
                 role, f"row {row} of w is none of probabilities (its sum, or an element, is {found:g})"
             )
         )
-        if self._device.address(bottom[0]) == self._device.address(top[0]):
-            raise ValueError(_bottoms.in_place(role))
-        problem = self._problem
-        with self._device.active():
-            x, y = self._data(bottom[0]), self._data(top[0])
-            sums = [self._device.data(blob, tuple(blob.shape))[columns] for blob in blobs]
+        device, problem = self._device, self._problem
+        with device.active():
+            x, y = device.data(bottom[0], problem.volume), device.data(top[0], problem.volume)
+            if x is y:
+                raise ValueError(_bottoms.in_place(role))
             scale = offset = None
             if not self._flat:
-                scale, offset = (self._matrix(name) for name in ("scale", "offset"))
+                scale, offset = self._matrix("mda scale"), self._matrix("mda offset")
                 if not problem.fixed:
                     self._launch_rows("row_moments", x, self._row_mean, self._row_variance)
             self._launch_tiles(
-                "statistics", x, self._row_mean, self._row_variance, self._w(bottom), *sums,
+                "statistics", x, self._row_mean, self._row_variance, self._w(bottom), *self._running(blobs, first),
                 self._mass, self._mean, self._variance, self._inverse, self._centre, scale, offset,
-                y if self._flat else None, self._fault.argument, *self._sizes(),
-                np.float64(problem.eps), np.float64(problem.fraction), np.int32(problem.fixed),
+                y if self._flat else None, self._fault.argument, *self._sizes, *self._choices,
             )  # fmt: skip
             if not self._flat:
                 self._launch_rows("row_affine", x, self._centre, scale, offset, y)
 
     def backward(self, top: Sequence[Any], wants_x: bool, wants_w: bool, bottom: Sequence[Any]) -> None:
         """Write the gradients that are wanted."""
-        fixed = np.int32(self._problem.fixed)
-        with self._device.active():
-            x, g = self._data(bottom[0]), self._device.diff(top[0], self._problem.volume)
-            dx = self._device.diff(bottom[0], self._problem.volume) if wants_x else None
-            scale = slope = offset = grad_sum = grad_dot = None
+        device, problem = self._device, self._problem
+        with device.active():
+            x, g = device.data(bottom[0], problem.volume), device.diff(top[0], problem.volume)
+            dx = device.diff(bottom[0], problem.volume) if wants_x else None
+            scale = slope = offset = grad_sum = grad_dot = parts = None
             if not self._flat:
-                scale, slope, offset = (self._matrix(name) for name in ("scale", "slope", "offset"))
-                grad_sum, grad_dot = (self._matrix(name, np.float64) for name in ("sum", "dot"))
-                if wants_w or not fixed:
+                scale, slope, offset = (self._matrix(name) for name in ("mda scale", "mda slope", "mda offset"))
+                grad_sum, grad_dot = (self._matrix(name, np.float64) for name in ("mda sum", "mda dot"))
+                if wants_w or not problem.fixed:
                     self._launch_rows("row_gradients", x, g, self._centre, grad_sum, grad_dot)
-            tiles = -(-self._problem.channels // TILE)
-            parts = self._device.scratch("mda parts", (tiles, *self._ones.shape)) if wants_w else None
+            if wants_w:
+                parts = device.scratch("mda parts", (self._tiles, problem.samples, problem.domains))
             self._launch_tiles(
                 "gradients", x, g, self._row_mean, self._row_variance, grad_sum, grad_dot, self._centre,
                 self._w(bottom), self._mass, self._mean, self._variance, self._inverse, scale, slope, offset,
-                dx if self._flat else None, parts, *self._sizes(), fixed, np.int32(wants_x), np.int32(wants_w),
+                dx if self._flat else None, parts, *self._sizes, self._choices[-1], np.int32(wants_x),
+                np.int32(wants_w),
             )  # fmt: skip
             if wants_w:
-                dw = self._device.diff(bottom[1], self._ones.shape)
-                size = self._problem.samples * self._problem.domains
-                grid = -(-size // SUM_BLOCK)
-                self._kernels.launch("weight_gradient", grid, SUM_BLOCK, parts, dw, np.int32(size), np.int32(tiles))
+                size = problem.samples * problem.domains
+                dw = device.diff(bottom[1], (problem.samples, problem.domains))
+                numbers = np.int32(size), np.int32(self._tiles)
+                self._kernels.launch("weight_gradient", -(-size // SUM_BLOCK), SUM_BLOCK, parts, dw, *numbers)
             if wants_x and not self._flat:
-                if fixed:  # slope and offset are zero: x is not needed
+                if problem.fixed:  # slope and offset are zero: x is not needed
                     self._launch_rows("row_affine", g, slope, scale, offset, dx)
                 else:
                     self._launch_rows("row_input_gradient", x, g, self._centre, scale, slope, offset, dx)
 
     def _launch_rows(self, name: str, *arguments: Array) -> None:
-        size = self._problem.size
-        share = lanes(size)
-        grid = -(-self._rows // (BLOCK // share))
-        self._kernels.launch(name, grid, BLOCK, *arguments, np.int64(self._rows), np.int32(size), np.int32(share))
+        self._kernels.launch(name, self._row_grid, BLOCK, *arguments, *self._row_numbers)
 
     def _launch_tiles(self, name: str, *arguments: Any) -> None:
-        self._kernels.launch(name, -(-self._problem.channels // TILE), (TILE, SLICES), *arguments)
+        self._kernels.launch(name, self._tiles, (TILE, SLICES), *arguments)
 
-    def _sizes(self) -> tuple[np.int32, np.int32, np.int32]:
-        return np.int32(self._problem.samples), np.int32(self._problem.channels), np.int32(self._problem.size)
-
-    def _data(self, blob: Any) -> Array:
-        return self._device.data(blob, self._problem.volume)
+    def _running(self, blobs: Sequence[Any], first: int) -> list[Array]:
+        """Σ mean and Σ variance (D×C) and the divisors (D) of this layer's domains."""
+        shape = self._problem.domains, self._problem.channels
+        sums = [self._device.data(blob, shape, first * shape[1]) for blob in blobs[:2]]
+        return [*sums, self._device.data(blobs[2], shape[:1], first)]
 
     def _w(self, bottom: Sequence[Any]) -> Array:
-        return self._device.data(bottom[1], self._ones.shape) if len(bottom) == 2 else self._ones
+        if len(bottom) == 1:
+            return self._ones
+        return self._device.data(bottom[1], (self._problem.samples, self._problem.domains))
 
     def _matrix(self, name: str, dtype: type = np.float32) -> Array:
-        return self._device.scratch(f"mda {name}", (self._problem.samples, self._problem.channels), dtype)
+        return self._device.scratch(name, self._problem[:2], dtype)

@@ -19,13 +19,12 @@ def _blocks(threads: int) -> int:
 class GpuAssignment:
     """DomainAssignmentLayer for n×k logits, whose k columns begin at ``first`` of D. One kernel each way."""
 
-    def __init__(self, device: Device, shape: tuple[int, int], first: int, domains: int) -> None:
-        self._device = device
+    def __init__(self, device: Device, fault: Fault, shape: tuple[int, int], first: int, domains: int) -> None:
+        self._device, self._fault = device, fault
         self._shape, self._domains = shape, domains
         self._numbers = tuple(np.int32(number) for number in (*shape, first, domains))
         with device.active():
             self._kernels = device.kernels("softmax")
-            self._fault = Fault(device)
             self._p = device.empty(shape, np.float64)
 
     def forward(self, role: str, bottom: Sequence[Any], top: Sequence[Any]) -> None:
@@ -52,14 +51,13 @@ class GpuAssignment:
 class GpuEntropy:
     """EntropyLossLayer for N×K×T logits. Two kernels forward, one backward."""
 
-    def __init__(self, device: Device, shape: tuple[int, int, int]) -> None:
-        self._device = device
+    def __init__(self, device: Device, fault: Fault, shape: tuple[int, int, int]) -> None:
+        self._device, self._fault = device, fault
         self._shape = shape
         self._blocks = _blocks(shape[0] * shape[2])
         self._numbers = tuple(np.int32(number) for number in shape)
         with device.active():
             self._kernels = device.kernels("softmax")
-            self._fault = Fault(device)
             self._entropy = device.empty((shape[0], shape[2]), np.float64)
             self._number = device.empty((1,), np.float64)
 

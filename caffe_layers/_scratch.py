@@ -8,29 +8,40 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-_local = threading.local()
-
 
 class Pool:
-    """Arrays by name and type, from ``allocate(size, dtype)``; their memory only ever grows."""
+    """Arrays by name and type, from ``allocate(size, dtype)``, each thread its own; their memory only ever grows."""
 
     def __init__(self, allocate: Callable[[int, DTypeLike], Any]) -> None:
         self._allocate = allocate
-        self._arrays: dict[tuple[str, str], Any] = {}
+        self._local = threading.local()
 
     def array(self, name: str, shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> Any:
         """An uninitialised C-contiguous array; the next call with the same name and type reuses its memory."""
+        views = self._local.__dict__.setdefault("views", {})
+        request = name, shape, dtype
+        if request not in views:  # a view costs a GPU's host time
+            views[request] = self._view(*request)
+        return views[request]
+
+    def _view(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
+        arrays = self._local.__dict__.setdefault("arrays", {})
         key = name, np.dtype(dtype).char
         size = math.prod(shape)
-        if key not in self._arrays or self._arrays[key].size < size:
-            self._arrays[key] = self._allocate(size, dtype)
-        return self._arrays[key][:size].reshape(shape)
+        if key not in arrays or arrays[key].size < size:
+            arrays[key] = self._allocate(size, dtype)
+            views = self._local.views
+            for request in [each for each in views if (each[0], np.dtype(each[2]).char) == key]:
+                del views[request]
+        return arrays[key][:size].reshape(shape)
+
+
+_pool = Pool(np.empty)
 
 
 def scratch(name: str, shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> NDArray:
-    """An array of the calling thread's pool of NumPy arrays.
+    """An array of the calling thread's NumPy arrays.
 
     A layer that calls this in ``reshape`` allocates nothing in forward and backward.
     """
-    pool = _local.__dict__.setdefault("pool", Pool(np.empty))
-    return pool.array(name, shape, dtype)
+    return _pool.array(name, shape, dtype)

@@ -53,12 +53,13 @@ class DomainAssignmentLayer(caffe.Layer):
         self._domains = values["num_domains"]
         self._first = values["first"]
         self._shape = None
+        self._backend = Backend()
 
     def reshape(self, bottom, top) -> None:
         """Check shapes; on a new one, shape the top and make every buffer."""
-        shape = tuple(bottom[0].shape)
+        shape = _bottoms.shape(bottom[0])
         if len(bottom) == 2:
-            _bottoms.check_labels_shape(_ROLE, tuple(bottom[1].shape), shape[0])
+            _bottoms.check_labels_shape(_ROLE, _bottoms.shape(bottom[1]), shape[0])
         if shape == self._shape:
             return
         _bottoms.check_axes(_ROLE, "logits", shape, 2, "n×k")
@@ -71,16 +72,15 @@ class DomainAssignmentLayer(caffe.Layer):
             )
         top[0].reshape(rows, self._domains)
         matrix, first, domains = (rows, group), self._first, self._domains
-        self._backend = Backend(
-            bottom[0],
+        self._backend.make(
             lambda: CpuAssignment(matrix, first),
-            lambda device: GpuAssignment(device, matrix, first, domains),
+            lambda device, fault: GpuAssignment(device, fault, matrix, first, domains),
         )
         self._shape = shape
 
     def forward(self, bottom, top) -> None:
         """Write w."""
-        self._backend.now(bottom[0]).forward(_ROLE, bottom, top)
+        self._backend.now().forward(_ROLE, bottom, top)
 
     def backward(self, top, propagate_down, bottom) -> None:
         """Write the gradients that ``propagate_down`` asks for; labels have none."""

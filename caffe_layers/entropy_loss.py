@@ -37,23 +37,24 @@ class EntropyLossLayer(caffe.Layer):
         _bottoms.check_counts(_ROLE, bottom, top, "logits, or logits and labels", minimum=1, maximum=2)
         _param_str.parse(_ROLE, self.param_str, {})
         self._shape = None
+        self._backend = Backend()
 
     def reshape(self, bottom, top) -> None:
         """Check shapes; on a new one, shape the top and make every buffer."""
-        shape = tuple(bottom[0].shape)
+        shape = _bottoms.shape(bottom[0])
         if len(bottom) == 2:
-            _bottoms.check_labels_shape(_ROLE, tuple(bottom[1].shape), shape[0])
+            _bottoms.check_labels_shape(_ROLE, _bottoms.shape(bottom[1]), shape[0])
         if shape == self._shape:
             return
         _bottoms.check_axes(_ROLE, "logits", shape, 2, "N×K or N×K×…")
         top[0].reshape()
         volume = shape[0], shape[1], math.prod(shape[2:])
-        self._backend = Backend(bottom[0], lambda: CpuEntropy(volume), lambda device: GpuEntropy(device, volume))
+        self._backend.make(lambda: CpuEntropy(volume), lambda device, fault: GpuEntropy(device, fault, volume))
         self._shape = shape
 
     def forward(self, bottom, top) -> None:
         """Write the loss."""
-        self._backend.now(bottom[0]).forward(_ROLE, bottom, top)
+        self._backend.now().forward(_ROLE, bottom, top)
 
     def backward(self, top, propagate_down, bottom) -> None:
         """Write the gradients that ``propagate_down`` asks for; labels have none."""

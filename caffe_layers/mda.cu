@@ -259,8 +259,8 @@ __device__ bool domain_masses(const float* w, int samples, double* mass, unsigne
   return !wrong;
 }
 
-// Eq. 2-4. The domains' statistics, D×C: the batch's, which are folded into the running sums unless w is wrong, or with
-// `fixed` the running ones. Then what they make of each row: y, if a row is one value, else the coefficients of row_affine.
+// Eq. 2-4. The domains' statistics, D×C: the batch's, which are folded into the running sums, or with `fixed` the running
+// ones. Where w is wrong the running sums stay as they are and the result is NaN. Then what they make of each row: y, if a row is one value, else the coefficients of row_affine.
 extern "C" __global__ void __launch_bounds__(TILE * SLICES) statistics(
     const float* __restrict__ x, const double* __restrict__ row_mean,
                                       const double* __restrict__ row_variance, const float* __restrict__ w,
@@ -299,13 +299,14 @@ extern "C" __global__ void __launch_bounds__(TILE * SLICES) statistics(
       bool known = seen != 0 && c < channels;
       mean[d] = known ? mean_sum[at] / seen : 0;
       variance = known ? variance_sum[at] / seen : 0;
-      inverse[d] = inverse_deviation(variance, eps);
+      inverse[d] = right ? inverse_deviation(variance, eps) : nan("");
     } else {
       double share = mass[d] != 0 ? 1 / mass[d] : 0;
       double m = over_slices(sum[d]) * share, s = over_slices(square[d]) * share;
       mean[d] = mass[d] != 0 ? origin + m : 0;
-      variance = s > m * m ? s - m * m : 0;
-      inverse[d] = mass[d] != 0 ? inverse_deviation(variance, eps) : 0;
+      variance = s - m * m;
+      variance = variance < 0 ? 0 : variance;  // NaN stays
+      inverse[d] = !right ? nan("") : mass[d] != 0 ? inverse_deviation(variance, eps) : 0;
       if (right && mass[d] != 0 && writes) {
         double count = mass[d] * size;
         mean_sum[at] = folded(mean_sum[at], fraction, mean[d]);

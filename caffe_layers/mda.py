@@ -73,18 +73,19 @@ class MDALayer(caffe.Layer):
         if column is None:
             column = domains - 1
         # With x alone, only that domain takes part in any computation.
-        self._columns = slice(None) if self._assigned else slice(column, column + 1)
+        self._first = 0 if self._assigned else column
         self._domains = domains
         self._shape = None
-        shape = tuple(bottom[0].shape)
+        self._backend = Backend()
+        shape = _bottoms.shape(bottom[0])
         _bottoms.check_axes(_ROLE, "x", shape, 2, "N×C×…")
         self._make_blobs(domains, shape[1])
 
     def reshape(self, bottom, top) -> None:
         """Check shapes; on a new one, shape the top and make every buffer."""
-        shape = tuple(bottom[0].shape)
+        shape = _bottoms.shape(bottom[0])
         if self._assigned:
-            _bottoms.check_matrix(_ROLE, "w", tuple(bottom[1].shape), shape[0], self._domains, "num_domains")
+            _bottoms.check_matrix(_ROLE, "w", _bottoms.shape(bottom[1]), shape[0], self._domains, "num_domains")
         if shape == self._shape:
             return
         _bottoms.check_axes(_ROLE, "x", shape, 2, "N×C×…")
@@ -102,12 +103,12 @@ class MDALayer(caffe.Layer):
             self._fraction,
             self._use_global,
         )
-        self._backend = Backend(bottom[0], lambda: CpuMda(problem), lambda device: GpuMda(device, problem))
+        self._backend.make(lambda: CpuMda(problem), lambda device, fault: GpuMda(device, fault, problem))
         self._shape = shape
 
     def forward(self, bottom, top) -> None:
         """Write y; with the batch's statistics, fold them into the running ones."""
-        self._backend.now(bottom[0]).forward(_ROLE, bottom, top, self.blobs, self._columns)
+        self._backend.now().forward(_ROLE, bottom, top, self.blobs, self._first)
 
     def backward(self, top, propagate_down, bottom) -> None:
         """Write the gradients that ``propagate_down`` asks for."""

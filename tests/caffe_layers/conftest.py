@@ -24,7 +24,7 @@ def where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch):
     """``cpu``; ``emulated``: the GPU's kernels run on the CPU; ``cuda``: Caffe in GPU mode. The device's name."""
     if request.param == "emulated":
         device = EmulatedDevice("shuffled")
-        monkeypatch.setattr(_device, "current", lambda blob: device)
+        monkeypatch.setattr(_device, "current", lambda: device)
     elif request.param == "cuda":
         caffe.set_mode_gpu()
     yield request.param

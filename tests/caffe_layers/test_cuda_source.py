@@ -58,4 +58,5 @@ def test_whole_numbers_stay_real_in_c():
 @pytest.mark.parametrize("name", ["mda", "softmax"])
 def test_the_formulas_stand_before_the_kernels(name):
     text = _cuda_source.source(name)
+    assert text.isascii()
     assert text.index("double spread(") < text.index('extern "C" __global__')

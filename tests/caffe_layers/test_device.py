@@ -65,7 +65,7 @@ def outcome(seed=0):
 def test_every_layer_by_way_of_cupy(request):
     expected = outcome()
     request.getfixturevalue("gpu_mode")
-    assert _device.current(make_net(inputs(x=(1, 1))).blobs["x"])._device.id == cupy.DEVICE
+    assert _device.current()._device.id == cupy.DEVICE
     for name, arrays in outcome().items():
         for got, want in zip(arrays, expected[name], strict=True):
             assert np.abs(got - want).max() <= 1e-6 * max(1, np.abs(want).max()), name
@@ -101,12 +101,25 @@ def test_gpu_mode_without_cupy_says_what_to_do(gpu_mode, monkeypatch):
         make_net(inputs(x=(6, 4)) + mda("x", "y", 3))
 
 
+def test_a_blob_on_another_gpu_is_refused(gpu_mode, monkeypatch):
+    net = make_net(inputs(x=(4, 2)) + mda("x", "y", 3))
+    monkeypatch.setattr(cupy.cuda.runtime, "getDevice", lambda: cupy.DEVICE + 1)
+    with pytest.raises(RuntimeError, match="Caffe has a blob on GPU 3, but works on GPU 4"):
+        net.forward()
+
+
+def test_an_old_cupy_is_refused(gpu_mode, monkeypatch):
+    monkeypatch.setattr(cupy, "__version__", "11.6.0")
+    with pytest.raises(RuntimeError, match=r"CuPy is 11\.6\.0; expected 12 or later"):
+        make_net(inputs(x=(6, 4)) + mda("x", "y", 3))
+
+
 def test_gpu_mode_without_cuda_says_what_to_do(monkeypatch):
     monkeypatch.setattr(caffe, "get_mode", lambda: "GPU")
     with pytest.raises(RuntimeError, match="built without CUDA; train in CPU mode"):
-        _device.current(object())
+        _device.current()
 
 
 def test_a_caffe_that_tells_no_mode_runs_on_the_cpu(monkeypatch):
     monkeypatch.delattr(caffe, "get_mode")
-    assert _device.current(None) is None
+    assert _device.current() is None

@@ -35,7 +35,7 @@ def gpu(request, monkeypatch):
         if request.param == "cuda":
             caffe.set_mode_gpu() if on else caffe.set_mode_cpu()
             return None
-        monkeypatch.setattr(_device, "current", (lambda blob: emulated) if on else current)
+        monkeypatch.setattr(_device, "current", (lambda: emulated) if on else current)
         return emulated
 
     yield switch
@@ -45,7 +45,7 @@ def gpu(request, monkeypatch):
 @pytest.fixture
 def emulated(monkeypatch):
     device = EmulatedDevice()
-    monkeypatch.setattr(_device, "current", lambda blob: device)
+    monkeypatch.setattr(_device, "current", lambda: device)
     return device
 
 
@@ -251,6 +251,37 @@ def test_a_wrong_row_stays_out_of_the_statistics_and_is_told_once(gpu):
     fill(net, w=good)
     forward_twice(net)
     assert np.allclose(net.params["y"][2].data, 1.999)
+
+
+@gpus
+def test_a_wrong_row_makes_the_result_nan_and_is_told_although_the_shape_changes(gpu):
+    gpu()
+    for shape in (ROWS, ROWS[:2]):
+        net, _ = mda_net(shape, 2, np.random.default_rng(0))
+        net.blobs["w"].data[1] = [0.2, 0.2]
+        net.forward()
+        assert np.isnan(net.blobs["y"].data).all()
+        net.blobs["x"].reshape(5, *shape[1:])
+        net.blobs["w"].reshape(5, 2)
+        fill(net, x=1, w=0.5)
+        with pytest.raises(ValueError, match="row 1 of w"):
+            net.forward()
+
+
+@gpus
+@pytest.mark.parametrize("shape", [(6, 2, 5, 5), (6, 2)])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_number_that_is_none_stays_visible_everywhere(gpu, shape, value):
+    both = []
+    for on in (False, True):
+        gpu(on)
+        net, _ = mda_net(shape, 2, np.random.default_rng(0))
+        net.blobs["x"].data.reshape(*shape[:2], -1)[1, 0, 0] = value
+        net.forward()
+        both.append([np.isfinite(blob.data) for blob in (net.blobs["y"], *net.params["y"])])
+    for cpu, other in zip(*both, strict=True):
+        assert np.array_equal(cpu, other)
+    assert not both[0][0].all()
 
 
 @gpus

@@ -6,6 +6,7 @@ from functools import cache
 import pytest
 
 from caffe_layers import _cuda_source
+from caffe_layers._fault import Fault
 from caffe_layers._gpu_mda import GpuMda
 from caffe_layers._gpu_softmax import GpuAssignment, GpuEntropy
 from caffe_layers._problem import Problem
@@ -28,21 +29,22 @@ class AskedDevice(EmulatedDevice):
         self.asked: list[tuple[str, tuple[str, ...]]] = []
 
     def kernels(self, source, **macros):
-        self.asked.append((source, ("-std=c++14", *(f"-D{name}={value}" for name, value in macros.items()))))
+        options = (f"-D{name}={value}" for name, value in macros.items())
+        self.asked.append((source, ("-std=c++14", "-ftz=true", *options)))  # CuPy adds the second one
 
 
 def mda(size: int, domains: int) -> tuple[str, tuple[str, ...]]:
     """The source and the options for an MDALayer whose rows have ``size`` values."""
     device = AskedDevice()
-    GpuMda(device, Problem(4, 3, size, domains, 1e-5, 0.999, False))
+    GpuMda(device, Fault(device), Problem(4, 3, size, domains, 1e-5, 0.999, False))
     return device.asked[0]
 
 
 def softmax() -> tuple[str, tuple[str, ...]]:
     """The same for the two layers that share a source without options."""
     device = AskedDevice()
-    GpuAssignment(device, (4, 2), 0, 3)
-    GpuEntropy(device, (4, 3, 1))
+    GpuAssignment(device, Fault(device), (4, 2), 0, 3)
+    GpuEntropy(device, Fault(device), (4, 3, 1))
     first, second = device.asked
     assert first == second
     return first

@@ -7,8 +7,10 @@ GPU.
 
 import argparse
 import datetime
+import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 import caffe
 
@@ -42,6 +44,19 @@ def together(step: Callable[[], object], wait: Wait, steps: int = STEPS) -> Wait
     return run_steps
 
 
+def host_time(step: Callable[[], object], wait: Wait, rounds: int = 5) -> float:
+    """Seconds that the host takes to start STEPS steps (median of ``rounds``). Near the whole time it is the limit."""
+    times = []
+    for _ in range(rounds):
+        wait()
+        start = time.perf_counter()
+        for _ in range(STEPS):
+            step()
+        times.append(time.perf_counter() - start)
+    wait()
+    return median(times)
+
+
 def against_copy(
     shape: Shape, wait: Wait, make_copy: Callable[[int], Callable[[], None]]
 ) -> Callable[[float], Measured]:
@@ -61,7 +76,9 @@ def against_copy(
 
         result = compare(together(lambda: bench.step("mda"), wait), together(copies, wait), duration)
         speed = STEPS * 2 * COPIES * size / result.second / 1e9
-        return Measured(result.ratio, f"mDA {_step(result.first)}, copy {_step(result.second)} ({speed:.0f} GB/s)")
+        started = host_time(lambda: bench.step("mda"), wait)
+        detail = f"mDA {_step(result.first)}, of which the host {_step(started)}"
+        return Measured(result.ratio, f"{detail}; copy {_step(result.second)} ({speed:.0f} GB/s)")
 
     return measure
 

@@ -52,6 +52,7 @@ class _Pinned(bytearray):
 
 class _Module:
     def __init__(self, *, code: str, options: tuple[str, ...]) -> None:
+        assert code.isascii()  # it is written to a file in the locale's encoding
         self._module = emulator.compile(code, options)
 
     def get_function(self, name: str):
@@ -87,6 +88,7 @@ def _attributes(pointer: int) -> SimpleNamespace:
     return SimpleNamespace(device=DEVICE)
 
 
+__version__ = "13.6.0"
 empty = np.empty
 asarray = np.array
 ndarray = _ndarray
@@ -97,5 +99,5 @@ cuda = SimpleNamespace(
     UnownedMemory=_Memory,
     MemoryPointer=_Pointer,
     alloc_pinned_memory=lambda size: _Pinned(b"\xaa" * size),
-    runtime=SimpleNamespace(pointerGetAttributes=_attributes),
+    runtime=SimpleNamespace(pointerGetAttributes=_attributes, getDevice=lambda: DEVICE),
 )

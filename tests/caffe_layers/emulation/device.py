@@ -1,5 +1,6 @@
 """A ``caffe_layers._device.Device`` whose kernels run in the emulator, on the blobs of Caffe's CPU mode."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -36,16 +37,19 @@ class EmulatedDevice:
         self.started: list[str] = []
         self.traffic: list[dict[str, tuple[int, int]]] = []
         self.entered = False
+        self._views: dict[tuple[int, tuple[int, ...]], NDArray] = {}
         self._pool = Pool(lambda size, dtype: self.empty((size,), dtype))
 
-    def address(self, blob: Any) -> int:
-        return blob.data.ctypes.data
-
-    def data(self, blob: Any, shape: tuple[int, ...]) -> NDArray:
-        return blob.data.reshape(shape)
+    def data(self, blob: Any, shape: tuple[int, ...], first: int = 0) -> NDArray:
+        return self._view(blob.data.reshape(-1)[first:][: math.prod(shape)].reshape(shape))
 
     def diff(self, blob: Any, shape: tuple[int, ...]) -> NDArray:
-        return blob.diff.reshape(shape)
+        return self._view(blob.diff.reshape(shape))
+
+    def _view(self, array: NDArray) -> NDArray:
+        """One object for one memory and shape, as on a GPU; the memory of a blob that is gone may be another's."""
+        key = array.ctypes.data, array.shape
+        return self._views.setdefault(key, array)
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray:
         return np.full(shape, np.nan, dtype)
