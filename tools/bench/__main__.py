@@ -6,7 +6,7 @@ Exit code 0 when everything was measured, whether goals are met or missed (the t
 import argparse
 import os
 
-from tools.arguments import positive, seconds
+from tools.arguments import positive
 from tools.caffe_process import Threads
 from tools.program import ProgramError, run
 
@@ -62,14 +62,11 @@ def _print_share(iterations: int, threads: Threads) -> None:
 
 
 def _arguments(names: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.bench",
-        description="Measure how fast the mDA layer is, each row against its goal.",
-        epilog="Rows: " + ", ".join(names),
+    from tools.bench.row import make_parser
+
+    parser = make_parser(
+        "python -m tools.bench", "Measure how fast the mDA layer is, each row against its goal.", names
     )
-    parser.add_argument("--only", nargs="+", metavar="ROW", help="rows to measure; patterns such as 'memory-*' work")
-    parser.add_argument("--list", action="store_true", help="print the names of the rows and stop")
-    parser.add_argument("--seconds", type=seconds, default=4, help="time to spend on each comparison (default 4)")
     parser.add_argument("--iterations", type=positive, default=10, help="iterations of caffe time (default 10)")
     parser.add_argument("--threads", type=positive, default=0, help="kernel threads (default: all that numba has)")
     return parser.parse_args()

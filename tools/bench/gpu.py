@@ -14,10 +14,10 @@ from statistics import median
 
 import caffe
 
-from tools.arguments import natural, seconds
+from tools.arguments import natural
 from tools.bench import training
 from tools.bench.layers import LayerBench, Shape, batch_norm_layer, mda_layer
-from tools.bench.row import Measured, Row, choose, print_rows, text
+from tools.bench.row import Measured, Row, choose, make_parser, print_rows, text
 from tools.bench.timing import compare
 from tools.program import ROOT, ProgramError, run
 from tools.solver_mode import why_no_layers_on_gpu
@@ -161,14 +161,9 @@ def main() -> int:
 
 
 def _arguments(names: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.bench.gpu",
-        description="Measure how fast the mDA layer is on a GPU, each row against its goal.",
-        epilog="Rows: " + ", ".join(names),
+    parser = make_parser(
+        "python -m tools.bench.gpu", "Measure how fast the mDA layer is on a GPU, each row against its goal.", names
     )
-    parser.add_argument("--only", nargs="+", metavar="ROW", help="rows to measure; patterns such as 'copy-*' work")
-    parser.add_argument("--list", action="store_true", help="print the names of the rows and stop")
-    parser.add_argument("--seconds", type=seconds, default=4, help="time to spend on each comparison (default 4)")
     parser.add_argument("--gpu", type=natural, default=0, help="which GPU, by CUDA's number (default 0)")
     return parser.parse_args()
 

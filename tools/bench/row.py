@@ -1,10 +1,12 @@
 """A row of a speed table: what it measures, the goal it is held against, and how it is printed."""
 
+import argparse
 import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 
+from tools.arguments import seconds
 from tools.bench.layers import Shape
 from tools.program import ProgramError
 
@@ -45,6 +47,15 @@ def milliseconds(seconds: float) -> str:
     return f"{1e3 * seconds:.1f} ms"
 
 
+def make_parser(program: str, description: str, names: Sequence[str]) -> argparse.ArgumentParser:
+    """The options that every speed table has."""
+    parser = argparse.ArgumentParser(prog=program, description=description, epilog="Rows: " + ", ".join(names))
+    parser.add_argument("--only", nargs="+", metavar="ROW", help="rows to measure; patterns such as 'batchnorm-*' work")
+    parser.add_argument("--list", action="store_true", help="print the names of the rows and stop")
+    parser.add_argument("--seconds", type=seconds, default=4, help="time to spend on each comparison (default 4)")
+    return parser
+
+
 def choose(names: Sequence[str], patterns: Sequence[str] | None) -> list[str]:
     """The names that match any of the patterns of ``--only``; all without any. Raises ProgramError if none does."""
     chosen = [name for name in names if not patterns or any(fnmatch(name, pattern) for pattern in patterns)]
@@ -53,20 +64,20 @@ def choose(names: Sequence[str], patterns: Sequence[str] | None) -> list[str]:
     return chosen
 
 
-def print_rows(rows: Sequence[Row], seconds: float, width: int) -> None:
-    """Measure each row, spending ``seconds`` on it, and print its line; ``width`` is that of the names."""
+def print_rows(rows: Sequence[Row], duration: float, width: int) -> None:
+    """Measure each row, spending ``duration`` seconds on it, and print its line; ``width`` is that of the names."""
     print(f"{'row':{width}}  {'what':23}  {'measured':>9}  {'goal':>7}  {'':6}  of")
     for row in rows:
-        result = _measure(row, seconds)
+        result = _measure(row, duration)
         goal = "" if row.goal is None else f"{'≤' if row.at_most else '≥'} {row.goal:g}{row.unit}"
         verdict = "" if row.goal is None else "met" if row.met(result.value) else "MISSED"
         measured = f"{result.value:.2f}{row.unit}"
         print(f"{row.name:{width}}  {row.what:23}  {measured:>9}  {goal:>7}  {verdict:6}  {result.detail}", flush=True)
 
 
-def _measure(row: Row, seconds: float) -> Measured:
+def _measure(row: Row, duration: float) -> Measured:
     """Measure one row and let go of its nets."""
     try:
-        return row.measure(seconds)
+        return row.measure(duration)
     finally:
         gc.collect()
