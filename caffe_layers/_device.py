@@ -3,6 +3,9 @@
 CuPy is optional: it is imported when a layer first runs in Caffe's GPU mode.
 """
 
+import locale
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache, lru_cache
 from types import ModuleType
 from typing import Any, Protocol
@@ -19,6 +22,10 @@ _REMEDY = (
     "install it for the CUDA that Caffe was built with (pip install cupy-cuda11x for CUDA 11, cupy-cuda12x, "
     "cupy-cuda13x), or train in CPU mode (solver_mode: CPU)"
 )
+
+_CATEGORIES = [
+    getattr(locale, f"LC_{name}") for name in ("CTYPE", "COLLATE", "MESSAGES", "MONETARY", "NUMERIC", "TIME")
+]
 
 Array = Any  # an array of the device: CuPy's, or the tests' NumPy
 
@@ -143,7 +150,20 @@ class Gpu:
 
     def _compile(self, source: str, options: tuple[str, ...]) -> "CupyKernels":
         module = self._cupy.RawModule(code=_cuda_source.source(source), options=("-std=c++14", *options))
+        with kept_locale():
+            module.compile()
         return CupyKernels(module)
+
+
+@contextmanager
+def kept_locale() -> Iterator[None]:
+    """Restore the process's locale afterwards: NVRTC 11.8 sets it to "C", and Python then reads text as ASCII."""
+    locales = [(category, locale.setlocale(category)) for category in _CATEGORIES]
+    try:
+        yield
+    finally:
+        for category, name in locales:
+            locale.setlocale(category, name)
 
 
 class _Active:

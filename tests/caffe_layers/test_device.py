@@ -3,6 +3,7 @@
 On a GPU ``make test-gpu`` takes the same way with the real one.
 """
 
+import locale
 import sys
 
 import caffe
@@ -69,6 +70,13 @@ def test_every_layer_by_way_of_cupy(request):
     for name, arrays in outcome().items():
         for got, want in zip(arrays, expected[name], strict=True):
             assert np.abs(got - want).max() <= 1e-6 * max(1, np.abs(want).max()), name
+
+
+def test_compiling_kernels_leaves_the_locale_alone(gpu_mode):
+    before = locale.setlocale(locale.LC_ALL), locale.getencoding()
+    net = make_net(inputs(x=(4, 2)) + mda("x", "y", 3))
+    net.forward()
+    assert (locale.setlocale(locale.LC_ALL), locale.getencoding()) == before
 
 
 def test_a_fault_reaches_the_host(gpu_mode):

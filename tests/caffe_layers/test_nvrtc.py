@@ -1,5 +1,6 @@
 """Every kernel compiled as a GPU needs it, by NVRTC: with the macros that the layers ask for."""
 
+import locale
 import re
 from functools import cache
 
@@ -108,3 +109,10 @@ def test_wrong_sources():
         oldest.compile(source, "some.cu", ("-DN=12289",), 61)
     with pytest.raises(nvrtc.NvrtcError, match="sm_20"):
         oldest.compile(source, "some.cu", ("-DN=1",), 20)
+
+
+def test_compiling_leaves_the_locale_alone():
+    before = locale.setlocale(locale.LC_ALL)
+    for compiler in nvrtc.installed():
+        compiler.compile('extern "C" __global__ void nothing() {}', "nothing.cu", (), 90)
+    assert locale.setlocale(locale.LC_ALL) == before

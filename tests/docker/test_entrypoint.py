@@ -31,7 +31,9 @@ without_gpus = pytest.mark.skipif(bool(GPUS), reason="this machine has a GPU")
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     """Return the folder that stands for /workspace, with what the image has made in it."""
-    for folder in (tmp_path, *tmp_path.parents[:2]):
+    for folder in (tmp_path, *tmp_path.parents):
+        if not folder.name.startswith(("test_", "popen-", "pytest-")):
+            break
         folder.chmod(0o755)  # pytest's folders are their user's alone
     programs = tmp_path / "bin"
     programs.mkdir()

@@ -6,6 +6,7 @@ sources (the types of kernel arguments).
 """
 
 import ctypes
+import locale
 from types import SimpleNamespace
 from typing import Any
 
@@ -54,6 +55,9 @@ class _Module:
     def __init__(self, *, code: str, options: tuple[str, ...]) -> None:
         assert code.isascii()  # it is written to a file in the locale's encoding
         self._module = emulator.compile(code, options)
+
+    def compile(self) -> None:
+        locale.setlocale(locale.LC_ALL, "C")  # as NVRTC 11.8 does
 
     def get_function(self, name: str):
         def start(grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:

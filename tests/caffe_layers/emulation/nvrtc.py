@@ -5,6 +5,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from caffe_layers._device import kept_locale
+
 
 class NvrtcError(RuntimeError):
     """NVRTC does not compile a source; the message is its log."""
@@ -41,7 +43,8 @@ class Nvrtc:
         self._call("nvrtcCreateProgram", ctypes.byref(program), source.encode(), name.encode(), 0, None, None)
         try:
             flags = [option.encode() for option in (*options, f"--gpu-architecture=sm_{architecture}")]
-            code = self._library.nvrtcCompileProgram(program, len(flags), (ctypes.c_char_p * len(flags))(*flags))
+            with kept_locale():
+                code = self._library.nvrtcCompileProgram(program, len(flags), (ctypes.c_char_p * len(flags))(*flags))
             if code:
                 raise NvrtcError(f"{self}, sm_{architecture}: {self._error(code)}\n{self._text(program, 'ProgramLog')}")
             return self._text(program, "PTX")
