@@ -23,7 +23,7 @@ def images(tmp_path, pacs_sample) -> Path:
         for name in PACS.classes:
             (root / domain / name).mkdir(parents=True)
             for file in sorted((pacs_sample / domain / name).iterdir())[:2]:
-                shutil.copy(file, root / domain / name)
+                shutil.copyfile(file, root / domain / name / file.name)  # a mirror may be read-only, and so its files
     return root
 
 
