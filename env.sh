@@ -37,9 +37,7 @@ else
   done
   # Caffe multiplies one image at a time: more BLAS threads cost more than they bring.
   OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
-  # NVRTC, which compiles the kernels for GPUs, leaves its thread with a locale that knows ASCII alone.
-  PYTHONUTF8=1
-  export PATH PYTHONPATH OPENBLAS_NUM_THREADS PYTHONUTF8
+  export PATH PYTHONPATH OPENBLAS_NUM_THREADS
   _cld_status=0
 fi
 unset _cld_root _cld_file
