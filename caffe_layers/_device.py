@@ -3,7 +3,7 @@
 CuPy is optional: it is imported when a layer first runs in Caffe's GPU mode.
 """
 
-import locale
+import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, lru_cache
@@ -22,10 +22,6 @@ _REMEDY = (
     "install it for the CUDA that Caffe was built with (pip install cupy-cuda11x for CUDA 11, cupy-cuda12x, "
     "cupy-cuda13x), or train in CPU mode (solver_mode: CPU)"
 )
-
-_CATEGORIES = [
-    getattr(locale, f"LC_{name}") for name in ("CTYPE", "COLLATE", "MESSAGES", "MONETARY", "NUMERIC", "TIME")
-]
 
 Array = Any  # an array of the device: CuPy's, or the tests' NumPy
 
@@ -157,13 +153,14 @@ class Gpu:
 
 @contextmanager
 def kept_locale() -> Iterator[None]:
-    """Restore the process's locale afterwards: NVRTC 11.8 sets it to "C", and Python then reads text as ASCII."""
-    locales = [(category, locale.setlocale(category)) for category in _CATEGORIES]
+    """Restore the thread's locale afterwards: NVRTC 11.8 leaves "C", in which Python reads and writes ASCII alone."""
+    libc = ctypes.CDLL(None)
+    libc.uselocale.argtypes, libc.uselocale.restype = [ctypes.c_void_p], ctypes.c_void_p
+    before = libc.uselocale(None)  # asks
     try:
         yield
     finally:
-        for category, name in locales:
-            locale.setlocale(category, name)
+        libc.uselocale(before)
 
 
 class _Active:

@@ -6,7 +6,6 @@ sources (the types of kernel arguments).
 """
 
 import ctypes
-import locale
 from types import SimpleNamespace
 from typing import Any
 
@@ -57,7 +56,14 @@ class _Module:
         self._module = emulator.compile(code, options)
 
     def compile(self) -> None:
-        locale.setlocale(locale.LC_ALL, "C")  # as NVRTC 11.8 does
+        # As NVRTC 11.8 does: this thread's locale becomes "C".
+        libc = ctypes.CDLL(None)
+        libc.newlocale.argtypes, libc.newlocale.restype = (
+            [ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p],
+            ctypes.c_void_p,
+        )
+        libc.uselocale.argtypes = [ctypes.c_void_p]
+        libc.uselocale(libc.newlocale(0x1FBF, b"C", None))
 
     def get_function(self, name: str):
         def start(grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
