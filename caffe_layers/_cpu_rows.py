@@ -15,7 +15,6 @@ class RowBackend:
     """The four steps of the layer on N×C×S blobs.
 
     Every x, y, g and dx is N×C×S contiguous float32; w and share are N×D, domain statistics D×C, float64.
-    A backend of another device offers the same methods.
     """
 
     def __init__(self, samples: int, channels: int, size: int) -> None:

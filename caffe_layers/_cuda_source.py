@@ -10,13 +10,15 @@ _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 
 @cache
 def source(name: str) -> str:
-    """CUDA C++ of the kernels in ``caffe_layers/NAME.cu``, the formulas of ``_formulas`` before them; plain ASCII.
+    """CUDA C++ of the kernels in ``caffe_layers/NAME.cu``, the formulas and ``common.cuh`` before them; plain ASCII.
 
     CuPy writes it to a file in the locale's encoding, and ``caffe`` may run in any locale.
     """
-    formulas, kernels = (Path(__file__).with_name(file).read_text("utf-8") for file in ("_formulas.py", f"{name}.cu"))
-    # A compiler's messages then name the lines of the file.
-    text = f'{translated(formulas)}\n#line 1 "{name}.cu"\n{kernels}'
+    formulas, common, kernels = (
+        Path(__file__).with_name(file).read_text("utf-8") for file in ("_formulas.py", "common.cuh", f"{name}.cu")
+    )
+    # A compiler's messages then name the lines of the files.
+    text = f'{translated(formulas)}\n#line 1 "common.cuh"\n{common}\n#line 1 "{name}.cu"\n{kernels}'
     return text.encode("ascii", "replace").decode()  # only comments have other letters
 
 

@@ -54,20 +54,6 @@ __device__ __forceinline__ const float4* quads_of(const float* x, const Row& row
 
 __device__ __forceinline__ float4* quads_of(float* x, const Row& row) { return (float4*)(x + row.start + row.head); }
 
-// The sum over `lanes` neighbouring threads, in all of them.
-__device__ double over_lanes(double value, int lanes) {
-  __shared__ double parts[32];
-  for (int step = min(lanes, 32) / 2; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffff, value, step);
-  if (lanes > 32) {
-    __syncthreads();  // whoever reads the sum before this one has done so
-    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
-    __syncthreads();
-    value = 0;
-    for (int warp = 0; warp < lanes / 32; ++warp) value += parts[warp];
-  }
-  return value;
-}
-
 // Mean and biased variance of every row. A thread counts from a value of the row that is its alone: the squares of all
 // these distances to the mean are part of the row's own sum of squares, so that no rounding grows by more than the
 // number of a thread's values, whatever the row holds.
@@ -100,9 +86,9 @@ extern "C" __global__ void row_moments(const float* __restrict__ x, double* __re
         square += run_square;
         run = run_square = 0;
       });
-  double m = over_lanes(count * (double)origin + sum, lanes) / size;
+  double m = over_threads(count * (double)origin + sum, lanes) / size;
   double step = m - origin;
-  double v = over_lanes(square - step * (2 * sum - count * step), lanes) / size;
+  double v = over_threads(square - step * (2 * sum - count * step), lanes) / size;
   if (row.size && row.lane == 0) {
     mean[row.index] = m;
     variance[row.index] = v < 0 ? 0 : v;
@@ -135,8 +121,8 @@ extern "C" __global__ void row_gradients(const float* __restrict__ x, const floa
         dot += run_dot;
         run = run_dot = 0;
       });
-  sum = over_lanes(sum, lanes);
-  dot = over_lanes(dot, lanes);
+  sum = over_threads(sum, lanes);
+  dot = over_threads(dot, lanes);
   if (row.size && row.lane == 0) {
     grad_sum[row.index] = sum;
     grad_dot[row.index] = dot;
@@ -219,10 +205,9 @@ struct Rows {
 #endif
 };
 
-// The masses W (D) of w, and whether all of its rows are probabilities. One that is not goes to `fault`, which the host
-// reads before a later step: its number + 1 in the upper half, in the lower its sum or its least element.
+// The masses W (D) of w, and whether all of its rows are probabilities. One that is not is reported with its sum or its
+// least element.
 __device__ bool domain_masses(const float* w, int samples, double* mass, unsigned long long* fault) {
-  __shared__ double parts[TILE * SLICES / 32];
   __shared__ int wrong;
   int thread = threadIdx.y * TILE + threadIdx.x;
   if (thread == 0) wrong = 0;
@@ -240,20 +225,11 @@ __device__ bool domain_masses(const float* w, int samples, double* mass, unsigne
     bool sums_to_one = fabsf(total - 1) <= SLACK;  // false for NaN
     if (sums_to_one && least >= -SLACK) continue;
     atomicExch(&wrong, 1);
-    unsigned long long found = (unsigned)__float_as_int(sums_to_one ? least : total);
-    *(volatile unsigned long long*)fault = (unsigned long long)(i + 1) << 32 | found;
+    report(fault, i, sums_to_one ? least : total);
   }
   for (int d = 0; d < DOMAINS; ++d) {
-    double value = sums[d];
-    for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffff, value, step);
-    __syncthreads();
-    if (thread % 32 == 0) parts[thread / 32] = value;
-    __syncthreads();
-    if (thread == 0) {
-      value = 0;
-      for (int warp = 0; warp < TILE * SLICES / 32; ++warp) value += parts[warp];
-      mass[d] = value;
-    }
+    double total = over_threads(sums[d], TILE * SLICES);
+    if (thread == 0) mass[d] = total;
   }
   __syncthreads();
   return !wrong;

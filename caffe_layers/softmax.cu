@@ -1,11 +1,10 @@
 // Domain assignment and entropy loss on the GPU. The formulas called here stand before this text (see _cuda_source).
-// Everything is computed in double. A label that is none goes to `fault`, which the host reads before a later step (its
-// row + 1 in the upper half, its value in the lower), and makes the result NaN.
+// Everything is computed in double. A label that is none is reported, and makes the result NaN.
 
 const int UNKNOWN = -1;
 const float LARGEST = 3.4e38f;  // no limit but that a label is a number
 
-// The label of a row, or `wrong`: whole numbers from -1 to limit - 1 are right.
+// Whether the label of a row is right, a whole number from -1 to limit - 1.
 __device__ bool read_label(const float* labels, int row, float limit, int* label, unsigned long long* fault) {
   *label = UNKNOWN;
   if (!labels) return true;
@@ -14,7 +13,7 @@ __device__ bool read_label(const float* labels, int row, float limit, int* label
   if (right)
     *label = (int)value;
   else
-    *(volatile unsigned long long*)fault = (unsigned long long)(row + 1) << 32 | (unsigned)__float_as_int(value);
+    report(fault, row, value);
   return right;
 }
 
@@ -59,18 +58,6 @@ extern "C" __global__ void assign_gradient(const double* __restrict__ p, const f
     dlogits[(long long)i * group + k] = (float)softmax_gradient(probability[k], grad[k], expected);
 }
 
-// The sum over a block, in its first thread.
-__device__ double over_block(double value) {
-  __shared__ double parts[32];
-  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffff, value, step);
-  __syncthreads();
-  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
-  __syncthreads();
-  value = 0;
-  for (int warp = 0; warp < blockDim.x / 32; ++warp) value += parts[warp];
-  return value;
-}
-
 // The entropy of each of the N×T predictions of logits N×K×T, and each block's sums of those that count: their
 // entropies in `parts`, their number after them. A thread for each prediction.
 extern "C" __global__ void entropies(const float* __restrict__ logits, const float* __restrict__ labels,
@@ -90,8 +77,8 @@ extern "C" __global__ void entropies(const float* __restrict__ logits, const flo
     if (!read_label(labels, i, LARGEST, &label, fault)) h = nan("");
     counted = label == UNKNOWN;
   }
-  h = over_block(counted ? h : 0);
-  counted = over_block(counted);
+  h = over_threads(counted ? h : 0, blockDim.x);
+  counted = over_threads(counted, blockDim.x);
   if (threadIdx.x == 0) {
     parts[blockIdx.x] = h;
     parts[gridDim.x + blockIdx.x] = counted;
@@ -106,8 +93,8 @@ extern "C" __global__ void entropy_loss(const double* __restrict__ parts, double
     h += parts[k];
     counted += parts[blocks + k];
   }
-  h = over_block(h);
-  counted = over_block(counted);
+  h = over_threads(h, blockDim.x);
+  counted = over_threads(counted, blockDim.x);
   if (threadIdx.x == 0) {
     *number = fmax(counted, 1.);
     *loss = (float)(h / *number);
