@@ -44,11 +44,11 @@ if [ $# -gt 0 ] && ! cmp -s requirements/torch.txt .venv/.torch-key; then
 fi
 
 export PYTHON=.venv/bin/python
-if [ -n "$cuda11" ]; then
-  nvidia=$(cd .venv/lib/python3*/site-packages/nvidia && pwd)
-  export CUDNN_HOME=${CUDNN_HOME-$nvidia/cudnn} NCCL_HOME=${NCCL_HOME-$nvidia/nccl}
-fi
 if [ -n "$build_cuda" ]; then
+  if [ -n "$cuda11" ]; then
+    nvidia=$(cd .venv/lib/python3*/site-packages/nvidia && pwd)
+    export CUDNN_HOME=${CUDNN_HOME-$nvidia/cudnn} NCCL_HOME=${NCCL_HOME-$nvidia/nccl}
+  fi
   docker/build_caffe.sh --variant cuda .caffe
 elif [ "$variant" = cpu ]; then
   docker/build_caffe.sh .caffe
