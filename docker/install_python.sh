@@ -26,7 +26,7 @@ clear=()
 rm -f "$venv/.setup-key"
 "$python" -m venv "${clear[@]}" "$venv"
 # Python compiles a module when it is first imported: to do so for all of them now costs as long as the download.
-# A lock names all that is needed, or says why not: pip looks for nothing else. torchfile is the one without a wheel.
+# A lock names all that is needed, or says why not: pip looks for nothing else. torchfile and connection-pool have no wheel.
 "$venv/bin/python" -W ignore -m pip install --quiet --disable-pip-version-check --no-compile --only-binary :all: \
-  --no-binary torchfile --no-build-isolation --no-deps --require-hashes "${locks[@]/#/--requirement=}"
+  --no-binary torchfile,connection-pool --no-build-isolation --no-deps --require-hashes "${locks[@]/#/--requirement=}"
 printf '%s\n' "$key" >"$venv/.setup-key"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # All the set-up there is, from a bare Debian 12: Debian packages, .venv/ and .caffe/. `make setup` runs it; with the
-# argument torch (`make test`) PyTorch comes into .venv/ too, which the tests compare converted models with.
+# argument torch (`make test`) PyTorch comes into .venv/ too, which the tests compare converted models with, and Chromium,
+# which they open the reports in.
 # CAFFE_VARIANT=cuda builds Caffe for GPUs, with cuDNN and NCCL, and installs CuPy; docs/gpu.md says more. A .caffe/ that
 # was built for GPUs stays as it is until the variable asks for one again.
 # Each step leaves a stamp when it is done and is skipped while the stamp is right, so a set-up that was
@@ -32,9 +33,10 @@ elif [ "$variant" = cuda ] && grep -q '^cuda: 11[.].* of /usr ' .caffe/share/Caf
 fi
 
 docker/install_packages.sh build run python
+[ $# -eq 0 ] || docker/install_packages.sh browser
 [ -z "$cuda11" ] || docker/install_packages.sh cuda cuda_run
 
-docker/install_python.sh .venv runtime dev ${cuda11:+cuda11 cudnn11 nccl11}
+docker/install_python.sh .venv runtime workflow dev ${cuda11:+cuda11 cudnn11 nccl11}
 
 if [ $# -gt 0 ] && ! cmp -s requirements/torch.txt .venv/.torch-key; then
   say "installing PyTorch"
