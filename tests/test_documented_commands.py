@@ -1,0 +1,69 @@
+"""Every command that the README and docs/ print exists, with the options it is given."""
+
+import re
+import shlex
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tools.program import ROOT
+
+PAGES = [ROOT / "README.md", ROOT / "results/README.md", *sorted((ROOT / "docs").glob("*.md"))]
+_BLOCK = re.compile(r"^```(?:sh|console)?\n(.*?)^```$|((?:^ {4}.*\n(?:^ *\n)*)+)", re.MULTILINE | re.DOTALL)
+_SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+_OPTION = re.compile(r"--[a-z][a-z0-9-]*")
+
+
+def commands(page: Path) -> list[str]:
+    """The commands of a page's code: blocks line by line, a backslash joining two, and spans within the text."""
+    text = page.read_text()
+    lines = [line for block in _BLOCK.finditer(text) for line in block[0].replace("\\\n", " ").splitlines()]
+    return [code.strip() for code in (*lines, *_SPAN.findall(text))]
+
+
+def programs() -> dict[tuple[str, str], str]:
+    """Each ``python -m MODULE …`` of the pages: the page's name and the command, by what a failure should show."""
+    found = {}
+    for page in PAGES:
+        for command in commands(page):
+            if match := re.search(r"python -m (tools\.[a-z_.0-9]+)(.*)", command):
+                found[page.name, f"{match[1]}{match[2].split('#')[0].rstrip()}"] = match[1]
+    return found
+
+
+def help_of(module: str) -> str:
+    assert find_spec(module), f"there is no module {module}"
+    done = subprocess.run([sys.executable, "-m", module, "--help"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+PROGRAMS = programs()
+
+
+def test_commands_are_found():
+    assert len(PROGRAMS) > 20
+    assert ("README.md", "tools.get_data digits") in PROGRAMS
+
+
+@pytest.mark.parametrize("module", sorted(set(PROGRAMS.values())))
+def test_programs_know_their_documented_options(module):
+    known = set(_OPTION.findall(help_of(module)))
+    for page, command in (key for key, value in PROGRAMS.items() if value == module):
+        options = set(_OPTION.findall(command.split("|")[0]))
+        assert options <= known, f"{page}: {command}"
+
+
+def test_targets_of_make_and_snakemake_exist():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    tables = {file.stem for file in (ROOT / "experiments").glob("*.yaml")}
+    for page in PAGES:
+        for command in commands(page):
+            words = shlex.split(command.split("#")[0]) if command.startswith(("make ", "snakemake ")) else []
+            if words[:1] == ["make"] and len(words) > 1 and not words[1].isupper():
+                assert words[1] in targets, f"{page.name}: {command}"
+            for table in re.findall(r"(?<!\S)tables/([a-z0-9_]+)(?!\S)", " ".join(words)):
+                assert table in tables, f"{page.name}: {command}"
