@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from tools.branch import source_probabilities
 from tools.data import demo as demo_data
 from tools.data.parts import build_missing
-from tools.evaluate import last_snapshot, source_probabilities
+from tools.evaluate import last_snapshot
 from tools.experiment import make_experiment
 from tools.figures import Discovery, draw_latent_domains, draw_learning_curves, draw_samples
 from tools.lmdb_io import read_images

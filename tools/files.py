@@ -2,6 +2,7 @@
 
 import errno
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -107,6 +108,13 @@ def write_text(path: Path, text: str) -> None:
     """Write a text file aside and rename it."""
     with write_aside(path) as aside:
         aside.write_text(text)
+
+
+def json_text(values: Any) -> str:
+    """Indented JSON that ends in a newline; a list of numbers stands on one line."""
+    text = json.dumps(values, indent=2)
+    # No text holds a raw line break, so that what is matched is a list's.
+    return re.sub(r"\[\n[-+\d.eE,\s]*\]", lambda found: f"[{' '.join(found[0][1:-1].split())}]", text) + "\n"
 
 
 def read_json(path: Path, keys: tuple[str, ...]) -> dict[str, Any]:

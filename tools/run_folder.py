@@ -156,7 +156,11 @@ class RunFolder:
         return self.path / "domain_labels" / source
 
     def latest_snapshot(self) -> Snapshot | None:
-        """The newest snapshot that is whole.
+        """The newest snapshot that is whole."""
+        return next(self.whole_snapshots(), None)
+
+    def whole_snapshots(self) -> Iterator[Snapshot]:
+        """The snapshots that are whole, the newest first.
 
         Caffe writes snapshots in place, so one that was cut off by a crash is possible: it is passed over for the
         one before it.
@@ -167,11 +171,8 @@ class RunFolder:
             if match:
                 found.append(Snapshot(int(match[1]), state, state.with_suffix(".caffemodel")))
         for snapshot in sorted(found, key=lambda s: s.iteration, reverse=True):
-            if _parses(snapshot.state, caffe_pb2.SolverState()) and _parses(
-                snapshot.model, caffe_pb2.NetParameter()
-            ):
-                return snapshot
-        return None
+            if _parses(snapshot.state, caffe_pb2.SolverState) and _parses(snapshot.model, caffe_pb2.NetParameter):
+                yield snapshot
 
 
 def _parses(file: Path, message: caffe_pb2.SolverState | caffe_pb2.NetParameter) -> bool:
