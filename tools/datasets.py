@@ -3,9 +3,12 @@
 Where the paper, the work it refers to and the authors' published files differ, docs/differences.md says so.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
 
 from tools.data.published import OFFICE31, OFFICE_CALTECH, PACS, ImageSet, pacs_split_counts
+from tools.json_values import decode
+from tools.program import ProgramError
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class Dataset:
     target is tested on the images it was trained on, without their labels (the transductive protocol). ``counts``
     and ``test_counts`` are the published numbers of images each domain has and is tested on. ``usage_images`` limits
     the images of each domain on which domain usage is measured; ``test_batch_limit`` the memory of a test pass.
+    ``unlabelled`` are domains whose labels nobody knows: they can be targets, and no accuracy is measured on them.
     """
 
     name: str
@@ -57,16 +61,17 @@ class Dataset:
     network: str
     stored_shape: tuple[int, int, int]
     mean: tuple[float, ...]
-    counts: dict[str, int]
+    counts: dict[str, int] = field(hash=False)
     recipe: Recipe
     made_by: str
     crop: int | None = None
     mirror: bool = False
     scale: float = 1.0
     test_split: bool = False
-    test_counts: dict[str, int] | None = None
+    test_counts: dict[str, int] | None = field(default=None, hash=False)
     usage_images: int = 1000
     test_batch_limit: int = 64
+    unlabelled: tuple[str, ...] = ()
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -97,6 +102,10 @@ class Dataset:
         largest = min(count, self.test_batch_limit)
         batch_size = max(size for size in range(1, largest + 1) if count % size == 0)
         return batch_size, count // batch_size
+
+    def to_json(self) -> dict[str, Any]:
+        """All that :func:`from_json` needs."""
+        return asdict(self)
 
 
 # Ganin & Lempitsky give no number of iterations; 2,000 is where the curves of every method have been flat for long.
@@ -272,3 +281,61 @@ DATASETS = {
         ),
     )
 }
+
+
+def named(name: str) -> Dataset:
+    """The dataset of the paper that is called so. Raises ProgramError if there is none."""
+    if name not in DATASETS:
+        raise ProgramError(f"dataset: got {name!r}, expected one of {', '.join(DATASETS)}")
+    return DATASETS[name]
+
+
+def of_network(network: str) -> Dataset:
+    """The first of DATASETS that is made for a network: its geometry and its recipe suit that network."""
+    return next(data for data in DATASETS.values() if data.network == network)
+
+
+NETWORKS = tuple(dict.fromkeys(data.network for data in DATASETS.values()))
+
+
+def from_json(values: Any) -> Dataset:
+    """The dataset that :meth:`Dataset.to_json` described.
+
+    Raises ProgramError for missing or unknown keys, for values of another type, and for what does not go together.
+    """
+    decoded = decode({field.name: field.type for field in fields(Dataset)}, values, "dataset")
+    data = Dataset(**decoded)
+    _check(data)
+    return data
+
+
+def _check(data: Dataset) -> None:
+    """Raise ProgramError if a description contradicts itself or fits no network."""
+    domains = set(data.domains)
+    expectations = [
+        ("network", data.network in NETWORKS, data.network, f"one of {', '.join(NETWORKS)}"),
+        ("domains", len(domains) == len(data.domains) > 0, data.domains, "each domain once"),
+        ("sources", set() < set(data.sources) <= domains, data.sources, "some of the domains"),
+        ("targets", set() < set(data.targets) <= domains, data.targets, "some of the domains"),
+        ("unlabelled", set(data.unlabelled) <= domains, data.unlabelled, "some of the domains"),
+        ("classes", data.classes >= 2, data.classes, "at least 2"),
+        ("counts", set(data.counts) == domains, data.counts, "the number of images of each domain"),
+        ("counts", min(data.counts.values(), default=0) > 0, data.counts, "at least 1 image of each domain"),
+        ("test_counts", set(data.test_counts or domains) == domains, data.test_counts, "a number for each domain"),
+        ("mean", len(data.mean) in (0, 1, data.stored_shape[0]), data.mean, "one value, or one for each channel"),
+        ("usage_images", data.usage_images > 0, data.usage_images, "at least 1"),
+        ("test_batch_limit", data.test_batch_limit > 0, data.test_batch_limit, "at least 1"),
+        ("recipe.lr_policy", data.recipe.lr_policy in ("inv", "step"), data.recipe.lr_policy, "inv or step"),
+        ("recipe.solver_mode", data.recipe.solver_mode in ("CPU", "GPU"), data.recipe.solver_mode, "CPU or GPU"),
+        ("recipe.test_interval", data.recipe.test_interval > 0, data.recipe.test_interval, "at least 1"),
+        ("recipe.snapshot_interval", data.recipe.snapshot_interval > 0, data.recipe.snapshot_interval, "at least 1"),
+    ]
+    for name, holds, found, expected in expectations:
+        if not holds:
+            raise ProgramError(f"dataset: {name}: got {found!r}, expected {expected}")
+    shape = of_network(data.network).shape
+    if data.shape != shape or min(data.stored_shape) < 1 or (data.crop or 1) > min(data.stored_shape[1:]):
+        raise ProgramError(
+            f"dataset: stored_shape {data.stored_shape} and crop {data.crop}: expected what gives the {shape} of "
+            f"{data.network}"
+        )

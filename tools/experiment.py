@@ -4,10 +4,12 @@ Everything that differs between two runs stands here; everything that a dataset 
 :mod:`tools.datasets`. The nets are functions of an :class:`Experiment` (:mod:`tools.nets`).
 """
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
+from tools import datasets
 from tools.datasets import DATASETS, Dataset
+from tools.json_values import decode
 from tools.program import ProgramError
 
 _LARGEST = 10**8
@@ -39,6 +41,7 @@ GEOMETRIES = ("torch", "caffe")
 class Experiment:
     """A point of the paper's tables; build it with :func:`make_experiment`, which checks and fills in.
 
+    ``data`` is the dataset: the paper's, or a description of one's own images.
     ``k`` is the number of source domains that the normalisation knows: 0 for ``plain`` (no normalisation) and
     ``source_only`` (plain BN), 1 for ``dial``, any k ≥ 1 for ``mda``, the number of sources for ``multi_source``.
     ``k_target`` is the number of target domains it knows: more than 1 are latent ones, predicted by a branch of their
@@ -48,7 +51,7 @@ class Experiment:
     images at random, as the authors' published ResNet net does.
     """
 
-    dataset: str
+    data: Dataset
     sources: tuple[str, ...]
     targets: tuple[str, ...]
     method: str
@@ -70,8 +73,9 @@ class Experiment:
     lambda_b: float
 
     @property
-    def data(self) -> Dataset:
-        return DATASETS[self.dataset]
+    def dataset(self) -> str:
+        """The dataset's name."""
+        return self.data.name
 
     @property
     def target(self) -> str:
@@ -120,10 +124,10 @@ class Experiment:
 
     @property
     def tests(self) -> dict[str, str]:
-        """The target that each test net tests, by the net's name."""
-        if len(self.targets) == 1:
-            return {"test": self.targets[0]}
-        return {f"test_{target}": target for target in self.targets}
+        """The target that each test net tests, by the net's name; a target whose labels nobody knows has none."""
+        names = ["test"] if len(self.targets) == 1 else [f"test_{target}" for target in self.targets]
+        tests = zip(names, self.targets, strict=True)
+        return {name: target for name, target in tests if target not in self.data.unlabelled}
 
     def accuracy_name(self, target: str) -> str:
         """Name of the accuracy on ``target`` in its test net."""
@@ -180,7 +184,10 @@ class Experiment:
         return "_".join(parts)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """All that :func:`from_json` needs: the dataset by its name, or described in full if it is none of DATASETS."""
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "data"}
+        described = self.data.name if DATASETS.get(self.data.name) == self.data else self.data.to_json()
+        return {"dataset": described, **values}
 
 
 def methods_of(data: Dataset) -> tuple[str, ...]:
@@ -200,7 +207,7 @@ def _default_k_target(method: str, targets: tuple[str, ...]) -> int:
 
 
 def make_experiment(
-    dataset: str,
+    dataset: str | Dataset,
     method: str,
     *,
     sources: tuple[str, ...] | None = None,
@@ -226,9 +233,7 @@ def make_experiment(
 
     Raises ProgramError naming the option, what it got and what it expected.
     """
-    if dataset not in DATASETS:
-        raise ProgramError(f"dataset: got {dataset!r}, expected one of {', '.join(DATASETS)}")
-    data = DATASETS[dataset]
+    data = dataset if isinstance(dataset, Dataset) else datasets.named(dataset)
     recipe = data.recipe
     if method not in METHODS:
         raise ProgramError(f"method: got {method!r}, expected one of {', '.join(METHODS)}")
@@ -279,7 +284,7 @@ def make_experiment(
     if lambda_b and (method != "mda" or k < 2):
         raise ProgramError(f"lambda_b: got {lambda_b} for {method} with k={k}; it balances the domains of mda, k >= 2")
     return Experiment(
-        dataset, sources, targets, method, k, k_target, undivided, known_share, seed, iterations, batch_size,
+        data, sources, targets, method, k, k_target, undivided, known_share, seed, iterations, batch_size,
         batch_split, iter_size, base_lr, geometry, test_mirror, **lambdas,
     )  # fmt: skip
 
@@ -301,9 +306,11 @@ def _domains(
                 raise ProgramError(f"{role}: got {domain!r}, expected one of {known} ({data.name})")
         if len(set(chosen)) != len(chosen):
             raise ProgramError(f"{role}: got {', '.join(chosen)}, expected each domain once")
-    for domain in targets:
-        if domain in sources:
+    for domain in sources:
+        if domain in targets:
             raise ProgramError(f"sources: {domain!r} is a target, expected other domains")
+        if domain in data.unlabelled:
+            raise ProgramError(f"sources: the images of {domain!r} have no labels, expected labelled domains")
     return sources, targets
 
 
@@ -332,32 +339,14 @@ def _checked_k_target(method: str, k_target: int | None, targets: tuple[str, ...
     return k_target
 
 
-_JSON_TYPES = {
-    str: (lambda value: type(value) is str, "a text"),
-    bool: (lambda value: type(value) is bool, "true or false"),
-    int: (lambda value: type(value) is int, "an integer"),
-    float: (lambda value: type(value) in (int, float), "a number"),
-    tuple[str, ...]: (
-        lambda value: type(value) in (list, tuple) and all(type(item) is str for item in value),
-        "a list of texts",
-    ),
-}
-"""For each type of an Experiment's field: whether a decoded JSON value is one, and how to say so."""
-
-
 def from_json(values: Any) -> Experiment:
     """The experiment that :meth:`Experiment.to_json` wrote.
 
     Raises ProgramError for missing or unknown keys, and for values of another type or out of range.
     """
-    if not isinstance(values, dict):
-        raise ProgramError(f"experiment description: got {values!r}, expected an object")
-    expected = {field.name: field.type for field in fields(Experiment)}
-    if set(values) != set(expected):
-        missing, unknown = sorted(set(expected) - set(values)), sorted(set(values) - set(expected))
-        raise ProgramError(f"experiment description: missing keys {missing}, unknown keys {unknown}")
-    for name, kind in expected.items():
-        accepts, words = _JSON_TYPES[kind]
-        if not accepts(values[name]):
-            raise ProgramError(f"{name}: got {values[name]!r}, expected {words}")
-    return make_experiment(**{**values, "sources": tuple(values["sources"]), "targets": tuple(values["targets"])})
+    types = {field.name: field.type for field in fields(Experiment) if field.name != "data"}
+    described = isinstance(values, dict) and isinstance(values.get("dataset"), dict)
+    decoded = decode({"dataset": dict if described else str, **types}, values, "experiment description")
+    if described:
+        decoded["dataset"] = datasets.from_json(decoded["dataset"])
+    return make_experiment(**decoded)

@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import re
+import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -62,23 +63,23 @@ class RunFolder:
 
     @property
     def test_lmdbs(self) -> dict[str, Path]:
-        """LMDB of each target's test images."""
-        return {target: self.data / self.experiment.data.test_lmdb(target) for target in self.experiment.targets}
+        """LMDB of the test images of each target that is tested."""
+        return {target: self.data / self.experiment.data.test_lmdb(target) for target in self.experiment.tests.values()}
 
     @property
     def test_nets(self) -> dict[str, Path]:
-        """File of each target's test net."""
+        """File of the test net of each target that is tested."""
         return {target: self.net(name) for name, target in self.experiment.tests.items()}
 
     def test_batches(self) -> dict[str, tuple[int, int]]:
         """Batch size and number of batches of each target's test pass, as the run's own nets and solver say."""
-        solver, targets = self.read_solver(), self.experiment.targets
-        if len(solver.test_iter) != len(targets) or min(solver.test_iter) < 1:
+        solver, tests = self.read_solver(), self.experiment.tests
+        if len(solver.test_iter) != len(tests) or min(solver.test_iter, default=1) < 1:
             raise ProgramError(
-                f"{self.solver}: test_iter is {list(solver.test_iter)}, expected {len(targets)} of at least 1"
+                f"{self.solver}: test_iter is {list(solver.test_iter)}, expected {len(tests)} of at least 1"
             )
         found = {}
-        for (name, target), batches in zip(self.experiment.tests.items(), solver.test_iter, strict=True):
+        for (name, target), batches in zip(tests.items(), solver.test_iter, strict=True):
             batch_sizes = [layer.data_param.batch_size for layer in self.read_net(name).layer if layer.type == "Data"]
             if len(batch_sizes) != 1 or batch_sizes[0] < 1:
                 raise ProgramError(f"{self.net(name)}: Data layers have batch sizes {batch_sizes}, expected one of ≥ 1")
@@ -97,8 +98,9 @@ class RunFolder:
         """The record. Raises ProgramError saying how to make it again if it was damaged."""
         try:
             record = read_json(self.record, ("experiment", "accuracy", "targets", "domain_usage"))
-            if not isinstance(record["accuracy"], float):
-                raise ProgramError(f"{self.record}: accuracy is {record['accuracy']!r}, expected a number")
+            if not isinstance(record["accuracy"], float if self.experiment.tests else types.NoneType):
+                expected = "a number" if self.experiment.tests else "null, as no target has labels"
+                raise ProgramError(f"{self.record}: accuracy is {record['accuracy']!r}, expected {expected}")
             return record
         except ProgramError as error:
             raise ProgramError(f"{error}; make it again with: python -m tools.evaluate {self.path}") from error

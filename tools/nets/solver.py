@@ -16,7 +16,7 @@ def make_solver(
     snapshot_prefix: str,
     solver_mode: str | None = None,
 ) -> str:
-    """Solver prototxt; ``test_nets`` gives the number of test batches of each test net's file.
+    """Solver prototxt; ``test_nets`` gives the number of test batches of each test net's file (none: no tests).
 
     With p = iteration/iterations, the policy "inv" is Ganin & Lempitsky's schedule, lr = base_lr (1 + 10 p)^-0.75;
     "step" multiplies the learning rate by 0.1 once. ``solver_mode`` is GPU or CPU (None: the recipe's).
@@ -30,7 +30,7 @@ def make_solver(
         train_net=train_net,
         test_net=list(test_nets),
         test_iter=list(test_nets.values()),
-        test_interval=recipe.test_interval,
+        test_interval=recipe.test_interval if test_nets else None,
         test_initialization=False,
         type="SGD",
         base_lr=experiment.base_lr,

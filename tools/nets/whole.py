@@ -22,12 +22,13 @@ def make_nets_and_solver(
     """The texts of the nets by name (:func:`tools.nets.make_nets`) and of the solver.
 
     ``net_file`` gives the path by which the solver finds a net. ``counts`` and ``test_counts`` are the images of each
-    part and the test images of each target (None: the published numbers): a batch is shared out by the first, and a
-    test pass covers the second exactly once.
+    part and the test images of each tested target (None: the published numbers): a batch is shared out by the first,
+    and a test pass covers the second exactly once.
     """
     data = experiment.data
-    test_counts = test_counts or {target: data.test_count(target) for target in experiment.targets}
-    tests = {target: data.test_batches(test_counts[target]) for target in experiment.targets}
+    tested = experiment.tests.values()
+    test_counts = test_counts or {target: data.test_count(target) for target in tested}
+    tests = {target: data.test_batches(test_counts[target]) for target in tested}
     nets = make_nets(
         experiment,
         data_folder,
