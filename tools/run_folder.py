@@ -8,6 +8,7 @@ import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -177,8 +178,20 @@ class RunFolder:
                 yield snapshot
 
 
-def _parses(file: Path, message: caffe_pb2.SolverState | caffe_pb2.NetParameter) -> bool:
+def _parses(file: Path, message: type[caffe_pb2.SolverState] | type[caffe_pb2.NetParameter]) -> bool:
     try:
-        return message.ParseFromString(file.read_bytes()) > 0
+        status = file.stat()
+    except OSError:
+        return False
+    return _parses_as_of(file, message, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=4096)
+def _parses_as_of(
+    file: Path, message: type[caffe_pb2.SolverState] | type[caffe_pb2.NetParameter], size: int, time: int
+) -> bool:
+    """Who follows a run asks about the same hundreds of megabytes again and again: they are read once."""
+    try:
+        return message().ParseFromString(file.read_bytes()) > 0
     except (OSError, DecodeError):
         return False
