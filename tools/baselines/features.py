@@ -1,0 +1,52 @@
+"""Feature LMDBs as tables: what a net's Data layer would read, a row for each record."""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from tools import lmdb_io
+from tools.datasets import Dataset
+from tools.images import batches
+from tools.program import ProgramError
+
+MAX_FEATURES = 10_000
+"""Of a sample: beyond, the records are images, not features, and the methods here would take days."""
+
+BATCH = 500
+
+
+def read_features(
+    path: Path, data: Dataset, *, limit: int | None = None, quiet: bool = False
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return features (n×d) and labels (n) of the first ``limit`` records of an LMDB, or of all.
+
+    Raises ProgramError if the LMDB is missing, damaged or empty, a record has another shape than the dataset's, or the
+    dataset's records have more than MAX_FEATURES values.
+    """
+    size = int(np.prod(data.shape))
+    if size > MAX_FEATURES:
+        raise ProgramError(
+            f"dataset {data.name}: records of {lmdb_io.by(data.shape)} values, expected at most {MAX_FEATURES}: "
+            "take features (python -m tools.extract_features)"
+        )
+    try:
+        records = lmdb_io.count(path)
+    except ProgramError as error:
+        raise ProgramError(f"{error} (build it with: {data.made_by})") from error
+    if records == 0:
+        raise ProgramError(f"{path}: an LMDB without records, expected at least one")
+    samples = min(records, limit or records)
+    features, labels = np.empty((samples, size)), np.empty(samples, np.int64)
+    first = 0
+    with tqdm(total=samples, desc=path.name, unit="rec", disable=quiet, leave=False) as bar:
+        for inputs, found in batches(path, data, BATCH, samples):
+            last = first + len(inputs)
+            features[first:last], labels[first:last] = inputs.reshape(len(inputs), size), found
+            bar.update(len(inputs))
+            first = last
+    if not np.isfinite(features).all():
+        row = int((~np.isfinite(features)).any(axis=1).argmax())
+        raise ProgramError(f"{path}: record {row} has features that are not finite")
+    return features, labels
