@@ -24,10 +24,10 @@ from tqdm import tqdm
 from tools.domain_usage import domain_usage
 from tools.experiment import Experiment, make_experiment
 from tools.files import write_text
+from tools.markdown import table
 from tools.preflight import preflight
 from tools.program import ROOT, run
 from tools.run_folder import RunFolder
-from tools.suite import table
 from tools.write_run import write_run
 
 WATCHED = (0, 5, 10, 20, 50, 100, 200, 300, 400, 500, 750, 1000, 1500, 2000)

@@ -20,10 +20,10 @@ from tools.caffe_log import ending
 from tools.caffe_process import Threads, start
 from tools.datasets import DATASETS, Dataset
 from tools.experiment import Experiment, make_experiment
+from tools.markdown import table
 from tools.nets import make_nets_and_solver
 from tools.preflight import check_caffe
 from tools.program import ROOT, ProgramError, run
-from tools.suite import table
 from tools.threads import milliseconds
 
 NETS = ("office31", "office31_fc7", "pacs")

@@ -18,9 +18,10 @@ from tools.evaluate import last_snapshot
 from tools.experiment import make_experiment
 from tools.figures import Discovery, draw_latent_domains, draw_learning_curves, draw_samples
 from tools.lmdb_io import read_images
+from tools.markdown import table
 from tools.program import ROOT, run
 from tools.run_folder import RunFolder
-from tools.suite import run_suite, table
+from tools.suite import run_suite
 from tools.train import add_training_options
 
 KNOWN_SHARE = 0.05

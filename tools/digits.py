@@ -13,8 +13,9 @@ from tools.data.parts import build_missing
 from tools.experiment import make_experiment
 from tools.figures import draw_learning_curves
 from tools.files import write_text
+from tools.markdown import table
 from tools.program import ROOT, run
-from tools.suite import run_suite, table
+from tools.suite import run_suite
 from tools.train import add_training_options
 
 # Table 1 of the paper: method, its name there, accuracy on USPS in %.

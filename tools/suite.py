@@ -52,13 +52,3 @@ def _difference(there: dict[str, Any], here: dict[str, Any]) -> str:
     return "; ".join(
         f"{key} is {there[key]!r} there, {here[key]!r} here" for key in there if there[key] != here[key]
     )
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table whose columns line up in a terminal too."""
-    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
-
-    def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) + " |"
-
-    return "\n".join([line(header), line(["-" * width for width in widths]), *map(line, rows)])

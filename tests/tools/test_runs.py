@@ -24,7 +24,7 @@ from tools.experiment import METHODS, make_experiment
 from tools.preflight import preflight
 from tools.program import ROOT, ProgramError
 from tools.run_folder import RunFolder
-from tools.suite import run_suite, table
+from tools.suite import run_suite
 from tools.train import Children, train_all
 from tools.write_run import write_run
 
@@ -562,10 +562,6 @@ def test_a_suite_never_repeats_a_finished_run(tiny_data, tmp_path):
         run_suite([longer], tmp_path, data=tiny_data, jobs=1, threads=None)
     with pytest.raises(ProgramError, match=r"seed0 holds another experiment: data is '.*' there, '.*other' here"):
         run_suite([small("dial")], tmp_path, data=tmp_path / "other", jobs=1, threads=None)
-
-
-def test_table_lines_up():
-    assert table(["a", "b"], [["xyz", "1"]]) == "| a   | b |\n| --- | - |\n| xyz | 1 |"
 
 
 def test_committed_solver_as_typed_from_the_root(tiny_data, tmp_path):

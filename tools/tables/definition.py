@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from tools.datasets import DATASETS
+from tools.datasets import DATASETS, Dataset
 from tools.experiment import METHODS, Experiment, from_json, make_experiment
 from tools.program import ROOT, ProgramError
 from tools.tables.strict_yaml import Value, read_yaml
@@ -54,6 +54,10 @@ class Baseline:
     sources: tuple[str, ...]
     targets: tuple[str, ...]
     seed: int
+
+    @property
+    def data(self) -> Dataset:
+        return DATASETS[self.dataset]
 
     @property
     def name(self) -> str:

@@ -1,0 +1,14 @@
+"""Tables in Markdown."""
+
+from collections.abc import Sequence
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table whose columns line up in a terminal too."""
+    lines = [[cell.replace("|", r"\|") for cell in row] for row in (header, *rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+
+    def text(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) + " |"
+
+    return "\n".join([text(lines[0]), text(["-" * width for width in widths]), *map(text, lines[1:])])
