@@ -8,6 +8,7 @@ from typing import Any
 
 from tools.data.published import OFFICE31, OFFICE_CALTECH, PACS, ImageSet, pacs_split_counts
 from tools.json_values import decode
+from tools.preprocessing import Preprocessing
 from tools.program import ProgramError
 
 
@@ -74,9 +75,14 @@ class Dataset:
     unlabelled: tuple[str, ...] = ()
 
     @property
+    def preprocessing(self) -> Preprocessing:
+        """How an image becomes the network's input in tests."""
+        return Preprocessing(self.stored_shape, self.crop, self.mean, self.scale)
+
+    @property
     def shape(self) -> tuple[int, int, int]:
         """Channels, height, width of the network's input."""
-        return self.stored_shape if self.crop is None else (self.stored_shape[0], self.crop, self.crop)
+        return self.preprocessing.shape
 
     def others(self, domains: tuple[str, ...]) -> tuple[str, ...]:
         """All domains but these: the sources when these are the targets."""

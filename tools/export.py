@@ -3,10 +3,11 @@
     python -m tools.export runs/digits/mda_k2_seed0 digits
     python -m tools.export --net deploy.prototxt --weights model.caffemodel OUT
 
-The first form takes a run folder's deploy net and its last snapshot. mDA with the target's running statistics,
-BatchNorm and Scale go into the convolution or inner product before them or, where there is none, become one Scale.
-Where several latent targets need an assignment to domains at test time, the branch that predicts it stays. Layers and
-parameters that only training needs are left out.
+The first form takes a run folder's deploy net and its last snapshot, and writes OUT.json as well: the names of the
+classes and how an image becomes the input, for python -m tools.predict and for other programs. mDA with the target's
+running statistics, BatchNorm and Scale go into the convolution or inner product before them or, where there is none,
+become one Scale. Where several latent targets need an assignment to domains at test time, the branch that predicts it
+stays. Layers and parameters that only training needs are left out.
 
 Both nets are run on the same inputs, random ones and --images, and compared blob by blob; the written files are read
 by OpenCV too. A blob that differs by more than 1e-4 of its largest value is an error and nothing is written; where
@@ -23,7 +24,7 @@ import cv2
 from caffe.proto.caffe_pb2 import NetParameter
 
 from caffe_layers import mda
-from tools import prototxt
+from tools import model_description, prototxt
 from tools.convert import inputs
 from tools.convert.compare import TOLERANCE, require, worst
 from tools.convert.model import Array, Model, load, model_files, read_model, write_model
@@ -33,6 +34,7 @@ from tools.files import check_free, expect_file
 from tools.fold.fold import Folded, fold
 from tools.fold.verify import compare_nets, compare_opencv, in_batches, speed_up
 from tools.lmdb_io import by
+from tools.model_description import Description, description_file
 from tools.program import ProgramError, run
 from tools.run_folder import RunFolder
 from tools.weights import read_layers
@@ -42,13 +44,17 @@ _FILE_LAYERS = ("Data", "ImageData", "HDF5Data", "WindowData", "MemoryData")
 
 @dataclass(frozen=True)
 class Source:
-    """What is exported, and how pixels become the net's input: (value - mean) * scale."""
+    """What is exported, and how pixels become the net's input: (value - mean) * scale.
+
+    ``description`` is there if a run is the source.
+    """
 
     name: str
     net: Path
     weights: Path
     mean: tuple[float, ...]
     scale: float
+    description: Description | None = None
 
 
 def read(source: Source) -> Model:
@@ -97,8 +103,10 @@ def export(source: Source, prefix: Path, *, verify: bool, images: Path | None, s
 
     Raises ProgramError if the model cannot be folded or, unless ``verify`` is false, does something else once folded.
     """
-    files = model_files(prefix)
-    check_free(*files, force=force, inputs=(source.net, source.weights))
+    files, beside = model_files(prefix), {}
+    if source.description is not None:
+        beside[description_file(prefix)] = source.description.text()
+    check_free(*files, *beside, force=force, inputs=(source.net, source.weights))
     model = read(source)
     folded = fold(model)
     (shape,) = [layer.input_param.shape[0].dim for layer in model.net.layer if layer.type == "Input"]
@@ -115,8 +123,8 @@ def export(source: Source, prefix: Path, *, verify: bool, images: Path | None, s
     else:
         check = None
         print("not verified")
-    write_model(folded.model, prefix, about=about, force=force, check=check)
-    print(f"wrote {' and '.join(map(str, files))}")
+    write_model(folded.model, prefix, about=about, force=force, check=check, beside=beside)
+    print(f"wrote {' and '.join(map(str, (*files, *beside)))}")
 
 
 def _verify(model: Model, folded: Folded, rows: Array, names: str, net: Path, weights: Path) -> None:
@@ -160,15 +168,20 @@ def _input_line(shape: tuple[int, ...], source: Source) -> str:
     return text + "."
 
 
+def run_source(folder: RunFolder) -> Source:
+    """A run's deploy net at its last iteration. Raises ProgramError if the run has not reached it."""
+    description = model_description.of_run(folder)
+    form = description.preprocessing
+    model = last_snapshot(folder).model
+    return Source(f"{description.name},", folder.net("deploy"), model, form.mean, form.scale, description)
+
+
 def _source(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Source:
     given = options.net, options.weights
     if options.run is not None:
         if any(given) or options.mean or options.scale is not None:
             parser.error("a run folder has its own net, weights, mean and scale: give --net and --weights, or RUN")
-        folder = RunFolder.load(options.run)
-        data = folder.experiment.data
-        name = f"{folder.experiment.dataset}, {folder.experiment.name},"
-        return Source(name, folder.net("deploy"), last_snapshot(folder).model, tuple(data.mean), data.scale)
+        return run_source(RunFolder.load(options.run))
     if not all(given):
         parser.error("expected a run folder and OUT, or --net, --weights and OUT")
     scale = 1.0 if options.scale is None else options.scale

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tools import lmdb_io
 from tools.datasets import Dataset
+from tools.preprocessing import Values
 from tools.program import ProgramError
 
 
@@ -36,18 +37,13 @@ def keyed_batches(
     """Yield what ``batches`` yields, each batch after the keys of its records."""
     if batch_size < 1:
         raise ValueError(f"batch size: got {batch_size}, expected at least 1")
-    mean = np.array(data.mean or (0,), np.float32).reshape(-1, 1, 1)
     records = islice(lmdb_io.read(path), limit)
     while batch := list(islice(records, batch_size)):
-        inputs = np.empty((len(batch), *data.shape), np.float32)
-        for row, (key, datum) in zip(inputs, batch, strict=True):
-            row[...] = _crop(_values(path, key, datum, data.stored_shape), data.crop)
-        inputs -= mean
-        inputs *= np.float32(data.scale)
+        inputs = data.preprocessing.inputs([_values(path, key, datum, data.stored_shape) for key, datum in batch])
         yield [key for key, _ in batch], inputs, np.array([datum.label for _, datum in batch], np.int64)
 
 
-def _values(path: Path, key: bytes, datum: Datum, shape: tuple[int, int, int]) -> NDArray[np.uint8 | np.float32]:
+def _values(path: Path, key: bytes, datum: Datum, shape: tuple[int, int, int]) -> Values:
     """The record's values (C×H×W), bytes before floats as Caffe takes them."""
     try:
         if datum.encoded or datum.data:
@@ -62,14 +58,6 @@ def _values(path: Path, key: bytes, datum: Datum, shape: tuple[int, int, int]) -
     if datum.encoded and values.dtype != np.uint8:
         raise ProgramError(f"{path}: record {_name(key)} has pixels of {values.dtype}, expected uint8")
     return values
-
-
-def _crop(values: NDArray[np.uint8 | np.float32], side: int | None) -> NDArray[np.uint8 | np.float32]:
-    """The central square; where it cannot be in the middle, it lies half a pixel up and left, as in Caffe."""
-    if side is None:
-        return values
-    top, left = (values.shape[1] - side) // 2, (values.shape[2] - side) // 2
-    return values[:, top : top + side, left : left + side]
 
 
 def _name(key: bytes) -> str:

@@ -1,5 +1,6 @@
 """The export program: a trained run to OpenCV and ONNX Runtime, other people's nets, and what it refuses."""
 
+import json
 import re
 import resource
 import signal
@@ -119,7 +120,12 @@ def test_what_it_says_and_writes(runs: dict[int, RunFolder], tmp_path: Path) -> 
     assert done.returncode == 0, done.stderr
     layers, caffe_line, opencv_line, speed, wrote = done.stdout.splitlines()
     net, weights = model_files(tmp_path / "out" / "digits")
-    assert wrote == f"wrote {net} and {weights}" and names(tmp_path / "out") == [weights.name, net.name]
+    description = tmp_path / "out" / "digits.json"
+    assert wrote == f"wrote {net} and {weights} and {description}"
+    assert names(tmp_path / "out") == [weights.name, description.name, net.name]
+    written = json.loads(description.read_text())
+    assert written["classes"] == [str(digit) for digit in range(10)]
+    assert written["preprocessing"] == {"stored_shape": [3, 28, 28], "crop": None, "mean": [127.5], "scale": 1 / 128}
     assert layers == "layers: 23, folded 13"
     differs = r"\d\.\de-0[5-9]|0\.0e\+00"
     assert re.fullmatch(rf"largest difference in 9 blobs, on 4 random inputs: ({differs}) \(\w+\)", caffe_line)

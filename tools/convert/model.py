@@ -83,17 +83,25 @@ def load(model: Model) -> caffe.Net:
 
 
 def write_model(
-    model: Model, prefix: Path, *, about: str, force: bool, check: Callable[[Path, Path], None] | None = None
+    model: Model,
+    prefix: Path,
+    *,
+    about: str,
+    force: bool,
+    check: Callable[[Path, Path], None] | None = None,
+    beside: Mapping[Path, str] | None = None,
 ) -> tuple[Path, Path]:
     """Write PREFIX.prototxt, which begins with the comment ``about``, and PREFIX.caffemodel; return their names.
 
-    Both are written or none. ``check`` is called with the files before they get their names: if it raises, neither
-    does. Raises ProgramError if one of them exists, unless ``force``.
+    ``beside`` are texts that go with them. All files are written or none. ``check`` is called with the model's two
+    before they get their names: if it raises, none does. Raises ProgramError if one of them exists, unless ``force``.
     """
-    files = model_files(prefix)
-    with write_together(*files, force=force) as (text, weights):
+    files, beside = model_files(prefix), beside or {}
+    with write_together(*files, *beside, force=force) as (text, weights, *asides):
         text.write_text(about_lines(about) + net_text(model.net.name, model.net))
         weights.write_bytes(weights_bytes(model))
+        for aside, contents in zip(asides, beside.values(), strict=True):
+            aside.write_text(contents)
         if check is not None:
             check(text, weights)
     return files

@@ -1,24 +1,19 @@
 """The LMDBs of Office-31, Office-Caltech-10 and PACS: one for each domain, or for each of PACS's official lists."""
 
-import hashlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from tools.data import counts, pacs_splits, trees
 from tools.data.counts import Difference
-from tools.data.parts import Part, Records
+from tools.data.image_part import image_part
+from tools.data.parts import Part
 from tools.data.published import PACS, ImageSet
 from tools.data.trees import Tree
-from tools.image_datum import Format, make_all
+from tools.image_datum import Format
 from tools.image_list import Entry
 from tools.program import ProgramError
-
-VERSION = 1
-"""Raised whenever the same images and seed give other records or another order."""
 
 SIZE = (256, 256)
 """Height and width of the stored images."""
@@ -91,36 +86,13 @@ def _parts(image_set: ImageSet, found: Mapping[str, Sequence[Entry]], folder: Pa
 def _part(
     image_set: ImageSet, path: Path, entries: Sequence[Entry], order: tuple[int, ...], settings: Settings
 ) -> Part:
-    recipe = {
-        "program": f"tools.get_data {image_set.name}",
-        "part": path.name,
-        "seed": settings.seed,
-        "version": VERSION,
-        "size": f"{SIZE[0]}x{SIZE[1]}",
-        "encoded": settings.encoded or "no",
-        "images": len(entries),
-        "fingerprint": _fingerprint(entries),
-    }
-
-    def records() -> Records:
-        shuffled = [entries[i] for i in np.random.default_rng(order).permutation(len(entries))]
-        return Records(len(shuffled), _records(shuffled, settings))
-
-    return Part(path, recipe, records, image_set.classes)
-
-
-def _fingerprint(entries: Sequence[Entry]) -> str:
-    """Return a hash of the images' names, labels and sizes on disk: a tree that was changed is noticed by them."""
-    lines = (f"{entry.name}\0{entry.label}\0{entry.file.stat().st_size}\n" for entry in entries)
-    return hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()[:16]
-
-
-def _records(entries: Sequence[Entry], settings: Settings) -> Iterator[tuple[str, bytes]]:
-    """Yield the records. Raises ProgramError naming the first image that cannot be read."""
-    made = make_all(entries, Format(SIZE, encoded=settings.encoded), settings.jobs)
-    for entry, one in zip(entries, made, strict=True):
-        if one.failure is not None:
-            raise ProgramError(
-                f"{entry.file}: {one.failure}; replace it, or remove it and pass --allow-incomplete to go on without it"
-            )
-        yield entry.name, one.datum
+    return image_part(
+        path,
+        entries,
+        image_set.classes,
+        Format(SIZE, encoded=settings.encoded),
+        program=f"tools.get_data {image_set.name}",
+        order=order,
+        jobs=settings.jobs,
+        remedy="replace it, or remove it and pass --allow-incomplete to go on without it",
+    )

@@ -93,7 +93,7 @@ def stands(part: Part, *, force: bool = False) -> bool:
 
 
 def build(part: Part, *, force: bool = False) -> int:
-    """Make the LMDB and its note. Return the number of records."""
+    """Make the LMDB and its note. Return the number of records, which may be fewer than those announced."""
     records = part.make()
     with lmdb_io.create(part.path, force=force) as (writer, folder):
         for name, datum in tqdm(records.items, desc=part.path.name, total=records.count, unit="img"):
@@ -102,7 +102,7 @@ def build(part: Part, *, force: bool = False) -> int:
             (folder / "classes.txt").write_text("".join(f"{name}\n" for name in part.classes))
         note = {"recipe": dict(part.recipe), "records": writer.records}
         (folder / NOTE).write_text(json.dumps(note, indent=2) + "\n")
-    return records.count
+    return writer.records
 
 
 def build_missing(parts: list[Part], *, force: bool = False) -> None:
