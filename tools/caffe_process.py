@@ -9,6 +9,10 @@ from pathlib import Path
 
 from tools.program import ROOT, ProgramError
 
+UNMOVED_BY_SIGTERM = ("env", "--block-signal=TERM")
+"""What starts a child that ends when we tell it to. SLURM sends SIGTERM to every process of a job: caffe would end by
+it before it has written a snapshot. (Blocked and not ignored, since glog in caffe sets a handler of its own.)"""
+
 
 @dataclass(frozen=True)
 class Threads:
@@ -48,7 +52,7 @@ def environment(threads: Threads) -> dict[str, str]:
 
 def start(arguments: list[str], threads: Threads, descriptors: tuple[int, ...] = ()) -> subprocess.Popen[str]:
     """Start ``caffe ARGUMENTS``: see :func:`start_logged`."""
-    return start_logged([caffe_binary(), *arguments], threads, descriptors)
+    return start_logged([*UNMOVED_BY_SIGTERM, caffe_binary(), *arguments], threads, descriptors)
 
 
 def start_logged(command: list[str], threads: Threads, descriptors: tuple[int, ...] = ()) -> subprocess.Popen[str]:

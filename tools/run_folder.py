@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import re
+import struct
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,10 @@ from tools import prototxt
 from tools.experiment import Experiment, from_json
 from tools.files import read_json
 from tools.program import ROOT, ProgramError, from_root
+
+# A lock of the open file, not of the process: a child that inherits the descriptor holds it too.
+_FLOCK = "hhqqi0q"
+_WHOLE_FILE = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -107,8 +112,12 @@ class RunFolder:
             raise ProgramError(f"{error}; make it again with: python -m tools.evaluate {self.path}") from error
 
     def read_training(self) -> dict[str, Any] | None:
-        """Time and threads of the training so far, None before the first. Raises ProgramError if damaged."""
+        """Time, threads and sittings of the training so far, None before the first. Raises ProgramError if damaged."""
         return read_json(self.training, ("seconds",)) if self.training.exists() else None
+
+    def read_failure(self) -> dict[str, Any] | None:
+        """Why the run failed when it was last trained; None if it did not. Raises ProgramError if damaged."""
+        return read_json(self.failure, ("reason", "step", "iteration", "time")) if self.failure.exists() else None
 
     @contextmanager
     def locked(self) -> Iterator[int]:
@@ -117,17 +126,39 @@ class RunFolder:
         Yields a descriptor: a child process that inherits it keeps the lock until it ends too. Raises ProgramError
         if the folder is locked already.
         """
-        descriptor = os.open(self.path, os.O_RDONLY)
+        descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+                fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _WHOLE_FILE)
+            except (BlockingIOError, PermissionError):
                 raise ProgramError(f"{self.path}: it is being trained already (or was named twice)") from None
             except OSError:  # a file system without locks
                 pass
             yield descriptor
         finally:
             os.close(descriptor)
+
+    def is_locked(self) -> bool:
+        """Whether a process, on this machine or on another that shares the file system, holds the folder's lock.
+
+        It only asks: a training that begins in the same moment does not notice. False where there are no locks.
+        """
+        try:
+            descriptor = os.open(self._lock, os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        try:
+            kind, *_ = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _WHOLE_FILE))
+            return kind != fcntl.F_UNLCK
+        except OSError:
+            return False
+        finally:
+            os.close(descriptor)
+
+    @property
+    def _lock(self) -> Path:
+        """An empty file: network file systems lock nothing that is not open for writing, as a folder never is."""
+        return self.path / "lock"
 
     @property
     def solver(self) -> Path:
@@ -147,8 +178,13 @@ class RunFolder:
 
     @property
     def training(self) -> Path:
-        """Time and threads of the training so far."""
+        """Time, threads and sittings of the training so far."""
         return self.path / "training.json"
+
+    @property
+    def failure(self) -> Path:
+        """Why the run failed; not there unless it did."""
+        return self.path / "failure.json"
 
     @property
     def record(self) -> Path:

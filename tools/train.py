@@ -1,7 +1,7 @@
 """Train run folders with the real ``caffe train``, then evaluate them at the last iteration.
 
-Ctrl-C stops cleanly with a snapshot; --resume goes on from there. The whole log is kept in RUN/train.log and the
-result in RUN/record.json.
+Ctrl-C stops cleanly with a snapshot; --resume goes on from there. The whole log is kept in RUN/train.log, when and how
+long it was trained in RUN/training.json and the result in RUN/record.json; if the run fails, RUN/failure.json says why.
 
 With --gpus, one process on each GPU takes its share of every domain's images in a batch (docs/several_gpus.md).
 --processes does the same on the CPU.
@@ -9,7 +9,6 @@ With --gpus, one process on each GPU takes its share of every domain's images in
 
 import argparse
 import hashlib
-import json
 import os
 import signal
 import subprocess
@@ -21,21 +20,23 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import caffe
 from tqdm import tqdm
 
 from tools.arguments import positive
 from tools.caffe_log import LogReader, ending
-from tools.caffe_process import Threads, environment, start
+from tools.caffe_process import UNMOVED_BY_SIGTERM, Threads, environment, start
 from tools.evaluate import summary
-from tools.files import write_text
 from tools.parallel.devices import ALL, Devices, gpu_list, on_gpus
 from tools.parallel.group import Group, start_workers
 from tools.parallel.share import Share, make_share, write_share
 from tools.preflight import preflight
 from tools.program import ROOT, ProgramError, run
 from tools.run_folder import RunFolder, Snapshot
+from tools.run_state import failures_noted, forget_failure, last_iteration
+from tools.sittings import FAILED, FINISHED, STOPPED, begin_sitting, end_killed_sitting, end_sitting
 from tools.solver_mode import add_mode_option, mode_of, requested_mode, set_mode
 from tools.threads import choose
 from tools.weights import check_weights
@@ -181,7 +182,9 @@ def train_all(
                     f"{folder.path}: its solver mode is {found}, but {devices.option} is for the {devices.mode}: pass "
                     f"--solver-mode {devices.mode}"
                 )
-            preflight(folder, mode)
+            end_killed_sitting(folder, last_iteration(folder))
+            with failures_noted(folder, "preparation"):
+                preflight(folder, mode)
             if devices:
                 make_share(folder, devices.size)  # what cannot be shared out is refused before anything is written
             start_from = None
@@ -193,6 +196,7 @@ def train_all(
             if mode:
                 set_mode(folder, mode)
             share = write_share(folder, devices.size) if devices else None
+            forget_failure(folder)
             waiting.append(_Job(folder, snapshot, start_from, lock, len(waiting), share, devices))
         if waiting:
             _train_jobs(waiting, min(jobs, len(waiting)), threads)
@@ -212,10 +216,12 @@ def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: Threads | None) -> 
 
     def work(job: _Job) -> None:
         if not children.stopping:
-            _train(job, threads, children)
+            with failures_noted(job.folder, "training"):
+                _train(job, threads, children)
         if not children.stopping:
             gpus = job.devices.gpus if job.devices else None
-            evaluate_apart(job.folder, threads, children, gpus[0] if gpus else None)
+            with failures_noted(job.folder, "evaluation"):
+                evaluate_apart(job.folder, threads, children, gpus[0] if gpus else None)
 
     with children.take_signals(), ThreadPoolExecutor(jobs) as pool:
         futures = [pool.submit(work, job) for job in waiting]
@@ -233,7 +239,7 @@ def evaluate_apart(folder: RunFolder, threads: Threads, children: Children, gpu:
 
     ``gpu`` is the one to use if the run's mode is GPU (None: Caffe's default).
     """
-    command = [sys.executable, "-m", "tools.evaluate", "--quiet", str(folder.path.resolve())]
+    command = [*UNMOVED_BY_SIGTERM, sys.executable, "-m", "tools.evaluate", "--quiet", str(folder.path.resolve())]
     if gpu is not None:
         command += ["--gpu", str(gpu)]
     with (
@@ -268,28 +274,41 @@ def _train(job: _Job, threads: Threads, children: Children) -> None:
     first = job.snapshot.iteration if job.snapshot else 0
     if first >= iterations:
         return
-    began = time.monotonic()
     reader, shown = LogReader(), {}
-    with (
-        _appending(folder.log) as write,
-        _Bar(total=iterations, initial=first, position=job.position, desc=folder.path.name, unit="it") as bar,
-        job.start(threads) as group,
-        ExitStack() as watched,
-    ):
-        for process in group.members.values():
-            watched.enter_context(children.watch(process))
-        for line in group.lines():
-            write(line)
-            if measurement := reader.feed(line):
-                if measurement.name == "loss" or measurement.name.startswith("accuracy"):
-                    shown[measurement.name] = f"{measurement.value:.3f}"
-                    bar.set_postfix(shown, refresh=False)
-                bar.update(max(0, measurement.iteration - bar.n))
-        if not group.failure and not children.stopping:
-            bar.update(iterations - bar.n)
-    _note_training(job, time.monotonic() - began, threads)
-    if group.failure and not children.stopping:
-        raise ProgramError(f"{folder.path}: {group.failure} (whole log: {folder.log})")
+    with _sitting(job, threads, children):
+        with (
+            _appending(folder.log) as write,
+            _Bar(total=iterations, initial=first, position=job.position, desc=folder.path.name, unit="it") as bar,
+            job.start(threads) as group,
+            ExitStack() as watched,
+        ):
+            for process in group.members.values():
+                watched.enter_context(children.watch(process))
+            for line in group.lines():
+                write(line)
+                if measurement := reader.feed(line):
+                    if measurement.name == "loss" or measurement.name.startswith("accuracy"):
+                        shown[measurement.name] = f"{measurement.value:.3f}"
+                        bar.set_postfix(shown, refresh=False)
+                    bar.update(max(0, measurement.iteration - bar.n))
+            if not group.failure and not children.stopping:
+                bar.update(iterations - bar.n)
+        if group.failure and not children.stopping:
+            raise ProgramError(f"{folder.path}: {group.failure} (whole log: {folder.log})")
+
+
+@contextmanager
+def _sitting(job: _Job, threads: Threads, children: Children) -> Iterator[None]:
+    """Note in the folder that training is under way, and at the block's end how it ended."""
+    folder = job.folder
+    begin_sitting(folder, job.snapshot.iteration if job.snapshot else 0, _how(job, threads))
+    began, ended = time.monotonic(), FAILED
+    try:
+        yield
+        ended = STOPPED if children.stopping else FINISHED
+    finally:
+        reached = folder.experiment.iterations if ended == FINISHED else last_iteration(folder)
+        end_sitting(folder, ended, reached, time.monotonic() - began)
 
 
 @contextmanager
@@ -310,22 +329,20 @@ def _appending(file: Path) -> Iterator[Callable[[str], None]]:
             log.close()
 
 
-def _note_training(job: _Job, seconds: float, threads: Threads) -> None:
-    """Keep the training time over all the sittings of a run, and what it began from."""
+def _how(job: _Job, threads: Threads) -> dict[str, Any]:
+    """What is kept of how a run is trained, and what it began from."""
     before = job.folder.read_training() or {}
     weights = before.get("weights") if job.snapshot else None
     if job.weights:
         with job.weights.open("rb") as file:
             weights = {"file": job.weights.name, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
-    values = {
-        "seconds": before.get("seconds", 0.0) + seconds,
+    return {
         "blas_threads": threads.blas,
         "kernel_threads": threads.kernels,
         "solver_mode": mode_of(job.folder),
         "processes": job.devices.size if job.devices else 1,
         "weights": weights,
     }
-    write_text(job.folder.training, json.dumps(values) + "\n")
 
 
 def loaded_from(folder: RunFolder, weights: Path) -> str:
