@@ -11,7 +11,7 @@
     rows:
       - name: mDA, k = 2               and one of:
         runs: {method: mda, k: 2}      our nets: options of tools.write_run, by the names of tools/experiment.py
-        baseline: {method: gong2013}   our shallow baselines (python -m tools.baselines)
+        baseline: {method: gong2013}   shallow baselines: options of tools.baselines (variant, k, limit)
         cited: …                       nobody's run: numbers that the paper takes from the work named here
         paper: {values: [82.5]}        the paper's numbers, a value for each column; mean: as it is printed there
                                        or {missing: why it has none}
@@ -34,8 +34,13 @@ from tools.tables.strict_yaml import Value, read_yaml
 EXPERIMENTS = ROOT / "experiments"
 """Folder of the tables' definitions."""
 
-BASELINES = ("gong2013", "hoffman2012")
-"""The shallow baselines of tools.baselines."""
+DISCOVERY = ("gong2013", "hoffman2012")
+"""The shallow baselines of tools.baselines that discover domains."""
+
+BASELINES = (*DISCOVERY, "gfk", "svm")
+
+VARIANTS = ("ensemble", "matching")
+"""How discovered domains are used."""
 
 OPTIONS = tuple(
     name
@@ -47,13 +52,19 @@ OPTIONS = tuple(
 
 @dataclass(frozen=True)
 class Baseline:
-    """A shallow baseline in one setting of a table, with one seed."""
+    """A shallow baseline in one setting of a table, with one seed.
+
+    ``variant``, ``k`` and ``limit`` are options of tools.baselines; None is its default.
+    """
 
     dataset: str
     method: str
     sources: tuple[str, ...]
     targets: tuple[str, ...]
     seed: int
+    variant: str | None = None
+    k: int | None = None
+    limit: int | None = None
 
     @property
     def data(self) -> Dataset:
@@ -62,7 +73,9 @@ class Baseline:
     @property
     def name(self) -> str:
         """A folder name, as an Experiment has one."""
-        return f"{self.method}_{'+'.join(self.sources)}-{'+'.join(self.targets)}_seed{self.seed}"
+        chosen = [self.variant, self.k and f"k{self.k}", self.limit and f"limit{self.limit}"]
+        parts = [self.method, *filter(None, chosen), f"{'+'.join(self.sources)}-{'+'.join(self.targets)}"]
+        return "_".join([*parts, f"seed{self.seed}"])
 
 
 Run = Experiment | Baseline
@@ -251,14 +264,24 @@ def _trained(value: Value, dataset: str, column: Column, seeds: tuple[int, ...],
 
 
 def _baseline(value: Value, dataset: str, column: Column, seeds: tuple[int, ...]) -> Candidate:
-    method = value.keys(("method",))["method"]
-    if method.text() not in BASELINES:
-        raise method.error(f"one of {', '.join(BASELINES)}")
+    keys = value.keys(("method",), ("variant", "k", "limit"))
+    for key, known in (("method", BASELINES), ("variant", VARIANTS)):
+        if key in keys and keys[key].text() not in known:
+            raise keys[key].error(f"one of {', '.join(known)}")
+    for key in ("variant", "k"):
+        if key in keys and keys["method"].found not in DISCOVERY:
+            raise keys[key].error(f"nothing: {keys['method'].found} discovers no domains")
+    chosen = {key: item.found for key, item in keys.items() if key != "method"}
+    for key in ("k", "limit"):
+        if key in keys and keys[key].natural() == 0:
+            raise keys[key].error("a whole number of at least 1")
     try:  # of the domains' names
         make_experiment(dataset, "dial", sources=column.sources, targets=column.targets)
     except ProgramError as error:
         raise ProgramError(f"{value.where}, column {column.name!r}: {error}") from error
     return Candidate(
         column.sources,
-        tuple(Baseline(dataset, method.found, column.sources, column.targets, seed) for seed in seeds),
+        tuple(
+            Baseline(dataset, keys["method"].found, column.sources, column.targets, seed, **chosen) for seed in seeds
+        ),
     )

@@ -1,7 +1,7 @@
 """The records that fill a table: where each run's is, what it says, and why it is not there."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +93,8 @@ def _check(file: Path, record: dict[str, Any], run: Run) -> None:
         said, meant = record["experiment"], json.loads(json.dumps(run.to_json()))
     else:
         said = record["baseline"]
-        meant = {"method": run.method, "dataset": run.dataset, "seed": run.seed}
-        meant |= {"sources": list(run.sources), "targets": list(run.targets)}
+        meant = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(run).items()}
+        meant = {key: value for key, value in meant.items() if value is not None or key == "limit"}
     if not isinstance(said, dict):
         raise ProgramError(f"{file}: found {said!r}, expected what was run")
     for key, value in meant.items():

@@ -1,6 +1,7 @@
 """A small table and records for it, for tests."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +41,7 @@ def small_table(folder: Path, text: str = TEXT) -> Table:
 def record_of(run: Run, accuracy: float, **changes: Any) -> dict[str, Any]:
     """What tables read of a record."""
     if isinstance(run, Baseline):
-        said = {
-            "baseline": {
-                "method": run.method, "dataset": run.dataset, "seed": run.seed, "sources": list(run.sources),
-                "targets": list(run.targets),
-            }
-        }  # fmt: skip
+        said = {"baseline": {**asdict(run), "sources": list(run.sources), "targets": list(run.targets)}}
     else:
         said = {"experiment": run.to_json()}
     tested = sum(map(run.data.test_count, run.targets))

@@ -20,10 +20,10 @@ PAPER = {
     "office31": "89.1 94.6 49.1 77.6 / 92.9 95.2 60.1 82.7 / 94.3 93.8 62.5 83.5 / 94.6 93.7 62.6 83.6 / "
     "95.8 94.8 62.9 84.5",
     "office31_known": "94.6 93.7 62.6 83.6 / - / - / - / - / - / - / 95.8 94.8 62.9 84.5",
-    "office31_fc7": "24.8 42.7 12.8 26.8 / 29.3 43.6 13.3 28.7 / - / 91.8 94.6 48.9 78.4 / 93.1 94.3 64.2 83.9 / "
+    "office31_fc7": "24.8 42.7 12.8 26.8 / 29.3 43.6 13.3 28.7 / - / 91.8 94.6 48.9 78.4 / - / 93.1 94.3 64.2 83.9 / "
     "51.3 36.1 35.8 41.1 / 64.5 68.6 41.8 58.3 / 73.2 81.3 41.1 65.2",
     "office_caltech_fc7": "41.7 35.8 41.0 39.5 / 31.7 34.4 38.9 35.0 / 39.6 34.0 34.6 36.1 / 38.7 35.8 42.8 39.1 / "
-    "42.6 35.5 44.6 40.9 / - / 87.8 87.9 93.6 89.8 / 93.5 88.2 93.7 91.8",
+    "42.6 35.5 44.6 40.9 / - / 87.8 87.9 93.6 89.8 / - / 93.5 88.2 93.7 91.8",
 }
 
 TARGETS = {
@@ -184,6 +184,12 @@ def test_the_good_file_is_good(tmp_path):
         ("runs: {method: mda, k: 3}", "note: x", "(ours): found none of them, expected exactly one of runs, baseline"),
         ("cited: Some", "runs: {method: mda}\n    cited: Some", "(theirs): found runs and cited, expected exactly one"),
         ("runs: {method: mda, k: 3}", "baseline: {method: gong}", "method: found 'gong', expected one of gong2013"),
+        (
+            "runs: {method: mda, k: 3}", "baseline: {method: gong2013, variant: all}",
+            "variant: found 'all', expected one of ensemble, matching",
+        ),
+        ("runs: {method: mda, k: 3}", "baseline: {method: svm, k: 2}", "k: found 2, expected nothing: svm discover"),
+        ("runs: {method: mda, k: 3}", "baseline: {method: svm, limit: 0}", "limit: found 0, expected a whole number"),
         ("values: [1, 2.5]", "values: [1]", "paper: values: found [1], expected 2 values, one for each column"),
         ("values: [1, 2.5]", "values: [1, 250]", "paper: values[1]: found 250, expected a number from 0 to 100"),
         ("values: [1, 2.5]", "values: [1, .nan]", "paper: values[1]: found nan, expected a number from 0 to 100"),

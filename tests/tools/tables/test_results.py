@@ -143,11 +143,11 @@ def test_weights_that_are_not_there_are_named_with_their_command(tmp_path):
 
 def test_features_that_are_not_there_are_named_with_their_command(tmp_path):
     table = load(EXPERIMENTS / "office31_fc7.yaml")
-    assert why(table, tmp_path, 4) == (
+    assert why(table, tmp_path, 5) == (
         "the set of fc7 features of Office-31 is not on this machine: "
         "python -m tools.extract_features office31 --weights FILE"
     )
-    assert why(table, tmp_path, 3) == why(table, tmp_path, 4), "baselines need them too"
+    assert why(table, tmp_path, 3) == why(table, tmp_path, 5), "baselines need them too"
 
 
 def test_what_became_of_each_seed(table, tmp_path, tiny_data):
