@@ -5,14 +5,16 @@ Example: python -m tools.write_run --dataset digits --method mda --k 3 --seed 1 
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from tools import datasets
 from tools.batches import published_counts
-from tools.datasets import DATASETS
+from tools.datasets import DATASETS, Dataset
 from tools.domain_labels import UNKNOWN, choose_known, write_domain_labels
 from tools.experiment import BATCH_SPLITS, GEOMETRIES, METHODS, Experiment, make_experiment
-from tools.files import build_folder_aside
+from tools.files import build_folder_aside, expect_file, read_json
 from tools.lmdb_io import count
 from tools.nets import make_nets_and_solver
 from tools.program import ROOT, ProgramError, from_root, run
@@ -97,18 +99,43 @@ def _write_known_labels(folder: RunFolder) -> None:
 
 def add_experiment_options(parser: argparse.ArgumentParser) -> None:
     """The options that describe an experiment, for every program that takes one."""
-    parser.add_argument("--dataset", choices=DATASETS, default="digits", help="default: %(default)s")
-    parser.add_argument("--method", choices=METHODS, default="mda", help="default: %(default)s")
+    parser.add_argument(
+        "--dataset", type=_dataset, default="digits", metavar=f"{{{','.join(DATASETS)},FILE}}",
+        help="one of the paper's, or the description of another one (dataset.json, by python -m tools.adapt); "
+        "default: %(default)s",
+    )  # fmt: skip
     parser.add_argument("--sources", metavar="A+B+…", help="source domains (default: the paper's)")
     parser.add_argument("--targets", "--target", metavar="A+…", help="target domain or domains (default: the paper's)")
-    parser.add_argument("--k", type=int, help="latent source domains of mda (default: the number of sources)")
     parser.add_argument(
-        "--k-target", type=int, help="target domains of mda, latent if more than 1 (default: the number of targets)"
+        "--k-target", type=int, help="target domains of mDA, latent if more than 1 (default: the number of targets)"
     )
     parser.add_argument(
         "--undivided", action="store_true",
         help="the sources come as one LMDB of unknown mixture, named A+B+… (python -m tools.join_lmdbs)",
     )
+    parser.add_argument(
+        "--test-mirror", action="store_true", help="mirror test images at random, as the authors' ResNet net does"
+    )
+    add_method_options(parser)
+
+
+def _dataset(text: str) -> Dataset:
+    """A dataset by its name, or the one that a file describes."""
+    if not text.endswith(".json"):
+        if text not in DATASETS:
+            raise argparse.ArgumentTypeError(f"got {text!r}, expected one of {', '.join(DATASETS)}, or FILE.json")
+        return DATASETS[text]
+    try:
+        expect_file(Path(text), "the description of a dataset")
+        return datasets.from_json(read_json(Path(text), ()))
+    except ProgramError as error:
+        raise argparse.ArgumentTypeError(f"{text}: {str(error).removeprefix(f'{text}: ')}") from error
+
+
+def add_method_options(parser: argparse.ArgumentParser) -> None:
+    """The options that say what is done with a dataset, whichever it is."""
+    parser.add_argument("--method", choices=METHODS, default="mda", help="default: %(default)s")
+    parser.add_argument("--k", type=int, help="latent source domains of mda (default: the number of sources)")
     parser.add_argument(
         "--known-share", type=float, default=0.0, metavar="SHARE",
         help="share of source images whose domain label is known, 0 to 1 (default: 0)",
@@ -127,9 +154,6 @@ def add_experiment_options(parser: argparse.ArgumentParser) -> None:
         "--geometry", choices=GEOMETRIES,
         help="of ResNet18: Torch's own, or that of the widespread Caffe model (default: torch)",
     )
-    parser.add_argument(
-        "--test-mirror", action="store_true", help="mirror test images at random, as the authors' ResNet net does"
-    )
     parser.add_argument("--lambda-c", type=float, help="weight of the target's class entropy (default: the paper's)")
     parser.add_argument("--lambda-d", type=float, help="weight of the domain entropy (default: the paper's)")
     parser.add_argument("--lambda-t", type=float, help="weight of the domain log-loss (default: the paper's)")
@@ -139,29 +163,25 @@ def add_experiment_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def method_options(options: argparse.Namespace) -> dict[str, Any]:
+    """What :func:`add_method_options`' options say, by the names of :func:`make_experiment`."""
+    names = (
+        "method", "k", "known_share", "seed", "iterations", "batch_size", "batch_split", "iter_size", "base_lr",
+        "geometry", "lambda_c", "lambda_d", "lambda_t", "lambda_b",
+    )  # fmt: skip
+    return {name: getattr(options, name) for name in names}
+
+
 def experiment_from_options(options: argparse.Namespace) -> Experiment:
     """The experiment that :func:`add_experiment_options`' options describe."""
     return make_experiment(
         options.dataset,
-        options.method,
         sources=tuple(options.sources.split("+")) if options.sources is not None else None,
         targets=tuple(options.targets.split("+")) if options.targets is not None else None,
-        k=options.k,
         k_target=options.k_target,
         undivided=options.undivided,
-        known_share=options.known_share,
-        seed=options.seed,
-        iterations=options.iterations,
-        batch_size=options.batch_size,
-        batch_split=options.batch_split,
-        iter_size=options.iter_size,
-        base_lr=options.base_lr,
-        geometry=options.geometry,
         test_mirror=options.test_mirror,
-        lambda_c=options.lambda_c,
-        lambda_d=options.lambda_d,
-        lambda_t=options.lambda_t,
-        lambda_b=options.lambda_b,
+        **method_options(options),
     )
 
 

@@ -1,0 +1,166 @@
+"""Predictions of images of all kinds, beside the same images in an LMDB."""
+
+import csv
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import caffe
+import cv2
+import numpy as np
+import pytest
+
+from tests.tools.adapt.shapes import LOOKS, picture
+from tests.tools.odd_images import odd_images
+from tests.tools.programs import interrupt, names, program
+from tools.build_lmdb import build
+from tools.datasets import DATASETS
+from tools.image_datum import Format
+from tools.images import batches
+from tools.model_description import Description
+from tools.predict import folder_entries
+from tools.preprocessing import Preprocessing
+
+FORM = Preprocessing((3, 20, 24), 16, (104.0, 117.0, 123.0), 1 / 64)
+
+NET = """
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 dim: 16 dim: 16 } } }
+layer { name: "fc" type: "InnerProduct" bottom: "data" top: "fc"
+        inner_product_param { num_output: 3 weight_filler { type: "gaussian" std: 0.1 } } }
+layer { name: "prob" type: "Softmax" bottom: "fc" top: "prob" }
+"""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """An untrained classifier of three classes, beside its description."""
+    prefix = tmp_path / "models" / "small.v1"
+    prefix.parent.mkdir()
+    net = prefix.with_name("small.v1.prototxt")
+    net.write_text(NET)
+    caffe.set_random_seed(0)
+    caffe.Net(str(net), caffe.TEST).save(str(prefix.with_name("small.v1.caffemodel")))
+    prefix.with_name("small.v1.json").write_text(Description("small", ("cat", "a dog", "élan"), FORM).text())
+    return prefix
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    """Pictures at two depths, with files that are none beside them."""
+    folder = tmp_path / "images"
+    (folder / "deep" / "er").mkdir(parents=True)
+    for number, look in enumerate(LOOKS):
+        cv2.imwrite(str(folder / f"{number}.png"), picture("disc", look, number))
+        cv2.imwrite(str(folder / "deep" / "er" / f"{number}.png"), picture("cross", look, number))
+    (folder / "notes.txt").write_text("no image")
+    return folder
+
+
+def rows(file: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(file.read_text().splitlines()))
+
+
+def test_odd_images_are_read_as_opencv_reads_them_and_as_an_lmdb_holds_them(model, tmp_path):
+    picture_shown = cv2.resize(picture("square", "day", 0), (48, 40))
+    found = list(odd_images(tmp_path / "odd", picture_shown))
+    entries = {entry.file: entry for entry in folder_entries(tmp_path / "odd")}
+    assert set(entries) == {file for file, _, _ in found}
+    for file, expected, tolerance in found:
+        resized = cv2.resize(expected, (24, 20)).transpose(2, 0, 1)
+        build([entries[file]], tmp_path / f"{file.name}_lmdb", Format((20, 24)))
+        data = replace(
+            DATASETS["digits"], stored_shape=(3, 20, 24), crop=16, mean=FORM.mean, scale=FORM.scale
+        )
+        ((inputs, _),) = batches(tmp_path / f"{file.name}_lmdb", data, 1)
+        difference = np.abs(inputs - FORM.inputs([resized])).max() / FORM.scale
+        assert difference <= tolerance, file.name
+
+    done = program("predict", model, tmp_path / "odd", "--out", tmp_path / "odd.csv", "--jobs", 1)
+    assert done.returncode == 0, done.stderr
+    net = caffe.Net(f"{model}.prototxt", caffe.TEST, weights=f"{model}.caffemodel")
+    for row in rows(tmp_path / "odd.csv"):
+        ((inputs, _),) = batches(tmp_path / f"{row['path']}_lmdb", data, 1)
+        net.blobs["data"].data[...] = inputs
+        probabilities = net.forward()["prob"][0]
+        assert row["class"] == ("cat", "a dog", "élan")[probabilities.argmax()]
+        assert float(row["probability"]) == pytest.approx(probabilities.max(), abs=2e-6)
+
+
+def test_a_row_for_each_image_at_any_depth(model, images, tmp_path):
+    done = program("predict", f"{model}.caffemodel", images, "--out", tmp_path / "out.csv", "--jobs", 2)
+    assert done.returncode == 0, done.stderr
+    expected = sorted([f"{n}.png" for n in range(3)] + [f"deep/er/{n}.png" for n in range(3)])
+    assert [row["path"] for row in rows(tmp_path / "out.csv")] == expected
+    assert set(rows(tmp_path / "out.csv")[0]) == {"path", "class", "probability"}
+    assert f"{tmp_path / 'out.csv'}: 6 images\n" in done.stdout
+    again = program("predict", model, images, "--out", tmp_path / "out.csv")
+    assert again.returncode == 1 and "exists already" in again.stderr
+    assert program("predict", model, images, "--out", tmp_path / "out.csv", "--force", "--jobs", 1).returncode == 0
+
+
+def test_what_cannot_be_read_is_named_and_left_out(model, images, tmp_path):
+    whole = cv2.imencode(".jpg", picture("disc", "day", 0))[1].tobytes()
+    (images / "cut.jpg").write_bytes(whole[: len(whole) // 2])
+    (images / "empty.png").touch()
+    done = program("predict", model, images, "--out", tmp_path / "out.csv", "--jobs", 1)
+    assert done.returncode == 0
+    assert f"left out {images / 'cut.jpg'}: a JPEG that was cut short" in done.stderr
+    assert f"left out {images / 'empty.png'}" in done.stderr
+    assert "6 images, 2 left out" in done.stdout and len(rows(tmp_path / "out.csv")) == 6
+    shutil.rmtree(images / "deep")
+    for file in images.glob("?.png"):
+        file.write_bytes(b"no image")
+    done = program("predict", model, images, "--out", tmp_path / "none.csv", "--jobs", 1)
+    assert done.returncode == 1 and "none of the images could be read" in done.stderr
+    assert not (tmp_path / "none.csv").exists() and names(tmp_path) == ["images", "models", "out.csv"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"classes": ["cat", "dog"]}, "it has 3 classes, expected 2 by its description"),
+        ({"classes": ["cat", "cat", "dog"]}, "classes: got ['cat', 'cat', 'dog'], expected each name once"),
+        ({"classes": "cat"}, "classes: got 'cat', expected a list of texts"),
+        ({"preprocessing": {"crop": 17}}, "its input is N×3×16×16, expected N×3×17×17"),
+        ({"preprocessing": {"crop": 21}}, "crop: got 21 of images of [3, 20, 24]"),
+        ({"preprocessing": {"mean": [1.0, 2.0]}}, "mean: got [1.0, 2.0], expected one value"),
+        ({"preprocessing": {"scale": None}}, "scale: got None, expected a number"),
+        ({"preprocessing": {"stored_shape": [4096, 1, 1], "crop": None, "mean": []}}, "expected a net that takes"),
+        ({"more": 1}, "model: missing keys [], unknown keys ['more']"),
+    ],
+)
+def test_a_description_that_does_not_fit_is_refused(model, images, tmp_path, change, message):
+    file = model.with_name("small.v1.json")
+    values = json.loads(file.read_text())
+    for key, value in change.items():
+        values[key] = {**values[key], **value} if isinstance(value, dict) else value
+    file.write_text(json.dumps(values))
+    done = program("predict", model, images, "--out", tmp_path / "out.csv", "--jobs", 1)
+    assert done.returncode == 1 and message in done.stderr and done.stderr.count("error:") == 1
+    assert "models/small.v1" in done.stderr and not (tmp_path / "out.csv").exists()
+
+
+def test_what_is_missing_or_damaged_is_named(model, images, tmp_path):
+    out = ("--out", tmp_path / "out.csv", "--jobs", 1)
+    assert "no such folder, expected a folder of images" in program("predict", model, tmp_path / "none", *out).stderr
+    (tmp_path / "bare").mkdir()
+    assert f"{tmp_path / 'bare'}: no images in it" in program("predict", model, tmp_path / "bare", *out).stderr
+    assert "no nothing.prototxt there, expected" in program("predict", tmp_path / "nothing", images, *out).stderr
+    weights = model.with_name("small.v1.caffemodel")
+    weights.write_bytes(weights.read_bytes()[:1000])
+    assert "truncated" in program("predict", model, images, *out).stderr
+    weights.unlink()
+    assert f"{weights}: no such file" in program("predict", model, images, *out).stderr
+    model.with_name("small.v1.json").unlink()
+    assert "small.v1.json: no such file" in program("predict", model, images, *out).stderr
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_ctrl_c_leaves_nothing(model, images, tmp_path):
+    for number in range(300):
+        cv2.imwrite(str(images / f"large{number}.png"), np.zeros((600, 600, 3), np.uint8))
+    out = tmp_path / "csv" / "out.csv"
+    code, said = interrupt("predict", model, images, "--out", out, "--jobs", 1, at="predict:", whole_group=True)
+    assert code == 130 and "Traceback" not in said
+    assert not out.parent.exists() or names(out.parent) == []

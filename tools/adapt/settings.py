@@ -1,0 +1,33 @@
+"""What a call asked for, kept beside its results: the same call goes on, another one is refused."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tools.files import json_text, read_json, write_text
+from tools.program import ProgramError
+
+
+def keep(file: Path, settings: Mapping[str, Any]) -> None:
+    """Write the settings by their options' names, or compare them with those that are there.
+
+    Raises ProgramError naming what differs.
+    """
+    if not file.exists():
+        if file.parent.is_dir() and any(file.parent.iterdir()):
+            raise ProgramError(f"{file.parent}: holds other files and no {file.name}, expected a new or empty folder")
+        write_text(file, json_text(dict(settings)))
+        return
+    there = read_json(file, ())
+    different = [key for key in {**settings, **there} if there.get(key) != settings.get(key)]
+    if different:
+        words = "; ".join(f"{key} was {_word(there.get(key))}, is {_word(settings.get(key))}" for key in different)
+        raise ProgramError(
+            f"{file.parent} was begun with other options: {words} (choose another --out, or pass --force to begin anew)"
+        )
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return "not given" if value is None else str(value)

@@ -1,0 +1,124 @@
+"""What is done for a task, one stage after the other; what stands is left alone."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tools.adapt.dataset import describe
+from tools.adapt.duration import in_words, measure, memory_note
+from tools.adapt.paths import Paths
+from tools.adapt.results import write_domains, write_readme
+from tools.adapt.trees import Images
+from tools.caffe_process import Threads
+from tools.experiment import Experiment, make_experiment
+from tools.export import export, run_source
+from tools.files import json_text, remove, write_text
+from tools.predict import open_classifier, predict, write_predictions
+from tools.program import ProgramError
+from tools.report.build import build
+from tools.run_folder import RunFolder
+from tools.solver_mode import choose_mode, mode_of, requested_mode
+from tools.train import train_all
+from tools.write_run import write_run
+
+DEFAULT_K = 2
+"""Latent domains of a single source, which is taken for an undivided mixture."""
+
+
+def begin_anew(paths: Paths) -> None:
+    """Remove what earlier calls made. Raises ProgramError if the folder is not one of theirs, or is being trained."""
+    if not paths.root.exists():
+        return
+    if not paths.settings.is_file():
+        raise ProgramError(f"{paths.root}: no {paths.settings.name} in it, so --force does not empty it")
+    if (paths.run / "experiment.json").is_file():
+        with RunFolder.load(paths.run).locked():
+            pass
+    results = (paths.readme, paths.report, paths.domains, paths.predictions, *paths.model_files)
+    for path in (*results, paths.run, paths.data, paths.weights.parent, paths.settings):  # the settings last
+        remove(path)
+
+
+def make_task(
+    paths: Paths, images: Images, network: str, chosen: Mapping[str, Any], counts: Mapping[str, int], made_by: str
+) -> Experiment:
+    """The experiment on images of which ``counts`` are stored; ``chosen`` are options of the method.
+
+    Raises ProgramError naming an option that does not fit.
+    """
+    data = describe(
+        paths.name,
+        images,
+        network,
+        chosen["method"],
+        iterations=chosen["iterations"],
+        counts=counts,
+        made_by=made_by,
+    )
+    k = chosen["k"]
+    if chosen["method"] == "mda" and k is None and len(images.sources) == 1:
+        k = DEFAULT_K
+    return make_experiment(data, **{**chosen, "k": k})
+
+
+def open_run(paths: Paths, experiment: Experiment, solver_mode: str | None) -> RunFolder:
+    """The run folder of the experiment, written unless it is there. Raises ProgramError if it is another one's."""
+    if not paths.run.exists():
+        write_text(paths.dataset, json_text(experiment.data.to_json()))
+        return write_run(experiment, paths.run, data=paths.data, solver_mode=solver_mode)
+    folder = RunFolder.load(paths.run)
+    made_by = folder.experiment.data.made_by  # the same command can be spelt in several ways
+    if folder.experiment != replace(experiment, data=replace(experiment.data, made_by=made_by)):
+        raise ProgramError(f"{paths.run}: another experiment than asked for: pass --force, or choose another --out")
+    return folder
+
+
+def train(folder: RunFolder, weights: Path | None, threads: Threads | None, solver_mode: str | None) -> None:
+    """Train and evaluate, after saying how long it takes on a processor."""
+    snapshot, experiment = folder.latest_snapshot(), folder.experiment
+    left = experiment.iterations - (snapshot.iteration if snapshot else 0)
+    if left and (requested_mode(solver_mode) or mode_of(folder)) == "CPU":
+        threads = _say_duration(folder, left, threads)
+    train_all([folder], threads=threads, resume=True, solver_mode=solver_mode, weights=weights)
+
+
+def _say_duration(folder: RunFolder, iterations: int, threads: Threads | None) -> Threads:
+    """Print how long so many iterations take; return the threads to train with."""
+    experiment = folder.experiment
+    batch = sum(layer.data_param.batch_size for layer in folder.read_net("train").layer if layer.type == "Data")
+    if note := memory_note(experiment.data.network, batch):
+        print(f"note: {note}")
+    print("measuring how long an iteration takes on this processor …", flush=True)
+    threads, seconds = measure(folder, threads)
+    print(
+        f"{seconds:.2g} s: {in_words(iterations * seconds)} for {iterations} iterations of {batch} images. "
+        "Ctrl-C stops with a snapshot, the same command goes on from it.",
+        flush=True,
+    )
+    return threads
+
+
+def finish(
+    paths: Paths, folder: RunFolder, images: Images, *, jobs: int, solver_mode: str | None, command: str
+) -> None:
+    """Make what is missing of model, predictions, domains, report and README, or is older than the record."""
+
+    def predictions() -> None:
+        classifier = open_classifier(paths.model, choose_mode(solver_mode, "GPU"))
+        found = predict(classifier, images.target.entries, jobs=jobs, desc=paths.predictions.name)
+        write_predictions(paths.predictions, found, images.classes)
+
+    stages: dict[Path, Callable[[], object]] = {
+        paths.model_files[0]: lambda: export(
+            run_source(folder), paths.model, verify=True, images=None, seed=0, force=True
+        ),
+        paths.predictions: predictions,
+    }
+    if folder.experiment.has_branch:
+        stages[paths.domains] = lambda: write_domains(folder, paths.domains)
+    stages[paths.report] = lambda: build([folder.path], paths.report)
+    stages[paths.readme] = lambda: write_readme(paths, folder, images, command)
+    for file, make in stages.items():
+        if not file.exists() or file.stat().st_mtime < folder.record.stat().st_mtime:
+            make()
