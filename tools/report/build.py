@@ -1,0 +1,139 @@
+"""A report of one run, of several, or of a whole table."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tqdm import tqdm
+
+from tools.files import write_text
+from tools.program import ProgramError
+from tools.report.chart import save_together
+from tools.report.comparison import Setting, settings_of, settings_of_table
+from tools.report.environment import environment_section
+from tools.report.page import Page
+from tools.report.runs import Run, load_runs
+from tools.report.sections import (
+    accuracy_section,
+    alignment_section,
+    classes_section,
+    discovery_section,
+    training_section,
+)
+from tools.tables.definition import Table
+
+IMAGES = 384
+"""In a picture of features."""
+
+
+def build(
+    paths: Sequence[Path],
+    out: Path,
+    *,
+    table: Table | None = None,
+    shown: Sequence[str] | None = None,
+    figures: Path | None = None,
+    quick: bool = False,
+    images: int = IMAGES,
+    quiet: bool = False,
+) -> Page:
+    """Write the report of the runs (folders or records, see :func:`load_runs`) to ``out``, and return the page.
+
+    With ``table``, its rows and the paper's numbers are the report's order. ``shown`` names the runs whose domains,
+    features and classes are shown in pictures (None: :func:`worth_showing`); ``quick`` leaves out what asks a net.
+    ``figures`` is a folder for all charts as SVG and PNG, and their overview. Raises ProgramError if a run cannot be
+    read, is none of the table's, or is not among those to be shown.
+    """
+    runs, baselines = load_runs([path.resolve() for path in paths])
+    out, figures = out.resolve(), figures.resolve() if figures else None  # nets are asked from the root folder
+    if not runs and not baselines:
+        raise ProgramError("no run to report on, expected at least one run folder or record")
+    if table is None and baselines:
+        raise ProgramError(f"{next(iter(baselines))}: a shallow baseline is reported beside its table: pass --table")
+    settings = settings_of_table(table, runs, baselines) if table else settings_of(runs)
+    chosen = worth_showing(settings) if shown is None else _named(runs, shown)
+    steps = len(chosen) * (1 if quick else 2)
+    with tqdm(total=steps, desc="report", unit="step", disable=quiet) as bar:
+        sections = [
+            accuracy_section(settings),
+            discovery_section(settings, chosen, quick, bar.update),
+            alignment_section(chosen, quick, images, bar.update),
+            training_section(settings),
+            classes_section(settings, chosen),
+            environment_section(runs),
+        ]
+        bar.update(steps - bar.n)
+    made = f"Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by python -m tools.report."
+    page = Page(_title(settings, table), _lead(settings, runs, chosen), sections, made)
+    write_text(out, page.html())
+    if figures:
+        _save(page, figures, quiet)
+    return page
+
+
+def worth_showing(settings: Sequence[Setting]) -> list[Run]:
+    """Runs that tell the story: of each setting the first without adaptation and the one of mDA that found most.
+
+    Two runs or fewer are all shown. In a table of several settings, those of the first that has any.
+    """
+    runs = [run for setting in settings for run in setting.runs]
+    if len(runs) <= 2:
+        return runs
+    for setting in settings:
+        finished = [run for run in setting.runs if run.record]
+        source_only = [run for run in finished if not run.experiment.sees_target]
+        adapted = [run for run in finished if run.experiment.has_branch] or [
+            run for run in finished if run.experiment.sees_target
+        ]
+        if chosen := [*source_only[:1], *([max(adapted, key=_discovered)] if adapted else [])]:
+            return chosen
+    return []
+
+
+def _discovered(run: Run) -> float:
+    return run.record["domain_usage"]["nmi"] if run.record["domain_usage"] else 0.0
+
+
+def _named(runs: Sequence[Run], names: Sequence[str]) -> list[Run]:
+    known = {run.name: run for run in runs}
+    for name in names:
+        if name not in known:
+            raise ProgramError(f"--show: found {name!r}, expected a run that is reported on: {', '.join(known)}")
+    return [known[name] for name in names]
+
+
+def _title(settings: Sequence[Setting], table: Table | None) -> str:
+    if table:
+        return f"{table.source}. {table.title}"
+    return f"Latent domains: {settings[0].name}" if len(settings) == 1 else "Latent domains: several settings"
+
+
+def _lead(settings: Sequence[Setting], runs: Sequence[Run], chosen: Sequence[Run]) -> list[str]:
+    """What is reported, and its main numbers, in a few sentences."""
+    finished = sum(run.record is not None for run in runs)
+    lead = [f"{finished} of {len(runs)} runs are finished."] if finished < len(runs) else []
+    for setting in settings:
+        lines = [line for line in setting.lines if line.mean is not None]
+        best = max(lines, key=lambda line: line.mean, default=None)
+        if len(lines) == 1:
+            lead.append(f"{best.name} on {setting.name}: {best.mean:.1f} % of the target's test images are right.")
+        elif lines:
+            plain = [line for line in lines if line.method in ("plain", "source_only")]
+            said = f"{setting.name}: the best mean is {best.mean:.1f} % ({best.name})"
+            if plain and best not in plain:
+                least = max(plain, key=lambda line: line.mean)
+                said += f"; without adaptation it is {least.mean:.1f} % ({least.name})"
+            lead.append(said + ".")
+    if chosen and len(chosen) < len(runs):
+        lead.append(f"Shown in pictures: {', '.join(run.name for run in chosen)}.")
+    return lead
+
+
+def _save(page: Page, folder: Path, quiet: bool) -> None:
+    """All charts in files, and the first of each kind in one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for chart in tqdm(page.charts, desc="figures", disable=quiet):
+        chart.save(folder)
+    overview = [chart for chart in page.charts if chart.name.startswith(("accuracy-1", "curve-1-accuracy"))]
+    if overview:
+        save_together(folder / "overview.png", overview)

@@ -1,0 +1,126 @@
+"""A run's features before its domains are aligned, and after: those that the classifier sees."""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import cycle, islice
+from pathlib import Path
+
+import caffe
+import numpy as np
+from caffe.proto.caffe_pb2 import LayerParameter
+from numpy.typing import NDArray
+
+from tools import lmdb_io
+from tools.images import batches
+from tools.preflight import check_data, check_nets
+from tools.program import ROOT, ProgramError
+from tools.run_folder import RunFolder, Snapshot
+
+_ALIGNING = ("MDALayer", "BatchNorm")
+"""Layers that normalise; the first MDALayer counts, or where there is none the first BatchNorm."""
+
+
+@dataclass(frozen=True)
+class Features:
+    """Of n images: ``before`` (n×p) is what the first aligning layer gets, ``after`` (n×q) what the classifier gets.
+
+    ``domains`` (n) are indices into ``names``, the sources' parts and then the targets; ``labels`` (n) the classes, -1
+    where nobody knows them. ``before`` is None where nothing normalises.
+    """
+
+    before: NDArray[np.float32] | None
+    after: NDArray[np.float32]
+    domains: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    names: tuple[str, ...]
+    before_blob: str | None
+    after_blob: str
+
+
+def features_of(folder: RunFolder, snapshot: Snapshot, images: int = 384) -> Features:
+    """Features of about ``images`` training images, as many of each domain as a training batch has.
+
+    Runs that see the target are asked with their training net, where each batch is aligned with its own statistics and
+    assignments, as the layers are defined; the others with their deploy net, whose statistics are the sources'.
+    Raises ProgramError if nets or data are not as they should be.
+    """
+    check_nets(folder)
+    check_data(folder)  # Caffe would abort
+    os.chdir(ROOT)  # the nets name their LMDBs relative to it
+    return (_of_training_net if folder.experiment.sees_target else _of_deploy_net)(folder, snapshot, images)
+
+
+def _of_training_net(folder: RunFolder, snapshot: Snapshot, images: int) -> Features:
+    before, after = _blobs(folder, "train")
+    parts = folder.experiment.parts
+    layers = folder.read_net("train").layer
+    sizes = {layer.name: layer.data_param.batch_size for layer in layers if layer.type == "Data"}
+    rows = np.array([sizes[f"data_{part}"] for part in parts])
+    caffe.set_random_seed(0)  # of mirrored and cropped images
+    net = caffe.Net(str(folder.net("train").resolve()), caffe.TRAIN, weights=str(snapshot.model.resolve()))
+    forwards = max(1, images // int(rows.sum()))
+    found: tuple[list[NDArray[np.float32]], ...] = ([], [])
+    for _ in range(forwards):
+        net.forward()
+        for blob, rows_found in zip((before, after), found, strict=True):
+            rows_found.append(_flat(net, blob))
+    labels = [_labels(folder.train_lmdbs[part], size * forwards) for part, size in zip(parts, rows, strict=True)]
+    by_batch = [np.concatenate([of_part.reshape(forwards, -1)[i] for of_part in labels]) for i in range(forwards)]
+    domains = np.tile(np.repeat(np.arange(len(parts)), rows), forwards)
+    return Features(
+        np.concatenate(found[0]), np.concatenate(found[1]), domains, np.concatenate(by_batch), parts, before, after
+    )
+
+
+def _of_deploy_net(folder: RunFolder, snapshot: Snapshot, images: int) -> Features:
+    before, after = _blobs(folder, "deploy")
+    experiment, data = folder.experiment, folder.experiment.data
+    net = caffe.Net(str(folder.net("deploy").resolve()), caffe.TEST, weights=str(snapshot.model.resolve()))
+    lmdbs = {part: folder.train_lmdbs[part] for part in experiment.source_parts}
+    lmdbs |= {target: folder.data / data.train_lmdb(target) for target in experiment.targets}
+    rows: dict[str | None, list[NDArray[np.float32]]] = {before: [], after: []}
+    domains, labels = [], []
+    for domain, lmdb in enumerate(lmdbs.values()):
+        for inputs, of_images in batches(lmdb, data, data.test_batch_limit, images // len(lmdbs)):
+            net.blobs["data"].reshape(*inputs.shape)
+            net.blobs["data"].data[...] = inputs
+            net.forward()
+            for blob, found in rows.items():
+                if blob:
+                    found.append(_flat(net, blob))
+            domains += [domain] * len(inputs)
+            labels.append(of_images)
+    return Features(
+        np.concatenate(rows[before]) if before else None, np.concatenate(rows[after]), np.array(domains),
+        np.concatenate(labels), tuple(lmdbs), before, after,
+    )  # fmt: skip
+
+
+def _blobs(folder: RunFolder, net: str) -> tuple[str | None, str]:
+    """The bottom of the first aligning layer, and that of the classifier, which is the last InnerProduct."""
+    layers = list(folder.read_net(net).layer)
+    aligning = [layer for kind in _ALIGNING for layer in layers if _kind(layer) == kind]
+    classifiers = [layer for layer in layers if layer.type == "InnerProduct"]
+    if not classifiers:
+        raise ProgramError(f"{folder.net(net)}: no InnerProduct layer, expected a classifier")
+    return (aligning[0].bottom[0] if aligning else None), classifiers[-1].bottom[0]
+
+
+def _kind(layer: LayerParameter) -> str:
+    return layer.python_param.layer if layer.type == "Python" else layer.type
+
+
+def _flat(net: caffe.Net, blob: str) -> NDArray[np.float32]:
+    data = net.blobs[blob].data
+    return data.reshape(len(data), -1).copy()
+
+
+def _labels(lmdb: Path, count: int) -> NDArray[np.int64]:
+    """Labels of the first ``count`` records, from the beginning again at the end, as Caffe reads them."""
+    return np.fromiter(islice(_again(lmdb), count), np.int64, count)
+
+
+def _again(lmdb: Path) -> Iterator[int]:
+    first: Iterable[int] = (datum.label for _, datum in lmdb_io.read(lmdb))
+    return cycle(first)
