@@ -6,10 +6,9 @@ from typing import Any
 
 from tools.caffe_process import Threads
 from tools.experiment import Experiment
-from tools.program import ProgramError, from_root
 from tools.run_folder import RunFolder
 from tools.train import train_all
-from tools.write_run import write_run
+from tools.write_run import write_missing
 
 
 def run_suite(
@@ -27,28 +26,6 @@ def run_suite(
     records, in order. Raises ProgramError if a folder of the same name holds another experiment or another data
     folder's.
     """
-    folders = []
-    for experiment in experiments:
-        path = base / experiment.name
-        if path.exists():
-            folder = RunFolder.load(path)
-            if difference := _difference(_described(folder), _described(RunFolder(path, experiment, data))):
-                raise ProgramError(
-                    f"{path} holds another experiment: {difference} (move it away or choose another folder with --runs)"
-                )
-        else:
-            folder = write_run(experiment, path, data=data)
-        folders.append(folder)
+    folders = [write_missing(experiment, base / experiment.name, data=data) for experiment in experiments]
     train_all(folders, jobs=jobs, threads=threads, resume=True, solver_mode=solver_mode)
     return [(folder, folder.read_record()) for folder in folders]
-
-
-def _described(folder: RunFolder) -> dict[str, Any]:
-    return {**folder.experiment.to_json(), "data": from_root(folder.data)}
-
-
-def _difference(there: dict[str, Any], here: dict[str, Any]) -> str:
-    """What differs, in words; empty if nothing does."""
-    return "; ".join(
-        f"{key} is {there[key]!r} there, {here[key]!r} here" for key in there if there[key] != here[key]
-    )

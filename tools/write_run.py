@@ -4,6 +4,7 @@ Example: python -m tools.write_run --dataset digits --method mda --k 3 --seed 1 
 """
 
 import argparse
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,33 @@ def write_run(
             _write_known_labels(written)
         (aside / "experiment.json").write_text(run_folder.description())
     return run_folder
+
+
+def write_missing(experiment: Experiment, path: Path, *, data: Path, solver_mode: str | None = None) -> RunFolder:
+    """The run folder of ``experiment`` at ``path``, written unless it stands there.
+
+    An empty folder is none: Snakemake makes that of a job's output. Raises ProgramError if the folder there holds
+    another experiment or another data folder's.
+    """
+    with suppress(OSError):
+        path.rmdir()
+    if not path.exists():
+        return write_run(experiment, path, data=data, solver_mode=solver_mode)
+    folder = RunFolder.load(path)
+    if difference := _difference(_described(folder), _described(RunFolder(path, experiment, data))):
+        raise ProgramError(
+            f"{path} holds another experiment: {difference} (move it away or choose another folder with --runs)"
+        )
+    return folder
+
+
+def _described(folder: RunFolder) -> dict[str, Any]:
+    return {**folder.experiment.to_json(), "data": from_root(folder.data)}
+
+
+def _difference(there: dict[str, Any], here: dict[str, Any]) -> str:
+    """What differs, in words; empty if nothing does."""
+    return "; ".join(f"{key} is {there[key]!r} there, {here[key]!r} here" for key in there if there[key] != here[key])
 
 
 def _count(lmdb: Path, published: int) -> int:
