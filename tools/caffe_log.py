@@ -3,23 +3,29 @@
 import re
 import signal
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 
 # A number ends at a space or the line's end: when two writers' lines run into one another, neither is read.
 _NUMBER = r"([-+]?(?:nan|inf|\d+(?:\.\d*)?(?:e[-+]?\d+)?))(?!\S)"
 _ITERATION = re.compile(rf"\] Iteration (\d+)(?: \(.*\), loss = {_NUMBER}|, Testing net|, lr = {_NUMBER})")
 _OUTPUT = re.compile(rf"\] +(Train|Test) net output #\d+: (\S+) = {_NUMBER}")
 _PREFIX = re.compile(r"^[IWEF]\d{4,8} \S+ +\d+ \S+?\] ?")
+_TIME = re.compile(r"^[IWEF](\d{8} \d\d:\d\d:\d\d\.\d{1,6}) ")
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One number of the log. ``phase`` is "train" or "test"; ``name`` is "loss", "lr" or a net output's name."""
+    """One number of the log. ``phase`` is "train" or "test"; ``name`` is "loss", "lr" or a net output's name.
+
+    ``time`` is when it was logged, in seconds since the epoch; None where the log has no year.
+    """
 
     phase: str
     iteration: int
     name: str
     value: float
+    time: float | None = field(default=None, compare=False)
 
 
 class LogReader:
@@ -33,25 +39,59 @@ class LogReader:
         if match := _ITERATION.search(line):
             self._iteration = int(match[1])
             if match[2] is not None:
-                return Measurement("train", self._iteration, "loss", float(match[2]))
+                return Measurement("train", self._iteration, "loss", float(match[2]), _time(line))
             if match[3] is not None:
-                return Measurement("train", self._iteration, "lr", float(match[3]))
+                return Measurement("train", self._iteration, "lr", float(match[3]), _time(line))
         elif match := _OUTPUT.search(line):
-            return Measurement(match[1].lower(), self._iteration, match[2], float(match[3]))
+            return Measurement(match[1].lower(), self._iteration, match[2], float(match[3]), _time(line))
         return None
 
 
-def curves(lines: Iterable[str]) -> dict[tuple[str, str], dict[int, float]]:
-    """Values by iteration of every (phase, name) in a log.
+def _time(line: str) -> float | None:
+    """When a line was logged: glog writes local time."""
+    match = _TIME.match(line)
+    return datetime.strptime(match[1], "%Y%m%d %H:%M:%S.%f").timestamp() if match else None
 
-    Where a resumed run went over the same iterations again, the later values stand.
+
+class History:
+    """What a run's log measured, fed line by line: by (phase, name), by iteration.
+
+    Where a resumed run goes on from further back, what had been measured after that is dropped.
     """
-    found: dict[tuple[str, str], dict[int, float]] = {}
-    reader = LogReader()
+
+    def __init__(self) -> None:
+        self.measurements: dict[tuple[str, str], dict[int, Measurement]] = {}
+        self.iteration = 0
+        """The last iteration that something was measured at."""
+        self._reader = LogReader()
+
+    def feed(self, line: str) -> Measurement | None:
+        """The measurement in ``line``, if there is one."""
+        measurement = self._reader.feed(line)
+        if measurement:
+            if measurement.iteration < self.iteration:
+                for found in self.measurements.values():
+                    for iteration in [i for i in found if i >= measurement.iteration]:
+                        del found[iteration]
+            self.iteration = measurement.iteration
+            self.measurements.setdefault((measurement.phase, measurement.name), {})[self.iteration] = measurement
+        return measurement
+
+
+def history(lines: Iterable[str]) -> History:
+    """The history of a whole log."""
+    found = History()
     for line in lines:
-        if measurement := reader.feed(line):
-            found.setdefault((measurement.phase, measurement.name), {})[measurement.iteration] = measurement.value
+        found.feed(line)
     return found
+
+
+def curves(lines: Iterable[str]) -> dict[tuple[str, str], dict[int, float]]:
+    """Values by iteration of every (phase, name) in a log; see :class:`History` for those of a resumed run."""
+    return {
+        key: {iteration: measurement.value for iteration, measurement in found.items()}
+        for key, found in history(lines).measurements.items()
+    }
 
 
 def failure_reason(log: str) -> str:

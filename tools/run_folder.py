@@ -231,3 +231,16 @@ def _parses_as_of(
         return message().ParseFromString(file.read_bytes()) > 0
     except (OSError, DecodeError):
         return False
+
+
+def find_runs(path: Path) -> list[Path]:
+    """``path`` itself if it is a run folder, else the run folders in it and in its folders, by name.
+
+    Raises ProgramError if there are none.
+    """
+    if (path / "experiment.json").is_file():
+        return [path]
+    found = sorted(file.parent for pattern in ("*", "*/*") for file in path.glob(f"{pattern}/experiment.json"))
+    if not found:
+        raise ProgramError(f"{path}: no experiment.json in it or its folders, expected run folders (tools.write_run)")
+    return found

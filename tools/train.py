@@ -17,10 +17,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import caffe
 from tqdm import tqdm
@@ -40,6 +40,9 @@ from tools.sittings import FAILED, FINISHED, STOPPED, begin_sitting, end_killed_
 from tools.solver_mode import add_mode_option, mode_of, requested_mode, set_mode
 from tools.threads import choose
 from tools.weights import check_weights
+
+if TYPE_CHECKING:
+    from tools.tensorboard import Events
 
 SAME_SIGNAL = 1.0
 """Seconds in which a second Ctrl-C counts as the first one: ``timeout -s INT`` sends two."""
@@ -129,6 +132,7 @@ class _Job:
     position: int
     share: Share | None = None
     devices: Devices | None = None
+    tensorboard: bool = False
 
     def start(self, threads: Threads) -> Group:
         """Start the training: of each process's share of a batch on ``devices``, or by one ``caffe train``."""
@@ -158,13 +162,15 @@ def train_all(
     solver_mode: str | None = None,
     weights: Path | None = None,
     devices: Devices | None = None,
+    tensorboard: bool = False,
 ) -> None:
     """Train and evaluate runs, ``jobs`` at a time. To be called from the main thread.
 
     ``threads`` None measures what is fastest. With ``resume``, a run goes on from its last whole snapshot and a
     finished one is left alone. ``solver_mode`` (GPU or CPU) is written into the runs' solvers; None takes that of the
     environment, if any. Runs begin from the caffemodel ``weights``, as far as layers have the same names. With
-    ``devices``, one run after the other is shared out to several processes. Raises ProgramError for the first run that
+    ``devices``, one run after the other is shared out to several processes. With ``tensorboard``, event files are
+    written too. Raises ProgramError for the first run that
     fails (the others are finished first, and their errors printed) and KeyboardInterrupt after a clean stop.
     """
     if devices and jobs > 1:
@@ -197,7 +203,7 @@ def train_all(
                 set_mode(folder, mode)
             share = write_share(folder, devices.size) if devices else None
             forget_failure(folder)
-            waiting.append(_Job(folder, snapshot, start_from, lock, len(waiting), share, devices))
+            waiting.append(_Job(folder, snapshot, start_from, lock, len(waiting), share, devices, tensorboard))
         if waiting:
             _train_jobs(waiting, min(jobs, len(waiting)), threads)
 
@@ -279,6 +285,7 @@ def _train(job: _Job, threads: Threads, children: Children) -> None:
         with (
             _appending(folder.log) as write,
             _Bar(total=iterations, initial=first, position=job.position, desc=folder.path.name, unit="it") as bar,
+            _live_events(folder, first) if job.tensorboard else nullcontext() as events,
             job.start(threads) as group,
             ExitStack() as watched,
         ):
@@ -291,10 +298,19 @@ def _train(job: _Job, threads: Threads, children: Children) -> None:
                         shown[measurement.name] = f"{measurement.value:.3f}"
                         bar.set_postfix(shown, refresh=False)
                     bar.update(max(0, measurement.iteration - bar.n))
+                    if events:
+                        events.add(measurement)
             if not group.failure and not children.stopping:
                 bar.update(iterations - bar.n)
         if group.failure and not children.stopping:
             raise ProgramError(f"{folder.path}: {group.failure} (whole log: {folder.log})")
+
+
+def _live_events(folder: RunFolder, start: int) -> AbstractContextManager["Events"]:
+    """TensorBoard takes seconds to import: only who wants it waits for it."""
+    from tools.tensorboard import live_events
+
+    return live_events(folder, start)
 
 
 @contextmanager
@@ -398,6 +414,9 @@ def main() -> int:
     parser.add_argument(
         "--weights", type=Path, metavar="FILE", help="caffemodel to begin from: layers of the same names are loaded"
     )
+    parser.add_argument(
+        "--tensorboard", action="store_true", help="write TensorBoard's event files too, into RUN/tensorboard"
+    )
     several = parser.add_mutually_exclusive_group()
     several.add_argument(
         "--gpus", type=gpu_list, metavar=f"N,N,…|{ALL}", help="share each batch out to these GPUs (default: use one)"
@@ -419,6 +438,7 @@ def main() -> int:
         solver_mode=options.solver_mode,
         weights=options.weights,
         devices=devices,
+        tensorboard=options.tensorboard,
     )
     for folder in runs:
         print(f"{folder.path}: {summary(folder, folder.read_record())} at the last iteration")
