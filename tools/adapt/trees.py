@@ -87,12 +87,13 @@ def read_images(
         if len(domain.entries) < FEWEST:
             raise ProgramError(f"{domain.folder}: {len(domain.entries)} image, expected at least {FEWEST} of a domain")
     if left_out:
-        count = "1 file" if len(left_out) == 1 else f"{len(left_out)} files"
-        notes.append(f"left out {count} that are no images of a class by name, such as {left_out[0]}")
+        which = "1 file that is no image" if len(left_out) == 1 else f"{len(left_out)} files that are no images"
+        notes.append(f"left out {which} of a class by name, such as {left_out[0]}")
     if twins := identical(images):
+        which = "1 image of the target is" if len(twins) == 1 else f"{len(twins)} images of the target are"
+        source, target = twins[0]
         notes.append(
-            f"{len(twins)} images of the target are also in a source, file for file, such as {twins[0][1]} and "
-            f"{twins[0][0]}: an accuracy on them says little"
+            f"{which} also in a source, file for file: {target} is {source}; an accuracy on such images says little"
         )
     return Images(images.sources, images.target, classes, labelled, tuple(notes))
 
@@ -186,8 +187,8 @@ def _is_labelled(target: Path, classes: Sequence[str]) -> bool:
     hint = "or pass --unlabelled if folder names are no labels there"
     if strange:
         raise ProgramError(
-            f"{target}: no source has the classes {_some(strange)}, found {_some(classes)}: rename or remove them, "
-            f"{hint}"
+            f"{target}: no source has the classes {_some(strange)}, expected some of {_some(classes)}: rename or "
+            f"remove the folders, {hint}"
         )
     loose = [file for file in class_files(target)[0] if file.parent == target]
     if loose:
