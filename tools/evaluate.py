@@ -16,6 +16,7 @@ import caffe
 from tools.arguments import natural
 from tools.branch import source_probabilities, target_probabilities, usage_history
 from tools.caffe_log import curves
+from tools.completeness import incompleteness
 from tools.confusion import class_names, confusion_counts
 from tools.domain_usage import domain_usage
 from tools.files import json_text, write_text
@@ -67,6 +68,7 @@ def evaluate(
             for target, counts in confusion.items()
         },
         "classes": class_names(folder),
+        "incomplete_data": incompleteness(folder),
         "domain_usage": domain_usage(usage).to_json() if usage else None,
         "target_domain_usage": domain_usage(target_usage).to_json() if target_usage else None,
         "domain_usage_history": usage_history(folder, quiet=quiet),
