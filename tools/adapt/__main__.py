@@ -120,7 +120,7 @@ def main() -> int:
     experiment = make_task(paths, images, options.network, chosen, found, command)  # bad options end here
     if options.force:
         begin_anew(paths)
-    settings.keep(paths.settings, _settings(options))
+    settings.keep(paths.settings, _settings(options), begun=paths.run.exists())
     _say(images, experiment)
     weights = None
     if not paths.run.exists() or RunFolder.load(paths.run).latest_snapshot() is None:

@@ -8,14 +8,14 @@ from tools.files import json_text, read_json, write_text
 from tools.program import ProgramError
 
 
-def keep(file: Path, settings: Mapping[str, Any]) -> None:
-    """Write the settings by their options' names, or compare them with those that are there.
+def keep(file: Path, settings: Mapping[str, Any], *, begun: bool) -> None:
+    """Write the settings by their options' names or, if their training has ``begun``, compare them with those there.
 
-    Raises ProgramError naming what differs.
+    Raises ProgramError naming what differs, or if the folder is somebody else's.
     """
-    if not file.exists():
-        if file.parent.is_dir() and any(file.parent.iterdir()):
-            raise ProgramError(f"{file.parent}: holds other files and no {file.name}, expected a new or empty folder")
+    if not file.exists() and file.parent.is_dir() and any(file.parent.iterdir()):
+        raise ProgramError(f"{file.parent}: holds other files and no {file.name}, expected a new or empty folder")
+    if not begun or not file.exists():
         write_text(file, json_text(dict(settings)))
         return
     there = read_json(file, ())

@@ -210,13 +210,14 @@ def test_what_is_in_the_way(tmp_path):
     assert names(tmp_path / "out") == []
 
 
-def test_beginning_anew(tmp_path):
+def test_options_can_change_until_training_begins(tmp_path):
     for look in ("night", "day", "dusk"):
         plant_domain(tmp_path / look, look, 2)
     bad = tmp_path / "dusk" / "disc" / "0.png"
     bad.write_bytes(b"no image")
-    assert program(*arguments(tmp_path)).returncode == 1
-    settings = json.loads((tmp_path / "out" / "settings.json").read_text())
-    done = program(*arguments(tmp_path, "--k", 3, "--force"))
-    assert done.returncode == 1 and f"{bad}: 8 bytes that OpenCV cannot decode" in done.stderr
-    assert json.loads((tmp_path / "out" / "settings.json").read_text()) == {**settings, "--k": 3}
+    settings = tmp_path / "out" / "settings.json"
+    for options in ((), ("--k", 3), ("--k", 4, "--force")):
+        done = program(*arguments(tmp_path, *options))
+        assert done.returncode == 1 and f"{bad}: 8 bytes that OpenCV cannot decode" in done.stderr
+        assert json.loads(settings.read_text())["--k"] == (options[1] if options else None)
+    assert ": stands" not in done.stdout
