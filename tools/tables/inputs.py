@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.data.published import IMAGE_SETS
+from tools.datasets import DATASETS
 from tools.experiment import Experiment
 from tools.tables.definition import Run
 
@@ -34,6 +35,12 @@ def missing_lmdbs(run: Run, data: Path) -> list[Path]:
     return [lmdb for lmdb in lmdbs(run, data) if not (lmdb / "data.mdb").is_file()]
 
 
+def missing_images(run: Run, data: Path) -> bool:
+    """Whether LMDBs of the images are missing that a run's features are extracted from."""
+    images = data / run.data.name.removesuffix(FEATURES)
+    return not all((images / lmdb.name / "data.mdb").is_file() for lmdb in lmdbs(run, data))
+
+
 def weights(run: Run) -> Weights | None:
     """The weights that the paper begins a run from; None for nets that begin at random and for baselines."""
     network = run.data.network
@@ -53,6 +60,9 @@ def why_missing(run: Run, data: Path) -> str:
     missing = missing_lmdbs(run, data)
     if missing:
         whole = len(missing) == len(lmdbs(run, data))
+        if run.data.name.endswith(FEATURES) and missing_images(run, data):
+            images = DATASETS[run.data.name.removesuffix(FEATURES)]
+            return f"{title(images.name)} is not on this machine: {images.made_by}, then {run.data.made_by}"
         what = title(run.data.name) if whole else ", ".join(str(lmdb.relative_to(data)) for lmdb in missing)
         verb = "is" if whole or len(missing) == 1 else "are"
         return f"{what} {verb} not on this machine: {run.data.made_by}"

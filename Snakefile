@@ -1,0 +1,306 @@
+"""The paper's tables, from data to report.
+
+    snakemake tables/digits --cores 2          Table 1: LMDBs, nets and solvers, training, records, table, report
+    snakemake --cores all                      all tables of the paper, as far as their data is here
+
+A table is a file of experiments/. Its target makes tables/NAME.md, tables/NAME.csv and tables/NAME/report.html.
+Settings, all optional, by --config KEY=VALUE: seeds=0,1  iterations=N  images=DIR (the unpacked archive of an image set)
+allow_incomplete=True  weights=DIR|FILE|none  solver_mode=CPU|GPU  data=DIR  runs=DIR  threads=N (of one run).
+
+A run is finished when its record is there, whatever happened to files' times or to this file: no rule below can make a
+finished run's record again. One that was interrupted, killed or failed goes on from its last snapshot.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+from snakemake.exceptions import WorkflowError
+
+sys.path.insert(0, workflow.basedir)
+
+from tools.files import write_text
+from tools.program import ProgramError
+from tools.tables.definition import Baseline
+from tools.tables.plan import Plan, Settings, baseline_options, key
+
+try:
+    PLAN = Plan(Settings.read(config))
+    TABLES = PLAN.tables
+    UNFINISHED = PLAN.unfinished
+    PLAN.check_targets(sys.argv[1:])
+except ProgramError as error:
+    raise WorkflowError(str(error))
+
+SETTINGS = PLAN.settings
+WANTED = {}
+"""The tables that were asked for, in order; the values are nothing."""
+
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [workflow.basedir, os.environ.get("PYTHONPATH")]))
+os.environ.setdefault("TQDM_DISABLE", "1")  # bars fill logs; python -m tools.watch shows them
+
+if workflow.is_main_process and workflow.local_exec:
+    # Runs side by side share this machine: its memory, and one GPU each. --resources says otherwise.
+    from tools.one_gpu import visible_gpus
+
+    for resource, available in (("mem_mb", psutil.virtual_memory().total // 2**20), ("gpu", len(visible_gpus()))):
+        if available and resource not in workflow.global_resources:
+            workflow.register_resource(resource, available)
+
+
+def one_of(names):
+    """A wildcard that is one of these names, and nothing at all if there are none."""
+    return "|".join(map(re.escape, names)) or "(?!)"
+
+
+def run_of(wildcards):
+    return PLAN.runs[wildcards.run]
+
+
+def say_what_is_missing(table):
+    for text in PLAN.obstacles(table):
+        print(f"{table.name}: {text}", file=sys.stderr)
+
+
+def records(wildcards):
+    """The records of a table that are there or can be made; what cannot be made is said once."""
+    table = TABLES[wildcards.table]
+    if table.name not in WANTED and workflow.is_main_process:
+        WANTED[table.name] = None
+        say_what_is_missing(table)
+    return PLAN.records(table)
+
+
+def to_make(wildcards):
+    """A list of the records that a table still lacks, written now; nothing if it lacks none.
+
+    Snakemake takes a table that is there for finished even if records are missing that it was made of. This file is
+    newer than the table, so that it is made again, and what it lacks before it.
+    """
+    missing = [str(record) for record in PLAN.records(TABLES[wildcards.table]) if not record.is_file()]
+    file = Path(f"tables/.{wildcards.table}.missing")
+    if missing and workflow.is_main_process:
+        write_text(file, "\n".join(missing) + "\n")
+    return str(file) if missing else []
+
+
+def choices():
+    """Seeds and iterations on a command line."""
+    seeds = ["--seeds", ",".join(map(str, SETTINGS.seeds))] if SETTINGS.seeds else []
+    return seeds + (["--iterations", str(SETTINGS.iterations)] if SETTINGS.iterations else [])
+
+
+def places():
+    """Folders on the command lines of tools.tables."""
+    return ["--runs", str(SETTINGS.runs), "--data", str(SETTINGS.data)]
+
+
+def mode():
+    return ["--solver-mode", SETTINGS.solver_mode] if SETTINGS.solver_mode else []
+
+
+def weights_of(wildcards):
+    """What a run begins from, on the command line of tools.train."""
+    file = PLAN.weights(run_of(wildcards))
+    return ["--weights", str(file)] if file else []
+
+
+def table_of(wildcards):
+    """The definition of a table that has the run."""
+    name = next(name for name, table in TABLES.items() if run_of(wildcards) in table.runs)
+    return str(SETTINGS.experiments / f"{name}.yaml")
+
+
+localrules:
+    all,
+    images,
+    weights_alexnet,
+    weights_resnet18,
+    table,
+
+
+rule all:
+    """Every table of the paper."""
+    input:
+        [f"tables/{name}" for name in TABLES if name != "demo"],
+
+
+rule images:
+    """The LMDBs of a set of images. LMDBs that stand already are left as they are."""
+    output:
+        temp(touch(str(PLAN.mark("{dataset}")))),
+    wildcard_constraints:
+        dataset=one_of(PLAN.image_sets),
+    params:
+        options=lambda wildcards: PLAN.images_options(wildcards.dataset),
+    log:
+        str(SETTINGS.data / ".built" / "{dataset}.log"),
+    message:
+        "LMDBs of {wildcards.dataset}"
+    shell:
+        "python -m tools.get_data {params.options:q} > {log:q} 2>&1"
+
+
+rule features:
+    """AlexNet's fc7 features of a set of images."""
+    input:
+        lambda wildcards: ancient([str(file) for file in PLAN.before_features(wildcards.dataset)]),
+    output:
+        temp(touch(str(PLAN.mark("{dataset}")))),
+    wildcard_constraints:
+        dataset=one_of(PLAN.feature_sets),
+    params:
+        options=lambda wildcards: PLAN.features_options(wildcards.dataset) + mode(),
+    log:
+        str(SETTINGS.data / ".built" / "{dataset}.log"),
+    resources:
+        mem_mb=4000,
+    message:
+        "features {wildcards.dataset}"
+    shell:
+        "python -m tools.extract_features {params.options:q} > {log:q} 2>&1"
+
+
+rule weights_alexnet:
+    """AlexNet as trained on ImageNet: fetched, or from WEIGHTS_MIRROR or DATA_MIRROR."""
+    output:
+        str(SETTINGS.data / "weights" / "bvlc_alexnet.caffemodel"),
+    log:
+        str(SETTINGS.data / "weights" / "alexnet.log"),
+    message:
+        "ImageNet's weights of AlexNet"
+    shell:
+        "python -m tools.get_weights alexnet --out {SETTINGS.data}/weights > {log:q} 2>&1"
+
+
+rule weights_resnet18:
+    """ResNet18 as trained on ImageNet, for nets of each number of domains."""
+    output:
+        str(SETTINGS.data / "weights" / "resnet18.caffemodel"),
+        [str(SETTINGS.data / "weights" / f"resnet18_mda{domains}.caffemodel") for domains in PLAN.resnet_domains],
+    params:
+        folder=str(SETTINGS.data / "weights"),
+        domains=[option for domains in PLAN.resnet_domains for option in ("--num-domains", str(domains))],
+    log:
+        str(SETTINGS.data / "weights" / "resnet18.log"),
+    message:
+        "ImageNet's weights of ResNet18"
+    shell:
+        "(python -m tools.get_weights resnet18 --out {params.folder:q} && python -m tools.convert_resnet18 --force "
+        "{params.folder:q}/resnet18-f37072fd.pth {params.folder:q}/resnet18 {params.domains:q}) > {log:q} 2>&1"
+
+
+rule train:
+    """Nets and solver, training, evaluation: a run folder up to its record. Runs that have one are none of its."""
+    input:
+        lambda wildcards: ancient([str(file) for file in PLAN.prerequisites(run_of(wildcards))]),
+    output:
+        str(SETTINGS.runs / "{run}" / "record.json"),
+    wildcard_constraints:
+        run=one_of(name for name, run in UNFINISHED.items() if not isinstance(run, Baseline)),
+    params:
+        folder=lambda wildcards: str(SETTINGS.runs / wildcards.run),
+        name=lambda wildcards: run_of(wildcards).name,
+        table=table_of,
+        choices=places() + choices(),
+        mode=mode(),
+        weights=weights_of,
+        on=lambda wildcards: ["python", "-m", "tools.one_gpu"] if PLAN.gpus_of(run_of(wildcards)) else [],
+    log:
+        str(SETTINGS.runs / "logs" / "{run}.log"),
+    threads: SETTINGS.threads
+    resources:
+        mem_mb=lambda wildcards: PLAN.memory(run_of(wildcards)),
+        gpu=lambda wildcards: PLAN.gpus_of(run_of(wildcards)),
+        gpu_manufacturer=lambda wildcards: "nvidia" if PLAN.gpus_of(run_of(wildcards)) else None,
+    message:
+        "training {wildcards.run}"
+    shell:
+        "exec > {log:q} 2>&1; "
+        "python -m tools.tables.write {params.table:q} {params.name:q} {params.choices:q} {params.mode:q} && "
+        "exec {params.on:q} python -m tools.train --resume --threads 1,{threads} {params.mode:q} {params.weights:q} "
+        "{params.folder:q}"
+
+
+rule baseline:
+    """A shallow baseline on features."""
+    input:
+        lambda wildcards: ancient([str(file) for file in PLAN.prerequisites(run_of(wildcards))]),
+    output:
+        str(SETTINGS.runs / "{run}" / "record.json"),
+    wildcard_constraints:
+        run=one_of(name for name, run in UNFINISHED.items() if isinstance(run, Baseline)),
+    params:
+        options=lambda wildcards: [*baseline_options(run_of(wildcards)), "--data", str(SETTINGS.data)],
+    log:
+        str(SETTINGS.runs / "{run}" / "log"),
+    threads: SETTINGS.threads
+    resources:
+        mem_mb=lambda wildcards: PLAN.memory(run_of(wildcards)),
+    message:
+        "baseline {wildcards.run}"
+    shell:
+        "OMP_NUM_THREADS={threads} OPENBLAS_NUM_THREADS={threads} "
+        "python -m tools.baselines {params.options:q} --quiet {output:q} > {log:q} 2>&1"
+
+
+rule table:
+    """The table as Markdown and CSV; a cell without data says why."""
+    input:
+        to_make,
+        definition=lambda wildcards: str(SETTINGS.experiments / f"{wildcards.table}.yaml"),
+        records=records,
+    output:
+        "tables/{table}.md",
+        "tables/{table}.csv",
+    wildcard_constraints:
+        table=one_of(TABLES),
+    params:
+        choices=places() + choices(),
+    message:
+        "tables/{wildcards.table}.md and .csv"
+    shell:
+        "python -m tools.tables {input.definition:q} {params.choices:q} --out tables"
+
+
+rule report:
+    """report.html of all runs of a table."""
+    input:
+        "tables/{table}.md",
+        definition=lambda wildcards: str(SETTINGS.experiments / f"{wildcards.table}.yaml"),
+        records=records,
+    output:
+        directory("tables/{table}"),
+    wildcard_constraints:
+        table=one_of(TABLES),
+    params:
+        choices=["--runs-folder", str(SETTINGS.runs), *choices()],
+        records=lambda wildcards, input: len(input.records),
+    log:
+        "tables/logs/{table}.log",
+    resources:
+        mem_mb=4000,
+    message:
+        "tables/{wildcards.table}/report.html"
+    shell:
+        "exec > {log:q} 2>&1; mkdir -p {output:q}; "
+        "if [ {params.records} -eq 0 ]; then echo 'no run to report on'; exit; fi; "
+        "exec python -m tools.report --table {input.definition:q} {params.choices:q} --out {output:q}/report.html"
+
+
+onsuccess:
+    for name in WANTED:
+        say_what_is_missing(TABLES[name])
+        print(f"tables/{name}.md, tables/{name}.csv, tables/{name}/report.html", file=sys.stderr)
+
+
+onerror:
+    # Tables are made all the same: what failed is in their cells, and the next call goes on.
+    for name in WANTED:
+        say_what_is_missing(TABLES[name])
+        command = [sys.executable, "-m", "tools.tables", str(SETTINGS.experiments / f"{name}.yaml"), *places(), *choices()]
+        subprocess.run([*command, "--out", "tables"], stdout=subprocess.DEVNULL, check=False)
+        print(f"tables/{name}.md: made without the runs that failed; its footnotes say why they did", file=sys.stderr)

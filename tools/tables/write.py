@@ -1,0 +1,42 @@
+"""Write the run folder of one run of a table, unless it stands already: the workflow's step before training.
+
+    python -m tools.tables.write digits mda_k3_seed1    # runs/digits/mda_k3_seed1
+
+A folder of the same name that holds another experiment is an error.
+"""
+
+import argparse
+from pathlib import Path
+
+from tools.experiment import Experiment
+from tools.program import ROOT, ProgramError, run
+from tools.solver_mode import add_mode_option
+from tools.tables.__main__ import add_choice_options, definition_file
+from tools.tables.definition import load
+from tools.write_run import write_missing
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.tables.write", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("table", metavar="TABLE", help="a table of experiments/, or the path of another such file")
+    parser.add_argument("name", metavar="RUN", help="name of one of its runs")
+    parser.add_argument(
+        "--runs", type=Path, default=ROOT / "runs", metavar="DIR", help="folder of DATASET/RUN folders (default: runs)"
+    )
+    add_choice_options(parser)
+    add_mode_option(parser)
+    options = parser.parse_args()
+    table = load(definition_file(options.table), seeds=options.seeds, iterations=options.iterations)
+    trained = {one.name: one for one in table.runs if isinstance(one, Experiment)}
+    if options.name not in trained:
+        raise ProgramError(f"{options.table}: it has no run {options.name!r}, expected one of {', '.join(trained)}")
+    experiment = trained[options.name]
+    folder = options.runs / experiment.dataset / experiment.name
+    print(write_missing(experiment, folder, data=options.data, solver_mode=options.solver_mode).path)
+    return 0
+
+
+if __name__ == "__main__":
+    run(main)
