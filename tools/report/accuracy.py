@@ -29,13 +29,13 @@ def accuracy_chart(setting: Setting, name: str) -> Chart:
         f"Accuracy on {'+'.join(setting.targets)}",
         "Bars of the mean accuracy in percent. " + "; ".join(f"{line.name}: {in_words(line)}" for line in lines),
         draw,
-        width=380,
+        width=340,
         height=34 + _ROW * len(lines),
     )
 
 
 def _draw_line(axes: Axes, row: int, line: Line) -> None:
-    axes.text(0, row - 0.27, shortened(line.name, 38), ha="left", va="center", fontsize=10)
+    axes.text(0, row - 0.27, shortened(line.name, 34), ha="left", va="center", fontsize=10)
     axes.text(100, row - 0.27, in_words(line), ha="right", va="center", fontsize=9, color=LIGHT["muted"])
     if line.mean is not None:
         axes.barh(row + 0.18, line.mean, height=0.34, color=line.colour, alpha=0.45)

@@ -11,7 +11,7 @@ from tools.program import ProgramError
 from tools.report.chart import save_together
 from tools.report.comparison import Setting, settings_of, settings_of_table
 from tools.report.environment import environment_section
-from tools.report.page import Page
+from tools.report.page import Charts, Page
 from tools.report.runs import Run, load_runs
 from tools.report.sections import (
     accuracy_section,
@@ -130,10 +130,11 @@ def _lead(settings: Sequence[Setting], runs: Sequence[Run], chosen: Sequence[Run
 
 
 def _save(page: Page, folder: Path, quiet: bool) -> None:
-    """All charts in files, and the first of each kind in one."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """All charts in files; those that say most together: ``overview.png``, and the features in ``alignment.png``."""
     for chart in tqdm(page.charts, desc="figures", disable=quiet):
         chart.save(folder)
-    overview = [chart for chart in page.charts if chart.name.startswith(("accuracy-1", "curve-1-accuracy"))]
-    if overview:
-        save_together(folder / "overview.png", overview)
+    for name, ident, columns in (("overview", "accuracy", None), ("alignment", "alignment", 4)):
+        [section] = [section for section in page.sections if section.ident == ident]
+        blocks = [block for block in section.blocks if isinstance(block, Charts)]
+        if charts := [chart for block in blocks[: None if columns else 1] for chart in block.charts]:
+            save_together(folder / f"{name}.png", charts, columns)

@@ -2,6 +2,7 @@
 
 import io
 import re
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ from tools.report.palette import STYLE, VARIABLES
 
 POINTS = 72
 """In an inch."""
+
+_LETTER = 6.5
+"""Width of a title's letter in points."""
 
 _SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 _COLOUR = re.compile("|".join(VARIABLES))
@@ -58,7 +62,8 @@ class Chart:
         for key in ("width", "height"):
             del root.attrib[key]
         root.set("role", "img")
-        root.set("aria-labelledby", f"{self.ident}-title {self.ident}-alt")
+        root.set("aria-labelledby", f"{self.ident}-title")
+        root.set("aria-describedby", f"{self.ident}-alt")
         for place, (tag, text) in enumerate((("title", self.title), ("desc", self.alt))):
             element = ElementTree.Element(f"{{{_SVG}}}{tag}", {"id": f"{self.ident}-{'alt' if place else 'title'}"})
             element.text = text
@@ -99,6 +104,7 @@ def _figure(charts: Sequence[Chart], columns: int, *, titled: bool) -> Figure:
     width = max(sum(chart.width for chart in row) for row in rows)
     heights = [max(chart.height for chart in row) for row in rows]
     figure = Figure(figsize=(width / POINTS, sum(heights) / POINTS), layout="constrained")
+    figure.get_layout_engine().set(w_pad=5 / POINTS, h_pad=5 / POINTS)
     grid = figure.subplots(
         len(rows), columns, squeeze=False, height_ratios=heights, width_ratios=[chart.width for chart in rows[0]]
     )
@@ -109,7 +115,7 @@ def _figure(charts: Sequence[Chart], columns: int, *, titled: bool) -> Figure:
             continue
         chart.draw(axes)
         if titled:
-            axes.set_title(chart.title, loc="left")
+            axes.set_title(textwrap.fill(chart.title, int(chart.width / _LETTER)), loc="left")
             lines, labels = axes.get_legend_handles_labels()
             legend |= {label: line for line, label in zip(lines, labels, strict=True) if label not in legend}
     if legend:

@@ -44,19 +44,23 @@ def confusion_chart(counts: NDArray[np.int64], classes: Sequence[str], name: str
         axes.set_xlabel("predicted class")
         axes.set_ylabel("true class")
 
-    worst = [f"{true} taken for {predicted} {n} times" for true, predicted, n in most_confused(counts, classes, 3)]
+    worst = [f"{pair} {images} times" for pair, images in most_confused({name: counts}, classes, 3)]
     alt = f"Confusion matrix of {len(classes)} classes; the commonest errors: {'; '.join(worst) or 'none'}."
     side = 330 if not many else 380
     return Chart(name, title, alt, draw, width=side, height=side)
 
 
-def most_confused(counts: NDArray[np.int64], classes: Sequence[str], limit: int) -> list[tuple[str, str, int]]:
-    """The commonest errors: true class, predicted class, images."""
-    errors = counts.copy()
+def most_confused(counts: Mapping[str, NDArray[np.int64]], classes: Sequence[str], limit: int) -> list[tuple[str, ...]]:
+    """The commonest errors of several runs together: "true → predicted", then each run's images."""
+    errors = np.sum(list(counts.values()), axis=0)
     np.fill_diagonal(errors, 0)
-    order = np.argsort(errors, axis=None, kind="stable")[::-1][:limit]
+    order = np.argsort(-errors, axis=None, kind="stable")[:limit]
     places = [np.unravel_index(place, errors.shape) for place in order]
-    return [(classes[row], classes[column], int(errors[row, column])) for row, column in places if errors[row, column]]
+    return [
+        (f"{classes[row]} → {classes[column]}", *(str(of_run[row, column]) for of_run in counts.values()))
+        for row, column in places
+        if errors[row, column]
+    ]
 
 
 def keys(shown: Mapping[str, tuple[Run, NDArray[np.int64]]]) -> list[Key]:

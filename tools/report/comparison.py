@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
-from tools.experiment import Experiment
+from tools.experiment import METHODS, Experiment
 from tools.program import ProgramError
 from tools.report.legend import Key
 from tools.report.palette import DASHES, LIGHT, MARKS, Dashes
@@ -81,7 +81,8 @@ def settings_of(runs: Sequence[Run]) -> list[Setting]:
         lines = found.setdefault((experiment.dataset, experiment.targets), {})
         lines.setdefault(replace(experiment, seed=0), []).append(run)
     settings = []
-    for (_, targets), groups in found.items():
+    for (_, targets), unordered in found.items():
+        groups = dict(sorted(unordered.items(), key=lambda item: _in_tables_order(item[0])))
         every_sources = {experiment.sources for experiment in groups}
         shared = "+".join(next(iter(every_sources))) if len(every_sources) == 1 else "several sources"
         titles = [experiment.title for experiment in groups]
@@ -97,6 +98,12 @@ def settings_of(runs: Sequence[Run]) -> list[Setting]:
             )
         settings.append(Setting(f"{shared} → {'+'.join(targets)}", targets, tuple(lines)))
     return settings
+
+
+def _in_tables_order(experiment: Experiment) -> tuple:
+    """As in the paper's tables: methods, then k, then what is known of the domains."""
+    methods = list(METHODS)
+    return methods.index(experiment.method), experiment.k, experiment.known_share, experiment.lambda_b, experiment.name
 
 
 def _rest(experiment: Experiment) -> str:
@@ -143,6 +150,8 @@ def _of_row(
         runs = tuple(given[run] for run in candidate.runs if isinstance(run, Experiment) and run in given)
         scores = tuple(100 * baselines[run.name] for run in candidate.runs if run.name in baselines)
         lines.append(Line(name, method, _number([*before, *lines], method), runs, scores or scores_of(runs)))
+    if not any(line.runs or line.scores for line in lines):
+        return [replace(lines[0], name=row.name, paper=cell.paper)]
     best = max(lines, key=lambda line: line.mean if line.mean is not None else -1.0)
     return [replace(line, paper=cell.paper) if line is best else line for line in lines]
 

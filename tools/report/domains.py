@@ -148,4 +148,4 @@ def shares_chart(lines: Sequence[Line], name: str) -> Chart:
 
     largest = [f"{title} {seed}: {100 * max(usage['share']):.0f} %".strip() for title, seed, usage in bars]
     alt = f"The largest share of a latent domain. {'; '.join(largest)}."
-    return Chart(name, "Latent domains at the end, run by run", alt, draw, 380, 40 + 15.0 * (len(bars) + headings))
+    return Chart(name, "Latent domains at the end, run by run", alt, draw, 340, 40 + 15.0 * (len(bars) + headings))

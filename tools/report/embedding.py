@@ -65,12 +65,12 @@ def class_keys(names: Sequence[str]) -> list[Key]:
     return [Key(name, PARTS[label % len(PARTS)], str(label)) for label, name in enumerate(names)]
 
 
-def embedding_charts(features: Features, classes: Sequence[str], prefix: str) -> list[Chart]:
-    """Before and after the alignment, by domain and by class."""
+def embedding_charts(features: Features, classes: Sequence[str], prefix: str, early: str, last: str) -> list[Chart]:
+    """What the first normalisation gets (titled ``early``) and what the classifier gets, by domain and by class."""
     charts = []
     for stage, blob, values in (
-        ("before", features.before_blob, features.before),
-        ("after", features.after_blob, features.after),
+        (early, features.before_blob, features.before),
+        (last, features.after_blob, features.after),
     ):
         if values is None:
             continue
@@ -86,8 +86,8 @@ def embedding_charts(features: Features, classes: Sequence[str], prefix: str) ->
                 f"{100 * alike:.0f} % of the {NEIGHBOURS} nearest neighbours are of the own {one} "
                 f"({100 * by_chance(groups[among]):.0f} % if they were mixed)"
             )
-            title = f"{stage.capitalize()} alignment ({blob}), by {one}"
-            charts.append(_scatter(points[among], groups[among], names, f"{prefix}-{stage}-{kind}", title, told))
+            name, title = f"{prefix}-{blob}-{kind}", f"{stage} ({blob}), by {one}"
+            charts.append(_scatter(points[among], groups[among], names, name, title, told))
     return charts
 
 

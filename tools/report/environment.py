@@ -40,8 +40,8 @@ def _facts(record: dict[str, Any]) -> dict[str, str]:
     """What a record says about how it was made; values as they are shown."""
     training = record.get("training") or {}
     facts: dict[str, Any] = {"commit of the evaluation": _short(record.get("commit"))}
-    for sitting in training.get("sittings", []):
-        facts["commit of the training"] = _short(sitting.get("commit"))
+    sittings = training.get("sittings") or [{}]
+    facts["commit of the training"] = ", ".join(dict.fromkeys(_short(sitting.get("commit")) for sitting in sittings))
     facts |= record.get("versions") or {}
     facts |= record.get("hardware") or {}
     for key in ("blas_threads", "kernel_threads", "processes"):

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tools.branch import source_lmdbs, source_probabilities
-from tools.figures import mosaic
 from tools.lmdb_io import read_images
 from tools.preflight import check_data, check_nets
 from tools.run_folder import RunFolder, Snapshot
@@ -60,6 +59,17 @@ def samples_of(folder: RunFolder, snapshot: Snapshot, count: int = 8) -> list[Sa
             )
         )
     return found
+
+
+def mosaic(images: NDArray[np.uint8], columns: int) -> NDArray[np.uint8]:
+    """Tile images (n×C×H×W, BGR) into one RGB picture with thin gaps, row by row."""
+    n, _, height, width = images.shape
+    rows = -(-n // columns)
+    picture = np.full((rows * (height + 2) - 2, columns * (width + 2) - 2, 3), 255, np.uint8)
+    for i, image in enumerate(images):
+        y, x = divmod(i, columns)
+        picture[y * (height + 2) :, x * (width + 2) :][:height, :width] = image[::-1].transpose(1, 2, 0)
+    return picture
 
 
 def strip(images: NDArray[np.uint8], columns: int, side: int = 56) -> bytes:

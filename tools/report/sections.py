@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from tools.evaluate import last_snapshot
-from tools.program import ProgramError
+from tools.program import ROOT, ProgramError
 from tools.report import classes
 from tools.report.accuracy import accuracy_chart
 from tools.report.comparison import Setting
@@ -13,7 +13,8 @@ from tools.report.features import features_of
 from tools.report.page import Block, Charts, Heading, Section, Strip, Strips, Table, Text
 from tools.report.runs import Run
 from tools.report.samples import Samples, are_pictures, samples_of, strip
-from tools.report.training import accuracy_curves, loss_curves
+from tools.report.training import loss_curves, target_curves
+from tools.run_folder import RunFolder, Snapshot
 from tools.tables.markdown import signed
 
 _NOTHING = "–"
@@ -22,22 +23,28 @@ _NOTHING = "–"
 def accuracy_section(settings: Sequence[Setting]) -> Section:
     """Bars and their numbers, for each setting."""
     blocks: list[Block] = []
-    charts = [
-        accuracy_chart(setting, f"accuracy-{number}")
-        for number, setting in enumerate(settings, 1)
-        if any(line.scores or line.paper is not None for line in setting.lines)
-    ]
-    if charts:
-        blocks.append(
-            Charts(
-                charts,
+    for number, setting in enumerate(settings, 1):
+        if len(settings) > 1:
+            blocks.append(Heading(setting.name))
+        bars, caption = [], ""
+        if any(line.scores or line.paper is not None for line in setting.lines):
+            bars.append(accuracy_chart(setting, f"accuracy-{number}"))
+            caption = (
                 "Each bar is the mean over the seeds, at the last iteration; the dots are the seeds, the thin line "
-                "spans one standard deviation on both sides. The dark diamond is the number printed in the paper.",
+                "spans one standard deviation on both sides. The dark diamond is the number printed in the paper."
             )
-        )
-    else:
-        blocks.append(Text("No run is finished yet, so there is no accuracy to show.", note=True))
-    for setting in settings:
+        else:
+            blocks.append(Text("No run is finished yet, so there is no accuracy to show.", note=True))
+        curves = target_curves(setting, f"curve-{number}")
+        if curves:
+            caption += (
+                " The curves show how the accuracy grew: their lines are means over the seeds, their bands go from the "
+                "lowest seed to the highest. Target labels are looked at here alone: training never sees them, and no "
+                "iteration is chosen by them."
+            )
+        if bars or curves:
+            keys = [line.key for line in setting.lines if any(run.curves for run in line.runs)] if curves else []
+            blocks.append(Charts([*bars, *curves], caption.strip(), keys))
         rows = [
             [
                 line.name,
@@ -55,7 +62,7 @@ def accuracy_section(settings: Sequence[Setting]) -> Section:
 
 
 def training_section(settings: Sequence[Setting]) -> Section:
-    """Learning curves and the terms of the loss, for each setting."""
+    """The terms of the loss, for each setting."""
     blocks: list[Block] = []
     for number, setting in enumerate(settings, 1):
         lines = [line for line in setting.lines if any(run.curves for run in line.runs)]
@@ -64,26 +71,16 @@ def training_section(settings: Sequence[Setting]) -> Section:
         if not lines:
             blocks.append(_no_log(setting))
             continue
-        several = any(len(line.runs) > 1 for line in lines)
-        band = " A line is the mean over the seeds, the band one standard deviation." if several else ""
         blocks.append(
             Charts(
-                accuracy_curves(setting, f"curve-{number}"),
-                "How accuracy grew. Target labels are looked at here, but never in training, and no iteration is "
-                f"chosen by them.{band}",
+                loss_curves(setting, f"loss-{number}"),
+                "The terms of the loss on the training batches, before their weights. Low h_C: the net is sure of the "
+                "target's classes. Low h_D: the branch is sure of the domain it gives each source image, which does "
+                "not mean that it is right, or that it uses more than one. Lines are means over the seeds, bands go "
+                "from the lowest to the highest.",
                 [line.key for line in lines],
             )
         )
-        if charts := loss_curves(setting, f"loss-{number}"):
-            blocks.append(
-                Charts(
-                    charts,
-                    "The terms of the loss, before their weights. Low h_C: the net is sure of the target's classes. "
-                    "Low h_D: the branch is sure of the domain it gives each source image, which does not mean that "
-                    "it is right, or that it uses more than one.",
-                    [line.key for line in lines],
-                )
-            )
     return Section("training", "Along training", blocks)
 
 
@@ -176,7 +173,7 @@ def _samples(run: Run, quick: bool) -> list[Block]:
     try:
         found = samples_of(*_trained(run))
     except ProgramError as error:
-        return [Text(f"No images of the latent domains: {error}.", note=True)]
+        return [_missing("No images of the latent domains", error)]
     strips = [made for samples in found for made in _strips(samples)]
     empty = [f"s{subscript(samples.domain + 1)}" for samples in found if not samples.images]
     nothing = f" {', '.join(empty)} got no image." if empty else ""
@@ -214,42 +211,58 @@ def alignment_section(shown: Sequence[Run], quick: bool, images: int, step: Call
         try:
             features, labels = features_of(*_trained(run), images), classes.names(run)
         except ProgramError as error:
-            blocks.append(Text(f"No features: {error}.", note=True))
+            blocks.append(_missing("No features", error))
             continue
         many = " More than ten classes: colours and marks repeat." if len(labels) > FIGURES else ""
+        sees_target = run.experiment.sees_target
+        early, last = ("Before alignment", "After alignment") if sees_target else ("Early features", "Last features")
+        charts = embedding_charts(features, labels, f"embedding-{run.name}", early, last)
         how = (
-            "each batch aligned with its own statistics, as in training"
-            if run.experiment.sees_target
-            else "normalised with the sources' statistics, since the net has never seen the target"
+            "Before alignment is what the first mDA layer gets; after alignment is what the classifier gets, each "
+            "batch aligned with its own statistics, as in training."
+            if sees_target
+            else "This net has never seen the target: its last features are normalised with the sources' statistics. "
+            "Early features are what the first normalisation gets, last features what the classifier gets."
         )
-        blocks.append(
-            Charts(
-                embedding_charts(features, labels, f"embedding-{run.name}"),
-                "Training images, placed so that neighbours in the net's features lie close together (PCA, then "
-                "t-SNE); axes and distances between groups mean nothing. Before: what the first normalisation gets. "
-                f"After: what the classifier gets, {how}. Aligned domains lie upon one another, and useful features "
-                f"keep the classes apart: compare the two. Target labels serve the picture alone.{many}",
-                [*domain_keys(features.names), *class_keys(labels)],
-            )
-        )
+        many = " More than ten classes: colours and marks repeat." if len(labels) > FIGURES else ""
+        blocks.append(Charts(charts, how + many, [*domain_keys(features.names), *class_keys(labels)]))
         step()
+    if any(isinstance(block, Charts) for block in blocks):
+        blocks.insert(
+            0,
+            Text(
+                "Training images, placed so that neighbours in the net's features lie close together (PCA, then "
+                "t-SNE); axes and distances between groups mean nothing. Aligned domains lie upon one another, and "
+                "useful features keep the classes apart. Target labels serve the pictures alone."
+            ),
+        )
     return Section("alignment", "Features before and after alignment", blocks)
 
 
-def _trained(run: Run) -> tuple:
+def _trained(run: Run) -> tuple[RunFolder, Snapshot]:
     """The run's folder and last snapshot. Raises ProgramError if they are not there."""
     if run.folder is None:
         raise ProgramError(
             f"of {run.name} there is the record alone; train the run to have its snapshots (python -m tools.write_run, "
             "python -m tools.train)"
         )
+    snapshot = run.folder.latest_snapshot()
+    if run.record and (snapshot is None or snapshot.iteration < run.experiment.iterations):
+        raise ProgramError(
+            f"{run.folder.snapshots} holds no snapshot of iteration {run.experiment.iterations} any more"
+        )
     return run.folder, last_snapshot(run.folder)
+
+
+def _missing(what: str, error: ProgramError) -> Text:
+    """Why something cannot be shown; files of the repository are named as from its root."""
+    return Text(f"{what}: {str(error).replace(f'{ROOT}/', '')}.", note=True)
 
 
 def classes_section(settings: Sequence[Setting], shown: Sequence[Run]) -> Section:
     """Confusion matrices and accuracy on each class, of the shown runs on each target."""
     blocks: list[Block] = []
-    for setting in settings:
+    for number, setting in enumerate(settings, 1):
         for target in setting.targets:
             found = {}
             for run in shown:
@@ -264,21 +277,18 @@ def classes_section(settings: Sequence[Setting], shown: Sequence[Run]) -> Sectio
                 )
                 for name, (run, counts) in found.items()
             ]
-            charts.append(classes.class_chart(found, labels, f"classes-{setting.lines[0].number}-{target}", target))
+            charts.append(classes.class_chart(found, labels, f"classes-{number}-{target}", target))
             blocks.append(
                 Charts(
                     charts,
                     "Rows are true classes, columns what the net took them for; each row adds up to 100 %, and what "
-                    "lies off the diagonal are errors. Beside them the diagonal alone: a mark for each run.",
+                    "lies off the diagonal are errors. The last chart is the diagonal alone: a mark for each run.",
                     classes.keys(found),
                 )
             )
-            for name, (_, counts) in found.items():
-                worst = classes.most_confused(counts, labels, 8)
-                rows = [[f"{true} → {predicted}", str(images)] for true, predicted, images in worst]
-                header = ["true → predicted", "#images"]
-                if rows:
-                    blocks.append(Table(f"Commonest errors of {name} on {target}", header, rows))
+            if rows := classes.most_confused({name: counts for name, (_, counts) in found.items()}, labels, 10):
+                header = ["true → predicted", *(f"#{name}" for name in found)]
+                blocks.append(Table(f"The commonest errors on {target}, in images", header, rows))
     if not blocks:
         reason = "The records hold no confusion counts (those of older versions do not, nor do targets without labels)."
         blocks.append(Text(f"{reason} With the run's snapshots: python -m tools.evaluate RUN.", note=True))

@@ -1,9 +1,10 @@
-"""Curves along training: accuracies and the terms of the loss, a line for each method, its band over the seeds."""
+"""Curves along training: accuracies and the terms of the loss, a line for each method, its band spanning the seeds."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
 
 from tools.report.chart import Chart
 from tools.report.comparison import Line, Setting
@@ -24,21 +25,21 @@ TERMS = {
 Curve = Mapping[int, float]
 
 
-def accuracy_curves(setting: Setting, prefix: str) -> list[Chart]:
-    """Charts of the accuracy on each target and on the sources' training batches; those the logs tell of."""
+def target_curves(setting: Setting, prefix: str) -> list[Chart]:
+    """A chart of the accuracy on each target that the logs tell of."""
     charts = []
     for target in setting.targets:
         name = "accuracy" if len(setting.targets) == 1 else f"accuracy_{target}"
         title = f"Accuracy on {target} (%)"
         charts.append(_chart(setting.lines, ("test", name), f"{prefix}-{name}", title, factor=100))
-    title = "Accuracy on source batches (%)"
-    charts.append(_chart(setting.lines, ("train", "source_accuracy"), f"{prefix}-source", title, factor=100))
     return [chart for chart in charts if chart]
 
 
 def loss_curves(setting: Setting, prefix: str) -> list[Chart]:
-    """A chart for each loss term that the logs tell of."""
+    """A chart for each loss term that the logs tell of, and one of the accuracy on the sources' training batches."""
     charts = [_chart(setting.lines, ("train", key), f"{prefix}-{key}", title) for key, title in TERMS.items()]
+    title = "Accuracy on source batches (%)"
+    charts.append(_chart(setting.lines, ("train", "source_accuracy"), f"{prefix}-source_accuracy", title, factor=100))
     return [chart for chart in charts if chart]
 
 
@@ -48,8 +49,7 @@ def _chart(lines: Sequence[Line], key: tuple[str, str], name: str, title: str, f
         return None
     last = []
     for line, curves in found:
-        _, mean, _ = mean_and_spread(curves)
-        last.append(f"{line.name} {factor * mean[-1]:.3g}")
+        last.append(f"{line.name} {factor * binned(curves)[1].mean(axis=0)[-1]:.3g}")
 
     def draw(axes: Axes) -> None:
         for line, curves in found:
@@ -61,19 +61,22 @@ def _chart(lines: Sequence[Line], key: tuple[str, str], name: str, title: str, f
 
 
 def draw_curves(axes: Axes, line: Line, curves: Sequence[Curve], factor: float = 1) -> None:
-    """A line's mean over its seeds, and from two seeds on a band of one standard deviation around it."""
-    iterations, mean, std = mean_and_spread(curves)
-    mean, std = factor * mean, factor * std
+    """A line's mean over its seeds, and from two seeds on a band from the lowest to the highest of them."""
+    iterations, values = binned(curves)
+    values = factor * values
+    mean = values.mean(axis=0)
     axes.plot(
         iterations, mean, color=line.colour, linestyle=line.dashes, marker=line.mark, markersize=3.5,
         markevery=(len(mean) // 8 + line.number, max(1, len(mean) // 3)), label=line.name,
     )  # fmt: skip
     if len(curves) > 1:
-        axes.fill_between(iterations, mean - std, mean + std, color=line.colour, alpha=0.15, linewidth=0)
+        axes.fill_between(
+            iterations, values.min(axis=0), values.max(axis=0), color=line.colour, alpha=0.15, linewidth=0
+        )
 
 
-def mean_and_spread(curves: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Iterations, mean and standard deviation over the curves (n each), n at most ``BINS``.
+def binned(curves: Sequence[Curve]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Iterations (n) and the values (curves×n) there, n at most ``BINS``.
 
     At iterations that all curves have; curves that have none in common are read off between their points.
     """
@@ -83,5 +86,4 @@ def mean_and_spread(curves: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray, np
     values = np.array([np.interp(shared, *np.array(sorted(curve.items())).T) for curve in curves])
     bins = np.array_split(np.arange(len(shared)), min(BINS, len(shared)))
     iterations = np.array([np.mean(np.array(shared)[part]) for part in bins])
-    binned = np.array([[value[part].mean() for part in bins] for value in values])
-    return iterations, binned.mean(axis=0), binned.std(axis=0, ddof=1 if len(curves) > 1 else 0)
+    return iterations, np.array([[value[part].mean() for part in bins] for value in values])
