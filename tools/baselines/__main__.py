@@ -79,6 +79,12 @@ def _arguments() -> argparse.Namespace:
         help="classifiers of all latent domains, weighted for each image by the probability of its domain, or that of "
         "the domain nearest to the target (default: ensemble)",
     )
+    parser.add_argument(
+        "--min-domain",
+        type=positive,
+        metavar="N",
+        help="gong2013: the fewest images of a domain (default: the number of classes, as in the paper)",
+    )
     parser.add_argument("--seed", type=natural, default=0, help="default: 0")
     parser.add_argument(
         "--limit",
@@ -95,6 +101,8 @@ def _arguments() -> argparse.Namespace:
         for option in ("k", "variant"):
             if getattr(arguments, option) is not None:
                 parser.error(f"argument --{option}: {arguments.method} discovers no domains")
+    if arguments.min_domain is not None and arguments.method != "gong2013":
+        parser.error(f"argument --min-domain: {arguments.method} has no such bound")
     if arguments.max_k < 2:
         parser.error("argument --max-k: got 1, expected at least 2")
     return arguments
@@ -146,6 +154,7 @@ def _record(options: argparse.Namespace, experiment: Experiment) -> dict[str, An
             "dataset": experiment.dataset,
             "sources": list(experiment.sources),
             "targets": list(experiment.targets),
+            "min_domain": options.min_domain,
             "undivided": experiment.undivided,
             "seed": options.seed,
             "limit": options.limit,
@@ -192,6 +201,8 @@ def _discover(options: argparse.Namespace, X: NDArray[np.float64], y: NDArray[np
     """Discover domains of the source: their number, A by number if that was chosen, and assignments (n×k)."""
     estimator = DISCOVERY[options.method]
     settings = {"random_state": options.seed, "verbose": not options.quiet}
+    if options.min_domain is not None:
+        settings["min_samples"] = options.min_domain
     if options.k is not None:
         found, learnability = estimator(options.k, **settings).fit(X, y), None
     else:
@@ -217,8 +228,8 @@ def _adapt(
 ) -> SourceClassifier | GFKClassifier | LatentDomainClassifier:
     """The trained classifier of the target."""
     if discovered is None:
-        classifier = {"svm": SourceClassifier, "gfk": GFKClassifier}[options.method]
-        return classifier(random_state=options.seed).fit(X, y, X_target)
+        classifier = SourceClassifier() if options.method == "svm" else GFKClassifier(random_state=options.seed)
+        return classifier.fit(X, y, X_target)
     latent = LatentDomainClassifier(
         variant=options.variant or VARIANTS[0], random_state=options.seed, verbose=not options.quiet
     )

@@ -1,7 +1,7 @@
 """Classifiers of an unlabelled target: without adaptation, by the geodesic flow kernel, and by latent domains.
 
-All of them are linear support vector machines, one against the rest, on features that are standardised first: those of
-a domain by its own mean and variance, as the authors of the kernel prepare theirs.
+All of them are linear support vector machines, one against one, on features that are standardised first: those of a
+domain by its own mean and variance, as the authors of the kernel prepare theirs.
 """
 
 from typing import Self
@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics.pairwise import linear_kernel
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
+from sklearn.svm import SVC
 from tqdm import tqdm
 
 from tools.baselines.checks import check_features, check_training
@@ -20,28 +21,27 @@ from tools.baselines.gfk import GeodesicFlowKernel
 from tools.baselines.kernels import median_gamma, mmd
 from tools.program import ProgramError
 
+C = 10.0
+"""Of the SVMs and the logistic regression, for rows of length 1."""
+
 VARIANTS = ("ensemble", "matching")
 """How the discovered domains are used: all, weighted for each sample, or the one nearest to the target alone."""
 
 
 class SourceClassifier(ClassifierMixin, BaseEstimator):
-    """No adaptation: the source's classifier as it is. ``C`` is the SVM's, for features whose squares sum to 1."""
-
-    def __init__(self, *, C: float = 1.0, random_state: int = 0) -> None:
-        self.C = C
-        self.random_state = random_state
+    """No adaptation: the source's classifier as it is."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, X_target: ArrayLike | None = None) -> Self:
         """Train on features (n×d) with labels (n); the target (m×d) is not looked at."""
         X, y = check_training(X, y)
         self._scaler = StandardScaler().fit(X)
-        self._svm = _svm(self._scaler.transform(X), y, self.C, X.shape[1], self.random_state)
+        self._svm = svm().fit(unit(self._scaler, X), y)
         self.classes_ = self._svm.classes_
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
         """Classes of target features (m×d)."""
-        return self._svm.predict(self._scaler.transform(check_features(X, "target", self._scaler.mean_[None])))
+        return self._svm.predict(unit(self._scaler, check_features(X, "target", self._scaler.mean_[None])))
 
 
 class GFKClassifier(ClassifierMixin, BaseEstimator):
@@ -50,9 +50,8 @@ class GFKClassifier(ClassifierMixin, BaseEstimator):
     ``n_components`` is the dimension of the subspaces (None: chosen by the subspace disagreement measure).
     """
 
-    def __init__(self, *, n_components: int | None = None, C: float = 1.0, random_state: int = 0) -> None:
+    def __init__(self, *, n_components: int | None = None, random_state: int = 0) -> None:
         self.n_components = n_components
-        self.C = C
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike, X_target: ArrayLike) -> Self:
@@ -60,10 +59,10 @@ class GFKClassifier(ClassifierMixin, BaseEstimator):
         X, y = check_training(X, y)
         X_target = check_features(X_target, "target", X)
         self._scaler = StandardScaler().fit(X_target)
-        source = StandardScaler().fit_transform(X)
+        source = unit(StandardScaler().fit(X), X)
         self.kernel_ = GeodesicFlowKernel(self.n_components, random_state=self.random_state)
-        self.kernel_.fit(source, self._scaler.transform(X_target))
-        self._svm = _svm(self.kernel_.transform(source), y, self.C, X.shape[1], self.random_state)
+        self.kernel_.fit(source, unit(self._scaler, X_target))
+        self._svm = svm().fit(self.kernel_.transform(source), y)
         self.classes_ = self._svm.classes_
         return self
 
@@ -72,12 +71,12 @@ class GFKClassifier(ClassifierMixin, BaseEstimator):
         return self._svm.predict(self._embedded(X))
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """p(c|x) of target features (m×d), m×classes: the softmax of the margins."""
+        """p(c|x) of target features (m×d), m×classes: the softmax of the votes of one against one, ties by margins."""
         margins = self._svm.decision_function(self._embedded(X))
         return softmax(margins if margins.ndim == 2 else np.stack([-margins, margins], axis=1), axis=1)
 
     def _embedded(self, X: ArrayLike) -> NDArray[np.float64]:
-        return self.kernel_.transform(self._scaler.transform(check_features(X, "target", self._scaler.mean_[None])))
+        return self.kernel_.transform(unit(self._scaler, check_features(X, "target", self._scaler.mean_[None])))
 
 
 class LatentDomainClassifier(ClassifierMixin, BaseEstimator):
@@ -94,13 +93,11 @@ class LatentDomainClassifier(ClassifierMixin, BaseEstimator):
         *,
         variant: str = "ensemble",
         n_components: int | None = None,
-        C: float = 1.0,
         random_state: int = 0,
         verbose: bool = False,
     ) -> None:
         self.variant = variant
         self.n_components = n_components
-        self.C = C
         self.random_state = random_state
         self.verbose = verbose
 
@@ -123,7 +120,7 @@ class LatentDomainClassifier(ClassifierMixin, BaseEstimator):
             useful = [min(useful, key=self.discrepancies_.__getitem__)]
         self.domains_ = useful
         self._classifiers = {
-            d: GFKClassifier(n_components=self.n_components, C=self.C, random_state=self.random_state).fit(
+            d: GFKClassifier(n_components=self.n_components, random_state=self.random_state).fit(
                 X[domains == d], y[domains == d], X_target
             )
             for d in tqdm(useful, desc="adapting from domains", disable=not self.verbose, leave=False)
@@ -132,14 +129,13 @@ class LatentDomainClassifier(ClassifierMixin, BaseEstimator):
         if len(useful) > 1:
             rows = np.isin(domains, useful)
             self._scaler = StandardScaler().fit(X)
-            self._gate = LogisticRegression(C=self.C / X.shape[1], max_iter=1000)
-            self._gate.fit(self._scaler.transform(X[rows]), domains[rows])
+            self._gate = LogisticRegression(C=C, max_iter=1000).fit(unit(self._scaler, X[rows]), domains[rows])
         return self
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """p(c|x) of target features (m×d), m×classes."""
         X = check_features(X, "target")
-        weights = np.ones((len(X), 1)) if self._gate is None else self._gate.predict_proba(self._scaler.transform(X))
+        weights = np.ones((len(X), 1)) if self._gate is None else self._gate.predict_proba(unit(self._scaler, X))
         found = np.zeros((len(X), len(self.classes_)))
         for d, weight in zip(self.domains_, weights.T, strict=True):
             classifier = self._classifiers[d]
@@ -152,9 +148,11 @@ class LatentDomainClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
-def _svm(X: NDArray[np.float64], y: NDArray[np.int64], C: float, features: int, seed: int) -> LinearSVC:
-    """The SVM of rows (n×d) that come of ``features`` standardised ones, whose squares sum to as many in the mean.
+def unit(scaler: StandardScaler, X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Standardised features (n×d), scaled so that the mean square of a row of the scaler's own samples is 1."""
+    return scaler.transform(X) / np.sqrt(X.shape[1])
 
-    C / ``features`` is to them what C is to rows of length 1.
-    """
-    return LinearSVC(C=C / features, dual=len(X) < X.shape[1], random_state=seed, max_iter=10_000).fit(X, y)
+
+def svm() -> SVC:
+    """An untrained linear SVM. The kernel as a matrix product is much faster than libsvm's own."""
+    return SVC(C=C, kernel=linear_kernel, break_ties=True)

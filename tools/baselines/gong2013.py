@@ -10,7 +10,7 @@ weight of sample m in the mean of domain k, the total distinctiveness of K domai
 It is maximised over the relaxed β ≥ 0:
 
     Σ_m β_mk = 1                                     a mean
-    1/M ≤ Σ_k β_mk ≤ 1/C                             each sample is in a domain; a domain has C samples or more
+    1/M ≤ Σ_k β_mk ≤ 1/C                             each sample is in a domain, of C samples (classes) or more
     |Σ_m β_mk y_mc - M_c/M| ≤ δ M_c/M                each domain has the class proportions of the whole (label prior)
 
 and sample m goes to the domain of its largest β_mk. The objective is convex, so it has its maxima at vertices of that
@@ -37,9 +37,11 @@ MAX_SAMPLES = 20_000
 class DistinctiveDomains(ClusterMixin, BaseEstimator):
     """Assign labelled samples to ``n_domains`` domains that differ as much as the label prior lets them.
 
-    ``slack`` is the paper's δ; ``n_init`` random starts, at most ``max_iter`` linear programs each; ``random_state`` a
-    seed; ``verbose`` shows a progress bar. After :meth:`fit`: ``beta_`` (n×k), ``assignments_`` (n×k, rows sum to 1),
-    ``labels_`` (n), ``objective_`` and ``objectives_``, the objective after each linear program of the best start.
+    ``slack`` is the paper's δ; ``min_samples`` the fewest samples of a domain (None: the paper's, the number of
+    classes; more keep a few outliers from making up most of a domain's mean, docs/baselines.md); ``n_init`` random
+    starts, at most ``max_iter`` linear programs each; ``random_state`` a seed; ``verbose`` shows a progress bar. After
+    :meth:`fit`: ``beta_`` (n×k), ``assignments_`` (n×k, rows sum to 1), ``labels_`` (n), ``objective_`` and
+    ``objectives_``, the objective after each linear program of the best start.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class DistinctiveDomains(ClusterMixin, BaseEstimator):
         n_domains: int = 2,
         *,
         slack: float = 0.01,
+        min_samples: int | None = None,
         n_init: int = 5,
         max_iter: int = 100,
         random_state: int = 0,
@@ -54,6 +57,7 @@ class DistinctiveDomains(ClusterMixin, BaseEstimator):
     ) -> None:
         self.n_domains = n_domains
         self.slack = slack
+        self.min_samples = min_samples
         self.n_init = n_init
         self.max_iter = max_iter
         self.random_state = random_state
@@ -66,16 +70,22 @@ class DistinctiveDomains(ClusterMixin, BaseEstimator):
         there are more samples than a kernel matrix can hold.
         """
         X, y = check_training(X, y)
-        check_domains(self.n_domains, y)
+        check_domains(self.n_domains, self.n_init, self.max_iter, y)
         if not 0 <= self.slack < 1:
             raise ProgramError(f"slack: got {self.slack}, expected a share from 0 to below 1")
+        fewest = len(np.unique(y)) if self.min_samples is None else self.min_samples
+        if not 1 <= fewest <= len(X) // self.n_domains:
+            raise ProgramError(
+                f"samples of a domain: got at least {fewest}, expected at least 1 and at most "
+                f"{len(X) // self.n_domains} ({len(X)} samples in {self.n_domains} domains)"
+            )
         if len(X) > MAX_SAMPLES:
             raise ProgramError(f"source: {len(X)} samples, expected at most {MAX_SAMPLES} for the kernel matrix")
         rng = np.random.default_rng(self.random_state)
         if self.n_domains == 1:
             return self._set(np.full((len(X), 1), 1 / len(X)), [0.0])
         kernel = rbf_kernel(X, gamma=median_gamma(X, rng))
-        polytope = Polytope(y, self.n_domains, self.slack)
+        polytope = Polytope(y, self.n_domains, self.slack, fewest)
         starts = tqdm(range(self.n_init), desc=f"starts, k={self.n_domains}", disable=not self.verbose, leave=False)
         found = (self._climb(kernel, polytope, rng.normal(size=(len(X), self.n_domains))) for _ in starts)
         return self._set(*max(found, key=lambda climbed: climbed[1][-1]))
@@ -93,7 +103,7 @@ class DistinctiveDomains(ClusterMixin, BaseEstimator):
                 return best, objectives
             best = beta
             objectives.append(float(objective))
-            if len(objectives) > self.max_iter:
+            if len(objectives) == self.max_iter:
                 return best, objectives
             beta = polytope.farthest(2 * (self.n_domains * means - means.sum(axis=1, keepdims=True)))
 
@@ -106,9 +116,9 @@ class DistinctiveDomains(ClusterMixin, BaseEstimator):
 
 
 class Polytope:
-    """The β that the paper's constraints allow, for samples of classes ``y`` (n) in ``n_domains`` domains."""
+    """The β that the constraints allow, for samples of classes ``y`` (n) in domains of ``fewest`` samples or more."""
 
-    def __init__(self, y: NDArray[np.int64], n_domains: int, slack: float) -> None:
+    def __init__(self, y: NDArray[np.int64], n_domains: int, slack: float, fewest: int) -> None:
         samples, (classes, index) = len(y), np.unique(y, return_inverse=True)
         prior = np.bincount(index) / samples
         # β is flattened a domain at a time.
@@ -121,7 +131,7 @@ class Polytope:
         self._right = np.concatenate([
             np.tile((1 + slack) * prior, n_domains),
             np.tile(-(1 - slack) * prior, n_domains),
-            np.full(samples, 1 / len(classes)),
+            np.full(samples, 1 / fewest),
             np.full(samples, -1 / samples),
         ])  # fmt: skip
         self._shape = (n_domains, samples)

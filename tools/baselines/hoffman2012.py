@@ -21,6 +21,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
+from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from tools.baselines.checks import check_domains, check_training
@@ -58,7 +59,7 @@ class ConstrainedDomains(ClusterMixin, BaseEstimator):
         Raises ProgramError if they are not as they should be or a class has fewer samples than there are domains.
         """
         X, y = check_training(X, y)
-        check_domains(self.n_domains, y)
+        check_domains(self.n_domains, self.n_init, self.max_iter, y)
         rng = np.random.default_rng(self.random_state)
         members = [np.flatnonzero(y == label) for label in np.unique(y)]
         classes = [X[rows] for rows in members]
@@ -105,7 +106,8 @@ def _descend(
 
 def _k_means(X: NDArray[np.float64], k: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """The k means of one class (k×d)."""
-    with warnings.catch_warnings():
+    # Classes are small: threads would wait for one another, five times as long as one of them computes.
+    with warnings.catch_warnings(), threadpool_limits(1, user_api="openmp"):
         # Fewer distinct samples than clusters: some means coincide, which the objective allows.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return KMeans(k, n_init=1, random_state=int(rng.integers(2**31))).fit(X).cluster_centers_

@@ -9,11 +9,13 @@ from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics.pairwise import linear_kernel
 from sklearn.model_selection import StratifiedKFold
+from sklearn.preprocessing import StandardScaler
 from tqdm import tqdm
 
 from tools.baselines.checks import check_training
-from tools.baselines.classifiers import SourceClassifier
+from tools.baselines.classifiers import svm, unit
 
 FOLDS = 5
 
@@ -28,7 +30,7 @@ class DomainEstimator(Protocol):
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self: ...
 
 
-def learnability(X: ArrayLike, y: ArrayLike, domains: NDArray[np.int64], *, C: float = 1.0, seed: int = 0) -> float:
+def learnability(X: ArrayLike, y: ArrayLike, domains: NDArray[np.int64], *, seed: int = 0) -> float:
     """A(K), from 0 to 1, of features (n×d) with labels (n) in domains (n).
 
     A class with one sample in a domain is missed there, for nobody can learn it from none; so are all samples of a
@@ -44,11 +46,13 @@ def learnability(X: ArrayLike, y: ArrayLike, domains: NDArray[np.int64], *, C: f
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The least populated class", UserWarning)
             splits = list(StratifiedKFold(folds, shuffle=True, random_state=seed).split(rows, y[rows]))
+        kernel = linear_kernel(unit(StandardScaler().fit(X[rows]), X[rows]))
         for train, held_out in splits:
             if len(np.unique(y[rows[train]])) < 2:
                 continue
-            classifier = SourceClassifier(C=C, random_state=seed).fit(X[rows[train]], y[rows[train]])
-            correct += int((classifier.predict(X[rows[held_out]]) == y[rows[held_out]]).sum())
+            classifier = svm().set_params(kernel="precomputed").fit(kernel[np.ix_(train, train)], y[rows[train]])
+            predicted = classifier.predict(kernel[np.ix_(held_out, train)])
+            correct += int((predicted == y[rows[held_out]]).sum())
     return correct / len(y)
 
 
@@ -57,7 +61,6 @@ def choose_domains(
     X: ArrayLike,
     y: ArrayLike,
     *,
-    C: float = 1.0,
     seed: int = 0,
     verbose: bool = False,
 ) -> tuple[DomainEstimator, dict[int, float]]:
@@ -70,7 +73,7 @@ def choose_domains(
     bar = tqdm(estimators, desc="number of domains", disable=not verbose)
     for estimator in bar:
         estimator.fit(X, y)
-        found[estimator.n_domains] = learnability(X, y, estimator.labels_, C=C, seed=seed)
+        found[estimator.n_domains] = learnability(X, y, estimator.labels_, seed=seed)
         if found[estimator.n_domains] > found[best.n_domains]:
             best = estimator
         bar.set_postfix({f"k={k}": f"{100 * value:.1f} %" for k, value in found.items()})
