@@ -20,7 +20,7 @@ from caffe.proto.caffe_pb2 import Datum
 
 from tools import lmdb_io
 from tools.arguments import positive
-from tools.data.parts import NOTE, Part, Records, build_missing
+from tools.data.parts import FINGERPRINT, NOTE, Part, Records, build_missing
 from tools.datasets import DATASETS, Dataset
 from tools.image_list import read_classes
 from tools.images import keyed_batches
@@ -130,7 +130,7 @@ def _part(data: Dataset, images: Path, out: Path, digest: str, net: Callable[[],
         "version": VERSION,
         "weights": digest,
         "images": count,
-        "fingerprint": fingerprint(images),
+        FINGERPRINT: fingerprint(images),
     }
     classes = read_classes(images / "classes.txt") if (images / "classes.txt").is_file() else []
     return Part(out, recipe, lambda: Records(count, features(net(), images, data, batch_size)), tuple(classes))

@@ -12,13 +12,29 @@ GIB = {"resnet18": (0.3, 0.115), "alexnet": (0.9, 0.0125)}
 
 
 def measure(folder: RunFolder, threads: Threads | None) -> tuple[Threads, float]:
-    """The fastest threads, unless they are given, and the seconds of an iteration of a run's training net."""
+    """The fastest threads, unless they are given, and the seconds of a training iteration with them."""
     net, iter_size = folder.net("train"), folder.experiment.iter_size
     times: dict[str, float] = {}
     if threads is None:
         threads, times = choose(net, 1)
     best = min(times.values()) if times else milliseconds(net, threads, 3)
     return threads, best * iter_size / 1000
+
+
+def total(folder: RunFolder, iterations: int, seconds: float) -> float:
+    """Seconds that the last ``iterations`` of a run take, of so many seconds each, with their tests and the evaluation.
+
+    A test only goes forward, which takes a third of an iteration's time for the same number of images.
+    """
+    tested = sum(batch_size * batches for batch_size, batches in folder.test_batches().values())
+    tests = -(-iterations // folder.experiment.data.recipe.test_interval) + 1
+    each = seconds / (folder.experiment.iter_size * rows(folder))
+    return iterations * seconds + tests * tested * each / 3
+
+
+def rows(folder: RunFolder) -> int:
+    """Images of all domains in a training batch."""
+    return sum(layer.data_param.batch_size for layer in folder.read_net("train").layer if layer.type == "Data")
 
 
 def in_words(seconds: float) -> str:

@@ -18,7 +18,10 @@ def keep(file: Path, settings: Mapping[str, Any], *, begun: bool) -> None:
     if not begun or not file.exists():
         write_text(file, json_text(dict(settings)))
         return
-    there = read_json(file, ())
+    try:
+        there = read_json(file, ())
+    except ProgramError as error:
+        raise ProgramError(f"{error} (pass --force to begin anew)") from error
     different = [key for key in {**settings, **there} if there.get(key) != settings.get(key)]
     if different:
         words = "; ".join(f"{key} was {_word(there.get(key))}, is {_word(settings.get(key))}" for key in different)

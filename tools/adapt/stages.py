@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.adapt.dataset import describe
-from tools.adapt.duration import in_words, measure, memory_note
+from tools.adapt.duration import in_words, measure, memory_note, rows, total
 from tools.adapt.paths import Paths
 from tools.adapt.results import write_domains, write_readme
 from tools.adapt.trees import Images
@@ -85,15 +85,14 @@ def train(folder: RunFolder, weights: Path | None, threads: Threads | None, solv
 
 def _say_duration(folder: RunFolder, iterations: int, threads: Threads | None) -> Threads:
     """Print how long so many iterations take; return the threads to train with."""
-    experiment = folder.experiment
-    batch = sum(layer.data_param.batch_size for layer in folder.read_net("train").layer if layer.type == "Data")
-    if note := memory_note(experiment.data.network, batch):
+    batch = rows(folder)
+    if note := memory_note(folder.experiment.data.network, batch):
         print(f"note: {note}")
     print("measuring how long an iteration takes on this processor …", flush=True)
     threads, seconds = measure(folder, threads)
     print(
-        f"{seconds:.2g} s: {in_words(iterations * seconds)} for {iterations} iterations of {batch} images. "
-        "Ctrl-C stops with a snapshot, the same command goes on from it.",
+        f"{seconds:.2g} s: about {in_words(total(folder, iterations, seconds))} for {iterations} iterations of {batch} "
+        "images, with tests. Ctrl-C stops with a snapshot, the same command goes on from it.",
         flush=True,
     )
     return threads

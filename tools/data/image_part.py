@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from tools.data.parts import Part, Records
+from tools.data.parts import FINGERPRINT, Part, Records
 from tools.image_datum import Format, make_all
 from tools.image_list import Entry
 from tools.program import ProgramError
@@ -43,7 +43,7 @@ def image_part(
         "size": f"{height}x{width}",
         "encoded": form.encoded or "no",
         "images": len(entries),
-        "fingerprint": _fingerprint(entries),
+        FINGERPRINT: _fingerprint(entries),
     }
 
     def records() -> Records:

@@ -16,6 +16,9 @@ from tools.program import ProgramError
 NOTE = "source.json"
 """File in each LMDB folder that says how the LMDB was made."""
 
+FINGERPRINT = "fingerprint"
+"""Key of a recipe: a hash that tells whether the images are still the same."""
+
 Images = tuple[NDArray[np.uint8], NDArray[np.int64]]
 """Images (n×H×W gray or n×H×W×3 BGR, uint8) and their labels (n)."""
 
@@ -78,9 +81,7 @@ def stands(part: Part, *, force: bool = False) -> bool:
         ) from error
     different = {key for key in {*found, *part.recipe} if found.get(key) != part.recipe.get(key)}
     if different and not force:
-        differences = ", ".join(
-            f"{key} {found.get(key)!r} instead of {part.recipe.get(key)!r}" for key in sorted(different)
-        )
+        differences = ", ".join(_difference(key, found, part.recipe) for key in sorted(different))
         raise ProgramError(
             f"{part.path}: made with {differences}; pass --force to replace it or --out for another folder"
         )
@@ -90,6 +91,13 @@ def stands(part: Part, *, force: bool = False) -> bool:
     if held != records:
         raise ProgramError(f"{part.path}: {held} records, expected {records} by its {NOTE}; remove it and run again")
     return True
+
+
+def _difference(key: str, found: Mapping[str, str | int], wanted: Mapping[str, str | int]) -> str:
+    """What differs, in words."""
+    if key == FINGERPRINT:
+        return "other images"
+    return f"{key} {found.get(key)!r} instead of {wanted.get(key)!r}"
 
 
 def build(part: Part, *, force: bool = False) -> int:

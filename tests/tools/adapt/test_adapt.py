@@ -54,7 +54,7 @@ def test_everything_lies_in_one_folder_that_explains_itself(labelled):
     assert set(names(out)) == RESULTS
     assert "night (source): 18 images" in done.stdout and "dusk (target, labelled): 18 images" in done.stdout
     assert "3 classes: cross, disc, square" in done.stdout
-    assert re.search(r"[\d.]+ s: \d+ s for 8 iterations of 24 images\. Ctrl-C stops", done.stdout)
+    assert re.search(r"[\d.]+ s: about \d+ s for 8 iterations of 24 images, with tests\. Ctrl-C stops", done.stdout)
     for text in (done.stdout, (out / "README.txt").read_text()):
         for name in RESULTS - {"README.txt"}:
             assert f"  {name:<16} " in text

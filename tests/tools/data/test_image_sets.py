@@ -202,7 +202,7 @@ def test_a_changed_tree_is_noticed(images, tmp_path, change):
     else:
         file.write_bytes(file.read_bytes() + b"\0")
     done = get("pacs", images, tmp_path, "--allow-incomplete")
-    assert done.returncode == 1 and "pacs/photo: made with fingerprint" in done.stderr
+    assert done.returncode == 1 and "pacs/photo: made with other images" in done.stderr
     done = get("pacs", images, tmp_path, "--allow-incomplete", "--force")
     assert done.returncode == 0 and done.stdout.count(": stands") == 3 and "photo: 1" in done.stdout
 
