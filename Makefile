@@ -1,11 +1,11 @@
 # Every target first does the set-up that is missing; nothing is done twice. ARGS goes to the program.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo digits test test-gpu bench bench-gpu lint
+.PHONY: help setup demo digits test test-gpu test-slurm bench bench-gpu lint
 in_project := . ./env.sh &&
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 setup:  ## install packages, the virtual environment (.venv) and Caffe (.caffe)
 	@tools/setup.sh
@@ -13,8 +13,8 @@ setup:  ## install packages, the virtual environment (.venv) and Caffe (.caffe)
 demo: setup  ## discover latent domains in embedded data: a few minutes, no download
 	@$(in_project) python -m tools.demo $(ARGS)
 
-digits: setup  ## MNIST and MNIST-M to USPS, beside the paper's numbers
-	@$(in_project) python -m tools.digits $(ARGS)
+digits: setup  ## Table 1 of the paper: MNIST and MNIST-M to USPS, beside its numbers; hours
+	@$(in_project) snakemake tables/digits --cores all $(ARGS)
 
 test:  ## ruff, then the whole test suite
 	@tools/setup.sh torch
@@ -23,6 +23,10 @@ test:  ## ruff, then the whole test suite
 # These two need a Caffe with CUDA (CAFFE_VARIANT=cuda make setup, or the image; see docs/gpu.md).
 test-gpu: setup  ## the tests that need a GPU, on a GPU
 	@$(in_project) REQUIRE_GPU=1 CAFFE_CUDNN_DETERMINISTIC=1 python -m pytest -m gpu $(ARGS)
+
+test-slurm: setup  ## the tables' jobs on a real SLURM of one node, of Debian's packages
+	@docker/install_packages.sh slurm
+	@$(in_project) python -m pytest -m slurm tests/cluster $(ARGS)
 
 bench: setup  ## how fast the layers are, beside Caffe's BatchNorm and plain memory traffic
 	@$(in_project) python -m tools.bench $(ARGS)

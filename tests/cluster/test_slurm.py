@@ -1,0 +1,153 @@
+"""The SLURM profile on a real SLURM of one node: a whole table, and runs that are cut off or fail."""
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.slurm import Cluster
+from tools.experiment import make_experiment
+from tools.program import ROOT
+from tools.run_folder import RunFolder
+from tools.run_state import State, state_of
+from tools.write_run import write_run
+
+pytestmark = pytest.mark.slurm
+
+PROFILE = ROOT / "experiments" / "profiles" / "slurm"
+
+TABLE = """
+title: "Tiny"
+source: Table 1
+dataset: digits
+seeds: [0, 1]
+columns:
+  - {name: M-Mm to U, sources: [mnist, mnistm], targets: [usps]}
+rows:
+  - name: source only
+    paper: {values: [57.1]}
+    runs: {method: source_only, batch_size: 4, iterations: 20}
+"""
+
+
+def submit(cluster: Cluster, folder: Path, *arguments: object) -> subprocess.Popen[str]:
+    """Snakemake with the profile, in ``folder``; a cluster of a test has no accounting and little patience."""
+    command = ["snakemake", "--profile", PROFILE, "--directory", folder, "--latency-wait", "10"]
+    command += ["--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "3", *arguments]
+    return subprocess.Popen(
+        list(map(str, command)), cwd=ROOT, env={**cluster.environment, "SOLVER_MODE": "CPU"}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+
+
+def wait(what: str, there: Callable[[], bool], process: subprocess.Popen[str], seconds: float = 400) -> None:
+    deadline = time.monotonic() + seconds
+    while not there():
+        assert process.poll() is None, f"Snakemake ended before {what}:\n{process.stdout.read()}"
+        assert time.monotonic() < deadline, f"no {what}"
+        time.sleep(0.5)
+
+
+def test_a_table_is_made_of_jobs(slurm, tiny_data, tmp_path):
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "tiny.yaml").write_text(TABLE)
+    settings = [f"experiments={tmp_path / 'experiments'}", f"data={tiny_data}"]
+    process = submit(slurm, tmp_path, "--config", *settings, "--", "tables/tiny.md")
+    output, _ = process.communicate(timeout=900)
+    assert process.returncode == 0, output
+    assert "| source only" in (tmp_path / "tables" / "tiny.md").read_text()
+    folders = [RunFolder.load(path) for path in sorted((tmp_path / "runs" / "digits").glob("source_only_*"))]
+    assert len(folders) == 2 and all(state_of(folder).state is State.FINISHED for folder in folders)
+    states = slurm.run("squeue", "--noheader", "--states=all", "--format=%T").split()
+    assert states == ["COMPLETED"] * 2, "each run was a job"
+
+    (folders[0].path / "record.json").unlink()
+    process = submit(slurm, tmp_path, "--config", *settings, "--", "tables/tiny.md")
+    output, _ = process.communicate(timeout=900)
+    assert process.returncode == 0, output
+    assert len(slurm.run("squeue", "--noheader", "--states=all", "--format=%i").split()) == 3, (
+        "one more, for one record"
+    )
+
+
+def test_what_is_cut_off_goes_on_and_what_fails_says_why(slurm, tiny_data, tmp_path):
+    """A job nears its time limit, another is cancelled, a third cannot work."""
+    endless = make_experiment("digits", "source_only", batch_size=4, iterations=1_000_000)
+    limited, cancelled, broken = (
+        write_run(endless, tmp_path / name, data=tiny_data, solver_mode="CPU")
+        for name in ("limited", "cancelled", "broken")
+    )
+    net = broken.net("train")
+    net.write_text(net.read_text().replace('type: "Pooling"', 'type: "Puling"'))
+    process = submit(
+        slurm, tmp_path, "--snakefile", ROOT / "tests" / "cluster" / "runs.smk",
+        "--default-resources", "mem_mb=500", "runtime=3", "slurm_extra='--signal=TERM@60'",
+        "--config", "runs=['limited','cancelled','broken']", "--",  "all",
+    )  # fmt: skip
+    try:
+        wait("a run to cancel", lambda: state_of(cancelled).iteration >= 20, process)
+        job = next(number for number, what in slurm.jobs().items() if "cancelled" in what)
+        slurm.run("scancel", job)
+        wait("a stop", lambda: state_of(cancelled).state is State.INTERRUPTED, process)
+        at_cancel = stopped_with_a_snapshot(cancelled)
+        cancelled = end_soon(cancelled)
+        wait("a stop", lambda: state_of(limited).state is State.INTERRUPTED, process)
+        at_limit = stopped_with_a_snapshot(limited)
+        limited = end_soon(limited)
+        output, _ = process.communicate(timeout=900)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 1, output
+    assert slurm.state(job) == "CANCELLED"
+    assert "TIMEOUT" not in slurm.run("squeue", "--noheader", "--states=all", "--format=%T"), "it ended by itself"
+    for folder, start in ((cancelled, at_cancel), (limited, at_limit)):
+        assert state_of(folder).state is State.FINISHED, output
+        sittings = folder.read_record()["training"]["sittings"]
+        assert [sitting["ended"] for sitting in sittings][-2:] == ["stopped", "finished"]
+        assert sittings[-1]["from_iteration"] == start
+    state = state_of(broken)
+    assert state.state is State.FAILED and "Unknown layer type: Puling" in state.note
+    logs = (tmp_path / ".snakemake" / "slurm_logs").rglob("*.log")
+    assert any("Unknown layer type: Puling" in log.read_text() for log in logs)
+
+
+def test_ctrl_c_ends_the_jobs_too_with_a_snapshot(slurm, tiny_data, tmp_path):
+    endless = make_experiment("digits", "source_only", batch_size=4, iterations=1_000_000)
+    folder = write_run(endless, tmp_path / "run", data=tiny_data, solver_mode="CPU")
+    process = submit(
+        slurm, tmp_path, "--snakefile", ROOT / "tests" / "cluster" / "runs.smk", "--config", "runs=['run']", "--", "all"
+    )
+    try:
+        wait("an iteration", lambda: state_of(folder).iteration >= 20, process)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=300)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 1, output
+    deadline = time.monotonic() + 60
+    while slurm.jobs("pending,running,completing"):
+        assert time.monotonic() < deadline, output
+        time.sleep(0.5)
+    assert state_of(folder).state is State.INTERRUPTED
+    stopped_with_a_snapshot(folder)
+
+
+def stopped_with_a_snapshot(folder: RunFolder) -> int:
+    """The iteration of the snapshot that a stopped training wrote, at the very iteration at which it was stopped."""
+    sitting = folder.read_training()["sittings"][-1]
+    snapshot = folder.latest_snapshot()
+    assert sitting["ended"] == "stopped" and snapshot.iteration >= sitting["to_iteration"] > 0
+    return snapshot.iteration
+
+
+def end_soon(folder: RunFolder) -> RunFolder:
+    """Make a run that would go on for hours end 20 iterations after its snapshot."""
+    iterations = folder.latest_snapshot().iteration + 20
+    for file, text in ((folder.solver, "max_iter: {}\n"), (folder.path / "experiment.json", '"iterations": {},')):
+        file.write_text(file.read_text().replace(text.format(1_000_000), text.format(iterations)))
+    return RunFolder.load(folder.path)
