@@ -65,7 +65,9 @@ class ConstrainedDomains(ClusterMixin, BaseEstimator):
         classes = [X[rows] for rows in members]
         starts = tqdm(range(self.n_init), desc=f"starts, k={self.n_domains}", disable=not self.verbose, leave=False)
         found = (_descend(classes, self.n_domains, self.max_iter, rng) for _ in starts)
-        best = min(found, key=lambda descended: descended[-1][-1])
+        # Classes are small: threads would wait for one another, five times as long as one of them computes.
+        with threadpool_limits(1, user_api="openmp"):
+            best = min(found, key=lambda descended: descended[-1][-1])
         domains, self.local_means_, self.global_means_, self.objectives_ = best
         self.labels_ = np.empty(len(y), np.int64)
         for rows, labels in zip(members, domains, strict=True):
@@ -106,8 +108,7 @@ def _descend(
 
 def _k_means(X: NDArray[np.float64], k: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """The k means of one class (k×d)."""
-    # Classes are small: threads would wait for one another, five times as long as one of them computes.
-    with warnings.catch_warnings(), threadpool_limits(1, user_api="openmp"):
+    with warnings.catch_warnings():
         # Fewer distinct samples than clusters: some means coincide, which the objective allows.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return KMeans(k, n_init=1, random_state=int(rng.integers(2**31))).fit(X).cluster_centers_
