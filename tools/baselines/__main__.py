@@ -90,7 +90,7 @@ def _arguments() -> argparse.Namespace:
         "--limit",
         type=positive,
         metavar="N",
-        help="learn from the first N records of each source and target only; tests are always on all",
+        help="learn from N records of each source and target only, evenly spaced; tests are always on all",
     )
     parser.add_argument("--data", type=Path, default=ROOT / "data", metavar="DIR", help="data folder (default: data)")
     parser.add_argument("--quiet", action="store_true", help="no progress bars")
@@ -190,10 +190,8 @@ def _read(
     tests = {target: read(data.test_lmdb(target), None) for target in experiment.targets}
     targets = {}
     for target, test in tests.items():
-        if data.test_lmdb(target) == data.train_lmdb(target):
-            targets[target] = tuple(part[: options.limit] for part in test)
-        else:
-            targets[target] = read(data.train_lmdb(target), options.limit)
+        same = data.test_lmdb(target) == data.train_lmdb(target) and options.limit is None
+        targets[target] = test if same else read(data.train_lmdb(target), options.limit)
     return sources, targets, tests
 
 

@@ -20,8 +20,9 @@ BATCH = 500
 def read_features(
     path: Path, data: Dataset, *, limit: int | None = None, quiet: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return features (n×d) and labels (n) of the first ``limit`` records of an LMDB, or of all.
+    """Return features (n×d) and labels (n) of an LMDB's records, or of ``limit`` of them.
 
+    Those lie evenly over the LMDB, for its classes may come one after the other.
     Raises ProgramError if the LMDB is missing, damaged or empty, a record has another shape than the dataset's, or the
     dataset's records have more than MAX_FEATURES values.
     """
@@ -38,15 +39,17 @@ def read_features(
     if records == 0:
         raise ProgramError(f"{path}: an LMDB without records, expected at least one")
     samples = min(records, limit or records)
+    chosen = np.arange(samples) * records // samples
     features, labels = np.empty((samples, size)), np.empty(samples, np.int64)
     first = 0
-    with tqdm(total=samples, desc=path.name, unit="rec", disable=quiet, leave=False) as bar:
-        for inputs, found in batches(path, data, BATCH, samples):
-            last = first + len(inputs)
-            features[first:last], labels[first:last] = inputs.reshape(len(inputs), size), found
+    with tqdm(total=records, desc=path.name, unit="rec", disable=quiet, leave=False) as bar:
+        for inputs, found in batches(path, data, BATCH):
+            begin, end = np.searchsorted(chosen, [first, first + len(inputs)])
+            rows = chosen[begin:end] - first
+            features[begin:end], labels[begin:end] = inputs[rows].reshape(len(rows), size), found[rows]
             bar.update(len(inputs))
-            first = last
+            first += len(inputs)
     if not np.isfinite(features).all():
-        row = int((~np.isfinite(features)).any(axis=1).argmax())
+        row = int(chosen[(~np.isfinite(features)).any(axis=1).argmax()])
         raise ProgramError(f"{path}: record {row} has features that are not finite")
     return features, labels

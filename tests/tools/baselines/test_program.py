@@ -12,6 +12,7 @@ from caffe.proto.caffe_pb2 import Datum
 from tests.tools.baselines.mixtures import Mixture, mixture
 from tests.tools.programs import Done, interrupt, names, program
 from tools import lmdb_io
+from tools.baselines import features
 from tools.baselines.features import read_features
 from tools.datasets import DATASETS
 from tools.program import ROOT
@@ -57,8 +58,15 @@ def test_features_are_read_as_they_were_written(data, mixed):
     assert X.dtype == np.float64 and X.shape == (24, 4096)
     np.testing.assert_array_equal(X, mixed.X[mixed.domains == 1].astype(np.float32))
     np.testing.assert_array_equal(y, mixed.y[mixed.domains == 1])
-    X, y = read_features(data / "office31_fc7" / "dslr", FC7, limit=5, quiet=True)
-    assert X.shape == (5, 4096) and len(y) == 5
+
+
+def test_a_limit_takes_records_from_all_over_the_lmdb(tmp_path, monkeypatch):
+    lmdb = fill(tmp_path / "features", np.arange(23 * 4096).reshape(23, 4096), np.arange(23) // 8)
+    monkeypatch.setattr(features, "BATCH", 5)
+    for limit, expected in ((4, [0, 5, 11, 17]), (23, range(23)), (99, range(23)), (1, [0])):
+        X, y = read_features(lmdb, FC7, limit=limit, quiet=True)
+        np.testing.assert_array_equal(X[:, 0], 4096 * np.array(expected))
+        np.testing.assert_array_equal(y, np.array(expected) // 8)
 
 
 @pytest.mark.parametrize("method", ["gong2013", "hoffman2012"])
