@@ -3,7 +3,7 @@
 from matplotlib.axes import Axes
 
 from tools.report.chart import Chart
-from tools.report.comparison import Line, Setting
+from tools.report.comparison import CITED, Line, Setting
 from tools.report.palette import LIGHT
 
 _ROW = 31.0
@@ -56,6 +56,8 @@ def _draw_line(axes: Axes, row: int, line: Line) -> None:
 
 def in_words(line: Line) -> str:
     """The line's mean, standard deviation and the paper's number."""
+    if line.method == CITED:
+        return f"the paper cites {line.paper:.1f}"
     if line.mean is None:
         ours = "no run yet"
     elif line.std is None:

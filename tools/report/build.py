@@ -1,6 +1,7 @@
 """A report of one run, of several, or of a whole table."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -8,18 +9,16 @@ from tqdm import tqdm
 
 from tools.files import write_text
 from tools.program import ProgramError
-from tools.report.chart import save_together
+from tools.report.chart import Chart, save_together
 from tools.report.comparison import Setting, settings_of, settings_of_table
-from tools.report.environment import environment_section
-from tools.report.page import Charts, Page
+from tools.report.page import Charts, Heading, Page
 from tools.report.runs import Run, load_runs
-from tools.report.sections import (
-    accuracy_section,
-    alignment_section,
-    classes_section,
-    discovery_section,
-    training_section,
-)
+from tools.report.sections.accuracy import accuracy_section
+from tools.report.sections.alignment import alignment_section
+from tools.report.sections.classes import classes_section
+from tools.report.sections.domains import discovery_section
+from tools.report.sections.environment import environment_section
+from tools.report.sections.training import training_section
 from tools.tables.definition import Table
 
 IMAGES = 384
@@ -81,7 +80,8 @@ def worth_showing(settings: Sequence[Setting]) -> list[Run]:
         return runs
     for setting in settings:
         finished = [run for run in setting.runs if run.record]
-        source_only = [run for run in finished if not run.experiment.sees_target]
+        source_only = [run for run in finished if run.experiment.method == "source_only"]
+        source_only = source_only or [run for run in finished if not run.experiment.sees_target]
         adapted = [run for run in finished if run.experiment.has_branch] or [
             run for run in finished if run.experiment.sees_target
         ]
@@ -133,8 +133,14 @@ def _save(page: Page, folder: Path, quiet: bool) -> None:
     """All charts in files; those that say most together: ``overview.png``, and the features in ``alignment.png``."""
     for chart in tqdm(page.charts, desc="figures", disable=quiet):
         chart.save(folder)
-    for name, ident, columns in (("overview", "accuracy", None), ("alignment", "alignment", 4)):
-        [section] = [section for section in page.sections if section.ident == ident]
-        blocks = [block for block in section.blocks if isinstance(block, Charts)]
-        if charts := [chart for block in blocks[: None if columns else 1] for chart in block.charts]:
-            save_together(folder / f"{name}.png", charts, columns)
+    sections = {section.ident: section for section in page.sections}
+    if charts := next((block.charts for block in sections["accuracy"].blocks if isinstance(block, Charts)), None):
+        save_together(folder / "overview.png", charts)
+    features: list[Chart] = []
+    for block in sections["alignment"].blocks:
+        if isinstance(block, Heading):
+            method = block.text.partition(":")[0]
+        elif isinstance(block, Charts):
+            features += [replace(chart, title=f"{method}: {chart.title}") for chart in block.charts]
+    if features:
+        save_together(folder / "alignment.png", features, columns=4)

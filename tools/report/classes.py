@@ -33,14 +33,14 @@ def confusion_chart(counts: NDArray[np.int64], classes: Sequence[str], name: str
     """Shares of each true class's images, a row for each true class and a column for each predicted one."""
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     many = len(classes) > _NUMBERED
-    rows = [shortened(label, 12) for label in classes]
+    rows = [shortened(label, 16) for label in classes]
     texts = [] if many else [f"{100 * share:.0f}" if share >= 0.005 else "" for share in shares.flat]
 
     def draw(axes: Axes) -> None:
-        draw_matrix(axes, shares, rows, rows, texts)
+        draw_matrix(axes, shares, rows, [] if many else rows, texts)
         axes.tick_params(axis="x", rotation=90 if max(map(len, rows)) > 2 else 0)
         if many:
-            axes.tick_params(labelsize=max(3.5, 8 - len(classes) / 15))
+            axes.tick_params(axis="y", labelsize=max(4, 8 - len(classes) / 16))
         axes.set_xlabel("predicted class")
         axes.set_ylabel("true class")
 

@@ -29,7 +29,9 @@ def told(usage: Usage, history: Sequence[Usage]) -> str:
     told += ", ".join(f"{100 * value:.1f} % went to s{subscript(d + 1)}" for d, value in enumerate(share)) + ". "
     if k == 1:
         return told + "There is only one latent domain to go to."
-    if share[largest] >= COLLAPSED:
+    if len(usage["sources"]) == 1:
+        told += "How its images divide into true domains is not known, or they are all of one. "
+    elif share[largest] >= COLLAPSED:
         told += f"The branch collapsed: it puts practically every image into s{subscript(largest + 1)}. "
     elif usage["nmi"] < 0.05:
         told += "The branch uses several domains, but they are not the true ones (NMI below 0.05). "
@@ -86,7 +88,7 @@ def matrix_chart(usage: Usage, name: str, title: str = "True against latent doma
         words.append(f"{source}: {', '.join(cells)}")
     return Chart(
         name,
-        f"{title} (purity {usage['purity']:.2f}, NMI {usage['nmi']:.2f})",
+        title if len(rows) == 1 else f"{title} (purity {usage['purity']:.2f}, NMI {usage['nmi']:.2f})",
         "; ".join(words),
         lambda axes: draw_matrix(axes, shares, rows, columns, [f"{100 * share:.1f} %" for share in shares.flat]),
         height=60 + 42 * len(rows),
@@ -112,8 +114,11 @@ def draw_matrix(
         spine.set_visible(True)
 
 
-def shares_chart(lines: Sequence[Line], name: str) -> Chart:
-    """For every run with a branch, the shares of its latent domains at the end, as one stacked bar."""
+def shares_chart(lines: Sequence[Line], name: str, setting: str = "") -> Chart:
+    """For every run with a branch, the shares of its latent domains at the end, as one stacked bar.
+
+    ``setting`` is named in the title where there are several.
+    """
     bars = [
         (line.name if number == 0 else "", f"seed {run.experiment.seed}", run.record["domain_usage"])
         for line in lines
@@ -148,4 +153,5 @@ def shares_chart(lines: Sequence[Line], name: str) -> Chart:
 
     largest = [f"{title} {seed}: {100 * max(usage['share']):.0f} %".strip() for title, seed, usage in bars]
     alt = f"The largest share of a latent domain. {'; '.join(largest)}."
-    return Chart(name, "Latent domains at the end, run by run", alt, draw, 340, 40 + 15.0 * (len(bars) + headings))
+    title = f"{setting}: latent domains at the end" if setting else "Latent domains at the end, run by run"
+    return Chart(name, title, alt, draw, 340, 40 + 15.0 * (len(bars) + headings))

@@ -105,7 +105,7 @@ def _scatter(
             axes.plot(
                 *chosen.T, linestyle="none", marker=_figure(group) if figure else MARKS[group % len(MARKS)],
                 markersize=5.5 if figure else 3.8, color=PARTS[group % len(PARTS)], markeredgewidth=0,
-                alpha=0.9, label=names[group],
+                alpha=0.9, label=names[group] if not by_class or class_keys(names) else None,
             )  # fmt: skip
         axes.set_xticks([])
         axes.set_yticks([])

@@ -44,7 +44,8 @@ class Charts:
     @property
     def columns(self) -> int:
         """Charts in a row where there is room: four make two rows of two."""
-        return {1: 2, 2: 2, 4: 2}.get(len(self.charts), 3)
+        wide = max(chart.width for chart in self.charts) > 350
+        return 2 if wide or len(self.charts) in (1, 2, 4) else 3
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from tools.caffe_log import curves
 from tools.experiment import Experiment, from_json
 from tools.files import read_json
 from tools.program import ProgramError, from_root
+from tools.report.record_check import check_record
 from tools.run_folder import RunFolder
 
 
@@ -47,6 +48,10 @@ def load_runs(paths: Sequence[Path]) -> tuple[list[Run], dict[str, float]]:
     Returns the runs, and of the shallow baselines among them the accuracies (0 to 1) by name.
     Raises ProgramError naming the file if one is none of these, was damaged, or is given twice.
     """
+    resolved = [path.resolve() for path in paths]
+    for path in resolved:
+        if resolved.count(path) > 1:
+            raise ProgramError(f"{path}: given twice, expected each run once")
     runs, baselines = [], {}
     names = Counter(map(_name, paths))
     for path in paths:
@@ -54,40 +59,37 @@ def load_runs(paths: Sequence[Path]) -> tuple[list[Run], dict[str, float]]:
         if (path / "experiment.json").is_file():
             folder = RunFolder.load(path)
             record = folder.read_record() if folder.record.exists() else None
-            runs.append(Run(name, path, folder.experiment, folder, record))
+            runs.append(Run(name, path, folder.experiment, folder, _checked(folder.record, record, folder.experiment)))
             continue
-        record = _read(path)
+        file = path / "record.json" if path.is_dir() else path
+        if not file.is_file():
+            found = "no experiment.json and no record.json in it" if path.is_dir() else "no such file"
+            raise ProgramError(f"{path}: {found}, expected a run folder or a record (JSON)")
+        record = read_json(file, ("accuracy", "targets"))
         if "baseline" in record:
+            if type(record["accuracy"]) not in (int, float):
+                raise ProgramError(f"{file}: accuracy is {record['accuracy']!r}, expected a number")
             baselines[_name(path)] = float(record["accuracy"])
         else:
-            runs.append(Run(name, path, _experiment(path, record), None, record))
-    resolved = [path.resolve() for path in paths]
-    for path in resolved:
-        if resolved.count(path) > 1:
-            raise ProgramError(f"{path}: given twice, expected each run once")
+            experiment = _experiment(file, record)
+            runs.append(Run(name, path, experiment, None, _checked(file, record, experiment)))
     return runs, baselines
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """A record's contents: those of another program's JSON are refused."""
-    file = path / "record.json" if path.is_dir() else path
-    if not file.is_file():
-        found = "no experiment.json and no record.json in it" if path.is_dir() else "no such file"
-        raise ProgramError(f"{path}: {found}, expected a run folder or a record (JSON)")
-    record = read_json(file, ("accuracy", "targets"))
-    accuracy = record["accuracy"]
-    if not (accuracy is None or isinstance(accuracy, float)) or not isinstance(record["targets"], dict):
-        raise ProgramError(f"{file}: accuracy is {accuracy!r} of {record['targets']!r}, expected a number and targets")
-    if "baseline" not in record and "domain_usage" not in record:
-        raise ProgramError(f"{file}: found no domain_usage, expected a record of python -m tools.evaluate")
-    return record
-
-
-def _experiment(path: Path, record: Mapping[str, Any]) -> Experiment:
+def _experiment(file: Path, record: Mapping[str, Any]) -> Experiment:
     try:
         return from_json(record.get("experiment"))
     except ProgramError as error:
-        raise ProgramError(f"{path}: {error}") from error
+        raise ProgramError(f"{file}: {error}") from error
+
+
+def _checked(file: Path, record: Mapping[str, Any] | None, experiment: Experiment) -> Mapping[str, Any] | None:
+    if record is not None:
+        try:
+            check_record(record, experiment)
+        except ProgramError as error:
+            raise ProgramError(f"{file}: {error}") from error
+    return record
 
 
 def _name(path: Path) -> str:

@@ -114,7 +114,7 @@ def test_many_classes_are_drawn(number):
     counts = np.random.default_rng(0).integers(0, 30, (number, number))
     labels = [f"a_rather_long_name_{i}" for i in range(number)]
     drawn = classes.confusion_chart(counts, labels, "c", "t").inline()
-    assert drawn.count("a_rather_lo…") == 2 * number
+    assert drawn.count("a_rather_long_n…") == (1 if number > 12 else 2) * number
 
 
 def test_features_in_two_dimensions():

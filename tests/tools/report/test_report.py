@@ -8,7 +8,7 @@ import shutil
 import cv2
 import pytest
 
-from tests.tools.programs import names, program
+from tests.tools.programs import interrupt, names, program
 from tests.tools.report.records import write_record
 from tools.experiment import make_experiment
 from tools.program import ROOT
@@ -125,9 +125,64 @@ def test_a_shallow_baseline_stands_in_its_table(tmp_path):
     record.write_text(json.dumps({"baseline": {}, "accuracy": 0.425, "targets": {}}))
     done = program("report.__main__", record, "--table", table.name, "--quick", "--out", tmp_path / "r.html")
     assert done.returncode == 0, done.stderr
-    assert " 42.5 – 1 " in text_of(tmp_path / "r.html")
+    assert " 42.5 (1) " in text_of(tmp_path / "r.html")
     done = program("report.__main__", record, "--out", tmp_path / "r.html")
     assert done.returncode == 1 and "a shallow baseline is reported beside its table: pass --table" in done.stderr
+
+
+USAGE = {"sources": ["a"], "images": 1, "counts": [[1, 0]], "share": [1.0, 0.0], "purity": 1.0, "nmi": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"accuracy": "high"}, "accuracy is 'high', expected a number"),
+        ({"targets": {"usps": 0.5}}, "targets: usps is 0.5, expected an accuracy"),
+        ({"targets": {"usps": {"accuracy": "1"}}}, "targets: usps is {'accuracy': '1'}, expected an accuracy"),
+        (
+            {"targets": {"usps": {"accuracy": 1.0, "confusion": [[1, 2], [3, 4]]}}},
+            "targets: usps: confusion: expected 10×10",
+        ),
+        (
+            {"targets": {"usps": {"accuracy": 1.0, "confusion": "no"}}},
+            "targets: usps: confusion: expected 10×10 numbers",
+        ),
+        ({"classes": ["a"]}, "classes: found ['a'], expected 10 names"),
+        ({"domain_usage": {}}, "domain_usage: found {}, expected sources, images, counts"),
+        ({"domain_usage": {**USAGE, "share": [1.0]}}, "domain_usage: counts [[1, 0]] and share [1.0] do not fit"),
+        ({"domain_usage": {**USAGE, "nmi": None}}, "domain_usage: nmi is None, expected a number"),
+        ({"domain_usage_history": [USAGE]}, "domain_usage_history: iteration is None, expected a number"),
+        ({"domain_usage_history": 5}, "domain_usage_history: found 5, expected a list"),
+        ({"training": "long"}, "training: found 'long', expected an object"),
+    ],
+)
+def test_a_damaged_record_is_named(change, message, tmp_path):
+    record = write_record(tmp_path / "r.json", make_experiment("digits", "mda"), **{"accuracy": 0.5, **change})
+    done = program("report.__main__", record, "--out", tmp_path / "r.html")
+    assert done.returncode == 1 and f"r.json: {message}" in done.stderr
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_a_log_that_ends_anywhere_with_any_numbers(tiny_data, tmp_path):
+    folder = write_run(make_experiment("digits", "mda", iterations=40, batch_size=8), tmp_path / "run", data=tiny_data)
+    lines = []
+    for i, value in enumerate(["1.5", "nan", "inf", "2.5"]):
+        lines += [
+            f"I1 1 1 solver.cpp:1] Iteration {10 * i} (1 iter/s, 1s/1 iters), loss = {value}",
+            f"I1 1 1 solver.cpp:1]     Train net output #0: loss_class = {value} (* 1 = {value} loss)",
+        ]
+    folder.log.write_text("\n".join(lines)[:-9])
+    done = program("report.__main__", folder.path)
+    assert done.returncode == 0, done.stderr
+    assert 'id="loss-1-loss_class"' in (folder.path / "report.html").read_text()
+
+
+def test_ctrl_c_leaves_no_report(runs, tmp_path):
+    out = tmp_path / "report.html"
+    arguments = ("report", runs["mda"].path, "--images", "2000", "--out", out)
+    code, said = interrupt(*arguments, at="report:", whole_group=True)
+    assert code == 130 and "Traceback" not in said
+    assert names(tmp_path) == []
 
 
 @pytest.mark.parametrize(
