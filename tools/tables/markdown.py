@@ -49,10 +49,10 @@ class _Footnotes:
 
 
 def _caption(table: Table) -> str:
-    seeds = ", ".join(map(str, table.seeds))
+    seeds = f"seed{'s' if len(table.seeds) > 1 else ''} {', '.join(map(str, table.seeds))}"
     text = (
         f"{table.source[0].upper()}{table.source[1:]}. Accuracy on the target in %. Here: mean ± sample standard "
-        f"deviation over seeds {seeds}, always of the last iteration; n is the number of seeds that are there. "
+        f"deviation over {seeds}, always of the last iteration; n is the number of seeds that are there. "
         "Difference: here less the paper, in points."
     )
     if len(table.columns) > 1:
