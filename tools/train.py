@@ -191,17 +191,17 @@ def train_all(
             end_killed_sitting(folder, last_iteration(folder))
             with failures_noted(folder, "preparation"):
                 preflight(folder, mode)
-            if devices:
-                make_share(folder, devices.size)  # what cannot be shared out is refused before anything is written
-            start_from = None
-            if weights and not snapshot:
-                start_from = weights.resolve()
-                tqdm.write(f"{folder.path.name}: {loaded_from(folder, start_from)}")
-            elif not snapshot:
-                _check_began_without_weights(folder)
-            if mode:
-                set_mode(folder, mode)
-            share = write_share(folder, devices.size) if devices else None
+                if devices:
+                    make_share(folder, devices.size)  # what cannot be shared out is refused before anything is written
+                start_from = None
+                if weights and not snapshot:
+                    start_from = weights.resolve()
+                    tqdm.write(f"{folder.path.name}: {loaded_from(folder, start_from)}")
+                elif not snapshot:
+                    _check_began_without_weights(folder)
+                if mode:
+                    set_mode(folder, mode)
+                share = write_share(folder, devices.size) if devices else None
             forget_failure(folder)
             waiting.append(_Job(folder, snapshot, start_from, lock, len(waiting), share, devices, tensorboard))
         if waiting:
@@ -214,7 +214,8 @@ def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: Threads | None) -> 
     if threads is None and mode_of(first.folder) == "GPU":
         threads = Threads(1, max(1, len(os.sched_getaffinity(0)) // processes))
     if threads is None:
-        threads, measured = choose(first.share.train if first.share else first.folder.net("train"), processes)
+        with failures_noted(first.folder, "preparation"):
+            threads, measured = choose(first.share.train if first.share else first.folder.net("train"), processes)
         if measured:
             times = ", ".join(f"{name} {ms:.0f} ms" for name, ms in measured.items())
             tqdm.write(f"an iteration with {times}: using {threads.blas} BLAS + {threads.kernels} kernel threads")

@@ -118,8 +118,10 @@ def cluster(folder: Path, *, cores: int = 2, memory: int = 4000) -> Iterator[Clu
         _daemon(daemons, found, "slurmctld", "-D", "-f", str(configuration))
         _daemon(daemons, found, "slurmd", "-D", "-f", str(configuration), "-N", host)
         _wait(found, "an idle node", lambda: _sinfo(found) == "idle")
-        yield found
-        leave(found)
+        try:
+            yield found
+        finally:
+            leave(found)
 
 
 def _path_with_srun(folder: Path) -> str:

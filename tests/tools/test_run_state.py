@@ -147,6 +147,11 @@ def test_a_failed_run_says_why_until_it_goes_on(folder):
     finally:
         lmdb.with_name("elsewhere").rename(lmdb)
     assert folder.read_failure()["step"] == "preparation" and "no LMDB there" in shown(folder)
+    net.write_text(whole.replace('type: "Pooling"', 'type: "Puling"'))
+    with pytest.raises(ProgramError, match="Puling"):
+        train_all([folder], jobs=1, resume=True)  # which threads are best is measured first
+    assert "Puling" in shown(folder)
+    net.write_text(whole)
     train_all([folder], threads=ONE, resume=True)
     assert shown(folder) == "finished" and not folder.failure.exists()
     ended = [sitting["ended"] for sitting in folder.read_record()["training"]["sittings"]]
