@@ -288,7 +288,8 @@ rule report:
     shell:
         "exec > {log:q} 2>&1; mkdir -p {output:q}; "
         "if [ {params.records} -eq 0 ]; then echo 'no run to report on'; exit; fi; "
-        "exec python -m tools.report --table {input.definition:q} {params.choices:q} --out {output:q}/report.html"
+        "exec python -m tools.report --table {input.definition:q} {params.choices:q} --out {output:q}/report.html "
+        "--figures {output:q}/figures"
 
 
 onsuccess:

@@ -2,17 +2,18 @@
 
     python -m tools.tables digits                             tables/digits.md and .csv from runs/digits/*/record.json
     python -m tools.tables digits --records results/digits    the same from records that were kept
-    python -m tools.tables digits --save results/digits       and keep records, table and CSV there
+    python -m tools.tables digits --save results/digits       and keep records, table, CSV and pictures there
 
 NAME is a file of experiments/, or the path of another one. A cell without data says why. Nothing is trained here:
 snakemake tables/NAME does that.
 """
 
 import argparse
+import shutil
 from pathlib import Path
 
 from tools.arguments import natural, positive
-from tools.files import json_text, write_text
+from tools.files import json_text, write_aside, write_text
 from tools.program import ROOT, ProgramError, run
 from tools.tables.csv_file import csv_text
 from tools.tables.definition import EXPERIMENTS, Table, load
@@ -38,15 +39,19 @@ def add_choice_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="folder of the LMDBs (default: data)")
 
 
-def save(table: Table, records: Records, folder: Path) -> int:
-    """Copy the records of a table's runs to ``folder``, a file NAME.json each; return how many there are.
+def save(table: Table, records: Records, report: Path, folder: Path) -> str:
+    """Copy to ``folder`` the records of a table's runs, a file NAME.json each, and the pictures of its report.
 
-    Raises ProgramError, before anything is written, if one of them is damaged.
+    Returns what was copied, in words. Raises ProgramError, before anything is written, if a record is damaged.
     """
     found = {one.name: record for one in table.runs if (record := records.read(one)) is not None}
     for name, record in found.items():
         write_text(folder / f"{name}.json", json_text(record))
-    return len(found)
+    pictures = sorted((report / "figures").glob("*.png"))
+    for picture in pictures:
+        with write_aside(folder / "figures" / picture.name) as aside:
+            shutil.copyfile(picture, aside)
+    return f"records of {len(found)} of {len(table.runs)} runs, pictures: {len(pictures)}"
 
 
 def main() -> int:
@@ -62,7 +67,7 @@ def main() -> int:
     parser.add_argument(
         "--out", type=Path, default=ROOT / "tables", metavar="DIR", help="for NAME.md and NAME.csv (default: tables)"
     )
-    parser.add_argument("--save", type=Path, metavar="DIR", help="keep there: a record a run, table.md, table.csv")
+    parser.add_argument("--save", type=Path, metavar="DIR", help="keep records, table and pictures there")
     add_choice_options(parser)
     options = parser.parse_args()
     table = load(definition_file(options.name), seeds=options.seeds, iterations=options.iterations)
@@ -71,12 +76,14 @@ def main() -> int:
     records = Records(options.records or options.runs, options.data, kept=options.records is not None)
     rows = results(table, records)
     markdown, values = table_text(table, rows), csv_text(table, rows)
+    if options.save:
+        kept = save(table, records, options.out / table.name, options.save)
     for folder, name in ((options.out, table.name), *([(options.save, "table")] if options.save else [])):
         write_text(folder / f"{name}.md", markdown)
         write_text(folder / f"{name}.csv", values)
     print(markdown)
     if options.save:
-        print(f"{options.save}: {save(table, records, options.save)} records of {len(table.runs)} runs")
+        print(f"{options.save}: {kept}")
     return 0
 
 

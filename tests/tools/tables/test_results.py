@@ -303,10 +303,14 @@ def test_the_program_writes_and_keeps_a_table(table, tmp_path):
     for row, column in ((0, 0), (2, 1)):
         fill(table, tmp_path / "runs", row, column, {0: 0.8, 1: 0.9, 2: 0.7})
     here = ["--data", tmp_path / "data", "--out", tmp_path / "out"]
+    picture = tmp_path / "out" / "small" / "figures" / "overview.png"
+    picture.parent.mkdir(parents=True)
+    picture.write_bytes(b"picture")
     done = program("tables.__main__", tmp_path / "small.yaml", "--runs", tmp_path / "runs", "--save", tmp_path / "kept",
                    *here)  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("# Small\n") and f"{tmp_path / 'kept'}: 6 records of 24 runs" in done.stdout
+    assert done.stdout.startswith("# Small\n")
+    assert f"{tmp_path / 'kept'}: records of 6 of 24 runs, pictures: 1" in done.stdout
     assert (tmp_path / "out" / "small.md").read_text() in done.stdout
     assert len(list((tmp_path / "kept").glob("*_seed*.json"))) == 6
     again = program("tables.__main__", tmp_path / "small.yaml", "--records", tmp_path / "kept", *here)
@@ -314,6 +318,7 @@ def test_the_program_writes_and_keeps_a_table(table, tmp_path):
     assert len(numbers) == 2 and all(line.split("[")[0] in again.stdout for line in numbers)
     assert "not among the records" in again.stdout
     assert (tmp_path / "kept" / "table.csv").is_file()
+    assert (tmp_path / "kept" / "figures" / "overview.png").read_bytes() == b"picture"
 
 
 def test_the_program_says_what_is_wrong(table, tmp_path):
