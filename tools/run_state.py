@@ -105,6 +105,10 @@ _TAIL = 65536
 """Bytes at the log's end in which its last iteration is looked for: many times what one display takes."""
 
 
+class Interrupted(ProgramError):
+    """A run was stopped from outside: that is no failure, and it goes on from where it was."""
+
+
 @contextmanager
 def failures_noted(folder: RunFolder, step: str) -> Iterator[None]:
     """Keep in the folder why the block failed, and raise on; ``step`` is what it was at.
@@ -113,6 +117,8 @@ def failures_noted(folder: RunFolder, step: str) -> Iterator[None]:
     """
     try:
         yield
+    except Interrupted:
+        raise
     except Exception as error:
         reason = str(error) if isinstance(error, ProgramError | OSError) else f"{type(error).__name__}: {error}"
         values = {"reason": reason, "step": step, "iteration": last_iteration(folder), "time": now()}

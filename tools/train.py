@@ -35,7 +35,7 @@ from tools.parallel.share import Share, make_share, write_share
 from tools.preflight import preflight
 from tools.program import ROOT, ProgramError, run
 from tools.run_folder import RunFolder, Snapshot
-from tools.run_state import failures_noted, forget_failure, last_iteration
+from tools.run_state import Interrupted, failures_noted, forget_failure, last_iteration
 from tools.sittings import FAILED, FINISHED, STOPPED, begin_sitting, end_killed_sitting, end_sitting
 from tools.solver_mode import add_mode_option, mode_of, requested_mode, set_mode
 from tools.threads import choose
@@ -292,8 +292,10 @@ def _train(job: _Job, threads: Threads, children: Children) -> None:
         ):
             for process in group.members.values():
                 watched.enter_context(children.watch(process))
+            stopped = False
             for line in group.lines():
                 write(line)
+                stopped |= "Optimization stopped early." in line
                 if measurement := reader.feed(line):
                     if measurement.name == "loss" or measurement.name.startswith("accuracy"):
                         shown[measurement.name] = f"{measurement.value:.3f}"
@@ -301,10 +303,12 @@ def _train(job: _Job, threads: Threads, children: Children) -> None:
                     bar.update(max(0, measurement.iteration - bar.n))
                     if events:
                         events.add(measurement)
-            if not group.failure and not children.stopping:
+            if not group.failure and not stopped and not children.stopping:
                 bar.update(iterations - bar.n)
         if group.failure and not children.stopping:
             raise ProgramError(f"{folder.path}: {group.failure} (whole log: {folder.log})")
+        if stopped and not children.stopping:  # a signal to caffe itself
+            raise Interrupted(f"{folder.path}: training was stopped from outside; go on with --resume")
 
 
 def _live_events(folder: RunFolder, start: int) -> AbstractContextManager["Events"]:
@@ -323,6 +327,9 @@ def _sitting(job: _Job, threads: Threads, children: Children) -> Iterator[None]:
     try:
         yield
         ended = STOPPED if children.stopping else FINISHED
+    except Interrupted:
+        ended = STOPPED
+        raise
     finally:
         reached = folder.experiment.iterations if ended == FINISHED else last_iteration(folder)
         end_sitting(folder, ended, reached, time.monotonic() - began)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.slurm import Cluster
+from tests.tools.run_folders import lasting
 from tools.experiment import make_experiment
 from tools.program import ROOT
 from tools.run_folder import RunFolder
@@ -93,10 +94,10 @@ def test_what_is_cut_off_goes_on_and_what_fails_says_why(slurm, tiny_data, tmp_p
         slurm.run("scancel", job)
         wait("a stop", lambda: state_of(cancelled).state is State.INTERRUPTED, process)
         at_cancel = stopped_with_a_snapshot(cancelled)
-        cancelled = end_soon(cancelled)
+        cancelled = lasting(cancelled, at_cancel + 20)
         wait("a stop", lambda: state_of(limited).state is State.INTERRUPTED, process)
         at_limit = stopped_with_a_snapshot(limited)
-        limited = end_soon(limited)
+        limited = lasting(limited, at_limit + 20)
         output, _ = process.communicate(timeout=900)
     finally:
         process.kill()
@@ -143,11 +144,3 @@ def stopped_with_a_snapshot(folder: RunFolder) -> int:
     snapshot = folder.latest_snapshot()
     assert sitting["ended"] == "stopped" and snapshot.iteration >= sitting["to_iteration"] > 0
     return snapshot.iteration
-
-
-def end_soon(folder: RunFolder) -> RunFolder:
-    """Make a run that would go on for hours end 20 iterations after its snapshot."""
-    iterations = folder.latest_snapshot().iteration + 20
-    for file, text in ((folder.solver, "max_iter: {}\n"), (folder.path / "experiment.json", '"iterations": {},')):
-        file.write_text(file.read_text().replace(text.format(1_000_000), text.format(iterations)))
-    return RunFolder.load(folder.path)

@@ -5,12 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from datetime import UTC, datetime
 
 import pytest
 
 from tests.tools.programs import child
+from tests.tools.run_folders import lasting
 from tools import run_state, sittings
 from tools.caffe_process import Threads
 from tools.experiment import make_experiment
@@ -80,11 +82,8 @@ def test_asking_takes_no_lock(folder):
 
 
 def test_a_killed_run_is_interrupted_and_its_sitting_ended_by_the_next(folder):
-    solver = folder.solver.read_text().replace("max_iter: 6\n", "max_iter: 1000000\n")
-    folder.solver.write_text(solver.replace("snapshot: 500", "snapshot: 20"))
-    description = folder.path / "experiment.json"
-    description.write_text(description.read_text().replace('"iterations": 6', '"iterations": 1000000'))
-    folder = RunFolder.load(folder.path)
+    folder = lasting(folder, 1_000_000)
+    folder.solver.write_text(folder.solver.read_text().replace("snapshot: 500", "snapshot: 20"))
     training = subprocess.Popen(
         [sys.executable, "-m", "tools.train", "--threads", "1,1", str(folder.path)],
         cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -114,9 +113,7 @@ def test_a_killed_run_is_interrupted_and_its_sitting_ended_by_the_next(folder):
     assert str(state) == f"interrupted at iteration {state.iteration} of 1000000: goes on from {start}"
     assert sittings.open_sitting(folder)["from_iteration"] == 0
 
-    folder.solver.write_text(folder.solver.read_text().replace("max_iter: 1000000", f"max_iter: {start + 1}"))
-    description.write_text(description.read_text().replace('"iterations": 1000000', f'"iterations": {start + 1}'))
-    folder = RunFolder.load(folder.path)
+    folder = lasting(folder, start + 1)
     train_all([folder], threads=ONE, resume=True)
     assert shown(folder) == "finished"
     training = folder.read_record()["training"]
@@ -156,6 +153,25 @@ def test_a_failed_run_says_why_until_it_goes_on(folder):
     assert shown(folder) == "finished" and not folder.failure.exists()
     ended = [sitting["ended"] for sitting in folder.read_record()["training"]["sittings"]]
     assert ended == ["failed", "finished"]
+
+
+def test_a_signal_to_caffe_itself_interrupts_the_run(folder):
+    folder = lasting(folder, 1_000_000)
+
+    def interrupt() -> None:
+        while not folder.log.exists() or "Iteration 10 (" not in folder.log.read_text():
+            time.sleep(0.05)
+        [caffe] = subprocess.check_output(["pgrep", "-P", str(os.getpid()), "-x", "caffe"], text=True).split()
+        os.kill(int(caffe), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(ProgramError, match="run: training was stopped from outside; go on with --resume"):
+        train_all([folder], threads=ONE)
+    thread.join()
+    start = folder.latest_snapshot().iteration
+    assert shown(folder) == f"interrupted at iteration {start} of 1000000: goes on from {start}" and start > 10
+    assert sittings.last_sitting(folder)["ended"] == "stopped" and not folder.failure.exists()
 
 
 def test_a_usage_error_is_no_failure_of_the_run(folder):

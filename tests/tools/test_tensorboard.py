@@ -8,6 +8,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tests.tools.programs import program
+from tests.tools.run_folders import lasting
 from tools.caffe_log import curves
 from tools.caffe_process import Threads
 from tools.experiment import make_experiment
@@ -39,13 +40,6 @@ def of_log(folder: RunFolder) -> dict[str, dict[int, float]]:
     return {f"{phase}/{name}": pytest.approx(values, rel=1e-6) for (phase, name), values in found.items()}
 
 
-def lengthen(folder: RunFolder, old: int, new: int) -> RunFolder:
-    for file, text in ((folder.solver, "max_iter: {}\n"), (folder.path / "experiment.json", '"iterations": {},')):
-        assert text.format(old) in file.read_text()
-        file.write_text(file.read_text().replace(text.format(old), text.format(new)))
-    return RunFolder.load(folder.path)
-
-
 def test_events_of_a_resumed_run_live_and_converted(tiny_data, tmp_path):
     folder = write_run(make_experiment("digits", "dial", batch_size=4, iterations=30), tmp_path / "run", data=tiny_data)
     solver = folder.solver.read_text().replace("snapshot: 500", "snapshot: 10")
@@ -59,7 +53,7 @@ def test_events_of_a_resumed_run_live_and_converted(tiny_data, tmp_path):
     for snapshot in folder.snapshots.glob("model_iter_30.*"):  # as if it had been killed after iteration 20
         snapshot.unlink()
     folder.record.unlink()
-    folder = lengthen(folder, 30, 50)
+    folder = lasting(folder, 50)
     train_all([folder], threads=ONE, resume=True, tensorboard=True)
     live = scalars(events)
     assert live == of_log(folder) and list(live["train/loss"]) == [0, 10, 20, 30, 40]
