@@ -70,7 +70,13 @@ def _arguments() -> argparse.Namespace:
 
 
 def _folder(text: str) -> Path:
-    return Path(text).resolve()  # the work is done in another folder
+    """A folder's whole name: the work is done in another one."""
+    path = Path(text).resolve()
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise argparse.ArgumentTypeError(f"got {str(path)!r}, expected a name in UTF-8") from None
+    return path
 
 
 def _weights(text: str) -> str:
@@ -108,7 +114,6 @@ def main() -> int:
     paths, chosen = Paths(options.out), method_options(options)
     os.chdir(ROOT)  # the nets name their LMDBs relative to it
     command = shlex.join(["python", "-m", "tools.adapt", *sys.argv[1:]])
-    check_caffe()
     check_apart([*options.source, options.target, paths.root])
     images = read_images(
         options.source,
@@ -122,6 +127,7 @@ def main() -> int:
         begin_anew(paths)
     settings.keep(paths.settings, _settings(options), begun=paths.run.exists())
     _say(images, experiment)
+    check_caffe()
     weights = None
     if not paths.run.exists() or RunFolder.load(paths.run).latest_snapshot() is None:
         weights = starting_weights(options.weights, experiment, paths.weights)

@@ -55,6 +55,6 @@ def _check_space(paths: Paths, images: Images, network: str, parts: Mapping[str,
     needed, free = each * waiting, free_bytes(paths.root)
     if needed > free:
         raise ProgramError(
-            f"{paths.data}: the LMDBs of {waiting} images take {-(-needed // 2**20)} MB, but {free >> 20} MB are free on "
-            "that disk: choose another --out"
+            f"{paths.data}: the LMDBs of {waiting} images take {-(-needed // 2**20)} MB, but {free >> 20} MB are free "
+            "on that disk: choose another --out"
         )

@@ -1,6 +1,7 @@
 """The images that are given: source trees of one folder a class, and a target, whose labels are for tests alone."""
 
 import hashlib
+import os
 import re
 import shlex
 from collections import defaultdict
@@ -88,12 +89,13 @@ def read_images(
             raise ProgramError(f"{domain.folder}: {len(domain.entries)} image, expected at least {FEWEST} of a domain")
     if left_out:
         which = "1 file that is no image" if len(left_out) == 1 else f"{len(left_out)} files that are no images"
-        notes.append(f"left out {which} of a class by name, such as {left_out[0]}")
+        notes.append(f"left out {which} of a class by name, such as {_shown(left_out[0])}")
     if twins := identical(images):
         which = "1 image of the target is" if len(twins) == 1 else f"{len(twins)} images of the target are"
         source, target = twins[0]
         notes.append(
-            f"{which} also in a source, file for file: {target} is {source}; an accuracy on such images says little"
+            f"{which} also in a source, file for file: {_shown(target)} is {_shown(source)}; an accuracy on such "
+            "images says little"
         )
     return Images(images.sources, images.target, classes, labelled, tuple(notes))
 
@@ -198,6 +200,11 @@ def _is_labelled(target: Path, classes: Sequence[str]) -> bool:
 
 def _visible_folders(root: Path) -> list[Path]:
     return sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
+
+
+def _shown(file: Path) -> str:
+    """A file's name as a terminal can print it, whatever its bytes are."""
+    return os.fsencode(file).decode(errors="replace")
 
 
 def _some(names: Iterable[str]) -> str:

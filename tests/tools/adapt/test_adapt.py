@@ -4,6 +4,7 @@ one, interrupted and called again; and what it refuses.
 
 import csv
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -208,6 +209,8 @@ def test_what_is_in_the_way(tmp_path):
     done = program(*arguments(tmp_path, "--k", 0))
     assert done.returncode == 1 and "k: got 0, expected at least 1" in done.stderr
     assert names(tmp_path / "out") == []
+    done = program(*arguments(tmp_path, "--out", os.fsdecode(bytes(tmp_path) + b"/caf\xe9")))
+    assert done.returncode == 2 and "expected a name in UTF-8" in done.stderr
 
 
 def test_options_can_change_until_training_begins(tmp_path):

@@ -1,5 +1,6 @@
 """What folders of images are taken for, and which are refused."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -124,6 +125,14 @@ def test_files_that_are_no_images_are_mentioned(night, dusk):
     assert images.notes == (
         f"left out 1 file that is no image of a class by name, such as {night / 'disc' / 'Thumbs.db'}",
     )
+
+
+def test_names_that_are_no_utf_8(night, dusk):
+    (night / "disc" / os.fsdecode(b"caf\xe9.txt")).touch()
+    (note,) = read_images([night], dusk).notes
+    assert note.endswith("caf\ufffd.txt") and note.encode()
+    (night / os.fsdecode(b"caf\xe9")).mkdir()
+    assert "has a name that no text file can hold" in refusal([night], dusk)
 
 
 def test_the_same_image_in_source_and_target(night, dusk):
