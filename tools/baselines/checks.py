@@ -33,8 +33,10 @@ def check_labels(labels: ArrayLike, samples: int, name: str = "source") -> NDArr
     values = np.asarray(labels)
     if values.shape != (samples,):
         raise ProgramError(f"{name}: labels of shape {values.shape}, expected one for each of {samples} samples")
-    if values.dtype.kind not in "iu" or (values < 0).any():
-        raise ProgramError(f"{name}: labels of type {values.dtype}, expected integers of 0 or more")
+    if values.dtype.kind not in "iu":
+        raise ProgramError(f"{name}: labels of type {values.dtype}, expected integers")
+    if (values < 0).any():
+        raise ProgramError(f"{name}: label {values.min()} among them, expected integers of 0 or more")
     return values.astype(np.int64)
 
 

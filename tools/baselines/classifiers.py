@@ -111,6 +111,7 @@ class LatentDomainClassifier(ClassifierMixin, BaseEstimator):
         if domains.shape != y.shape:
             raise ProgramError(f"domains: got shape {domains.shape}, expected one for each of {len(y)} samples")
         self.classes_ = np.unique(y)
+        self._scaler = StandardScaler().fit(X)
         useful = [int(d) for d in np.unique(domains) if len(np.unique(y[domains == d])) > 1]
         if not useful:
             raise ProgramError("domains: none has samples of two classes, expected at least one")
@@ -128,13 +129,12 @@ class LatentDomainClassifier(ClassifierMixin, BaseEstimator):
         self._gate = None
         if len(useful) > 1:
             rows = np.isin(domains, useful)
-            self._scaler = StandardScaler().fit(X)
             self._gate = LogisticRegression(C=C, max_iter=1000).fit(unit(self._scaler, X[rows]), domains[rows])
         return self
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """p(c|x) of target features (m×d), m×classes."""
-        X = check_features(X, "target")
+        X = check_features(X, "target", self._scaler.mean_[None])
         weights = np.ones((len(X), 1)) if self._gate is None else self._gate.predict_proba(unit(self._scaler, X))
         found = np.zeros((len(X), len(self.classes_)))
         for d, weight in zip(self.domains_, weights.T, strict=True):

@@ -153,8 +153,8 @@ GOOD = mixture([[6, 6], [6, 6]], features=4)
         (GOOD.X[:, :0], GOOD.y, GOOD.X, "source: 24 samples of 0 features"),
         (GOOD.X, np.zeros(24, int), GOOD.X, "source: all 24 samples are of class 0, expected at least two classes"),
         (GOOD.X, GOOD.y[:5], GOOD.X, r"labels of shape \(5,\), expected one for each of 24 samples"),
-        (GOOD.X, GOOD.y - 1, GOOD.X, "expected integers of 0 or more"),
-        (GOOD.X, GOOD.y.astype(float), GOOD.X, "labels of type float64, expected integers"),
+        (GOOD.X, GOOD.y - 1, GOOD.X, "label -1 among them, expected integers of 0 or more"),
+        (GOOD.X, GOOD.y.astype(float), GOOD.X, "source: labels of type float64, expected integers"),
     ],
 )
 def test_bad_input_is_named(X, y, X_target, message):
@@ -175,3 +175,7 @@ def test_bad_settings_and_domains_are_named():
         LatentDomainClassifier().fit(GOOD.X, GOOD.y, GOOD.X, GOOD.y)
     with pytest.raises(ProgramError, match="target: 3 features, expected 4 as in the source"):
         SourceClassifier().fit(GOOD.X, GOOD.y).predict(GOOD.X[:, :3])
+    for domains in (GOOD.domains, np.zeros(24, int)):
+        latent = LatentDomainClassifier().fit(GOOD.X, GOOD.y, GOOD.X, domains)
+        with pytest.raises(ProgramError, match="target: 3 features, expected 4 as in the source"):
+            latent.predict(GOOD.X[:, :3])
