@@ -5,6 +5,7 @@ from matplotlib.axes import Axes
 from tools.report.chart import Chart
 from tools.report.comparison import CITED, Line, Setting
 from tools.report.palette import LIGHT
+from tools.report.text import shortened
 
 _ROW = 31.0
 """Height of a line in points: its text, and its bar below."""
@@ -65,8 +66,3 @@ def in_words(line: Line) -> str:
     else:
         ours = f"{line.mean:.1f} ± {line.std:.1f}"
     return ours + (f", paper {line.paper:.1f}" if line.paper is not None else "")
-
-
-def shortened(text: str, length: int) -> str:
-    """``text``, or its beginning and an ellipsis."""
-    return text if len(text) <= length else text[: length - 1].rstrip() + "…"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from tools.files import write_text
+from tools.files import check_free, write_text
 from tools.program import ProgramError
 from tools.report.chart import Chart, save_together
 from tools.report.comparison import Setting, settings_of, settings_of_table
@@ -45,6 +45,9 @@ def build(
     """
     runs, baselines = load_runs([path.resolve() for path in paths])
     out, figures = out.resolve(), figures.resolve() if figures else None  # nets are asked from the root folder
+    check_free(out, force=True, inputs=paths)
+    if figures and figures.exists() and not figures.is_dir():
+        raise ProgramError(f"{figures}: a file is there, expected a folder for figures")
     if not runs and not baselines:
         raise ProgramError("no run to report on, expected at least one run folder or record")
     if table is None and baselines:

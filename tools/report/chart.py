@@ -3,6 +3,7 @@
 import io
 import re
 import textwrap
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from matplotlib.figure import Figure
 
 from tools.files import write_aside
 from tools.report.palette import STYLE, VARIABLES
+from tools.report.text import printable
 
 POINTS = 72
 """In an inch."""
@@ -53,9 +55,10 @@ class Chart:
 
     def inline(self) -> Markup:
         """The chart as an SVG element: its colours are CSS variables, its ids no other chart's, its text is text."""
-        with self._figure(titled=False) as figure:
+        file = io.StringIO()
+        with _style(self.ident):
+            figure = _figure([self], 1, titled=False)
             figure.patch.set_alpha(0)
-            file = io.StringIO()
             FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None, "Creator": None})
         root = ElementTree.fromstring(file.getvalue())  # noqa: S314  our own
         _tidy(root)
@@ -66,7 +69,7 @@ class Chart:
         root.set("aria-describedby", f"{self.ident}-alt")
         for place, (tag, text) in enumerate((("title", self.title), ("desc", self.alt))):
             element = ElementTree.Element(f"{{{_SVG}}}{tag}", {"id": f"{self.ident}-{'alt' if place else 'title'}"})
-            element.text = text
+            element.text = printable(text)
             root.insert(place, element)
         ElementTree.register_namespace("", _SVG)
         ElementTree.register_namespace("xlink", _XLINK)
@@ -75,27 +78,30 @@ class Chart:
     def save(self, folder: Path) -> tuple[Path, Path]:
         """Write IDENT.svg and IDENT.png into ``folder``, in the light colours; return both."""
         svg, png = folder / f"{self.ident}.svg", folder / f"{self.ident}.png"
-        with self._figure(titled=True) as figure, write_aside(svg) as aside, aside.open("w", encoding="utf-8") as file:
+        with _style(self.ident), write_aside(svg) as aside, aside.open("w", encoding="utf-8") as file:
+            figure = _figure([self], 1, titled=True)
             FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None, "Creator": None})
         save_together(png, [self])
         return svg, png
 
-    @contextmanager
-    def _figure(self, *, titled: bool) -> Iterator[Figure]:
-        with matplotlib.rc_context({**STYLE, "svg.hashsalt": self.name}):
-            yield _figure([self], 1, titled=titled)
-
 
 def save_together(path: Path, charts: Sequence[Chart], columns: int | None = None) -> None:
     """Write charts side by side, ``columns`` in a row (all), as one PNG with their titles and one legend."""
-    with (
-        matplotlib.rc_context(STYLE),
-        write_aside(path) as aside,
-        aside.open("wb") as file,
-    ):
+    with _style(path.name), write_aside(path) as aside, aside.open("wb") as file:
         figure = _figure(charts, columns or len(charts), titled=True)
         figure.set_dpi(160)
         FigureCanvasAgg(figure).print_png(file, metadata={"Software": None})
+
+
+@contextmanager
+def _style(name: str) -> Iterator[None]:
+    """Matplotlib's settings; ``name`` makes the ids of a chart its own. A letter that its font lacks is no warning.
+
+    (The page shows it all the same, in the reader's fonts.)
+    """
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": name}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        yield
 
 
 def _figure(charts: Sequence[Chart], columns: int, *, titled: bool) -> Figure:
@@ -115,7 +121,7 @@ def _figure(charts: Sequence[Chart], columns: int, *, titled: bool) -> Figure:
             continue
         chart.draw(axes)
         if titled:
-            axes.set_title(textwrap.fill(chart.title, int(chart.width / _LETTER)), loc="left")
+            axes.set_title(textwrap.fill(printable(chart.title), int(chart.width / _LETTER)), loc="left")
             lines, labels = axes.get_legend_handles_labels()
             legend |= {label: line for line, label in zip(lines, labels, strict=True) if label not in legend}
     if legend:

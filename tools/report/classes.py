@@ -6,12 +6,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from tools.report.accuracy import shortened
 from tools.report.chart import Chart
 from tools.report.domains import draw_matrix
 from tools.report.legend import Key
 from tools.report.palette import LIGHT, MARKS
 from tools.report.runs import Run
+from tools.report.text import printable, shortened
 
 _NUMBERED = 12
 """Classes up to which the cells of a confusion matrix hold their numbers."""
@@ -84,7 +84,7 @@ def class_chart(
         for key, of_class in zip(keys(shown), found.values(), strict=True):
             axes.plot(
                 of_class, rows, linestyle="none", marker=key.mark, markersize=5.5, color=key.colour,
-                markeredgecolor=LIGHT["ground"], markeredgewidth=0.6, label=key.name, clip_on=False,
+                markeredgecolor=LIGHT["ground"], markeredgewidth=0.6, label=printable(key.name), clip_on=False,
             )  # fmt: skip
         axes.set_xlim(0, 100)
         axes.set_ylim(len(classes) - 0.5, -0.5)

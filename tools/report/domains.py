@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from tools.report.accuracy import shortened
 from tools.report.chart import Chart
 from tools.report.comparison import Line
 from tools.report.palette import LIGHT, PARTS
+from tools.report.text import shortened
 
 COLLAPSED = 0.99
 """Share of the images in one latent domain from which on a branch counts as collapsed."""

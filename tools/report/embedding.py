@@ -16,6 +16,7 @@ from tools.report.chart import Chart
 from tools.report.features import Features
 from tools.report.legend import Key
 from tools.report.palette import MARKS, PARTS
+from tools.report.text import printable
 
 FIGURES = 10
 """Classes up to which each has its own figure as a mark; with more, colours and marks repeat."""
@@ -29,8 +30,9 @@ def embed(features: NDArray[np.float32], seed: int = 0) -> NDArray[np.float32]:
     reduced = _principal(features)
     perplexity = min(30.0, (len(reduced) - 1) / 3)
     # So few points are slower on several threads, and many times so beside other processes.
+    begin = "pca" if reduced[:, 0].std() > 0 else "random"
     with threadpool_limits(1):
-        return TSNE(perplexity=perplexity, init="pca", max_iter=500, random_state=seed).fit_transform(reduced)
+        return TSNE(perplexity=perplexity, init=begin, max_iter=500, random_state=seed).fit_transform(reduced)
 
 
 def _principal(features: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -105,7 +107,7 @@ def _scatter(
             axes.plot(
                 *chosen.T, linestyle="none", marker=_figure(group) if figure else MARKS[group % len(MARKS)],
                 markersize=5.5 if figure else 3.8, color=PARTS[group % len(PARTS)], markeredgewidth=0,
-                alpha=0.9, label=names[group] if not by_class or class_keys(names) else None,
+                alpha=0.9, label=printable(names[group]) if not by_class or class_keys(names) else None,
             )  # fmt: skip
         axes.set_xticks([])
         axes.set_yticks([])

@@ -17,6 +17,9 @@ from tools.preflight import check_data, check_nets
 from tools.program import ROOT, ProgramError
 from tools.run_folder import RunFolder, Snapshot
 
+FEWEST = 20
+"""Images that a picture of features needs."""
+
 _ALIGNING = ("MDALayer", "BatchNorm")
 """Layers that normalise; the first MDALayer counts, or where there is none the first BatchNorm."""
 
@@ -43,12 +46,18 @@ def features_of(folder: RunFolder, snapshot: Snapshot, images: int = 384) -> Fea
 
     Runs that see the target are asked with their training net, where each batch is aligned with its own statistics and
     assignments, as the layers are defined; the others with their deploy net, whose statistics are the sources'.
-    Raises ProgramError if nets or data are not as they should be.
+    Raises ProgramError if nets or data are not as they should be, if there are fewer than ``FEWEST`` images, or if the
+    features are not finite.
     """
     check_nets(folder)
     check_data(folder)  # Caffe would abort
     os.chdir(ROOT)  # the nets name their LMDBs relative to it
-    return (_of_training_net if folder.experiment.sees_target else _of_deploy_net)(folder, snapshot, images)
+    features = (_of_training_net if folder.experiment.sees_target else _of_deploy_net)(folder, snapshot, images)
+    if len(features.after) < FEWEST:
+        raise ProgramError(f"{len(features.after)} images, expected at least {FEWEST}")
+    if not all(np.isfinite(values).all() for values in (features.before, features.after) if values is not None):
+        raise ProgramError(f"{snapshot.model}: they are not finite: the training diverged")
+    return features
 
 
 def _of_training_net(folder: RunFolder, snapshot: Snapshot, images: int) -> Features:
@@ -65,7 +74,7 @@ def _of_training_net(folder: RunFolder, snapshot: Snapshot, images: int) -> Feat
         net.forward()
         for blob, rows_found in zip((before, after), found, strict=True):
             rows_found.append(_flat(net, blob))
-    labels = [_labels(folder.train_lmdbs[part], size * forwards) for part, size in zip(parts, rows, strict=True)]
+    labels = [_labels(folder, part, size * forwards) for part, size in zip(parts, rows, strict=True)]
     by_batch = [np.concatenate([of_part.reshape(forwards, -1)[i] for of_part in labels]) for i in range(forwards)]
     domains = np.tile(np.repeat(np.arange(len(parts)), rows), forwards)
     return Features(
@@ -81,8 +90,8 @@ def _of_deploy_net(folder: RunFolder, snapshot: Snapshot, images: int) -> Featur
     lmdbs |= {target: folder.data / data.train_lmdb(target) for target in experiment.targets}
     rows: dict[str | None, list[NDArray[np.float32]]] = {before: [], after: []}
     domains, labels = [], []
-    for domain, lmdb in enumerate(lmdbs.values()):
-        for inputs, of_images in batches(lmdb, data, data.test_batch_limit, images // len(lmdbs)):
+    for domain, (name, lmdb) in enumerate(lmdbs.items()):
+        for inputs, of_images in batches(lmdb, data, data.test_batch_limit, max(1, images // len(lmdbs))):
             net.blobs["data"].reshape(*inputs.shape)
             net.blobs["data"].data[...] = inputs
             net.forward()
@@ -90,7 +99,7 @@ def _of_deploy_net(folder: RunFolder, snapshot: Snapshot, images: int) -> Featur
                 if blob:
                     found.append(_flat(net, blob))
             domains += [domain] * len(inputs)
-            labels.append(of_images)
+            labels.append(np.full_like(of_images, -1) if name in data.unlabelled else of_images)
     return Features(
         np.concatenate(rows[before]) if before else None, np.concatenate(rows[after]), np.array(domains),
         np.concatenate(labels), tuple(lmdbs), before, after,
@@ -116,9 +125,11 @@ def _flat(net: caffe.Net, blob: str) -> NDArray[np.float32]:
     return data.reshape(len(data), -1).copy()
 
 
-def _labels(lmdb: Path, count: int) -> NDArray[np.int64]:
-    """Labels of the first ``count`` records, from the beginning again at the end, as Caffe reads them."""
-    return np.fromiter(islice(_again(lmdb), count), np.int64, count)
+def _labels(folder: RunFolder, part: str, count: int) -> NDArray[np.int64]:
+    """Labels of a part's first ``count`` records, from the beginning again at the end, as Caffe reads them."""
+    if part in folder.experiment.data.unlabelled:
+        return np.full(count, -1)
+    return np.fromiter(islice(_again(folder.train_lmdbs[part]), count), np.int64, count)
 
 
 def _again(lmdb: Path) -> Iterator[int]:

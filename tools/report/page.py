@@ -11,6 +11,7 @@ from markupsafe import Markup
 from tools.report.chart import Chart
 from tools.report.legend import Key
 from tools.report.palette import COLOURS
+from tools.report.text import printable
 
 _FOLDER = Path(__file__).parent
 
@@ -121,4 +122,4 @@ class Page:
         ]
         style = style.replace("/*light*/", variables[0]).replace("/*dark*/", variables[1])
         template = environment.get_template("page.html.jinja")
-        return template.render(page=self, style=Markup(style))  # noqa: S704  our own file
+        return printable(template.render(page=self, style=Markup(style)))  # noqa: S704  our own file

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from tools.report.chart import Chart
 from tools.report.comparison import Line, Setting
+from tools.report.text import printable
 
 BINS = 50
 """Points of a curve at most: what the log has more of is averaged."""
@@ -67,7 +68,7 @@ def draw_curves(axes: Axes, line: Line, curves: Sequence[Curve], factor: float =
     mean = values.mean(axis=0)
     axes.plot(
         iterations, mean, color=line.colour, linestyle=line.dashes, marker=line.mark, markersize=3.5,
-        markevery=(len(mean) // 8 + line.number, max(1, len(mean) // 3)), label=line.name,
+        markevery=(len(mean) // 8 + line.number, max(1, len(mean) // 3)), label=printable(line.name),
     )  # fmt: skip
     if len(curves) > 1:
         axes.fill_between(

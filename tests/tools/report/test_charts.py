@@ -11,6 +11,7 @@ from tools.report import classes, domains
 from tools.report.chart import Chart, save_together
 from tools.report.embedding import by_chance, embed, neighbours_alike
 from tools.report.legend import _MARKS, Key
+from tools.report.page import Charts, Page, Section
 from tools.report.palette import COLOURS, DASHES, LIGHT, MARKS, VARIABLES
 from tools.report.samples import mosaic, strip
 from tools.report.training import BINS, binned
@@ -31,6 +32,17 @@ def test_an_inline_chart_has_words_variables_and_no_ids_of_others():
     assert ids[0] and not ids[0] & ids[1]
     for text, own in zip((first, second), ids, strict=True):
         assert set(re.findall(r"#([\w-]+)[\")]", text)) <= own
+
+
+def test_names_that_no_page_can_hold_and_letters_that_the_font_lacks(tmp_path, recwarn):
+    awkward = "犬\x01\udcff"
+    drawn = classes.confusion_chart(np.eye(2, dtype=np.int64), [awkward, "b"], awkward, awkward)
+    assert "犬\N{REPLACEMENT CHARACTER}" in drawn.inline() and "\x01" not in drawn.inline()
+    for file in drawn.save(tmp_path):
+        assert file.stat().st_size > 1000
+    page = Page(awkward, [awkward], [Section("a", awkward, [Charts([drawn], awkward)])], "").html()
+    page.encode()
+    assert not recwarn.list
 
 
 def test_a_chart_in_files(tmp_path):

@@ -177,6 +177,13 @@ def test_a_log_that_ends_anywhere_with_any_numbers(tiny_data, tmp_path):
     assert 'id="loss-1-loss_class"' in (folder.path / "report.html").read_text()
 
 
+def test_too_few_images_for_a_picture_of_features(runs, tmp_path):
+    out = tmp_path / "report.html"
+    done = program("report.__main__", runs["source_only"].path, "--images", "2", "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "No features: 3 images, expected at least 20" in text_of(out)
+
+
 def test_ctrl_c_leaves_no_report(runs, tmp_path):
     out = tmp_path / "report.html"
     arguments = ("report", runs["mda"].path, "--images", "2000", "--out", out)
@@ -195,6 +202,9 @@ def test_ctrl_c_leaves_no_report(runs, tmp_path):
         (["--table", "digits", "--runs-folder", "nowhere"], 1, "none of the 55 runs of digits is there"),
         (["{record}", "--show", "other", "--out", "r.html"], 1, "--show: found 'other', expected a run that is"),
         (["{record}", "{record}", "--out", "r.html"], 1, "given twice"),
+        (["{record}", "--out", "{record}"], 1, "r.json: it is what is read, choose another name"),
+        (["{record}", "--out", "."], 1, "a folder is there, expected to write a file"),
+        (["{record}", "--out", "r.html", "--figures", "{record}"], 1, "r.json: a file is there, expected a folder"),
         (["{record}", "--images", "0", "--out", "r.html"], 2, "--images: got '0'"),
     ],
 )

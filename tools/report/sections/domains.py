@@ -58,14 +58,12 @@ def _discovery(run: Run, quick: bool) -> list[Block]:
     charts = []
     if len(history) > 1:
         charts.append(history_chart(history, f"history-{run.name}"))
+    elif "domain_usage_history" in record:
+        text = "How the domains were used along training is not known: no two snapshots were there to compare."
+        blocks.append(Text(text, note=True))
     else:
-        blocks.append(
-            Text(
-                "The record does not say how the domains were used along training. Where the run's snapshots are, make "
-                "it again: python -m tools.evaluate RUN.",
-                note=True,
-            )
-        )
+        text = "The record does not say how the domains were used along training. Where the run's snapshots are, make "
+        blocks.append(Text(text + "it again: python -m tools.evaluate RUN.", note=True))
     charts.append(matrix_chart(usage, f"matrix-{run.name}"))
     if target_usage := record.get("target_domain_usage"):
         charts.append(matrix_chart(target_usage, f"target-matrix-{run.name}", "True against latent target domains"))
@@ -112,7 +110,7 @@ def _strips(samples: Samples) -> list[Strip]:
                 Strip(
                     f"{domain}, {kind}",
                     f"{len(images)} source images of latent domain {domain}, of which the branch is {kind}: {counts}.",
-                    strip(images, 8),
+                    strip(images, min(8, len(images))),
                     f"probability {sure.min():.2f} to {sure.max():.2f}; {counts}",
                 )
             )

@@ -1,0 +1,17 @@
+"""Names as a page and a chart can show them: folders, domains and classes may be called anything."""
+
+import re
+
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+"""What XML cannot hold, and what stands for the bytes of a file name that are no UTF-8."""
+
+
+def printable(text: str) -> str:
+    """``text`` with a replacement character for each that cannot be shown."""
+    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def shortened(text: str, length: int) -> str:
+    """``text`` for a chart: printable, and cut to its beginning and an ellipsis if it is longer than ``length``."""
+    text = printable(text)
+    return text if len(text) <= length else text[: length - 1].rstrip() + "…"
