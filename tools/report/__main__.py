@@ -35,7 +35,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("runs", type=Path, nargs="*", metavar="RUN", help="(default: all of the table's in --runs)")
+    parser.add_argument("runs", type=Path, nargs="*", metavar="RUN", help="(default: the table's in --runs-folder)")
     parser.add_argument("--table", metavar="NAME", help="a table of experiments/, or the path of another such file")
     parser.add_argument(
         "--out", type=Path, metavar="FILE",
