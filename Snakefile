@@ -2,10 +2,12 @@
 
     snakemake tables/digits --cores 2          Table 1: LMDBs, nets and solvers, training, records, table, report
     snakemake --cores all                      all tables of the paper, as far as their data is here
+    snakemake tables/pacs --config images=DIR  settings come after the targets
 
 A table is a file of experiments/. Its target makes tables/NAME.md, tables/NAME.csv and tables/NAME/report.html.
-Settings, all optional, by --config KEY=VALUE: seeds=0,1  iterations=N  images=DIR (the unpacked archive of an image set)
-allow_incomplete=True  weights=DIR|FILE|none  solver_mode=CPU|GPU  data=DIR  runs=DIR  threads=N (of one run).
+Settings: seeds=0,1  iterations=N  images=DIR (the unpacked archive of an image set)  allow_incomplete=True
+weights=DIR|FILE|none (ImageNet's; none: begin at random)  solver_mode=CPU|GPU  data=DIR  runs=DIR  experiments=DIR
+threads=N (of one run).
 
 A run is finished when its record is there, whatever happened to files' times or to this file: no rule below can make a
 finished run's record again. One that was interrupted, killed or failed goes on from its last snapshot.
@@ -25,7 +27,7 @@ sys.path.insert(0, workflow.basedir)
 from tools.files import write_text
 from tools.program import ProgramError
 from tools.tables.definition import Baseline
-from tools.tables.plan import Plan, Settings, baseline_options, key
+from tools.tables.plan import Plan, Settings, baseline_options
 
 try:
     PLAN = Plan(Settings.read(config))
@@ -36,13 +38,13 @@ except ProgramError as error:
     raise WorkflowError(str(error))
 
 SETTINGS = PLAN.settings
-WANTED = {}
-"""The tables that were asked for, in order; the values are nothing."""
+WANTED = []
+"""Names of the tables that were asked for."""
 
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [workflow.basedir, os.environ.get("PYTHONPATH")]))
 os.environ.setdefault("TQDM_DISABLE", "1")  # bars fill logs; python -m tools.watch shows them
 
-if workflow.is_main_process and workflow.local_exec:
+if workflow.is_main_process and workflow.nodes is None:  # which a cluster's executor has
     # Runs side by side share this machine: its memory, and one GPU each. --resources says otherwise.
     from tools.one_gpu import visible_gpus
 
@@ -69,7 +71,7 @@ def records(wildcards):
     """The records of a table that are there or can be made; what cannot be made is said once."""
     table = TABLES[wildcards.table]
     if table.name not in WANTED and workflow.is_main_process:
-        WANTED[table.name] = None
+        WANTED.append(table.name)
         say_what_is_missing(table)
     return PLAN.records(table)
 
@@ -302,6 +304,6 @@ onerror:
     # Tables are made all the same: what failed is in their cells, and the next call goes on.
     for name in WANTED:
         say_what_is_missing(TABLES[name])
-        command = [sys.executable, "-m", "tools.tables", str(SETTINGS.experiments / f"{name}.yaml"), *places(), *choices()]
-        subprocess.run([*command, "--out", "tables"], stdout=subprocess.DEVNULL, check=False)
+        options = [str(SETTINGS.experiments / f"{name}.yaml"), *places(), *choices(), "--out", "tables"]
+        subprocess.run([sys.executable, "-m", "tools.tables", *options], stdout=subprocess.DEVNULL, check=False)
         print(f"tables/{name}.md: made without the runs that failed; its footnotes say why they did", file=sys.stderr)

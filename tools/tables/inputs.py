@@ -50,7 +50,10 @@ def weights(run: Run) -> Weights | None:
         # mDA layers keep a column of statistics for each domain: the file is one for their number.
         domains = run.num_domains
         name = f"resnet18_mda{domains}" if run.sees_target else "resnet18"
-        convert = "python -m tools.convert_resnet18 data/weights/resnet18-f37072fd.pth data/weights/resnet18"
+        convert = (
+            "python -m tools.get_weights resnet18, then "
+            "python -m tools.convert_resnet18 data/weights/resnet18-f37072fd.pth data/weights/resnet18"
+        )
         return Weights(f"weights/{name}.caffemodel", convert + (f" --num-domains {domains}" if run.sees_target else ""))
     return None
 

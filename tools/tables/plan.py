@@ -51,7 +51,7 @@ class Settings:
             "iterations": _positive,
             "images": _images,
             "allow_incomplete": _flag,
-            "weights": _text,
+            "weights": _weights,
             "solver_mode": _mode,
             "data": _path,
             "runs": _path,
@@ -102,6 +102,12 @@ def _flag(key: str, value: Any) -> bool:
 def _text(key: str, value: Any) -> str:
     if not isinstance(value, str):
         raise _wrong(key, value, "a text")
+    return value
+
+
+def _weights(key: str, value: Any) -> str:
+    if _text(key, value) != NO_WEIGHTS and not Path(value).exists():
+        raise _wrong(key, value, f"a caffemodel, a folder of them, or {NO_WEIGHTS}")
     return value
 
 
@@ -168,6 +174,9 @@ class Plan:
     def obstacle(self, run: Run) -> str:
         """Why a run cannot be made here, in words; empty if it can, even if something must be fetched first."""
         images, text = run.data.name.removesuffix(FEATURES), why_missing(run, self.settings.data)
+        begin = self.weights(run)
+        if begin and self.settings.weights is not None and not begin.is_file():
+            return f"{begin}, which the net begins from, is not there: --config weights names its folder"
         if not missing_lmdbs(run, self.settings.data):
             return ""  # weights can be fetched
         domains = {path.name for path in lmdbs(run, self.settings.data)}
@@ -211,11 +220,7 @@ class Plan:
         chosen = self.settings.weights
         if chosen is None or chosen == NO_WEIGHTS:  # features are never those of random weights
             return self.settings.data / file
-        given = Path(chosen)
-        found = given if given.is_file() else given / Path(file).name
-        if not found.is_file():
-            raise ProgramError(f"--config weights={chosen}: found no {found}, expected this file or one caffemodel")
-        return found
+        return Path(chosen) / Path(file).name if Path(chosen).is_dir() else Path(chosen)
 
     @cached_property
     def image_sets(self) -> list[str]:

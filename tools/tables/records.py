@@ -78,7 +78,10 @@ class Records:
         if not folder.is_dir():
             return ""
         try:
-            state = state_of(RunFolder.load(folder))
+            found = RunFolder.load(folder)
+            if found.experiment != run:
+                return f"{folder} holds another experiment"
+            state = state_of(found)
             return "written, but not trained yet" if state.state == State.WRITTEN else _line(str(state))
         except (ProgramError, OSError) as error:
             return _line(str(error))

@@ -48,6 +48,7 @@ def test_settings_are_read_as_snakemake_gives_them(tmp_path):
         ({"images": 5}, "--config images: got 5, expected a folder"),
         ({"allow_incomplete": "yes"}, "--config allow_incomplete: got 'yes', expected True or False"),
         ({"solver_mode": "cpu"}, "--config solver_mode: got 'cpu', expected CPU or GPU"),
+        ({"weights": "/nowhere/at/all"}, "got '/nowhere/at/all', expected a caffemodel, a folder of them, or none"),
         ({"runs": 5}, "--config runs: got 5, expected a text"),
     ],
 )
@@ -100,8 +101,11 @@ def test_weights_are_fetched_given_or_left_out(tmp_path):
     given = plan(tmp_path, weights=str(tmp_path / "mine"))
     assert given.weights(runs["mda"]) == tmp_path / "mine" / "resnet18_mda4.caffemodel"
     assert plan(tmp_path, weights=str(tmp_path / "one.caffemodel")).weights(runs["dial"]) == tmp_path / "one.caffemodel"
-    with pytest.raises(ProgramError, match=r"weights=.*mine: found no .*mine/resnet18_mda2\.caffemodel, expected"):
-        given.weights(runs["dial"])
+    assert len(given.obstacles(given.tables["pacs"])) == 2 and given.obstacle(runs["mda"]) == ""
+    assert given.obstacle(runs["dial"]) == (
+        f"{tmp_path}/mine/resnet18_mda2.caffemodel, which the net begins from, is not there: "
+        "--config weights names its folder"
+    )
 
 
 def test_features_come_from_images_and_weights(tmp_path):

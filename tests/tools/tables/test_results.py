@@ -170,6 +170,12 @@ def test_what_became_of_each_seed(table, tmp_path, tiny_data):
     )
 
 
+def test_a_folder_of_another_experiment_is_said(table, tmp_path, tiny_data):
+    other = small_table(tmp_path / "other", TEXT.replace("method: mda", "method: mda, iterations: 7")).runs[0]
+    write_run(other, tmp_path / "runs" / "digits" / "mda_k2_seed0", data=tiny_data, solver_mode="CPU")
+    assert f"seed 0 {tmp_path}/runs/digits/mda_k2_seed0 holds another experiment" in why(table, tmp_path)
+
+
 def test_a_run_folder_that_is_none_is_said(table, tmp_path):
     (tmp_path / "runs" / "digits" / "mda_k2_seed0").mkdir(parents=True)
     assert "seed 0 " in why(table, tmp_path) and "no experiment.json in it" in why(table, tmp_path)

@@ -1,0 +1,52 @@
+"""The workflow's step before training: a run folder of a table, unless it stands."""
+
+from tests.tools.programs import names, program
+from tests.tools.tables.tables import TEXT, small_table
+from tools.run_folder import RunFolder
+
+
+def write(tmp_path, data, *arguments: object):
+    return program(
+        "tables.write", tmp_path / "small.yaml", *arguments, "--runs", tmp_path / "runs", "--data", data,
+        "--solver-mode", "CPU",
+    )  # fmt: skip
+
+
+def test_a_run_folder_is_written_once(tmp_path, tiny_data):
+    table = small_table(tmp_path)
+    folder = tmp_path / "runs" / "digits" / "mda_k2_seed1"
+    folder.mkdir(parents=True)  # as Snakemake leaves it before a job
+    done = write(tmp_path, tiny_data, "mda_k2_seed1")
+    assert (done.returncode, done.stdout) == (0, f"{folder}\n"), done.stderr
+    assert RunFolder.load(folder).experiment in table.runs and RunFolder.load(folder).experiment.seed == 1
+    (folder / "train.log").write_text("kept")
+    assert write(tmp_path, tiny_data, "mda_k2_seed1").returncode == 0
+    assert (folder / "train.log").read_text() == "kept"
+    assert names(folder.parent) == ["mda_k2_seed1"]
+
+
+def test_a_folder_of_another_experiment_is_not_touched(tmp_path, tiny_data):
+    small_table(tmp_path)
+    folder = tmp_path / "runs" / "digits" / "mda_k2_seed0"
+    assert write(tmp_path, tiny_data, "mda_k2_seed0").returncode == 0
+    before = (folder / "experiment.json").read_text()
+    (folder / "experiment.json").write_text(before.replace('"seed": 0', '"seed": 5'))
+    done = write(tmp_path, tiny_data, "mda_k2_seed0")
+    assert done.returncode == 1 and f"error: {folder} holds another experiment: seed is 5 there, 0 here" in done.stderr
+
+
+def test_seeds_and_iterations_choose_the_run(tmp_path, tiny_data):
+    small_table(tmp_path)
+    done = write(tmp_path, tiny_data, "mda_k2_iterations7_seed9", "--seeds", "9", "--iterations", "7")
+    assert done.returncode == 0, done.stderr
+    found = RunFolder.load(tmp_path / "runs" / "digits" / "mda_k2_iterations7_seed9").experiment
+    assert (found.seed, found.iterations) == (9, 7)
+
+
+def test_a_run_that_is_none_of_the_tables_is_named(tmp_path, tiny_data):
+    small_table(tmp_path, TEXT)
+    done = write(tmp_path, tiny_data, "mda_k9_seed0")
+    assert done.returncode == 1 and "small.yaml: it has no run 'mda_k9_seed0', expected one of mda_k2_" in done.stderr
+    baseline = "gong2013_mnist+mnistm-usps_seed0"
+    assert f"it has no run '{baseline}'" in write(tmp_path, tiny_data, baseline).stderr, "baselines have no nets"
+    assert not (tmp_path / "runs").exists()
