@@ -34,9 +34,15 @@ def description_file(prefix: Path) -> Path:
 
 
 def of_run(folder: RunFolder) -> Description:
-    """The description of a run's model. Classes without names are called by their labels."""
+    """The description of a run's model. Classes without names are called by their labels.
+
+    The names stand beside the LMDBs, and in the record, which is still there when the LMDBs are not.
+    """
     data = folder.experiment.data
-    classes = class_names(folder) or [str(label) for label in range(data.classes)]
+    classes = class_names(folder)
+    if classes is None and folder.record.exists():
+        classes = folder.read_record().get("classes")
+    classes = classes or [str(label) for label in range(data.classes)]
     return Description(f"{folder.experiment.dataset}, {folder.experiment.name}", tuple(classes), data.preprocessing)
 
 

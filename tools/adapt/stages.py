@@ -1,6 +1,6 @@
 """What is done for a task, one stage after the other; what stands is left alone."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -64,8 +64,9 @@ def make_task(
 
 def open_run(paths: Paths, experiment: Experiment, solver_mode: str | None) -> RunFolder:
     """The run folder of the experiment, written unless it is there. Raises ProgramError if it is another one's."""
-    if not paths.run.exists():
+    if not paths.dataset.exists():
         write_text(paths.dataset, json_text(experiment.data.to_json()))
+    if not paths.run.exists():
         return write_run(experiment, paths.run, data=paths.data, solver_mode=solver_mode)
     folder = RunFolder.load(paths.run)
     made_by = folder.experiment.data.made_by  # the same command can be spelt in several ways
@@ -108,16 +109,18 @@ def finish(
         found = predict(classifier, images.target.entries, jobs=jobs, desc=paths.predictions.name)
         write_predictions(paths.predictions, found, images.classes)
 
-    stages: dict[Path, Callable[[], object]] = {
-        paths.model_files[0]: lambda: export(
-            run_source(folder), paths.model, verify=True, images=None, seed=0, force=True
+    stages: list[tuple[Sequence[Path], Callable[[], object]]] = [
+        (
+            paths.model_files,
+            lambda: export(run_source(folder), paths.model, verify=True, images=None, seed=0, force=True),
         ),
-        paths.predictions: predictions,
-    }
+        ([paths.predictions], predictions),
+        ([paths.report], lambda: build([folder.path], paths.report)),
+        ([paths.readme], lambda: write_readme(paths, folder, images, command)),
+    ]
     if folder.experiment.has_branch:
-        stages[paths.domains] = lambda: write_domains(folder, paths.domains)
-    stages[paths.report] = lambda: build([folder.path], paths.report)
-    stages[paths.readme] = lambda: write_readme(paths, folder, images, command)
-    for file, make in stages.items():
-        if not file.exists() or file.stat().st_mtime < folder.record.stat().st_mtime:
+        stages.insert(2, ([paths.domains], lambda: write_domains(folder, paths.domains)))
+    made = folder.record.stat().st_mtime
+    for files, make in stages:
+        if not all(file.exists() and file.stat().st_mtime >= made for file in files):
             make()

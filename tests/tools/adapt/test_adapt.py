@@ -120,9 +120,11 @@ def test_the_same_command_again_does_only_what_is_missing(labelled):
     done = program(*arguments(folder))
     assert done.returncode == 0 and times() == before
     assert "report.html" in done.stdout and "measuring" not in done.stdout
-    (out / "predictions.csv").unlink()
+    for name in ("predictions.csv", "model.json"):
+        (out / name).unlink()
     assert program(*arguments(folder)).returncode == 0
-    assert {file for file, time in times().items() if before[file] != time} == {out / "predictions.csv"}
+    changed = {file.name for file, time in times().items() if before[file] != time}
+    assert changed == {"predictions.csv", "model.prototxt", "model.caffemodel", "model.json"}
 
 
 @pytest.mark.parametrize(
@@ -179,6 +181,20 @@ def test_a_mixture_to_an_unlabelled_target_through_ctrl_c(tmp_path):
     assert set(read_labels(out / "data" / "out" / "new")) == {-1}
     assert [set(row) for row in rows(out / "predictions.csv")] == [{"path", "class", "probability"}] * 7
     assert {row["path"] for row in rows(out / "predictions.csv")} == {f"2020/{number}.png" for number in range(7)}
+
+
+def test_the_lmdbs_can_be_deleted_and_are_built_again(labelled, tmp_path):
+    folder, _ = labelled
+    data, gone = folder / "out" / "data", tmp_path / "gone"
+    data.rename(gone)
+    expected = rows(folder / "out" / "predictions.csv")
+    done = program("predict", folder / "out" / "run", folder / "dusk", "--out", tmp_path / "run.csv", "--jobs", 1)
+    assert done.returncode == 0, done.stderr
+    assert [row["class"] for row in rows(tmp_path / "run.csv")] == [row["class"] for row in expected]
+    assert program(*arguments(folder)).returncode == 0
+    assert (data / "out" / "dataset.json").read_text() == (gone / "out" / "dataset.json").read_text()
+    for name in ("night", "day", "dusk"):
+        assert (data / "out" / name / "data.mdb").read_bytes() == (gone / "out" / name / "data.mdb").read_bytes()
 
 
 def test_an_image_that_cannot_be_read(tmp_path):
