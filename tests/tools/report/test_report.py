@@ -98,7 +98,7 @@ def test_several_targets_and_targets_without_labels(tmp_path):
     page = (tmp_path / "r.html").read_text()
     assert 'id="confusion-two-webcam"' in page and 'id="confusion-two-dslr"' in page
     assert "The records of office_caltech_fc7 are features, so there are no images" in text_of(tmp_path / "r.html")
-    assert "No run is finished yet" in text_of(tmp_path / "r.html")
+    assert "The target's labels are not known, so there is no accuracy" in text_of(tmp_path / "r.html")
 
 
 def test_a_table_of_the_paper_from_kept_records(tmp_path):

@@ -22,7 +22,9 @@ def accuracy_section(settings: Sequence[Setting]) -> Section:
         if any(line.scores or line.paper is not None for line in setting.lines):
             bars.append(accuracy_chart(setting, f"accuracy-{number}"))
         else:
-            blocks.append(Text("No run is finished yet, so there is no accuracy to show.", note=True))
+            finished = any(run.record for run in setting.runs)
+            why = "The target's labels are not known" if finished else "No run is finished yet"
+            blocks.append(Text(f"{why}, so there is no accuracy to show.", note=True))
         curves = target_curves(setting, f"curve-{number}")
         texts = [text for charts, text in ((bars, _BARS), (curves, _CURVES)) if charts and text not in said]
         said |= set(texts)
