@@ -1,7 +1,8 @@
 """The main job in minutes: discover latent source domains, adapt to unlabelled handwriting; no download.
 
 Trains source_only, DIAL and mDA with the real caffe binary, prints the accuracies on the target, and draws the
-domains, the learning curves and which latent domain each true source domain's images went to.
+domains, the learning curves and which latent domain each true source domain's images went to; then all of it in one
+page, report.html.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from tools.figures import Discovery, draw_latent_domains, draw_learning_curves, 
 from tools.lmdb_io import read_images
 from tools.markdown import table
 from tools.program import ROOT, run
+from tools.report.build import build
 from tools.run_folder import RunFolder
 from tools.suite import run_suite
 from tools.train import add_training_options
@@ -87,6 +89,9 @@ def main() -> int:
     draw_latent_domains(pictures[2], discoveries)
     for picture in pictures:
         print(f"picture: {picture}")
+    report = options.runs / "report.html"
+    build([folder.path for folder, _ in results], report)
+    print(f"report: {report}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The demo program, end to end with two iterations: real data, real training, its table and its pictures."""
+"""The demo program, end to end with two iterations: real data, real training, its table, pictures and page."""
 
 import subprocess
 import sys
@@ -20,3 +20,5 @@ def test_demo_prints_its_table_and_draws_its_pictures(tmp_path):
         picture = cv2.imread(str(tmp_path / "runs" / f"{name}.png"))
         assert picture is not None and min(picture.shape[:2]) > 200, name
         assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 10, f"{name} is blank"
+    page = (tmp_path / "runs" / "report.html").read_text()
+    assert "5 % of domain labels known" in page and "<svg" in page
