@@ -53,6 +53,14 @@ if workflow.is_main_process and workflow.nodes is None:  # which a cluster's exe
             workflow.register_resource(resource, available)
 
 
+# Snakemake takes a table that is there for finished even if records are missing that it is made of. A list of them that
+# is newer than the table has it made again, and what it lacks before it.
+TO_MAKE = {name: lacking for name, table in TABLES.items() if (lacking := PLAN.to_make(table))}
+if workflow.is_main_process:
+    for name, lacking in TO_MAKE.items():
+        write_text(Path(f"tables/.{name}.missing"), "".join(f"{record}\n" for record in lacking))
+
+
 def one_of(names):
     """A wildcard that is one of these names, and nothing at all if there are none."""
     return "|".join(map(re.escape, names)) or "(?!)"
@@ -74,19 +82,6 @@ def records(wildcards):
         WANTED.append(table.name)
         say_what_is_missing(table)
     return PLAN.records(table)
-
-
-def to_make(wildcards):
-    """A list of the records that a table still lacks, written now; nothing if it lacks none.
-
-    Snakemake takes a table that is there for finished even if records are missing that it was made of. This file is
-    newer than the table, so that it is made again, and what it lacks before it.
-    """
-    missing = [str(record) for record in PLAN.records(TABLES[wildcards.table]) if not record.is_file()]
-    file = Path(f"tables/.{wildcards.table}.missing")
-    if missing and workflow.is_main_process:
-        write_text(file, "\n".join(missing) + "\n")
-    return str(file) if missing else []
 
 
 def choices():
@@ -252,7 +247,7 @@ rule baseline:
 rule table:
     """The table as Markdown and CSV; a cell without data says why."""
     input:
-        to_make,
+        lambda wildcards: f"tables/.{wildcards.table}.missing" if wildcards.table in TO_MAKE else [],
         definition=lambda wildcards: str(SETTINGS.experiments / f"{wildcards.table}.yaml"),
         records=records,
     output:

@@ -166,6 +166,10 @@ class Plan:
         """The records that a table is made of: those that are there, and those of runs that can be made."""
         return [self.record(run) for run in table.runs if key(run) not in self.unfinished or not self.obstacle(run)]
 
+    def to_make(self, table: Table) -> list[Path]:
+        """The records that a table lacks and that can be made."""
+        return [record for record in self.records(table) if not record.is_file()]
+
     def obstacles(self, table: Table) -> list[str]:
         """Why runs of a table cannot be made here, each reason once."""
         unfinished = [run for run in table.runs if key(run) in self.unfinished]

@@ -131,6 +131,8 @@ def test_what_is_finished_needs_nothing_and_is_in_the_table(tmp_path):
     here = plan(tmp_path)
     assert key(first) not in here.unfinished and len(here.unfinished) == len(here.runs) - 1
     assert here.records(here.tables["office31"]) == [tmp_path / "runs/office31/plain_seed0/record.json"]
+    assert here.to_make(here.tables["office31"]) == []
+    assert here.to_make(here.tables["digits"]) == here.records(here.tables["digits"])
 
 
 def test_a_mixture_is_its_owners(tmp_path):

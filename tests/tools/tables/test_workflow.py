@@ -131,7 +131,7 @@ def test_a_table_is_made_whatever_happens_on_the_way(tiny_data, tmp_path):
     assert (tmp_path / "tables" / "tiny" / "report.html").stat().st_size > 10_000
 
     # Nothing is left to do, and nothing can be: not even by force.
-    done = snakemake(tmp_path, tiny_data, "tables/tiny")
+    done = snakemake(tmp_path, tiny_data)
     assert done.returncode == 0 and "Nothing to be done" in done.stderr
     forced = snakemake(tmp_path, tiny_data, "--forceall", "tables/tiny.md")
     assert forced.returncode == 0 and "training" not in forced.stderr
