@@ -1,6 +1,7 @@
 """What a user takes away: tables of predictions and of discovered domains, and a page that says what is where."""
 
 import csv
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -67,13 +68,14 @@ def usage(paths: Paths) -> list[str]:
     return [
         "New images:",
         "",
-        f"  python -m tools.predict {model} DIR --out FILE.csv",
+        f"  python -m tools.predict {shlex.quote(model)} DIR --out FILE.csv",
         "",
         "The same in a program of one's own, with OpenCV alone:",
         "",
         "  import cv2, json, numpy",
-        f"  form = json.load(open('{model}.json'))",
-        f"  net = cv2.dnn.readNetFromCaffe('{model}.prototxt', '{model}.caffemodel')",
+        f"  model = {model!r}",
+        "  form = json.load(open(model + '.json'))",
+        "  net = cv2.dnn.readNetFromCaffe(model + '.prototxt', model + '.caffemodel')",
         "  p = form['preprocessing']",
         "  channels, height, width = p['stored_shape']",
         "  image = cv2.resize(cv2.imread('image.jpg'), (width, height)).astype('float32')",

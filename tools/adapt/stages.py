@@ -27,7 +27,10 @@ DEFAULT_K = 2
 
 
 def begin_anew(paths: Paths) -> None:
-    """Remove what earlier calls made. Raises ProgramError if the folder is not one of theirs, or is being trained."""
+    """Remove what earlier calls made, and nothing else; the settings stay, which say whose the folder is.
+
+    Raises ProgramError if the folder is not one of theirs, or is being trained.
+    """
     if not paths.root.exists():
         return
     if not paths.settings.is_file():
@@ -36,7 +39,7 @@ def begin_anew(paths: Paths) -> None:
         with RunFolder.load(paths.run).locked():
             pass
     results = (paths.readme, paths.report, paths.domains, paths.predictions, *paths.model_files)
-    for path in (*results, paths.run, paths.data, paths.weights.parent, paths.settings):  # the settings last
+    for path in (*results, paths.run, paths.data, paths.weights.parent):
         remove(path)
 
 

@@ -236,7 +236,9 @@ def test_options_can_change_until_training_begins(tmp_path):
     bad.write_bytes(b"no image")
     settings = tmp_path / "out" / "settings.json"
     for options in ((), ("--k", 3), ("--k", 4, "--force")):
+        if settings.exists():
+            (settings.parent / "notes.txt").touch()  # somebody else's, which --force leaves alone
         done = program(*arguments(tmp_path, *options))
         assert done.returncode == 1 and f"{bad}: 8 bytes that OpenCV cannot decode" in done.stderr
         assert json.loads(settings.read_text())["--k"] == (options[1] if options else None)
-    assert ": stands" not in done.stdout
+    assert ": stands" not in done.stdout and (settings.parent / "notes.txt").exists()
