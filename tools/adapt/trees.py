@@ -119,16 +119,20 @@ def plain_name(folder: Path) -> str:
 
 
 def identical(images: Images) -> list[tuple[Path, Path]]:
-    """Pairs of a source's and a target's file with the same contents. Only files of the same size are read."""
-    by_size = defaultdict(list)
+    """Pairs of a source's and a target's file with the same contents. Only files of the same size are read, once."""
+    by_size: dict[int, list[Path]] = defaultdict(list)
     for source in images.sources:
         for entry in source.entries:
             by_size[entry.file.stat().st_size].append(entry.file)
     pairs = []
+    by_digest: dict[int, dict[bytes, Path]] = {}
     for entry in images.target.entries:
-        candidates = by_size.get(entry.file.stat().st_size, ())
-        digest = _digest(entry.file) if candidates else None
-        twin = next((file for file in candidates if _digest(file) == digest), None)
+        size = entry.file.stat().st_size
+        if size not in by_size:
+            continue
+        if size not in by_digest:  # raw formats have one size: each file is read once all the same
+            by_digest[size] = {_digest(file): file for file in reversed(by_size[size])}
+        twin = by_digest[size].get(_digest(entry.file))
         if twin is not None:
             pairs.append((twin, entry.file))
     return pairs
