@@ -88,7 +88,7 @@ class Chart:
 def save_together(path: Path, charts: Sequence[Chart], columns: int | None = None) -> None:
     """Write charts side by side, ``columns`` in a row (all), as one PNG with their titles and one legend."""
     with _style(path.name), write_aside(path) as aside, aside.open("wb") as file:
-        figure = _figure(charts, columns or len(charts), titled=True)
+        figure = _figure(charts, min(columns or len(charts), len(charts)), titled=True)
         figure.set_dpi(160)
         FigureCanvasAgg(figure).print_png(file, metadata={"Software": None})
 

@@ -74,13 +74,19 @@ def keys(shown: Mapping[str, tuple[Run, NDArray[np.int64]]]) -> list[Key]:
 def class_chart(
     shown: Mapping[str, tuple[Run, NDArray[np.int64]]], classes: Sequence[str], name: str, target: str
 ) -> Chart:
-    """Accuracy on each class: a row for each class, a mark for each run (by its title)."""
-    found = {title: 100 * counts.diagonal() / np.maximum(counts.sum(axis=1), 1) for title, (_, counts) in shown.items()}
+    """Accuracy on each class: a row for each class, a mark for each run (by its title) if the class was tested."""
+    found = {}
+    for title, (_, counts) in shown.items():
+        images = counts.sum(axis=1)
+        found[title] = np.where(images > 0, 100 * counts.diagonal() / np.maximum(images, 1), np.nan)
+    tested = ~np.isnan(np.array(list(found.values()))).all(axis=0)
     rows = np.arange(len(classes))
 
     def draw(axes: Axes) -> None:
-        values = np.array(list(found.values()))
-        axes.hlines(rows, values.min(axis=0), values.max(axis=0), color=LIGHT["grid"], linewidth=3)
+        values = np.array(list(found.values()))[:, tested]
+        axes.hlines(
+            rows[tested], np.nanmin(values, axis=0), np.nanmax(values, axis=0), color=LIGHT["grid"], linewidth=3
+        )
         for key, of_class in zip(keys(shown), found.values(), strict=True):
             axes.plot(
                 of_class, rows, linestyle="none", marker=key.mark, markersize=5.5, color=key.colour,
@@ -92,8 +98,10 @@ def class_chart(
         axes.set_xlabel("accuracy on the class (%)")
 
     words = [
-        f"{title}: worst {classes[int(of_class.argmin())]} {of_class.min():.0f} %, "
-        f"best {classes[int(of_class.argmax())]} {of_class.max():.0f} %"
+        f"{title}: worst {classes[int(np.nanargmin(of_class))]} {np.nanmin(of_class):.0f} %, "
+        f"best {classes[int(np.nanargmax(of_class))]} {np.nanmax(of_class):.0f} %"
         for title, of_class in found.items()
     ]
+    if not tested.all():
+        words.append("no test images of " + ", ".join(classes[row] for row in rows[~tested]))
     return Chart(name, f"Accuracy on each class of {target}", "; ".join(words), draw, 330, 50 + 14.0 * len(classes))

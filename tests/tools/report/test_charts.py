@@ -1,6 +1,7 @@
 """What the charts are drawn from, and what they say in words."""
 
 import re
+from types import SimpleNamespace
 
 import cv2
 import numpy as np
@@ -52,7 +53,10 @@ def test_a_chart_in_files(tmp_path):
     picture = cv2.imread(str(png))
     assert picture is not None and picture.std() > 5
     save_together(tmp_path / "both.png", [chart(), chart()])
-    assert cv2.imread(str(tmp_path / "both.png")).shape[1] > 1.8 * picture.shape[1]
+    both = cv2.imread(str(tmp_path / "both.png"))
+    assert both.shape[1] > 1.8 * picture.shape[1]
+    save_together(tmp_path / "four.png", [chart(), chart()], columns=4)  # a net without alignment has two of four
+    assert cv2.imread(str(tmp_path / "four.png")).shape == both.shape
 
 
 def test_colours_are_variables_and_stand_out_from_their_ground():
@@ -119,6 +123,17 @@ def test_commonest_errors():
     counts = {"x": np.array([[5, 2, 0], [1, 5, 0], [0, 0, 5]]), "y": np.array([[5, 2, 0], [9, 5, 0], [0, 0, 5]])}
     assert classes.most_confused(counts, "abc", 9) == [("b → a", "1", "9"), ("a → b", "2", "2")]
     assert counts["x"].trace() == 15
+
+
+def test_a_class_without_test_images_has_no_accuracy():
+    run = SimpleNamespace(experiment=SimpleNamespace(method="mda"))
+    counts = {"x": (run, np.array([[3, 1, 0], [0, 4, 0], [0, 0, 0]]))}
+    drawn = classes.class_chart(counts, "abc", "n", "t")
+    assert drawn.alt == "x: worst a 75 %, best b 100 %; no test images of c"
+    axes = Figure().subplots()
+    drawn.draw(axes)
+    (line,) = axes.get_lines()
+    np.testing.assert_array_equal(line.get_xdata(), [75, 100, np.nan])
 
 
 @pytest.mark.parametrize("number", [2, 10, 31, 65])
