@@ -46,7 +46,7 @@ PROGRAMS = programs()
 
 def test_commands_are_found():
     assert len(PROGRAMS) > 20
-    assert ("README.md", "tools.get_data digits") in PROGRAMS
+    assert ("README.md", "tools.watch runs/digits") in PROGRAMS
 
 
 @pytest.mark.parametrize("module", sorted(set(PROGRAMS.values())))
