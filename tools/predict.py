@@ -38,6 +38,9 @@ from tools.solver_mode import add_mode_option, check_available, choose_mode
 BATCH = 16
 """Images that go through the net together."""
 
+UNKNOWN = -1
+"""The label of an image whose class nobody knows."""
+
 
 @dataclass(frozen=True)
 class Classifier:
@@ -150,10 +153,6 @@ def folder_entries(folder: Path) -> list[Entry]:
     if not images:
         raise ProgramError(f"{folder}: no images in it (names ending in {' '.join(sorted(SUFFIXES))})")
     return [Entry(file, str(file.relative_to(folder)), UNKNOWN) for file in images]
-
-
-UNKNOWN = -1
-"""The label of an image whose class nobody knows."""
 
 
 def write_predictions(out: Path, predictions: Iterator[Prediction], classes: Sequence[str]) -> tuple[int, int, int]:
