@@ -66,7 +66,10 @@ def build(
         ]
         bar.update(steps - bar.n)
     made = f"Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by python -m tools.report."
-    page = Page(_title(settings, table), _lead(settings, runs, chosen), sections, made)
+    lead = _lead(settings, runs)
+    if chosen and len(chosen) < len(runs):
+        lead.append(_said_to_be_shown(chosen, asked_for=shown is not None))
+    page = Page(_title(settings, table), lead, sections, made)
     write_text(out, page.html())
     if figures:
         _save(page, figures, quiet)
@@ -111,7 +114,7 @@ def _title(settings: Sequence[Setting], table: Table | None) -> str:
     return f"Latent domains: {settings[0].name}" if len(settings) == 1 else "Latent domains: several settings"
 
 
-def _lead(settings: Sequence[Setting], runs: Sequence[Run], chosen: Sequence[Run]) -> list[str]:
+def _lead(settings: Sequence[Setting], runs: Sequence[Run]) -> list[str]:
     """What is reported, and its main numbers, in a few sentences."""
     finished = sum(run.record is not None for run in runs)
     lead = [f"{finished} of {len(runs)} runs are finished."] if finished < len(runs) else []
@@ -127,9 +130,15 @@ def _lead(settings: Sequence[Setting], runs: Sequence[Run], chosen: Sequence[Run
                 least = max(plain, key=lambda line: line.mean)
                 said += f"; without adaptation it is {least.mean:.1f} % ({least.name})"
             lead.append(said + ".")
-    if chosen and len(chosen) < len(runs):
-        lead.append(f"Shown in pictures: {', '.join(run.name for run in chosen)}.")
     return lead
+
+
+def _said_to_be_shown(chosen: Sequence[Run], *, asked_for: bool) -> str:
+    """Which runs are shown in pictures, and that they are no average ones if :func:`worth_showing` chose them."""
+    text = f"Shown in pictures: {', '.join(run.name for run in chosen)}"
+    if not asked_for and any(run.experiment.has_branch for run in chosen):
+        text += " (of mDA the run whose latent domains match the true ones best)"
+    return text + "."
 
 
 def _save(page: Page, folder: Path, quiet: bool) -> None:
@@ -140,10 +149,12 @@ def _save(page: Page, folder: Path, quiet: bool) -> None:
     if charts := next((block.charts for block in sections["accuracy"].blocks if isinstance(block, Charts)), None):
         save_together(folder / "overview.png", charts)
     features: list[Chart] = []
+    columns = 4
     for block in sections["alignment"].blocks:
         if isinstance(block, Heading):
             method = block.text.partition(":")[0]
         elif isinstance(block, Charts):
             features += [replace(chart, title=f"{method}: {chart.title}") for chart in block.charts]
+            columns = min(columns, len(block.charts))  # a net without alignment has two: no row holds two runs'
     if features:
-        save_together(folder / "alignment.png", features, columns=4)
+        save_together(folder / "alignment.png", features, columns=columns)

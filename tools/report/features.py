@@ -1,10 +1,9 @@
 """A run's features before its domains are aligned, and after: those that the classifier sees."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import cycle, islice
-from pathlib import Path
+from itertools import islice
 
 import caffe
 import numpy as np
@@ -42,8 +41,9 @@ class Features:
 
 
 def features_of(folder: RunFolder, snapshot: Snapshot, images: int = 384) -> Features:
-    """Features of about ``images`` training images, as many of each domain as a training batch has.
+    """Features of about ``images`` training images, as many of each domain as a training batch has, each image once.
 
+    (Small domains come again in training batches. Here they do not: an image's nearest neighbour would be itself.)
     Runs that see the target are asked with their training net, where each batch is aligned with its own statistics and
     assignments, as the layers are defined; the others with their deploy net, whose statistics are the sources'.
     Raises ProgramError if nets or data are not as they should be, if there are fewer than ``FEWEST`` images, or if the
@@ -68,18 +68,29 @@ def _of_training_net(folder: RunFolder, snapshot: Snapshot, images: int) -> Feat
     rows = np.array([sizes[f"data_{part}"] for part in parts])
     caffe.set_random_seed(0)  # of mirrored and cropped images
     net = caffe.Net(str(folder.net("train").resolve()), caffe.TRAIN, weights=str(snapshot.model.resolve()))
-    forwards = max(1, images // int(rows.sum()))
+    records = [lmdb_io.count(folder.train_lmdbs[part]) for part in parts]
+    whole = max(-(-count // size) for count, size in zip(records, rows, strict=True))  # beyond, nothing is new
+    forwards = min(max(1, images // int(rows.sum())), whole)
     found: tuple[list[NDArray[np.float32]], ...] = ([], [])
     for _ in range(forwards):
         net.forward()
         for blob, rows_found in zip((before, after), found, strict=True):
             rows_found.append(_flat(net, blob))
-    labels = [_labels(folder, part, size * forwards) for part, size in zip(parts, rows, strict=True)]
-    by_batch = [np.concatenate([of_part.reshape(forwards, -1)[i] for of_part in labels]) for i in range(forwards)]
+    labels = _by_batch(
+        [_labels(folder, part, size * forwards) for part, size in zip(parts, rows, strict=True)], forwards
+    )
+    places = [np.arange(size * forwards) < count for size, count in zip(rows, records, strict=True)]
+    first = _by_batch(places, forwards)
     domains = np.tile(np.repeat(np.arange(len(parts)), rows), forwards)
     return Features(
-        np.concatenate(found[0]), np.concatenate(found[1]), domains, np.concatenate(by_batch), parts, before, after
-    )
+        np.concatenate(found[0])[first], np.concatenate(found[1])[first], domains[first], labels[first], parts, before,
+        after,
+    )  # fmt: skip
+
+
+def _by_batch(of_parts: Sequence[NDArray], forwards: int) -> NDArray:
+    """Values of each part's records in turn, in the order of the rows of so many batches."""
+    return np.concatenate([of_part.reshape(forwards, -1) for of_part in of_parts], axis=1).ravel()
 
 
 def _of_deploy_net(folder: RunFolder, snapshot: Snapshot, images: int) -> Features:
@@ -129,9 +140,5 @@ def _labels(folder: RunFolder, part: str, count: int) -> NDArray[np.int64]:
     """Labels of a part's first ``count`` records, from the beginning again at the end, as Caffe reads them."""
     if part in folder.experiment.data.unlabelled:
         return np.full(count, -1)
-    return np.fromiter(islice(_again(folder.train_lmdbs[part]), count), np.int64, count)
-
-
-def _again(lmdb: Path) -> Iterator[int]:
-    first: Iterable[int] = (datum.label for _, datum in lmdb_io.read(lmdb))
-    return cycle(first)
+    records = islice(lmdb_io.read(folder.train_lmdbs[part]), count)
+    return np.resize(np.array([datum.label for _, datum in records], np.int64), count)

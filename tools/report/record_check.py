@@ -28,6 +28,8 @@ def check_record(record: Mapping[str, Any], experiment: Experiment) -> None:
         raise ProgramError(f"classes: found {names!r}, expected {classes} names")
     history = record.get("domain_usage_history") or []
     _expect(isinstance(history, list), f"domain_usage_history: found {history!r}, expected a list")
+    if experiment.has_branch:
+        _check_usage("domain_usage", record["domain_usage"])
     for key in ("domain_usage", "target_domain_usage"):
         if record.get(key) is not None:
             _check_usage(key, record[key])

@@ -115,7 +115,7 @@ def test_a_table_of_the_paper_from_kept_records(tmp_path):
     assert "mDA, k = 2 82.5 90.5 0.7 2 +8.0" in text
     assert "Multi-source DA 84.2 – – – –" in text
     assert "In 2 of 2 runs with k > 1 the branch collapsed" in text
-    assert "Shown in pictures: source_only0, mda0." in text
+    assert "Shown in pictures: source_only0, mda0 (of mDA the run whose latent domains match the true ones" in text
 
 
 def test_a_shallow_baseline_stands_in_its_table(tmp_path):
@@ -148,6 +148,7 @@ USAGE = {"sources": ["a"], "images": 1, "counts": [[1, 0]], "share": [1.0, 0.0],
             "targets: usps: confusion: expected 10×10 numbers",
         ),
         ({"classes": ["a"]}, "classes: found ['a'], expected 10 names"),
+        ({"domain_usage": None}, "domain_usage: found None, expected sources, images, counts"),
         ({"domain_usage": {}}, "domain_usage: found {}, expected sources, images, counts"),
         ({"domain_usage": {**USAGE, "share": [1.0]}}, "domain_usage: counts [[1, 0]] and share [1.0] do not fit"),
         ({"domain_usage": {**USAGE, "nmi": None}}, "domain_usage: nmi is None, expected a number"),

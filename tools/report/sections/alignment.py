@@ -26,13 +26,20 @@ def alignment_section(shown: Sequence[Run], quick: bool, images: int, step: Call
         sees_target = run.experiment.sees_target
         early, last = ("Before alignment", "After alignment") if sees_target else ("Early features", "Last features")
         charts = embedding_charts(features, labels, f"embedding-{run.name}", early, last)
-        how = (
-            "Before alignment is what the first mDA layer gets; after alignment is what the classifier gets, each "
-            "batch aligned with its own statistics, as in training."
-            if sees_target
-            else "This net has never seen the target: its last features are normalised with the sources' statistics. "
-            "Early features are what the first normalisation gets, last features what the classifier gets."
-        )
+        if sees_target:
+            how = (
+                "Before alignment is what the first mDA layer gets; after alignment is what the classifier gets, each "
+                "batch aligned with its own statistics, as in training."
+            )
+        elif features.before is None:
+            how = (
+                "This net has never seen the target and normalises nothing. Last features are those of the classifier."
+            )
+        else:
+            how = (
+                "This net has never seen the target: its last features are normalised with the sources' statistics. "
+                "Early features are what the first normalisation gets, last features what the classifier gets."
+            )
         many = " More than ten classes: colours and marks repeat." if len(labels) > FIGURES else ""
         blocks.append(Charts(charts, how + many, [*domain_keys(features.names), *class_keys(labels)]))
         step()
