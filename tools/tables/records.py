@@ -112,7 +112,9 @@ def _remarks(record: dict[str, Any], run: Run) -> list[str]:
     if weights(run) and not (record.get("training") or {}).get("weights"):
         remarks.append("began from random weights, not ImageNet's")
     published = sum(map(run.data.test_count, run.targets))
-    if "test_images" in record and record["test_images"] != published:
+    if incomplete := record.get("incomplete_data"):  # of the training images too; baselines count those of the test
+        remarks.append(f"not the published data: {incomplete}")
+    elif "test_images" in record and record["test_images"] != published:
         remarks.append(f"tested on {record['test_images']} images, the published set has {published}")
     return remarks
 

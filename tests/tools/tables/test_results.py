@@ -247,7 +247,11 @@ def test_what_is_not_the_papers_experiment_is_remarked(tmp_path):
     )  # fmt: skip
     text = table_text(table, results(table, tmp_path))
     assert "90.0 (n=1) [1] [2]" in text and "1. began from random weights" in text
-    write_record(tmp_path / "runs", run, 0.9, training={"weights": {"file": "bvlc_alexnet.caffemodel"}})
+    begun = {"weights": {"file": "bvlc_alexnet.caffemodel"}}
+    few = "amazon has 48 images, published 2817"
+    write_record(tmp_path / "runs", run, 0.9, training=begun, incomplete_data=few)
+    assert results(table, tmp_path)[0].cells[0].remarks == (f"not the published data: {few}",)
+    write_record(tmp_path / "runs", run, 0.9, training=begun, incomplete_data=None)
     assert results(table, tmp_path)[0].cells[0].remarks == ()
 
 
