@@ -1,5 +1,6 @@
 """Runs side by side: which differ in their seed alone, and which of the paper's numbers stands beside them."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
@@ -77,25 +78,32 @@ class Setting:
 
 
 def settings_of(runs: Sequence[Run]) -> list[Setting]:
-    """Group runs that stand in no table: a setting for each dataset and targets, a line for each method in it."""
-    found: dict[tuple[str, tuple[str, ...]], dict[Experiment, list[Run]]] = {}
+    """Group runs that stand in no table: a setting for each dataset and targets, a line for each method in it.
+
+    One experiment trained twice, from other weights say, is no second seed: it is a line of its own.
+    """
+    found: dict[tuple[str, tuple[str, ...]], dict[tuple[Experiment, int], list[Run]]] = {}
+    times: Counter[Experiment] = Counter()
     for run in runs:
         experiment = run.experiment
         lines = found.setdefault((experiment.dataset, experiment.targets), {})
-        lines.setdefault(replace(experiment, seed=0), []).append(run)
+        lines.setdefault((replace(experiment, seed=0), times[experiment]), []).append(run)
+        times[experiment] += 1
     settings = []
     for (_, targets), unordered in found.items():
-        groups = dict(sorted(unordered.items(), key=lambda item: _in_tables_order(item[0])))
-        every_sources = {experiment.sources for experiment in groups}
+        groups = dict(sorted(unordered.items(), key=lambda item: _in_tables_order(item[0][0])))
+        every_sources = {experiment.sources for experiment, _ in groups}
         shared = "+".join(next(iter(every_sources))) if len(every_sources) == 1 else "several sources"
-        titles = [experiment.title for experiment in groups]
+        titles = [experiment.title for experiment in {experiment for experiment, _ in groups}]
         lines = []
-        for experiment, group in groups.items():
+        for (experiment, _), group in groups.items():
             name = experiment.title
             if len(every_sources) > 1:
                 name += f", from {'+'.join(experiment.sources)}"
             if titles.count(experiment.title) > 1:
                 name = f"{name} ({_rest(experiment)})"
+            if (experiment, 1) in groups:
+                name = f"{name}: {', '.join(run.name for run in group)}"
             lines.append(
                 Line(name, experiment.method, _number(lines, experiment.method), tuple(group), scores_of(group))
             )
@@ -118,7 +126,8 @@ def settings_of_table(table: Table, runs: Sequence[Run], baselines: Mapping[str,
     """The table's columns, with those of its runs that are given; a candidate of a row is a line of its own.
 
     ``baselines`` are the accuracies (0 to 1) of the shallow ones by name. The paper's number of a "best single source"
-    stands beside the candidate with the best mean. Raises ProgramError for a run that is none of the table's.
+    stands beside the candidate with the best mean. Raises ProgramError for a run that is none of the table's, or is
+    there twice.
     """
     names = {run.name for run in table.runs}
     for run in runs:
@@ -130,7 +139,10 @@ def settings_of_table(table: Table, runs: Sequence[Run], baselines: Mapping[str,
     for name in baselines:
         if name not in names:
             raise ProgramError(f"{name}: the table {table.name} has no such baseline, expected some of its runs")
-    given = {run.experiment: run for run in runs}
+    given: dict[Experiment, Run] = {}
+    for run in runs:
+        if (first := given.setdefault(run.experiment, run)) is not run:
+            raise ProgramError(f"{run.path}: the same experiment as {first.path}, expected one of them")
     settings = []
     for number, column in enumerate(table.columns):
         lines: list[Line] = []

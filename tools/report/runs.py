@@ -69,6 +69,8 @@ def load_runs(paths: Sequence[Path]) -> tuple[list[Run], dict[str, float]]:
         if "baseline" in record:
             if type(record["accuracy"]) not in (int, float):
                 raise ProgramError(f"{file}: accuracy is {record['accuracy']!r}, expected a number")
+            if _name(path) in baselines:
+                raise ProgramError(f"{path}: a second baseline of this name, expected each once")
             baselines[_name(path)] = float(record["accuracy"])
         else:
             experiment = _experiment(file, record)

@@ -36,6 +36,26 @@ def test_lines_of_one_title_are_told_apart(tmp_path):
     assert len({(line.dashes, line.mark) for line in setting.lines}) == 3
 
 
+def test_one_experiment_trained_twice_is_no_second_seed(tmp_path):
+    made = [make_experiment("digits", "mda", seed=seed) for seed in (0, 1, 0)]
+    paths = [
+        write_record(tmp_path / f"{i}.json", one, accuracy)
+        for i, one, accuracy in zip("abc", made, (0.9, 0.8, 0.5), strict=True)
+    ]
+    runs, _ = load_runs(paths)
+    [setting] = settings_of(runs)
+    assert [(line.name, line.scores) for line in setting.lines] == [
+        ("mDA, k=2: a, b", pytest.approx((90, 80))), ("mDA, k=2: c", pytest.approx((50,))),
+    ]  # fmt: skip
+    with pytest.raises(ProgramError, match=r"c\.json: the same experiment as .*a\.json, expected one of them"):
+        settings_of_table(load(EXPERIMENTS / "digits.yaml"), runs, {})
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "gong.json").write_text('{"baseline": {}, "accuracy": 0.4, "targets": {}}')
+    with pytest.raises(ProgramError, match=r"gong\.json: a second baseline of this name"):
+        load_runs([tmp_path / folder / "gong.json" for folder in ("a", "b")])
+
+
 def test_a_table_has_the_papers_number_beside_the_best_candidate(tmp_path):
     table = load(EXPERIMENTS / "digits.yaml", seeds=(0, 1))
     accuracies = {"mnist": (0.4, 0.5), "mnistm": (0.6, 0.5)}
