@@ -179,7 +179,8 @@ def _check_level(root: Path, folders: Sequence[Path], tree: dict[str, list[Path]
         options = " ".join(f"--source {shlex.quote(str(folder))}" for folder in folders)
         raise ProgramError(
             f"{root}: its folders {_some([folder.name for folder in folders])} each hold {_some(sorted(common))}, so "
-            f"they look like domains, not classes: give each by itself, as in {options}"
+            "they look like domains, not classes (if they are classes, let their folders differ): give each by "
+            f"itself, as in {options}"
         )
 
 

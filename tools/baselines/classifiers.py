@@ -22,7 +22,7 @@ from tools.baselines.kernels import median_gamma, mmd
 from tools.program import ProgramError
 
 C = 10.0
-"""Of the SVMs and the logistic regression, for rows of length 1."""
+"""Of the SVMs and the logistic regression, for rows of a mean squared length of 1."""
 
 VARIANTS = ("ensemble", "matching")
 """How the discovered domains are used: all, weighted for each sample, or the one nearest to the target alone."""
