@@ -84,6 +84,13 @@ def records(wildcards):
     return PLAN.records(table)
 
 
+def made(name):
+    """The files of a table that are there; a report from before the table is not the table's."""
+    table, report = Path(f"tables/{name}.md"), Path(f"tables/{name}/report.html")
+    reported = report.is_file() and report.stat().st_mtime_ns > table.stat().st_mtime_ns
+    return [str(table), str(table.with_suffix(".csv")), *([str(report)] if reported else [])]
+
+
 def choices():
     """Seeds and iterations on a command line."""
     seeds = ["--seeds", ",".join(map(str, SETTINGS.seeds))] if SETTINGS.seeds else []
@@ -255,8 +262,9 @@ rule table:
         "tables/{table}.csv",
     wildcard_constraints:
         table=one_of(TABLES),
-    params:
+    params:  # other seeds, iterations or records make another table
         choices=places() + choices(),
+        records=lambda wildcards: [str(record) for record in PLAN.records(TABLES[wildcards.table])],
     message:
         "tables/{wildcards.table}.md and .csv"
     shell:
@@ -292,13 +300,18 @@ rule report:
 onsuccess:
     for name in WANTED:
         say_what_is_missing(TABLES[name])
-        print(f"tables/{name}.md, tables/{name}.csv, tables/{name}/report.html", file=sys.stderr)
+        print(", ".join(made(name)), file=sys.stderr)
 
 
 onerror:
     # Tables are made all the same: what failed is in their cells, and the next call goes on.
     for name in WANTED:
         say_what_is_missing(TABLES[name])
+        if not PLAN.to_make(TABLES[name]):
+            continue
         options = [str(SETTINGS.experiments / f"{name}.yaml"), *places(), *choices(), "--out", "tables"]
-        subprocess.run([sys.executable, "-m", "tools.tables", *options], stdout=subprocess.DEVNULL, check=False)
-        print(f"tables/{name}.md: made without the runs that failed; its footnotes say why they did", file=sys.stderr)
+        done = subprocess.run([sys.executable, "-m", "tools.tables", *options], stdout=subprocess.DEVNULL, check=False)
+        if done.returncode == 0:
+            for file in (f"tables/{name}.md", f"tables/{name}.csv"):
+                os.utime(file, (1, 1))  # older than what it is made of: Snakemake makes it again
+            print(f"tables/{name}.md: made without the runs that failed; its footnotes say why they did", file=sys.stderr)

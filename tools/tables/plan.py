@@ -147,14 +147,20 @@ class Plan:
         return {name: run for name, run in self.runs.items() if not self.record(run).is_file()}
 
     def check_targets(self, arguments: Iterable[str]) -> None:
-        """Raise ProgramError if one of Snakemake's arguments is meant to be a table and is none.
+        """Raise ProgramError if one of Snakemake's arguments is meant to be a table and is none, or is a finished run.
 
         Snakemake itself ends with a traceback.
         """
+        finished = {self.record(run) for name, run in self.runs.items() if name not in self.unfinished}
         for argument in arguments:
             folder, _, name = argument.partition("/")
-            if folder == "tables" and name.split("/")[0].removesuffix(".md").removesuffix(".csv") not in self.tables:
+            name, _, inside = name.partition("/")
+            if folder == "tables" and name.removesuffix(".md").removesuffix(".csv") not in self.tables:
                 raise ProgramError(f"{argument}: no such table, expected tables/ and one of {', '.join(self.tables)}")
+            if folder == "tables" and inside:
+                raise ProgramError(f"{argument}: it is made with all of its folder: ask for tables/{name}")
+            if Path(argument) in finished:
+                raise ProgramError(f"{argument}: this run is finished; delete the record to have it evaluated again")
 
     def folder(self, run: Run) -> Path:
         return self.settings.runs / key(run)

@@ -167,8 +167,17 @@ def test_a_target_that_is_no_table_is_named(target, tmp_path):
 
 
 def test_targets_that_are_tables_are_fine(tmp_path):
-    targets = ["tables/digits", "tables/pacs.md", "tables/demo.csv", "tables/demo/report.html", "all"]
+    run = plan(tmp_path).tables["digits"].runs[0]
+    targets = ["tables/digits", "tables/pacs.md", "tables/demo.csv", str(plan(tmp_path).record(run)), "all"]
     plan(tmp_path).check_targets(targets)
+
+
+def test_targets_that_snakemake_cannot_make_say_what_to_ask_for(tmp_path):
+    with pytest.raises(ProgramError, match="tables/demo/report.html: .* ask for tables/demo$"):
+        plan(tmp_path).check_targets(["tables/demo/report.html"])
+    record = write_record(tmp_path / "runs", plan(tmp_path).tables["digits"].runs[0], 0.9)
+    with pytest.raises(ProgramError, match=f"{record}: this run is finished; delete the record to have it evaluated"):
+        plan(tmp_path).check_targets([str(record)])
 
 
 def test_definitions_may_be_elsewhere(tmp_path):
