@@ -90,19 +90,27 @@ def _doing(folder: RunFolder) -> str:
 
 
 def last_iteration(folder: RunFolder) -> int:
-    """The last iteration that the log tells of, 0 if none: that of the last sitting, if it began further back."""
+    """The last iteration that the log tells of in the last sitting; where that one began if it came no further."""
+    with suppress(FileNotFoundError), folder.log.open("rb") as log:
+        log.seek(0, 2)
+        log.seek(max(0, log.tell() - _TAIL))
+        text = log.read()
+        if found := _REACHED.findall(text, max(0, text.rfind(_LOADING))):
+            return int(found[-1])
     try:
-        with folder.log.open("rb") as log:
-            log.seek(0, 2)
-            log.seek(max(0, log.tell() - _TAIL))
-            found = re.findall(rb"\] (?:Iteration |Snapshotting solver state .*_iter_)(\d+)", log.read())
-    except FileNotFoundError:
-        return 0
-    return int(found[-1]) if found else 0
+        sitting = last_sitting(folder)
+    except ProgramError:  # damaged: who trains the run will say so
+        sitting = None
+    return sitting["from_iteration"] if sitting else 0
 
 
 _TAIL = 65536
 """Bytes at the log's end in which its last iteration is looked for: many times what one display takes."""
+
+_LOADING = b"] Initializing solver from parameters"
+"""What caffe begins with: what stands before it is of other sittings."""
+
+_REACHED = re.compile(rb"\] (?:Iteration |Snapshotting solver state .*_iter_)(\d+)")
 
 
 class Interrupted(ProgramError):

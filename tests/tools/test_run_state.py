@@ -229,3 +229,17 @@ def test_the_last_iteration_is_read_from_the_end_of_a_long_log(folder, monkeypat
     assert run_state.last_iteration(folder) == 990
     folder.log.write_text(folder.log.read_text() + LINE.format(500))
     assert run_state.last_iteration(folder) == 500, "resumed from further back"
+
+
+def test_a_sitting_that_comes_to_no_iteration_ends_where_it_began(folder):
+    """Not where the one before it was killed."""
+    sittings.begin_sitting(folder, 0, {})
+    folder.log.write_text("I1 1 solver.cpp:45] Initializing solver from parameters: \n" + LINE.format(700))
+    assert run_state.last_iteration(folder) == 700
+    sittings.end_killed_sitting(folder, run_state.last_iteration(folder))
+    sittings.begin_sitting(folder, 500, {})
+    with folder.log.open("a") as log:
+        log.write("I1 1 solver.cpp:45] Initializing solver from parameters: \nF1 1 layer.cpp:1] no memory\n")
+    with pytest.raises(ProgramError), failures_noted(folder, "training"):
+        raise ProgramError("no memory")
+    assert folder.read_failure()["iteration"] == 500 and shown(folder) == "failed at iteration 500 of 6: no memory"
