@@ -173,10 +173,10 @@ def test_targets_that_are_tables_are_fine(tmp_path):
 
 
 def test_targets_that_snakemake_cannot_make_say_what_to_ask_for(tmp_path):
-    with pytest.raises(ProgramError, match="tables/demo/report.html: .* ask for tables/demo$"):
+    with pytest.raises(ProgramError, match=r"tables/demo/report\.html: .* ask for tables/demo$"):
         plan(tmp_path).check_targets(["tables/demo/report.html"])
     record = write_record(tmp_path / "runs", plan(tmp_path).tables["digits"].runs[0], 0.9)
-    with pytest.raises(ProgramError, match=f"{record}: this run is finished; delete the record to have it evaluated"):
+    with pytest.raises(ProgramError, match=r"record\.json: this run is finished; delete the record to have it"):
         plan(tmp_path).check_targets([str(record)])
 
 
