@@ -32,7 +32,8 @@ from tools.tables.plan import Plan, Settings, baseline_options
 try:
     PLAN = Plan(Settings.read(config))
     TABLES = PLAN.tables
-    UNFINISHED = PLAN.unfinished
+    # A job of a cluster is of a run that was unfinished when the main process looked.
+    UNFINISHED = PLAN.unfinished if workflow.is_main_process else PLAN.runs
     PLAN.check_targets(sys.argv[1:])
 except ProgramError as error:
     raise WorkflowError(str(error))
