@@ -94,9 +94,10 @@ def _say_duration(folder: RunFolder, iterations: int, threads: Threads | None) -
         print(f"note: {note}")
     print("measuring how long an iteration takes on this processor …", flush=True)
     threads, seconds = measure(folder, threads)
+    tests = ", with tests" if folder.test_nets else ""
     print(
         f"{seconds:.2g} s: about {in_words(total(folder, iterations, seconds))} for {iterations} iterations of {batch} "
-        "images, with tests. Ctrl-C stops with a snapshot, the same command goes on from it.",
+        f"images{tests}. Ctrl-C stops with a snapshot, the same command goes on from it.",
         flush=True,
     )
     return threads

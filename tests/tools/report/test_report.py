@@ -4,12 +4,14 @@ import html
 import json
 import re
 import shutil
+from dataclasses import replace
 
 import cv2
 import pytest
 
 from tests.tools.programs import interrupt, names, program
 from tests.tools.report.records import write_record
+from tools.datasets import DATASETS
 from tools.experiment import make_experiment
 from tools.program import ROOT
 from tools.tables.definition import EXPERIMENTS, Baseline, load
@@ -99,6 +101,10 @@ def test_several_targets_and_targets_without_labels(tmp_path):
     assert 'id="confusion-two-webcam"' in page and 'id="confusion-two-dslr"' in page
     assert "The records of office_caltech_fc7 are features, so there are no images" in text_of(tmp_path / "r.html")
     assert "The target's labels are not known, so there is no accuracy" in text_of(tmp_path / "r.html")
+    unlabelled = replace(DATASETS["digits"], name="mine", unlabelled=("usps",))
+    mine = write_record(tmp_path / "mine.json", make_experiment(unlabelled, "dial"), None, targets={})
+    assert program("report.__main__", mine, "--out", tmp_path / "mine.html").returncode == 0
+    assert "The target's labels are not known, so nobody can say which classes" in text_of(tmp_path / "mine.html")
 
 
 def test_a_table_of_the_paper_from_kept_records(tmp_path):

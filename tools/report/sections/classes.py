@@ -38,9 +38,19 @@ def classes_section(settings: Sequence[Setting], shown: Sequence[Run]) -> Sectio
                 header = ["true → predicted", *(f"#{name}" for name in found)]
                 blocks.append(Table(f"The commonest errors on {target}, in images", header, rows))
     if not blocks:
-        reason = "The records hold no confusion counts (those of older versions do not, nor do targets without labels)."
-        blocks.append(Text(f"{reason} With the run's snapshots: python -m tools.evaluate RUN.", note=True))
+        blocks.append(Text(_why_none(shown), note=True))
     return Section("classes", "Classes", blocks)
+
+
+def _why_none(shown: Sequence[Run]) -> str:
+    """Why there are no confusion counts."""
+    finished = [run.experiment for run in shown if run.record]
+    if finished and not any(experiment.tests for experiment in finished):
+        return "The target's labels are not known, so nobody can say which classes are taken for which."
+    return (
+        "The records hold no confusion counts (those of older versions do not). With the run's snapshots: "
+        "python -m tools.evaluate RUN."
+    )
 
 
 _MATRICES = (
