@@ -315,4 +315,4 @@ onerror:
         if done.returncode == 0:
             for file in (f"tables/{name}.md", f"tables/{name}.csv"):
                 os.utime(file, (1, 1))  # older than what it is made of: Snakemake makes it again
-            print(f"tables/{name}.md: made without the runs that failed; its footnotes say why they did", file=sys.stderr)
+            print(f"tables/{name}.md: made without the runs that did not finish; its footnotes say why", file=sys.stderr)
