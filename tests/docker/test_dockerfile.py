@@ -111,7 +111,7 @@ def test_compilers_and_test_packages_stay_out_of_the_image() -> None:
     locks = {
         Path(path).stem for _, paths in copies(BY_NAME["build"]) for path in paths if path.startswith("requirements/")
     }
-    assert locks == {"runtime", "cuda11", "cudnn11", "nccl11"}
+    assert locks == {"runtime", "workflow", "cuda11", "cudnn11", "nccl11"}
 
 
 def test_the_project_comes_last() -> None:

@@ -9,9 +9,11 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from caffe.proto import caffe_pb2
 
@@ -298,6 +300,15 @@ def wait_for(folder: RunFolder, text: str) -> None:
     raise AssertionError(f"{text!r} did not come")
 
 
+def wait_for_evaluation(training: subprocess.Popen[str]) -> None:
+    for _ in range(6000):
+        with suppress(psutil.Error):  # a child may end while it is looked at
+            if any("tools.evaluate" in child.cmdline() for child in psutil.Process(training.pid).children()):
+                return
+        time.sleep(0.01)
+    raise AssertionError("no evaluation began")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_writes_a_snapshot_and_resume_goes_on(number, tiny_data, tmp_path):
     folder = write_run(small(iterations=100_000), tmp_path / "run", data=tiny_data)
@@ -331,7 +342,7 @@ def test_ctrl_c_writes_a_snapshot_and_resume_goes_on(number, tiny_data, tmp_path
 def test_ctrl_c_in_the_evaluation_and_resume_evaluates(tiny_data, tmp_path):
     folder = write_run(small("dial"), tmp_path / "run", data=tiny_data)
     training = start_training(folder)
-    wait_for(folder, "Optimization Done")
+    wait_for_evaluation(training)  # it takes seconds to begin: the log's last line may be read when it has ended
     training.send_signal(signal.SIGINT)
     _, errors = training.communicate(timeout=60)
     assert training.returncode == 130 and "Traceback" not in errors, errors
