@@ -81,12 +81,20 @@ class Follower:
         }
 
     def accuracies(self) -> dict[str, list[float]]:
-        """The accuracies on each target so far, by the target's name."""
+        """The accuracies on each target so far, by the target's name; the last one of a finished run is its record's.
+
+        Caffe tests after its last snapshot and one more pass through the training net, which moves running averages.
+        """
+        finished = self.state.state == State.FINISHED
+        recorded = self.folder.read_record()["targets"] if finished else {}
         found = {}
         for target in self.folder.experiment.tests.values():
-            values = self.history.measurements.get(("test", self.folder.experiment.accuracy_name(target)), {})
+            measured = self.history.measurements.get(("test", self.folder.experiment.accuracy_name(target)), {})
+            values = [measurement.value for measurement in measured.values()]
+            if target in recorded:
+                values[-1:] = [recorded[target]["accuracy"]]
             if values:
-                found[target] = [measurement.value for measurement in values.values()]
+                found[target] = values
         return found
 
 

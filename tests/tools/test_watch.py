@@ -90,6 +90,15 @@ def test_every_state_is_told(folder):
     assert lines(folder)[0] == "run: finished"
 
 
+def test_a_finished_run_has_the_accuracy_of_its_record(folder):
+    measured(folder, 0, 50, 100)
+    logged = lines(folder)[-1]
+    finish(folder)
+    values = json.loads(folder.record.read_text())
+    folder.record.write_text(json.dumps(values | {"targets": {"usps": {"accuracy": 0.875}}}))
+    assert "87.5 %" not in logged and "usps 87.5 %" in lines(folder)[-1]
+
+
 def test_speed_is_of_this_sitting_alone(folder):
     measured(folder, 0, 10, 20)
     began = "2026-11-21T10:00:01"
