@@ -1,0 +1,31 @@
+"""What the README says of the paper's table is what the kept table says, and that is made of the kept records."""
+
+from pathlib import Path
+
+from tests.tools.programs import program
+from tools.program import ROOT
+
+RESULTS = ROOT / "results/digits"
+
+
+def cells(text: str) -> list[list[str]]:
+    """The rows of the tables of a Markdown text, without the marks of footnotes."""
+    rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
+    return [[cell.split(" [")[0].strip() for cell in row] for row in rows]
+
+
+def test_the_readme_has_the_kept_table():
+    kept = [row[:4] for row in cells((RESULTS / "table.md").read_text())[2:]]
+    readme = cells((ROOT / "README.md").read_text())
+    assert len(kept) == 9
+    for row in kept:
+        assert row in readme
+
+
+def test_the_kept_table_is_that_of_the_kept_records(tmp_path: Path):
+    """Its first line says over which seeds it goes."""
+    table = (RESULTS / "table.md").read_text()
+    seeds = table.split("over seed")[1].split(", always")[0].removeprefix("s").replace(" ", "")
+    done = program("tables.__main__", "digits", "--records", RESULTS, "--seeds", seeds, "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "digits.md").read_text() == table
