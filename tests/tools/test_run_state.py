@@ -98,10 +98,11 @@ def test_a_killed_run_is_interrupted_and_its_sitting_ended_by_the_next(folder):
         os.kill(caffe, signal.SIGTERM)  # as SLURM does: caffe leaves it to the program to end it, with a snapshot
         time.sleep(0.3)
         assert training.poll() is None
+        os.kill(caffe, signal.SIGSTOP)  # it would end by itself at its next line, which nobody reads any more
     finally:
         training.kill()
         training.wait()
-    assert state_of(folder).state is State.RUNNING, "caffe still trains"
+    assert state_of(folder).state is State.RUNNING, "caffe is still there"
     os.kill(caffe, signal.SIGKILL)
     deadline = time.monotonic() + 10
     while folder.is_locked():
