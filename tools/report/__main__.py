@@ -16,13 +16,13 @@ from tools.arguments import positive
 from tools.program import ROOT, ProgramError, run
 from tools.report.build import IMAGES, build
 from tools.tables.__main__ import definition_file, seed_list
-from tools.tables.definition import Table, load
+from tools.tables.definition import Table, load, place
 
 
 def runs_of(table: Table, folder: Path) -> list[Path]:
     """Folders of those of the table's runs that are there. Raises ProgramError if none is."""
-    places = [folder / one.dataset / one.name for one in table.runs]
-    found = [place for place in places if (place / "experiment.json").is_file() or (place / "record.json").is_file()]
+    places = [folder / place(one) for one in table.runs]
+    found = [one for one in places if (one / "experiment.json").is_file() or (one / "record.json").is_file()]
     if not found:
         raise ProgramError(
             f"{folder / table.dataset}: none of the {len(places)} runs of {table.name} is there, expected some: train "

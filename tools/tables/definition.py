@@ -82,6 +82,11 @@ Run = Experiment | Baseline
 """What one record is of; its folder is runs/DATASET/NAME."""
 
 
+def place(run: Run) -> str:
+    """A run's folder below that of all runs."""
+    return f"{run.dataset}/{run.name}"
+
+
 @dataclass(frozen=True)
 class Column:
     """A setting: which domains are sources, which are targets."""

@@ -12,7 +12,7 @@ from typing import Any
 from tools.data.published import IMAGE_SETS
 from tools.experiment import Experiment
 from tools.program import ProgramError
-from tools.tables.definition import EXPERIMENTS, Baseline, Run, Table, load
+from tools.tables.definition import EXPERIMENTS, Baseline, Run, Table, load, place
 from tools.tables.inputs import FEATURES, lmdbs, missing_images, missing_lmdbs, title, weights, why_missing
 
 MADE = ("digits", "demo")
@@ -139,7 +139,7 @@ class Plan:
     @cached_property
     def runs(self) -> dict[str, Run]:
         """Every run of every table by DATASET/NAME; tables share runs."""
-        return {key(run): run for table in self.tables.values() for run in table.runs}
+        return {place(run): run for table in self.tables.values() for run in table.runs}
 
     @cached_property
     def unfinished(self) -> dict[str, Run]:
@@ -163,14 +163,14 @@ class Plan:
                 raise ProgramError(f"{argument}: this run is finished; delete the record to have it evaluated again")
 
     def folder(self, run: Run) -> Path:
-        return self.settings.runs / key(run)
+        return self.settings.runs / place(run)
 
     def record(self, run: Run) -> Path:
         return self.folder(run) / "record.json"
 
     def records(self, table: Table) -> list[Path]:
         """The records that a table is made of: those that are there, and those of runs that can be made."""
-        return [self.record(run) for run in table.runs if key(run) not in self.unfinished or not self.obstacle(run)]
+        return [self.record(run) for run in table.runs if place(run) not in self.unfinished or not self.obstacle(run)]
 
     def to_make(self, table: Table) -> list[Path]:
         """The records that a table lacks and that can be made."""
@@ -178,7 +178,7 @@ class Plan:
 
     def obstacles(self, table: Table) -> list[str]:
         """Why runs of a table cannot be made here, each reason once."""
-        unfinished = [run for run in table.runs if key(run) in self.unfinished]
+        unfinished = [run for run in table.runs if place(run) in self.unfinished]
         return list(dict.fromkeys(text for run in unfinished if (text := self.obstacle(run))))
 
     def obstacle(self, run: Run) -> str:
@@ -278,11 +278,6 @@ class Plan:
     def memory(self, run: Run) -> int:
         """MB that a run takes."""
         return BASELINE_MEMORY if isinstance(run, Baseline) else MEMORY[run.data.network]
-
-
-def key(run: Run) -> str:
-    """A run's folder below that of all runs."""
-    return f"{run.dataset}/{run.name}"
 
 
 def baseline_options(run: Baseline) -> list[str]:

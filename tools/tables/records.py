@@ -10,7 +10,7 @@ from tools.files import read_json
 from tools.program import ProgramError
 from tools.run_folder import RunFolder
 from tools.run_state import State, state_of
-from tools.tables.definition import Baseline, Run
+from tools.tables.definition import Baseline, Run, place
 from tools.tables.inputs import weights, why_missing
 
 
@@ -39,7 +39,7 @@ class Records:
 
     def run_folder(self, run: Run) -> Path:
         """The folder of a run that is not kept."""
-        return self.folder / run.dataset / run.name
+        return self.folder / place(run)
 
     def file(self, run: Run) -> Path:
         """The record of a run."""

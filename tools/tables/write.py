@@ -12,7 +12,7 @@ from tools.experiment import Experiment
 from tools.program import ROOT, ProgramError, run
 from tools.solver_mode import add_mode_option
 from tools.tables.__main__ import add_choice_options, definition_file
-from tools.tables.definition import load
+from tools.tables.definition import load, place
 from tools.write_run import write_missing
 
 
@@ -33,7 +33,7 @@ def main() -> int:
     if options.name not in trained:
         raise ProgramError(f"{options.table}: it has no run {options.name!r}, expected one of {', '.join(trained)}")
     experiment = trained[options.name]
-    folder = options.runs / experiment.dataset / experiment.name
+    folder = options.runs / place(experiment)
     print(write_missing(experiment, folder, data=options.data, solver_mode=options.solver_mode).path)
     return 0
 

@@ -7,8 +7,8 @@ import pytest
 from tests.tools.tables.tables import write_record
 from tools.experiment import make_experiment
 from tools.program import ProgramError
-from tools.tables.definition import Baseline
-from tools.tables.plan import Plan, Settings, baseline_options, key
+from tools.tables.definition import Baseline, place
+from tools.tables.plan import Plan, Settings, baseline_options
 
 
 def plan(tmp_path: Path, **settings) -> Plan:
@@ -129,7 +129,7 @@ def test_what_is_finished_needs_nothing_and_is_in_the_table(tmp_path):
     first = plan(tmp_path).tables["office31"].runs[0]
     write_record(tmp_path / "runs", first, 0.9)
     here = plan(tmp_path)
-    assert key(first) not in here.unfinished and len(here.unfinished) == len(here.runs) - 1
+    assert place(first) not in here.unfinished and len(here.unfinished) == len(here.runs) - 1
     assert here.records(here.tables["office31"]) == [tmp_path / "runs/office31/plain_seed0/record.json"]
     assert here.to_make(here.tables["office31"]) == []
     assert here.to_make(here.tables["digits"]) == here.records(here.tables["digits"])
