@@ -118,12 +118,7 @@ def parts(dataset: str, domains: tuple[str, ...], weights: Path, data: Path, out
 
 
 def _part(data: Dataset, images: Path, out: Path, digest: str, net: Callable[[], caffe.Net], batch_size: int) -> Part:
-    try:
-        count = lmdb_io.count(images)
-    except ProgramError as error:
-        raise ProgramError(f"{error} (build it with: {data.made_by})") from error
-    if count == 0:
-        raise ProgramError(f"{images}: an LMDB without records, expected at least one image")
+    count = lmdb_io.count_filled(images, data.made_by)
     recipe = {
         "program": f"tools.extract_features {data.name}",
         "part": out.name,

@@ -230,6 +230,22 @@ def count(path: Path) -> int:
         return int(env.stat()["entries"])
 
 
+def count_filled(path: Path, made_by: str | None = None) -> int:
+    """Return the number of records, at least one.
+
+    Raises ProgramError if ``path`` is no LMDB, naming what builds it if ``made_by`` does, or has no records.
+    """
+    try:
+        records = count(path)
+    except ProgramError as error:
+        if made_by is None:
+            raise
+        raise ProgramError(f"{error} (build it with: {made_by})") from error
+    if records == 0:
+        raise ProgramError(f"{path}: an LMDB without records, expected at least one")
+    return records
+
+
 def read(path: Path) -> Iterator[tuple[bytes, Datum]]:
     """Yield key and Datum of every record, in Caffe's order. Raises ProgramError if ``path`` is no LMDB of Caffe's."""
     with _open(path) as (_, transaction):

@@ -16,7 +16,7 @@ from tools.datasets import DATASETS, Dataset
 from tools.domain_labels import UNKNOWN, choose_known, write_domain_labels
 from tools.experiment import BATCH_SPLITS, GEOMETRIES, METHODS, Experiment, make_experiment
 from tools.files import build_folder_aside, expect_file, read_json
-from tools.lmdb_io import count
+from tools.lmdb_io import count, count_filled
 from tools.nets import make_nets_and_solver
 from tools.program import ROOT, ProgramError, from_root, run
 from tools.run_folder import RunFolder
@@ -110,10 +110,7 @@ def _count(lmdb: Path, published: int) -> int:
     """Records of an LMDB, or the published number if it is not there yet."""
     if not (lmdb / "data.mdb").exists():
         return published
-    images = count(lmdb)
-    if images == 0:
-        raise ProgramError(f"{lmdb}: an LMDB without records, expected at least one")
-    return images
+    return count_filled(lmdb)
 
 
 def _write_known_labels(folder: RunFolder) -> None:

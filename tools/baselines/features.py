@@ -32,12 +32,7 @@ def read_features(
             f"dataset {data.name}: records of {lmdb_io.by(data.shape)} values, expected at most {MAX_FEATURES}: "
             "take features (python -m tools.extract_features)"
         )
-    try:
-        records = lmdb_io.count(path)
-    except ProgramError as error:
-        raise ProgramError(f"{error} (build it with: {data.made_by})") from error
-    if records == 0:
-        raise ProgramError(f"{path}: an LMDB without records, expected at least one")
+    records = lmdb_io.count_filled(path, data.made_by)
     samples = min(records, limit or records)
     chosen = np.arange(samples) * records // samples
     features, labels = np.empty((samples, size)), np.empty(samples, np.int64)
