@@ -51,7 +51,9 @@ class Dataset:
     target is tested on the images it was trained on, without their labels (the transductive protocol). ``counts``
     and ``test_counts`` are the published numbers of images each domain has and is tested on. ``usage_images`` limits
     the images of each domain on which domain usage is measured; ``test_batch_limit`` the memory of a test pass.
-    ``unlabelled`` are domains whose labels nobody knows: they can be targets, and no accuracy is measured on them.
+    ``made_by`` is a command that builds the LMDBs; it can be spelt in several ways, so it is no part of what makes two
+    datasets the same. ``unlabelled`` are domains whose labels nobody knows: they can be targets, and no accuracy is
+    measured on them.
     """
 
     name: str
@@ -64,7 +66,7 @@ class Dataset:
     mean: tuple[float, ...]
     counts: dict[str, int] = field(hash=False)
     recipe: Recipe
-    made_by: str
+    made_by: str = field(compare=False)
     crop: int | None = None
     mirror: bool = False
     scale: float = 1.0

@@ -1,7 +1,6 @@
 """What is done for a task, one stage after the other; what stands is left alone."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +71,7 @@ def open_run(paths: Paths, experiment: Experiment, solver_mode: str | None) -> R
     if not paths.run.exists():
         return write_run(experiment, paths.run, data=paths.data, solver_mode=solver_mode)
     folder = RunFolder.load(paths.run)
-    made_by = folder.experiment.data.made_by  # the same command can be spelt in several ways
-    if folder.experiment != replace(experiment, data=replace(experiment.data, made_by=made_by)):
+    if folder.experiment != experiment:
         raise ProgramError(f"{paths.run}: another experiment than asked for: pass --force, or choose another --out")
     return folder
 
