@@ -6,7 +6,6 @@ and standard deviation over the runs of a setting, and writes those of every run
 """
 
 import argparse
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from tools.data import fetch, usps
 from tools.data.homes import USPS_TEST
 from tools.evaluate import last_snapshot
 from tools.experiment import SOURCE_ONLY
-from tools.files import write_text
+from tools.files import json_text, write_text
 from tools.markdown import table
 from tools.program import ROOT, ProgramError, run
 from tools.run_folder import RunFolder
@@ -94,7 +93,7 @@ def main() -> int:
     header = [f"{name.removesuffix('_seed0')} (n = {len(runs)})" for name, runs in settings.items()]
     print(table(["USPS resized", *header], rows))
     if options.out:
-        write_text(options.out, json.dumps(results, indent=1) + "\n")
+        write_text(options.out, json_text(results))
     return 0
 
 

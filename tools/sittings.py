@@ -3,12 +3,11 @@
 A sitting is noted when it begins. One that was killed can note nothing more, so the next one ends it for it.
 """
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tools.files import write_text
+from tools.files import json_text, write_text
 from tools.run_folder import RunFolder
 from tools.versions import commit
 
@@ -28,10 +27,7 @@ def begin_sitting(folder: RunFolder, iteration: int, values: dict[str, Any]) -> 
 
 def end_sitting(folder: RunFolder, ended: str, iteration: int, seconds: float) -> None:
     """Note how the sitting that was begun last ended, at which iteration, and how long it took."""
-    training = folder.read_training()
-    sitting = training["sittings"][-1]
-    sitting |= {"finished": now(), "seconds": seconds, "to_iteration": iteration, "ended": ended}
-    _write(folder, {**training, "seconds": training["seconds"] + seconds})
+    _end(folder, ended, iteration, now(), seconds)
 
 
 def end_killed_sitting(folder: RunFolder, iteration: int) -> None:
@@ -44,10 +40,14 @@ def end_killed_sitting(folder: RunFolder, iteration: int) -> None:
         return
     started = datetime.fromisoformat(sitting["started"])
     last = max(started, _changed(folder.log)) if folder.log.exists() else started
+    _end(folder, KILLED, iteration, last.isoformat(timespec="seconds"), (last - started).total_seconds())
+
+
+def _end(folder: RunFolder, ended: str, iteration: int, finished: str, seconds: float) -> None:
+    """Complete the last sitting, and add its time to the whole."""
     training = folder.read_training()
-    seconds = (last - started).total_seconds()
     training["sittings"][-1] |= {
-        "finished": last.isoformat(timespec="seconds"), "seconds": seconds, "to_iteration": iteration, "ended": KILLED,
+        "finished": finished, "seconds": seconds, "to_iteration": iteration, "ended": ended,
     }  # fmt: skip
     _write(folder, {**training, "seconds": training["seconds"] + seconds})
 
@@ -82,4 +82,4 @@ def _seconds(folder: RunFolder) -> float:
 
 
 def _write(folder: RunFolder, values: dict[str, Any]) -> None:
-    write_text(folder.training, json.dumps(values, indent=2) + "\n")
+    write_text(folder.training, json_text(values))

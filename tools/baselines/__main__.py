@@ -13,7 +13,6 @@ Labels of the target are read for the accuracy alone. Methods and choices: docs/
 """
 
 import argparse
-import json
 import resource
 import time
 from importlib.metadata import version
@@ -38,7 +37,7 @@ from tools.baselines.classifiers import VARIANTS
 from tools.baselines.features import read_features
 from tools.domain_usage import domain_usage
 from tools.experiment import Experiment, make_experiment
-from tools.files import check_free, write_text
+from tools.files import check_free, json_text, write_text
 from tools.program import ROOT, ProgramError, run
 from tools.versions import commit, hardware, versions
 
@@ -123,7 +122,7 @@ def main() -> None:
     if unlabelled := [target for target in experiment.targets if target in experiment.data.unlabelled]:
         raise ProgramError(f"targets: nobody knows the labels of {', '.join(unlabelled)}: there is no accuracy")
     record = _record(options, experiment)
-    write_text(options.out, json.dumps(record, indent=2) + "\n")
+    write_text(options.out, json_text(record))
     print(f"{options.out}: {100 * record['accuracy']:.2f} % on {experiment.target}")
 
 
