@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 from scipy.stats import ortho_group
-from sklearn.cluster import KMeans
 from sklearn.metrics import normalized_mutual_info_score as nmi
 from sklearn.metrics.pairwise import rbf_kernel
 
-from tests.tools.baselines.mixtures import mixture
+from tests.tools.baselines.mixtures import check_found_where_k_means_finds_classes, mixture
 from tools.baselines import DistinctiveDomains
 from tools.baselines import gong2013 as module
 from tools.baselines.kernels import median_gamma, mmd
@@ -25,11 +24,7 @@ from tools.program import ProgramError
     ids=["equal", "domain imbalance", "class imbalance", "three"],
 )
 def test_domains_well_apart_are_found_exactly_where_k_means_finds_classes(counts):
-    data = mixture(counts, domains_apart=2.0)
-    found = DistinctiveDomains(len(counts)).fit(data.X, data.y)
-    assert nmi(data.domains, found.labels_) == pytest.approx(1)
-    plain = KMeans(len(counts), n_init=5, random_state=0).fit_predict(data.X)
-    assert nmi(data.domains, plain) < 0.2, "the classes dominate"
+    check_found_where_k_means_finds_classes(DistinctiveDomains, counts)
 
 
 def test_domains_that_overlap_are_found_far_above_chance():

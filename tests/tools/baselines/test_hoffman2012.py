@@ -5,10 +5,9 @@ import itertools
 import numpy as np
 import pytest
 from scipy.stats import ortho_group
-from sklearn.cluster import KMeans
 from sklearn.metrics import normalized_mutual_info_score as nmi
 
-from tests.tools.baselines.mixtures import Mixture, mixture
+from tests.tools.baselines.mixtures import Mixture, check_found_where_k_means_finds_classes, mixture
 from tools.baselines import ConstrainedDomains
 from tools.program import ProgramError
 
@@ -25,11 +24,7 @@ from tools.program import ProgramError
     ids=["equal", "domain imbalance", "class imbalance", "both", "three"],
 )
 def test_domains_well_apart_are_found_exactly_where_k_means_finds_classes(counts):
-    data = mixture(counts, domains_apart=2.0)
-    found = ConstrainedDomains(len(counts)).fit(data.X, data.y)
-    assert nmi(data.domains, found.labels_) == pytest.approx(1)
-    plain = KMeans(len(counts), n_init=5, random_state=0).fit_predict(data.X)
-    assert nmi(data.domains, plain) < 0.2, "the classes dominate"
+    check_found_where_k_means_finds_classes(ConstrainedDomains, counts)
 
 
 def test_domains_that_overlap_are_found_far_above_chance():
