@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Take out of the image's virtual environment what no program here needs: 330 MB and, with CUDA, 650 MB.
+"""Take out of the image's virtual environment what no program here needs: 400 MB and, with CUDA, 720 MB.
 
 docker/trim_python.py VENV
 """
@@ -17,8 +17,10 @@ NOT_NEEDED = (
     "onnxruntime/capi/libonnxruntime.so.*",  # for programs in C; the module is whole in itself
     "nvidia/cudnn/lib/libcudnn_adv_*",  # recurrent networks, which Caffe has of its own
     "cupy/cuda/thrust.*.so",  # the part of CuPy that sorts; CuPy looks whether it is there
-    "pulp/solverdir/cbc/[!l]*", "pulp/solverdir/cbc/linux/[!i]*", "pulp/solverdir/cbc/linux/i32",  # for other machines
-    "tensorboard_data_server*",  # TensorBoard reads event files without it too, more slowly
+    "pulp/solverdir/cbc",  # Snakemake's other scheduler (profiles/default chooses the greedy one)
+    # TensorBoard itself, which runs where the browser is; what writes its event files stays.
+    "grpc", "grpcio-*", "tensorboard_data_server*", "tensorboard/webfiles.zip", "../../../bin/tensorboard",
+    "cv2/data/*.xml", "cv2/qt/fonts",  # OpenCV's detectors of faces; letters for its windows
     "pip", "pip-*", "setuptools", "setuptools-*", "pkg_resources", "_distutils_hack", "distutils-precedence.pth",
     "../../../bin/pip*",  # `python -m ensurepip` brings it back
 )  # fmt: skip

@@ -36,7 +36,7 @@ docker/install_packages.sh build run python
 [ $# -eq 0 ] || docker/install_packages.sh browser
 [ -z "$cuda11" ] || docker/install_packages.sh cuda cuda_run
 
-docker/install_python.sh .venv runtime workflow dev ${cuda11:+cuda11 cudnn11 nccl11}
+docker/install_python.sh .venv runtime workflow slurm dev ${cuda11:+cuda11 cudnn11 nccl11}
 
 if [ $# -gt 0 ] && ! cmp -s requirements/torch.txt .venv/.torch-key; then
   say "installing PyTorch"
