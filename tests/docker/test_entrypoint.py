@@ -42,10 +42,11 @@ def workspace(tmp_path: Path) -> Path:
         (programs / name).chmod(0o755)
     # The repository may lie where only root can read.
     shutil.copy(ENTRYPOINT, programs)
-    for name in ("runs", "data"):
+    for name in ("runs", "tables", "data"):
         (tmp_path / name).mkdir()
         if os.getuid() == 0:
             os.chown(tmp_path / name, IMAGE_USER, IMAGE_USER)
+    (tmp_path / "tables").chmod(0o1777)  # nothing is mounted there
     return tmp_path
 
 
@@ -97,6 +98,13 @@ def test_the_owner_of_the_runs(workspace: Path) -> None:
 
 
 @as_root
+def test_the_owner_of_the_tables_where_the_runs_are_nobodys(workspace: Path) -> None:
+    os.chown(workspace / "tables", USER, GROUP)
+    (workspace / "runs").chmod(0o1777)
+    assert entered(workspace, "sh", "-c", f"{WHO}; touch {workspace}/tables/x") == f"{USER} {GROUP} {GROUP}"
+
+
+@as_root
 @pytest.mark.parametrize("runs_of", [0, IMAGE_USER])
 def test_the_owner_of_the_data_where_the_runs_are_nobodys(runs_of: int, workspace: Path) -> None:
     """Docker made the missing runs/ as root, or nothing is mounted there."""
@@ -109,13 +117,14 @@ def test_the_owner_of_the_data_where_the_runs_are_nobodys(runs_of: int, workspac
 @as_root
 @pytest.mark.parametrize(("data_of", "user"), [(0, IMAGE_USER), (USER, USER)])
 def test_what_root_left_is_given_to_that_user(data_of: int, user: int, workspace: Path) -> None:
-    """Of runs everything, so that it can be written over; of data the folder alone. Other people's files are theirs."""
-    runs, data = workspace / "runs", workspace / "data"
+    """Of results everything, to be written over; of data the folder alone. Other people's files are theirs."""
+    runs, tables, data = workspace / "runs", workspace / "tables", workspace / "data"
     (runs / "digits").mkdir()
-    for file in (runs / "digits/of_root", runs / "of_another", data / "of_root"):
+    for file in (runs / "digits/of_root", runs / "of_another", tables / "of_root", data / "of_root"):
         file.touch()
     (runs / "link").symlink_to("/etc/passwd")
     os.chown(runs, 0, 0)
+    os.chown(tables, 0, 0)
     os.chown(data, data_of, data_of)
     os.chown(runs / "of_another", 777, 777)
     passwd = Path("/etc/passwd").stat().st_uid
@@ -123,6 +132,7 @@ def test_what_root_left_is_given_to_that_user(data_of: int, user: int, workspace
     owners = {path.relative_to(workspace).as_posix(): path.lstat().st_uid for path in workspace.rglob("*")}
     assert owners == {
         **dict.fromkeys(("runs", "runs/digits", "runs/digits/of_root", "runs/link", "data"), user),
+        **dict.fromkeys(("tables", "tables/of_root"), user),
         **{"runs/of_another": 777, "data/of_root": 0},
         **{path: 0 for path in owners if path.startswith("bin")},
     }
