@@ -14,6 +14,7 @@ PAGE = 4096
 NOT_NEEDED = (
     "**/tests",  # packages' own tests, most of them ONNX's data:
     "onnx/backend/test/data",
+    "**/*.c", "**/*.cc", "**/*.pyx",  # what compiled modules were made of
     "onnxruntime/capi/libonnxruntime.so.*",  # for programs in C; the module is whole in itself
     "nvidia/cudnn/lib/libcudnn_adv_*",  # recurrent networks, which Caffe has of its own
     "cupy/cuda/thrust.*.so",  # the part of CuPy that sorts; CuPy looks whether it is there
