@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.tools.programs import program
 from tools.program import ROOT
 
-RESULTS = ROOT / "results/digits"
+RESULTS = ROOT / "results"
 
 
 def cells(text: str) -> list[list[str]]:
@@ -15,17 +17,20 @@ def cells(text: str) -> list[list[str]]:
 
 
 def test_the_readme_has_the_kept_table():
-    kept = [row[:4] for row in cells((RESULTS / "table.md").read_text())[2:]]
+    kept = [row[:4] for row in cells((RESULTS / "digits/table.md").read_text())[2:]]
     readme = cells((ROOT / "README.md").read_text())
     assert len(kept) == 9
     for row in kept:
         assert row in readme
 
 
-def test_the_kept_table_is_that_of_the_kept_records(tmp_path: Path):
+@pytest.mark.parametrize(("kept", "iterations"), [("digits", ()), ("digits_200", ("--iterations", 200))])
+def test_a_kept_table_is_that_of_the_kept_records(kept: str, iterations: tuple[object, ...], tmp_path: Path):
     """Its first line says over which seeds it goes."""
-    table = (RESULTS / "table.md").read_text()
+    folder = RESULTS / kept
+    table = (folder / "table.md").read_text()
     seeds = table.split("over seed")[1].split(", always")[0].removeprefix("s").replace(" ", "")
-    done = program("tables.__main__", "digits", "--records", RESULTS, "--seeds", seeds, "--out", tmp_path)
+    choices = ("--records", folder, "--seeds", seeds, *iterations)
+    done = program("tables.__main__", "digits", *choices, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "digits.md").read_text() == table
