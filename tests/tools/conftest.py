@@ -1,5 +1,6 @@
-"""A tiny digits data set in real LMDBs, the real thing in every respect but its size; and a server of bad manners."""
+"""The real data sets where they are at hand, and a tiny one in real LMDBs; a server of bad manners."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from sklearn.datasets import load_digits
 
 from tests.tools.data.server import Server, serving
 from tools import lmdb_io
+from tools.program import ROOT
 
 TRAIN, TEST = 48, 30
 """Records of each training and of each test LMDB."""
@@ -41,3 +43,12 @@ def server() -> Iterator[Server]:
     """What answers downloads in tests, as their path says."""
     with serving() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def mirror() -> Path:
+    """A mirror folder with the real MNIST, USPS and BSDS500; skips the test where there is none."""
+    folder = Path(os.environ.get("DATA_MIRROR") or ROOT.parent / "shared" / "data")
+    if not (folder / "mnist").is_dir():
+        pytest.skip(f"needs the real data sets: no mnist in {folder} (DATA_MIRROR may name another folder)")
+    return folder

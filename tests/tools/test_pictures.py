@@ -18,6 +18,7 @@ import pytest
 from caffe.proto import caffe_pb2
 from google.protobuf import text_format
 
+from tests.test_documented_commands import PROGRAMS
 from tests.tools.programs import program
 from tools import lmdb_io, overfit
 from tools.build_lmdb import build
@@ -277,9 +278,20 @@ def test_official_splits_train_on_their_train_and_test_on_their_test_lists(pictu
     assert [path.name for path in run.test_lmdbs.values()] == ["sketch_test"]
 
 
-@pytest.mark.parametrize("command", re.findall(r"python -m tools\.write_run (.*)", (ROOT / "README.md").read_text()))
-def test_commands_of_the_readme_write_runs(command, pictures, tmp_path):
-    arguments = [word for word in shlex.split(command, comments=True) if not word.startswith("runs/")]
+def documented(page: str) -> list[str]:
+    """The arguments of the commands on a page of docs/ that write a run."""
+    here = [command for name, command in PROGRAMS if name == page]
+    return [command.removeprefix("tools.write_run ") for command in here if command.startswith("tools.write_run ")]
+
+
+@pytest.mark.parametrize("command", [*documented("experiments.md"), *documented("several_gpus.md")])
+def test_documented_commands_write_runs(command, pictures, tmp_path):
+    """On data that is there, and on data that is not there yet."""
+    arguments = [word for word in shlex.split(command) if not word.startswith("runs/")]
     done = program("write_run", tmp_path / "run", *arguments, "--data", pictures)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "run" / "solver.prototxt").is_file()
+
+
+def test_documented_commands_were_found():
+    assert len(documented("experiments.md")) >= 6 and documented("several_gpus.md")

@@ -15,7 +15,6 @@ from tools import lmdb_io
 from tools.baselines import features
 from tools.baselines.features import read_features
 from tools.datasets import DATASETS
-from tools.program import ROOT
 
 FC7 = DATASETS["office31_fc7"]
 DOMAINS = ("amazon", "dslr", "webcam")
@@ -163,14 +162,21 @@ def test_test_images_are_those_of_the_test_split(tiny_data, tmp_path):
     assert record["baseline"]["target_images"] == 40 and record["baseline"]["features"] == 3 * 28 * 28
 
 
-def test_digits_hold_domains_and_adaptation_helps(tmp_path):
-    """Real digits, where they are at hand: MNIST and MNIST-M are told apart far above chance, and the kernel helps."""
-    if not (ROOT / "data" / "digits" / "usps_test" / "data.mdb").is_file():
-        pytest.skip("data/digits is not built (python -m tools.get_data digits)")
+@pytest.fixture
+def digits(mirror, tmp_path) -> Iterator[Path]:
+    """A data folder with the real digits."""
+    done = program("get_data", "digits", "--out", tmp_path / "data", "--mirror", mirror)
+    assert done.returncode == 0, done.stderr
+    yield tmp_path / "data"
+    shutil.rmtree(tmp_path / "data")
+
+
+def test_digits_hold_domains_and_adaptation_helps(digits, tmp_path):
+    """Real digits: MNIST and MNIST-M are told apart far above chance, and the kernel helps."""
     found = {}
     for method, arguments in (("svm", ()), ("gfk", ()), ("hoffman2012", ("--k", 2, "--variant", "matching"))):
         out = tmp_path / f"{method}.json"
-        done = baselines(method, ROOT / "data", out, "--limit", 150, *arguments, dataset="digits")
+        done = baselines(method, digits, out, "--limit", 150, *arguments, dataset="digits")
         assert done.returncode == 0, done.stderr
         found[method] = json.loads(out.read_text())
     assert found["svm"]["accuracy"] < found["gfk"]["accuracy"]

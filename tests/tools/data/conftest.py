@@ -1,4 +1,4 @@
-"""The real data sets, where they are at hand."""
+"""Pictures of PACS."""
 
 import os
 from pathlib import Path
@@ -8,16 +8,6 @@ import numpy as np
 import pytest
 
 from tools.data.published import PACS
-from tools.program import ROOT
-
-
-@pytest.fixture(scope="session")
-def mirror() -> Path:
-    """A mirror folder with the real MNIST, USPS and BSDS500; skips the test where there is none."""
-    folder = Path(os.environ.get("DATA_MIRROR") or ROOT.parent / "shared" / "data")
-    if not (folder / "mnist").is_dir():
-        pytest.skip(f"needs the real data sets: no mnist in {folder} (DATA_MIRROR may name another folder)")
-    return folder
 
 
 @pytest.fixture(scope="session")
