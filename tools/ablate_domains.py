@@ -6,7 +6,6 @@ true source domains and NMI against the classes, along the iterations; and the a
 """
 
 import argparse
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ from tqdm import tqdm
 
 from tools.domain_usage import domain_usage
 from tools.experiment import Experiment, make_experiment
-from tools.files import write_text
+from tools.files import json_text, write_text
 from tools.markdown import table
 from tools.preflight import preflight
 from tools.program import ROOT, run
@@ -181,7 +180,7 @@ def main() -> int:
             f"{last['nmi_classes']:.2f}", f"{100 * result['accuracy']:.1f}",
         ])  # fmt: skip
         if options.out:
-            write_text(options.out, json.dumps(results, indent=1) + "\n")
+            write_text(options.out, json_text(results))
     iterations = " ".join(map(str, results[0]["usage_of_batches"]))
     shares = f"largest share (%) at {iterations}"
     header = ["variant", "seed", shares, "purity", "NMI", "NMI with classes", "target accuracy (%)"]

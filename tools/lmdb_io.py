@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import cv2
@@ -253,9 +254,9 @@ def read(path: Path) -> Iterator[tuple[bytes, Datum]]:
             yield bytes(key), _parse(path, bytes(key), bytes(value))
 
 
-def read_labels(path: Path) -> NDArray[np.int64]:
-    """Return the labels of all records (n), in Caffe's order."""
-    return np.array([datum.label for _, datum in read(path)], np.int64)
+def read_labels(path: Path, limit: int | None = None) -> NDArray[np.int64]:
+    """Return the labels (n) of the first ``limit`` records, or of all, in Caffe's order."""
+    return np.array([datum.label for _, datum in islice(read(path), limit)], np.int64)
 
 
 def read_images(path: Path, limit: int | None = None) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -86,6 +86,14 @@ def interrupt(
     return process.returncode, (seen + rest).decode()
 
 
+def wait_until(condition: Callable[[], object], what: str = "it", *, seconds: float = 60) -> None:
+    """Wait for what another process does."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not come"
+        time.sleep(0.01)
+
+
 def names(folder: Path) -> list[str]:
     """Return the sorted names of everything in a folder, hidden files too."""
     return sorted(path.name for path in folder.iterdir())

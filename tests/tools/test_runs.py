@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from caffe.proto import caffe_pb2
 
 from tests.tools.conftest import TEST
 from tests.tools.programs import program as in_process
+from tests.tools.programs import wait_until
 from tools import lmdb_io, train
 from tools.caffe_log import curves
 from tools.caffe_process import Threads, environment
@@ -293,20 +293,16 @@ def start_training(folder: RunFolder, *options: str, errors: int = subprocess.PI
 
 
 def wait_for(folder: RunFolder, text: str) -> None:
-    for _ in range(600):
-        if folder.log.exists() and text in folder.log.read_text():
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"{text!r} did not come")
+    wait_until(lambda: folder.log.exists() and text in folder.log.read_text(), repr(text))
 
 
 def wait_for_evaluation(training: subprocess.Popen[str]) -> None:
-    for _ in range(6000):
+    def evaluates() -> bool:
         with suppress(psutil.Error):  # a child may end while it is looked at
-            if any("tools.evaluate" in child.cmdline() for child in psutil.Process(training.pid).children()):
-                return
-        time.sleep(0.01)
-    raise AssertionError("no evaluation began")
+            return any("tools.evaluate" in child.cmdline() for child in psutil.Process(training.pid).children())
+        return False
+
+    wait_until(evaluates, "the evaluation")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

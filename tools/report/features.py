@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import caffe
 import numpy as np
@@ -140,5 +139,4 @@ def _labels(folder: RunFolder, part: str, count: int) -> NDArray[np.int64]:
     """Labels of a part's first ``count`` records, from the beginning again at the end, as Caffe reads them."""
     if part in folder.experiment.data.unlabelled:
         return np.full(count, -1)
-    records = islice(lmdb_io.read(folder.train_lmdbs[part]), count)
-    return np.resize(np.array([datum.label for _, datum in records], np.int64), count)
+    return np.resize(lmdb_io.read_labels(folder.train_lmdbs[part], count), count)

@@ -28,11 +28,10 @@ def check_record(record: Mapping[str, Any], experiment: Experiment) -> None:
         raise ProgramError(f"classes: found {names!r}, expected {classes} names")
     history = record.get("domain_usage_history") or []
     _expect(isinstance(history, list), f"domain_usage_history: found {history!r}, expected a list")
-    if experiment.has_branch:
+    if experiment.has_branch or record["domain_usage"] is not None:
         _check_usage("domain_usage", record["domain_usage"])
-    for key in ("domain_usage", "target_domain_usage"):
-        if record.get(key) is not None:
-            _check_usage(key, record[key])
+    if record.get("target_domain_usage") is not None:
+        _check_usage("target_domain_usage", record["target_domain_usage"])
     for usage in history:
         _check_usage("domain_usage_history", usage)
         found = usage.get("iteration")

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from tests.tools.parallel.processes import blobs, train, train_shares, written
-from tests.tools.programs import program
+from tests.tools.programs import program, wait_until
 from tools.caffe_log import curves
 from tools.caffe_process import Threads
 from tools.parallel.devices import Devices
@@ -108,14 +108,6 @@ def test_a_run_of_two_processes_is_recorded_and_read_like_any_other(tiny_data, t
     assert record["accuracy"] == pytest.approx(found["test", "accuracy"][6], abs=0.2)
 
 
-def wait_until(condition: Callable[[], object]) -> None:
-    for _ in range(600):
-        if condition():
-            return
-        time.sleep(0.05)
-    raise AssertionError("it did not come")
-
-
 def workers(run: RunFolder) -> dict[str, int]:
     """Ids of the living processes that train a run, by rank."""
     found = {}
@@ -132,7 +124,7 @@ def once_it_runs(run: RunFolder, act: Callable[[dict[str, int]], None]) -> Itera
     """While the block trains ``run``, call ``act`` with the processes' ids when they have done a few iterations."""
 
     def work() -> None:
-        wait_until(lambda: run.log.exists() and "Iteration 10 (" in run.log.read_text())
+        wait_until(lambda: run.log.exists() and "Iteration 10 (" in run.log.read_text(), seconds=30)
         act(workers(run))
 
     thread = threading.Thread(target=work)
@@ -207,7 +199,7 @@ with start_workers(Share(Path({str(long.path)!r}) / "share"), Devices(2), Thread
         assert any("Iteration 10 (" in line for line in starter.stdout)
         assert set(workers(long)) == {"0", "1"}
         starter.kill()
-    wait_until(lambda: not workers(long))
+    wait_until(lambda: not workers(long), seconds=30)
 
 
 def test_a_fault_in_one_share_is_told(tiny_data, tmp_path):
