@@ -24,10 +24,10 @@ from snakemake.exceptions import WorkflowError
 
 sys.path.insert(0, workflow.basedir)
 
-from tools.files import write_text
-from tools.program import ProgramError
-from tools.tables.definition import Baseline
-from tools.tables.plan import Plan, Settings, baseline_options
+from latent_domains.common.files import write_text
+from latent_domains.common.program import ProgramError
+from latent_domains.tables.definition import Baseline
+from latent_domains.tables.plan import Plan, Settings, baseline_options
 
 try:
     PLAN = Plan(Settings.read(config))
@@ -47,7 +47,7 @@ os.environ.setdefault("TQDM_DISABLE", "1")  # bars fill logs; python -m tools.wa
 
 if workflow.is_main_process and workflow.nodes is None:  # which a cluster's executor has
     # Runs side by side share this machine: its memory, and one GPU each. --resources says otherwise.
-    from tools.one_gpu import visible_gpus
+    from latent_domains.runs.gpus import visible_gpus
 
     for resource, available in (("mem_mb", psutil.virtual_memory().total // 2**20), ("gpu", len(visible_gpus()))):
         if available and resource not in workflow.global_resources:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.program import ROOT
+from latent_domains.common.program import ROOT
 
 PAGES = [ROOT / "README.md", ROOT / "results/README.md", *sorted((ROOT / "docs").glob("*.md"))]
 _BLOCK = re.compile(r"^```(?:sh|console)?\n(.*?)^```$|((?:^ {4}.*\n(?:^ *\n)*)+)", re.MULTILINE | re.DOTALL)

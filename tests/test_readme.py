@@ -5,7 +5,7 @@ import re
 import caffe
 import numpy as np
 
-from tools.program import ROOT
+from latent_domains.common.program import ROOT
 
 INPUTS = """
 layer { name: "inputs" type: "Input" top: "conv1" top: "domain_logits" top: "constant_logits" top: "scores_target"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.programs import program
-from tools.program import ROOT
+from latent_domains.common.program import ROOT
+from tests.programs import program
 
 RESULTS = ROOT / "results"
 

@@ -3,5 +3,5 @@
 import os
 
 # Before anything imports caffe: in our own processes its log of every layer would bury what a program says.
-# tools.caffe_process gives the caffe binary, whose log is kept, the full one.
+# latent_domains.common.caffe_process gives the caffe binary, whose log is kept, the full one.
 os.environ.setdefault("GLOG_minloglevel", "2")

@@ -5,25 +5,14 @@ its median printed. Without --images the set is made of 227×227 JPEG crops of t
 """
 
 import argparse
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from statistics import median
 
-import cv2
-import numpy as np
-from tqdm import tqdm
-
-from tools.data.demo import load_photographs
-from tools.data.mnistm import random_patches
-from tools.image_list import SUFFIXES
-from tools.program import ROOT, ProgramError, run
-
-CROP = 227
+from latent_domains.bench.lmdbs import make_set, rounds
+from latent_domains.common.program import ProgramError, run
 
 
 def _arguments() -> argparse.Namespace:
@@ -40,32 +29,6 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _make_set(folder: Path, source: Path | None, count: int, seed: int) -> None:
-    """Fill ``folder`` with ``count`` JPEGs."""
-    if source is None:
-        crops = random_patches(load_photographs()[::3], min(count, 500), CROP, np.random.default_rng(seed))
-        files = [cv2.imencode(".jpg", crop)[1].tobytes() for crop in crops]
-    else:
-        paths = sorted(path for path in source.rglob("*") if path.suffix.lower() in SUFFIXES & {".jpg", ".jpeg"})
-        files = [path.read_bytes() for path in paths[:count]]
-    if not files:
-        raise ProgramError(f"--images {source}: no JPEGs below it")
-    for i in tqdm(range(count), desc="make the set", unit="img"):
-        (folder / f"{i:06d}.jpg").write_bytes(files[i % len(files)])
-
-
-def _seconds(command: list[str], out: Path) -> float:
-    """Return how long a program takes to make the LMDB ``out``, which is then removed."""
-    start = time.perf_counter()
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    seconds = time.perf_counter() - start
-    if done.returncode != 0:
-        raise ProgramError(f"{' '.join(command)} failed with {done.returncode}:\n{done.stderr[-2000:]}")
-    shutil.rmtree(out)
-    os.sync()  # its writing must not slow the next one down
-    return seconds
-
-
 def main() -> None:
     """Run the rounds and print the table."""
     arguments = _arguments()
@@ -78,7 +41,7 @@ def main() -> None:
         tmp = Path(name)
         images, listing, out = tmp / "images", tmp / "list.txt", tmp / "lmdb"
         images.mkdir()
-        _make_set(images, arguments.images, arguments.count, arguments.seed)
+        make_set(images, arguments.images, arguments.count, arguments.seed)
         listing.write_text("".join(f"{path.name} {i % 7}\n" for i, path in enumerate(sorted(images.iterdir()))))
         side = arguments.side
         tables = {}
@@ -92,7 +55,7 @@ def main() -> None:
                 builder = [sys.executable, "-m", "tools.build_lmdb", str(listing), str(out), "--root", str(images)]
                 options = ["--resize", f"{side}x{side}", "--no-shuffle", "--jobs", str(jobs), *ours]
                 commands[f"build_lmdb --jobs {jobs}"] = builder + options
-            tables[store] = _rounds(commands, out, arguments.rounds, store)
+            tables[store] = rounds(commands, out, arguments.rounds, store)
     print(f"{'':8}{'':22}{'images/s':>10}{'ratio':>8}   {'ratio of each round'}")
     for store, seconds in tables.items():
         theirs = seconds["convert_imageset"]
@@ -100,17 +63,6 @@ def main() -> None:
             ratios = [a / b for a, b in zip(theirs, times, strict=True)]
             rate = arguments.count / median(times)
             print(f"{store:8}{label:22}{rate:10.0f}{median(ratios):8.2f}   {' '.join(f'{r:.2f}' for r in ratios)}")
-
-
-def _rounds(commands: dict[str, list[str]], out: Path, rounds: int, store: str) -> dict[str, list[float]]:
-    """Return each command's seconds, round by round."""
-    seconds: dict[str, list[float]] = {label: [] for label in commands}
-    with tqdm(total=rounds * len(commands), desc=f"bench {store}", unit="run") as bar:
-        for _ in range(rounds):
-            for label, command in commands.items():
-                seconds[label].append(_seconds(command, out))
-                bar.update()
-    return seconds
 
 
 if __name__ == "__main__":

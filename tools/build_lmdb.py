@@ -10,18 +10,15 @@ and so on; they are written to OUT/classes.txt. The records are those of convert
 import argparse
 import os
 import re
-import sys
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
-from tools import lmdb_io
-from tools.arguments import natural, positive
-from tools.image_datum import Format, make_all
-from tools.image_list import Entry, read_classes, read_list, read_tree
-from tools.program import ProgramError, run
+from latent_domains.common.arguments import natural, positive
+from latent_domains.common.program import ProgramError, run
+from latent_domains.data.build import build
+from latent_domains.data.image_datum import Format
+from latent_domains.data.image_list import read_classes, read_list, read_tree
 
 
 def _arguments() -> argparse.Namespace:
@@ -55,46 +52,6 @@ def _size(text: str) -> tuple[int, int]:
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r}, expected HEIGHTxWIDTH in pixels, such as 256x256")
     return int(match[1]), int(match[2])
-
-
-def build(
-    entries: list[Entry],
-    out: Path,
-    form: Format,
-    *,
-    jobs: int = 1,
-    classes: list[str] | None = None,
-    skip_unreadable: bool = False,
-    force: bool = False,
-) -> tuple[int, int]:
-    """Write the images to a new LMDB at ``out``, in the order of ``entries``. Return how many were stored and skipped.
-
-    Raises ProgramError naming the first unreadable image (unless it may be skipped), or if nothing is left to store.
-    """
-    sizes: Counter[tuple[int, ...]] = Counter()
-    skipped = 0
-    with lmdb_io.create(out, force=force) as (writer, folder):
-        results = tqdm(make_all(entries, form, jobs), desc=out.name, total=len(entries), unit="img")
-        for entry, made in zip(entries, results, strict=True):
-            if made.failure is not None:
-                if not skip_unreadable:
-                    raise ProgramError(f"{entry.file}: {made.failure} (--skip-unreadable leaves such images out)")
-                tqdm.write(f"skipped {entry.file}: {made.failure}", file=sys.stderr)
-                skipped += 1
-                continue
-            writer.put(entry.name, made.datum)
-            sizes[made.shape] += 1
-        if not sizes:
-            raise ProgramError(f"none of the {len(entries)} images could be read")
-        if classes is not None:
-            (folder / "classes.txt").write_text("".join(f"{name}\n" for name in classes))
-    if len(sizes) > 1:
-        print(
-            f"note: the images have {len(sizes)} different sizes; without --resize a Data layer takes them only one at "
-            "a time, and compute_image_mean not at all",
-            file=sys.stderr,
-        )
-    return sizes.total(), skipped
 
 
 def main() -> None:

@@ -19,48 +19,28 @@ and, with --images, on images; the stem, every block, the features and the logit
 import argparse
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-from tqdm import tqdm
-
-from tools.arguments import natural
-from tools.convert.compare import Difference, difference, differences, keep_worst, require, worst
-from tools.convert.inputs import AT_ONCE, tried
-from tools.convert.model import Array, Model, about_lines, forward, load, model_files, weights_bytes
-from tools.convert.options import add_force, add_verification
-from tools.convert.torch_reference import POOLED, TorchNet
-from tools.convert.torch_resnet import Preprocessing, mda_model, plain_model
-from tools.datasets import DATASETS
-from tools.experiment import make_experiment
-from tools.files import check_free, write_together
-from tools.nets.resnet18 import SHAPE
-from tools.nets.text import net_text
-from tools.program import ProgramError, run
-from tools.torch_files.read import read_resnet
+from latent_domains.common.arguments import natural
+from latent_domains.common.files import check_free, write_together
+from latent_domains.common.program import run
+from latent_domains.convert.options import add_force, add_verification
+from latent_domains.convert.torch.comparison import MDA_MEAN, compare, numbers, report, require_file
+from latent_domains.convert.torch.read import read_resnet
+from latent_domains.convert.torch.torch_reference import TorchNet
+from latent_domains.convert.torch.torch_resnet import Preprocessing, mda_model, plain_model
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.models.inputs import tried
+from latent_domains.models.model import about_lines, model_files, weights_bytes
+from latent_domains.models.text import net_text
+from latent_domains.nets.resnet18 import SHAPE
 
 IMAGENET = Preprocessing((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 """What torchvision and fb.resnet.torch train with."""
 
-MDA_MEAN = DATASETS["pacs"].mean
-
 MOST_DOMAINS = 1000
 """Far beyond use, and within memory."""
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The largest differences between the checkpoint's net and Caffe's, over all inputs."""
-
-    plain: list[Difference]
-    mda: dict[int, list[Difference]]
-    """By number of domains; on images that go on in MDA_MEAN beyond their border."""
-    border: float
-    """What that border alone changes in the features, as a part of their largest value."""
-    same_class: int
-    """Inputs with the same best class; none without a head."""
 
 
 def _arguments() -> argparse.Namespace:
@@ -123,68 +103,6 @@ def _within(text: str, accepts: Callable[[float], bool], expected: str) -> float
     return value
 
 
-def compare(
-    reference: TorchNet, caffe_mean: Sequence[float], plain: Model, mda: Mapping[int, Model], pixels: Array
-) -> Comparison:
-    """Run the checkpoint's net, Caffe's (less ``caffe_mean``) and the mDA nets on pixels (N×3×224×224; B, G, R)."""
-    plain_net, mda_nets = load(plain), {number: load(model) for number, model in mda.items()}
-    plain_rows: dict[str, Difference] = {}
-    mda_rows: dict[int, dict[str, Difference]] = {number: {} for number in mda}
-    border, same = 0.0, 0
-    with tqdm(desc="compared with the checkpoint's net", total=len(pixels), unit="input") as bar:
-        for start in range(0, len(pixels), AT_ONCE):
-            batch = pixels[start : start + AT_ONCE]
-            expected, found = reference.run(batch), forward(plain_net, batch - _channels(caffe_mean))
-            keep_worst(plain_rows, differences(expected, found))
-            if reference.head:
-                same += int((expected[reference.head].argmax(axis=1) == found[reference.head].argmax(axis=1)).sum())
-            if mda:
-                framed = reference.run(batch, border=MDA_MEAN)
-                framed.pop(reference.head, None)
-                border = max(border, difference(POOLED, expected[POOLED], framed[POOLED]).relative)
-                for number, net in mda_nets.items():
-                    keep_worst(mda_rows[number], differences(framed, forward(net, batch - _channels(MDA_MEAN))))
-            bar.update(len(batch))
-    by_domains = {number: list(rows.values()) for number, rows in mda_rows.items()}
-    return Comparison(list(plain_rows.values()), by_domains, border, same)
-
-
-def _channels(mean: Sequence[float]) -> Array:
-    return np.array(mean, np.float32).reshape(1, 3, 1, 1)
-
-
-def _require(file: Path, rows: Sequence[Difference]) -> None:
-    """Raise ProgramError naming the file that would not be as it should."""
-    try:
-        require(rows)
-    except ProgramError as error:
-        raise ProgramError(f"{file}: {error}") from error
-
-
-def _report(comparison: Comparison, mda_files: Mapping[int, Path], inputs: str, best: str) -> None:
-    rows = comparison.plain
-    furthest = worst(rows)
-    print(
-        f"compared with the checkpoint's own net on {inputs}: of {len(rows)} blobs from {rows[0].name} to "
-        f"{rows[-1].name} {furthest.name} differs most, by {furthest.relative:.1e} of its largest value{best}"
-    )
-    for number, rows in comparison.mda.items():
-        furthest = worst(rows)
-        print(
-            f"{mda_files[number].name}, on images that go on in {_numbers(MDA_MEAN)} beyond their border: "
-            f"{furthest.name} differs most, by {furthest.relative:.1e}"
-        )
-    if comparison.mda:
-        print(
-            f"in the mDA nets this border is {_numbers(MDA_MEAN)} and not the checkpoint's mean: "
-            f"it alone changes {POOLED} by up to {comparison.border:.1e} of its largest value"
-        )
-
-
-def _numbers(values: Sequence[float]) -> str:
-    return ", ".join(f"{value:g}" for value in values)
-
-
 def main() -> None:
     """Read, convert, compare, write."""
     arguments = _arguments()
@@ -207,16 +125,16 @@ def main() -> None:
     if arguments.verify:
         pixels, inputs = tried(SHAPE, arguments.seed, arguments.images)
         comparison = compare(TorchNet(net, preprocessing), preprocessing.caffe_mean, plain, mda, pixels)
-        _require(weights_file, comparison.plain)
+        require_file(weights_file, comparison.plain)
         for number, rows in comparison.mda.items():
-            _require(mda_files[number], rows)
+            require_file(mda_files[number], rows)
         best = f"; the best class is the same for {comparison.same_class} of {len(pixels)}" if net.classes else ""
-        _report(comparison, mda_files, inputs, best)
+        report(comparison, mda_files, inputs, best)
     else:
         print("not verified")
     name = os.fsencode(arguments.checkpoint.name).decode(errors="replace")
     about = (
-        f"Input: B, G, R from 0 to 255 less the mean {_numbers(preprocessing.caffe_mean)}. "
+        f"Input: B, G, R from 0 to 255 less the mean {numbers(preprocessing.caffe_mean)}. "
         "Zeros around it are that mean, as in Torch.\n"
         f"ResNet{net.layers} of {name}, by python -m tools.convert_resnet18."
     )

@@ -12,19 +12,19 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tools.branch import source_probabilities
-from tools.data import demo as demo_data
-from tools.data.parts import build_missing
-from tools.evaluate import last_snapshot
-from tools.experiment import make_experiment
-from tools.figures import Discovery, draw_latent_domains, draw_learning_curves, draw_samples
-from tools.lmdb_io import read_images
-from tools.markdown import table
-from tools.program import ROOT, run
-from tools.report.build import build
-from tools.run_folder import RunFolder
-from tools.suite import run_suite
-from tools.train import add_training_options
+from latent_domains.common.markdown import table
+from latent_domains.common.program import ROOT, run
+from latent_domains.data.lmdb_io import read_images
+from latent_domains.data.parts import build_missing
+from latent_domains.data.sets import demo as demo_data
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.report.build import build
+from latent_domains.report.figures import Discovery, draw_latent_domains, draw_learning_curves, draw_samples
+from latent_domains.runs.branch import source_probabilities
+from latent_domains.runs.evaluate import last_snapshot
+from latent_domains.runs.run_folder import RunFolder
+from latent_domains.training.options import add_training_options
+from latent_domains.training.suite import run_suite
 
 KNOWN_SHARE = 0.05
 """Share of source images whose domain is told to the last run, the paper's smallest in Fig. 3."""

@@ -6,104 +6,14 @@ the snapshots. A finished run's record can be made again at any time.
 """
 
 import argparse
-import os
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-import caffe
-
-from tools.arguments import natural
-from tools.branch import source_probabilities, target_probabilities, usage_history
-from tools.caffe_log import curves
-from tools.completeness import incompleteness
-from tools.confusion import class_names, confusion_counts
-from tools.domain_usage import domain_usage
-from tools.files import json_text, write_text
-from tools.parallel.devices import gpu_names
-from tools.preflight import check_data, check_mode, check_nets
-from tools.program import ROOT, ProgramError, run
-from tools.run_folder import RunFolder, Snapshot
-from tools.solver_mode import add_mode_option, mode_of, requested_mode
-from tools.versions import commit, hardware, versions
-
-
-def evaluate(
-    folder: RunFolder, *, quiet: bool = False, solver_mode: str | None = None, gpu: int | None = None
-) -> dict[str, Any]:
-    """Evaluate the last iteration of ``folder`` and return its record.
-
-    ``solver_mode`` is GPU or CPU; None takes that of the environment, if any, or the run's. ``gpu`` is the one to use
-    in GPU mode, by default the first.
-    Raises ProgramError if the run has not reached its last iteration, or its nets or data are not as they should be.
-    """
-    snapshot = last_snapshot(folder)
-    check_nets(folder)
-    check_data(folder)  # Caffe would abort
-    os.chdir(ROOT)  # the nets name their LMDBs relative to it
-    experiment = folder.experiment
-    mode = requested_mode(solver_mode) or mode_of(folder)
-    check_mode(folder, mode)
-    if mode == "GPU":
-        if gpu is not None:
-            caffe.set_device(gpu)  # first: whatever comes before would take memory of GPU 0
-        caffe.set_mode_gpu()
-    confusion = {target: confusion_counts(folder, snapshot, target, quiet=quiet) for target in folder.test_nets}
-    images = sum(int(counts.sum()) for counts in confusion.values())
-    correct = sum(int(counts.trace()) for counts in confusion.values())
-    usage = source_probabilities(folder, snapshot, quiet=quiet)
-    target_usage = target_probabilities(folder, snapshot, quiet=quiet)
-    log = folder.log.read_text(errors="replace").splitlines() if folder.log.exists() else []
-    return {
-        "experiment": experiment.to_json(),
-        "iteration": snapshot.iteration,
-        "accuracy": correct / images if images else None,  # the labels of some targets are not known
-        "test_images": images,
-        "targets": {
-            target: {
-                "accuracy": int(counts.trace()) / int(counts.sum()),
-                "test_images": int(counts.sum()),
-                "confusion": counts.tolist(),
-            }
-            for target, counts in confusion.items()
-        },
-        "classes": class_names(folder),
-        "incomplete_data": incompleteness(folder),
-        "domain_usage": domain_usage(usage).to_json() if usage else None,
-        "target_domain_usage": domain_usage(target_usage).to_json() if target_usage else None,
-        "domain_usage_history": usage_history(folder, quiet=quiet),
-        "last_values": {
-            name: values[max(values)] for (phase, name), values in curves(log).items() if phase == "train"
-        },
-        "training": folder.read_training(),
-        "evaluated": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": commit(),
-        "versions": versions(),
-        "hardware": hardware(mode, gpu_names()[gpu or 0] if mode == "GPU" else None),
-    }
-
-
-def summary(folder: RunFolder, record: dict[str, Any]) -> str:
-    """The record's accuracy in words, that of each target too where there are several."""
-    if record["accuracy"] is None:
-        return f"no accuracy on {folder.experiment.target}, whose labels are not known"
-    text = f"{100 * record['accuracy']:.2f} % on {'+'.join(record['targets'])}"
-    if len(record["targets"]) > 1:
-        each = ", ".join(f"{target} {100 * values['accuracy']:.2f} %" for target, values in record["targets"].items())
-        text += f" ({each})"
-    return text
-
-
-def last_snapshot(folder: RunFolder) -> Snapshot:
-    """The snapshot of the experiment's last iteration. Raises ProgramError if there is none yet."""
-    snapshot = folder.latest_snapshot()
-    if snapshot is None or snapshot.iteration < folder.experiment.iterations:
-        reached = snapshot.iteration if snapshot else 0
-        raise ProgramError(
-            f"{folder.path}: trained to iteration {reached} of {folder.experiment.iterations}: "
-            f"train it first (python -m tools.train --resume {folder.path})"
-        )
-    return snapshot
+from latent_domains.common.arguments import natural
+from latent_domains.common.files import json_text, write_text
+from latent_domains.common.program import run
+from latent_domains.runs.evaluate import evaluate, summary
+from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.solver_mode import add_mode_option
 
 
 def main() -> int:

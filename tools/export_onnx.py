@@ -16,26 +16,16 @@ A layer that ONNX has no exact counterpart of is refused by name.
 import argparse
 from pathlib import Path
 
-import caffe
-import onnx
 import onnxruntime
-from caffe.proto.caffe_pb2 import NetParameter
-from onnx import ModelProto
 
-from tools import prototxt
-from tools.convert.compare import require, worst
-from tools.convert.definition import for_tests
-from tools.convert.model import load, read_model
-from tools.convert.options import add_force, add_verification
-from tools.files import check_free, expect_file, write_together
-from tools.lmdb_io import by
-from tools.onnx_graph.graph import OPSET
-from tools.onnx_graph.layer import Refused
-from tools.onnx_graph.net import BATCH, blob_names, check_layers, onnx_model
-from tools.onnx_graph.verification import compare
-from tools.program import ProgramError, run
-
-PRODUCER = "caffe-latent-domains"
+from latent_domains.common.files import check_free, write_together
+from latent_domains.common.program import run
+from latent_domains.convert.onnx.export import export, free, sizes
+from latent_domains.convert.onnx.graph import OPSET
+from latent_domains.convert.onnx.net import blob_names
+from latent_domains.convert.onnx.verification import compare
+from latent_domains.convert.options import add_force, add_verification
+from latent_domains.models.compare import require, worst
 
 
 def _arguments() -> argparse.Namespace:
@@ -50,60 +40,6 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def export(net: Path, weights: Path) -> tuple[ModelProto, caffe.Net]:
-    """Return a model as ONNX, and the Caffe net with its weights.
-
-    Raises ProgramError naming the file if one is missing, damaged or not the other's, or if the net has a layer with
-    no exact counterpart in ONNX.
-    """
-    expect_file(net, "a deploy net")
-    try:
-        check_layers(for_tests(prototxt.read(net, NetParameter()), net))  # before Caffe opens what its layers name
-        model = read_model(net, weights)
-        loaded = load(model)
-        made = onnx_model(
-            model,
-            loaded,
-            producer=PRODUCER,
-            about=_about(net),
-            metadata={
-                "net": net.name,
-                "weights": weights.name,
-                **{f"input {name}": _input_note(loaded.blobs[name].shape) for name in loaded.inputs},
-            },
-        )
-    except Refused as refused:
-        raise ProgramError(f"{net}: {refused}") from refused
-    try:
-        onnx.checker.check_model(made, full_check=True)
-    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        raise ProgramError(f"{net}: onnx.checker refuses what was made of it: {error}") from error
-    return made, loaded
-
-
-def _about(net: Path) -> str:
-    """The comment that the prototxt begins with: the converters say in it what the input must be."""
-    comment = []
-    for line in net.read_text().splitlines():
-        if not line.startswith("#"):
-            break
-        comment.append(line.removeprefix("#").strip())
-    return "\n".join(comment)
-
-
-def _input_note(shape: tuple[int, ...]) -> str:
-    return f"{_free(shape)} 32-bit floats, prepared as for Caffe: its order of channels (B, G, R), its mean subtracted"
-
-
-def _free(shape: tuple[int, ...]) -> str:
-    return f"{BATCH}×{by(tuple(shape)[1:])}"
-
-
-def _sizes(value: onnx.ValueInfoProto) -> tuple[int, ...]:
-    """A value's declared shape; the batch counts as 0."""
-    return tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
-
-
 def main() -> None:
     """Write, compare, rename."""
     arguments = _arguments()
@@ -114,8 +50,8 @@ def main() -> None:
         if arguments.verify:
             rows = compare(net, made, aside, arguments.images, arguments.seed)
             require(rows)
-    takes = ", ".join(f"{name} {_free(net.blobs[name].shape)}" for name in net.inputs)
-    gives = ", ".join(f"{output.name} {_free(_sizes(output))}" for output in made.graph.output)
+    takes = ", ".join(f"{name} {free(net.blobs[name].shape)}" for name in net.inputs)
+    gives = ", ".join(f"{output.name} {free(sizes(output))}" for output in made.graph.output)
     print(f"{arguments.out}: operator set {OPSET}, {len(made.graph.node)} nodes; {takes} → {gives}")
     if arguments.verify:
         furthest = worst(rows)

@@ -14,12 +14,12 @@ import argparse
 import os
 from pathlib import Path
 
-from tools.arguments import natural, positive
-from tools.data import demo, digits, image_sets
-from tools.data.image_sets import Settings
-from tools.data.parts import Part, build_missing
-from tools.data.published import IMAGE_SETS, ImageSet
-from tools.program import ProgramError, run
+from latent_domains.common.arguments import natural, positive
+from latent_domains.common.program import ProgramError, run
+from latent_domains.data.parts import Part, build_missing
+from latent_domains.data.sets import demo, digits, image_sets
+from latent_domains.data.sets.image_sets import Settings
+from latent_domains.data.sets.published import IMAGE_SETS, ImageSet
 
 
 def _arguments() -> argparse.Namespace:

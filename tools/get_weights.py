@@ -13,16 +13,12 @@ that is, where it lives and what its hash must be.
 
 import argparse
 import os
-import shutil
 import sys
 from pathlib import Path
 
-from tqdm import tqdm
-
-from tools.data.fetch import Unavailable, check_hashes, download, part_of
-from tools.data.homes import WEIGHTS, WeightsFile
-from tools.files import check_free, write_aside
-from tools.program import ProgramError, run
+from latent_domains.common.program import run
+from latent_domains.data.sets.homes import WEIGHTS
+from latent_domains.data.weights_files import find_in_mirror, get, waiting
 
 
 def _arguments() -> argparse.Namespace:
@@ -43,78 +39,6 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--force", action="store_true", help="replace a file of this name with another hash")
     return parser.parse_args()
-
-
-def get(file: WeightsFile, out: Path, mirror: Path | None, *, force: bool = False) -> Path:
-    """Return the place of the whole, checked file in the folder ``out``; copy it from ``mirror`` or download it.
-
-    Raises ProgramError if another file of its name stands there and ``force`` is false, if the mirror's is another
-    one, or if no home delivers it; what has arrived by then is kept for the next call.
-    """
-    target = out / file.name
-    check_free(target, force=True)
-    if target.exists():
-        try:
-            check_hashes(target, file.hashes, str(target))
-            return target
-        except ProgramError as error:
-            if not force:
-                raise ProgramError(f"{error}: it is not {file.title}; pass --force to replace it") from error
-    if mirror is not None:
-        _copy(mirror, target, file)
-        return target
-    try:
-        download(file.homes, target, lambda arrived: check_hashes(arrived, file.hashes, file.name), keep_part=True)
-    except Unavailable as error:
-        raise ProgramError("\n".join([str(error), _by_hand(file, target), *waiting(target)])) from error
-    except ProgramError as error:
-        raise ProgramError("\n".join([str(error), *waiting(target)])) from error
-    return target
-
-
-def _copy(source: Path, target: Path, file: WeightsFile) -> None:
-    check_hashes(source, file.hashes, str(source))
-    with (
-        write_aside(target) as aside,
-        source.open("rb") as stream,
-        aside.open("wb") as copy,
-        tqdm.wrapattr(stream, "read", desc=file.name, total=source.stat().st_size, unit_divisor=1024) as contents,
-    ):
-        shutil.copyfileobj(contents, copy, 1 << 20)
-
-
-def find_in_mirror(file: WeightsFile, mirror: Path | None) -> Path | None:
-    """Return the place of the file in a mirror folder, or None.
-
-    A ``mirror`` that is named must hold it, or ProgramError is raised; DATA_MIRROR may be one of data sets alone.
-    """
-    data = os.environ.get("DATA_MIRROR")
-    folder = mirror or (Path(data) if data else None)
-    if folder is not None:
-        for place in (folder / file.name, folder / "weights" / file.name):
-            if place.is_file():
-                return place
-    if mirror is None:
-        return None
-    if not mirror.is_dir():
-        raise ProgramError(f"mirror {mirror}: no such folder")
-    raise ProgramError(f"mirror {mirror}: it holds neither {file.name} nor weights/{file.name}")
-
-
-def _by_hand(file: WeightsFile, target: Path) -> str:
-    hashes = ", ".join(f"{algorithm} {value}" for algorithm, value in file.hashes.items())
-    return (
-        f"Where there is no network: fetch {file.homes[0]} elsewhere ({hashes}), put it at {target} and run this "
-        "again to have it checked."
-    )
-
-
-def waiting(target: Path) -> list[str]:
-    """What there is to say of the part of a file that has arrived: one line, or none."""
-    part = part_of(target)
-    if not part.is_file():
-        return []
-    return [f"{part.stat().st_size} bytes have arrived and wait in {part}: the same command goes on from there."]
 
 
 def main() -> None:

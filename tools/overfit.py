@@ -12,64 +12,25 @@ import os
 from pathlib import Path
 
 import numpy as np
-from google.protobuf import text_format
 
-from tools.build_lmdb import build
-from tools.caffe_log import curves
-from tools.data import trees
-from tools.data.published import PACS
-from tools.experiment import make_experiment
-from tools.files import write_text
-from tools.image_datum import Format
-from tools.image_list import Entry
-from tools.program import ROOT, ProgramError, run
-from tools.run_folder import RunFolder
-from tools.train import add_training_options, train_all
-from tools.write_run import write_run
-
-EXPERIMENTS = {
-    "resnet18": ("pacs", ("art_painting", "cartoon"), "photo"),
-    "alexnet": ("office31", ("amazon", "dslr"), "webcam"),
-}
-"""For each net the dataset, sources and target of the experiment that is trained on these pictures."""
-
-DOMAINS = ("art_painting", "cartoon", "photo")
-"""The domains of PACS that are taken for the two sources and the target."""
-
-EACH = 4
-"""Pictures of each class and domain."""
-
-GOAL = 0.9
-
-LAST = 10
-"""Iterations that are averaged at the end. A batch holds half of the pictures: each of them counts five times."""
-
-
-def choose(images: Path, seed: int) -> dict[str, list[Entry]]:
-    """EACH pictures of every class from each of DOMAINS. Raises ProgramError naming a class that has fewer."""
-    tree = trees.read(images, PACS)
-    rng = np.random.default_rng(seed)
-    chosen: dict[str, list[Entry]] = {domain: [] for domain in DOMAINS}
-    for domain in DOMAINS:
-        for name in PACS.classes:
-            entries = tree.images.get(domain, {}).get(name, [])
-            if len(entries) < EACH:
-                raise ProgramError(f"{images}: {len(entries)} images of {domain}/{name}, expected at least {EACH}")
-            chosen[domain] += [entries[i] for i in rng.choice(len(entries), EACH, replace=False)]
-    return chosen
-
-
-def training_accuracy(run: RunFolder) -> float:
-    """Accuracy on the source images of the last iterations, from a log that has every iteration's."""
-    values = curves(run.log.read_text(errors="replace").splitlines())[("train", "source_accuracy")]
-    return float(np.mean([values[iteration] for iteration in sorted(values)[-LAST:]]))
-
-
-def display_every_iteration(run: RunFolder) -> None:
-    """Make the run's log have the accuracy of every batch."""
-    solver = run.read_solver()
-    solver.display = 1
-    write_text(run.solver, text_format.MessageToString(solver))
+from latent_domains.common.program import ROOT, ProgramError, run
+from latent_domains.data.build import build
+from latent_domains.data.image_datum import Format
+from latent_domains.data.sets.published import PACS
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.write import write_run
+from latent_domains.training.options import add_training_options
+from latent_domains.training.overfit import (
+    EACH,
+    EXPERIMENTS,
+    GOAL,
+    LAST,
+    choose,
+    display_every_iteration,
+    training_accuracy,
+)
+from latent_domains.training.train import train_all
 
 
 def main() -> int:

@@ -11,14 +11,14 @@ from google.protobuf import text_format
 
 from caffe_layers import _device
 from caffe_layers._gpu_mda import BLOCK, SLICES, lanes
+from latent_domains.bench import training
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.nets import make_nets_and_solver
 from tests.caffe_layers import reference
 from tests.caffe_layers.emulation.device import EmulatedDevice
 from tests.caffe_layers.nets import fill, forward_twice, inputs, make_net, mda, python_layer
 from tests.caffe_layers.steps import random_rows
 from tests.gpu import WHY_NO_GPU
-from tools.bench import training
-from tools.experiment import make_experiment
-from tools.nets import make_nets_and_solver
 
 NO_GPU = pytest.mark.skipif(WHY_NO_GPU is not None, reason=WHY_NO_GPU or "")
 GPUS = ["emulated", pytest.param("cuda", marks=[pytest.mark.gpu, NO_GPU])]

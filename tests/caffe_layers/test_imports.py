@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tools.program import ROOT
+from latent_domains.common.program import ROOT
 
 
 def fresh(code):

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tools.program import ROOT
+from latent_domains.common.program import ROOT
 
 # Runs a kernel and prints what it computed and how many functions it had to compile.
 WORK = """

@@ -11,9 +11,9 @@ from caffe_layers._fault import Fault
 from caffe_layers._gpu_mda import GpuMda
 from caffe_layers._gpu_softmax import GpuAssignment, GpuEntropy
 from caffe_layers._problem import Problem
+from latent_domains.common.program import ROOT
 from tests.caffe_layers.emulation import nvrtc
 from tests.caffe_layers.emulation.device import EmulatedDevice
-from tools.program import ROOT
 
 # What Caffe is built for. NVRTC 11.8 knows all of them; later ones no longer know the first.
 DEFAULT = re.search(r"\{CUDA_ARCH_BIN:-([\d ]+)\}", (ROOT / "docker/build_caffe.sh").read_text())[1]

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cluster.slurm import Cluster, cluster, programs_missing
-from tests.tools.conftest import tiny_data  # noqa: F401
+from tests.fixtures import tiny_data  # noqa: F401
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -6,11 +6,11 @@ import subprocess
 import pytest
 import yaml
 
+from latent_domains.common.program import ROOT
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.runs.run_state import State, state_of
+from latent_domains.runs.write import write_run
 from tests.cluster.kubernetes_api import environment, serving
-from tools.experiment import make_experiment
-from tools.program import ROOT
-from tools.run_state import State, state_of
-from tools.write_run import write_run
 
 PROFILE = ROOT / "experiments" / "profiles" / "kubernetes"
 pytest.importorskip("snakemake_executor_plugin_kubernetes", reason="not installed (requirements/workflow.txt)")

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from latent_domains.common.program import ROOT
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.run_state import State, state_of
+from latent_domains.runs.write import write_run
 from tests.cluster.slurm import Cluster
-from tests.tools.run_folders import lasting
-from tools.experiment import make_experiment
-from tools.program import ROOT
-from tools.run_folder import RunFolder
-from tools.run_state import State, state_of
-from tools.write_run import write_run
+from tests.run_folders import lasting
 
 pytestmark = pytest.mark.slurm
 

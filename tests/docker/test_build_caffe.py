@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.program import ROOT
+from latent_domains.common.program import ROOT
 
 PREFIX = ROOT / ".caffe"
 KEY = PREFIX / "share/Caffe/build-key"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from latent_domains.common.program import ROOT
 from tests.docker.test_build_caffe import build, data_layer, refused
-from tools.program import ROOT
 
 CUDA = ["--variant", "cuda"]
 DEFAULT = "60 61 70 75 80 86 89 90"
@@ -209,7 +209,10 @@ def test_cuda_build_runs(cuda_build: Path) -> None:
     """It starts without a GPU, and has NCCL if it was built with it."""
     assert "caffe version 1.0.0" in run("caffe", "--version").stdout
     named = "nccl: " in (cuda_build / "share/Caffe/build-key").read_text()
-    code = "import caffe; from tools.caffe_process import has_cuda; print(caffe.__file__, has_cuda(), caffe.has_nccl())"
+    code = (
+        "import caffe; from latent_domains.common.caffe_process import has_cuda; "
+        "print(caffe.__file__, has_cuda(), caffe.has_nccl())"
+    )
     done = run(sys.executable, "-c", code)
     assert done.stdout.split() == [f"{cuda_build}/python/caffe/__init__.py", "True", str(named)], done.stderr
 
@@ -240,7 +243,7 @@ snapshot: 20 snapshot_prefix: "{tmp_path}/cpu" solver_mode: CPU
 
 
 def test_cuda_build_without_a_gpu_says_so(cuda_build: Path, tmp_path: Path) -> None:
-    code = "from tools.parallel.devices import gpu_names; print(len(gpu_names()))"
+    code = "from latent_domains.runs.devices import gpu_names; print(len(gpu_names()))"
     if run(sys.executable, "-c", code).stdout.strip() not in ("", "0"):
         pytest.skip("this machine has a GPU")
     write(tmp_path, {"solver": 'train_net: "absent" solver_mode: GPU\n'})
@@ -249,5 +252,8 @@ def test_cuda_build_without_a_gpu_says_so(cuda_build: Path, tmp_path: Path) -> N
         assert done.returncode == 1
         assert "was asked for, but there is none: " in done.stderr
         assert "Check failed" not in done.stderr
-    code = "from tools.solver_mode import check_available; check_available('GPU', 'this run wants the GPU')"
+    code = (
+        "from latent_domains.runs.solver_mode import check_available; "
+        "check_available('GPU', 'this run wants the GPU')"
+    )
     assert "ProgramError: this run wants the GPU, but " in run(sys.executable, "-c", code).stderr

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.program import ROOT
+from latent_domains.common.program import ROOT
 
 HERE = Path(__file__).parent / "cudnn"
 PREFIX = ROOT / ".caffe"

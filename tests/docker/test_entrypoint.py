@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.program import ROOT
+from latent_domains.common.program import ROOT
 
 ENTRYPOINT = ROOT / "docker/entrypoint.sh"
 IMAGE_USER = 10001

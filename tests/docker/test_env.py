@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.program import ROOT
+from latent_domains.common.program import ROOT
 
 PLAIN = {"PATH": "/usr/bin:/bin", "HOME": os.environ.get("HOME", "/")}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.program import ROOT
+from latent_domains.common.program import ROOT
 
 SCRIPT = ROOT / "docker/install_python.sh"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.program import ROOT
+from latent_domains.common.program import ROOT
 
 DOCKER = ROOT / "docker"
 RELEASE = re.search(r"^VERSION_CODENAME=(\w+)", Path("/etc/os-release").read_text(), re.MULTILINE)[1]

@@ -10,8 +10,8 @@ import cv2
 import numpy as np
 import pytest
 
-from tools.lmdb_io import count
-from tools.program import ROOT
+from latent_domains.common.program import ROOT
+from latent_domains.data.lmdb_io import count
 
 IMGCODECS = Path("/usr/lib/x86_64-linux-gnu/libopencv_imgcodecs.so.406")
 

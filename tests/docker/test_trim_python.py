@@ -11,7 +11,7 @@ from types import ModuleType
 import numba
 import pytest
 
-from tools.program import ROOT
+from latent_domains.common.program import ROOT
 
 SCRIPT = ROOT / "docker/trim_python.py"
 

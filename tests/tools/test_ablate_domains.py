@@ -5,13 +5,13 @@ import pytest
 from caffe.proto import caffe_pb2
 from google.protobuf import text_format
 
-from tests.tools.programs import program
+from latent_domains.common.program import ProgramError
+from latent_domains.experiment.batches import batch_sizes, published_counts
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.nets import make_nets
+from latent_domains.training.ablations import VARIANTS, ablate
+from tests.programs import program
 from tools import ablate_domains
-from tools.ablate_domains import VARIANTS, ablate
-from tools.batches import batch_sizes, published_counts
-from tools.experiment import make_experiment
-from tools.nets import make_nets
-from tools.program import ProgramError
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=[variant.name for variant in VARIANTS])

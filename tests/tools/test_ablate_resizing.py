@@ -5,15 +5,15 @@ import cv2
 import numpy as np
 import pytest
 
-from tests.tools.conftest import TEST
-from tests.tools.programs import program
-from tools.ablate_resizing import WAYS, accuracies
-from tools.caffe_process import Threads
-from tools.data import usps
-from tools.experiment import make_experiment
-from tools.program import ProgramError
-from tools.train import train_all
-from tools.write_run import write_run
+from latent_domains.common.caffe_process import Threads
+from latent_domains.common.program import ProgramError
+from latent_domains.data.sets import usps
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.runs.resizing import WAYS, accuracies
+from latent_domains.runs.write import write_run
+from latent_domains.training.train import train_all
+from tests.fixtures import TEST
+from tests.programs import program
 
 
 @pytest.fixture(scope="module")

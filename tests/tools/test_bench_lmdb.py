@@ -4,8 +4,8 @@ import cv2
 import numpy as np
 import pytest
 
-from tests.tools.programs import names, program
-from tools import bench_lmdb
+from latent_domains.bench import lmdbs
+from tests.programs import names, program
 
 
 def test_every_program_has_its_line(tmp_path):
@@ -23,7 +23,7 @@ def test_every_program_has_its_line(tmp_path):
 
 def test_ratios_are_taken_round_by_round(tmp_path, monkeypatch):
     seconds = iter([4, 2, 1, 6, 2, 2, 9, 3, 1] + 9 * [5])
-    monkeypatch.setattr(bench_lmdb, "_seconds", lambda command, out: next(seconds))
+    monkeypatch.setattr(lmdbs, "_seconds", lambda command, out: next(seconds))
     done = program("bench_lmdb", "--count", 60, "--rounds", 3, "--tmp", tmp_path)
     lines = [line.split() for line in done.stdout.splitlines() if line.startswith("raw")]
     assert [line[-5:] for line in lines] == [
@@ -34,7 +34,7 @@ def test_ratios_are_taken_round_by_round(tmp_path, monkeypatch):
 
 
 def test_without_images_the_set_is_made_of_photographs(tmp_path):
-    bench_lmdb._make_set(tmp_path, None, 12, seed=0)
+    lmdbs.make_set(tmp_path, None, 12, seed=0)
     images = [cv2.imread(str(tmp_path / name)) for name in names(tmp_path)]
     assert len(images) == 12 and all(image.shape == (227, 227, 3) for image in images)
     assert len({image.tobytes() for image in images}) == 12

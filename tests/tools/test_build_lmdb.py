@@ -18,11 +18,11 @@ from caffe.proto import caffe_pb2
 from PIL import Image
 from skimage import data as photographs
 
-from tests.tools.programs import child, group_members, interrupt, names, program
-from tools import image_datum, lmdb_io
-from tools.image_datum import Format, make_all
-from tools.image_list import Entry
-from tools.program import ProgramError
+from latent_domains.common.program import ProgramError
+from latent_domains.data import image_datum, lmdb_io
+from latent_domains.data.image_datum import Format, make_all
+from latent_domains.data.image_list import Entry
+from tests.programs import child, group_members, interrupt, names, program
 
 
 @pytest.fixture(scope="module")

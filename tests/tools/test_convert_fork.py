@@ -13,20 +13,20 @@ import numpy as np
 import pytest
 from caffe.proto.caffe_pb2 import NetParameter
 
-from tests.tools.fork.fork_nets import ForkNet, digits, residual, save, settings
-from tests.tools.nets.experiments import nets_of
-from tests.tools.nets.graphs import kind, parse
-from tests.tools.programs import child, interrupt, names, program
-from tools import convert_fork
-from tools.caffe_log import curves
-from tools.caffe_process import Threads, start
-from tools.convert.compare import TOLERANCE
-from tools.convert.model import read_model
-from tools.experiment import make_experiment
-from tools.fork.weights import converted
-from tools.train import loaded_from
-from tools.weights import check_weights
-from tools.write_run import write_run
+from latent_domains.common.caffe_log import curves
+from latent_domains.common.caffe_process import Threads, start
+from latent_domains.convert.fork import converter
+from latent_domains.convert.fork.weights import converted
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.models.compare import TOLERANCE
+from latent_domains.models.model import read_model
+from latent_domains.models.weights import check_weights
+from latent_domains.runs.write import write_run
+from latent_domains.training.train import loaded_from
+from tests.latent_domains.convert.fork.fork_nets import ForkNet, digits, residual, save, settings
+from tests.latent_domains.nets.experiments import nets_of
+from tests.latent_domains.nets.graphs import kind, parse
+from tests.programs import child, interrupt, names, program
 
 WRITTEN = re.compile(r"largest difference (\S+) \((.+)\)")
 
@@ -299,7 +299,7 @@ def test_a_wrong_conversion_is_never_written(fork, tmp_path, monkeypatch) -> Non
         blobs["fc3_mda"][0] = blobs["fc3_mda"][0][[1, 0, 2]]  # two latent sources, which only the last step shows
         return blobs
 
-    monkeypatch.setattr(convert_fork, "converted", swapped)
+    monkeypatch.setattr(converter, "converted", swapped)
     ended = program("convert_fork", *files, tmp_path / "out", "--force", *settings(net.values))
     assert ended.returncode == 1
     assert len(differences(ended.stdout)) == 2

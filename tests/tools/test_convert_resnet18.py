@@ -15,16 +15,17 @@ import torch
 from caffe.proto.caffe_pb2 import NetParameter
 from safetensors.torch import save_file
 
-from tests.tools.programs import child, interrupt, names, program
-from tests.tools.torch_files.lua import Builder, written
-from tests.tools.torch_files.nets import RESNET18, RESNET34, ResNet, tell_apart, trained
-from tools.convert import inputs, torch_resnet
-from tools.convert.compare import TOLERANCE
-from tools.convert.model import forward
-from tools.convert_resnet18 import AT_ONCE
-from tools.nets.resnet18 import BLOCKS
-from tools.program import ROOT
-from tools.weights import check_weights
+from latent_domains.common.program import ROOT
+from latent_domains.convert.torch import torch_resnet
+from latent_domains.models import inputs
+from latent_domains.models.compare import TOLERANCE
+from latent_domains.models.inputs import AT_ONCE
+from latent_domains.models.model import forward
+from latent_domains.models.weights import check_weights
+from latent_domains.nets.resnet18 import BLOCKS
+from tests.latent_domains.convert.torch.lua import Builder, written
+from tests.latent_domains.convert.torch.nets import RESNET18, RESNET34, ResNet, tell_apart, trained
+from tests.programs import child, interrupt, names, program
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 MDA_MEAN = (104, 117, 123)

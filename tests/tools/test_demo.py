@@ -6,7 +6,7 @@ import sys
 import cv2
 import numpy as np
 
-from tools.program import ROOT
+from latent_domains.common.program import ROOT
 
 
 def test_demo_prints_its_table_and_draws_its_pictures(tmp_path):

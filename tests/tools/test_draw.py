@@ -7,9 +7,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.tools.programs import child, names, program
-from tools.draw import COLOURS, DOCS, draw, read_net
-from tools.program import ROOT
+from latent_domains.common.program import ROOT
+from latent_domains.models.drawing import COLOURS, draw, read_net
+from tests.programs import child, names, program
+from tools.draw import DOCS
 
 SMALL = """
 name: "small"

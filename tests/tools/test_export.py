@@ -12,20 +12,19 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from tests.tools.conftest import TEST
-from tests.tools.fold.models import DATA, layer, mda, trained
-from tests.tools.programs import Done, child, interrupt, names, program
-from tools import export
-from tools.caffe_process import Threads, start
-from tools.convert.compare import Difference
-from tools.convert.model import model_files, read_model, write_model
-from tools.experiment import make_experiment
-from tools.fold import verify
-from tools.fold.verify import Agreement
-from tools.images import batches
-from tools.run_folder import RunFolder
-from tools.train import train_all
-from tools.write_run import write_run
+from latent_domains.common.caffe_process import Threads, start
+from latent_domains.convert.fold import export, verify
+from latent_domains.convert.fold.verify import Agreement
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.models.compare import Difference
+from latent_domains.models.model import model_files, read_model, write_model
+from latent_domains.runs.lmdb_batches import batches
+from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.write import write_run
+from latent_domains.training.train import train_all
+from tests.fixtures import TEST
+from tests.latent_domains.convert.fold.models import DATA, layer, mda, trained
+from tests.programs import Done, child, interrupt, names, program
 
 TEXT = (
     DATA
@@ -47,7 +46,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nets that Caffe is known to load are not tried in a process of their own first."""
-    monkeypatch.setattr("tools.convert.model.check_loads", lambda net: None)
+    monkeypatch.setattr("latent_domains.models.model.check_loads", lambda net: None)
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ import onnx
 import onnxruntime
 import pytest
 
-from tests.tools.nets.graphs import parse
-from tests.tools.onnx_graph.nets import random_model
-from tests.tools.programs import Done, child, interrupt, names, program
-from tools.convert.model import Model, forward, load, write_model
-from tools.onnx_graph import net as onnx_net
-from tools.onnx_graph.layer import Layer
-from tools.program import ROOT
+from latent_domains.common.program import ROOT
+from latent_domains.convert.onnx import net as onnx_net
+from latent_domains.convert.onnx.layer import Layer
+from latent_domains.models.model import Model, forward, load, write_model
+from tests.latent_domains.convert.onnx.nets import random_model
+from tests.latent_domains.nets.graphs import parse
+from tests.programs import Done, child, interrupt, names, program
 
 NET = ROOT / "prototxt" / "mnist" / "digits_source_only_deploy.prototxt"
 

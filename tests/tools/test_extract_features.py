@@ -13,13 +13,14 @@ import pytest
 from caffe.proto import caffe_pb2
 from google.protobuf import text_format
 
-from tests.tools.programs import Done, interrupt, names, program
-from tools import extract_features, lmdb_io
-from tools.caffe_process import has_cuda
-from tools.datasets import DATASETS
-from tools.images import batches
-from tools.nets.committed import FEATURES
-from tools.program import ROOT
+from latent_domains.common.caffe_process import has_cuda
+from latent_domains.common.program import ROOT
+from latent_domains.data import lmdb_io
+from latent_domains.experiment.datasets import DATASETS
+from latent_domains.nets.committed import FEATURES
+from latent_domains.runs import extraction
+from latent_domains.runs.lmdb_batches import batches
+from tests.programs import Done, interrupt, names, program
 
 OFFICE = DATASETS["office31"]
 
@@ -80,7 +81,7 @@ def alexnet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Pa
     fill(folder / "data" / "office31" / "webcam", 40, seed=2)
     (folder / "net.prototxt").write_text(behind_a_data_layer((ROOT / FEATURES).read_text(), images, 1))
     net = caffe.Net(str(folder / "net.prototxt"), caffe.TEST)
-    assert tuple(net.params) == extract_features.LAYERS
+    assert tuple(net.params) == extraction.LAYERS
     weights = save(folder / "random.caffemodel", net)
     yield weights, folder / "data", np.concatenate([net.forward()["fc7"].copy() for _ in range(5)])
     shutil.rmtree(folder)
@@ -149,7 +150,7 @@ def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Weights of the small net, which takes AlexNet's place."""
     file = tmp_path / "small.prototxt"
     file.write_text(small_net())
-    monkeypatch.setattr(extract_features, "FEATURES", str(file))
+    monkeypatch.setattr(extraction, "FEATURES", str(file))
     return save(tmp_path / "w.caffemodel", caffe.Net(str(file), caffe.TEST))
 
 
@@ -192,7 +193,7 @@ def test_what_stands_is_left_alone(images, tmp_path, net, monkeypatch):
     assert extract(net, images, tmp_path / "out").returncode == 0
     files = [tmp_path / "out" / "office31_fc7" / domain / "data.mdb" for domain in OFFICE.domains]
     before = [file.stat() for file in files]
-    monkeypatch.setattr(extract_features, "load_net", None)  # not even that is needed
+    monkeypatch.setattr(extraction, "load_net", None)  # not even that is needed
     done = extract(net, images, tmp_path / "out", "--force")
     assert done.returncode == 0 and done.stdout.count(": stands\n") == 3, done.stderr
     assert [file.stat().st_ino for file in files] == [status.st_ino for status in before]

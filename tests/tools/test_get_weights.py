@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.data.server import CONTENTS, Server
-from tests.tools.programs import Done, names, program
+from latent_domains.common.program import ROOT
+from latent_domains.data import fetch
+from latent_domains.data.sets.homes import WEIGHTS, WeightsFile
+from tests.programs import Done, names, program
+from tests.server import CONTENTS, Server
 from tools import get_weights
-from tools.data import fetch
-from tools.data.homes import WEIGHTS, WeightsFile
-from tools.program import ROOT
 
 HASHES = {name: hashlib.new(name, CONTENTS).hexdigest() for name in ("sha1", "sha256")}
 HALF = len(CONTENTS) // 2
@@ -76,8 +76,9 @@ def test_nothing_is_lost_on_interruption(
 ) -> None:
     file = weights(server, "/stuck")
     code = (
-        "import sys; from tools import get_weights; from tools.data.homes import WeightsFile; from tools.program "
-        f"import run; get_weights.WEIGHTS['alexnet'] = {file!r}; run(get_weights.main)"
+        "import sys; from tools import get_weights; from latent_domains.data.sets.homes import WeightsFile; "
+        f"from latent_domains.common.program import run; "
+        f"get_weights.WEIGHTS['alexnet'] = {file!r}; run(get_weights.main)"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", code, "alexnet", "--out", tmp_path],

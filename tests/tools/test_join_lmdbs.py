@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from caffe.proto.caffe_pb2 import Datum
 
-from tests.tools.programs import child, interrupt, names, program
-from tools import lmdb_io
-from tools.join_lmdbs import join
+from latent_domains.data import lmdb_io
+from latent_domains.data.join import join
+from tests.programs import child, interrupt, names, program
 
 COUNTS = {"a": 7, "b": 5, "c": 9}
 

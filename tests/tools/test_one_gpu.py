@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from tests.tools.programs import child
-from tools import one_gpu
-from tools.program import ROOT
+from latent_domains.common.program import ROOT
+from latent_domains.runs import gpus
+from tests.programs import child
 
 HOLD = """
 import sys, time
@@ -71,11 +71,11 @@ os.execvp("sleep", ["sleep", "60"])
     ("visible", "expected"), [(None, ["0", "1", "2"]), ("", ["0", "1", "2"]), ("4,6,7", ["4", "6", "7"])]
 )
 def test_the_gpus_are_those_that_cuda_shows(visible, expected, monkeypatch):
-    monkeypatch.setattr(one_gpu, "gpu_names", lambda: ["a GPU"] * 3)
-    monkeypatch.delenv(one_gpu.VISIBLE, raising=False)
+    monkeypatch.setattr(gpus, "gpu_names", lambda: ["a GPU"] * 3)
+    monkeypatch.delenv(gpus.VISIBLE, raising=False)
     if visible is not None:
-        monkeypatch.setenv(one_gpu.VISIBLE, visible)
-    assert one_gpu.visible_gpus() == expected
+        monkeypatch.setenv(gpus.VISIBLE, visible)
+    assert gpus.visible_gpus() == expected
 
 
 def test_a_command_is_run_with_its_options_and_exit_code():

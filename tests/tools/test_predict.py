@@ -11,16 +11,16 @@ import cv2
 import numpy as np
 import pytest
 
-from tests.tools.adapt.shapes import LOOKS, picture
-from tests.tools.odd_images import odd_images
-from tests.tools.programs import interrupt, names, program
-from tools.build_lmdb import build
-from tools.datasets import DATASETS
-from tools.image_datum import Format
-from tools.images import batches
-from tools.model_description import Description
-from tools.predict import folder_entries
-from tools.preprocessing import Preprocessing
+from latent_domains.data.build import build
+from latent_domains.data.image_datum import Format
+from latent_domains.data.image_list import folder_entries
+from latent_domains.data.preprocessing import Preprocessing
+from latent_domains.experiment.datasets import DATASETS
+from latent_domains.runs.lmdb_batches import batches
+from latent_domains.runs.model_description import Description
+from tests.odd_images import odd_images
+from tests.programs import interrupt, names, program
+from tests.shapes import LOOKS, picture
 
 FORM = Preprocessing((3, 20, 24), 16, (104.0, 117.0, 123.0), 1 / 64)
 

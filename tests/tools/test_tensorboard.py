@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from tests.tools.programs import program
-from tests.tools.run_folders import lasting
-from tools.caffe_log import curves
-from tools.caffe_process import Threads
-from tools.experiment import make_experiment
-from tools.program import ROOT
-from tools.run_folder import RunFolder
-from tools.tensorboard import convert
-from tools.train import train_all
-from tools.write_run import write_run
+from latent_domains.common.caffe_log import curves
+from latent_domains.common.caffe_process import Threads
+from latent_domains.common.program import ROOT
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.write import write_run
+from latent_domains.training.events import convert
+from latent_domains.training.train import train_all
+from tests.programs import program
+from tests.run_folders import lasting
 
 ONE = Threads(1, 1)
 

@@ -16,14 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.programs import program
-from tools import sittings
-from tools.experiment import make_experiment
-from tools.follow import Follower
-from tools.program import ROOT
-from tools.run_folder import RunFolder
-from tools.watch import ASCII, BLOCKS, Style, brief, curve, duration, frame, full
-from tools.write_run import write_run
+from latent_domains.common.program import ROOT
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.runs import sittings
+from latent_domains.runs.follow import Follower
+from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.view import ASCII, BLOCKS, Style, brief, curve, duration, frame, full
+from latent_domains.runs.write import write_run
+from tests.programs import program
 
 LOG = """\
 I20261121 10:00:{second:02}.0 1 solver.cpp:347] Iteration {iteration}, Testing net (#0)

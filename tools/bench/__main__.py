@@ -6,9 +6,9 @@ Exit code 0 when everything was measured, whether goals are met or missed (the t
 import argparse
 import os
 
-from tools.arguments import positive
-from tools.caffe_process import Threads
-from tools.program import ProgramError, run
+from latent_domains.common.arguments import positive
+from latent_domains.common.caffe_process import Threads
+from latent_domains.common.program import ProgramError, run
 
 SHARE = "share"
 
@@ -17,8 +17,8 @@ def main() -> int:
     """Measure, print a line per row, then where an iteration's time goes."""
     # One image at a time is too little for more threads; this is also how the programs train.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from tools.bench.row import choose, print_rows
-    from tools.bench.rows import ROWS
+    from latent_domains.bench.row import choose, print_rows
+    from latent_domains.bench.rows import ROWS
 
     names = [*(row.name for row in ROWS), SHARE]
     arguments = _arguments(names)
@@ -44,7 +44,7 @@ def main() -> int:
 
 
 def _print_share(iterations: int, threads: Threads) -> None:
-    from tools.bench import breakdown, training
+    from latent_domains.bench import breakdown, training
 
     net = training.with_data_in_memory(training.read_net())
     print(f"\nWhere a digits iteration goes (caffe time, {iterations} iterations, forward and backward):")
@@ -62,7 +62,7 @@ def _print_share(iterations: int, threads: Threads) -> None:
 
 
 def _arguments(names: list[str]) -> argparse.Namespace:
-    from tools.bench.row import make_parser
+    from latent_domains.bench.row import make_parser
 
     parser = make_parser(
         "python -m tools.bench", "Measure how fast the mDA layer is, each row against its goal.", names

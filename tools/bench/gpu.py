@@ -7,125 +7,15 @@ GPU.
 
 import argparse
 import datetime
-import time
 from collections.abc import Callable
-from pathlib import Path
-from statistics import median
 
 import caffe
 
-from tools.arguments import natural
-from tools.bench import training
-from tools.bench.layers import LayerBench, Shape, batch_norm_layer, mda_layer
-from tools.bench.row import Measured, Row, choose, make_parser, print_rows, text
-from tools.bench.timing import compare
-from tools.program import ROOT, ProgramError, run
-from tools.solver_mode import why_no_layers_on_gpu
-
-SHAPES: tuple[Shape, ...] = ((48, 64, 112, 112), (48, 64, 56, 56), (48, 512, 7, 7), (384, 32, 24, 24), (256, 4096))
-# mDA reads and writes eight arrays of x's size, forward and backward; a copy reads one and writes one.
-COPIES = 4
-# Steps between two looks at the clock: the host only starts kernels, and waits after the last.
-STEPS = 20
-PACS = ROOT / "prototxt/resnet18/pacs_train.prototxt"
-PACS_IMAGE = (3, 224, 224)
-
-Wait = Callable[[], None]
-
-
-def together(step: Callable[[], object], wait: Wait, steps: int = STEPS) -> Wait:
-    """A function that does ``steps`` steps and waits for the device."""
-
-    def run_steps() -> None:
-        for _ in range(steps):
-            step()
-        wait()
-
-    return run_steps
-
-
-def host_time(step: Callable[[], object], wait: Wait, rounds: int = 5) -> float:
-    """Seconds that the host takes to start STEPS steps (median of ``rounds``). Near the whole time it is the limit."""
-    times = []
-    for _ in range(rounds):
-        wait()
-        start = time.perf_counter()
-        for _ in range(STEPS):
-            step()
-        times.append(time.perf_counter() - start)
-    wait()
-    return median(times)
-
-
-def against_copy(
-    shape: Shape, wait: Wait, make_copy: Callable[[int], Callable[[], None]]
-) -> Callable[[float], Measured]:
-    """mDA's time, D = 3, in units of that of copying as many bytes as it reads and writes.
-
-    ``make_copy(bytes)`` makes a function that copies that many bytes within the device.
-    """
-
-    def measure(duration: float) -> Measured:
-        bench = LayerBench(shape, {"mda": mda_layer("mda", 3)})
-        size = 4 * bench.net.blobs["x"].count
-        copy = make_copy(size)
-
-        def copies() -> None:
-            for _ in range(COPIES):
-                copy()
-
-        result = compare(together(lambda: bench.step("mda"), wait), together(copies, wait), duration)
-        speed = STEPS * 2 * COPIES * size / result.second / 1e9
-        started = host_time(lambda: bench.step("mda"), wait)
-        detail = f"mDA {_step(result.first)}, of which the host {_step(started)}"
-        return Measured(result.ratio, f"{detail}; copy {_step(result.second)} ({speed:.0f} GB/s)")
-
-    return measure
-
-
-def against_batch_norm(shape: Shape, wait: Wait) -> Callable[[float], Measured]:
-    """How many times Caffe's BatchNorm takes as long as mDA with D = 3, forward and backward on one blob."""
-
-    def measure(duration: float) -> Measured:
-        bench = LayerBench(shape, {"bn": batch_norm_layer("bn"), "mda": mda_layer("mda", 3)})
-        sides = (together(lambda name=name: bench.step(name), wait) for name in ("bn", "mda"))
-        result = compare(*sides, duration)
-        return Measured(result.ratio, f"BatchNorm {_step(result.first)}, mDA {_step(result.second)}")
-
-    return measure
-
-
-def training_iteration(net: Path, image: tuple[int, int, int], wait: Wait) -> Callable[[float], Measured]:
-    """The time of a training iteration of ``net`` in units of that with BatchNorm in place of mDA."""
-
-    def measure(duration: float) -> Measured:
-        ours = training.with_data_in_memory(training.read_net(net), image)
-        variants = ours, training.with_batch_norm(ours)
-        sides = (together(training.iteration(variant), wait) for variant in variants)
-        result = compare(*sides, 3 * duration)
-        return Measured(result.ratio, f"mDA {_step(result.first)}, BatchNorm {_step(result.second)}")
-
-    return measure
-
-
-def _step(duration: float) -> str:
-    return f"{1e3 * duration / STEPS:.3f} ms"
-
-
-def make_rows(wait: Wait, make_copy: Callable[[int], Callable[[], None]]) -> tuple[Row, ...]:
-    """The rows; a goal stands where one was set, for the largest blob and for the whole iteration."""
-    rows = []
-    for shape in SHAPES:
-        goals = (1.5, 1.0) if shape == SHAPES[0] else (None, None)
-        rows.append(Row(f"copy-{text(shape)}", "mDA / copy", goals[0], True, "×", against_copy(shape, wait, make_copy)))
-        name = f"batchnorm-{text(shape)}"
-        rows.append(Row(name, "BatchNorm / mDA", goals[1], False, "×", against_batch_norm(shape, wait)))
-    for name, net, image, goal in (
-        ("resnet18", PACS, PACS_IMAGE, 1.15),
-        ("digits", training.NET, training.IMAGE, None),
-    ):
-        rows.append(Row(name, "mDA net / BatchNorm net", goal, True, "×", training_iteration(net, image, wait)))
-    return tuple(rows)
+from latent_domains.bench.gpu import STEPS, make_rows
+from latent_domains.bench.row import choose, make_parser, print_rows
+from latent_domains.common.arguments import natural
+from latent_domains.common.program import ProgramError, run
+from latent_domains.runs.solver_mode import why_no_layers_on_gpu
 
 
 def main() -> int:

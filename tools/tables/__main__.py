@@ -9,49 +9,17 @@ snakemake tables/NAME does that.
 """
 
 import argparse
-import shutil
 from pathlib import Path
 
-from tools.arguments import natural, positive
-from tools.files import json_text, write_aside, write_text
-from tools.program import ROOT, ProgramError, run
-from tools.tables.csv_file import csv_text
-from tools.tables.definition import EXPERIMENTS, Table, load
-from tools.tables.markdown import table_text
-from tools.tables.records import Records
-from tools.tables.results import results
-
-
-def definition_file(name: str) -> Path:
-    """The file that defines a table: a name of experiments/ or a path."""
-    return Path(name) if name.endswith(".yaml") else EXPERIMENTS / f"{name}.yaml"
-
-
-def seed_list(text: str) -> tuple[int, ...]:
-    """The value of ``--seeds``: 0,1,2."""
-    return tuple(natural(part) for part in text.split(","))
-
-
-def add_choice_options(parser: argparse.ArgumentParser) -> None:
-    """The options that choose a part of a table's runs, or shorter ones."""
-    parser.add_argument("--seeds", type=seed_list, metavar="N,N,…", help="these seeds (default: the table's)")
-    parser.add_argument("--iterations", type=positive, metavar="N", help="runs of N iterations (default: the recipe's)")
-    parser.add_argument("--data", type=Path, default=ROOT / "data", help="folder of the LMDBs (default: data)")
-
-
-def save(table: Table, records: Records, report: Path, folder: Path) -> str:
-    """Copy to ``folder`` the records of a table's runs, a file NAME.json each, and the pictures of its report.
-
-    Returns what was copied, in words. Raises ProgramError, before anything is written, if a record is damaged.
-    """
-    found = {one.name: record for one in table.runs if (record := records.read(one)) is not None}
-    for name, record in found.items():
-        write_text(folder / f"{name}.json", json_text(record))
-    pictures = sorted((report / "figures").glob("*.png"))
-    for picture in pictures:
-        with write_aside(folder / "figures" / picture.name) as aside:
-            shutil.copyfile(picture, aside)
-    return f"records of {len(found)} of {len(table.runs)} runs, pictures: {len(pictures)}"
+from latent_domains.common.files import write_text
+from latent_domains.common.program import ROOT, ProgramError, run
+from latent_domains.tables.csv_file import csv_text
+from latent_domains.tables.definition import load
+from latent_domains.tables.markdown import table_text
+from latent_domains.tables.options import add_choice_options, definition_file
+from latent_domains.tables.records import Records
+from latent_domains.tables.results import results
+from latent_domains.tables.save import save
 
 
 def main() -> int:

@@ -8,12 +8,12 @@ A folder of the same name that holds another experiment is an error.
 import argparse
 from pathlib import Path
 
-from tools.experiment import Experiment
-from tools.program import ROOT, ProgramError, run
-from tools.solver_mode import add_mode_option
-from tools.tables.__main__ import add_choice_options, definition_file
-from tools.tables.definition import load, place
-from tools.write_run import write_missing
+from latent_domains.common.program import ROOT, ProgramError, run
+from latent_domains.experiment.experiment import Experiment
+from latent_domains.runs.solver_mode import add_mode_option
+from latent_domains.runs.write import write_missing
+from latent_domains.tables.definition import load, place
+from latent_domains.tables.options import add_choice_options, definition_file
 
 
 def main() -> int:

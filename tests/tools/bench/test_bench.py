@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from tools.bench import memory
-from tools.bench.rows import ROWS
-from tools.program import ROOT, ProgramError
+from latent_domains.bench import memory
+from latent_domains.bench.rows import ROWS
+from latent_domains.common.program import ROOT, ProgramError
 
 
 def bench(*arguments):
@@ -73,5 +73,5 @@ def test_memory_of_a_layer_is_measured_in_a_process_of_its_own():
 
 
 def test_a_measuring_process_that_fails_is_an_error():
-    with pytest.raises(ProgramError, match=r"(?s)tools.bench.memory 4 failed: .*N×C×…"):
+    with pytest.raises(ProgramError, match=r"(?s)latent_domains.bench.memory 4 failed: .*N×C×…"):
         memory.added_share((4,))

@@ -6,13 +6,13 @@ import sys
 import numpy as np
 import pytest
 
+from latent_domains.bench import gpu
+from latent_domains.common.program import ROOT
 from tests.gpu import WHY_NO_GPU
-from tools.bench import gpu
-from tools.program import ROOT
 
 
 def program(*arguments):
-    command = [sys.executable, "-m", "tools.bench.gpu", *arguments]
+    command = [sys.executable, "-m", "latent_domains.bench.gpu", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 

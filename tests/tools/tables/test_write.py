@@ -1,8 +1,8 @@
 """The workflow's step before training: a run folder of a table, unless it stands."""
 
-from tests.tools.programs import names, program
-from tests.tools.tables.tables import TEXT, small_table
-from tools.run_folder import RunFolder
+from latent_domains.runs.run_folder import RunFolder
+from tests.latent_domains.tables.tables import TEXT, small_table
+from tests.programs import names, program
 
 
 def write(tmp_path, data, *arguments: object):

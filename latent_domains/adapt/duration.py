@@ -1,0 +1,78 @@
+"""How long training will take on this machine's processor: measured before hours are spent."""
+
+import os
+from pathlib import Path
+
+from latent_domains.common.caffe_process import Threads
+from latent_domains.runs.run_folder import RunFolder
+from latent_domains.training.threads import choose, milliseconds
+
+GIB = {"resnet18": (0.3, 0.115), "alexnet": (0.9, 0.0125)}
+"""Memory that training takes, in GiB: at all, and for each image of a batch; measured (README.md)."""
+
+
+def measure(folder: RunFolder, threads: Threads | None) -> tuple[Threads, float]:
+    """The fastest threads, unless they are given, and the seconds of a training iteration with them."""
+    net, iter_size = folder.net("train"), folder.experiment.iter_size
+    times: dict[str, float] = {}
+    if threads is None:
+        threads, times = choose(net, 1)
+    best = min(times.values()) if times else milliseconds(net, threads, 3)
+    return threads, best * iter_size / 1000
+
+
+def total(folder: RunFolder, iterations: int, seconds: float) -> float:
+    """Seconds that the last ``iterations`` of a run take, of so many seconds each, with their tests and the evaluation.
+
+    A test only goes forward, which takes a third of an iteration's time for the same number of images.
+    """
+    tested = sum(batch_size * batches for batch_size, batches in folder.test_batches().values())
+    tests = -(-iterations // folder.experiment.data.recipe.test_interval) + 1
+    each = seconds / (folder.experiment.iter_size * rows(folder))
+    return iterations * seconds + tests * tested * each / 3
+
+
+def rows(folder: RunFolder) -> int:
+    """Images of all domains in a training batch."""
+    return sum(layer.data_param.batch_size for layer in folder.read_net("train").layer if layer.type == "Data")
+
+
+def in_words(seconds: float) -> str:
+    """A duration as people say it: 40 s, 25 min, 2 h 48 min."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def memory_note(network: str, images: int) -> str | None:
+    """A warning if a batch of so many images takes more memory than there is; None if it does not."""
+    if network not in GIB or (there := available_gib()) is None:
+        return None
+    fixed, each = GIB[network]
+    needed = fixed + each * images
+    if needed <= there:
+        return None
+    return (
+        f"a batch of {images} images takes about {needed:.1f} GiB of memory and {there:.1f} GiB are free: a smaller "
+        "--batch-size takes less"
+    )
+
+
+def available_gib() -> float | None:
+    """Memory that a new process can have, in GiB; None where the system does not say."""
+    info = Path("/proc/meminfo")
+    if not info.is_file():
+        return None
+    lines = dict(line.split(":", 1) for line in info.read_text().splitlines() if ":" in line)
+    if "MemAvailable" not in lines:
+        return None
+    return int(lines["MemAvailable"].split()[0]) / 2**20
+
+
+def free_bytes(folder: Path) -> int:
+    """Bytes that are free on the disk of a folder that need not be there yet."""
+    while not folder.exists():
+        folder = folder.parent
+    status = os.statvfs(folder)
+    return status.f_bavail * status.f_frsize

@@ -1,0 +1,87 @@
+"""What a user takes away: tables of predictions and of discovered domains, and a page that says what is where."""
+
+import csv
+import shlex
+from collections.abc import Iterable
+from pathlib import Path
+
+from latent_domains.adapt.paths import Paths
+from latent_domains.adapt.trees import Images
+from latent_domains.common.files import write_aside, write_text
+from latent_domains.common.program import from_root
+from latent_domains.data.lmdb_io import read, record_name
+from latent_domains.runs.branch import source_lmdbs, source_probabilities
+from latent_domains.runs.evaluate import last_snapshot, summary
+from latent_domains.runs.run_folder import RunFolder
+
+
+def write_domains(folder: RunFolder, out: Path) -> None:
+    """Write each source image with its most probable latent domain (from 1) and the probabilities of all."""
+    found = source_probabilities(folder, last_snapshot(folder))
+    with write_aside(out) as aside, aside.open("w", newline="", errors="surrogateescape") as file:
+        writer = csv.writer(file)
+        names = [f"probability of domain {domain + 1}" for domain in range(folder.experiment.k)]
+        writer.writerow(["source", "path", "domain", *names])
+        for source, lmdb in source_lmdbs(folder).items():
+            paths = (record_name(key) for key, _ in read(lmdb))
+            for path, row in sorted(zip(paths, found[source], strict=True), key=lambda pair: pair[0]):
+                writer.writerow([source, path, int(row.argmax()) + 1, *(f"{value:.6f}" for value in row)])
+
+
+def write_readme(paths: Paths, folder: RunFolder, images: Images, command: str) -> None:
+    """Write the page that explains the folder."""
+    write_text(paths.readme, "\n".join([*_readme(paths, folder, images, command), ""]))
+
+
+def _readme(paths: Paths, folder: RunFolder, images: Images, command: str) -> Iterable[str]:
+    experiment = folder.experiment
+    sources = ", ".join(f"{source.name} ({source.folder})" for source in images.sources)
+    yield f"{experiment.title}: {sources} to {images.target.name} ({images.target.folder})"
+    yield f"{experiment.data.network}, {experiment.iterations} iterations: {summary(folder, folder.read_record())}"
+    yield ""
+    yield f"Made by: {command}"
+    yield ""
+    yield from contents(paths)
+    yield ""
+    yield from usage(paths)
+
+
+def contents(paths: Paths) -> list[str]:
+    """What is where, a line for each."""
+    texts = {
+        paths.report: "pictures and numbers: open it in a browser",
+        paths.predictions: "the class of every target image, and how probable it is",
+        paths.domains: "the latent domain of every source image",
+        paths.model_files[0]: "the trained net in stock layers of Caffe",
+        paths.model_files[1]: "its weights",
+        paths.model_files[2]: "the names of its classes, and how an image becomes its input",
+        paths.run: "nets, solver, log, snapshots and the record of the training",
+        paths.data: "the images as LMDBs, for more training; can be deleted",
+        paths.settings: "what was asked for: the same command does only what is missing",
+    }
+    return [f"  {file.name:<16} {text}" for file, text in texts.items() if file.exists()]
+
+
+def usage(paths: Paths) -> list[str]:
+    """How the model is used: by the program that is here, and by OpenCV without it."""
+    model = from_root(paths.model)
+    return [
+        "New images:",
+        "",
+        f"  python -m tools.predict {shlex.quote(model)} DIR --out FILE.csv",
+        "",
+        "The same in a program of one's own, with OpenCV alone:",
+        "",
+        "  import cv2, json, numpy",
+        f"  model = {model!r}",
+        "  form = json.load(open(model + '.json'))",
+        "  net = cv2.dnn.readNetFromCaffe(model + '.prototxt', model + '.caffemodel')",
+        "  p = form['preprocessing']",
+        "  channels, height, width = p['stored_shape']",
+        "  image = cv2.resize(cv2.imread('image.jpg'), (width, height)).astype('float32')",
+        "  side = p['crop'] or height",
+        "  top = (height - side) // 2",
+        "  image = (image[top : top + side, top : top + side] - p['mean']) * p['scale']",
+        "  net.setInput(image.transpose(2, 0, 1)[None].astype('float32'))",
+        "  print(form['classes'][net.forward().argmax()])",
+    ]

@@ -1,0 +1,36 @@
+"""What a call asked for, kept beside its results: the same call goes on, another one is refused."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from latent_domains.common.files import json_text, read_json, write_text
+from latent_domains.common.program import ProgramError
+
+
+def keep(file: Path, settings: Mapping[str, Any], *, begun: bool) -> None:
+    """Write the settings by their options' names or, if their training has ``begun``, compare them with those there.
+
+    Raises ProgramError naming what differs, or if the folder is somebody else's.
+    """
+    if not file.exists() and file.parent.is_dir() and any(file.parent.iterdir()):
+        raise ProgramError(f"{file.parent}: holds other files and no {file.name}, expected a new or empty folder")
+    if not begun or not file.exists():
+        write_text(file, json_text(dict(settings)))
+        return
+    try:
+        there = read_json(file, ())
+    except ProgramError as error:
+        raise ProgramError(f"{error} (pass --force to begin anew)") from error
+    different = [key for key in {**settings, **there} if there.get(key) != settings.get(key)]
+    if different:
+        words = "; ".join(f"{key} was {_word(there.get(key))}, is {_word(settings.get(key))}" for key in different)
+        raise ProgramError(
+            f"{file.parent} was begun with other options: {words} (choose another --out, or pass --force to begin anew)"
+        )
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return "not given" if value is None else str(value)

@@ -1,0 +1,128 @@
+"""What is done for a task, one stage after the other; what stands is left alone."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from latent_domains.adapt.dataset import describe
+from latent_domains.adapt.duration import in_words, measure, memory_note, rows, total
+from latent_domains.adapt.paths import Paths
+from latent_domains.adapt.results import write_domains, write_readme
+from latent_domains.adapt.trees import Images
+from latent_domains.common.caffe_process import Threads
+from latent_domains.common.files import json_text, remove, write_text
+from latent_domains.common.program import ProgramError
+from latent_domains.convert.fold.export import export, run_source
+from latent_domains.experiment.experiment import Experiment, make_experiment
+from latent_domains.report.build import build
+from latent_domains.runs.predict import open_classifier, predict, write_predictions
+from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.solver_mode import choose_mode, mode_of, requested_mode
+from latent_domains.runs.write import write_run
+from latent_domains.training.train import train_all
+
+DEFAULT_K = 2
+"""Latent domains of a single source, which is taken for an undivided mixture."""
+
+
+def begin_anew(paths: Paths) -> None:
+    """Remove what earlier calls made, and nothing else; the settings stay, which say whose the folder is.
+
+    Raises ProgramError if the folder is not one of theirs, or is being trained.
+    """
+    if not paths.root.exists():
+        return
+    if not paths.settings.is_file():
+        raise ProgramError(f"{paths.root}: no {paths.settings.name} in it, so --force does not empty it")
+    if (paths.run / "experiment.json").is_file():
+        with RunFolder.load(paths.run).locked():
+            pass
+    results = (paths.readme, paths.report, paths.domains, paths.predictions, *paths.model_files)
+    for path in (*results, paths.run, paths.data, paths.weights.parent):
+        remove(path)
+
+
+def make_task(
+    paths: Paths, images: Images, network: str, chosen: Mapping[str, Any], counts: Mapping[str, int], made_by: str
+) -> Experiment:
+    """The experiment on images of which ``counts`` are stored; ``chosen`` are options of the method.
+
+    Raises ProgramError naming an option that does not fit.
+    """
+    data = describe(
+        paths.name,
+        images,
+        network,
+        chosen["method"],
+        iterations=chosen["iterations"],
+        counts=counts,
+        made_by=made_by,
+    )
+    k = chosen["k"]
+    if chosen["method"] == "mda" and k is None and len(images.sources) == 1:
+        k = DEFAULT_K
+    return make_experiment(data, **{**chosen, "k": k})
+
+
+def open_run(paths: Paths, experiment: Experiment, solver_mode: str | None) -> RunFolder:
+    """The run folder of the experiment, written unless it is there. Raises ProgramError if it is another one's."""
+    if not paths.dataset.exists():
+        write_text(paths.dataset, json_text(experiment.data.to_json()))
+    if not paths.run.exists():
+        return write_run(experiment, paths.run, data=paths.data, solver_mode=solver_mode)
+    folder = RunFolder.load(paths.run)
+    if folder.experiment != experiment:
+        raise ProgramError(f"{paths.run}: another experiment than asked for: pass --force, or choose another --out")
+    return folder
+
+
+def train(folder: RunFolder, weights: Path | None, threads: Threads | None, solver_mode: str | None) -> None:
+    """Train and evaluate, after saying how long it takes on a processor."""
+    snapshot, experiment = folder.latest_snapshot(), folder.experiment
+    left = experiment.iterations - (snapshot.iteration if snapshot else 0)
+    if left and (requested_mode(solver_mode) or mode_of(folder)) == "CPU":
+        threads = _say_duration(folder, left, threads)
+    train_all([folder], threads=threads, resume=True, solver_mode=solver_mode, weights=weights)
+
+
+def _say_duration(folder: RunFolder, iterations: int, threads: Threads | None) -> Threads:
+    """Print how long so many iterations take; return the threads to train with."""
+    batch = rows(folder)
+    if note := memory_note(folder.experiment.data.network, batch):
+        print(f"note: {note}")
+    print("measuring how long an iteration takes on this processor …", flush=True)
+    threads, seconds = measure(folder, threads)
+    tests = ", with tests" if folder.test_nets else ""
+    print(
+        f"{seconds:.2g} s: about {in_words(total(folder, iterations, seconds))} for {iterations} iterations of {batch} "
+        f"images{tests}. Ctrl-C stops with a snapshot, the same command goes on from it.",
+        flush=True,
+    )
+    return threads
+
+
+def finish(
+    paths: Paths, folder: RunFolder, images: Images, *, jobs: int, solver_mode: str | None, command: str
+) -> None:
+    """Make what is missing of model, predictions, domains, report and README, or is older than the record."""
+
+    def predictions() -> None:
+        classifier = open_classifier(paths.model, choose_mode(solver_mode, "GPU"))
+        found = predict(classifier, images.target.entries, jobs=jobs, desc=paths.predictions.name)
+        write_predictions(paths.predictions, found, images.classes)
+
+    stages: list[tuple[Sequence[Path], Callable[[], object]]] = [
+        (
+            paths.model_files,
+            lambda: export(run_source(folder), paths.model, verify=True, images=None, seed=0, force=True),
+        ),
+        ([paths.predictions], predictions),
+        ([paths.report], lambda: build([folder.path], paths.report)),
+        ([paths.readme], lambda: write_readme(paths, folder, images, command)),
+    ]
+    if folder.experiment.has_branch:
+        stages.insert(2, ([paths.domains], lambda: write_domains(folder, paths.domains)))
+    made = folder.record.stat().st_mtime
+    for files, make in stages:
+        if not all(file.exists() and file.stat().st_mtime >= made for file in files):
+            make()

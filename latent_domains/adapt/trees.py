@@ -1,0 +1,217 @@
+"""The images that are given: source trees of one folder a class, and a target, whose labels are for tests alone."""
+
+import hashlib
+import os
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from latent_domains.common.program import ProgramError
+from latent_domains.data.image_list import Entry, class_files, folder_entries, read_tree
+
+FEWEST = 2
+"""Images of a domain: the statistics of one image are no statistics."""
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A folder of images. ``name`` is used in the names of files and layers."""
+
+    name: str
+    folder: Path
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
+class Images:
+    """All images of a task. Without ``labelled`` the target's entries have the label -1."""
+
+    sources: tuple[Domain, ...]
+    target: Domain
+    classes: tuple[str, ...]
+    labelled: bool
+    notes: tuple[str, ...]
+    """What the user should know, a line each."""
+
+    @property
+    def domains(self) -> tuple[Domain, ...]:
+        """The sources, then the target."""
+        return (*self.sources, self.target)
+
+
+def read_images(
+    sources: Sequence[Path], target: Path, *, unlabelled: bool = False, allow_missing_classes: bool = False
+) -> Images:
+    """List the images of the folders.
+
+    The classes are the names of the sources' class folders. The target is labelled if its folders are called like
+    classes; with ``unlabelled`` its folders mean nothing. No image is opened. Raises ProgramError naming the folder
+    if the folders overlap, the classes do not agree (``allow_missing_classes``: a source may lack some), or there are
+    too few images or classes.
+    """
+    for folder in (*sources, target):
+        if not folder.is_dir():
+            raise ProgramError(f"{folder}: {'a file' if folder.exists() else 'no such folder'}, expected a folder")
+    names = domain_names([*sources, target])
+    trees = {folder: _class_folders(folder) for folder in sources}
+    classes = tuple(sorted({name for tree in trees.values() for name in tree}))
+    notes = []
+    for folder, tree in trees.items():
+        if missing := [name for name in classes if not tree.get(name)]:
+            message = f"{folder}: no images of {_some(missing)}, which other sources have"
+            if not allow_missing_classes:
+                raise ProgramError(f"{message}; if that is so, and not a matter of spelling: --allow-missing-classes")
+            notes.append(message)
+    if len(classes) < 2:
+        raise ProgramError(f"{sources[0]}: one class, {classes[0]}, expected a folder for each of at least two classes")
+    domains, left_out = [], []
+    for name, folder in zip(names, sources, strict=False):
+        entries, _, others = read_tree(folder, classes)
+        domains.append(Domain(name, folder, tuple(entries)))
+        left_out += others
+    labelled = not unlabelled and _is_labelled(target, classes)
+    if labelled:
+        entries, _, others = read_tree(target, classes)
+        left_out += others
+        found = {entry.label for entry in entries}
+        if missing := [name for label, name in enumerate(classes) if label not in found]:
+            notes.append(f"{target}: no images of {_some(missing)}")
+    else:
+        entries = folder_entries(target)
+        notes.append(f"{target}: taken as unlabelled, so there will be predictions, but no accuracy")
+    images = Images(tuple(domains), Domain(names[-1], target, tuple(entries)), classes, labelled, ())
+    for domain in images.domains:
+        if len(domain.entries) < FEWEST:
+            raise ProgramError(f"{domain.folder}: {len(domain.entries)} image, expected at least {FEWEST} of a domain")
+    if left_out:
+        which = "1 file that is no image" if len(left_out) == 1 else f"{len(left_out)} files that are no images"
+        notes.append(f"left out {which} of a class by name, such as {_shown(left_out[0])}")
+    if twins := identical(images):
+        which = "1 image of the target is" if len(twins) == 1 else f"{len(twins)} images of the target are"
+        source, target = twins[0]
+        notes.append(
+            f"{which} also in a source, file for file: {_shown(target)} is {_shown(source)}; an accuracy on such "
+            "images says little"
+        )
+    return Images(images.sources, images.target, classes, labelled, tuple(notes))
+
+
+def domain_names(folders: Sequence[Path]) -> list[str]:
+    """A name for each folder, its own as far as files and layers can bear it; the second of a name gets a number."""
+    names: list[str] = []
+    for folder in folders:
+        name = plain_name(folder)
+        number = 2
+        unique = name
+        while unique in names:
+            unique, number = f"{name}_{number}", number + 1
+        names.append(unique)
+    return names
+
+
+def plain_name(folder: Path) -> str:
+    """The folder's own name in letters, digits, dots, dashes and underscores."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "_", folder.resolve().name).strip(".-") or "images"
+
+
+def identical(images: Images) -> list[tuple[Path, Path]]:
+    """Pairs of a source's and a target's file with the same contents. Only files of the same size are read, once."""
+    by_size: dict[int, list[Path]] = defaultdict(list)
+    for source in images.sources:
+        for entry in source.entries:
+            by_size[entry.file.stat().st_size].append(entry.file)
+    pairs = []
+    by_digest: dict[int, dict[bytes, Path]] = {}
+    for entry in images.target.entries:
+        size = entry.file.stat().st_size
+        if size not in by_size:
+            continue
+        if size not in by_digest:  # raw formats have one size: each file is read once all the same
+            by_digest[size] = {_digest(file): file for file in reversed(by_size[size])}
+        twin = by_digest[size].get(_digest(entry.file))
+        if twin is not None:
+            pairs.append((twin, entry.file))
+    return pairs
+
+
+def _digest(file: Path) -> bytes:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").digest()
+
+
+def check_apart(folders: Sequence[Path]) -> None:
+    """Raise ProgramError if one of the folders is another one, or lies in it."""
+    places = [folder.resolve() for folder in folders]
+    for i, place in enumerate(places):
+        for j, other in enumerate(places):
+            if i != j and place.is_relative_to(other):
+                relation = "is given twice" if place == other else f"lies in {folders[j]}"
+                raise ProgramError(f"{folders[i]} {relation}: expected a folder of its own for each domain and for OUT")
+
+
+def _class_folders(root: Path) -> dict[str, list[Path]]:
+    """Class folder → its images. Raises ProgramError if there are none, or the folder holds domains, not classes."""
+    folders = _visible_folders(root)
+    if not folders:
+        raise ProgramError(f"{root}: no folders in it, expected one for each class")
+    for folder in folders:
+        if folder.name != folder.name.strip() or not folder.name.isprintable():
+            raise ProgramError(
+                f"{root}: the class folder {folder.name!r} has a name that no text file can hold: rename it"
+            )
+    tree = {folder.name: class_files(folder)[0] for folder in folders}
+    _check_level(root, folders, tree)
+    if not any(tree.values()):
+        read_tree(root)  # says which endings images have
+    return tree
+
+
+def _check_level(root: Path, folders: Sequence[Path], tree: dict[str, list[Path]]) -> None:
+    """Raise ProgramError if the folders hold no images themselves, but the same class folders each."""
+    inside = {folder: {inner.name for inner in _visible_folders(folder)} for folder in folders}
+    flat = any(file.parent == folder for folder in folders for file in tree[folder.name])
+    common = set.intersection(*inside.values())
+    if not flat and len(folders) > 1 and len(common) > 1:
+        options = " ".join(f"--source {shlex.quote(str(folder))}" for folder in folders)
+        raise ProgramError(
+            f"{root}: its folders {_some([folder.name for folder in folders])} each hold {_some(sorted(common))}, so "
+            "they look like domains, not classes (if they are classes, let their folders differ): give each by "
+            f"itself, as in {options}"
+        )
+
+
+def _is_labelled(target: Path, classes: Sequence[str]) -> bool:
+    """Whether the target's folders are classes. Raises ProgramError if only some of its images lie in such folders."""
+    folders = {folder.name: class_files(folder)[0] for folder in _visible_folders(target)}
+    known = [name for name in folders if name in classes]
+    if not known:
+        return False
+    strange = [name for name, files in folders.items() if name not in classes and files]
+    hint = "or pass --unlabelled if folder names are no labels there"
+    if strange:
+        raise ProgramError(
+            f"{target}: no source has the classes {_some(strange)}, expected some of {_some(classes)}: rename or "
+            f"remove the folders, {hint}"
+        )
+    loose = [file for file in class_files(target)[0] if file.parent == target]
+    if loose:
+        raise ProgramError(f"{target}: {loose[0].name} lies beside the class folders: move it into one, {hint}")
+    return any(folders.values())
+
+
+def _visible_folders(root: Path) -> list[Path]:
+    return sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
+
+
+def _shown(file: Path) -> str:
+    """A file's name as a terminal can print it, whatever its bytes are."""
+    return os.fsencode(file).decode(errors="replace")
+
+
+def _some(names: Iterable[str]) -> str:
+    """Up to eight names."""
+    names = list(names)
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

@@ -1,0 +1,50 @@
+"""Feature LMDBs as tables: what a net's Data layer would read, a row for each record."""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from latent_domains.common.program import ProgramError
+from latent_domains.data import lmdb_io
+from latent_domains.experiment.datasets import Dataset
+from latent_domains.runs.lmdb_batches import batches
+
+MAX_FEATURES = 10_000
+"""Of a sample: beyond, the records are images, not features, and the methods here would take days."""
+
+BATCH = 500
+
+
+def read_features(
+    path: Path, data: Dataset, *, limit: int | None = None, quiet: bool = False
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return features (n×d) and labels (n) of an LMDB's records, or of ``limit`` of them.
+
+    Those lie evenly over the LMDB, for its classes may come one after the other.
+    Raises ProgramError if the LMDB is missing, damaged or empty, a record has another shape than the dataset's, or the
+    dataset's records have more than MAX_FEATURES values.
+    """
+    size = int(np.prod(data.shape))
+    if size > MAX_FEATURES:
+        raise ProgramError(
+            f"dataset {data.name}: records of {lmdb_io.by(data.shape)} values, expected at most {MAX_FEATURES}: "
+            "take features (python -m tools.extract_features)"
+        )
+    records = lmdb_io.count_filled(path, data.made_by)
+    samples = min(records, limit or records)
+    chosen = np.arange(samples) * records // samples
+    features, labels = np.empty((samples, size)), np.empty(samples, np.int64)
+    first = 0
+    with tqdm(total=records, desc=path.name, unit="rec", disable=quiet, leave=False) as bar:
+        for inputs, found in batches(path, data, BATCH):
+            begin, end = np.searchsorted(chosen, [first, first + len(inputs)])
+            rows = chosen[begin:end] - first
+            features[begin:end], labels[begin:end] = inputs[rows].reshape(len(rows), size), found[rows]
+            bar.update(len(inputs))
+            first += len(inputs)
+    if not np.isfinite(features).all():
+        row = int(chosen[(~np.isfinite(features)).any(axis=1).argmax()])
+        raise ProgramError(f"{path}: record {row} has features that are not finite")
+    return features, labels

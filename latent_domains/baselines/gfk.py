@@ -1,0 +1,130 @@
+"""The geodesic flow kernel.
+
+B. Gong, Y. Shi, F. Sha, K. Grauman, *Geodesic Flow Kernel for Unsupervised Domain Adaptation*, CVPR 2012.
+
+The principal subspaces P_S and P_T (D×d) of source and target are two points of a Grassmann manifold; Φ(t) is the
+geodesic between them. With P_Sᵀ P_T = U₁ cos(Θ) Vᵀ and R the part of P_T V outside P_S, of lengths sin(θ_i):
+
+    Φ(t) = A cos(tΘ) + B sin(tΘ)        A = P_S U₁,  B = R / sin(Θ)        (-R_S U₂ in the paper)
+    G = ∫₀¹ Φ(t) Φ(t)ᵀ dt
+
+The integral has a closed form: on each pair of directions a_i, b_i it is the 2×2 matrix
+
+    ½ [ 1 + sin(2θ)/2θ     (1 - cos(2θ))/2θ ]
+      [ (1 - cos(2θ))/2θ   1 - sin(2θ)/2θ   ]
+
+whose square root makes features of x, 2d numbers with xᵀ G x' as their inner product: G itself, D×D, is never needed.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.decomposition import PCA
+
+from latent_domains.common.program import ProgramError
+
+MAX_DIMENSIONS = 100
+"""Of the subspaces whose dimension is chosen: the measure is 1 long before, where the domains differ at all."""
+
+DISAGREEMENT = 0.99
+"""What counts as 1 of the measure, which is a sine of angles that are never quite right."""
+
+
+class GeodesicFlowKernel(TransformerMixin, BaseEstimator):
+    """Features whose inner product is the geodesic flow kernel of a source and a target.
+
+    ``n_components`` is the dimension d of the subspaces (None: by :func:`subspace_dimension`); ``random_state`` a seed
+    of the randomised principal components. After :meth:`fit`: ``n_components_``, ``angles_`` (d) and ``map_`` (D×2d).
+    """
+
+    def __init__(self, n_components: int | None = None, *, random_state: int = 0) -> None:
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def fit(self, X: NDArray[np.float64], X_target: NDArray[np.float64]) -> "GeodesicFlowKernel":
+        """Learn the kernel from features of the source (n×D) and the target (m×D), each of mean 0.
+
+        Raises ProgramError if ``n_components`` is no dimension of a subspace of both.
+        """
+        largest = largest_dimension(X, X_target)
+        if self.n_components is not None and not 1 <= self.n_components <= largest:
+            raise ProgramError(f"dimension of the subspaces: got {self.n_components}, expected 1 to {largest}")
+        limit = min(largest, MAX_DIMENSIONS) if self.n_components is None else self.n_components
+        source, target = (principal_subspace(rows, limit, self.random_state) for rows in (X, X_target))
+        if self.n_components is None:
+            both = principal_subspace(np.concatenate([X, X_target]), limit, self.random_state)
+            d = subspace_dimension(source, target, both)
+            source, target = source[:, :d], target[:, :d]
+        self.n_components_ = source.shape[1]
+        self.map_, self.angles_ = flow_map(source, target)
+        return self
+
+    def transform(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Map features (n×D) to n×2d."""
+        return X @ self.map_
+
+
+def largest_dimension(X: NDArray[np.float64], X_target: NDArray[np.float64]) -> int:
+    """The largest dimension of subspaces that a geodesic can join: half the features', and below either's samples.
+
+    Raises ProgramError if there is none.
+    """
+    largest = min(X.shape[1] // 2, len(X) - 1, len(X_target) - 1)
+    if largest < 1:
+        raise ProgramError(
+            f"{len(X)} source samples and {len(X_target)} of the target of {X.shape[1]} features, "
+            "expected at least 2 samples of each and 2 features for a subspace"
+        )
+    return largest
+
+
+def principal_subspace(X: NDArray[np.float64], dimension: int, random_state: int = 0) -> NDArray[np.float64]:
+    """An orthonormal basis (D×d) of the first principal components of X (n×D)."""
+    return PCA(dimension, random_state=random_state).fit(X).components_.T
+
+
+def subspace_dimension(source: NDArray[np.float64], target: NDArray[np.float64], both: NDArray[np.float64]) -> int:
+    """The dimension by the paper's subspace disagreement measure.
+
+    D(d) = ½ [sin α_d + sin β_d], of the largest principal angles between the first d components of the source and
+    those of both together, and of the target and both. It is the smallest d at which D is 1; where D stays below, the
+    d of the largest D. ``source``, ``target`` and ``both`` are bases (D×max d).
+    """
+    found = []
+    products = [own.T @ both for own in (source, target)]
+    for d in range(1, source.shape[1] + 1):
+        # The cosine of the largest angle is the smallest singular value.
+        cosines = [np.linalg.svd(product[:d, :d], compute_uv=False)[-1] for product in products]
+        found.append(float(np.sqrt(1 - np.square(np.clip(cosines, 0, 1))).mean()))
+        if found[-1] >= DISAGREEMENT:
+            break
+    return int(np.argmax(found)) + 1
+
+
+def flow_map(
+    source: NDArray[np.float64], target: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """W (D×2d) with W Wᵀ = G for two orthonormal bases (D×d), and the principal angles (d)."""
+    a, b, angles = geodesic(source, target)
+    # sin(2θ)/2θ and (1 - cos(2θ))/2θ = sin(θ)²/θ, without 0/0 at θ = 0.
+    diagonal = np.sinc(2 * angles / np.pi)
+    beside = np.sin(angles) * np.sinc(angles / np.pi)
+    blocks = 0.5 * np.moveaxis(np.array([[1 + diagonal, beside], [beside, 1 - diagonal]]), 2, 0)
+    values, vectors = np.linalg.eigh(blocks)
+    roots = vectors * np.sqrt(np.clip(values, 0, None))[:, None, :]  # d×2×2, root rootᵀ = block
+    return np.concatenate([a * roots[:, 0, i] + b * roots[:, 1, i] for i in range(2)], axis=1), angles
+
+
+def geodesic(
+    source: NDArray[np.float64], target: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """A and B (D×d) and the angles θ (d) of the geodesic Φ(t) = A cos(tΘ) + B sin(tΘ).
+
+    A column of B is 0 where the subspaces share a direction: there is nowhere to go.
+    """
+    u, cosines, vt = np.linalg.svd(source.T @ target)
+    a = source @ u
+    away = target @ vt.T - a * cosines
+    sines = np.linalg.norm(away, axis=0)
+    b = np.divide(away, sines, out=np.zeros_like(away), where=sines > 1e-8)
+    return a, b, np.arctan2(sines, cosines)

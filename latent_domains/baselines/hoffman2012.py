@@ -1,0 +1,135 @@
+"""Constrained hierarchical clustering.
+
+J. Hoffman, B. Kulis, T. Darrell, K. Saenko, *Discovering Latent Domains for Multisource Domain Adaptation*, ECCV 2012.
+
+Within each class there are K local clusters μ_j; K global clusters m_k, the domains, are made of local ones. Minimise
+
+    Σ_i Σ_j Z^L_ij ‖x_i - μ_j‖² + Σ_j Σ_k Z^G_jk ‖μ_j - m_k‖²
+
+so that a sample is in one local cluster, of its own class, a local cluster is in one domain, and a domain has exactly
+one local cluster of each class. Each step minimises over one of the four: Z^L, the nearest mean of the class; μ_j, the
+mean of its samples and of m_k; Z^G, the best matching of each class's clusters with the domains (Hungarian method);
+m_k, the mean of its local clusters. So the objective never rises.
+"""
+
+import warnings
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linear_sum_assignment
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import euclidean_distances
+from threadpoolctl import threadpool_limits
+from tqdm import tqdm
+
+from latent_domains.baselines.checks import check_domains, check_training
+
+TOLERANCE = 1e-6
+"""Of the objective's fall in one round, relative, below which it has converged."""
+
+
+class ConstrainedDomains(ClusterMixin, BaseEstimator):
+    """Cluster labelled samples into ``n_domains`` domains, each with one cluster of each class.
+
+    ``n_init`` starts, at most ``max_iter`` rounds each; ``random_state`` a seed; ``verbose`` shows a progress bar.
+    After :meth:`fit`: ``labels_`` (n), ``assignments_`` (n×k, one-hot), ``local_means_`` (classes×k×d, by domain),
+    ``global_means_`` (k×d), ``objective_`` and ``objectives_``, the objective after each round of the best start.
+    """
+
+    def __init__(
+        self,
+        n_domains: int = 2,
+        *,
+        n_init: int = 10,
+        max_iter: int = 100,
+        random_state: int = 0,
+        verbose: bool = False,
+    ) -> None:
+        self.n_domains = n_domains
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> "ConstrainedDomains":
+        """Discover the domains of features (n×d) with class labels (n).
+
+        Raises ProgramError if they are not as they should be or a class has fewer samples than there are domains.
+        """
+        X, y = check_training(X, y)
+        check_domains(self.n_domains, self.n_init, self.max_iter, y)
+        rng = np.random.default_rng(self.random_state)
+        members = [np.flatnonzero(y == label) for label in np.unique(y)]
+        classes = [X[rows] for rows in members]
+        starts = tqdm(range(self.n_init), desc=f"starts, k={self.n_domains}", disable=not self.verbose, leave=False)
+        found = (_descend(classes, self.n_domains, self.max_iter, rng) for _ in starts)
+        # Classes are small: threads would wait for one another, five times as long as one of them computes.
+        with threadpool_limits(1, user_api="openmp"):
+            best = min(found, key=lambda descended: descended[-1][-1])
+        domains, self.local_means_, self.global_means_, self.objectives_ = best
+        self.labels_ = np.empty(len(y), np.int64)
+        for rows, labels in zip(members, domains, strict=True):
+            self.labels_[rows] = labels
+        self.assignments_ = np.eye(self.n_domains)[self.labels_]
+        self.objective_ = self.objectives_[-1]
+        return self
+
+
+def _descend(
+    classes: list[NDArray[np.float64]], k: int, max_iter: int, rng: np.random.Generator
+) -> tuple[list[NDArray[np.int64]], NDArray[np.float64], NDArray[np.float64], list[float]]:
+    """One start: domains of each class's samples, local means (classes×k×d), global means (k×d), objectives.
+
+    The local means of each class are kept in the order of the domains they are in.
+    """
+    local = np.stack([_k_means(X, k, rng) for X in classes])
+    means = local[rng.integers(len(classes))]  # the domains as one class sees them
+    local, _ = _match(local, means)
+    means = local.mean(axis=0)
+    objectives: list[float] = []
+    while True:
+        nearest = [
+            euclidean_distances(X, mu, squared=True).argmin(axis=1) for X, mu in zip(classes, local, strict=True)
+        ]
+        for c, (X, cluster) in enumerate(zip(classes, nearest, strict=True)):
+            member = np.eye(k)[cluster]
+            local[c] = (member.T @ X + means) / (member.sum(axis=0)[:, None] + 1)
+        local, domain_of = _match(local, means)
+        domains = [of[cluster] for of, cluster in zip(domain_of, nearest, strict=True)]
+        means = local.mean(axis=0)
+        objectives.append(_objective(classes, domains, local, means))
+        if len(objectives) == max_iter or (
+            len(objectives) > 1 and objectives[-2] - objectives[-1] <= TOLERANCE * objectives[-2]
+        ):
+            return domains, local, means, objectives
+
+
+def _k_means(X: NDArray[np.float64], k: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """The k means of one class (k×d)."""
+    with warnings.catch_warnings():
+        # Fewer distinct samples than clusters: some means coincide, which the objective allows.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return KMeans(k, n_init=1, random_state=int(rng.integers(2**31))).fit(X).cluster_centers_
+
+
+def _match(
+    local: NDArray[np.float64], means: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], list[NDArray[np.int64]]]:
+    """Match each class's local means (classes×k×d) with the domains (k×d), one with one, as near as can be.
+
+    Returns the local means in the domains' order, and for each class the domain of each of its clusters as they were.
+    """
+    domain_of = [linear_sum_assignment(euclidean_distances(mu, means, squared=True))[1] for mu in local]
+    return np.stack([mu[np.argsort(of)] for mu, of in zip(local, domain_of, strict=True)]), domain_of
+
+
+def _objective(
+    classes: list[NDArray[np.float64]],
+    domains: list[NDArray[np.int64]],
+    local: NDArray[np.float64],
+    means: NDArray[np.float64],
+) -> float:
+    within = sum(float(np.square(X - mu[d]).sum()) for X, mu, d in zip(classes, local, domains, strict=True))
+    return within + float(np.square(local - means).sum())

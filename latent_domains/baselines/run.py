@@ -1,0 +1,138 @@
+"""One shallow baseline on stored features, from LMDBs to its record."""
+
+import argparse
+import resource
+import time
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latent_domains.baselines import (
+    ConstrainedDomains,
+    DistinctiveDomains,
+    GFKClassifier,
+    LatentDomainClassifier,
+    SourceClassifier,
+    choose_domains,
+)
+from latent_domains.baselines.checks import check_training
+from latent_domains.baselines.classifiers import VARIANTS
+from latent_domains.baselines.features import read_features
+from latent_domains.common.program import ProgramError
+from latent_domains.common.versions import commit, hardware, versions
+from latent_domains.experiment.experiment import Experiment
+from latent_domains.runs.domain_usage import domain_usage
+
+DISCOVERY = {"gong2013": DistinctiveDomains, "hoffman2012": ConstrainedDomains}
+
+Table = tuple[NDArray[np.float64], NDArray[np.int64]]
+"""Features (n×d) and labels (n)."""
+
+
+def make_record(options: argparse.Namespace, experiment: Experiment) -> dict[str, Any]:
+    sources, targets, tests = _read(options, experiment)
+    X, y = (np.concatenate(part) for part in zip(*sources.values(), strict=True))
+    X_target = np.concatenate([features for features, _ in targets.values()])
+    check_training(X, y)
+    begin = time.monotonic()
+    discovered = _discover(options, X, y) if options.method in DISCOVERY else None
+    discovery = time.monotonic() - begin
+    classifier = _adapt(options, X, y, X_target, discovered)
+    correct = {
+        target: int((classifier.predict(features) == labels).sum()) for target, (features, labels) in tests.items()
+    }
+    images = {target: len(labels) for target, (_, labels) in tests.items()}
+    seconds = time.monotonic() - begin
+    usage = None
+    if discovered:
+        ends = np.cumsum([len(labels) for _, labels in sources.values()])[:-1]
+        usage = domain_usage(dict(zip(sources, np.split(discovered["assignments"], ends), strict=True))).to_json()
+    return {
+        "baseline": {
+            "method": options.method,
+            "variant": (options.variant or VARIANTS[0]) if discovered else None,
+            "k": discovered["k"] if discovered else None,
+            "learnability": discovered["learnability"] if discovered else None,
+            "dataset": experiment.dataset,
+            "sources": list(experiment.sources),
+            "targets": list(experiment.targets),
+            "min_domain": options.min_domain,
+            "undivided": experiment.undivided,
+            "seed": options.seed,
+            "limit": options.limit,
+            "source_images": len(X),
+            "target_images": len(X_target),
+            "features": X.shape[1],
+        },
+        "accuracy": sum(correct.values()) / sum(images.values()),
+        "test_images": sum(images.values()),
+        "targets": {
+            target: {"accuracy": correct[target] / images[target], "test_images": images[target]} for target in tests
+        },
+        "domain_usage": usage,
+        "seconds": round(seconds, 3),
+        "discovery_seconds": round(discovery, 3) if discovered else None,
+        "memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "commit": commit(),
+        "versions": {**versions(), "scipy": version("scipy")},
+        "hardware": hardware("CPU"),
+    }
+
+
+def _read(
+    options: argparse.Namespace, experiment: Experiment
+) -> tuple[dict[str, Table], dict[str, Table], dict[str, Table]]:
+    """Tables of the sources, of the targets to adapt to and of those to test on, by domain."""
+    data = experiment.data
+
+    def read(lmdb: str, limit: int | None) -> Table:
+        return read_features(options.data / lmdb, data, limit=limit, quiet=options.quiet)
+
+    sources = {part: read(data.train_lmdb(part), options.limit) for part in experiment.source_parts}
+    tests = {target: read(data.test_lmdb(target), None) for target in experiment.targets}
+    targets = {}
+    for target, test in tests.items():
+        same = data.test_lmdb(target) == data.train_lmdb(target) and options.limit is None
+        targets[target] = test if same else read(data.train_lmdb(target), options.limit)
+    return sources, targets, tests
+
+
+def _discover(options: argparse.Namespace, X: NDArray[np.float64], y: NDArray[np.int64]) -> dict[str, Any]:
+    """Discover domains of the source: their number, A by number if that was chosen, and assignments (n×k)."""
+    estimator = DISCOVERY[options.method]
+    settings = {"random_state": options.seed, "verbose": not options.quiet}
+    if options.min_domain is not None:
+        settings["min_samples"] = options.min_domain
+    if options.k is not None:
+        found, learnability = estimator(options.k, **settings).fit(X, y), None
+    else:
+        largest = min(options.max_k, int(np.unique(y, return_counts=True)[1].min()))
+        if largest < 2:
+            raise ProgramError("k: a class has a single sample, so that auto can try no number of domains: pass --k 1")
+        estimators = [estimator(k, **settings) for k in range(2, largest + 1)]
+        found, learnability = choose_domains(estimators, X, y, seed=options.seed, verbose=not options.quiet)
+    return {
+        "k": found.n_domains,
+        "learnability": learnability,
+        "assignments": found.assignments_,
+        "domains": found.labels_,
+    }
+
+
+def _adapt(
+    options: argparse.Namespace,
+    X: NDArray[np.float64],
+    y: NDArray[np.int64],
+    X_target: NDArray[np.float64],
+    discovered: dict[str, Any] | None,
+) -> SourceClassifier | GFKClassifier | LatentDomainClassifier:
+    """The trained classifier of the target."""
+    if discovered is None:
+        classifier = SourceClassifier() if options.method == "svm" else GFKClassifier(random_state=options.seed)
+        return classifier.fit(X, y, X_target)
+    latent = LatentDomainClassifier(
+        variant=options.variant or VARIANTS[0], random_state=options.seed, verbose=not options.quiet
+    )
+    return latent.fit(X, y, X_target, discovered["domains"])

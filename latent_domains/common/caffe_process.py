@@ -1,0 +1,86 @@
+"""Running the ``caffe`` binary as a child process."""
+
+import os
+import shutil
+import site
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from latent_domains.common.program import ROOT, ProgramError
+
+UNMOVED_BY_SIGTERM = ("env", "--block-signal=TERM")
+"""What starts a child that ends when we tell it to. SLURM sends SIGTERM to every process of a job: caffe would end by
+it before it has written a snapshot. (Blocked and not ignored, since glog in caffe sets a handler of its own.)"""
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Threads of one caffe process: OpenBLAS (convolutions, inner products) and the layers' own kernels."""
+
+    blas: int
+    kernels: int
+
+
+def caffe_binary() -> str:
+    """Path of the ``caffe`` on PATH. Raises ProgramError if there is none."""
+    found = shutil.which("caffe")
+    if found is None:
+        raise ProgramError("no caffe on PATH: run '. ./env.sh' in the repository root (after 'make setup')")
+    return found
+
+
+def environment(threads: Threads) -> dict[str, str]:
+    """The child's environment.
+
+    ``caffe`` embeds the interpreter and knows no virtual environment, so PYTHONPATH names this one's packages, the
+    folder pycaffe lies in, and the repository.
+    """
+    import caffe
+
+    paths = [str(ROOT), str(Path(caffe.__file__).parent.parent), *site.getsitepackages()]
+    paths += [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path not in paths]
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "OPENBLAS_NUM_THREADS": str(threads.blas),
+        "NUMBA_NUM_THREADS": str(threads.kernels),
+        "GLOG_logtostderr": "1",
+        "GLOG_minloglevel": "0",
+    }
+
+
+def start(arguments: list[str], threads: Threads, descriptors: tuple[int, ...] = ()) -> subprocess.Popen[str]:
+    """Start ``caffe ARGUMENTS``: see :func:`start_logged`."""
+    return start_logged([*UNMOVED_BY_SIGTERM, caffe_binary(), *arguments], threads, descriptors)
+
+
+def start_logged(command: list[str], threads: Threads, descriptors: tuple[int, ...] = ()) -> subprocess.Popen[str]:
+    """Start a program that runs Caffe, in the repository root; its log is read from the child's stdout.
+
+    It gets a session of its own: Ctrl-C reaches it only when we pass it on, once. It inherits ``descriptors``.
+    """
+    return subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environment(threads),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+        pass_fds=descriptors,
+    )
+
+
+def has_cuda() -> bool:
+    """Whether this Caffe was built for GPUs. In a build for CPU alone, the first layer that wants one ends the process.
+
+    The libraries of pycaffe themselves are asked what they link: CUDA's own may have been loaded for somebody else.
+    """
+    from caffe import _caffe
+
+    loaded = [line.split(maxsplit=5)[-1] for line in Path("/proc/self/maps").read_text().splitlines()]
+    libraries = {_caffe.__file__, *(file for file in loaded if Path(file).name.startswith("libcaffe.so"))}
+    return any(b"libcublas.so" in Path(library).read_bytes() for library in libraries)

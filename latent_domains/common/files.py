@@ -1,0 +1,138 @@
+"""Output that is either whole or absent: written aside, then renamed."""
+
+import errno
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from latent_domains.common.program import ProgramError
+
+
+@contextmanager
+def write_aside(path: Path) -> Iterator[Path]:
+    """Yield a temporary file name beside ``path``; rename it to ``path`` on success, remove it otherwise."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _named(path), tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+        aside = Path(folder) / path.name
+        yield aside
+        aside.replace(path)
+
+
+@contextmanager
+def write_together(*paths: Path, force: bool = False) -> Iterator[tuple[Path, ...]]:
+    """Yield a temporary file name beside each of ``paths``; rename them all on success, remove them all otherwise.
+
+    Raises ProgramError if one of ``paths`` exists and ``force`` is false, or is a folder.
+    """
+    check_free(*paths, force=force)
+    with ExitStack() as stack:
+        asides: list[Path] = []
+        for path in paths:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with _named(path):
+                folder = tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent)
+            asides.append(Path(stack.enter_context(folder)) / path.name)
+        try:
+            yield tuple(asides)
+        except OSError as error:
+            begun = [path for aside, path in zip(asides, paths, strict=True) if aside.exists()]
+            _name(error, begun[-1] if begun else paths[0])
+            raise
+        for aside, path in zip(asides, paths, strict=True):
+            aside.replace(path)
+
+
+def expect_file(path: Path, expected: str) -> None:
+    """Raise ProgramError if no file of this name is there; ``expected`` says what it should be."""
+    if not path.is_file():
+        raise ProgramError(f"{path}: {'a folder' if path.is_dir() else 'no such file'}, expected {expected}")
+
+
+def check_free(*paths: Path, force: bool = False, inputs: Iterable[Path] = ()) -> None:
+    """Raise ProgramError if one of ``paths`` exists and ``force`` is false, is a folder, or is one of ``inputs``."""
+    read = {path.resolve() for path in inputs}
+    for path in paths:
+        if path.resolve() in read:
+            raise ProgramError(f"{path}: it is what is read, choose another name for what is written")
+        if path.is_dir():
+            raise ProgramError(f"{path}: a folder is there, expected to write a file of this name")
+        check_new(path, force=force)
+
+
+def check_new(path: Path, *, force: bool) -> None:
+    """Raise ProgramError if ``path`` exists and ``force`` is false."""
+    if path.exists() and not force:
+        raise ProgramError(f"{path} exists already: choose another name or pass --force to replace it")
+
+
+@contextmanager
+def build_folder_aside(path: Path, *, force: bool = False) -> Iterator[Path]:
+    """Yield a temporary folder beside ``path``; rename it to ``path`` on success, remove it otherwise.
+
+    Raises ProgramError if ``path`` exists and ``force`` is false; with ``force`` the old one is replaced, but only
+    once the new one is whole.
+    """
+    check_new(path, force=force)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _named(path), tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+        aside = Path(folder) / "new"
+        aside.mkdir()
+        yield aside
+        if path.exists():
+            path.rename(Path(folder) / "old")
+        aside.rename(path)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """A full disk names no file in its error: let it be ``path``."""
+    try:
+        yield
+    except OSError as error:
+        _name(error, path)
+        raise
+
+
+def _name(error: OSError, path: Path) -> None:
+    """Let an error of the disk that names no file name ``path``."""
+    if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+        error.filename = str(path)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file aside and rename it."""
+    with write_aside(path) as aside:
+        aside.write_text(text)
+
+
+def json_text(values: Any) -> str:
+    """Indented JSON that ends in a newline; a list of numbers stands on one line."""
+    text = json.dumps(values, indent=2)
+    # No text holds a raw line break, so that what is matched is a list's.
+    return re.sub(r"\[\n[-+\d.eE,\s]*\]", lambda found: f"[{' '.join(found[0][1:-1].split())}]", text) + "\n"
+
+
+def read_json(path: Path, keys: tuple[str, ...]) -> dict[str, Any]:
+    """The object in a JSON file. Raises ProgramError naming the file if it is none or lacks one of ``keys``."""
+    try:
+        values = json.loads(path.read_text())
+    except ValueError as error:  # JSONDecodeError and UnicodeDecodeError
+        raise ProgramError(f"{path}: not valid JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise ProgramError(f"{path}: found {type(values).__name__}, expected a JSON object with {', '.join(keys)}")
+    if missing := [key for key in keys if key not in values]:
+        raise ProgramError(f"{path}: found no {', '.join(missing)}, expected a JSON object with {', '.join(keys)}")
+    return values
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder tree, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

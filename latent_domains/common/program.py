@@ -1,0 +1,70 @@
+"""What every program shares: one clear line for bad input, exit codes, and the repository's root."""
+
+import os
+import select
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def from_root(path: Path) -> str:
+    """``path`` relative to the repository root where it lies below it, absolute elsewhere: as Caffe is told it."""
+    absolute = path.resolve()
+    return str(absolute.relative_to(ROOT) if absolute.is_relative_to(ROOT) else absolute)
+
+
+class ProgramError(Exception):
+    """Bad input or a failed step: the message names the file or option, what was found and what was expected."""
+
+
+def run(main: Callable[[], int | None]) -> None:
+    """Call ``main`` and leave with its exit code: 1 after a ProgramError or OSError, 130 after Ctrl-C or ``kill``.
+
+    (argparse itself leaves with 2 when the command line is wrong.)
+    """
+    try:
+        with _ended_as_by_ctrl_c():
+            code = main()
+        sys.exit(code or 0)
+    except (ProgramError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+    finally:
+        _let_go_of_unread_stderr()
+
+
+def _let_go_of_unread_stderr() -> None:
+    """If nobody reads stderr any more, drop what is still written to it: Python would fail to and leave with 120."""
+    poll = select.poll()
+    poll.register(2, 0)
+    if any(event & select.POLLERR for _, event in poll.poll(0)):
+        with Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+
+
+@contextmanager
+def _ended_as_by_ctrl_c() -> Iterator[None]:
+    """``kill``, ``docker stop`` and a closed terminal raise KeyboardInterrupt too, so that nothing half-made is left.
+
+    A signal that the caller ignores (``nohup``) stays ignored.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        for number, handler in before.items():
+            if handler == signal.SIG_DFL:
+                signal.signal(number, signal.default_int_handler)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,54 @@
+"""What a result was made with: versions, commit, hardware."""
+
+import os
+import platform
+import shutil
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import caffe
+
+from latent_domains.common.program import ROOT
+
+
+def versions() -> dict[str, str | None]:
+    """Versions of Caffe and of the packages that a result depends on; None for one that is not installed by name."""
+    packages = ("numpy", "numba", "protobuf", "lmdb", "opencv-python", "scikit-learn")
+    return {
+        "caffe": caffe.__version__,
+        "python": platform.python_version(),
+        **{package: _version(package) for package in packages},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # opencv-python-headless, say
+        return None
+
+
+def commit() -> str | None:
+    """The repository's commit, with "+changes" if tracked files differ from it; None outside a git checkout."""
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        return None
+    head = subprocess.run([git, "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    if head.returncode:
+        return None
+    status = subprocess.run(
+        [git, "status", "--porcelain", "--untracked-files=no"], cwd=ROOT, capture_output=True, text=True
+    )
+    return head.stdout.strip() + ("+changes" if status.stdout.strip() else "")
+
+
+def hardware(mode: str, gpu: str | None = None) -> dict[str, Any]:
+    """Processor model, the cores this process may use, where Caffe computed, and in GPU mode the GPU's name."""
+    model = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        lines = info.read_text().splitlines()
+        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
+    return {"processor": model, "cores": len(os.sched_getaffinity(0)), "mode": mode} | ({"gpu": gpu} if gpu else {})

@@ -1,0 +1,105 @@
+"""Per-channel maps y = a x + b: what BatchNorm, MDALayer and Scale are, and how they go into the layer before them."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from caffe.proto.caffe_pb2 import LayerParameter
+
+from latent_domains.convert.fold.statistics import batch_norm_map, is_mda, mda_maps, target, uses_running_statistics
+from latent_domains.models.graph import Array, Graph, Node, Value
+
+Map = tuple[Array, Array]
+"""a and b of y = a x + b, one value for each channel (axis 1)."""
+
+_CHANNELS = 1
+
+
+def fold_maps(graph: Graph, domains: Mapping[Value, range]) -> None:
+    """Put every per-channel map into the convolution or inner product that it follows, or make it a Scale with bias.
+
+    Maps that follow one another become one. What something else reads too stays as it is. ``domains`` are those that
+    the rows of a w may belong to: with a single one, an MDALayer with that w is such a map.
+    """
+    for node in list(graph.nodes):
+        found = channel_map(graph, node, domains)
+        if found is None:
+            continue
+        maker = graph.maker(node.bottoms[0])
+        alone = graph.only_reader(node.bottoms[0]) is node
+        if alone and _takes_maps(maker):
+            _put_into(maker, found)
+            maker.tops[0] = node.tops[0]
+            graph.nodes.remove(node)
+        elif alone and (before := channel_map(graph, maker, domains)) is not None:
+            graph.nodes.remove(maker)
+            _make_scale(node, maker, compose(before, found))
+        elif node.type not in ("Scale", "Bias"):
+            _make_scale(node, node, found)
+
+
+def channel_map(graph: Graph, node: Node, domains: Mapping[Value, range]) -> Map | None:
+    """The per-channel map that a layer is, None if it is something else. ``domains``: see :func:`fold_maps`."""
+    if node.type == "BatchNorm" and len(node.bottoms[0].shape) > 1 and uses_running_statistics(node):
+        return batch_norm_map(graph, node)
+    if is_mda(node) and uses_running_statistics(node):
+        possible = [target(node)] if len(node.bottoms) == 1 else domains.get(node.bottoms[1], ())
+        if len(possible) != 1:
+            return None
+        (domain,) = possible
+        a, b = mda_maps(graph, node, [domain])
+        return a[domain], b[domain]
+    if node.type == "Scale" and _per_channel(node, node.layer.scale_param.axis):
+        a = node.blobs[0]
+        return a, node.blobs[1] if len(node.blobs) == 2 else np.zeros_like(a)
+    if node.type == "Bias" and _per_channel(node, node.layer.bias_param.axis):
+        return np.ones_like(node.blobs[0]), node.blobs[0]
+    return None
+
+
+def compose(first: Map, then: Map) -> Map:
+    """The map that does one after the other; broadcasts, so that several maps may be followed by one."""
+    return then[0] * first[0], then[0] * first[1] + then[1]
+
+
+def _make_scale(node: Node, first: Node, found: Map) -> None:
+    """Make a Scale with bias out of ``node``, by its name; it reads what ``first`` did."""
+    bottom, top = first.layer.bottom[:1], node.layer.top
+    node.layer = LayerParameter(name=node.name, type="Scale", bottom=bottom, top=top, scale_param={"bias_term": True})
+    node.bottoms, node.blobs = first.bottoms[:1], list(found)
+
+
+def _per_channel(node: Node, axis: int) -> bool:
+    """Whether a Scale or Bias has one value of its own for each channel."""
+    shape = node.bottoms[0].shape
+    return (
+        len(node.bottoms) == 1
+        and len(shape) > _CHANNELS
+        and node.axis(axis) == _CHANNELS
+        and node.blobs[0].shape == (shape[_CHANNELS],)
+    )
+
+
+def _takes_maps(node: Node) -> bool:
+    """Whether a layer makes channels that weights and bias of its own can carry a map for."""
+    if node.type == "Convolution":
+        return node.axis(node.layer.convolution_param.axis) == _CHANNELS and len(node.tops) == 1
+    return node.type == "InnerProduct" and node.axis(node.layer.inner_product_param.axis) == _CHANNELS
+
+
+def _put_into(node: Node, found: Map) -> None:
+    """Weights and bias of a Convolution or InnerProduct that do ``found`` too. The bias is left out if it is all 0."""
+    a, b = found
+    convolution = node.type == "Convolution"
+    given = node.layer.convolution_param if convolution else node.layer.inner_product_param
+    weights = node.blobs[0]
+    if not convolution and given.transpose:
+        node.blobs[0] = weights * a
+    else:
+        node.blobs[0] = weights * a.reshape(-1, *[1] * (weights.ndim - 1))
+    if given.bias_term:
+        b = b + a * node.blobs[1]
+    given.ClearField("bias_term")  # true
+    node.blobs[1:] = [b]
+    if not b.any():
+        given.bias_term = False
+        del node.blobs[1:]

@@ -1,0 +1,159 @@
+"""Fold a model's normalisation into stock layers, verify it, write it."""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import cv2
+from caffe.proto.caffe_pb2 import NetParameter
+
+from caffe_layers import mda
+from latent_domains.common.files import check_free, expect_file
+from latent_domains.common.program import ProgramError
+from latent_domains.convert.fold.fold import Folded, fold
+from latent_domains.convert.fold.verify import compare_nets, compare_opencv, in_batches, speed_up
+from latent_domains.data.lmdb_io import by
+from latent_domains.models import inputs, prototxt
+from latent_domains.models.compare import TOLERANCE, require, worst
+from latent_domains.models.model import Array, Model, load, model_files, read_model, write_model
+from latent_domains.models.weights import read_layers
+from latent_domains.runs import model_description
+from latent_domains.runs.evaluate import last_snapshot
+from latent_domains.runs.model_description import Description, description_file
+from latent_domains.runs.run_folder import RunFolder
+
+_FILE_LAYERS = ("Data", "ImageData", "HDF5Data", "WindowData", "MemoryData")
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is exported, and how pixels become the net's input: (value - mean) * scale.
+
+    ``description`` is there if a run is the source.
+    """
+
+    name: str
+    net: Path
+    weights: Path
+    mean: tuple[float, ...]
+    scale: float
+    description: Description | None = None
+
+
+def read(source: Source) -> Model:
+    """Read the model. Raises ProgramError if it is none for tests, with one input, or net and weights do not fit."""
+    for file in (source.net, source.weights):
+        expect_file(file, "a model's")
+    net = prototxt.read(source.net, NetParameter())
+    if found := [f"{layer.name} ({layer.type})" for layer in net.layer if layer.type in _FILE_LAYERS]:
+        raise ProgramError(
+            f"{source.net}: its layers {', '.join(found)} read data, expected a deploy net (with an Input layer)"
+        )
+    _check_domains(source, net)
+    model = read_model(source.net, source.weights)
+    found = [layer for layer in model.net.layer if layer.type == "Input"]
+    tops = [top for layer in found for top in layer.top]
+    if len(tops) != 1 or len(found[0].input_param.shape) != 1 or len(found[0].input_param.shape[0].dim) < 2:
+        raise ProgramError(
+            f"{source.net}: its inputs are {', '.join(tops) or 'none'}, expected one of a shape N×C×… (a deploy net)"
+        )
+    channels = found[0].input_param.shape[0].dim[1]
+    if len(source.mean) not in (0, 1, channels):
+        raise ProgramError(f"--mean: got {len(source.mean)} values for an input of {channels} channels")
+    return model
+
+
+def _check_domains(source: Source, net: NetParameter) -> None:
+    """Raise ProgramError if the weights were trained with another number of domains than the net has."""
+    expected = {}
+    for layer in net.layer:
+        if layer.type == "Python" and layer.python_param.layer == "MDALayer":
+            try:
+                expected[layer.name] = mda.parameters(layer.python_param.param_str)["num_domains"]
+            except ValueError as error:
+                raise ProgramError(f"{source.net}: layer {layer.name}: {error}") from error
+    for name, blobs in read_layers(source.weights):
+        shape = tuple(blobs[0].shape.dim) if blobs else ()
+        if name in expected and len(shape) == 2 and shape[0] != expected[name]:
+            raise ProgramError(
+                f"{source.weights}: layer {name} has the statistics of {shape[0]} domains (blob 0 is {by(shape)}), "
+                f"but {source.net} has num_domains {expected[name]}: they are of different k"
+            )
+
+
+def export(source: Source, prefix: Path, *, verify: bool, images: Path | None, seed: int, force: bool) -> None:
+    """Write the folded model and print what there is to say about it.
+
+    Raises ProgramError if the model cannot be folded or, unless ``verify`` is false, does something else once folded.
+    """
+    files, beside = model_files(prefix), {}
+    if source.description is not None:
+        beside[description_file(prefix)] = source.description.text()
+    check_free(*files, *beside, force=force, inputs=(source.net, source.weights))
+    model = read(source)
+    folded = fold(model)
+    (shape,) = [layer.input_param.shape[0].dim for layer in model.net.layer if layer.type == "Input"]
+    about = (
+        f"{source.name} in stock layers of Caffe, made by python -m tools.export.\n"
+        f"{_input_line(tuple(shape[1:]), source)}"
+    )
+    print(f"layers: {len(model.net.layer)}, folded {len(folded.model.net.layer)}")
+    for note in folded.notes:
+        print(f"note: {note}")
+    if verify:
+        rows, names = inputs.tried(tuple(shape[1:]), seed, images, source.mean, source.scale)
+        check = partial(_verify, model, folded, rows, names)
+    else:
+        check = None
+        print("not verified")
+    write_model(folded.model, prefix, about=about, force=force, check=check, beside=beside)
+    print(f"wrote {' and '.join(map(str, (*files, *beside)))}")
+
+
+def _verify(model: Model, folded: Folded, rows: Array, names: str, net: Path, weights: Path) -> None:
+    """Compare the model with the files that were written and print how they compare.
+
+    Raises ProgramError if they differ, in Caffe or in OpenCV.
+    """
+    original, written = load(model), load(read_model(net, weights))
+    batches = in_batches(model.net, rows)
+    found, outputs = compare_nets(original, written, folded, batches)
+    require(found)
+    furthest = worst(found)
+    print(f"largest difference in {len(found)} blobs, on {names}: {furthest.relative:.1e} ({furthest.name})")
+    opencv = f"OpenCV {cv2.__version__}"
+    try:
+        agreement = compare_opencv(net, weights, folded, batches, outputs)
+    except cv2.error as error:
+        print(f"{opencv} cannot run the folded net, which Caffe does: {error.err or error}")
+    else:
+        output = agreement.furthest
+        result = (
+            f"{opencv}: top-1 of {agreement.same} of {agreement.inputs} inputs the same, largest difference in "
+            f"{output.name} {output.relative:.1e}"
+        )
+        if agreement.same < agreement.inputs or not output.relative <= TOLERANCE:
+            raise ProgramError(f"{result}, expected all of them and at most {TOLERANCE:g}; nothing is written")
+        print(result)
+    ratio = speed_up(original, written, batches[0])
+    print(f"forward of a batch of {len(batches[0])}: {ratio:.2f} times as fast as the net that was read")
+
+
+def _input_line(shape: tuple[int, ...], source: Source) -> str:
+    """What the input must be, in words."""
+    text = f"Input: N×{by(shape)}"
+    if source.mean:
+        text += (
+            f", pixels{' (B, G, R)' if shape[0] == 3 else ''} minus {', '.join(f'{value:g}' for value in source.mean)}"
+        )
+    if source.scale != 1:
+        text += f", times {source.scale:g}"
+    return text + "."
+
+
+def run_source(folder: RunFolder) -> Source:
+    """A run's deploy net at its last iteration. Raises ProgramError if the run has not reached it."""
+    description = model_description.of_run(folder)
+    form = description.preprocessing
+    model = last_snapshot(folder).model
+    return Source(f"{description.name},", folder.net("deploy"), model, form.mean, form.scale, description)

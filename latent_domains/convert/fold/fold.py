@@ -1,0 +1,72 @@
+"""A net for tests in stock layers: normalisations go into the layers before them, branches go where none needs them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from latent_domains.common.program import ProgramError
+from latent_domains.convert.fold.affine import fold_maps
+from latent_domains.convert.fold.assignment import fold_assigned, fold_assignments
+from latent_domains.convert.fold.pooling import crop_floor_pools
+from latent_domains.convert.fold.removal import remove_idle, remove_unread
+from latent_domains.convert.fold.statistics import is_mda
+from latent_domains.models.graph import Graph, Node, read_graph, write_graph
+from latent_domains.models.model import Model, load
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A folded net and how it goes together with the one it was made of."""
+
+    model: Model
+    pairs: Mapping[str, str]
+    """Blobs that hold the same once both nets have run: of the original net, and of this one."""
+    heads: Mapping[str, str]
+    """Blobs of the original net that are its outputs, or that a Softmax makes one of; and the layer here that makes it.
+    """
+    softmaxes: Mapping[str, str]
+    """Those outputs of the original net that a Softmax makes, and what it makes them of."""
+    notes: tuple[str, ...]
+    """What the user should know."""
+
+
+def fold(model: Model) -> Folded:
+    """Fold a net for tests.
+
+    Raises ProgramError naming the layers if some are Python ones that stock layers cannot do the work of, or hold
+    numbers that cannot be right.
+    """
+    net = load(model)
+    shapes = {name: tuple(blob.shape) for name, blob in net.blobs.items()}
+    graph, before = read_graph(model, shapes)
+    remove_idle(graph)
+    domains = fold_assignments(graph)
+    fold_assigned(graph, domains)
+    fold_maps(graph, domains)
+    crop_floor_pools(graph)
+    remove_unread(graph)
+    _refuse_python(graph)
+    probabilities = [node for node in graph.nodes if node.type == "Softmax" and node.tops[0] in graph.outputs]
+    heads = graph.outputs | {node.bottoms[0] for node in probabilities}
+    folded, after = write_graph(graph, model.net.name)
+    return Folded(
+        folded,
+        {before[value]: after[value] for value in before if value in after},
+        {before[value]: node.name for node in graph.nodes for value in node.tops if value in heads & before.keys()},
+        {before[node.tops[0]]: before[node.bottoms[0]] for node in probabilities if node.bottoms[0] in before},
+        tuple(graph.notes),
+    )
+
+
+def _refuse_python(graph: Graph) -> None:
+    left = [node for node in graph.nodes if node.type == "Python"]
+    if left:
+        which = "; ".join(f"{node.name} ({node.layer.python_param.layer}{_why(node)})" for node in left)
+        raise ProgramError(f"Python layers that stock layers cannot do the work of: {which}")
+
+
+def _why(node: Node) -> str:
+    if is_mda(node):
+        return ": it normalises by the batch's statistics, expected use_global_stats null or true"
+    if node.layer.python_param.layer == "DomainAssignmentLayer":
+        return ": it reads domain labels"
+    return ""

@@ -1,0 +1,60 @@
+"""Pools that round their size down, written as the default pool and a crop.
+
+``round_mode`` is unknown to older Caffes and to OpenCV. Both modes put their windows at the same places; rounding up
+adds at most one row and one column behind.
+"""
+
+from caffe.proto.caffe_pb2 import PoolingParameter
+
+from latent_domains.models.graph import Graph, Node, Value
+from latent_domains.models.windows import pair
+
+
+def crop_floor_pools(graph: Graph) -> None:
+    """Leave ``round_mode`` out: where the sizes differ, slice off what rounding up adds (for inputs of this size)."""
+    for node in list(graph.nodes):
+        given = node.layer.pooling_param
+        if node.type != "Pooling" or given.round_mode != PoolingParameter.FLOOR or len(node.tops) != 1:
+            continue
+        given.ClearField("round_mode")
+        wanted = node.tops[0]
+        shape = *wanted.shape[:2], *pooled_size(given, node.bottoms[0].shape[2:])
+        axes = [axis for axis in (2, 3) if shape[axis] != wanted.shape[axis]]
+        if axes:
+            whole = Value(graph.fresh(f"{node.name}_whole"), shape)
+            node.tops[0], node.layer.top[0] = whole, whole.blob
+            graph.replace(node, [node, *_crops(graph, node.name, whole, wanted, axes)])
+
+
+def pooled_size(given: PoolingParameter, size: tuple[int, ...]) -> list[int]:
+    """Height and width that Caffe's pool makes of ``size`` when it rounds up. (A global pool makes 1×1.)"""
+    if given.global_pooling:
+        return [1, 1]
+    kernels, strides = pair(given, "kernel", "kernel_size", 0), pair(given, "stride", "stride", 1)
+    pads = pair(given, "pad", "pad", 0)
+    found = []
+    for side, kernel, stride, pad in zip(size, kernels, strides, pads, strict=True):
+        pooled = -(-(side + 2 * pad - kernel) // stride) + 1
+        if any(pads) and (pooled - 1) * stride >= side + pad:  # the last window must begin inside the image
+            pooled -= 1
+        found.append(pooled)
+    return found
+
+
+def _crops(graph: Graph, name: str, whole: Value, wanted: Value, axes: list[int]) -> list[Node]:
+    """Slices that make ``wanted`` of ``whole``, one for each of ``axes``."""
+    nodes, value = [], whole
+    for axis in axes:
+        kept, size = wanted.shape[axis], value.shape[axis]
+        crop = graph.fresh(f"{name}_{'rows' if axis == 2 else 'columns'}")
+        tops = [
+            wanted if axis == axes[-1] else Value(crop, _resized(value, axis, kept)),
+            Value(graph.fresh(f"{crop}_rest"), _resized(value, axis, size - kept)),
+        ]
+        nodes.append(graph.add(crop, "Slice", [value], tops, slice_param={"axis": axis, "slice_point": [kept]}))
+        value = tops[0]
+    return nodes
+
+
+def _resized(value: Value, axis: int, size: int) -> tuple[int, ...]:
+    return *value.shape[:axis], size, *value.shape[axis + 1 :]

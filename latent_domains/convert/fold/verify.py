@@ -1,0 +1,141 @@
+"""The proof that a folded net does what the net did that it was made of."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import caffe
+import cv2
+import numpy as np
+from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from latent_domains.common.timing import compare as compare_times
+from latent_domains.convert.fold.fold import Folded
+from latent_domains.models.compare import TOLERANCE, Difference, differences, keep_worst, worst
+from latent_domains.models.inputs import AT_ONCE
+from latent_domains.models.model import forward
+
+Array = NDArray[np.float32]
+
+SECONDS = 2.0
+"""What the times of both nets are measured for, if seven passes of each do not take longer."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How OpenCV's results compare with those of the net that was folded."""
+
+    same: int
+    """Inputs with the same best class."""
+    inputs: int
+    furthest: Difference
+    """The largest difference over the blobs."""
+
+
+def in_batches(net: NetParameter, inputs: Array) -> list[Array]:
+    """``inputs`` in batches of AT_ONCE or, if a layer of ``net`` has its number of rows written down, of just as many.
+
+    The last batch is then filled up with the first inputs again.
+    """
+    (rows,) = [layer.input_param.shape[0].dim[0] for layer in net.layer if layer.type == "Input"]
+    if not any(layer.type in ("DummyData", "Parameter") or _first(layer) > 0 for layer in net.layer):
+        return [inputs[start : start + AT_ONCE] for start in range(0, len(inputs), AT_ONCE)]
+    filled = inputs[np.arange(-(-len(inputs) // rows) * rows) % len(inputs)]
+    return [filled[start : start + rows] for start in range(0, len(filled), rows)]
+
+
+def _first(layer: LayerParameter) -> int:
+    """The number of rows that a Reshape asks for, at most 0 if it takes any."""
+    given = layer.reshape_param
+    return given.shape.dim[0] if layer.type == "Reshape" and given.axis == 0 and given.shape.dim else 0
+
+
+def compare_nets(
+    original: caffe.Net, written: caffe.Net, folded: Folded, batches: Sequence[Array]
+) -> tuple[list[Difference], list[dict[str, Array]]]:
+    """Compare the net that was folded with what was written of it.
+
+    Returns the largest difference of each of the ``folded.pairs`` over the batches of inputs; and for each batch the
+    original's blobs that are ``folded.heads``.
+    """
+    rows: dict[str, Difference] = {}
+    outputs: list[dict[str, Array]] = []
+    with tqdm(desc="compared with the net that was read", total=sum(map(len, batches)), unit="input") as bar:
+        for batch in batches:
+            expected, found = forward(original, batch), forward(written, batch)
+            same = {name: found[other] for name, other in folded.pairs.items()}
+            keep_worst(rows, measured({name: expected[name] for name in same}, same, folded.softmaxes))
+            outputs.append({name: expected[name] for name in folded.heads})
+            bar.update(len(batch))
+    return list(rows.values()), outputs
+
+
+def compare_opencv(
+    net: Path,
+    weights: Path,
+    folded: Folded,
+    batches: Sequence[Array],
+    expected: Sequence[Mapping[str, Array]],
+) -> Agreement:
+    """Load the written model into OpenCV and compare its ``folded.heads`` with those ``expected`` for each batch.
+
+    A best class (along axis 1) is the same, too, where two are even to within TOLERANCE. Raises cv2.error if OpenCV
+    cannot read or run the model, ProgramError if a blob of its has another shape.
+    """
+    loaded = cv2.dnn.readNetFromCaffe(str(net), str(weights))
+    rows: list[Difference] = []
+    same = inputs = 0
+    with tqdm(desc="compared with OpenCV", total=sum(map(len, batches)), unit="input") as bar:
+        for batch, blobs in zip(batches, expected, strict=True):
+            loaded.setInput(batch)
+            agreed = np.ones(len(batch), bool)
+            made = {}
+            for blob, layer in folded.heads.items():
+                wanted = blobs[blob]
+                # By one name at a time: given a list, OpenCV's wrapper ends the process if Ctrl-C comes at that moment.
+                found = loaded.forward(layer)
+                if found.size == wanted.size:  # axes of 1 may be missing
+                    found = found.reshape(wanted.shape)
+                made[blob] = found
+                if wanted.ndim > 1 and found.shape == wanted.shape and len(wanted) == len(batch):
+                    agreed &= same_best(wanted, found)
+            rows += measured({blob: blobs[blob] for blob in made}, made, folded.softmaxes)
+            same, inputs = same + int(agreed.sum()), inputs + len(batch)
+            bar.update(len(batch))
+    return Agreement(same, inputs, worst(rows))
+
+
+def measured(
+    expected: Mapping[str, Array], found: Mapping[str, Array], softmaxes: Mapping[str, str]
+) -> list[Difference]:
+    """The differences of blobs, where that of a softmax has as much room as its input takes.
+
+    ``softmaxes`` names the inputs of those among them. A softmax turns the rounding of a large input, which is
+    relative to its size, into a difference of the same absolute size: that is divided by the size over 10.
+    """
+    rows = []
+    for row in differences(expected, found):
+        if row.name in softmaxes:
+            largest = float(np.abs(expected[softmaxes[row.name]]).max(initial=0))
+            row = replace(row, relative=row.relative / max(1.0, largest / 10))
+        rows.append(row)
+    return rows
+
+
+def same_best(expected: Array, found: Array) -> NDArray[np.bool_]:
+    """Whether, for each row, the largest of ``found`` along axis 1 is the largest of ``expected``, within TOLERANCE."""
+    chosen = np.take_along_axis(expected, found.argmax(axis=1, keepdims=True), axis=1)
+    largest = expected.max(axis=1, keepdims=True)
+    return (chosen >= largest - TOLERANCE * np.abs(largest)).reshape(len(expected), -1).all(axis=1)
+
+
+def speed_up(original: caffe.Net, folded: caffe.Net, inputs: Array) -> float:
+    """How many times faster ``folded`` runs than ``original`` on ``inputs``: the median of passes taken in turns."""
+
+    def passes(net: caffe.Net) -> Callable[[], object]:
+        forward(net, inputs)
+        return net.forward
+
+    return compare_times(passes(original), passes(folded), SECONDS).ratio

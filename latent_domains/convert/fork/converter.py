@@ -1,0 +1,165 @@
+"""From the fork's net and weights to ours: read, convert, verify, write."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import caffe
+from caffe.proto.caffe_pb2 import NetParameter
+from tqdm import tqdm
+
+from latent_domains.common.files import check_free, write_together
+from latent_domains.convert.fork import rows
+from latent_domains.convert.fork.conversion import Conversion, Rewritten
+from latent_domains.convert.fork.graph import Graph
+from latent_domains.convert.fork.verify import (
+    Side,
+    as_file,
+    check,
+    compare,
+    compare_images,
+    put,
+    random_inputs,
+    with_inputs,
+)
+from latent_domains.convert.fork.weights import converted, kinds_of, random_blobs, read_blobs
+from latent_domains.models.compare import Difference, require, worst
+from latent_domains.models.inputs import NOISE, images, noise
+from latent_domains.models.model import Array, Model, about_lines, check_loads, model_files, weights_bytes
+from latent_domains.models.text import net_text
+
+
+class _Converter:
+    """One run of the program."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._arguments = arguments
+        self._fork = Conversion(arguments.net, dict(arguments.set), arguments.input)
+        fork = self._fork
+        for unknown in fork.unknown:
+            print(
+                f"warning: {fork.file}:{unknown.line}: {unknown.message} has no field {unknown.name}: passed over",
+                file=sys.stderr,
+            )
+        # What is written, and what is tried: the training net with small batches.
+        self._deploy = fork.our_deploy
+        self._train: Rewritten | None = None
+        self._tried: tuple[Graph, Rewritten] | None = None
+        if not fork.lacks:
+            self._train = fork.our_train(fork.train)
+            small = rows.shrunk(fork.train, fork.file, NOISE)
+            self._tried = with_inputs(small, fork.images.shape), _with_inputs(fork.our_train(small), fork)
+        weighted = arguments.weights is not None
+        self._files = output_files(arguments.out, weights=weighted, train=self._train is not None)
+        inputs = [file for file in (arguments.net, arguments.weights) if file is not None]
+        check_free(*self._files, force=arguments.force, inputs=inputs)  # before anything that takes time
+        self._theirs, self._ours = self._read_weights()
+
+    def _read_weights(self) -> tuple[dict[str, list[Array]], dict[str, list[Array]]]:
+        """The blobs of both sides, by layer."""
+        fork = self._fork
+        graphs = [with_inputs(fork.parameters(), fork.images.shape), fork.deploy]
+        nets = []
+        phases = zip(graphs, ("TRAIN", "TEST"), strict=True)
+        for graph, phase in tqdm(phases, desc="reading", total=len(graphs), leave=False):
+            definition, _ = graph.definition()
+            check(definition, f"{fork.file} ({phase} phase)")
+            with as_file(definition) as file:
+                nets.append(caffe.Net(str(file), caffe.TEST))
+        kinds = kinds_of(*graphs)
+        if self._arguments.weights is None:
+            blobs = random_blobs(nets, kinds, self._arguments.seed)
+        else:
+            blobs = read_blobs(self._arguments.weights, nets, kinds)
+        return blobs, converted(blobs, fork.groups, fork.names)
+
+    def write(self) -> None:
+        """Write the files, verified; say what was done."""
+        arguments = self._arguments
+        with write_together(*self._files, force=arguments.force) as asides:
+            self._write(asides)
+            if arguments.verify:
+                self._verify(asides)
+            else:
+                check_loads(asides[0])
+                print("not verified")
+        print(f"wrote {', '.join(map(str, self._files))}")
+        first, layers = self._fork.groups[0], dict.fromkeys(self._fork.names.mda.values())
+        order = ", ".join(norm.name for norm in first.norms)
+        print(f"{len(layers)} mDA layers: {', '.join(layers)}; domains of the first, in order: {order}")
+        if self._fork.lacks:
+            print(f"no training net: it takes values for {', '.join(self._fork.lacks)} too (--set NAME=VALUE)")
+
+    def _write(self, asides: Sequence[Path]) -> None:
+        arguments, out = self._arguments, self._arguments.out.name
+        of = " and ".join(file.name for file in (arguments.net, arguments.weights) if file is not None)
+        about = f"Converted by python -m tools.convert_fork from {of} of the authors' fork of Caffe."
+        left = list(asides)
+        definition = _definition(self._deploy)
+        left.pop(0).write_text(about_lines(about) + net_text(out, definition))
+        if arguments.weights is not None:
+            definition.name = out
+            left.pop(0).write_bytes(weights_bytes(Model(definition, self._ours)))
+        if self._train is not None:
+            left.pop(0).write_text(about_lines(about) + net_text(f"{out}_train", _definition(self._train)))
+
+    def _verify(self, asides: Sequence[Path]) -> None:
+        """Compare both sides; ours has the weights of the caffemodel that was written."""
+        fork, seed = self._fork, self._arguments.seed
+        fill = put(self._ours)
+        if self._arguments.weights is not None:
+            weights = str(asides[1])
+
+            def fill(net: caffe.Net) -> None:
+                net.copy_from(weights)
+
+        check_loads(asides[0])
+        theirs = Side(fork.deploy, {}, put(self._theirs))
+        ours = Side(self._deploy.graph, self._deploy.blobs, fill)
+        given = [(f"{NOISE} random inputs", noise(fork.images.shape, seed, fork.images.mean, fork.images.scale))]
+        if self._arguments.images is not None:
+            found, pixels = images(self._arguments.images, fork.images.shape, fork.images.mean, fork.images.scale)
+            given.append((f"{len(found)} images", pixels))
+        steps: list[tuple[str, Callable[[], list[Difference]]]] = [
+            (f"deploy net, {said}", partial(compare_images, theirs, ours, fork.image_value, pixels))
+            for said, pixels in given
+        ]
+        if self._tried is not None:
+            graph, rewritten = self._tried
+            check(_definition(rewritten), f"{self._arguments.out}_train.prototxt")
+            sides = Side(graph, {}, put(self._theirs)), Side(rewritten.graph, rewritten.blobs, fill)
+            inputs = random_inputs(graph, fork.images, self._classes(), seed)
+            steps += [
+                (f"training net, {said} statistics", partial(compare, *sides, phase, inputs, seed))
+                for phase, said in ((caffe.TRAIN, "the batch's"), (caffe.TEST, "every domain's running"))
+            ]
+        for said, step in tqdm(steps, desc="verifying", leave=False):
+            _judge(said, step())
+
+    def _classes(self) -> int:
+        """How many classes the scores have."""
+        with as_file(_definition(self._deploy)) as file:
+            return caffe.Net(str(file), caffe.TEST).blobs["prob"].data.shape[1]
+
+
+def _judge(said: str, found: list[Difference]) -> None:
+    """Print the largest difference; raise ProgramError if it is too large."""
+    require(found)
+    furthest = worst(found)
+    tqdm.write(f"{said}: {len(found)} blobs, largest difference {furthest.relative:.1e} ({furthest.name})")
+
+
+def _with_inputs(rewritten: Rewritten, fork: Conversion) -> Rewritten:
+    return Rewritten(with_inputs(rewritten.graph, fork.images.shape), rewritten.blobs)
+
+
+def _definition(rewritten: Rewritten) -> NetParameter:
+    return rewritten.graph.definition(rewritten.blobs)[0]
+
+
+def output_files(out: Path, *, weights: bool, train: bool) -> list[Path]:
+    """The files that are written: deploy net, weights, training net."""
+    net, caffemodel = model_files(out)
+    return [net, *([caffemodel] if weights else []), *([out.with_name(f"{out.name}_train.prototxt")] if train else [])]

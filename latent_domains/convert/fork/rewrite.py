@@ -1,0 +1,186 @@
+"""A graph of the fork's with our layers in it: MDALayer for each group, DomainAssignmentLayer, EntropyLossLayer."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from caffe.proto.caffe_pb2 import LayerParameter
+
+from latent_domains.common.program import ProgramError
+from latent_domains.convert.fork.graph import Graph, Node, Value, copy
+from latent_domains.convert.fork.groups import Group, Part
+from latent_domains.convert.fork.messages import ENTROPY, MULTIMODAL, statistics_param
+from latent_domains.convert.fork.names import Names, part_names
+from latent_domains.convert.fork.rows import Segment, count
+from latent_domains.nets.blocks import STATISTIC
+
+_DEFAULT_EPS = 1e-5
+
+
+def rewrite(
+    graph: Graph, groups: Sequence[Group], names: Names, rows: Mapping[Value, Sequence[Segment]], where: str
+) -> tuple[Graph, dict[Value, str]]:
+    """The graph with our layers, and the blobs that are called otherwise than their values.
+
+    Values that both graphs have are the same objects. ``rows`` gives the constant rows w of a known domain their
+    number; ``where`` begins messages: file and phase. Raises ProgramError naming the layers if the domains of a group
+    have settings of their own or are in another order than in training.
+    """
+    return _Rewriting(graph, groups, names, rows, where).result()
+
+
+class _Rewriting:
+    def __init__(
+        self, graph: Graph, groups: Sequence[Group], names: Names, rows: Mapping[Value, Sequence[Segment]], where: str
+    ) -> None:
+        self._graph, self._groups, self._names, self._rows, self._where = graph, groups, names, rows, where
+        self._domains = 1 + max(names.columns.values())
+        self._blobs: dict[Value, str] = {}
+        # Like the mDA layers, which cannot work in place, they get blobs of their own, as in our nets.
+        self._scales = {node for group in groups for node in graph.consumers[group.out] if node.kind == "Scale"}
+
+    def result(self) -> tuple[Graph, dict[Value, str]]:
+        """See :func:`rewrite`."""
+        by_root = {group.root: group for group in self._groups}
+        before, w = self._assignments()
+        nodes: list[Node] = []
+        for node in self._graph.nodes:
+            if node in by_root:
+                nodes.append(self._mda(by_root[node], w))
+            else:
+                nodes.append(self._renamed(node))
+            nodes += before.get(node, ())
+        nodes = before.get(None, []) + nodes
+        nodes = _without_unread(self._graph, nodes)
+        left = [node.said for node in nodes if node.kind == MULTIMODAL]
+        if left:
+            raise ProgramError(
+                f"{self._where}: what {', '.join(left)} makes is read by other layers too, so no MDALayer can stand "
+                "in its place"
+            )
+        return Graph(self._graph.name, _with_silence(self._graph, nodes)), self._blobs
+
+    def _assignments(self) -> tuple[dict[Node | None, list[Node]], Value | None]:
+        """The layers that make w, by the node they follow (None: they come first), and w itself."""
+        group = self._groups[0]
+        if len(group.parts) == 1 and group.parts[0].softmax is None:
+            return {}, None
+        after: dict[Node | None, list[Node]] = {}
+        order = {node: i for i, node in enumerate(self._graph.nodes)}
+        tops = []
+        _, assignments = part_names(group)
+        for part, w in zip(group.parts, assignments, strict=True):
+            first = self._first(part)
+            if part.softmax is None:
+                logits = Value(f"{w}_logits")
+                shape = {"dim": [count(self._rows[part.x]), 1]}
+                dummy = LayerParameter(
+                    name=logits.name,
+                    type="DummyData",
+                    dummy_data_param={"shape": [shape], "data_filler": [{"type": "constant", "value": 0}]},
+                )
+                after.setdefault(None, []).append(Node(dummy, [], [logits]))
+            else:
+                (logits,) = part.softmax.bottoms
+            top = Value(w)
+            params = {"num_domains": self._domains, "first": first}
+            node = Node(_python(w, "DomainAssignmentLayer", params), [logits], [top])
+            after.setdefault(part.softmax, []).append(node)
+            tops.append(top)
+        if len(tops) == 1:
+            return after, tops[0]
+        joined = Value("w")
+        concat = Node(LayerParameter(name="w", type="Concat", concat_param={"axis": 0}), tops, [joined])
+        last = max((node for node in after if node is not None), key=order.__getitem__, default=None)
+        after[last].append(concat)
+        return after, joined
+
+    def _mda(self, group: Group, w: Value | None) -> Node:
+        first, domains = group.norms[0], self._domains
+        name = self._names.mda[first.name]
+        params: dict[str, object] = {"num_domains": domains, **self._settings(group)}
+        if params["eps"] == _DEFAULT_EPS:
+            del params["eps"]
+        if w is None and (column := self._first(group.parts[0])) != domains - 1:
+            params["domain"] = column
+        for part in group.parts:
+            self._first(part)
+        layer = _python(name, "MDALayer", params)
+        for _ in range(3):
+            layer.param.add(**STATISTIC)
+        self._blobs[group.out] = name
+        return Node(layer, [group.x] if w is None else [group.x, w], [group.out])
+
+    def _settings(self, group: Group) -> dict[str, object]:
+        """What the normalising layers of a group are set to, all of them alike."""
+        settings = [
+            json.loads(norm.layer.python_param.param_str)
+            if norm.kind == MULTIMODAL
+            else statistics_param(
+                norm.layer.batch_norm_param, given=norm.layer.batch_norm_param.HasField("use_global_stats")
+            )
+            for norm in group.norms
+        ]
+        for norm, found in zip(group.norms, settings, strict=True):
+            if found != settings[0]:
+                raise ProgramError(
+                    f"{self._where}: layer {norm.said} has {_said(found)}, but {group.norms[0].name} has "
+                    f"{_said(settings[0])}: expected one setting in all domains of an mDA layer"
+                )
+        return settings[0]
+
+    def _first(self, part: Part) -> int:
+        """The column of a part's first domain."""
+        columns = [self._names.columns[norm.name] for norm in part.norms]
+        if columns != list(range(columns[0], columns[0] + len(columns))):
+            names = ", ".join(norm.name for norm in part.norms)
+            raise ProgramError(f"{self._where}: layers {names} are in another order than in the TRAIN phase")
+        return columns[0]
+
+    def _renamed(self, node: Node) -> Node:
+        name = self._names.layers.get(node.name, node.name)
+        if node in self._scales or (name != node.name and len(node.tops) == 1 and node.tops[0].over is None):
+            self._blobs[node.tops[0]] = name
+        elif name == "scores_source":
+            self._blobs.update(zip(node.tops, ("scores_source", "scores_target"), strict=True))
+        layer = copy(node.layer, name)
+        if node.kind == ENTROPY:
+            layer.python_param.CopyFrom(_python(name, "EntropyLossLayer", {}).python_param)
+        return Node(layer, node.bottoms, node.tops)
+
+
+def _without_unread(before: Graph, nodes: Iterable[Node]) -> list[Node]:
+    """The nodes without those that nobody reads any more, though somebody did before."""
+    nodes = list(nodes)
+    while True:
+        read = {bottom for node in nodes for bottom in node.bottoms}
+        kept = [
+            node
+            for node in nodes
+            if not node.tops or any(top in read or not before.consumers.get(top) for top in node.tops)
+        ]
+        if len(kept) == len(nodes):
+            return kept
+        nodes = kept
+
+
+def _with_silence(before: Graph, nodes: Sequence[Node]) -> list[Node]:
+    """The nodes with a Silence for each value that nobody reads any more: Caffe would print it at every display."""
+    read = {bottom for node in nodes for bottom in node.bottoms}
+    found = []
+    for node in nodes:
+        found.append(node)
+        for top in node.tops:
+            if top not in read and before.consumers.get(top):
+                found.append(Node(LayerParameter(name=f"silence_{top.name}", type="Silence"), [top], []))
+    return found
+
+
+def _python(name: str, layer: str, params: dict[str, object]) -> LayerParameter:
+    python_param = {"module": "caffe_layers", "layer": layer}
+    if params:
+        python_param["param_str"] = json.dumps(params)
+    return LayerParameter(name=name, type="Python", python_param=python_param)
+
+
+def _said(settings: Mapping[str, object]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in settings.items())

@@ -1,0 +1,147 @@
+"""Both sides on the same inputs: the fork's net with its layers' references, and ours."""
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import caffe
+import numpy as np
+from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
+
+from latent_domains.common.program import ProgramError
+from latent_domains.convert.fork.deploy import Images
+from latent_domains.convert.fork.graph import Graph, Node, Value, last_of_blobs
+from latent_domains.convert.fork.rows import batch_size, is_data
+from latent_domains.models.compare import Difference, difference, keep_worst
+from latent_domains.models.inputs import AT_ONCE, NOISE, noise
+from latent_domains.models.model import Array, check_loads, forward
+from latent_domains.models.text import net_text
+
+
+@dataclass(frozen=True)
+class Side:
+    """A graph, the names of its blobs, and what puts weights into its net."""
+
+    graph: Graph
+    blobs: Mapping[Value, str]
+    fill: Callable[[caffe.Net], object]
+
+    def net(self, phase: int) -> caffe.Net:
+        """The net with its weights."""
+        definition, _ = self.graph.definition(self.blobs)
+        with as_file(definition) as file:
+            net = caffe.Net(str(file), phase)
+        self.fill(net)
+        return net
+
+
+def put(blobs: Mapping[str, Sequence[Array]]) -> Callable[[caffe.Net], None]:
+    """What copies ``blobs`` into a net, by the names of layers."""
+
+    def fill(net: caffe.Net) -> None:
+        for name, targets in net.params.items():
+            for target, values in zip(targets, blobs[name] if len(targets) else (), strict=True):
+                target.data[...] = values
+
+    return fill
+
+
+@contextmanager
+def as_file(definition: NetParameter) -> Iterator[Path]:
+    """A prototxt of the net, without the fillers of large layers: they take seconds, and weights come after them."""
+    quick = NetParameter()
+    quick.CopyFrom(definition)
+    for layer in quick.layer:
+        layer.convolution_param.ClearField("weight_filler")
+        layer.inner_product_param.ClearField("weight_filler")
+        for field in ("convolution_param", "inner_product_param"):
+            if not getattr(layer, field).ByteSize():
+                layer.ClearField(field)
+    with tempfile.NamedTemporaryFile("w", suffix=".prototxt") as file:
+        file.write(net_text(quick.name, quick))
+        file.flush()
+        yield Path(file.name)
+
+
+def check(definition: NetParameter, said: str) -> None:
+    """Raise ProgramError, beginning with ``said``, if Caffe refuses a net."""
+    with as_file(definition) as file:
+        try:
+            check_loads(file)
+        except ProgramError as error:
+            raise ProgramError(str(error).replace(str(file), said)) from error
+
+
+def with_inputs(graph: Graph, shape: Sequence[int]) -> Graph:
+    """The graph with an Input layer in place of each data layer: images (n×C×H×W, ``shape`` without n), labels (n)."""
+    nodes = []
+    for node in graph.nodes:
+        if is_data(node):
+            rows = batch_size(node.layer)
+            shapes = [{"dim": [rows, *(shape if i == 0 else ())]} for i in range(len(node.tops))]
+            layer = LayerParameter(name=node.name, type="Input", input_param={"shape": shapes})
+            node = Node(layer, [], node.tops)
+        nodes.append(node)
+    return Graph(graph.name, nodes)
+
+
+def random_inputs(graph: Graph, images: Images, classes: int, seed: int) -> dict[Value, Array]:
+    """Random images and labels for the Input layers of a graph."""
+    rng = np.random.default_rng(seed)
+    found: dict[Value, Array] = {}
+    for node in graph.nodes:
+        if is_data(node):
+            rows = batch_size(node.layer)
+            pixels = [
+                noise(images.shape, int(rng.integers(1 << 31)), images.mean, images.scale)
+                for _ in range(-(-rows // NOISE))
+            ]
+            found[node.tops[0]] = np.concatenate(pixels)[:rows]
+            found.update({top: rng.integers(0, classes, rows).astype(np.float32) for top in node.tops[1:]})
+    return found
+
+
+def compare(theirs: Side, ours: Side, phase: int, inputs: Mapping[Value, Array], seed: int) -> list[Difference]:
+    """One forward pass of each side; the differences of all values that both have, by the names of ours.
+
+    Raises ProgramError if two have different shapes.
+    """
+    return _compare(theirs, theirs.net(phase), ours, ours.net(phase), inputs, seed)
+
+
+def compare_images(theirs: Side, ours: Side, images: Value, rows: Array) -> list[Difference]:
+    """Like :func:`compare` in the TEST phase, for any number of rows of the one input ``images``."""
+    nets = theirs.net(caffe.TEST), ours.net(caffe.TEST)
+    furthest: dict[str, Difference] = {}
+    for start in range(0, len(rows), AT_ONCE):
+        batch = {images: rows[start : start + AT_ONCE]}
+        keep_worst(furthest, _compare(theirs, nets[0], ours, nets[1], batch, 0))
+    return list(furthest.values())
+
+
+def _compare(
+    theirs: Side, their_net: caffe.Net, ours: Side, our_net: caffe.Net, inputs: Mapping[Value, Array], seed: int
+) -> list[Difference]:
+    results = []
+    for side, net in ((theirs, their_net), (ours, our_net)):
+        caffe.set_random_seed(seed)  # Dropout
+        _, blobs = side.graph.definition(side.blobs)
+        values = forward(net, {blobs[value]: rows for value, rows in inputs.items()})
+        results.append({value: values[name] for value, name in last_of_blobs(blobs).items()})
+    _, names = ours.graph.definition(ours.blobs)
+    expected, found = results
+    return [
+        difference(names[value], _measured(expected[value]), _measured(found[value]))
+        for value in found
+        if value in expected and value not in inputs
+    ]
+
+
+def _measured(values: Array) -> Array:
+    """What a difference of ``values`` is measured by: themselves, but a loss beside 1.
+
+    The entropy of predictions that are all sure is next to nothing, and so relative to nothing.
+    """
+    return values if values.ndim else np.array([1, values])

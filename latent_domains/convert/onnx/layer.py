@@ -1,0 +1,71 @@
+"""A layer on its way into an ONNX graph, and the refusal of what has no exact counterpart there."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from caffe.proto.caffe_pb2 import LayerParameter
+
+from latent_domains.common.program import ProgramError
+from latent_domains.convert.onnx.graph import Graph, Value
+from latent_domains.models.model import Array
+
+
+class Refused(ProgramError):
+    """A layer that cannot be written as ONNX: the message names it, its type and the field that stands in the way."""
+
+
+def refusal(layer: LayerParameter, reason: str) -> Refused:
+    """The refusal of a layer."""
+    return Refused(f"layer {layer.name} ({layer.type}): {reason}")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer of a Caffe net with what it reads, what it writes and its parameters."""
+
+    param: LayerParameter
+    bottoms: tuple[Value, ...]
+    tops: tuple[Value, ...]
+    blobs: Sequence[Array]
+    graph: Graph
+
+    def refuse(self, reason: str) -> Refused:
+        """The refusal of this layer."""
+        return refusal(self.param, reason)
+
+    def one_to_one(self) -> tuple[Value, Value]:
+        """The only bottom and the only top. Raises Refused if there are others."""
+        self.check_counts(bottoms=1, tops=1)
+        return self.bottoms[0], self.tops[0]
+
+    def check_counts(self, *, bottoms: int | None = None, tops: int | None = None) -> None:
+        """Raise Refused unless there are so many (None: any number)."""
+        for what, found, expected in (("bottoms", self.bottoms, bottoms), ("tops", self.tops, tops)):
+            if expected is not None and len(found) != expected:
+                raise self.refuse(f"{len(found)} {what}, expected {expected}")
+
+    def axis(self, field: str, axis: int, axes: int) -> int:
+        """An axis counted from the front. Raises Refused for the first: the batch is free to have any size."""
+        axis = axis + axes if axis < 0 else axis
+        if axis == 0:
+            raise self.refuse(f"{field}: the first axis is the batch, which is left free; expected another one")
+        return axis
+
+    def last(self, op: str, inputs: Sequence[str], **attributes: Any) -> None:
+        """Add the node that writes the layer's tops. It has the layer's name."""
+        self.graph.node(op, inputs, [top.name for top in self.tops], self.param.name, **attributes)
+
+    def before(self, op: str, inputs: Sequence[str], **attributes: Any) -> str:
+        """Add a node that works for the last one and return what it writes."""
+        name = self.graph.new_value(f"{self.param.name}/{op.lower()}")
+        self.graph.node(op, inputs, [name], name, **attributes)
+        return name
+
+    def parameter(self, what: str, values: Array) -> str:
+        """Add one of the layer's parameters as a constant."""
+        return self.graph.constant(f"{self.param.name}/{what}", values)
+
+    def whole_numbers(self, what: str, values: Sequence[int]) -> str:
+        """Add sizes or axes as a constant."""
+        return self.graph.whole_numbers(f"{self.param.name}/{what}", values)

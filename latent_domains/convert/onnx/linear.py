@@ -1,0 +1,49 @@
+"""Convolution and InnerProduct."""
+
+from math import prod
+
+from latent_domains.convert.onnx.layer import Layer
+from latent_domains.models.windows import pair
+
+
+def convolution(layer: Layer) -> None:
+    """Caffe and ONNX share the layout of the weights (out × in/group × h × w) and the rule for the output's size."""
+    x, _ = layer.one_to_one()
+    param = layer.param.convolution_param
+    if len(x.shape) != 4 or layer.axis("axis", param.axis, 4) != 1:
+        raise layer.refuse(f"axis {param.axis} of {len(x.shape)} axes, expected images: axis 1 of 4")
+    inputs = [x.name, layer.parameter("weight", layer.blobs[0])]
+    if param.bias_term:
+        inputs.append(layer.parameter("bias", layer.blobs[1].reshape(-1)))
+    layer.last(
+        "Conv",
+        inputs,
+        group=param.group,
+        kernel_shape=layer.blobs[0].shape[2:],
+        strides=pair(param, "stride", "stride", 1),
+        pads=pair(param, "pad", "pad", 0) * 2,
+        dilations=pair(param, "dilation", "dilation", 1),
+    )
+
+
+def inner_product(layer: Layer) -> None:
+    """All axes from ``axis`` on are one row of inputs; those before it stay."""
+    x, _ = layer.one_to_one()
+    param = layer.param.inner_product_param
+    axis = layer.axis("axis", param.axis, len(x.shape))
+    biases = [layer.parameter("bias", layer.blobs[1].reshape(-1))] if param.bias_term else []
+    if axis == 1:
+        # Runtimes know a fully connected layer by this form.
+        rows = layer.before("Flatten", [x.name], axis=1) if len(x.shape) > 2 else x.name
+        weight = layer.parameter("weight", layer.blobs[0])
+        layer.last("Gemm", [rows, weight, *biases], transB=int(not param.transpose))
+        return
+    rows = x.name
+    if axis < len(x.shape) - 1:
+        shape = [0] * axis + [prod(x.shape[axis:])]
+        rows = layer.before("Reshape", [rows, layer.whole_numbers("rows", shape)])
+    weight = layer.parameter("weight", layer.blobs[0] if param.transpose else layer.blobs[0].T)
+    if biases:
+        layer.last("Add", [layer.before("MatMul", [rows, weight]), *biases])
+    else:
+        layer.last("MatMul", [rows, weight])

@@ -1,0 +1,108 @@
+"""ONNX Runtime beside Caffe, on the same inputs."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import caffe
+import numpy as np
+import onnxruntime
+from onnx import ModelProto
+from tqdm import tqdm
+
+from latent_domains.common.program import ProgramError
+from latent_domains.convert.onnx.net import blob_names, with_all_values
+from latent_domains.models import inputs
+from latent_domains.models.compare import Difference, difference, keep_worst
+from latent_domains.models.model import Array, forward
+
+BATCHES = (1, 3)
+"""Rows of the random batches."""
+
+
+MEAN = 128
+"""Subtracted from pixels for the comparison alone: values of both signs, as nets get them, whatever their own mean."""
+
+CALMING_STEPS = 4
+"""Nets are not linear: one step towards smaller inputs may not be enough."""
+
+SMALLEST_FACTOR = np.float32(1 / 256)
+"""No net is trained on smaller pixels; with smaller ones it would be its biases alone that are compared."""
+
+LOGIT = 20
+"""The largest input of a Softmax that a comparison is good for. Far above it the probabilities are 0 and 1 whatever the
+net does before, or a rounding error of large numbers decides between two classes."""
+
+
+class Runtime:
+    """An ONNX model, or a file of one, in ONNX Runtime on the CPU. Raises ProgramError if it refuses the model."""
+
+    def __init__(self, model: bytes | str) -> None:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        try:
+            self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # its classes share no other base
+            raise ProgramError(f"ONNX Runtime refuses the model: {error}") from error
+
+    def forward(self, batch: Mapping[str, Array]) -> dict[str, Array]:
+        """Every output by its name. Raises ProgramError if the model fails on these inputs."""
+        names = [output.name for output in self._session.get_outputs()]
+        try:
+            rows = {name: np.ascontiguousarray(values) for name, values in batch.items()}
+            return dict(zip(names, self._session.run(names, rows), strict=True))
+        except Exception as error:
+            shapes = {name: values.shape for name, values in batch.items()}
+            raise ProgramError(f"ONNX Runtime fails on inputs of {shapes}: {error}") from error
+
+
+def batches(net: caffe.Net, images: Path | None, seed: int) -> Iterator[dict[str, Array]]:
+    """Inputs to compare on: random batches of BATCHES rows, then those images of a folder, if any.
+
+    All are pixels less MEAN, times a factor that keeps every Softmax at work.
+    """
+    noise = {name: inputs.noise(net.blobs[name].shape[1:], seed + i, [MEAN]) for i, name in enumerate(net.inputs)}
+    factor = _calming(net, noise)
+    for rows in BATCHES:
+        yield {name: factor * values[:rows] for name, values in noise.items()}
+    if images is not None:
+        if len(net.inputs) != 1:
+            raise ProgramError(f"--images: the net has the inputs {', '.join(net.inputs)}, expected a single one")
+        (name,) = net.inputs
+        _, pictures = inputs.images(images, net.blobs[name].shape[1:], [MEAN])
+        for row in range(0, len(pictures), inputs.AT_ONCE):
+            yield {name: factor * pictures[row : row + inputs.AT_ONCE]}
+
+
+def _calming(net: caffe.Net, batch: Mapping[str, Array]) -> np.float32:
+    """The factor, at most 1, for inputs that leave no Softmax with more than about LOGIT."""
+    logits = [
+        blob
+        for name, layer in zip(net._layer_names, net.layers, strict=True)
+        if layer.type == "Softmax"
+        for blob in net.bottom_names[name]
+    ]
+    factor = np.float32(1)
+    for _ in range(CALMING_STEPS if logits else 0):
+        blobs = forward(net, {name: factor * values for name, values in batch.items()})
+        largest = max(np.abs(blobs[name]).max() for name in logits)
+        if not largest > LOGIT:  # NaN too: the comparison says so
+            break
+        factor = max(factor * np.float32(LOGIT / largest), SMALLEST_FACTOR)
+    return factor
+
+
+def compare(net: caffe.Net, made: ModelProto, file: Path, images: Path | None, seed: int) -> list[Difference]:
+    """Compare every blob of ``made``, and the outputs of the ``file`` that it was written to, with Caffe's.
+
+    Returns the largest difference of each. Raises ProgramError if ONNX Runtime refuses the model or the file.
+    """
+    inside = Runtime(with_all_values(made, blob_names(made, net.blobs)).SerializeToString())
+    written = Runtime(str(file))
+    largest: dict[str, Difference] = {}
+    for batch in tqdm(list(batches(net, images, seed)), desc="comparing", unit="batch"):
+        expected = forward(net, batch)
+        rows = [difference(name, expected[name], values) for name, values in inside.forward(batch).items()]
+        for name, values in written.forward(batch).items():
+            rows.append(Difference(f"{name} (of the file)", difference(name, expected[name], values).relative))
+        keep_worst(largest, rows)
+    return list(largest.values())

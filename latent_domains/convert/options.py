@@ -1,0 +1,27 @@
+"""The options that every converter has."""
+
+import argparse
+from pathlib import Path
+
+from latent_domains.common.arguments import natural
+from latent_domains.models.compare import TOLERANCE
+
+
+def add_force(parser: argparse.ArgumentParser) -> None:
+    """The option to replace what stands."""
+    parser.add_argument("--force", action="store_true", help="replace output files that exist already")
+
+
+def add_verification(parser: argparse.ArgumentParser) -> None:
+    """The options of the comparison between the model that was read and the one that is written."""
+    parser.add_argument(
+        "--verify",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help=f"run both models on the same inputs and refuse to write one that differs by more than {TOLERANCE:g} of "
+        "a blob's largest value (default: yes)",
+    )
+    parser.add_argument(
+        "--images", type=Path, metavar="DIR", help="verify on images of this folder too, not on random inputs alone"
+    )
+    parser.add_argument("--seed", type=natural, default=0, help="of the random inputs (default: 0)")

@@ -1,0 +1,211 @@
+"""The nets of fb.resnet.torch, as trees of Lua objects, by the names of torchvision's state dicts.
+
+A Sequential of convolution, BN, ReLU, pooling, four stages, pooling and the classifier. A stage is a Sequential of
+blocks; a block a Sequential of a ConcatTable (the convolutions, and the shortcut: Identity or, of type B, a convolution
+with its BN), CAddTable and ReLU. Classes may be nn's, cudnn's or fbnn's.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torchfile import TorchObject
+
+from latent_domains.convert.torch.resnet import EPS
+from latent_domains.convert.torch.tensors import CheckpointError, Tensor, of_values
+from latent_domains.convert.torch.words import plain
+from latent_domains.data.lmdb_io import by
+
+_NAMESPACES = ("nn", "cudnn", "fbnn")
+
+_CONVOLUTIONS = ("SpatialConvolution", "SpatialConvolutionMM")
+_BN = ("SpatialBatchNormalization", "BatchNormalization")
+
+_ROUNDING = 1e-5
+"""How far an inverse standard deviation may go beyond eps^-½, as a part of it: it is a running average in float32."""
+
+
+@dataclass(frozen=True)
+class _Module:
+    """A Lua object with its class, without the namespace, and its place in the tree, for messages."""
+
+    kind: str
+    name: str
+    fields: dict[bytes, Any]
+
+    def children(self) -> list["_Module"]:
+        """The modules in it."""
+        modules = self.fields.get(b"modules")
+        if not isinstance(modules, list):
+            raise CheckpointError(f"{self.name} holds no list of modules, expected a net of fb.resnet.torch")
+        return [_module(child, f"{self.name}.{place}") for place, child in enumerate(modules, 1)]
+
+    def number(self, field: str, default: float | None = None) -> float:
+        value = self.fields.get(field.encode(), default)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise CheckpointError(f"{self.name}: its {field} is {_shown(value)}, expected a number")
+        return value
+
+    def tensor(self, field: str) -> Tensor | None:
+        """A tensor that may be missing, or empty."""
+        value = self.fields.get(field.encode())
+        if value is not None and not isinstance(value, Tensor):
+            raise CheckpointError(f"{self.name}: its {field} is {_shown(value)}, expected a tensor")
+        return value
+
+    def values(self, field: str) -> NDArray[np.float64]:
+        """A tensor that must be there."""
+        tensor = self.tensor(field)
+        if tensor is None:
+            raise CheckpointError(f"{self.name} has no {field}, expected a tensor")
+        try:
+            with np.errstate(invalid="ignore"):  # a damaged file's NaNs, which are looked for later
+                return tensor.values().astype(np.float64)
+        except CheckpointError as error:
+            raise CheckpointError(f"{self.name}: its {field}: {error}") from error
+
+
+def state_dict(root: Any) -> dict[str, Tensor]:
+    """Tensors by torchvision's names. Raises CheckpointError naming the module that is not as in fb.resnet.torch."""
+    net = _module(root, "the net")
+    tensors: dict[str, Tensor] = {}
+    modules = _Cursor(net)
+    _add_unit(tensors, modules, "conv1", "bn1", stride=2, pad=3)
+    modules.take("ReLU")
+    _check(modules.take("SpatialMaxPooling"), kW=3, kH=3, dW=2, dH=2, padW=1, padH=1)
+    for stage in range(1, 5):
+        for place, block in enumerate(modules.take("Sequential").children()):
+            _add_block(tensors, block, f"layer{stage}.{place}", stride=2 if stage > 1 and place == 0 else 1)
+    _check(modules.take("SpatialAveragePooling"), kW=7, kH=7, padW=0, padH=0)
+    modules.take_if("View", "Reshape")
+    if linear := modules.take_if("Linear"):
+        tensors["fc.weight"], tensors["fc.bias"] = (of_values(linear.values(field)) for field in ("weight", "bias"))
+        modules.take_if("LogSoftMax", "SoftMax")
+    modules.end()
+    return tensors
+
+
+class _Cursor:
+    """Takes the modules of a container one after the other, each of a class that is expected there."""
+
+    def __init__(self, container: _Module) -> None:
+        if container.kind not in ("Sequential", "ConcatTable"):
+            raise CheckpointError(f"{container.name} is a {container.kind}, expected a Sequential")
+        self._container = container
+        self._rest = container.children()
+
+    def take(self, *kinds: str) -> _Module:
+        module = self.take_if(*kinds)
+        if module is None:
+            found = f"{self._rest[0].name} is a {self._rest[0].kind}" if self._rest else f"{self._container.name} ends"
+            raise CheckpointError(f"{found}, expected {' or '.join(kinds)} there, as in a net of fb.resnet.torch")
+        return module
+
+    def take_if(self, *kinds: str) -> _Module | None:
+        return self._rest.pop(0) if self._rest and self._rest[0].kind in kinds else None
+
+    def end(self) -> None:
+        if self._rest:
+            raise CheckpointError(
+                f"{self._rest[0].name} is a {self._rest[0].kind}, expected the end of {self._container.name} there"
+            )
+
+
+def _add_block(tensors: dict[str, Tensor], block: _Module, name: str, *, stride: int) -> None:
+    parts = _Cursor(block)
+    branches = _Cursor(parts.take("ConcatTable"))
+    convolutions = _Cursor(branches.take("Sequential"))
+    _add_unit(tensors, convolutions, f"{name}.conv1", f"{name}.bn1", stride=stride, pad=1)
+    number = 1
+    while convolutions.take_if("ReLU"):
+        number += 1
+        _add_unit(tensors, convolutions, f"{name}.conv{number}", f"{name}.bn{number}", stride=1, pad=1)
+    convolutions.end()
+    if not branches.take_if("Identity"):
+        shortcut = _Cursor(branches.take("Sequential"))  # of type A it begins with a pooling
+        _add_unit(tensors, shortcut, f"{name}.downsample.0", f"{name}.downsample.1", stride=stride, pad=0)
+        shortcut.end()
+    branches.end()
+    parts.take("CAddTable")
+    parts.take("ReLU")
+    parts.end()
+
+
+def _add_unit(tensors: dict[str, Tensor], modules: _Cursor, name: str, bn: str, *, stride: int, pad: int) -> None:
+    """A convolution and its BN. A bias before the BN only shifts the mean that it subtracts."""
+    convolution = modules.take(*_CONVOLUTIONS)
+    _check(convolution, dW=stride, dH=stride, padW=pad, padH=pad, groups=1)
+    weights = convolution.values("weight")
+    if weights.ndim == 2:  # as SpatialConvolutionMM keeps them, and nn for a while
+        geometry = [convolution.number(field) for field in ("nInputPlane", "kH", "kW")]
+        if weights.shape[1] != np.prod(geometry):
+            raise CheckpointError(
+                f"{convolution.name}: its weight is {by(weights.shape)}, expected {geometry[0]:g}·{geometry[1]:g}·"
+                f"{geometry[2]:g} columns"
+            )
+        weights = weights.reshape(len(weights), *map(int, geometry))
+    tensors[f"{name}.weight"] = of_values(weights)
+    module = modules.take(*_BN)
+    mean = module.values("running_mean")
+    bias = convolution.tensor("bias")
+    if bias is not None and bias.shape != (0,):
+        if bias.shape != mean.shape:
+            raise CheckpointError(f"{convolution.name}: its bias is {by(bias.shape)}, expected {by(mean.shape)}")
+        mean = mean - convolution.values("bias")
+    tensors[f"{bn}.weight"], tensors[f"{bn}.bias"] = (of_values(module.values(field)) for field in ("weight", "bias"))
+    tensors[f"{bn}.running_mean"] = of_values(mean)
+    tensors[f"{bn}.running_var"] = of_values(_variance(module))
+
+
+def _variance(bn: _Module) -> NDArray[np.float64]:
+    """The running variance, to which EPS is to be added.
+
+    BN kept ``running_std`` until its version 2: the average of (variance + eps)^-½, the inverse of what it is called.
+    """
+    eps = bn.number("eps", EPS)
+    if not EPS * (1 - _ROUNDING) <= eps < 1:
+        raise CheckpointError(f"{bn.name}: its eps is {eps:g}, expected at least {EPS:g} (Caffe's) and less than 1")
+    old, new = (bn.tensor(field) is not None for field in ("running_std", "running_var"))
+    if old and new:
+        raise CheckpointError(f"{bn.name} has a running_std and a running_var, expected one of them")
+    if not old:
+        variance = bn.values("running_var")
+        return variance + (eps - EPS) if eps > EPS * (1 + _ROUNDING) else variance
+    inverse = bn.values("running_std")
+    largest = eps**-0.5 * (1 + _ROUNDING)
+    impossible = ~((inverse > 0) & (inverse <= largest))
+    if impossible.any():
+        raise CheckpointError(
+            f"{bn.name}: its running_std holds {inverse[impossible][0]:g}, expected inverse standard deviations "
+            f"above 0 and at most eps^-½ = {eps**-0.5:g}"
+        )
+    return np.maximum(inverse**-2 - EPS, 0)
+
+
+def _check(module: _Module, **expected: int) -> None:
+    """Raise CheckpointError if a field is not as expected. One that is not there has the value Lua Torch gives it."""
+    padding = module.number("padding", 0)  # as nn called both once
+    for field, value in expected.items():
+        found = module.number(field, {"padW": padding, "padH": padding, "groups": 1}.get(field))
+        if found != value:
+            raise CheckpointError(f"{module.name} ({module.kind}): its {field} is {found:g}, expected {value}")
+    if module.fields.get(b"ceil_mode"):
+        raise CheckpointError(f"{module.name} ({module.kind}) rounds its size up, expected down")
+
+
+def _module(value: Any, name: str) -> _Module:
+    if not isinstance(value, TorchObject) or not isinstance(value._obj, (dict, list)):
+        raise CheckpointError(f"{name} is {_shown(value)}, expected an object of Lua Torch's nn")
+    namespace, _, kind = _shown(value).rpartition(".")
+    if namespace not in _NAMESPACES:
+        raise CheckpointError(f"{name} is a {namespace}.{kind}, expected an object of {', '.join(_NAMESPACES)}")
+    return _Module(kind, name, value._obj if isinstance(value._obj, dict) else {})
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, TorchObject):
+        return plain(value.torch_typename().decode(errors="replace"))
+    return type(value).__name__

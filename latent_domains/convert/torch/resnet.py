@@ -1,0 +1,168 @@
+"""What a ResNet18 or ResNet34 of PyTorch holds: the names and shapes of its tensors, and the check that they are there.
+
+Names are those of torchvision's state dicts, which timm's plain nets share: conv1.weight, layer1.0.bn2.running_var, …
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latent_domains.convert.torch.architectures import described
+from latent_domains.convert.torch.tensors import CheckpointError, Tensor
+from latent_domains.convert.torch.words import plain
+from latent_domains.data.lmdb_io import by
+from latent_domains.nets.resnet18 import BLOCKS, STAGES, blocks
+
+EPS = 1e-5
+"""What PyTorch adds to the variance, and Caffe."""
+
+_STATISTICS = ("weight", "bias", "running_mean", "running_var")
+"""Tensors of a BN that count; num_batches_tracked does not."""
+
+_FC = "fc"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A convolution and its BN: what PyTorch calls them, what Caffe does, and the shape of the weights."""
+
+    convolution: str
+    bn: str
+    path: str
+    """conv1, or as in res2a_branch2a without the res."""
+    filters: int
+    channels: int
+    kernel_size: int
+
+
+@dataclass(frozen=True)
+class ResNet:
+    """A checkpoint that was checked: every tensor of the net, finite and as float32, by torchvision's names."""
+
+    layers: int
+    classes: int | None
+    """None where the head is not there or not wanted."""
+    values: Mapping[str, NDArray[np.float32]]
+    notes: tuple[str, ...]
+    """What was done to the numbers."""
+
+
+def units(layers: int) -> list[Unit]:
+    """Every convolution with its BN, in the order of the net. A block's shortcut comes last, if it is projected."""
+    found = [Unit("conv1", "bn1", "conv1", 64, 3, 7)]
+    widths = dict(STAGES)
+    for stage, place, name in blocks(layers):
+        filters, projected = widths[stage], place == 0 and stage > 2
+        entering = widths[stage - 1] if projected else filters
+        parts = [("conv1", "bn1", "branch2a", entering, 3), ("conv2", "bn2", "branch2b", filters, 3)]
+        if projected:
+            parts.append(("downsample.0", "downsample.1", "branch1", entering, 1))
+        block = f"layer{stage - 1}.{place}"
+        found += [
+            Unit(f"{block}.{convolution}", f"{block}.{bn}", f"{name}_{branch}", filters, channels, kernel_size)
+            for convolution, bn, branch, channels, kernel_size in parts
+        ]
+    return found
+
+
+def shapes(layers: int) -> dict[str, tuple[int, ...]]:
+    """Shape of each tensor but the head's."""
+    found: dict[str, tuple[int, ...]] = {}
+    for unit in units(layers):
+        found[f"{unit.convolution}.weight"] = (unit.filters, unit.channels, unit.kernel_size, unit.kernel_size)
+        found |= {f"{unit.bn}.{statistic}": (unit.filters,) for statistic in _STATISTICS}
+    return found
+
+
+def residual_net(tensors: Mapping[str, Tensor], *, head: bool) -> ResNet:
+    """Check that ``tensors`` are those of a ResNet18 or ResNet34, and read them; without ``head``, all but ``fc``'s.
+
+    Raises CheckpointError naming the tensors that are missing, too many, of another shape or not finite, or saying
+    which other net it looks like.
+    """
+    layers = _layers(tensors)
+    expected = shapes(layers)
+    classes = None
+    if head:
+        classes = _classes(tensors)
+        expected |= {f"{_FC}.weight": (classes, dict(STAGES)[5]), f"{_FC}.bias": (classes,)}
+    missing = [name for name in expected if name not in tensors]
+    extra = [name for name in tensors if name not in expected and not _is_left_out(name, head=head)]
+    if missing or extra:
+        raise CheckpointError(
+            f"a ResNet{layers} by its blocks, but {' and '.join(_named(missing, 'lacking') + _named(extra, 'with'))}"
+        )
+    for name, shape in expected.items():
+        if tensors[name].shape != shape:
+            raise CheckpointError(
+                f"tensor {name} is {by(tensors[name].shape)}, expected {by(shape)} in a ResNet{layers}"
+            )
+    values = {name: _values(name, tensors[name]) for name in expected}
+    return ResNet(layers, classes, values, tuple(_conversions({name: tensors[name] for name in expected})))
+
+
+def _layers(tensors: Mapping[str, Tensor]) -> int:
+    """18 or 34, by the numbers of blocks."""
+    if "conv1.weight" not in tensors or "layer1.0.conv1.weight" not in tensors or "layer1.0.conv3.weight" in tensors:
+        raise CheckpointError(f"{described(tensors)}, expected ResNet18 or ResNet34")
+    _check_stem(tensors["conv1.weight"].shape)
+    counts = tuple(
+        len({name.split(".")[1] for name in tensors if name.startswith(f"layer{stage - 1}.")}) for stage, _ in STAGES
+    )
+    for layers, expected in BLOCKS.items():
+        if counts == expected:
+            return layers
+    wanted = " or ".join(f"{' '.join(map(str, expected))} of ResNet{layers}" for layers, expected in BLOCKS.items())
+    raise CheckpointError(f"a residual net of {' '.join(map(str, counts))} blocks in its stages, expected {wanted}")
+
+
+def _check_stem(shape: tuple[int, ...]) -> None:
+    """Raise CheckpointError if conv1 is not ImageNet's: elsewhere the blocks are often the same."""
+    if shape == (64, 3, 7, 7):
+        return
+    use = ""
+    if shape[1:2] == (1,):
+        use = " (for gray images)"
+    elif shape[2:] == (3, 3):
+        use = " (for small images, such as CIFAR's)"
+    raise CheckpointError(f"tensor conv1.weight is {by(shape)}{use}, expected 64×3×7×7 as in ResNet18 and ResNet34")
+
+
+def _classes(tensors: Mapping[str, Tensor]) -> int:
+    if f"{_FC}.weight" not in tensors:
+        raise CheckpointError(f"it has no {_FC}.weight, the classifier: expected one, or --no-head to do without")
+    shape = tensors[f"{_FC}.weight"].shape
+    if len(shape) != 2 or not shape[0]:
+        raise CheckpointError(f"tensor {_FC}.weight is {by(shape)}, expected classes×512")
+    return shape[0]
+
+
+def _is_left_out(name: str, *, head: bool) -> bool:
+    """Whether a tensor is of no use here: a counter of BN's, or the head's where it is not wanted."""
+    return name.endswith(".num_batches_tracked") or (not head and name in (f"{_FC}.weight", f"{_FC}.bias"))
+
+
+def _values(name: str, tensor: Tensor) -> NDArray[np.float32]:
+    try:
+        values = tensor.values()
+    except CheckpointError as error:
+        raise CheckpointError(f"tensor {name}: {error}") from error
+    if not np.isfinite(values).all():
+        raise CheckpointError(f"tensor {name} holds {(~np.isfinite(values)).sum()} numbers that are not finite")
+    if name.endswith("running_var") and values.min() < 0:
+        raise CheckpointError(f"tensor {name} holds a variance of {values.min():g}, expected none below 0")
+    return values
+
+
+def _conversions(tensors: Mapping[str, Tensor]) -> Iterator[str]:
+    for kind in sorted({tensor.kind for tensor in tensors.values()} - {"float32"}):
+        count = sum(tensor.kind == kind for tensor in tensors.values())
+        yield f"{count} of {len(tensors)} tensors are {kind}: converted to float32"
+
+
+def _named(names: list[str], word: str) -> list[str]:
+    if not names:
+        return []
+    return [f"{word} {', '.join(map(plain, names[:8]))}{f' and {len(names) - 8} more' if len(names) > 8 else ''}"]

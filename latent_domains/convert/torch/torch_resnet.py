@@ -1,0 +1,100 @@
+"""Weights of a ResNet as PyTorch holds them, in the layers of Caffe's nets.
+
+PyTorch's input is R, G, B from 0 to 1, less a mean and over a standard deviation, x = (p/255 - m)/s, and so is the zero
+that conv1 pads with. Caffe's is B, G, R from 0 to 255, less a mean M, with zeros around it. conv1's weights over 255·s
+and with its channels in the other order are exact where M = 255·m. With another M, conv1 gives Σ W (255·m - M) too
+much: the mean of its BN, raised by as much, subtracts it again. Only at the border of the image something remains,
+since what is padded with zeros is then M and no longer 255·m.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latent_domains.convert.torch.resnet import ResNet, units
+from latent_domains.experiment.datasets import DATASETS
+from latent_domains.models.model import Array, Model
+from latent_domains.nets.blocks import Normalisation
+from latent_domains.nets.resnet18 import converted_net, convolution_name, normalisation_name
+
+MOVING_AVERAGE_FRACTION = DATASETS["pacs"].recipe.moving_average_fraction
+"""In the converted nets, as in the mDA nets that the weights are for."""
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """What a checkpoint's net wants its pixels to be: (p/255 - mean)/std, each for R, G, B."""
+
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+
+    @property
+    def caffe_mean(self) -> tuple[float, ...]:
+        """What Caffe subtracts so that conv1 pads as PyTorch does: of B, G, R, from 0 to 255."""
+        return tuple(255 * value for value in reversed(self.mean))
+
+
+def plain_model(net: ResNet, preprocessing: Preprocessing) -> Model:
+    """The net itself, with BN and, if the checkpoint has it, the head; its input less ``caffe_mean``."""
+    blobs = _blobs(net, preprocessing, "bn", _bn_blobs)
+    if net.classes is not None:
+        blobs[f"fc{net.classes}"] = [net.values["fc.weight"], net.values["fc.bias"]]
+    return _model(net, Normalisation("bn", 0, MOVING_AVERAGE_FRACTION), net.classes, blobs)
+
+
+def mda_model(net: ResNet, preprocessing: Preprocessing, num_domains: int, mean: Sequence[float]) -> Model:
+    """The same up to pool5 with mDA in place of every BN but conv1's; its input less ``mean`` (B, G, R).
+
+    Every one of the domains begins with the checkpoint's statistics.
+    """
+
+    def mda_blobs(*mean_and_variance: Array) -> list[Array]:
+        return [*(np.tile(row, (num_domains, 1)) for row in mean_and_variance), np.ones(num_domains, np.float32)]
+
+    blobs = _blobs(net, preprocessing, "mda", mda_blobs)
+    shifted = net.values["bn1.running_mean"] + _surplus(blobs["conv1"][0], preprocessing, mean)
+    blobs[normalisation_name("bn", "conv1")] = _bn_blobs(shifted.astype(np.float32), net.values["bn1.running_var"])
+    return _model(net, Normalisation("mda", num_domains, MOVING_AVERAGE_FRACTION), None, blobs)
+
+
+def _model(net: ResNet, normalise: Normalisation, classes: int | None, blobs: Mapping[str, list[Array]]) -> Model:
+    definition = converted_net(net.layers, normalise, classes).to_proto()
+    definition.name = f"resnet{net.layers}" if normalise.layer == "bn" else f"resnet{net.layers}_{normalise.layer}"
+    return Model(definition, blobs)
+
+
+def _blobs(
+    net: ResNet, preprocessing: Preprocessing, layer: str, statistics: Callable[[Array, Array], list[Array]]
+) -> dict[str, list[Array]]:
+    """Blobs of every convolution, its Scale and its ``layer`` (but conv1's, which is always BN), by their names."""
+    blobs: dict[str, list[Array]] = {}
+    for unit in units(net.layers):
+        weights = net.values[f"{unit.convolution}.weight"]
+        if unit.path == "conv1":
+            weights = _folded(weights, preprocessing)
+            name, make = normalisation_name("bn", unit.path), _bn_blobs
+        else:
+            name, make = normalisation_name(layer, unit.path), statistics
+        blobs[convolution_name(unit.path)] = [weights]
+        blobs[name] = make(net.values[f"{unit.bn}.running_mean"], net.values[f"{unit.bn}.running_var"])
+        blobs[normalisation_name("scale", unit.path)] = [net.values[f"{unit.bn}.{part}"] for part in ("weight", "bias")]
+    return blobs
+
+
+def _bn_blobs(mean: Array, variance: Array) -> list[Array]:
+    """Caffe's sums of means and of variances, and the divisor of both."""
+    return [mean, variance, np.ones(1, np.float32)]
+
+
+def _folded(weights: Array, preprocessing: Preprocessing) -> Array:
+    """conv1 (64×3×7×7) for pixels B, G, R from 0 to 255."""
+    scale = 1 / (255 * np.array(preprocessing.std[::-1]))
+    return (weights[:, ::-1] * scale.reshape(1, 3, 1, 1)).astype(np.float32)
+
+
+def _surplus(weights: Array, preprocessing: Preprocessing, mean: Sequence[float]) -> NDArray[np.float64]:
+    """What folded conv1 gives more than it should (64), inside the image, if its input is less ``mean``."""
+    per_channel = weights.astype(np.float64).sum(axis=(2, 3))
+    return per_channel @ (np.array(preprocessing.caffe_mean) - np.array(mean))

@@ -1,0 +1,47 @@
+"""Known domain labels of a share of the source samples: who keeps his label, and the LMDB that carries them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from caffe.proto.caffe_pb2 import Datum
+from numpy.typing import NDArray
+
+from latent_domains.data import lmdb_io
+
+UNKNOWN = -1
+
+
+def write_domain_labels(path: Path, labels: Sequence[int], *, force: bool = False) -> None:
+    """Write domain labels as an LMDB whose record i belongs to record i of the images' LMDB.
+
+    Each Datum is 1×1×1 with the label (a domain's index, or -1 for unknown) as its only ``float_data`` value and again
+    as its ``label``, so a Data layer with one top gives N×1×1×1 floats.
+
+    Raises ProgramError if ``path`` exists and ``force`` is false, ValueError for labels below -1 or none at all.
+    """
+    if len(labels) == 0 or min(labels) < UNKNOWN:
+        raise ValueError(f"expected at least one domain label, each ≥ {UNKNOWN}, got {list(labels)[:10]}")
+    with lmdb_io.create(path, force=force) as (writer, _):
+        for label in labels:
+            datum = Datum(channels=1, height=1, width=1, float_data=[float(label)], label=int(label))
+            writer.put("domain", datum)
+
+
+def choose_known(counts: Sequence[int], share: float, seed: int) -> list[NDArray[np.bool_]]:
+    """Choose which samples keep their domain label: exactly ``share`` of each domain, drawn by ``seed``.
+
+    ``counts`` holds the number of records of each domain; the result one mask per domain (true: known). In a domain of
+    n records floor(share·n + 1/2) are known. A larger share with the same seed keeps everyone a smaller one kept,
+    and a domain's choice does not depend on the other domains' sizes.
+
+    Raises ValueError if ``share`` is not in 0..1.
+    """
+    if not 0 <= share <= 1:
+        raise ValueError(f"share of known domain labels: got {share}, expected 0 to 1")
+    masks = []
+    for domain, n in enumerate(counts):
+        mask = np.zeros(n, bool)
+        mask[np.random.default_rng([seed, domain]).permutation(n)[: int(np.floor(share * n + 0.5))]] = True
+        masks.append(mask)
+    return masks

@@ -1,0 +1,239 @@
+"""Downloads: resumed when the connection breaks, checked, and whole or absent."""
+
+import errno
+import fcntl
+import hashlib
+import http.client
+import os
+import shutil
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tqdm import tqdm
+
+from latent_domains.common.files import write_aside
+from latent_domains.common.program import ProgramError
+from latent_domains.data.sets.homes import GzipFile
+from latent_domains.data.sets.mnist import gunzip
+
+ATTEMPTS = 4
+"""Connections to one home before the next one is tried; each goes on where the last one broke."""
+
+TIMEOUT = 30
+"""Seconds without a byte after which a connection counts as broken."""
+
+_CHUNK = 1 << 16
+
+_AGENT = "caffe-latent-domains"
+"""Some homes refuse the name that urllib has."""
+
+
+class Unavailable(ProgramError):
+    """No home delivers the file: the message has what went wrong at each."""
+
+
+class _HomeFailed(Exception):
+    """A home cannot deliver the file; the next one may."""
+
+
+def download(
+    urls: Sequence[str],
+    target: Path,
+    check: Callable[[Path], None],
+    *,
+    keep_part: bool = False,
+    pause: float = 1.0,
+) -> None:
+    """Download ``target`` from the first of ``urls`` that delivers it whole and as ``check`` wants it.
+
+    ``check`` gets the file and raises ProgramError if it is the wrong one. ``pause`` seconds, doubled each time, lie
+    between two attempts. Raises Unavailable if no home does, and ProgramError if the disk fails, and leaves nothing
+    then; with ``keep_part`` what has arrived stays in :func:`part_of` the target, however this ends, and the next call
+    goes on from there. Wrong contents are never kept.
+    """
+    failures = []
+    with _lasting_part(target) if keep_part else write_aside(target) as file:
+        for url in urls:
+            try:
+                _obtain(url, file, check, pause)
+                return
+            except (_HomeFailed, ProgramError) as failure:
+                failures.append(f"\n  {url}: {failure}")
+            except OSError as error:  # the disk's, not the network's
+                raise ProgramError(f"{target}: writing it failed: {error.strerror or error}") from error
+        raise Unavailable(
+            f"{target.name} could not be had from its homes (a folder that holds it can be named by --mirror or "
+            f"DATA_MIRROR):{''.join(failures)}"
+        )
+
+
+def part_of(target: Path) -> Path:
+    """Where a download that is kept waits for its rest."""
+    return target.with_name(f"{target.name}.part")
+
+
+@contextmanager
+def _lasting_part(target: Path) -> Iterator[Path]:
+    """Yield the target's part, for this process alone; rename it to ``target`` on success, else leave what is in it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = part_of(target)
+    with part.open("ab") as held:
+        busy = ProgramError(f"{part}: another download is writing it: wait for it, or end it")
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise busy from error
+        if not part.exists() or not os.path.samestat(part.stat(), os.fstat(held.fileno())):
+            raise busy  # it has just got its name
+        try:
+            yield part
+            part.replace(target)
+        finally:
+            if part.exists() and not _size(part):
+                part.unlink()
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
+
+
+def _drop(file: Path) -> None:
+    """Let go of what has arrived. The file itself stays: it may be locked."""
+    if file.exists():
+        os.truncate(file, 0)
+
+
+def _obtain(url: str, file: Path, check: Callable[[Path], None], pause: float) -> None:
+    """Fill ``file`` from one home and check it. Raises _HomeFailed, or the check's ProgramError: it is empty then."""
+    # What is there may be of another home, of another day, or damaged when the machine went down.
+    for begun in (True, False) if _size(file) else (False,):
+        _download_from(url, file, pause)
+        try:
+            check(file)
+            return
+        except ProgramError:
+            _drop(file)
+            if not begun:
+                raise
+
+
+def _download_from(url: str, file: Path, pause: float) -> None:
+    """Fill ``file`` from one home. Raises _HomeFailed after ATTEMPTS connections or an answer that is final."""
+    if not url.startswith(("http://", "https://")):
+        raise _HomeFailed("only http and https are fetched")
+    reason = ""
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            wait = pause * 2 ** (attempt - 1)
+            tqdm.write(f"{url}: {reason}; once more in {wait:g} s", file=sys.stderr)
+            time.sleep(wait)
+        try:
+            _continue(url, file)
+            return
+        except urllib.error.HTTPError as error:
+            reason = f"HTTP {error.code} {error.reason}"
+            if error.code < 500 and error.code != 429:
+                break
+        except _Broken as broken:
+            reason = str(broken)
+    raise _HomeFailed(reason)
+
+
+class _Broken(Exception):
+    """The connection failed or ended before the file did."""
+
+
+def _continue(url: str, file: Path) -> None:
+    """Fetch what ``file`` still lacks. Raises _Broken or HTTPError; an OSError is then the disk's."""
+    have = _size(file)
+    headers = {"User-Agent": _AGENT, **({"Range": f"bytes={have}-"} if have else {})}
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310
+    try:
+        response = urllib.request.urlopen(request, timeout=TIMEOUT)  # noqa: S310
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code == 416:
+            if error.headers.get("Content-Range") == f"bytes */{have}":
+                return  # all of it is here
+            _drop(file)  # the part here is not a part of what is there
+            raise _Broken("the file there is shorter than what had arrived") from error
+        raise
+    except (OSError, http.client.HTTPException) as error:
+        raise _Broken(f"no connection: {getattr(error, 'reason', error)}") from error
+    with response:
+        if response.status != 206:
+            have = 0  # the server sends the whole file whatever was asked for
+        length = response.headers.get("Content-Length")
+        total = have + int(length) if length is not None and length.isdigit() else None
+        _check_space(file, total)
+        with (
+            file.open("ab" if have else "wb") as out,
+            tqdm(
+                desc=file.name.removesuffix(".part"),
+                total=total,
+                initial=have,
+                unit="B",
+                unit_scale=True,
+                unit_divisor=1024,
+            ) as bar,
+        ):
+            while chunk := _read(response):
+                out.write(chunk)
+                have += len(chunk)
+                bar.update(len(chunk))
+    if total is not None and have < total:
+        raise _Broken(f"the connection ended after {have} of {total} bytes")
+
+
+def _check_space(file: Path, total: int | None) -> None:
+    """Raise OSError if the disk has no room for the rest of a file of ``total`` bytes."""
+    free = shutil.disk_usage(file.parent).free
+    if total is not None and total - _size(file) > free:
+        raise OSError(errno.ENOSPC, f"{total - _size(file)} more bytes are needed, {free} are free there")
+
+
+def _read(response: http.client.HTTPResponse) -> bytes:
+    try:
+        return response.read(_CHUNK)
+    except (OSError, http.client.HTTPException) as error:
+        raise _Broken(f"the connection broke: {error}") from error
+
+
+def check_hashes(file: Path, hashes: Mapping[str, str], name: str) -> None:
+    """Raise ProgramError unless a file has these ``hashes``, by algorithm (sha1, sha256). ``name`` is for the error."""
+    digests = {algorithm: hashlib.new(algorithm, usedforsecurity=False) for algorithm in hashes}
+    with file.open("rb") as contents:
+        while chunk := contents.read(1 << 20):
+            for digest in digests.values():
+                digest.update(chunk)
+    for algorithm, expected in hashes.items():
+        if (found := digests[algorithm].hexdigest()) != expected:
+            raise ProgramError(f"{name}: {algorithm} {found}, expected {expected}")
+
+
+def unpacked(file: GzipFile, downloads: Path, mirror: Path | None = None) -> bytes:
+    """Return the unpacked contents of a gzipped file, checked against its hash.
+
+    It is read from ``mirror`` if that is given, else from ``downloads``, into which it is downloaded when missing.
+    Raises ProgramError naming the file if it is missing, damaged or not the pinned one.
+    """
+    path = (mirror or downloads) / file.path
+    if not path.is_file():
+        if mirror is not None:
+            raise ProgramError(f"{path}: not there; a mirror folder must hold {file.path}")
+        download(file.homes, path, lambda aside: _check(file, str(path), aside) and None)
+    return _check(file, str(path), path)
+
+
+def _check(file: GzipFile, name: str, path: Path) -> bytes:
+    """Return the unpacked contents of ``path`` if they are the pinned ones."""
+    data = gunzip(name, path.read_bytes())
+    found = hashlib.sha256(data).hexdigest()
+    if found != file.sha256:
+        raise ProgramError(f"{name}: the unpacked contents have sha256 {found}, expected {file.sha256}")
+    return data

@@ -1,0 +1,117 @@
+"""Join LMDBs into one undivided mixture."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import lmdb
+import numpy as np
+from tqdm import tqdm
+
+from latent_domains.common.files import check_new
+from latent_domains.common.program import ProgramError
+from latent_domains.data import lmdb_io
+from latent_domains.data.image_list import read_classes
+from latent_domains.data.parts import NOTE, Part, Records, build
+
+PROGRAM = "tools.join_lmdbs"
+
+CLASSES = "classes.txt"
+
+
+def join(inputs: Sequence[Path], out: Path, *, seed: int | None = 0, force: bool = False) -> int:
+    """Make the LMDB ``out`` of all records of ``inputs``, in an order drawn by ``seed`` (None: one after the other).
+
+    Returns the number of records. Raises ProgramError if the inputs' images or classes differ, if one of them is given
+    twice, or if ``out`` is in the way; ``force`` replaces an older mixture, and nothing else.
+    """
+    _check_paths(inputs, out)
+    _check_free(out, force=force)
+    counts = _check_contents(inputs)
+    recipe = {
+        "program": PROGRAM,
+        "inputs": ", ".join(f"{path.name} ({count})" for path, count in zip(inputs, counts, strict=True)),
+        "seed": "not shuffled" if seed is None else seed,
+    }
+    classes = _classes(inputs)
+    return build(Part(out, recipe, lambda: Records(sum(counts), _records(inputs, seed)), classes), force=force)
+
+
+def _check_paths(inputs: Sequence[Path], out: Path) -> None:
+    files = set()
+    for path in inputs:
+        file = path / "data.mdb"
+        if file.is_file():
+            status = file.stat()
+            if (status.st_dev, status.st_ino) in files:
+                raise ProgramError(f"{path}: given twice, expected each LMDB once")
+            files.add((status.st_dev, status.st_ino))
+        # Replacing a folder removes what is in it.
+        place, target = path.resolve(), out.resolve()
+        if place.is_relative_to(target) or target.is_relative_to(place):
+            raise ProgramError(f"{out}: it and the input {path} are the same folder, or one lies in the other")
+
+
+def _check_free(out: Path, *, force: bool) -> None:
+    """Raise ProgramError if ``out`` exists, unless it was made here and may be replaced.
+
+    Where OUT was forgotten the last input takes its place, and ``force`` would replace a domain.
+    """
+    if not out.exists():
+        return
+    try:
+        ours = json.loads((out / NOTE).read_text())["recipe"]["program"] == PROGRAM
+    except (OSError, ValueError, KeyError, TypeError):
+        ours = False
+    if not ours:
+        raise ProgramError(f"{out} exists already and {PROGRAM} did not make it: choose another name or remove it")
+    check_new(out, force=force)
+
+
+def _check_contents(inputs: Sequence[Path]) -> list[int]:
+    """Return the number of records of each input. Raises ProgramError if their images differ in shape or storage."""
+    found = {path: lmdb_io.describe(path) for path in tqdm(inputs, desc="check", unit="LMDB")}
+    kinds = {}
+    for path, description in found.items():
+        if not description.same_size:
+            raise ProgramError(f"{path}: images of several sizes, or raw and encoded ones; expected one kind")
+        size = f"{description.channels}×{description.height}×{description.width}"
+        kinds[path] = f"{size}, {'encoded' if description.encoded else 'raw'}"
+    first = inputs[0]
+    for path, kind in kinds.items():
+        if kind != kinds[first]:
+            raise ProgramError(f"{path}: images are {kind}, but those of {first} are {kinds[first]}; expected the same")
+    return [description.records for description in found.values()]
+
+
+def _classes(inputs: Sequence[Path]) -> tuple[str, ...]:
+    """The inputs' names of the classes, or none. Raises ProgramError if a label would mean two things."""
+    classes = {path: tuple(read_classes(path / CLASSES)) for path in inputs if (path / CLASSES).is_file()}
+    for path, names in classes.items():
+        first = next(iter(classes))
+        if names != classes[first]:
+            raise ProgramError(f"{path / CLASSES}: other classes than in {first / CLASSES}, expected the same")
+    return classes[inputs[0]] if len(classes) == len(inputs) else ()
+
+
+def _records(inputs: Sequence[Path], seed: int | None) -> Iterator[tuple[str, bytes]]:
+    """Yield name and value of all records. Only their keys are held in memory."""
+    with ExitStack() as stack:
+        # They were described before, and so are whole: no read can run past the end of a file.
+        transactions = [stack.enter_context(_transaction(path)) for path in inputs]
+        places = [(i, key) for i, one in enumerate(transactions) for key in one.cursor().iternext(values=False)]
+        order = range(len(places)) if seed is None else np.random.default_rng(seed).permutation(len(places))
+        for place in order:
+            i, key = places[place]
+            yield lmdb_io.record_name(key), transactions[i].get(key)
+
+
+@contextmanager
+def _transaction(path: Path) -> Iterator[lmdb.Transaction]:
+    try:
+        env = lmdb.open(str(path), readonly=True, lock=False)
+    except lmdb.Error as error:  # it is open in this process already, say
+        raise ProgramError(f"{path}: the LMDB cannot be opened: {error}") from error
+    with env, env.begin() as transaction:
+        yield transaction

@@ -1,0 +1,349 @@
+"""LMDBs as Caffe's Data layer, ``convert_imageset`` and ``compute_image_mean`` write and read them.
+
+A record's key is ``%08d_name``; Caffe walks through the keys in their byte order, so the number is the order. Its value
+is a serialised ``Datum``: raw ones hold a C×H×W block of uint8 (colour as B, G, R), encoded ones a JPEG or PNG file.
+"""
+
+import os
+import re
+import shutil
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import cv2
+import lmdb
+import numpy as np
+from caffe.proto.caffe_pb2 import Datum
+from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
+
+from latent_domains.common.files import build_folder_aside
+from latent_domains.common.program import ProgramError
+
+FIRST_MAP_SIZE = 64 << 20
+"""Bytes of address space a new LMDB starts with; doubled whenever it is full."""
+
+BATCH_BYTES = 1 << 20
+"""Records are committed in transactions of at least this many bytes.
+
+Unsynced commits cost next to nothing, and with small ones malloc reuses the pages LMDB copies records into: 2 GB of raw
+images took 1 s of system time, with transactions of 16 MB 3 s.
+"""
+
+KEY_LIMIT = 511
+"""Longest key LMDB stores, in bytes."""
+
+
+def image_datum(image: NDArray[np.uint8], label: int) -> Datum:
+    """Return the raw Datum of an image, field for field as ``convert_imageset`` fills it.
+
+    ``image`` is H×W×C (colour in BGR order) or H×W, uint8.
+    """
+    if image.dtype != np.uint8 or image.ndim not in (2, 3):
+        raise ValueError(f"expected an H×W×C or H×W image of uint8, got {image.dtype} {image.shape}")
+    height, width = image.shape[:2]
+    planes = cv2.split(image)  # twice as fast as a transposed copy
+    return Datum(channels=len(planes), height=height, width=width, data=b"".join(planes), label=label, encoded=False)
+
+
+def encoded_datum(data: bytes, label: int) -> Datum:
+    """Return the Datum of an encoded image file, field for field as ``convert_imageset`` fills it."""
+    return Datum(data=data, label=label, encoded=True)
+
+
+def datum_image(datum: Datum) -> NDArray[np.uint8]:
+    """Return a Datum's image as C×H×W uint8, decoded if need be. Raises ValueError if it holds none."""
+    if datum.encoded:
+        image = cv2.imdecode(np.frombuffer(datum.data, np.uint8), cv2.IMREAD_UNCHANGED)
+        if image is None:
+            raise ValueError(f"{len(datum.data)} bytes marked as encoded that OpenCV cannot decode")
+        return np.moveaxis(image, 2, 0) if image.ndim == 3 else image[np.newaxis]
+    shape = (datum.channels, datum.height, datum.width)
+    if len(datum.data) != shape[0] * shape[1] * shape[2]:
+        raise ValueError(f"{len(datum.data)} bytes of data, expected {shape[0]}×{shape[1]}×{shape[2]}")
+    return np.frombuffer(datum.data, np.uint8).reshape(shape)
+
+
+def by(shape: Sequence[int]) -> str:
+    """Return a shape as messages show it: 3×28×28."""
+    return "×".join(map(str, shape)) or "a scalar"
+
+
+def record_name(key: bytes) -> str:
+    """Return the second part of a record's key: its name, without the number."""
+    return os.fsdecode(re.sub(rb"^\d{8}_", b"", key))
+
+
+class Writer:
+    """Appends records to a new LMDB, in order, committing them in batches. Made by ``create``."""
+
+    def __init__(self, folder: Path, shown_as: Path) -> None:
+        """Open a new LMDB in the existing empty ``folder``; messages call it ``shown_as``."""
+        self._shown_as = shown_as
+        # Nothing is synced before close(): until the folder is renamed nobody reads it.
+        options = {"readahead": False, "sync": False, "metasync": False, "lock": False}
+        try:
+            self._env = lmdb.open(str(folder), map_size=FIRST_MAP_SIZE, **options)
+        except lmdb.Error as error:
+            raise self._failed(error) from error
+        self._batch: list[tuple[bytes, bytes]] = []
+        self._batch_bytes = 0
+        self.records = 0
+
+    def put(self, name: str, datum: Datum | bytes) -> None:
+        """Append one record: a Datum or its serialised bytes. ``name`` becomes the second part of its key."""
+        key = b"%08d_%s" % (self.records, os.fsencode(name))
+        if len(key) > KEY_LIMIT:
+            raise ProgramError(
+                f"{name}: the name makes a key of {len(key)} bytes, expected at most {KEY_LIMIT}: "
+                "name the records by a path relative to a root folder"
+            )
+        value = datum if isinstance(datum, bytes) else datum.SerializeToString()
+        self._batch.append((key, value))
+        self._batch_bytes += len(value)
+        self.records += 1
+        if self._batch_bytes >= BATCH_BYTES:
+            self._commit()
+
+    def _commit(self) -> None:
+        """Write the batch in one transaction; double the map and begin again each time it is full."""
+        while self._batch:
+            try:
+                with self._env.begin(write=True) as transaction:
+                    cursor = transaction.cursor()
+                    for key, value in self._batch:
+                        cursor.put(key, value, append=True)
+            except lmdb.MapFullError:
+                self._env.set_mapsize(2 * self._env.info()["map_size"])
+            except lmdb.Error as error:
+                raise self._failed(error) from error
+            else:
+                self._batch.clear()
+                self._batch_bytes = 0
+
+    def close(self) -> None:
+        """Write what is left, flush it to the disk and close."""
+        try:
+            self._commit()
+            self._env.sync(True)
+        except lmdb.Error as error:
+            raise self._failed(error) from error
+        finally:
+            self._env.close()
+
+    def abandon(self) -> None:
+        """Close without writing what is left."""
+        self._env.close()
+
+    def _failed(self, error: Exception) -> ProgramError:
+        # LMDB calls a full disk an input/output error.
+        free = shutil.disk_usage(self._shown_as.parent).free >> 20
+        return ProgramError(f"{self._shown_as}: writing the LMDB failed: {error} ({free} MB are free on its disk)")
+
+
+@contextmanager
+def create(path: Path, *, force: bool = False) -> Iterator[tuple[Writer, Path]]:
+    """Yield a ``Writer`` of a new LMDB and the folder it grows in; rename that folder to ``path`` at the end.
+
+    Other files put into the folder travel with it (Caffe looks at ``data.mdb`` alone). After an error or Ctrl-C
+    nothing is left, and an older LMDB at ``path`` is as it was.
+
+    Raises ProgramError if ``path`` exists and ``force`` is false, or if the disk is full.
+    """
+    with build_folder_aside(path, force=force) as aside:
+        writer = Writer(aside, path)
+        try:
+            yield writer, aside
+        except BaseException:
+            writer.abandon()
+            raise
+        writer.close()
+        # The folder may be read by others; only data.mdb counts.
+        (aside / "lock.mdb").unlink(missing_ok=True)
+
+
+_environments: dict[tuple[int, int], tuple[lmdb.Environment, int]] = {}
+"""Files open for reading (device, inode), each with its number of users: LMDB cannot open a file twice in a process."""
+
+_environments_lock = threading.Lock()
+
+
+@contextmanager
+def _environment(folder: Path) -> Iterator[lmdb.Environment]:
+    """Open an LMDB for reading, or share it with whoever has it open in this process. Raises lmdb.Error."""
+    status = (folder / "data.mdb").stat()
+    key = (status.st_dev, status.st_ino)
+    with _environments_lock:
+        env, users = _environments.get(key) or (lmdb.open(str(folder), readonly=True, lock=False, readahead=True), 0)
+        _environments[key] = env, users + 1
+    try:
+        yield env
+    finally:
+        with _environments_lock:
+            env, users = _environments.pop(key)
+            if users > 1:
+                _environments[key] = env, users - 1
+            else:
+                env.close()
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[tuple[lmdb.Environment, lmdb.Transaction]]:
+    """Open an LMDB folder for reading, after making sure that no read can run past the end of its file."""
+    if not path.is_dir():
+        found = "a file" if path.exists() else "nothing"
+        raise ProgramError(f"{path}: found {found}, expected an LMDB folder")
+    file = path / "data.mdb"
+    if not file.is_file():
+        raise ProgramError(f"{path}: no data.mdb in it, expected an LMDB folder")
+    size = file.stat().st_size
+    opened = False
+    try:
+        with _environment(path) as env:
+            expected = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+            if size < expected:  # a page beyond the end of the file would be a SIGBUS, not an error
+                raise ProgramError(f"{file}: truncated: found {size} bytes, expected {expected}")
+            with env.begin(buffers=True) as transaction:
+                opened = True
+                yield env, transaction
+    except lmdb.Error as error:
+        if opened:
+            raise ProgramError(f"{file}: damaged: {error}") from error
+        raise ProgramError(f"{file}: {size} bytes that are no LMDB ({error})") from error
+
+
+def _parse(path: Path, key: bytes, value: bytes) -> Datum:
+    try:
+        return Datum.FromString(value)
+    except DecodeError as error:
+        name = key.decode(errors="backslashreplace")
+        raise ProgramError(f"{path}: record {name!r} holds no Datum: this is no LMDB of Caffe's") from error
+
+
+def count(path: Path) -> int:
+    """Return the number of records. Raises ProgramError if ``path`` is no LMDB."""
+    with _open(path) as (env, _):
+        return int(env.stat()["entries"])
+
+
+def count_filled(path: Path, made_by: str | None = None) -> int:
+    """Return the number of records, at least one.
+
+    Raises ProgramError if ``path`` is no LMDB, naming what builds it if ``made_by`` does, or has no records.
+    """
+    try:
+        records = count(path)
+    except ProgramError as error:
+        if made_by is None:
+            raise
+        raise ProgramError(f"{error} (build it with: {made_by})") from error
+    if records == 0:
+        raise ProgramError(f"{path}: an LMDB without records, expected at least one")
+    return records
+
+
+def read(path: Path) -> Iterator[tuple[bytes, Datum]]:
+    """Yield key and Datum of every record, in Caffe's order. Raises ProgramError if ``path`` is no LMDB of Caffe's."""
+    with _open(path) as (_, transaction):
+        for key, value in transaction.cursor():
+            yield bytes(key), _parse(path, bytes(key), bytes(value))
+
+
+def read_labels(path: Path, limit: int | None = None) -> NDArray[np.int64]:
+    """Return the labels (n) of the first ``limit`` records, or of all, in Caffe's order."""
+    return np.array([datum.label for _, datum in islice(read(path), limit)], np.int64)
+
+
+def read_images(path: Path, limit: int | None = None) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the images (n×C×H×W, uint8, BGR) and labels (n) of the first ``limit`` records, or of all.
+
+    Raises ProgramError if the images differ in size or a record holds none.
+    """
+    images: list[NDArray[np.uint8]] = []
+    labels: list[int] = []
+    for key, datum in read(path):
+        if limit is not None and len(images) >= limit:
+            break
+        try:
+            images.append(datum_image(datum))
+        except ValueError as error:
+            raise ProgramError(f"{path}: record {key.decode(errors='backslashreplace')!r}: {error}") from error
+        labels.append(datum.label)
+        if images[-1].shape != images[0].shape:
+            raise ProgramError(
+                f"{path}: record {key.decode(errors='backslashreplace')!r} is {images[-1].shape}, "
+                f"expected {images[0].shape} as the first"
+            )
+    return np.stack(images) if images else np.zeros((0, 0, 0, 0), np.uint8), np.array(labels, np.int64)
+
+
+@dataclass(frozen=True)
+class Description:
+    """What an LMDB of Caffe's holds. The size is the first record's; ``same_size`` says whether it is everybody's."""
+
+    records: int
+    channels: int
+    height: int
+    width: int
+    encoded: bool
+    min_label: int
+    max_label: int
+    class_counts: dict[int, int]
+    """Records of each label, sorted by label."""
+    same_size: bool
+    """Whether all raw records have the first one's size (encoded records are not decoded: their size is not known)."""
+
+
+def describe(path: Path) -> Description:
+    """Describe an LMDB: every record is parsed, all labels are looked at, but only the first image is decoded.
+
+    Raises ProgramError if ``path`` is missing, no LMDB, truncated, empty, or does not hold Datums of images (or of
+    floats, as ``domain_labels`` writes them).
+    """
+    counts: Counter[int] = Counter()
+    first: tuple[int, int, int] | None = None
+    encoded = False
+    same_size = True
+    for key, datum in read(path):
+        counts[datum.label] += 1
+        size = (datum.channels, datum.height, datum.width)
+        if first is None or not datum.encoded:
+            try:
+                size = _size(datum)
+            except ValueError as error:
+                name = key.decode(errors="backslashreplace")
+                raise ProgramError(f"{path}: record {name!r} holds no image of Caffe's: {error}") from error
+        if first is None:
+            first, encoded = size, datum.encoded
+        elif datum.encoded != encoded or (not encoded and size != first):
+            same_size = False
+    if first is None:
+        raise ProgramError(f"{path}: an LMDB without records, expected at least one")
+    return Description(
+        records=counts.total(),
+        channels=first[0],
+        height=first[1],
+        width=first[2],
+        encoded=encoded,
+        min_label=min(counts),
+        max_label=max(counts),
+        class_counts=dict(sorted(counts.items())),
+        same_size=same_size,
+    )
+
+
+def _size(datum: Datum) -> tuple[int, int, int]:
+    """Return channels, height, width of a Datum; raise ValueError if its contents do not fill them."""
+    if datum.encoded:
+        channels, height, width = datum_image(datum).shape
+        return channels, height, width
+    size = (datum.channels, datum.height, datum.width)
+    held = len(datum.data) or len(datum.float_data)
+    if held == 0 or held != size[0] * size[1] * size[2]:
+        raise ValueError(f"{held} values for {size[0]}×{size[1]}×{size[2]}")
+    return size

@@ -1,0 +1,123 @@
+"""One part of a data set = one LMDB with a note of how it was made, so a second run can tell whether it stands."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from caffe.proto.caffe_pb2 import Datum
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from latent_domains.common.program import ProgramError
+from latent_domains.data import lmdb_io
+
+NOTE = "source.json"
+"""File in each LMDB folder that says how the LMDB was made."""
+
+FINGERPRINT = "fingerprint"
+"""Key of a recipe: a hash that tells whether the images are still the same."""
+
+Images = tuple[NDArray[np.uint8], NDArray[np.int64]]
+"""Images (n×H×W gray or n×H×W×3 BGR, uint8) and their labels (n)."""
+
+
+@dataclass(frozen=True)
+class Records:
+    """What goes into an LMDB, in its order."""
+
+    count: int
+    items: Iterator[tuple[str, Datum | bytes]]
+    """Each record's name and its Datum, serialised or not."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """An LMDB to be made: where, from what, and how."""
+
+    path: Path
+    recipe: Mapping[str, str | int]
+    """All that decides the contents; written to the note and compared with it by a later run."""
+    make: Callable[[], Records]
+    classes: tuple[str, ...] = ()
+    """Names of the classes in the order of their labels, if they have any: written to ``classes.txt``."""
+
+
+def array_part(path: Path, recipe: Mapping[str, str | int], make: Callable[[], Images], order: tuple[int, ...]) -> Part:
+    """Return a part of the images that ``make`` returns, as colour images in an order drawn by the seed ``order``.
+
+    Gray images are repeated in all three channels. A record's name says its place in the source.
+    """
+
+    def records() -> Records:
+        images, labels = make()
+
+        def items() -> Iterator[tuple[str, Datum]]:
+            for i in np.random.default_rng(order).permutation(len(images)):
+                image = images[i] if images.ndim == 4 else np.repeat(images[i][..., np.newaxis], 3, axis=2)
+                yield f"{path.name}_{i:05d}", lmdb_io.image_datum(image, int(labels[i]))
+
+        return Records(len(images), items())
+
+    return Part(path, recipe, records)
+
+
+def stands(part: Part, *, force: bool = False) -> bool:
+    """Say whether ``part`` was built before by the same recipe.
+
+    Raises ProgramError if something else is in its place, unless ``force`` allows to replace it.
+    """
+    if not part.path.exists():
+        return False
+    try:
+        note = json.loads((part.path / NOTE).read_text())
+        found, records = dict(note["recipe"]), int(note["records"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if force:
+            return False
+        raise ProgramError(
+            f"{part.path}: exists, but without a {NOTE} that says how it was made; pass --force to replace it"
+        ) from error
+    different = {key for key in {*found, *part.recipe} if found.get(key) != part.recipe.get(key)}
+    if different and not force:
+        differences = ", ".join(_difference(key, found, part.recipe) for key in sorted(different))
+        raise ProgramError(
+            f"{part.path}: made with {differences}; pass --force to replace it or --out for another folder"
+        )
+    if different:
+        return False
+    held = lmdb_io.count(part.path)
+    if held != records:
+        raise ProgramError(f"{part.path}: {held} records, expected {records} by its {NOTE}; remove it and run again")
+    return True
+
+
+def _difference(key: str, found: Mapping[str, str | int], wanted: Mapping[str, str | int]) -> str:
+    """What differs, in words."""
+    if key == FINGERPRINT:
+        return "other images"
+    return f"{key} {found.get(key)!r} instead of {wanted.get(key)!r}"
+
+
+def build(part: Part, *, force: bool = False) -> int:
+    """Make the LMDB and its note. Return the number of records, which may be fewer than those announced."""
+    records = part.make()
+    with lmdb_io.create(part.path, force=force) as (writer, folder):
+        for name, datum in tqdm(records.items, desc=part.path.name, total=records.count, unit="img"):
+            writer.put(name, datum)
+        if part.classes:
+            (folder / "classes.txt").write_text("".join(f"{name}\n" for name in part.classes))
+        note = {"recipe": dict(part.recipe), "records": writer.records}
+        (folder / NOTE).write_text(json.dumps(note, indent=2) + "\n")
+    return writer.records
+
+
+def build_missing(parts: list[Part], *, force: bool = False) -> None:
+    """Build the parts that do not stand yet, after making sure that none of the others is in the way."""
+    standing = [stands(part, force=force) for part in parts]
+    for part, done in zip(parts, standing, strict=True):
+        if done:
+            print(f"{part.path}: stands")
+        else:
+            print(f"{part.path}: {build(part, force=force)} images")

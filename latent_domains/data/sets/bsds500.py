@@ -1,0 +1,99 @@
+"""The 500 photographs of the Berkeley segmentation data set, as patches for MNIST-M.
+
+Source: Arbelaez, Maire, Fowlkes, Malik, "Contour Detection and Hierarchical Image Segmentation" (PAMI 2011). The
+photographs lie in the archive's ``images/train``, ``val`` and ``test``; here all of them are one set.
+"""
+
+import hashlib
+import tarfile
+import zlib
+from pathlib import Path, PurePosixPath
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from latent_domains.common.files import build_folder_aside
+from latent_domains.common.program import ProgramError
+from latent_domains.data.fetch import download
+from latent_domains.data.sets.homes import BSDS500_HOMES, BSDS500_SUMS
+
+
+def read_sums(path: Path = BSDS500_SUMS) -> dict[str, str]:
+    """Return the pinned sha256 of each photograph by file name, sorted by name."""
+    pairs = (line.split() for line in path.read_text().splitlines())
+    return dict(sorted((name, digest) for digest, name in pairs))
+
+
+def load(downloads: Path, mirror: Path | None = None) -> list[NDArray[np.uint8]]:
+    """Return the 500 photographs (H×W×3, BGR, uint8), sorted by file name.
+
+    They are read from ``mirror``/bsds500 if that is given, else from ``downloads``/bsds500, into which the archive is
+    downloaded and unpacked when missing. Raises ProgramError naming the photograph that is missing or not the pinned
+    one.
+    """
+    folder = (mirror or downloads) / "bsds500"
+    if mirror is None and not folder.exists():
+        _fetch(folder)
+    return read_photographs(folder, read_sums())
+
+
+def read_photographs(folder: Path, sums: dict[str, str]) -> list[NDArray[np.uint8]]:
+    """Return the photographs (H×W×3, BGR) named in ``sums``, each checked against its sha256."""
+    photographs = []
+    for name, digest in tqdm(sums.items(), desc="photographs", unit="photo"):
+        file = folder / name
+        if not file.is_file():
+            raise ProgramError(f"{file}: not there, expected {len(sums)} photographs in {folder}")
+        data = file.read_bytes()
+        found = hashlib.sha256(data).hexdigest()
+        if found != digest:
+            raise ProgramError(f"{file}: sha256 {found}, expected {digest}")
+        image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
+        if image is None:
+            raise ProgramError(f"{file}: OpenCV cannot decode it")
+        photographs.append(image)
+    return photographs
+
+
+def _fetch(folder: Path) -> None:
+    """Download the archive and unpack its photographs into ``folder``."""
+    sums = read_sums()
+    with build_folder_aside(folder) as aside:
+        archive = aside / "BSR_bsds500.tgz"
+        download(BSDS500_HOMES, archive, lambda file: unpack(file, aside, sums))
+        archive.unlink()
+
+
+def unpack(archive: Path, folder: Path, sums: dict[str, str]) -> None:
+    """Copy the photographs named in ``sums`` out of a .tgz into ``folder``, each checked against its sha256.
+
+    Only regular files ``…/images/{train,val,test}/NAME`` are read and only NAME decides where they go, so no member
+    can leave ``folder``. Raises ProgramError if one is missing or differs, or if the archive is damaged.
+    """
+    missing = dict(sums)
+    try:
+        with tarfile.open(archive, "r:gz") as tar:
+            for member in tar:
+                place = PurePosixPath(member.name)
+                wanted = place.parent.parent.name == "images" and place.parent.name in ("train", "val", "test")
+                if not (wanted and member.isfile() and place.name in missing):
+                    continue
+                stream = tar.extractfile(member)
+                data = stream.read() if stream else b""
+                found = hashlib.sha256(data).hexdigest()
+                if found != sums[place.name]:
+                    raise ProgramError(f"{archive.name}: {member.name} has sha256 {found}, not {sums[place.name]}")
+                (folder / place.name).write_bytes(data)
+                del missing[place.name]
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        raise ProgramError(f"{archive.name}: not a whole .tgz archive: {error}") from error
+    except OSError as error:
+        if error.errno is not None:  # the disk's fault
+            raise
+        raise ProgramError(f"{archive.name}: not a whole .tgz archive: {error}") from error
+    if missing:
+        raise ProgramError(
+            f"{archive.name}: {len(missing)} of {len(sums)} photographs are not in it, {next(iter(missing))} among them"
+        )

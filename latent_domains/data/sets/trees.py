@@ -1,0 +1,117 @@
+"""An image set on disk, as its archive unpacks: DOMAIN/CLASS/IMAGE or DOMAIN/images/CLASS/IMAGE."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from latent_domains.common.program import ProgramError
+from latent_domains.data.image_list import Entry, class_files
+from latent_domains.data.sets.published import ImageSet
+
+DEPTH = 3
+"""Levels of enclosing folders (``Raw images/kfold``, ``domain_adaptation_images``) that may lie around the domains."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The images found."""
+
+    root: Path
+    """Folder that holds the domains' folders."""
+    images: dict[str, dict[str, list[Entry]]] = field(default_factory=dict)
+    """Domain → class → its images, sorted by path, named CLASS/IMAGE. What has no folder is not in it."""
+    unknown: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Domain → folder that is no class's → images in it."""
+    left_out: list[Path] = field(default_factory=list)
+    """Files that are no images by the end of their name, or lie in no class's folder."""
+
+
+def read(folder: Path, image_set: ImageSet) -> Tree:
+    """Find the domains' folders in ``folder`` and list their images. Hidden files and folders are passed over.
+
+    Raises ProgramError if there are no such folders or several that could be meant, OSError if one cannot be read.
+    """
+    tree = Tree(_root(folder, image_set))
+    for domain, folders in _domain_folders(tree.root, image_set).items():
+        level = _class_level(_only(folders, domain), image_set)
+        classes, strange = _class_folders(level, image_set)
+        if strange:
+            tree.unknown[domain] = {folder.name: len(class_files(folder)[0]) for folder in strange}
+        images = tree.images[domain] = {}
+        for label, name in enumerate(image_set.classes):
+            if name in classes:
+                class_folder = _only(classes[name], name)
+                files, others = class_files(class_folder)
+                images[name] = [Entry(file, f"{name}/{file.relative_to(class_folder)}", label) for file in files]
+                tree.left_out.extend(others)
+        tree.left_out.extend(sorted(path for path in level.iterdir() if _is_visible(path) and not path.is_dir()))
+    return tree
+
+
+def _root(folder: Path, image_set: ImageSet) -> Path:
+    """``folder`` if it holds a domain, or the one folder below it that holds all of them, or else some of them."""
+    if not folder.is_dir():
+        raise ProgramError(f"{folder}: no such folder, expected one that holds {', '.join(image_set.domains)}")
+    if _domain_folders(folder, image_set):
+        return folder
+    candidates = list(_candidates(folder, image_set, DEPTH))
+    complete = [root for root in candidates if len(_domain_folders(root, image_set)) == len(image_set.domains)]
+    found = complete or candidates
+    if not found:
+        raise ProgramError(
+            f"{folder}: none of the folders {', '.join(image_set.domains)} in it, nor {DEPTH} levels below"
+        )
+    return _only(found, f"the folder of {image_set.title}")
+
+
+def _candidates(folder: Path, image_set: ImageSet, depth: int) -> Iterator[Path]:
+    """Yield the folders below ``folder`` that hold a domain; nothing is looked for below those."""
+    for inside in _folders(folder):
+        if _domain_folders(inside, image_set):
+            yield inside
+        elif depth > 1:
+            yield from _candidates(inside, image_set, depth - 1)
+
+
+def _domain_folders(root: Path, image_set: ImageSet) -> dict[str, list[Path]]:
+    """Domain → folders in ``root`` that bear its name, in one spelling or another."""
+    found: dict[str, list[Path]] = {}
+    for folder in _folders(root):
+        if (domain := image_set.canonical(folder.name)) in image_set.domains:
+            found.setdefault(domain, []).append(folder)
+    return found
+
+
+def _class_level(folder: Path, image_set: ImageSet) -> Path:
+    """Folder of a domain's class folders: itself or, with no class in it, its ``images``."""
+    folders = _folders(folder)
+    if any(image_set.canonical(inside.name) in image_set.classes for inside in folders):
+        return folder
+    return next((inside for inside in folders if inside.name.lower() == "images"), folder)
+
+
+def _class_folders(level: Path, image_set: ImageSet) -> tuple[dict[str, list[Path]], list[Path]]:
+    """Class → folders that bear its name, in one spelling or another; and the folders of no class."""
+    classes: dict[str, list[Path]] = {}
+    strange = []
+    for folder in _folders(level):
+        if (name := image_set.canonical(folder.name)) in image_set.classes:
+            classes.setdefault(name, []).append(folder)
+        elif not image_set.is_of_larger_set(folder.name):
+            strange.append(folder)
+    return classes, strange
+
+
+def _only(folders: list[Path], meaning: str) -> Path:
+    if len(folders) > 1:
+        raise ProgramError(f"{folders[0]} and {folders[1]} could both be {meaning}: expected only one of them")
+    return folders[0]
+
+
+def _folders(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if _is_visible(path) and path.is_dir())
+
+
+def _is_visible(path: Path) -> bool:
+    # An archive packed on a Mac brings a tree __MACOSX of the same shape, without pictures.
+    return not path.name.startswith(".") and path.name != "__MACOSX"

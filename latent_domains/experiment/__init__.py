@@ -1,0 +1,1 @@
+"""One experiment as data: dataset, sources, targets, method, settings."""

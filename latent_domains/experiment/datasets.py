@@ -1,0 +1,349 @@
+"""What each dataset fixes: its domains, image geometry, network and the paper's training recipe (section 4.1).
+
+Where the paper, the work it refers to and the authors' published files differ, docs/differences.md says so.
+"""
+
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from latent_domains.common.json_values import decode
+from latent_domains.common.program import ProgramError
+from latent_domains.data.preprocessing import Preprocessing
+from latent_domains.data.sets.published import OFFICE31, OFFICE_CALTECH, PACS, ImageSet, pacs_split_counts
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Training protocol: solver schedule, batch, loss weights of Eq. 7.
+
+    ``lr_policy`` is Caffe's: "inv" is Ganin & Lempitsky's schedule, "step" multiplies the learning rate by 0.1 once,
+    after the share ``lr_step`` of the iterations. ``batch_split`` says what ``batch_size`` counts: the images of each
+    domain ("per_domain"), or those of the whole batch, shared out "equally" or "by_size" of the domains. ``iter_size``
+    batches make one iteration. A snapshot is written and the target tested every so many iterations.
+    """
+
+    iterations: int
+    batch_size: int
+    batch_split: str
+    base_lr: float
+    lr_policy: str
+    weight_decay: float
+    lambda_c: float
+    lambda_d: float
+    lambda_t: float
+    test_interval: int
+    snapshot_interval: int
+    lr_step: float = 1.0
+    iter_size: int = 1
+    momentum: float = 0.9
+    moving_average_fraction: float = 0.95
+    solver_mode: str = "GPU"
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A set of domains that share classes and geometry.
+
+    ``stored_shape`` is channels, height, width of the records; ``crop`` the side of the square the network sees of them
+    (a random one in training, the central one otherwise; None: all of it), mirrored at random in training where
+    ``mirror`` says so. Pixels enter as (value - ``mean``) * ``scale``, with one mean for each channel (B, G, R).
+    ``test_split`` says whether each domain has a test LMDB of its own (``<domain>_test``); where it is false the
+    target is tested on the images it was trained on, without their labels (the transductive protocol). ``counts``
+    and ``test_counts`` are the published numbers of images each domain has and is tested on. ``usage_images`` limits
+    the images of each domain on which domain usage is measured; ``test_batch_limit`` the memory of a test pass.
+    ``made_by`` is a command that builds the LMDBs; it can be spelt in several ways, so it is no part of what makes two
+    datasets the same. ``unlabelled`` are domains whose labels nobody knows: they can be targets, and no accuracy is
+    measured on them.
+    """
+
+    name: str
+    domains: tuple[str, ...]
+    sources: tuple[str, ...]
+    targets: tuple[str, ...]
+    classes: int
+    network: str
+    stored_shape: tuple[int, int, int]
+    mean: tuple[float, ...]
+    counts: dict[str, int] = field(hash=False)
+    recipe: Recipe
+    made_by: str = field(compare=False)
+    crop: int | None = None
+    mirror: bool = False
+    scale: float = 1.0
+    test_split: bool = False
+    test_counts: dict[str, int] | None = field(default=None, hash=False)
+    usage_images: int = 1000
+    test_batch_limit: int = 64
+    unlabelled: tuple[str, ...] = ()
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        """How an image becomes the network's input in tests."""
+        return Preprocessing(self.stored_shape, self.crop, self.mean, self.scale)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height, width of the network's input."""
+        return self.preprocessing.shape
+
+    def others(self, domains: tuple[str, ...]) -> tuple[str, ...]:
+        """All domains but these: the sources when these are the targets."""
+        return tuple(other for other in self.domains if other not in domains)
+
+    def train_lmdb(self, domain: str) -> str:
+        """LMDB of the training images of a domain, or of a mixture ``a+b``, relative to the data folder."""
+        return f"{self.name}/{domain}_train" if self.test_split else f"{self.name}/{domain}"
+
+    def test_lmdb(self, domain: str) -> str:
+        """LMDB of the images a domain is tested on, relative to the data folder."""
+        return f"{self.name}/{domain}_test" if self.test_split else f"{self.name}/{domain}"
+
+    def test_count(self, domain: str) -> int:
+        """Published number of images a domain is tested on."""
+        return (self.test_counts or self.counts)[domain]
+
+    def test_batches(self, count: int) -> tuple[int, int]:
+        """Batch size and number of batches that cover ``count`` test images exactly once.
+
+        The batch size is the largest divisor of the number of images within ``test_batch_limit``.
+        """
+        largest = min(count, self.test_batch_limit)
+        batch_size = max(size for size in range(1, largest + 1) if count % size == 0)
+        return batch_size, count // batch_size
+
+    def to_json(self) -> dict[str, Any]:
+        """All that :func:`from_json` needs."""
+        return asdict(self)
+
+
+# Ganin & Lempitsky give no number of iterations; 2,000 is where the curves of every method have been flat for long.
+_DIGITS = Recipe(
+    iterations=2000,
+    batch_size=128,
+    batch_split="per_domain",
+    base_lr=0.01,
+    lr_policy="inv",
+    weight_decay=5e-4,
+    lambda_c=0.1,
+    lambda_d=0.1,
+    lambda_t=0.5,
+    test_interval=100,
+    snapshot_interval=500,
+    solver_mode="CPU",
+)
+
+_DEMO = replace(_DIGITS, iterations=500, batch_size=64, test_interval=25, snapshot_interval=250)
+
+# The paper refers to AutoDIAL: 60 epochs, the learning rate scaled by 0.1 after 54. A batch shared out by size makes
+# an epoch one of all domains: 4,110 images of Office-31 are 16 batches, 2,533 of Office-Caltech are 10.
+_OFFICE31 = Recipe(
+    iterations=960,
+    batch_size=256,
+    batch_split="by_size",
+    base_lr=0.001,
+    lr_policy="step",
+    lr_step=0.9,
+    weight_decay=5e-4,
+    lambda_c=0.2,
+    lambda_d=0.2,
+    lambda_t=0.5,
+    test_interval=96,
+    snapshot_interval=480,
+)
+
+_OFFICE_CALTECH = replace(_OFFICE31, iterations=600, test_interval=60, snapshot_interval=300)
+
+_PACS = Recipe(
+    iterations=1200,
+    batch_size=48,
+    batch_split="equally",
+    base_lr=0.001,
+    lr_policy="step",
+    lr_step=0.75,
+    weight_decay=1e-6,
+    lambda_c=0.1,
+    lambda_d=0.0001,
+    lambda_t=0.5,
+    test_interval=200,
+    snapshot_interval=300,
+)
+
+_MEAN = (104.0, 117.0, 123.0)
+"""Of ImageNet's pixels, B, G, R, as Caffe's models subtract it."""
+
+
+def _totals(image_set: ImageSet) -> dict[str, int]:
+    """Published number of images of each domain."""
+    return {domain: sum(classes.values()) for domain, classes in image_set.counts.items()}
+
+
+_OFFICE31_DATA = Dataset(
+    name="office31",
+    domains=OFFICE31.domains,
+    sources=("amazon", "dslr"),
+    targets=("webcam",),
+    classes=len(OFFICE31.classes),
+    network="alexnet",
+    stored_shape=(3, 256, 256),
+    crop=227,
+    mean=_MEAN,
+    counts=_totals(OFFICE31),
+    recipe=_OFFICE31,
+    made_by="python -m tools.get_data office31 --images DIR",
+)
+
+_OFFICE_CALTECH_DATA = replace(
+    _OFFICE31_DATA,
+    name="office_caltech",
+    domains=OFFICE_CALTECH.domains,
+    sources=("amazon", "caltech"),
+    targets=("webcam", "dslr"),
+    classes=len(OFFICE_CALTECH.classes),
+    counts=_totals(OFFICE_CALTECH),
+    recipe=_OFFICE_CALTECH,
+    made_by="python -m tools.get_data office_caltech --images DIR",
+)
+
+_PACS_DATA = Dataset(
+    name="pacs",
+    domains=PACS.domains,
+    sources=("art_painting", "cartoon", "photo"),
+    targets=("sketch",),
+    classes=len(PACS.classes),
+    network="resnet18",
+    stored_shape=(3, 256, 256),
+    crop=224,
+    mirror=True,
+    mean=_MEAN,
+    counts=_totals(PACS),
+    recipe=_PACS,
+    made_by="python -m tools.get_data pacs --images DIR",
+)
+
+
+def _fc7(images: Dataset) -> Dataset:
+    """The same domains as AlexNet's fc7 features, before its ReLU, of the central crop."""
+    return replace(
+        images,
+        name=f"{images.name}_fc7",
+        network="alexnet_fc7",
+        stored_shape=(4096, 1, 1),
+        crop=None,
+        mean=(),
+        made_by=f"python -m tools.extract_features {images.name} --weights FILE",
+        usage_images=10_000,
+        test_batch_limit=600,
+    )
+
+
+DATASETS = {
+    data.name: data
+    for data in (
+        Dataset(
+            name="digits",
+            domains=("mnist", "mnistm", "usps"),
+            sources=("mnist", "mnistm"),
+            targets=("usps",),
+            classes=10,
+            network="mnist",
+            stored_shape=(3, 28, 28),
+            mean=(127.5,),
+            scale=1 / 128,
+            test_split=True,
+            counts={"mnist": 60000, "mnistm": 60000, "usps": 7291},
+            test_counts={"mnist": 10000, "mnistm": 10000, "usps": 2007},
+            recipe=_DIGITS,
+            made_by="python -m tools.get_data digits",
+            usage_images=10_000,
+            test_batch_limit=600,
+        ),
+        Dataset(
+            name="demo",
+            domains=("plain", "photo", "handwritten"),
+            sources=("plain", "photo"),
+            targets=("handwritten",),
+            classes=10,
+            network="mnist",
+            stored_shape=(3, 28, 28),
+            mean=(127.5,),
+            scale=1 / 128,
+            counts={"plain": 6000, "photo": 6000, "handwritten": 1797},
+            recipe=_DEMO,
+            made_by="python -m tools.get_data demo",
+            usage_images=10_000,
+            test_batch_limit=600,
+        ),
+        _OFFICE31_DATA,
+        _fc7(_OFFICE31_DATA),
+        _OFFICE_CALTECH_DATA,
+        _fc7(_OFFICE_CALTECH_DATA),
+        _PACS_DATA,
+        # PACS's official lists: 90 % of each domain to train on, all of it to test on.
+        replace(
+            _PACS_DATA,
+            name="pacs_splits",
+            test_split=True,
+            counts={domain: sum(pacs_split_counts(domain, "train").values()) for domain in PACS.domains},
+            test_counts=_PACS_DATA.counts,
+            made_by="python -m tools.get_data pacs --images DIR --splits DIR",
+        ),
+    )
+}
+
+
+def named(name: str) -> Dataset:
+    """The dataset of the paper that is called so. Raises ProgramError if there is none."""
+    if name not in DATASETS:
+        raise ProgramError(f"dataset: got {name!r}, expected one of {', '.join(DATASETS)}")
+    return DATASETS[name]
+
+
+def of_network(network: str) -> Dataset:
+    """The first of DATASETS that is made for a network: its geometry and its recipe suit that network."""
+    return next(data for data in DATASETS.values() if data.network == network)
+
+
+NETWORKS = tuple(dict.fromkeys(data.network for data in DATASETS.values()))
+
+
+def from_json(values: Any) -> Dataset:
+    """The dataset that :meth:`Dataset.to_json` described.
+
+    Raises ProgramError for missing or unknown keys, for values of another type, and for what does not go together.
+    """
+    decoded = decode({field.name: field.type for field in fields(Dataset)}, values, "dataset")
+    data = Dataset(**decoded)
+    _check(data)
+    return data
+
+
+def _check(data: Dataset) -> None:
+    """Raise ProgramError if a description contradicts itself or fits no network."""
+    domains = set(data.domains)
+    expectations = [
+        ("network", data.network in NETWORKS, data.network, f"one of {', '.join(NETWORKS)}"),
+        ("domains", len(domains) == len(data.domains) > 0, data.domains, "each domain once"),
+        ("sources", set() < set(data.sources) <= domains, data.sources, "some of the domains"),
+        ("targets", set() < set(data.targets) <= domains, data.targets, "some of the domains"),
+        ("unlabelled", set(data.unlabelled) <= domains, data.unlabelled, "some of the domains"),
+        ("classes", data.classes >= 2, data.classes, "at least 2"),
+        ("counts", set(data.counts) == domains, data.counts, "the number of images of each domain"),
+        ("counts", min(data.counts.values(), default=0) > 0, data.counts, "at least 1 image of each domain"),
+        ("test_counts", set(data.test_counts or domains) == domains, data.test_counts, "a number for each domain"),
+        ("mean", len(data.mean) in (0, 1, data.stored_shape[0]), data.mean, "one value, or one for each channel"),
+        ("usage_images", data.usage_images > 0, data.usage_images, "at least 1"),
+        ("test_batch_limit", data.test_batch_limit > 0, data.test_batch_limit, "at least 1"),
+        ("recipe.lr_policy", data.recipe.lr_policy in ("inv", "step"), data.recipe.lr_policy, "inv or step"),
+        ("recipe.solver_mode", data.recipe.solver_mode in ("CPU", "GPU"), data.recipe.solver_mode, "CPU or GPU"),
+        ("recipe.test_interval", data.recipe.test_interval > 0, data.recipe.test_interval, "at least 1"),
+        ("recipe.snapshot_interval", data.recipe.snapshot_interval > 0, data.recipe.snapshot_interval, "at least 1"),
+    ]
+    for name, holds, found, expected in expectations:
+        if not holds:
+            raise ProgramError(f"dataset: {name}: got {found!r}, expected {expected}")
+    shape = of_network(data.network).shape
+    if data.shape != shape or min(data.stored_shape) < 1 or (data.crop or 1) > min(data.stored_shape[1:]):
+        raise ProgramError(
+            f"dataset: stored_shape {data.stored_shape} and crop {data.crop}: expected what gives the {shape} of "
+            f"{data.network}"
+        )

@@ -1,0 +1,1 @@
+"""A net with its weights: reading, writing, running and comparing."""

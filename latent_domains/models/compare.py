@@ -1,0 +1,68 @@
+"""How far two nets are apart on the same inputs."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latent_domains.common.program import ProgramError
+from latent_domains.data.lmdb_io import by
+
+TOLERANCE = 1e-4
+"""What every converter's result must keep to, relative to the largest value of the blob."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far a blob is from what it should be."""
+
+    name: str
+    relative: float
+    """The largest difference of a value, as a part of the largest expected value; infinite if one is not finite."""
+
+
+def difference(name: str, expected: NDArray[np.floating], found: NDArray[np.floating]) -> Difference:
+    """Compare two arrays. Raises ProgramError if their shapes differ."""
+    if expected.shape != found.shape:
+        raise ProgramError(f"{name}: found {by(found.shape)} values, expected {by(expected.shape)}")
+    expected, found = expected.astype(np.float64), found.astype(np.float64)
+    if not (np.isfinite(expected).all() and np.isfinite(found).all()):
+        return Difference(name, np.inf)
+    largest = np.abs(found - expected).max(initial=0)
+    scale = np.abs(expected).max(initial=0)
+    return Difference(name, float(largest / scale) if scale else (np.inf if largest else 0.0))
+
+
+def differences(
+    expected: Mapping[str, NDArray[np.floating]], found: Mapping[str, NDArray[np.floating]]
+) -> list[Difference]:
+    """Compare what two nets have by the same names, in the order of ``expected``, which ``found`` must have all of."""
+    return [difference(name, values, found[name]) for name, values in expected.items()]
+
+
+def table(rows: Sequence[Difference]) -> str:
+    """One line for each blob."""
+    width = max(len(row.name) for row in rows)
+    return "\n".join(f"  {row.name:{width}}  {row.relative:.1e}" for row in rows)
+
+
+def worst(rows: Sequence[Difference]) -> Difference:
+    """The blob that is furthest off."""
+    return max(rows, key=lambda row: row.relative)
+
+
+def keep_worst(rows: dict[str, Difference], others: Iterable[Difference]) -> None:
+    """Put into ``rows``, by name, those of ``others`` that are further off than what is there: batch by batch."""
+    for row in others:
+        rows[row.name] = worst([rows.get(row.name, row), row])
+
+
+def require(rows: Sequence[Difference], tolerance: float = TOLERANCE) -> None:
+    """Raise ProgramError, with all differences, if one is above ``tolerance``."""
+    furthest = worst(rows)
+    if not furthest.relative <= tolerance:
+        raise ProgramError(
+            f"the two sides differ by {furthest.relative:.1e} of the largest value in {furthest.name}, expected at "
+            f"most {tolerance:g}; nothing is written\n{table(rows)}"
+        )

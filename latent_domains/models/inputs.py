@@ -1,0 +1,70 @@
+"""Inputs to try a net on: noise, and images where there are some."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from caffe.proto.caffe_pb2 import Datum
+from numpy.typing import NDArray
+
+from latent_domains.common.program import ProgramError
+from latent_domains.data.image_datum import Format, make
+from latent_domains.data.image_list import class_files
+from latent_domains.data.lmdb_io import by, datum_image
+
+NOISE = 4
+"""Random inputs that every verification uses."""
+
+AT_ONCE = 4
+"""Inputs in a batch of a comparison: every blob of both sides is kept for them."""
+
+IMAGES = 64
+"""Images that a verification uses at most."""
+
+
+def tried(
+    shape: Sequence[int], seed: int, folder: Path | None, mean: Sequence[float] = (), scale: float = 1.0
+) -> tuple[NDArray[np.float32], str]:
+    """What to compare on, and words for it: :func:`noise` and, if there is a ``folder``, its :func:`images`."""
+    rows = noise(shape, seed, mean, scale)
+    words = f"{len(rows)} random inputs"
+    if folder is None:
+        return rows, words
+    _, pictures = images(folder, shape, mean, scale)
+    return np.concatenate([rows, pictures]), f"{words} and {len(pictures)} images"
+
+
+def noise(shape: Sequence[int], seed: int, mean: Sequence[float] = (), scale: float = 1.0) -> NDArray[np.float32]:
+    """NOISE inputs (NOISE×C×H×W, or NOISE×C) of random pixels 0 to 255, as (value - mean) * scale."""
+    pixels = np.random.default_rng(seed).integers(0, 256, (NOISE, *shape)).astype(np.float32)
+    return _transformed(pixels, mean, scale)
+
+
+def images(
+    folder: Path, shape: Sequence[int], mean: Sequence[float] = (), scale: float = 1.0
+) -> tuple[list[Path], NDArray[np.float32]]:
+    """Up to IMAGES images of a folder, at any depth, evenly spread over their sorted names.
+
+    Returns their files and n×C×H×W: B, G, R (or gray), resized to the net's input, as (value - mean) * scale. Raises
+    ProgramError if there are none or one cannot be read.
+    """
+    if len(shape) != 3 or shape[0] not in (1, 3):
+        raise ProgramError(f"--images: the net's input is {by(shape)}, expected an image of 1 or 3 channels")
+    if not folder.is_dir():
+        raise ProgramError(f"--images {folder}: no such folder")
+    files, _ = class_files(folder)
+    if not files:
+        raise ProgramError(f"--images {folder}: no images in it")
+    chosen = [files[i] for i in np.unique(np.linspace(0, len(files) - 1, min(len(files), IMAGES)).round().astype(int))]
+    pixels = np.empty((len(chosen), *shape), np.float32)
+    for row, file in zip(pixels, chosen, strict=True):
+        made = make(file, 0, Format(resize=(shape[1], shape[2]), gray=shape[0] == 1))
+        if made.failure:
+            raise ProgramError(f"{file}: {made.failure}")
+        row[...] = datum_image(Datum.FromString(made.datum))
+    return chosen, _transformed(pixels, mean, scale)
+
+
+def _transformed(pixels: NDArray[np.float32], mean: Sequence[float], scale: float) -> NDArray[np.float32]:
+    means = np.array(mean or (0,), np.float32).reshape(-1, *[1] * (pixels.ndim - 2))
+    return (pixels - means) * np.float32(scale)

@@ -1,0 +1,162 @@
+"""A net together with its parameters: what a deploy prototxt and a caffemodel say between them."""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import caffe
+import numpy as np
+from caffe.proto.caffe_pb2 import BlobProto, BlobShape, NetParameter
+from numpy.typing import NDArray
+
+from latent_domains.common.caffe_log import ending
+from latent_domains.common.caffe_process import Threads, environment
+from latent_domains.common.files import expect_file, write_together
+from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.models import prototxt
+from latent_domains.models.definition import for_tests
+from latent_domains.models.text import net_text
+from latent_domains.models.weights import check_weights
+
+Array = NDArray[np.float32]
+
+_LOAD = "import sys; from caffe import Net, TEST; Net(sys.argv[1], TEST).forward()"
+
+
+@dataclass(frozen=True)
+class Model:
+    """A net and the blobs of each of its layers that has some, by the layer's name."""
+
+    net: NetParameter
+    blobs: Mapping[str, Sequence[Array]]
+
+
+def read_model(net: Path, weights: Path) -> Model:
+    """Read a prototxt and the caffemodel that goes with it, for the TEST phase.
+
+    Raises ProgramError naming the file if it is missing or damaged, if Caffe refuses it, or if the weights lack a
+    layer of the net or hold one of another shape.
+    """
+    for file in (net, weights):
+        expect_file(file, "a model's")
+    definition = prototxt.read(net, NetParameter())
+    check_loads(net)
+    definition = for_tests(definition, net)
+    loaded = caffe.Net(str(net), caffe.TEST)
+    check_weights(weights, [loaded], [name for name, blobs in loaded.params.items() if blobs])
+    loaded.copy_from(str(weights))
+    return Model(definition, {name: [blob.data.copy() for blob in blobs] for name, blobs in loaded.params.items()})
+
+
+def check_loads(net: Path) -> None:
+    """Raise ProgramError if Caffe refuses a prototxt or cannot run it. It ends its process then: another one tries."""
+    child = subprocess.run(
+        [sys.executable, "-c", _LOAD, str(net.resolve())],
+        env={**environment(Threads(1, 1)), "GLOG_minloglevel": "2"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if child.returncode:
+        raise ProgramError(f"{net}: Caffe refuses this net: {ending(child.returncode, child.stderr)}")
+
+
+def load(model: Model) -> caffe.Net:
+    """Make a net for the TEST phase out of a model. Raises ValueError if blobs do not fit the net."""
+    with tempfile.NamedTemporaryFile("w", suffix=".prototxt") as file:
+        file.write(net_text(model.net.name, model.net))
+        file.flush()
+        net = caffe.Net(file.name, caffe.TEST)
+    if set(net.params) != set(model.blobs):
+        raise ValueError(f"blobs of {sorted(model.blobs)}, expected those of {sorted(net.params)}")
+    for name, blobs in model.blobs.items():
+        for target, blob in zip(net.params[name], blobs, strict=True):
+            if target.data.shape != blob.shape:
+                raise ValueError(f"layer {name}: a blob of shape {blob.shape}, expected {target.data.shape}")
+            target.data[...] = blob
+    return net
+
+
+def write_model(
+    model: Model,
+    prefix: Path,
+    *,
+    about: str,
+    force: bool,
+    check: Callable[[Path, Path], None] | None = None,
+    beside: Mapping[Path, str] | None = None,
+) -> tuple[Path, Path]:
+    """Write PREFIX.prototxt, which begins with the comment ``about``, and PREFIX.caffemodel; return their names.
+
+    ``beside`` are texts that go with them. All files are written or none. ``check`` is called with the model's two
+    before they get their names: if it raises, none does. Raises ProgramError if one of them exists, unless ``force``.
+    """
+    files, beside = model_files(prefix), beside or {}
+    with write_together(*files, *beside, force=force) as (text, weights, *asides):
+        text.write_text(about_lines(about) + net_text(model.net.name, model.net))
+        weights.write_bytes(weights_bytes(model))
+        for aside, contents in zip(asides, beside.values(), strict=True):
+            aside.write_text(contents)
+        if check is not None:
+            check(text, weights)
+    return files
+
+
+def weights_bytes(model: Model) -> bytes:
+    """The contents of a caffemodel: the net's layers with their blobs. Those of no layer in the net come last."""
+    net = NetParameter(name=model.net.name)
+    types = {layer.name: layer.type for layer in model.net.layer}
+    names = [name for name in types if name in model.blobs] + [name for name in model.blobs if name not in types]
+    for name in names:
+        net.layer.add(name=name, type=types.get(name, ""), blobs=[_blob(values) for values in model.blobs[name]])
+    return net.SerializeToString()
+
+
+def _blob(values: Array) -> BlobProto:
+    """A blob as Caffe stores it.
+
+    The values are put in as the wire format has them (field 5, packed floats): one by one they would take seconds.
+    """
+    data = np.ascontiguousarray(values, "<f4").tobytes()
+    length, size = bytearray(), len(data)
+    while size > 0x7F:
+        length.append(size & 0x7F | 0x80)
+        size >>= 7
+    length.append(size)
+    blob = BlobProto(shape=BlobShape(dim=values.shape))
+    blob.MergeFromString(b"\x2a" + bytes(length) + data)
+    return blob
+
+
+def model_files(prefix: Path) -> tuple[Path, Path]:
+    """The names of the two files of a model. Raises ProgramError if ``prefix`` ends in no name or in theirs."""
+    if prefix.name in ("", ".."):
+        raise ProgramError(f"{prefix}: a folder, expected what the names of the files to write begin with")
+    if prefix.suffix in (".prototxt", ".caffemodel"):
+        raise ProgramError(f"{prefix}: expected what the names of the files begin with, without {prefix.suffix}")
+    return prefix.with_name(f"{prefix.name}.prototxt"), prefix.with_name(f"{prefix.name}.caffemodel")
+
+
+def about_lines(about: str) -> str:
+    """``about`` as the comment that a prototxt begins with."""
+    return "".join(f"# {line}\n" for line in about.splitlines())
+
+
+def forward(net: caffe.Net, inputs: Array | Mapping[str, Array]) -> dict[str, Array]:
+    """Every blob of ``net`` (after the layers that work in place) for ``inputs``.
+
+    They are the rows of its one input blob, or those of each input by its name.
+    """
+    if not isinstance(inputs, Mapping):
+        (name,) = net.inputs
+        inputs = {name: inputs}
+    for name, rows in inputs.items():
+        net.blobs[name].reshape(*rows.shape)
+        net.blobs[name].data[...] = rows
+    net.forward()
+    return {blob: values.data.copy() for blob, values in net.blobs.items()}

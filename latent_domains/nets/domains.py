@@ -1,0 +1,150 @@
+"""Inputs of a training net and the rows w that assign its images to domains.
+
+A batch is groups of rows: the sources in the experiment's order, then the targets. Each group's w comes from one
+DomainAssignmentLayer; Concat joins the groups.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from caffe import layers as L
+from caffe import params as P
+from caffe.net_spec import NetSpec, Top
+
+from latent_domains.experiment.experiment import Experiment
+from latent_domains.nets.blocks import python_layer
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Tops of a training batch and its rows; ``domain_labels`` (n, -1 unknown) is None when none is known."""
+
+    data: Top
+    labels: Top
+    domain_labels: Top | None
+    source_rows: int
+    target_rows: int
+
+    def split(self, top: Top) -> tuple[Top, Top]:
+        """The source rows and the target rows of a blob of the whole batch."""
+        return L.Slice(top, axis=0, slice_point=self.source_rows, ntop=2)
+
+
+def images(
+    n: NetSpec, name: str, experiment: Experiment, lmdb: str, batch_size: int, label: str | None, *, mirror: bool
+) -> Top:
+    """A Data layer; without ``label`` it has no label top, so nothing in the net can see the labels.
+
+    Caffe crops at random in training and from the centre in tests.
+    """
+    data = experiment.data
+    transform: dict[str, object] = {}
+    if data.scale != 1:
+        transform["scale"] = data.scale
+    if mirror:
+        transform["mirror"] = True
+    if data.crop is not None:
+        transform["crop_size"] = data.crop
+    if data.mean:
+        transform["mean_value"] = list(data.mean)
+    layer = L.Data(
+        source=lmdb,
+        backend=P.Data.LMDB,
+        batch_size=batch_size,
+        ntop=1 if label is None else 2,
+        **({"transform_param": transform} if transform else {}),
+    )
+    if label is None:
+        n[name] = layer
+    else:
+        n[name], n[label] = layer
+    return n[name]
+
+
+def training_batch(
+    n: NetSpec,
+    experiment: Experiment,
+    sizes: Mapping[str, int],
+    data_folder: str,
+    domain_label_lmdbs: Mapping[str, str],
+) -> Batch:
+    """Data layers of the sources (with class labels) and, unless the method is source-only, of the targets (without).
+
+    ``sizes`` are the rows of each of the experiment's parts.
+    """
+    data = experiment.data
+    tops, labels = [], []
+    for part in experiment.parts:
+        label = f"label_{part}" if part in experiment.source_parts else None
+        lmdb = f"{data_folder}/{data.train_lmdb(part)}"
+        tops.append(images(n, f"data_{part}", experiment, lmdb, sizes[part], label, mirror=data.mirror))
+        if label is not None:
+            labels.append(n[label])
+    domain_labels = []
+    for source, lmdb in domain_label_lmdbs.items():
+        name = f"domain_label_{source}"
+        n[name] = L.Data(source=lmdb, backend=P.Data.LMDB, batch_size=sizes[source])
+        domain_labels.append(n[name])
+    all_domain_labels = None
+    if domain_labels:
+        joined = concat(n, "domain_labels_nchw", domain_labels)
+        n.domain_labels = L.Reshape(joined, shape={"dim": [-1]})
+        all_domain_labels = n.domain_labels
+    source_rows = sum(sizes[part] for part in experiment.source_parts)
+    return Batch(
+        concat(n, "data", tops), concat(n, "label", labels), all_domain_labels,
+        source_rows, sum(sizes[part] for part in experiment.parts) - source_rows,
+    )  # fmt: skip
+
+
+def concat(n: NetSpec, name: str, tops: list[Top]) -> Top:
+    """Join tops along the batch axis; a single one is passed on as it is."""
+    if len(tops) == 1:
+        return tops[0]
+    n[name] = L.Concat(*tops, axis=0)
+    return n[name]
+
+
+def known_group(n: NetSpec, name: str, rows: int, column: int, num_domains: int) -> Top:
+    """w of a group whose rows all belong to one known domain: softmax over one constant logit."""
+    logits = f"{name}_logits"
+    n[logits] = L.DummyData(shape={"dim": [rows, 1]}, data_filler={"type": "constant", "value": 0})
+    return assignment(n, name, (n[logits],), column, num_domains)
+
+
+def assignment(n: NetSpec, name: str, bottoms: tuple[Top, ...], first: int, num_domains: int) -> Top:
+    """w (n×D) of a group from its logits (n×k_g) and, optionally, its known domain labels (n)."""
+    n[name] = python_layer("DomainAssignmentLayer", *bottoms, params={"num_domains": num_domains, "first": first})
+    return n[name]
+
+
+def target_assignment(n: NetSpec, experiment: Experiment, logits: Top) -> Top:
+    """w (n×D) of target images from the logits (n×k_target) of the targets' branch."""
+    return assignment(n, "w_target", (logits,), experiment.k, experiment.num_domains)
+
+
+def assignment_rows(
+    n: NetSpec,
+    experiment: Experiment,
+    sizes: Mapping[str, int],
+    batch: Batch,
+    source_logits: Top | None,
+    target_logits: Top | None,
+) -> Top:
+    """w (N×D) of a whole training batch: predicted, known or constant sources, then targets."""
+    num_domains = experiment.num_domains
+    if experiment.method == "dial":
+        groups = [known_group(n, "w_source", batch.source_rows, 0, num_domains)]
+    elif experiment.method == "multi_source":
+        groups = [
+            known_group(n, f"w_{source}", sizes[source], column, num_domains)
+            for column, source in enumerate(experiment.sources)
+        ]
+    else:
+        bottoms = (source_logits,) if batch.domain_labels is None else (source_logits, batch.domain_labels)
+        groups = [assignment(n, "w_source", bottoms, 0, num_domains)]
+    if target_logits is not None:
+        groups.append(target_assignment(n, experiment, target_logits))
+    else:
+        groups.append(known_group(n, "w_target", batch.target_rows, experiment.k, num_domains))
+    return concat(n, "w", groups)

@@ -1,0 +1,170 @@
+"""Train, test, deploy and domain nets of an experiment: one family for all methods and architectures."""
+
+from collections.abc import Mapping
+from types import ModuleType
+
+from caffe import NetSpec
+from caffe import layers as L
+from caffe.net_spec import Top
+
+from latent_domains.experiment.experiment import Experiment
+from latent_domains.models.text import net_text
+from latent_domains.nets import alexnet, alexnet_fc7, domains, losses, mnist, resnet18
+from latent_domains.nets.blocks import Normalisation
+
+# An architecture is a module with stem(n, data, experiment), branch(n, stem, experiment, k, prefix) and
+# trunk(n, stem, normalise, experiment); FOLDER, where its nets lie in prototxt/; and BRANCH_SEES_ALL, whether source
+# and target rows go through the branch together.
+NETWORKS: dict[str, ModuleType] = {
+    "mnist": mnist,
+    "alexnet": alexnet,
+    "alexnet_fc7": alexnet_fc7,
+    "resnet18": resnet18,
+}
+
+
+def make_nets(
+    experiment: Experiment,
+    data_folder: str,
+    *,
+    sizes: Mapping[str, int],
+    test_batch_sizes: Mapping[str, int],
+    domain_label_lmdbs: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """The nets of ``experiment`` as prototxt, with the images' LMDBs under ``data_folder``.
+
+    By name: ``train``; a test net for each target (``experiment.tests``); ``deploy``; and ``domains`` where a branch
+    predicts domains. ``sizes`` are the rows of a training batch by part
+    (:func:`latent_domains.experiment.batches.batch_sizes`), ``test_batch_sizes`` those of a test batch by target.
+    ``domain_label_lmdbs`` names, for each source in order, the LMDB of its known domain labels (in the order of the
+    source's images); it is needed exactly when ``experiment.known_share`` is above 0.
+    """
+    known = dict(domain_label_lmdbs or {})
+    if list(known) != (list(experiment.sources) if experiment.known_share else []):
+        raise ValueError(f"domain_label_lmdbs: got {list(known)} for known share {experiment.known_share}")
+    nets = {"train": train_net(experiment, sizes, data_folder, known)}
+    for name, target in experiment.tests.items():
+        nets[name] = test_net(experiment, target, data_folder, test_batch_sizes[target])
+    nets["deploy"] = deploy_net(experiment)
+    if experiment.predicts_domains:
+        nets["domains"] = domain_net(experiment)
+    title = f"{experiment.dataset}_{experiment.method}"
+    return {name: net_text(f"{title}_{name}", net.to_proto()) for name, net in nets.items()}
+
+
+def train_net(
+    experiment: Experiment, sizes: Mapping[str, int], data_folder: str, domain_label_lmdbs: Mapping[str, str]
+) -> NetSpec:
+    """The training net. Source rows come first in every blob; target labels are in no blob at all."""
+    network = NETWORKS[experiment.data.network]
+    n = NetSpec()
+    batch = domains.training_batch(n, experiment, sizes, data_folder, domain_label_lmdbs)
+    stem = network.stem(n, batch.data, experiment)
+    source_logits, target_logits = _domain_logits(n, experiment, batch, stem)
+    w = None
+    if experiment.sees_target:
+        w = domains.assignment_rows(n, experiment, sizes, batch, source_logits, target_logits)
+    scores = network.trunk(n, stem, _normalisation(experiment, w), experiment)
+    if not experiment.sees_target:
+        losses.classification(n, scores, batch.labels)
+        return n
+    n.scores_source, n.scores_target = batch.split(scores)
+    losses.classification(n, n.scores_source, batch.labels)
+    losses.target_entropy(n, experiment, n.scores_target)
+    if source_logits is not None:
+        losses.domain_prediction(n, experiment, source_logits, batch.domain_labels, batch.source_rows)
+    if target_logits is not None:
+        losses.target_domain_prediction(n, experiment, target_logits)
+    return n
+
+
+def test_net(experiment: Experiment, target: str, data_folder: str, batch_size: int) -> NetSpec:
+    """Accuracy on a target's test images, with the target's running statistics."""
+    n = NetSpec()
+    lmdb = f"{data_folder}/{experiment.data.test_lmdb(target)}"
+    data = domains.images(n, "data", experiment, lmdb, batch_size, "label", mirror=experiment.test_mirror)
+    n[experiment.accuracy_name(target)] = L.Accuracy(_target_scores(n, experiment, data), n.label)
+    return n
+
+
+def deploy_net(experiment: Experiment) -> NetSpec:
+    """Class probabilities of target images with the target's statistics.
+
+    Without a branch, unless there are several target domains to choose from.
+    """
+    n = _with_input(experiment)
+    n.prob = L.Softmax(_target_scores(n, experiment, n.data))
+    return n
+
+
+def domain_net(experiment: Experiment) -> NetSpec:
+    """The stem and the branches alone: probabilities of the latent source and target domains (N×k)."""
+    network = NETWORKS[experiment.data.network]
+    n = _with_input(experiment)
+    stem = network.stem(n, n.data, experiment)
+    if experiment.has_branch:
+        n.domain_prob = L.Softmax(network.branch(n, stem, experiment, experiment.k, _SOURCE))
+    if experiment.has_target_branch:
+        n.target_domain_prob = L.Softmax(network.branch(n, stem, experiment, experiment.k_target, _TARGET))
+    return n
+
+
+_SOURCE, _TARGET = "domain", "target_domain"
+"""Prefixes of the names of each branch's layers."""
+
+
+def _with_input(experiment: Experiment) -> NetSpec:
+    n = NetSpec()
+    n.data = L.Input(shape={"dim": [1, *experiment.data.shape]})
+    return n
+
+
+def _domain_logits(
+    n: NetSpec, experiment: Experiment, batch: domains.Batch, stem: Top
+) -> tuple[Top | None, Top | None]:
+    """Logits of the source rows (n×k) and of the target rows (n×k_target); None where no branch predicts them.
+
+    The branches share nothing but the stem.
+    """
+    branch = NETWORKS[experiment.data.network].branch
+    source = target = None
+    if NETWORKS[experiment.data.network].BRANCH_SEES_ALL:
+        if experiment.has_branch:
+            n.domain_logits, n.domain_logits_unused = batch.split(branch(n, stem, experiment, experiment.k, _SOURCE))
+            _silence(n, "domain_logits_unused")
+            source = n.domain_logits
+        if experiment.has_target_branch:
+            logits = branch(n, stem, experiment, experiment.k_target, _TARGET)
+            n.target_domain_logits_unused, n.target_domain_logits = batch.split(logits)
+            _silence(n, "target_domain_logits_unused")
+            target = n.target_domain_logits
+    elif experiment.predicts_domains:
+        n.stem_source, n.stem_target = batch.split(stem)
+        if experiment.has_branch:
+            source = branch(n, n.stem_source, experiment, experiment.k, _SOURCE)
+        else:
+            _silence(n, "stem_source")
+        if experiment.has_target_branch:
+            target = branch(n, n.stem_target, experiment, experiment.k_target, _TARGET)
+        else:
+            _silence(n, "stem_target")
+    return source, target
+
+
+def _silence(n: NetSpec, name: str) -> None:
+    n[f"silence_{name}"] = L.Silence(n[name], ntop=0)
+
+
+def _target_scores(n: NetSpec, experiment: Experiment, data: Top) -> Top:
+    network = NETWORKS[experiment.data.network]
+    stem = network.stem(n, data, experiment)
+    w = None
+    if experiment.has_target_branch:
+        logits = network.branch(n, stem, experiment, experiment.k_target, _TARGET)
+        w = domains.target_assignment(n, experiment, logits)
+    return network.trunk(n, stem, _normalisation(experiment, w), experiment)
+
+
+def _normalisation(experiment: Experiment, w: Top | None) -> Normalisation:
+    layer = {"plain": "none", "source_only": "bn"}.get(experiment.method, "mda")
+    return Normalisation(layer, experiment.num_domains, experiment.data.recipe.moving_average_fraction, w)

@@ -1,0 +1,42 @@
+"""The MNIST net of Ganin & Lempitsky with the paper's additions (section 4.1).
+
+conv 5×5×32, pool, conv 5×5×48, pool, fc 100, fc 100, fc 10, normalised after every layer with parameters. Those
+layers have no bias where the normalisation subtracts it again. Pooling comes before ReLU, which gives the same values
+as the other way round at a quarter of the work.
+"""
+
+from caffe.net_spec import NetSpec, Top
+
+from latent_domains.experiment.experiment import Experiment
+from latent_domains.nets.blocks import Normalisation, convolution, inner_product, max_pool, relu
+
+FOLDER = "mnist"
+
+BRANCH_SEES_ALL = False
+"""The branch has no normalisation: it gets the rows it decides about."""
+
+
+def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
+    """The layers that both branches share: conv1. data: N×3×28×28; returns N×32×24×24."""
+    return convolution(n, "conv1", data, 32, 5, bias=experiment.method == "plain")
+
+
+def branch(n: NetSpec, conv1: Top, experiment: Experiment, k: int, prefix: str) -> Top:
+    """A domain prediction branch: a convolution like conv2, fc 100, the domain classifier. Returns logits N×k."""
+    x = relu(n, f"{prefix}_relu1", max_pool(n, f"{prefix}_pool1", conv1, 2, 2))
+    x = convolution(n, f"{prefix}_conv2", x, 48, 5, bias=True)
+    x = relu(n, f"{prefix}_relu2", max_pool(n, f"{prefix}_pool2", x, 2, 2))
+    x = relu(n, f"{prefix}_relu3", inner_product(n, f"{prefix}_fc3", x, 100, bias=True))
+    return inner_product(n, f"{prefix}_fc4", x, k, bias=True)
+
+
+def trunk(n: NetSpec, conv1: Top, normalise: Normalisation, experiment: Experiment) -> Top:
+    """The classification branch from conv1 on. Returns class scores N×classes."""
+    bias = normalise.leaves_bias
+    x = normalise(n, "conv1", conv1)
+    x = relu(n, "relu1", max_pool(n, "pool1", x, 2, 2))
+    x = normalise(n, "conv2", convolution(n, "conv2", x, 48, 5, bias=bias))
+    x = relu(n, "relu2", max_pool(n, "pool2", x, 2, 2))
+    x = relu(n, "relu3", normalise(n, "fc3", inner_product(n, "fc3", x, 100, bias=bias)))
+    x = relu(n, "relu4", normalise(n, "fc4", inner_product(n, "fc4", x, 100, bias=bias)))
+    return normalise(n, "fc5", inner_product(n, "fc5", x, experiment.data.classes, bias=bias))

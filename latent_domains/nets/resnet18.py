@@ -1,0 +1,146 @@
+"""ResNet18 (He et al.) with the paper's additions (section 4.1): mDA in place of every BN but conv1's.
+
+Layers have the names that Caffe's users know: conv1, bn_conv1, scale_conv1, res2a_branch2a, scale2a_branch2a, …; an mDA
+layer is called mda2a_branch2a where the original net has bn2a_branch2a.
+
+Two geometries: "torch" is that of Torch's ResNet18 (the first pooling pads by 1 and rounds down, res2a adds its input
+as it is), exact for weights converted from Torch; "caffe" is that of the Caffe model the authors started from (no
+padding, rounded up, a projection in res2a).
+
+ResNet34 is the same net with more blocks; it is there for weights from Torch (:func:`converted_net`).
+"""
+
+from collections.abc import Iterator
+from string import ascii_lowercase
+
+from caffe import layers as L
+from caffe import params as P
+from caffe.net_spec import NetSpec, Top
+
+from latent_domains.experiment.experiment import Experiment
+from latent_domains.nets.blocks import (
+    GAUSSIAN,
+    MSRA,
+    Normalisation,
+    convolution,
+    global_average,
+    inner_product,
+    max_pool,
+    relu,
+)
+
+FOLDER = "resnet18"
+
+BRANCH_SEES_ALL = True
+"""The branch has BN layers of its own: their statistics are the whole batch's, as in the authors' net."""
+
+SHAPE = (3, 224, 224)
+"""Channels, height, width of the input that the net was designed for."""
+
+STAGES = ((2, 64), (3, 128), (4, 256), (5, 512))
+"""Number of each stage, as in res2a, and its filters. All but the first halve the resolution."""
+
+BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3)}
+"""Blocks of each stage, by the layers of the net."""
+
+_CONV1 = "{layer}_{name}"
+"""Names like bn_conv1."""
+
+_BLOCK = "{layer}{name}"
+"""Names like bn2a_branch2a."""
+
+
+def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
+    """conv1 with the plain BN that it keeps. data: N×3×224×224; returns N×64×112×112."""
+    return _stem(n, data, _batch_norm(experiment))
+
+
+def branch(n: NetSpec, conv1: Top, experiment: Experiment, k: int, prefix: str) -> Top:
+    """A domain prediction branch: one residual block of 64 filters, stride 2, and the domain classifier.
+
+    Returns logits N×k.
+    """
+    x = _block(n, "2a", conv1, 64, 2, _batch_norm(experiment), projected=True, prefix=f"{prefix}_")
+    x = global_average(n, f"{prefix}_pool", x)
+    return inner_product(n, f"{prefix}_fc", x, k, bias=True, filler=GAUSSIAN, lr_mult=10)
+
+
+def trunk(n: NetSpec, conv1: Top, normalise: Normalisation, experiment: Experiment) -> Top:
+    """The residual stages and the classifier. Returns class scores N×classes."""
+    x = _stages(n, conv1, normalise, BLOCKS[18], torch=experiment.geometry == "torch")
+    return inner_product(n, "classifier", x, experiment.data.classes, bias=True, filler=GAUSSIAN, lr_mult=10)
+
+
+def converted_net(layers: int, normalise: Normalisation, classes: int | None) -> NetSpec:
+    """A ResNet of so many ``layers`` as its weights come from Torch: the deploy net of no experiment.
+
+    conv1 keeps a plain BN whatever ``normalise`` is. With ``classes`` it ends in their probabilities, and its head is
+    called after their number (fc1000), never like an experiment's classifier; without, in pool5, N×512×1×1.
+    """
+    n = NetSpec()
+    n.data = L.Input(shape={"dim": [1, *SHAPE]})
+    conv1 = _stem(n, n.data, Normalisation("bn", 0, normalise.moving_average_fraction))
+    x = _stages(n, conv1, normalise, BLOCKS[layers], torch=True)
+    if classes is not None:
+        n.prob = L.Softmax(inner_product(n, f"fc{classes}", x, classes, bias=True, filler=GAUSSIAN))
+    return n
+
+
+def blocks(layers: int) -> Iterator[tuple[int, int, str]]:
+    """Stage (2 to 5), place in the stage (from 0) and name (2a) of each residual block, in their order."""
+    for (stage, _), count in zip(STAGES, BLOCKS[layers], strict=True):
+        yield from ((stage, place, _block_name(stage, place)) for place in range(count))
+
+
+def normalisation_name(layer: str, path: str) -> str:
+    """Name of a layer that normalises: ``layer`` is bn, mda or scale, ``path`` conv1 or the like of 2a_branch2a."""
+    return (_CONV1 if path == "conv1" else _BLOCK).format(layer=layer, name=path)
+
+
+def convolution_name(path: str) -> str:
+    """Name of a convolution: ``path`` is conv1 or the like of 2a_branch2a."""
+    return path if path == "conv1" else f"res{path}"
+
+
+def _stem(n: NetSpec, data: Top, normalise: Normalisation) -> Top:
+    x = convolution(n, "conv1", data, 64, 7, bias=False, filler=MSRA, stride=2, pad=3)
+    return relu(n, "conv1_relu", normalise(n, "conv1", x, pattern=_CONV1))
+
+
+def _stages(n: NetSpec, conv1: Top, normalise: Normalisation, counts: tuple[int, ...], *, torch: bool) -> Top:
+    """The residual stages, each of so many blocks, and the features they end in, N×512×1×1."""
+    padding = {"pad": 1, "round_mode": P.Pooling.FLOOR} if torch else {}
+    x = max_pool(n, "pool1", conv1, 3, 2, **padding)
+    for (stage, filters), count in zip(STAGES, counts, strict=True):
+        for place in range(count):
+            projected = place == 0 and (stage > 2 or not torch)
+            stride = 2 if place == 0 and stage > 2 else 1
+            x = _block(n, _block_name(stage, place), x, filters, stride, normalise, projected=projected)
+    return global_average(n, "pool5", x)
+
+
+def _block_name(stage: int, place: int) -> str:
+    return f"{stage}{ascii_lowercase[place]}"
+
+
+def _block(
+    n: NetSpec, name: str, x: Top, filters: int, stride: int, normalise: Normalisation, *, projected: bool,
+    prefix: str = "",
+) -> Top:  # fmt: skip
+    """A residual block of two 3×3 convolutions; ``projected``: its shortcut is a normalised 1×1 convolution."""
+
+    def normalised(part: str, x: Top, kernel_size: int, **geometry: int) -> Top:
+        path = f"{name}_{part}"
+        x = convolution(n, f"{prefix}res{path}", x, filters, kernel_size, bias=False, filler=MSRA, **geometry)
+        return normalise(n, path, x, pattern=prefix + _BLOCK)
+
+    halved = {"stride": stride} if stride > 1 else {}
+    shortcut = normalised("branch1", x, 1, **halved) if projected else x
+    y = relu(n, f"{prefix}res{name}_branch2a_relu", normalised("branch2a", x, 3, pad=1, **halved))
+    y = normalised("branch2b", y, 3, pad=1)
+    n[f"{prefix}res{name}"] = L.Eltwise(shortcut, y)
+    return relu(n, f"{prefix}res{name}_relu", n[f"{prefix}res{name}"])
+
+
+def _batch_norm(experiment: Experiment) -> Normalisation:
+    return Normalisation("bn", 0, experiment.data.recipe.moving_average_fraction)

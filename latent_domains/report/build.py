@@ -1,0 +1,160 @@
+"""A report of one run, of several, or of a whole table."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tqdm import tqdm
+
+from latent_domains.common.files import check_free, write_text
+from latent_domains.common.program import ProgramError
+from latent_domains.report.chart import Chart, save_together
+from latent_domains.report.comparison import Setting, settings_of, settings_of_table
+from latent_domains.report.page import Charts, Heading, Page
+from latent_domains.report.runs import Run, load_runs
+from latent_domains.report.sections.accuracy import accuracy_section
+from latent_domains.report.sections.alignment import alignment_section
+from latent_domains.report.sections.classes import classes_section
+from latent_domains.report.sections.domains import discovery_section
+from latent_domains.report.sections.environment import environment_section
+from latent_domains.report.sections.training import training_section
+from latent_domains.tables.definition import Table
+
+IMAGES = 384
+"""In a picture of features."""
+
+
+def build(
+    paths: Sequence[Path],
+    out: Path,
+    *,
+    table: Table | None = None,
+    shown: Sequence[str] | None = None,
+    figures: Path | None = None,
+    quick: bool = False,
+    images: int = IMAGES,
+    quiet: bool = False,
+) -> Page:
+    """Write the report of the runs (folders or records, see :func:`load_runs`) to ``out``, and return the page.
+
+    With ``table``, its rows and the paper's numbers are the report's order. ``shown`` names the runs whose domains,
+    features and classes are shown in pictures (None: :func:`worth_showing`); ``quick`` leaves out what asks a net.
+    ``figures`` is a folder for all charts as SVG and PNG, and their overview. Raises ProgramError if a run cannot be
+    read, is none of the table's, or is not among those to be shown.
+    """
+    runs, baselines = load_runs([path.resolve() for path in paths])
+    out, figures = out.resolve(), figures.resolve() if figures else None  # nets are asked from the root folder
+    check_free(out, force=True, inputs=paths)
+    if figures and figures.exists() and not figures.is_dir():
+        raise ProgramError(f"{figures}: a file is there, expected a folder for figures")
+    if not runs and not baselines:
+        raise ProgramError("no run to report on, expected at least one run folder or record")
+    if table is None and baselines:
+        raise ProgramError(f"{next(iter(baselines))}: a shallow baseline is reported beside its table: pass --table")
+    settings = settings_of_table(table, runs, baselines) if table else settings_of(runs)
+    chosen = worth_showing(settings) if shown is None else _named(runs, shown)
+    steps = len(chosen) * (1 if quick else 2)
+    with tqdm(total=steps, desc="report", unit="step", disable=quiet) as bar:
+        sections = [
+            accuracy_section(settings),
+            discovery_section(settings, chosen, quick, bar.update),
+            alignment_section(chosen, quick, images, bar.update),
+            training_section(settings),
+            classes_section(settings, chosen),
+            environment_section(runs),
+        ]
+        bar.update(steps - bar.n)
+    made = f"Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by python -m tools.report."
+    lead = _lead(settings, runs)
+    if chosen and len(chosen) < len(runs):
+        lead.append(_said_to_be_shown(chosen, asked_for=shown is not None))
+    page = Page(_title(settings, table), lead, sections, made)
+    write_text(out, page.html())
+    if figures:
+        _save(page, figures, quiet)
+    return page
+
+
+def worth_showing(settings: Sequence[Setting]) -> list[Run]:
+    """Runs that tell the story: of each setting the first without adaptation and the one of mDA that found most.
+
+    Two runs or fewer are all shown. In a table of several settings, those of the first that has any.
+    """
+    runs = [run for setting in settings for run in setting.runs]
+    if len(runs) <= 2:
+        return runs
+    for setting in settings:
+        finished = [run for run in setting.runs if run.record]
+        source_only = [run for run in finished if run.experiment.method == "source_only"]
+        source_only = source_only or [run for run in finished if not run.experiment.sees_target]
+        adapted = [run for run in finished if run.experiment.has_branch] or [
+            run for run in finished if run.experiment.sees_target
+        ]
+        if chosen := [*source_only[:1], *([max(adapted, key=_discovered)] if adapted else [])]:
+            return chosen
+    return []
+
+
+def _discovered(run: Run) -> float:
+    return run.record["domain_usage"]["nmi"] if run.record["domain_usage"] else 0.0
+
+
+def _named(runs: Sequence[Run], names: Sequence[str]) -> list[Run]:
+    known = {run.name: run for run in runs}
+    for name in names:
+        if name not in known:
+            raise ProgramError(f"--show: found {name!r}, expected a run that is reported on: {', '.join(known)}")
+    return [known[name] for name in names]
+
+
+def _title(settings: Sequence[Setting], table: Table | None) -> str:
+    if table:
+        return f"{table.source}. {table.title}"
+    return f"Latent domains: {settings[0].name}" if len(settings) == 1 else "Latent domains: several settings"
+
+
+def _lead(settings: Sequence[Setting], runs: Sequence[Run]) -> list[str]:
+    """What is reported, and its main numbers, in a few sentences."""
+    finished = sum(run.record is not None for run in runs)
+    lead = [f"{finished} of {len(runs)} runs are finished."] if finished < len(runs) else []
+    for setting in settings:
+        lines = [line for line in setting.lines if line.mean is not None]
+        best = max(lines, key=lambda line: line.mean, default=None)
+        if len(lines) == 1:
+            lead.append(f"{best.name} on {setting.name}: {best.mean:.1f} % of the target's test images are right.")
+        elif lines:
+            plain = [line for line in lines if line.method in ("plain", "source_only")]
+            said = f"{setting.name}: the best mean is {best.mean:.1f} % ({best.name})"
+            if plain and best not in plain:
+                least = max(plain, key=lambda line: line.mean)
+                said += f"; without adaptation it is {least.mean:.1f} % ({least.name})"
+            lead.append(said + ".")
+    return lead
+
+
+def _said_to_be_shown(chosen: Sequence[Run], *, asked_for: bool) -> str:
+    """Which runs are shown in pictures, and that they are no average ones if :func:`worth_showing` chose them."""
+    text = f"Shown in pictures: {', '.join(run.name for run in chosen)}"
+    if not asked_for and any(run.experiment.has_branch for run in chosen):
+        text += " (of mDA the run whose latent domains match the true ones best)"
+    return text + "."
+
+
+def _save(page: Page, folder: Path, quiet: bool) -> None:
+    """All charts in files; those that say most together: ``overview.png``, and the features in ``alignment.png``."""
+    for chart in tqdm(page.charts, desc="figures", disable=quiet):
+        chart.save(folder)
+    sections = {section.ident: section for section in page.sections}
+    if charts := next((block.charts for block in sections["accuracy"].blocks if isinstance(block, Charts)), None):
+        save_together(folder / "overview.png", charts)
+    features: list[Chart] = []
+    columns = 4
+    for block in sections["alignment"].blocks:
+        if isinstance(block, Heading):
+            method = block.text.partition(":")[0]
+        elif isinstance(block, Charts):
+            features += [replace(chart, title=f"{method}: {chart.title}") for chart in block.charts]
+            columns = min(columns, len(block.charts))  # a net without alignment has two: no row holds two runs'
+    if features:
+        save_together(folder / "alignment.png", features, columns=columns)

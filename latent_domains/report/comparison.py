@@ -1,0 +1,175 @@
+"""Runs side by side: which differ in their seed alone, and which of the paper's numbers stands beside them."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean, stdev
+
+from latent_domains.common.program import ProgramError
+from latent_domains.experiment.experiment import METHODS, Experiment
+from latent_domains.report.legend import Key
+from latent_domains.report.palette import DASHES, LIGHT, MARKS, Dashes
+from latent_domains.report.runs import Run
+from latent_domains.tables.definition import Row, Table
+
+CITED = "cited"
+"""Instead of a method: the row is nothing but numbers that the paper repeats."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A method in one setting: its runs, one for each seed, and the paper's accuracy (%, None if it has none).
+
+    ``scores`` are the accuracies (%) of the runs that are finished, or of a shallow baseline; a row that the paper
+    cites has neither. ``number`` counts the lines of one method: it chooses dashes and mark.
+    """
+
+    name: str
+    method: str
+    number: int
+    runs: tuple[Run, ...]
+    scores: tuple[float, ...]
+    paper: float | None = None
+
+    @property
+    def colour(self) -> str:
+        return LIGHT.get(self.method, LIGHT["muted"])
+
+    @property
+    def dashes(self) -> Dashes:
+        return DASHES[self.number % len(DASHES)]
+
+    @property
+    def mark(self) -> str:
+        return MARKS[self.number % len(MARKS)]
+
+    @property
+    def key(self) -> Key:
+        """Its entry in a legend."""
+        return Key(self.name, self.colour, self.mark, self.dashes)
+
+    @property
+    def mean(self) -> float | None:
+        return fmean(self.scores) if self.scores else None
+
+    @property
+    def std(self) -> float | None:
+        """Of the sample (n - 1), None for fewer than two."""
+        return stdev(self.scores) if len(self.scores) > 1 else None
+
+
+def scores_of(runs: Sequence[Run]) -> tuple[float, ...]:
+    """Accuracies in % of the runs that are finished and whose targets have labels."""
+    return tuple(100 * run.record["accuracy"] for run in runs if run.record and run.record["accuracy"] is not None)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Lines that share a dataset and targets: a column of a table."""
+
+    name: str
+    targets: tuple[str, ...]
+    lines: tuple[Line, ...]
+
+    @property
+    def runs(self) -> list[Run]:
+        """All runs, each once."""
+        return list({id(run): run for line in self.lines for run in line.runs}.values())
+
+
+def settings_of(runs: Sequence[Run]) -> list[Setting]:
+    """Group runs that stand in no table: a setting for each dataset and targets, a line for each method in it.
+
+    One experiment trained twice, from other weights say, is no second seed: it is a line of its own.
+    """
+    found: dict[tuple[str, tuple[str, ...]], dict[tuple[Experiment, int], list[Run]]] = {}
+    times: Counter[Experiment] = Counter()
+    for run in runs:
+        experiment = run.experiment
+        lines = found.setdefault((experiment.dataset, experiment.targets), {})
+        lines.setdefault((replace(experiment, seed=0), times[experiment]), []).append(run)
+        times[experiment] += 1
+    settings = []
+    for (_, targets), unordered in found.items():
+        groups = dict(sorted(unordered.items(), key=lambda item: _in_tables_order(item[0][0])))
+        every_sources = {experiment.sources for experiment, _ in groups}
+        shared = "+".join(next(iter(every_sources))) if len(every_sources) == 1 else "several sources"
+        titles = [experiment.title for experiment in {experiment for experiment, _ in groups}]
+        lines = []
+        for (experiment, _), group in groups.items():
+            name = experiment.title
+            if len(every_sources) > 1:
+                name += f", from {'+'.join(experiment.sources)}"
+            if titles.count(experiment.title) > 1:
+                name = f"{name} ({_rest(experiment)})"
+            if (experiment, 1) in groups:
+                name = f"{name}: {', '.join(run.name for run in group)}"
+            lines.append(
+                Line(name, experiment.method, _number(lines, experiment.method), tuple(group), scores_of(group))
+            )
+        settings.append(Setting(f"{shared} → {'+'.join(targets)}", targets, tuple(lines)))
+    return settings
+
+
+def _in_tables_order(experiment: Experiment) -> tuple:
+    """As in the paper's tables: methods, then k, then what is known of the domains."""
+    methods = list(METHODS)
+    return methods.index(experiment.method), experiment.k, experiment.known_share, experiment.lambda_b, experiment.name
+
+
+def _rest(experiment: Experiment) -> str:
+    """What an experiment's folder is called, without its seed: what tells two of one title apart."""
+    return experiment.name.removesuffix(f"_seed{experiment.seed}")
+
+
+def settings_of_table(table: Table, runs: Sequence[Run], baselines: Mapping[str, float]) -> list[Setting]:
+    """The table's columns, with those of its runs that are given; a candidate of a row is a line of its own.
+
+    ``baselines`` are the accuracies (0 to 1) of the shallow ones by name. The paper's number of a "best single source"
+    stands beside the candidate with the best mean. Raises ProgramError for a run that is none of the table's, or is
+    there twice.
+    """
+    names = {run.name for run in table.runs}
+    for run in runs:
+        if run.experiment not in table.runs:
+            raise ProgramError(
+                f"{run.path}: its experiment ({run.experiment.name}) is none of the table's ({table.name}): "
+                "leave it out, or report on it without --table"
+            )
+    for name in baselines:
+        if name not in names:
+            raise ProgramError(f"{name}: the table {table.name} has no such baseline, expected some of its runs")
+    given: dict[Experiment, Run] = {}
+    for run in runs:
+        if (first := given.setdefault(run.experiment, run)) is not run:
+            raise ProgramError(f"{run.path}: the same experiment as {first.path}, expected one of them")
+    settings = []
+    for number, column in enumerate(table.columns):
+        lines: list[Line] = []
+        for row in table.rows:
+            lines += _of_row(row, number, lines, given, baselines)
+        settings.append(Setting(column.name, column.targets, tuple(lines)))
+    return settings
+
+
+def _of_row(
+    row: Row, column: int, before: Sequence[Line], given: Mapping[Experiment, Run], baselines: Mapping[str, float]
+) -> list[Line]:
+    cell = row.cells[column]
+    if not cell.candidates:
+        return [Line(row.name, CITED, 0, (), (), cell.paper)]
+    lines = []
+    for candidate in cell.candidates:
+        name = row.name if len(cell.candidates) == 1 else f"{row.name}: {'+'.join(candidate.sources)}"
+        method = candidate.runs[0].method
+        runs = tuple(given[run] for run in candidate.runs if isinstance(run, Experiment) and run in given)
+        scores = tuple(100 * baselines[run.name] for run in candidate.runs if run.name in baselines)
+        lines.append(Line(name, method, _number([*before, *lines], method), runs, scores or scores_of(runs)))
+    if not any(line.runs or line.scores for line in lines):
+        return [replace(lines[0], name=row.name, paper=cell.paper)]
+    best = max(lines, key=lambda line: line.mean if line.mean is not None else -1.0)
+    return [replace(line, paper=cell.paper) if line is best else line for line in lines]
+
+
+def _number(lines: Sequence[Line], method: str) -> int:
+    return sum(line.method == method for line in lines)

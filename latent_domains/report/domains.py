@@ -1,0 +1,157 @@
+"""The use of the latent domains: along training, and against the true source domains."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from latent_domains.report.chart import Chart
+from latent_domains.report.comparison import Line
+from latent_domains.report.palette import LIGHT, PARTS
+from latent_domains.report.text import shortened
+
+COLLAPSED = 0.99
+"""Share of the images in one latent domain from which on a branch counts as collapsed."""
+
+Usage = Mapping[str, Any]
+
+
+def subscript(number: int) -> str:
+    return str(number).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
+
+
+def told(usage: Usage, history: Sequence[Usage]) -> str:
+    """What became of the latent domains, in a few sentences."""
+    share, k = usage["share"], len(usage["share"])
+    largest = int(np.argmax(share))
+    told = f"Of {usage['images']:,} source images, "
+    told += ", ".join(f"{100 * value:.1f} % went to s{subscript(d + 1)}" for d, value in enumerate(share)) + ". "
+    if k == 1:
+        return told + "There is only one latent domain to go to."
+    if len(usage["sources"]) == 1:
+        told += "How its images divide into true domains is not known, or they are all of one. "
+    elif share[largest] >= COLLAPSED:
+        told += f"The branch collapsed: it puts practically every image into s{subscript(largest + 1)}. "
+    elif usage["nmi"] < 0.05:
+        told += "The branch uses several domains, but they are not the true ones (NMI below 0.05). "
+    elif usage["nmi"] > 0.5:
+        told += "The latent domains largely are the true ones. "
+    else:
+        told += "The latent domains have something of the true ones. "
+    if history and history[0]["iteration"] == 0:
+        first = max(history[0]["share"])
+        told += f"Before any training, the initialisation put {100 * first:.0f} % of them into one domain."
+    return told
+
+
+def history_chart(history: Sequence[Usage], name: str) -> Chart:
+    """Shares of the latent domains, stacked, from the first to the last of what ``history`` has (two at least)."""
+    iterations = [usage["iteration"] for usage in history]
+    shares = 100 * np.array([usage["share"] for usage in history])
+    k = shares.shape[1]
+
+    def draw(axes: Axes) -> None:
+        axes.stackplot(
+            iterations, shares.T, colors=[PARTS[d % len(PARTS)] for d in range(k)], alpha=0.55,
+            edgecolor=LIGHT["ground"], linewidth=1,
+        )  # fmt: skip
+        middle = shares.cumsum(axis=1) - shares / 2
+        for d in range(k):
+            place = int(shares[:, d].argmax())
+            if shares[place, d] > 8:
+                inside = {0: "left", len(iterations) - 1: "right"}.get(place, "center")
+                axes.annotate(
+                    f"s{subscript(d + 1)}", (iterations[place], middle[place, d]), ha=inside, va="center",
+                    xytext=({"left": 6, "right": -6}.get(inside, 0), 0), textcoords="offset points", fontweight="bold",
+                )  # fmt: skip
+        axes.set_xlim(iterations[0], iterations[-1])
+        axes.set_xticks(iterations if len(iterations) < 7 else iterations[:: len(iterations) // 4])
+        axes.set_ylim(0, 100)
+        axes.set_xlabel("iteration")
+        axes.set_ylabel("source images (%)")
+
+    ends = [f"s{d + 1} from {shares[0, d]:.0f} to {shares[-1, d]:.0f} %" for d in range(k)]
+    alt = f"Stacked shares of the latent domains from iteration {iterations[0]} to {iterations[-1]}: {', '.join(ends)}."
+    return Chart(name, "Where the source images go", alt, draw)
+
+
+def matrix_chart(usage: Usage, name: str, title: str = "True against latent domains") -> Chart:
+    """Shares of each true domain's images, a row for each true domain and a column for each latent one."""
+    counts = np.array(usage["counts"], float)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    rows = [shortened(source, 14) for source in usage["sources"]]
+    columns = [f"s{subscript(d + 1)}" for d in range(shares.shape[1])]
+    words = []
+    for source, row in zip(usage["sources"], shares, strict=True):
+        cells = [f"{100 * share:.1f} % in {column}" for share, column in zip(row, columns, strict=True)]
+        words.append(f"{source}: {', '.join(cells)}")
+    return Chart(
+        name,
+        title if len(rows) == 1 else f"{title} (purity {usage['purity']:.2f}, NMI {usage['nmi']:.2f})",
+        "; ".join(words),
+        lambda axes: draw_matrix(axes, shares, rows, columns, [f"{100 * share:.1f} %" for share in shares.flat]),
+        height=60 + 42 * len(rows),
+    )
+
+
+def draw_matrix(
+    axes: Axes, shares: np.ndarray, rows: Sequence[str], columns: Sequence[str], texts: Sequence[str]
+) -> None:
+    """Cells (rows×columns) the darker the larger the share, with a text each (none: no texts)."""
+    ground = np.zeros((*shares.shape, 4))
+    ground[..., :3] = [int(LIGHT["dial"][i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    ground[..., 3] = shares  # on any ground: what is empty is transparent
+    axes.imshow(ground, aspect="auto", interpolation="nearest")
+    for (row, column), text in zip(np.ndindex(shares.shape), texts, strict=False):
+        colour = LIGHT["ink"] if shares[row, column] < 0.9 else "#ffffff"
+        axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=9)
+    axes.set_xticks(range(len(columns)), columns)
+    axes.set_yticks(range(len(rows)), rows)
+    axes.tick_params(length=0)
+    axes.grid(visible=False)
+    for spine in axes.spines.values():
+        spine.set_visible(True)
+
+
+def shares_chart(lines: Sequence[Line], name: str, setting: str = "") -> Chart:
+    """For every run with a branch, the shares of its latent domains at the end, as one stacked bar.
+
+    ``setting`` is named in the title where there are several.
+    """
+    bars = [
+        (line.name if number == 0 else "", f"seed {run.experiment.seed}", run.record["domain_usage"])
+        for line in lines
+        for number, run in enumerate(run for run in line.runs if run.record and run.record["domain_usage"])
+    ]
+    headings = sum(bool(title) for title, _, _ in bars)
+
+    def draw(axes: Axes) -> None:
+        y = 0.0
+        for title, seed, usage in bars:
+            if title:
+                axes.text(0, y + 0.1, shortened(title, 40), va="center", fontsize=10)
+                y += 1
+            left = 0.0
+            for d, share in enumerate(100 * np.array(usage["share"])):
+                colour = PARTS[d % len(PARTS)]
+                axes.barh(
+                    y, share, left=left, height=0.8, color=colour, alpha=0.55, edgecolor=LIGHT["ground"], linewidth=1
+                )
+                if share > 12:
+                    axes.text(left + share / 2, y, f"s{subscript(d + 1)}", ha="center", va="center", fontsize=8)
+                left += share
+            axes.text(101, y, f"{seed}: NMI {usage['nmi']:.2f}", va="center", fontsize=8, color=LIGHT["muted"])
+            y += 1
+        axes.set_ylim(y - 0.4, -0.6)
+        axes.set_xlim(0, 135)
+        axes.set_xticks(range(0, 101, 25))
+        axes.set_yticks([])
+        axes.grid(axis="y", visible=False)
+        axes.spines["left"].set_visible(False)
+        axes.set_xlabel("source images (%)")
+
+    largest = [f"{title} {seed}: {100 * max(usage['share']):.0f} %".strip() for title, seed, usage in bars]
+    alt = f"The largest share of a latent domain. {'; '.join(largest)}."
+    title = f"{setting}: latent domains at the end" if setting else "Latent domains at the end, run by run"
+    return Chart(name, title, alt, draw, 340, 40 + 15.0 * (len(bars) + headings))

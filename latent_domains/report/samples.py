@@ -1,0 +1,92 @@
+"""Source images that the branch is surest and least sure about, for each latent domain."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from latent_domains.data.lmdb_io import read_images
+from latent_domains.runs.branch import source_lmdbs, source_probabilities
+from latent_domains.runs.preflight import check_data, check_nets
+from latent_domains.runs.run_folder import RunFolder, Snapshot
+
+LOOKED_AT = 1000
+"""Images of each source among which they are sought, fewer if they are large."""
+
+BYTES = 64 << 20
+"""Memory for the images of one source."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Images (n×C×H×W, BGR) of latent domain ``domain`` with their probabilities (n) and true sources (n).
+
+    ``surest`` begins with the surest; ``least_sure`` with the least sure; ``images`` is how many the domain has.
+    """
+
+    domain: int
+    images: int
+    surest: tuple[NDArray[np.uint8], NDArray[np.float32], list[str]]
+    least_sure: tuple[NDArray[np.uint8], NDArray[np.float32], list[str]]
+
+
+def samples_of(folder: RunFolder, snapshot: Snapshot, count: int = 8) -> list[Samples]:
+    """The ``count`` surest and least sure source images of each latent domain, among the first of each source.
+
+    Least sure images are never the surest ones too. Raises ProgramError if nets or data are not as they should be.
+    """
+    check_nets(folder)
+    check_data(folder)
+    limit = min(LOOKED_AT, max(count, BYTES // int(np.prod(folder.experiment.data.stored_shape))))
+    probabilities = source_probabilities(folder, snapshot, limit=limit, quiet=True)
+    lmdbs = source_lmdbs(folder)
+    images = np.concatenate([read_images(lmdbs[source], limit)[0] for source in probabilities])
+    sources = [source for source, rows in probabilities.items() for _ in rows]
+    rows = np.concatenate(list(probabilities.values()))
+    assigned, sure = rows.argmax(axis=1), rows.max(axis=1)
+    found = []
+    for domain in range(rows.shape[1]):
+        members = np.flatnonzero(assigned == domain)
+        members = members[np.argsort(-sure[members], kind="stable")]
+        surest, least = members[:count], members[count:][::-1][:count]
+        found.append(
+            Samples(
+                domain,
+                len(members),
+                *((images[chosen], sure[chosen], [sources[i] for i in chosen]) for chosen in (surest, least)),
+            )
+        )
+    return found
+
+
+def mosaic(images: NDArray[np.uint8], columns: int) -> NDArray[np.uint8]:
+    """Tile images (n×C×H×W, BGR) into one RGB picture with thin gaps, row by row."""
+    n, _, height, width = images.shape
+    rows = -(-n // columns)
+    picture = np.full((rows * (height + 2) - 2, columns * (width + 2) - 2, 3), 255, np.uint8)
+    for i, image in enumerate(images):
+        y, x = divmod(i, columns)
+        picture[y * (height + 2) :, x * (width + 2) :][:height, :width] = image[::-1].transpose(1, 2, 0)
+    return picture
+
+
+def strip(images: NDArray[np.uint8], columns: int, side: int = 56) -> bytes:
+    """A mosaic of ``images`` (n×C×H×W, BGR, n ≥ 1), each made ``side`` wide, as a WebP file."""
+    height = round(side * images.shape[2] / images.shape[3])
+    larger = side > images.shape[3]
+    resized = np.stack([_resized(image, (side, height), larger) for image in images])
+    picture = mosaic(resized, columns)
+    return cv2.imencode(".webp", picture[..., ::-1], [cv2.IMWRITE_WEBP_QUALITY, 82])[1].tobytes()
+
+
+def _resized(image: NDArray[np.uint8], size: tuple[int, int], larger: bool) -> NDArray[np.uint8]:
+    image = image if len(image) == 3 else np.repeat(image[:1], 3, axis=0)  # grey
+    how = cv2.INTER_NEAREST if larger else cv2.INTER_AREA
+    return cv2.resize(np.ascontiguousarray(image.transpose(1, 2, 0)), size, interpolation=how).transpose(2, 0, 1)
+
+
+def are_pictures(shape: Sequence[int]) -> bool:
+    """Whether stored records (C×H×W) are pictures to look at, and not features."""
+    return shape[0] in (1, 3) and min(shape[1:]) > 1

@@ -1,0 +1,78 @@
+"""What the runs were made with, and each run with its seed, its times and its place."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from latent_domains.report.page import Section, Table, Text
+from latent_domains.report.runs import Run
+from latent_domains.runs.run_state import state_of
+
+_NOTHING = "–"
+
+
+def environment_section(runs: Sequence[Run]) -> Section:
+    """Versions, hardware and commits with the runs that have them; then the runs."""
+    of_finished = [(run, run.record) for run in runs if run.record]
+    rows: dict[tuple[str, str], list[str]] = {}
+    for run, record in of_finished:
+        for what, value in _facts(record).items():
+            rows.setdefault((what, value), []).append(run.name)
+    order = list(dict.fromkeys(what for what, _ in rows))
+    facts = [
+        [what, value, "all" if len(names) == len(of_finished) else _few(names)]
+        for (what, value), names in sorted(rows.items(), key=lambda item: order.index(item[0][0]))
+    ]
+    blocks: list[Table | Text] = []
+    if facts:
+        blocks.append(Table("Versions, hardware and commits, as the records say", ["what", "value", "runs"], facts))
+    blocks.append(
+        Table(
+            "The runs; their accuracy is that of the last iteration, never of the best",
+            ["run", "#seed", "#iterations", "#accuracy (%)", "#training", "evaluated (UTC)", "state"],
+            [_row(run) for run in runs],
+        )
+    )
+    return Section("environment", "Environment and runs", blocks)
+
+
+def _facts(record: dict[str, Any]) -> dict[str, str]:
+    """What a record says about how it was made; values as they are shown."""
+    training = record.get("training") or {}
+    facts: dict[str, Any] = {"commit of the evaluation": _short(record.get("commit"))}
+    sittings = training.get("sittings") or [{}]
+    facts["commit of the training"] = ", ".join(dict.fromkeys(_short(sitting.get("commit")) for sitting in sittings))
+    facts |= record.get("versions") or {}
+    facts |= record.get("hardware") or {}
+    for key in ("blas_threads", "kernel_threads", "processes"):
+        if key in training:
+            facts[key.replace("_", " ")] = training[key]
+    if weights := training.get("weights"):
+        facts["began from"] = f"{weights.get('file')}, SHA-256 {weights.get('sha256')}"
+    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in facts.items()}
+
+
+def _short(commit: str | None) -> str:
+    """A commit's first digits, and whether there were changes."""
+    return "unknown" if not commit else commit[:12] + ("+changes" if commit.endswith("+changes") else "")
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= 3 else f"{names[0]}, {names[1]} and {len(names) - 2} more"
+
+
+def _row(run: Run) -> list[str]:
+    record, experiment = run.record, run.experiment
+    if record is None:
+        return [run.name, str(experiment.seed), str(experiment.iterations), _NOTHING, _NOTHING, _NOTHING,
+                str(state_of(run.folder))]  # fmt: skip
+    seconds = (record.get("training") or {}).get("seconds")
+    return [
+        run.name,
+        str(experiment.seed),
+        str(record.get("iteration", experiment.iterations)),
+        _NOTHING if record["accuracy"] is None else f"{100 * record['accuracy']:.2f}",
+        _NOTHING if seconds is None else f"{seconds / 60:.1f} min",
+        str(record.get("evaluated") or _NOTHING).removesuffix("+00:00").replace("T", " "),
+        "finished" if run.folder else "a record alone",
+    ]

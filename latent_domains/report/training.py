@@ -1,0 +1,90 @@
+"""Curves along training: accuracies and the terms of the loss, a line for each method, its band spanning the seeds."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from latent_domains.report.chart import Chart
+from latent_domains.report.comparison import Line, Setting
+from latent_domains.report.text import printable
+
+BINS = 50
+"""Points of a curve at most: what the log has more of is averaged."""
+
+TERMS = {
+    "loss_class": "Classification log-loss (source)",
+    "entropy_class": "Class entropy h_C (target, nats)",
+    "entropy_domain": "Domain entropy h_D (source, nats)",
+    "loss_domain": "Domain log-loss (known labels)",
+    "entropy_target_domain": "Domain entropy h_D (target, nats)",
+    "domain_balance": "Entropy of the mean assignment (nats)",
+}
+"""Loss terms by the names of the net's outputs: Eq. 7's, the targets' own branch's, and the balance's."""
+
+Curve = Mapping[int, float]
+
+
+def target_curves(setting: Setting, prefix: str) -> list[Chart]:
+    """A chart of the accuracy on each target that the logs tell of."""
+    charts = []
+    for target in setting.targets:
+        name = "accuracy" if len(setting.targets) == 1 else f"accuracy_{target}"
+        title = f"Accuracy on {target} (%)"
+        charts.append(_chart(setting.lines, ("test", name), f"{prefix}-{name}", title, factor=100))
+    return [chart for chart in charts if chart]
+
+
+def loss_curves(setting: Setting, prefix: str) -> list[Chart]:
+    """A chart for each loss term that the logs tell of, and one of the accuracy on the sources' training batches."""
+    charts = [_chart(setting.lines, ("train", key), f"{prefix}-{key}", title) for key, title in TERMS.items()]
+    title = "Accuracy on source batches (%)"
+    charts.append(_chart(setting.lines, ("train", "source_accuracy"), f"{prefix}-source_accuracy", title, factor=100))
+    return [chart for chart in charts if chart]
+
+
+def _chart(lines: Sequence[Line], key: tuple[str, str], name: str, title: str, factor: float = 1) -> Chart | None:
+    found = [(line, curves) for line in lines if (curves := [c for run in line.runs if (c := run.curves.get(key))])]
+    if not found:
+        return None
+    last = []
+    for line, curves in found:
+        last.append(f"{line.name} {factor * binned(curves)[1].mean(axis=0)[-1]:.3g}")
+
+    def draw(axes: Axes) -> None:
+        for line, curves in found:
+            draw_curves(axes, line, curves, factor)
+        axes.set_xlabel("iteration")
+        axes.margins(x=0.01)
+
+    return Chart(name, title, f"{title} against the iterations. At the end: {'; '.join(last)}.", draw)
+
+
+def draw_curves(axes: Axes, line: Line, curves: Sequence[Curve], factor: float = 1) -> None:
+    """A line's mean over its seeds, and from two seeds on a band from the lowest to the highest of them."""
+    iterations, values = binned(curves)
+    values = factor * values
+    mean = values.mean(axis=0)
+    axes.plot(
+        iterations, mean, color=line.colour, linestyle=line.dashes, marker=line.mark, markersize=3.5,
+        markevery=(len(mean) // 8 + line.number, max(1, len(mean) // 3)), label=printable(line.name),
+    )  # fmt: skip
+    if len(curves) > 1:
+        axes.fill_between(
+            iterations, values.min(axis=0), values.max(axis=0), color=line.colour, alpha=0.15, linewidth=0
+        )
+
+
+def binned(curves: Sequence[Curve]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Iterations (n) and the values (curves×n) there, n at most ``BINS``.
+
+    At iterations that all curves have; curves that have none in common are read off between their points.
+    """
+    shared = sorted(set.intersection(*(set(curve) for curve in curves)))
+    if not shared:
+        shared = sorted(set.union(*(set(curve) for curve in curves)))
+    values = np.array([np.interp(shared, *np.array(sorted(curve.items())).T) for curve in curves])
+    bins = np.array_split(np.arange(len(shared)), min(BINS, len(shared)))
+    iterations = np.array([np.mean(np.array(shared)[part]) for part in bins])
+    return iterations, np.array([[value[part].mean() for part in bins] for value in values])

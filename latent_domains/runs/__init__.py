@@ -1,0 +1,1 @@
+"""A run folder, and all that is read from it or of it."""

@@ -1,0 +1,142 @@
+"""A run's features before its domains are aligned, and after: those that the classifier sees."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import caffe
+import numpy as np
+from caffe.proto.caffe_pb2 import LayerParameter
+from numpy.typing import NDArray
+
+from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.data import lmdb_io
+from latent_domains.runs.lmdb_batches import batches
+from latent_domains.runs.preflight import check_data, check_nets
+from latent_domains.runs.run_folder import RunFolder, Snapshot
+
+FEWEST = 20
+"""Images that a picture of features needs."""
+
+_ALIGNING = ("MDALayer", "BatchNorm")
+"""Layers that normalise; the first MDALayer counts, or where there is none the first BatchNorm."""
+
+
+@dataclass(frozen=True)
+class Features:
+    """Of n images: ``before`` (n×p) is what the first aligning layer gets, ``after`` (n×q) what the classifier gets.
+
+    ``domains`` (n) are indices into ``names``, the sources' parts and then the targets; ``labels`` (n) the classes, -1
+    where nobody knows them. ``before`` is None where nothing normalises.
+    """
+
+    before: NDArray[np.float32] | None
+    after: NDArray[np.float32]
+    domains: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    names: tuple[str, ...]
+    before_blob: str | None
+    after_blob: str
+
+
+def features_of(folder: RunFolder, snapshot: Snapshot, images: int = 384) -> Features:
+    """Features of about ``images`` training images, as many of each domain as a training batch has, each image once.
+
+    (Small domains come again in training batches. Here they do not: an image's nearest neighbour would be itself.)
+    Runs that see the target are asked with their training net, where each batch is aligned with its own statistics and
+    assignments, as the layers are defined; the others with their deploy net, whose statistics are the sources'.
+    Raises ProgramError if nets or data are not as they should be, if there are fewer than ``FEWEST`` images, or if the
+    features are not finite.
+    """
+    check_nets(folder)
+    check_data(folder)  # Caffe would abort
+    os.chdir(ROOT)  # the nets name their LMDBs relative to it
+    features = (_of_training_net if folder.experiment.sees_target else _of_deploy_net)(folder, snapshot, images)
+    if len(features.after) < FEWEST:
+        raise ProgramError(f"{len(features.after)} images, expected at least {FEWEST}")
+    if not all(np.isfinite(values).all() for values in (features.before, features.after) if values is not None):
+        raise ProgramError(f"{snapshot.model}: they are not finite: the training diverged")
+    return features
+
+
+def _of_training_net(folder: RunFolder, snapshot: Snapshot, images: int) -> Features:
+    before, after = _blobs(folder, "train")
+    parts = folder.experiment.parts
+    layers = folder.read_net("train").layer
+    sizes = {layer.name: layer.data_param.batch_size for layer in layers if layer.type == "Data"}
+    rows = np.array([sizes[f"data_{part}"] for part in parts])
+    caffe.set_random_seed(0)  # of mirrored and cropped images
+    net = caffe.Net(str(folder.net("train").resolve()), caffe.TRAIN, weights=str(snapshot.model.resolve()))
+    records = [lmdb_io.count(folder.train_lmdbs[part]) for part in parts]
+    whole = max(-(-count // size) for count, size in zip(records, rows, strict=True))  # beyond, nothing is new
+    forwards = min(max(1, images // int(rows.sum())), whole)
+    found: tuple[list[NDArray[np.float32]], ...] = ([], [])
+    for _ in range(forwards):
+        net.forward()
+        for blob, rows_found in zip((before, after), found, strict=True):
+            rows_found.append(_flat(net, blob))
+    labels = _by_batch(
+        [_labels(folder, part, size * forwards) for part, size in zip(parts, rows, strict=True)], forwards
+    )
+    places = [np.arange(size * forwards) < count for size, count in zip(rows, records, strict=True)]
+    first = _by_batch(places, forwards)
+    domains = np.tile(np.repeat(np.arange(len(parts)), rows), forwards)
+    return Features(
+        np.concatenate(found[0])[first], np.concatenate(found[1])[first], domains[first], labels[first], parts, before,
+        after,
+    )  # fmt: skip
+
+
+def _by_batch(of_parts: Sequence[NDArray], forwards: int) -> NDArray:
+    """Values of each part's records in turn, in the order of the rows of so many batches."""
+    return np.concatenate([of_part.reshape(forwards, -1) for of_part in of_parts], axis=1).ravel()
+
+
+def _of_deploy_net(folder: RunFolder, snapshot: Snapshot, images: int) -> Features:
+    before, after = _blobs(folder, "deploy")
+    experiment, data = folder.experiment, folder.experiment.data
+    net = caffe.Net(str(folder.net("deploy").resolve()), caffe.TEST, weights=str(snapshot.model.resolve()))
+    lmdbs = {part: folder.train_lmdbs[part] for part in experiment.source_parts}
+    lmdbs |= {target: folder.data / data.train_lmdb(target) for target in experiment.targets}
+    rows: dict[str | None, list[NDArray[np.float32]]] = {before: [], after: []}
+    domains, labels = [], []
+    for domain, (name, lmdb) in enumerate(lmdbs.items()):
+        for inputs, of_images in batches(lmdb, data, data.test_batch_limit, max(1, images // len(lmdbs))):
+            net.blobs["data"].reshape(*inputs.shape)
+            net.blobs["data"].data[...] = inputs
+            net.forward()
+            for blob, found in rows.items():
+                if blob:
+                    found.append(_flat(net, blob))
+            domains += [domain] * len(inputs)
+            labels.append(np.full_like(of_images, -1) if name in data.unlabelled else of_images)
+    return Features(
+        np.concatenate(rows[before]) if before else None, np.concatenate(rows[after]), np.array(domains),
+        np.concatenate(labels), tuple(lmdbs), before, after,
+    )  # fmt: skip
+
+
+def _blobs(folder: RunFolder, net: str) -> tuple[str | None, str]:
+    """The bottom of the first aligning layer, and that of the classifier, which is the last InnerProduct."""
+    layers = list(folder.read_net(net).layer)
+    aligning = [layer for kind in _ALIGNING for layer in layers if _kind(layer) == kind]
+    classifiers = [layer for layer in layers if layer.type == "InnerProduct"]
+    if not classifiers:
+        raise ProgramError(f"{folder.net(net)}: no InnerProduct layer, expected a classifier")
+    return (aligning[0].bottom[0] if aligning else None), classifiers[-1].bottom[0]
+
+
+def _kind(layer: LayerParameter) -> str:
+    return layer.python_param.layer if layer.type == "Python" else layer.type
+
+
+def _flat(net: caffe.Net, blob: str) -> NDArray[np.float32]:
+    data = net.blobs[blob].data
+    return data.reshape(len(data), -1).copy()
+
+
+def _labels(folder: RunFolder, part: str, count: int) -> NDArray[np.int64]:
+    """Labels of a part's first ``count`` records, from the beginning again at the end, as Caffe reads them."""
+    if part in folder.experiment.data.unlabelled:
+        return np.full(count, -1)
+    return np.resize(lmdb_io.read_labels(folder.train_lmdbs[part], count), count)

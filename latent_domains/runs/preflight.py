@@ -1,0 +1,147 @@
+"""Checks before training, each with a message that says what to do.
+
+The layers import in the environment that caffe gets; Caffe has Python layers; solver and nets are this folder's and
+what its description says; the LMDBs exist and hold what the nets expect. Without them Caffe aborts with a C++ check,
+trains on the wrong data, or writes into another folder.
+"""
+
+import json
+import shlex
+import subprocess
+import sys
+
+import caffe
+
+from latent_domains.common.caffe_process import Threads, caffe_binary, environment
+from latent_domains.common.program import ROOT, ProgramError, from_root
+from latent_domains.data.lmdb_io import count, describe
+from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.solver_mode import check_available, mode_of
+
+# caffe_layers imports a layer when it is first asked for, and a layer numba when it is first set up.
+_IMPORT = "import numba; from caffe_layers import DomainAssignmentLayer, EntropyLossLayer, MDALayer"
+
+_AGAIN = "write the run folder again (python -m tools.write_run --force)"
+
+
+def preflight(run: RunFolder, mode: str | None = None) -> None:
+    """Check Caffe, the layers and the data of a run folder. Raises ProgramError at the first fault.
+
+    ``mode`` (GPU or CPU) is what the run will be trained in, by default what its solver says.
+    """
+    check_caffe()
+    check_nets(run)
+    check_mode(run, mode)
+    check_paths(run)
+    check_data(run)
+    if run.experiment.known_share:
+        check_domain_labels(run)
+
+
+def check_caffe() -> None:
+    """Caffe is on PATH, was built with Python layers, and will be able to import every layer and numba."""
+    caffe_binary()
+    if "Python" not in caffe.layer_type_list():
+        raise ProgramError("this Caffe was built without Python layers: rebuild it with -DBUILD_python_layer=ON")
+    child = subprocess.run(
+        [sys.executable, "-c", _IMPORT],
+        env=environment(Threads(1, 1)),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    if child.returncode:
+        reason = child.stderr.strip().splitlines()[-1] if child.stderr.strip() else "no message"
+        raise ProgramError(f"caffe_layers does not import: {reason} (run '. ./env.sh', or 'pip install .')")
+
+
+def check_nets(run: RunFolder) -> None:
+    """Nets and solver are there, and in what matters they are what ``experiment.json`` says."""
+    names = ["train", *run.experiment.tests, *(["domains"] if run.experiment.predicts_domains else [])]
+    for file in (run.solver, *map(run.net, names)):
+        if not file.is_file():
+            raise ProgramError(f"{file} is missing: {_AGAIN}")
+    solver, experiment = run.read_solver(), run.experiment
+    numbers = [
+        ("max_iter", solver.max_iter, "iterations", experiment.iterations),
+        ("random_seed", solver.random_seed, "seed", experiment.seed),
+    ]
+    for name, found, key, expected in numbers:
+        if found != expected:
+            raise ProgramError(f"{run.solver}: {name} is {found}, but {key} in experiment.json is {expected}: {_AGAIN}")
+    expected_domains = {experiment.num_domains} if experiment.sees_target else set()
+    for name in ("train", *experiment.tests):
+        layers = [layer.python_param for layer in run.read_net(name).layer if layer.python_param.layer == "MDALayer"]
+        try:
+            domains = {json.loads(layer.param_str)["num_domains"] for layer in layers}
+        except (ValueError, KeyError, TypeError):
+            continue  # the layer itself says what is wrong
+        if domains != expected_domains:
+            raise ProgramError(
+                f"{run.net(name)}: its MDALayers have num_domains {sorted(domains)}, but {experiment.method} with "
+                f"k={experiment.k} and k_target={experiment.k_target} in experiment.json makes it "
+                f"{sorted(expected_domains)}: {_AGAIN}"
+            )
+
+
+def check_mode(run: RunFolder, mode: str | None = None) -> None:
+    """This Caffe has ``mode``, or the one that the solver asks for."""
+    who = f"{run.path} was to be computed on the GPU" if mode else f"{run.solver}: solver_mode is GPU"
+    check_available(mode or mode_of(run), who)
+
+
+def check_paths(run: RunFolder) -> None:
+    """The solver trains this folder's own nets and snapshots into it: that of a copied folder names the first one."""
+    solver = run.read_solver()
+    paths = [
+        ("train_net", solver.train_net, run.net("train")),
+        ("snapshot_prefix", solver.snapshot_prefix, run.snapshots / "model"),
+    ]
+    found_tests, test_nets = list(solver.test_net), list(run.test_nets.values())
+    found_tests += [""] * (len(test_nets) - len(found_tests))
+    paths += [("test_net", found, net) for found, net in zip(found_tests, test_nets, strict=False)]
+    for name, found, expected in paths:
+        if (ROOT / found).resolve() != expected.resolve():
+            raise ProgramError(
+                f"{run.solver}: {name} is {found!r}, expected {from_root(expected)!r}; "
+                f"if the folder was moved or copied, move it back or {_AGAIN}"
+            )
+
+
+def check_data(run: RunFolder) -> None:
+    """The LMDBs of all domains have the stored image shape, labels in range, and the expected test images."""
+    experiment, data = run.experiment, run.experiment.data
+    # A target's LMDB is both a training and a test one where there is no test split: it is looked at once.
+    parts = {path: part for part, path in [*run.train_lmdbs.items(), *run.test_lmdbs.items()]}
+    for path, part in parts.items():
+        made_by = data.made_by
+        if experiment.undivided and part in experiment.source_parts:
+            divided = [from_root(run.data / data.train_lmdb(source)) for source in part.split("+")]
+            made_by = shlex.join(["python", "-m", "tools.join_lmdbs", *divided, from_root(path)])
+        hint = f"build it with: {made_by}"
+        if not (path / "data.mdb").is_file():
+            raise ProgramError(f"{path}: no LMDB there; {hint}")
+        found = describe(path)
+        if (found.channels, found.height, found.width) != data.stored_shape or not found.same_size:
+            got = f"{found.channels}×{found.height}×{found.width}" if found.same_size else "of several sizes"
+            raise ProgramError(f"{path}: images are {got}, expected {'×'.join(map(str, data.stored_shape))}; {hint}")
+        labels_used = part in experiment.source_parts or path in run.test_lmdbs.values()
+        if labels_used and not 0 <= found.min_label <= found.max_label < data.classes:
+            raise ProgramError(
+                f"{path}: labels are {found.min_label} to {found.max_label}, expected 0 to {data.classes - 1}"
+            )
+    for target, (batch_size, batches) in run.test_batches().items():
+        lmdb = run.test_lmdbs[target]
+        images = count(lmdb)
+        if images != batch_size * batches:
+            raise ProgramError(
+                f"{lmdb}: {images} images, but a test pass of {run.path} covers {batch_size * batches}: {_AGAIN}"
+            )
+
+
+def check_domain_labels(run: RunFolder) -> None:
+    """Each source's label LMDB is as long as its image LMDB, so that the two stay in step."""
+    for source in run.experiment.sources:
+        images, labels = count(run.train_lmdbs[source]), count(run.domain_labels(source))
+        if labels != images:
+            raise ProgramError(f"{run.domain_labels(source)}: {labels} domain labels for {images} images of {source}")

@@ -1,0 +1,246 @@
+"""A run folder: one experiment with its own nets and solver, its log, its snapshots and its record."""
+
+import fcntl
+import json
+import os
+import re
+import struct
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from caffe.proto import caffe_pb2
+from google.protobuf.message import DecodeError
+
+from latent_domains.common.files import read_json
+from latent_domains.common.program import ROOT, ProgramError, from_root
+from latent_domains.experiment.experiment import Experiment, from_json
+from latent_domains.models import prototxt
+
+# A lock of the open file, not of the process: a child that inherits the descriptor holds it too.
+_FLOCK = "hhqqi0q"
+_WHOLE_FILE = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A whole snapshot of the solver: both of its files are there and readable."""
+
+    iteration: int
+    state: Path
+    model: Path
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Names of what a run folder holds. ``experiment.json`` is what makes a folder one."""
+
+    path: Path
+    experiment: Experiment
+    data: Path
+
+    @classmethod
+    def load(cls, path: Path) -> "RunFolder":
+        """Open an existing run folder. Raises ProgramError naming the file if it is none or was damaged."""
+        file = path / "experiment.json"
+        if not file.is_file():
+            raise ProgramError(f"{path}: no experiment.json in it, expected a run folder (python -m tools.write_run)")
+        values = read_json(file, ("experiment", "data"))
+        if not isinstance(values["data"], str):
+            raise ProgramError(f"{file}: data: got {values['data']!r}, expected a folder's name")
+        try:
+            return cls(path, from_json(values["experiment"]), ROOT / values["data"])
+        except ProgramError as error:
+            raise ProgramError(f"{file}: {error}") from error
+
+    def description(self) -> str:
+        """The text of ``experiment.json``."""
+        values = {"experiment": self.experiment.to_json(), "data": from_root(self.data)}
+        return json.dumps(values, indent=2) + "\n"
+
+    @property
+    def train_lmdbs(self) -> dict[str, Path]:
+        """LMDBs of the training images of each of the experiment's parts: sources and, if it sees them, targets."""
+        return {part: self.data / self.experiment.data.train_lmdb(part) for part in self.experiment.parts}
+
+    @property
+    def test_lmdbs(self) -> dict[str, Path]:
+        """LMDB of the test images of each target that is tested."""
+        return {target: self.data / self.experiment.data.test_lmdb(target) for target in self.experiment.tests.values()}
+
+    @property
+    def test_nets(self) -> dict[str, Path]:
+        """File of the test net of each target that is tested."""
+        return {target: self.net(name) for name, target in self.experiment.tests.items()}
+
+    def test_batches(self) -> dict[str, tuple[int, int]]:
+        """Batch size and number of batches of each target's test pass, as the run's own nets and solver say."""
+        solver, tests = self.read_solver(), self.experiment.tests
+        if len(solver.test_iter) != len(tests) or min(solver.test_iter, default=1) < 1:
+            raise ProgramError(
+                f"{self.solver}: test_iter is {list(solver.test_iter)}, expected {len(tests)} of at least 1"
+            )
+        found = {}
+        for (name, target), batches in zip(tests.items(), solver.test_iter, strict=True):
+            batch_sizes = [layer.data_param.batch_size for layer in self.read_net(name).layer if layer.type == "Data"]
+            if len(batch_sizes) != 1 or batch_sizes[0] < 1:
+                raise ProgramError(f"{self.net(name)}: Data layers have batch sizes {batch_sizes}, expected one of ≥ 1")
+            found[target] = (batch_sizes[0], batches)
+        return found
+
+    def read_net(self, name: str) -> caffe_pb2.NetParameter:
+        """One of the run's nets. Raises ProgramError naming the file if it does not parse."""
+        return prototxt.read(self.net(name), caffe_pb2.NetParameter())
+
+    def read_solver(self) -> caffe_pb2.SolverParameter:
+        """The run's solver. Raises ProgramError naming the file if it does not parse."""
+        return prototxt.read(self.solver, caffe_pb2.SolverParameter())
+
+    def read_record(self) -> dict[str, Any]:
+        """The record. Raises ProgramError saying how to make it again if it was damaged."""
+        try:
+            record = read_json(self.record, ("experiment", "accuracy", "targets", "domain_usage"))
+            if not isinstance(record["accuracy"], float if self.experiment.tests else types.NoneType):
+                expected = "a number" if self.experiment.tests else "null, as no target has labels"
+                raise ProgramError(f"{self.record}: accuracy is {record['accuracy']!r}, expected {expected}")
+            return record
+        except ProgramError as error:
+            raise ProgramError(f"{error}; make it again with: python -m tools.evaluate {self.path}") from error
+
+    def read_training(self) -> dict[str, Any] | None:
+        """Time, threads and sittings of the training so far, None before the first. Raises ProgramError if damaged."""
+        return read_json(self.training, ("seconds",)) if self.training.exists() else None
+
+    def read_failure(self) -> dict[str, Any] | None:
+        """Why the run failed when it was last trained; None if it did not. Raises ProgramError if damaged."""
+        return read_json(self.failure, ("reason", "step", "iteration", "time")) if self.failure.exists() else None
+
+    @contextmanager
+    def locked(self) -> Iterator[int]:
+        """Keep other processes from training or replacing the folder.
+
+        Yields a descriptor: a child process that inherits it keeps the lock until it ends too. Raises ProgramError
+        if the folder is locked already.
+        """
+        descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            try:
+                fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _WHOLE_FILE)
+            except (BlockingIOError, PermissionError):
+                raise ProgramError(f"{self.path}: it is being trained already (or was named twice)") from None
+            except OSError:  # a file system without locks
+                pass
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def is_locked(self) -> bool:
+        """Whether a process, on this machine or on another that shares the file system, holds the folder's lock.
+
+        It only asks: a training that begins in the same moment does not notice. False where there are no locks.
+        """
+        try:
+            descriptor = os.open(self._lock, os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        try:
+            kind, *_ = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _WHOLE_FILE))
+            return kind != fcntl.F_UNLCK
+        except OSError:
+            return False
+        finally:
+            os.close(descriptor)
+
+    @property
+    def _lock(self) -> Path:
+        """An empty file: network file systems lock nothing that is not open for writing, as a folder never is."""
+        return self.path / "lock"
+
+    @property
+    def solver(self) -> Path:
+        return self.path / "solver.prototxt"
+
+    def net(self, name: str) -> Path:
+        """The file of the train, deploy or domains net, or of a test net (``experiment.tests``)."""
+        return self.path / f"{name}.prototxt"
+
+    @property
+    def log(self) -> Path:
+        return self.path / "train.log"
+
+    @property
+    def snapshots(self) -> Path:
+        return self.path / "snapshots"
+
+    @property
+    def training(self) -> Path:
+        """Time, threads and sittings of the training so far."""
+        return self.path / "training.json"
+
+    @property
+    def failure(self) -> Path:
+        """Why the run failed; not there unless it did."""
+        return self.path / "failure.json"
+
+    @property
+    def record(self) -> Path:
+        return self.path / "record.json"
+
+    def domain_labels(self, source: str) -> Path:
+        """LMDB of a source's known domain labels."""
+        return self.path / "domain_labels" / source
+
+    def latest_snapshot(self) -> Snapshot | None:
+        """The newest snapshot that is whole."""
+        return next(self.whole_snapshots(), None)
+
+    def whole_snapshots(self) -> Iterator[Snapshot]:
+        """The snapshots that are whole, the newest first.
+
+        Caffe writes snapshots in place, so one that was cut off by a crash is possible: it is passed over for the
+        one before it.
+        """
+        found = []
+        for state in self.snapshots.glob("model_iter_*.solverstate"):
+            match = re.fullmatch(r"model_iter_(\d+)\.solverstate", state.name)
+            if match:
+                found.append(Snapshot(int(match[1]), state, state.with_suffix(".caffemodel")))
+        for snapshot in sorted(found, key=lambda s: s.iteration, reverse=True):
+            if _parses(snapshot.state, caffe_pb2.SolverState) and _parses(snapshot.model, caffe_pb2.NetParameter):
+                yield snapshot
+
+
+def _parses(file: Path, message: type[caffe_pb2.SolverState] | type[caffe_pb2.NetParameter]) -> bool:
+    try:
+        status = file.stat()
+    except OSError:
+        return False
+    return _parses_as_of(file, message, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=4096)
+def _parses_as_of(
+    file: Path, message: type[caffe_pb2.SolverState] | type[caffe_pb2.NetParameter], size: int, time: int
+) -> bool:
+    """Who follows a run asks about the same hundreds of megabytes again and again: they are read once."""
+    try:
+        return message().ParseFromString(file.read_bytes()) > 0
+    except (OSError, DecodeError):
+        return False
+
+
+def find_runs(path: Path) -> list[Path]:
+    """``path`` itself if it is a run folder, else the run folders in it and in its folders, by name.
+
+    Raises ProgramError if there are none.
+    """
+    if (path / "experiment.json").is_file():
+        return [path]
+    found = sorted(file.parent for pattern in ("*", "*/*") for file in path.glob(f"{pattern}/experiment.json"))
+    if not found:
+        raise ProgramError(f"{path}: no experiment.json in it or its folders, expected run folders (tools.write_run)")
+    return found

@@ -1,0 +1,140 @@
+"""What state a run folder is in: the one place that tells, for tables, reports and whoever watches."""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import StrEnum
+
+from latent_domains.common.files import write_text
+from latent_domains.common.program import ProgramError
+from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.sittings import FINISHED, last_sitting, now, open_sitting
+
+
+class State(StrEnum):
+    """States of a run. Only a run whose folder is locked by a living process is running."""
+
+    WRITTEN = "written"
+    RUNNING = "running"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True)
+class RunState:
+    """A run's state, how many of its iterations the log or a snapshot tells of, and more in words (may be empty).
+
+    ``note`` is what a running run does, why a failed one failed, and from where an interrupted one goes on.
+    """
+
+    state: State
+    iteration: int
+    iterations: int
+    note: str
+
+    def __str__(self) -> str:
+        text = str(self.state)
+        if self.state != State.FINISHED:
+            text += f" at iteration {self.iteration} of {self.iterations}" if self.iteration else ""
+        return text + (f": {self.note}" if self.note else "")
+
+
+def state_of(folder: RunFolder) -> RunState:
+    """The state of a run folder, as its lock and its files tell it.
+
+    A run whose process was killed, or whose machine went down, holds no lock any more: it is interrupted.
+    """
+    locked = folder.is_locked()  # first: a run that ends meanwhile has written its record or its failure before
+    iterations = folder.experiment.iterations
+
+    def state(state: State, iteration: int, note: str = "") -> RunState:
+        return RunState(state, iteration, iterations, note)
+
+    if folder.record.exists():
+        try:
+            folder.read_record()
+        except ProgramError as error:
+            return state(State.FAILED, iterations, str(error))
+        return state(State.FINISHED, iterations)
+    reached = last_iteration(folder)
+    if locked:
+        return state(State.RUNNING, reached, _doing(folder))
+    try:
+        failure = folder.read_failure()
+    except ProgramError as error:
+        return state(State.FAILED, reached, str(error))
+    if failure:
+        return state(State.FAILED, reached, failure["reason"])
+    snapshot = folder.latest_snapshot()
+    if snapshot is None and not folder.log.exists():
+        return state(State.WRITTEN, 0)
+    start = snapshot.iteration if snapshot else 0
+    reached = max(reached, start)
+    if start >= iterations:
+        return state(State.INTERRUPTED, iterations, "trained, not yet evaluated")
+    return state(State.INTERRUPTED, reached, f"goes on from {start}" if start else "begins anew: no snapshot yet")
+
+
+def _doing(folder: RunFolder) -> str:
+    """What the program that holds the lock is at."""
+    try:
+        if open_sitting(folder):
+            return ""
+        sitting = last_sitting(folder)
+    except ProgramError:  # damaged: the program itself will say so
+        return ""
+    return "evaluating" if sitting and sitting["ended"] == FINISHED else "waiting for its turn"
+
+
+def last_iteration(folder: RunFolder) -> int:
+    """The last iteration that the log tells of in the last sitting; where that one began if it came no further."""
+    with suppress(FileNotFoundError), folder.log.open("rb") as log:
+        log.seek(0, 2)
+        log.seek(max(0, log.tell() - _TAIL))
+        text = log.read()
+        if found := _REACHED.findall(text, max(0, text.rfind(_LOADING))):
+            return int(found[-1])
+    try:
+        sitting = last_sitting(folder)
+    except ProgramError:  # damaged: who trains the run will say so
+        sitting = None
+    return sitting["from_iteration"] if sitting else 0
+
+
+_TAIL = 65536
+"""Bytes at the log's end in which its last iteration is looked for: many times what one display takes."""
+
+_LOADING = b"] Initializing solver from parameters"
+"""What caffe begins with: what stands before it is of other sittings."""
+
+_REACHED = re.compile(rb"\] (?:Iteration |Snapshotting solver state .*_iter_)(\d+)")
+
+
+class Interrupted(ProgramError):
+    """A run was stopped from outside: that is no failure, and it goes on from where it was."""
+
+
+@contextmanager
+def failures_noted(folder: RunFolder, step: str) -> Iterator[None]:
+    """Keep in the folder why the block failed, and raise on; ``step`` is what it was at.
+
+    Where the disk is full, stderr alone says why.
+    """
+    try:
+        yield
+    except Interrupted:
+        raise
+    except Exception as error:
+        reason = str(error) if isinstance(error, ProgramError | OSError) else f"{type(error).__name__}: {error}"
+        values = {"reason": reason, "step": step, "iteration": last_iteration(folder), "time": now()}
+        with suppress(OSError):
+            write_text(folder.failure, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+        raise
+
+
+def forget_failure(folder: RunFolder) -> None:
+    """The run goes on: what it failed of is past."""
+    folder.failure.unlink(missing_ok=True)

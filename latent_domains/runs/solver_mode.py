@@ -1,0 +1,82 @@
+"""GPU or CPU: which mode a run's solver asks for, and the switch of every program that trains."""
+
+import argparse
+import os
+
+from caffe.proto import caffe_pb2
+from google.protobuf import text_format
+
+from latent_domains.common.caffe_process import has_cuda
+from latent_domains.common.files import write_text
+from latent_domains.common.program import ProgramError
+from latent_domains.runs.devices import gpu_names
+from latent_domains.runs.run_folder import RunFolder
+
+MODES = ("GPU", "CPU")
+
+VARIABLE = "SOLVER_MODE"
+
+
+def requested_mode(option: str | None) -> str | None:
+    """The mode asked for by option or environment variable. Raises ProgramError if the variable names none."""
+    if option is not None:
+        return option
+    value = os.environ.get(VARIABLE) or None
+    if value is not None and value not in MODES:
+        raise ProgramError(f"environment variable {VARIABLE}: got {value!r}, expected {' or '.join(MODES)}")
+    return value
+
+
+def check_available(mode: str, who: str) -> None:
+    """Raise ProgramError, beginning with ``who``, if this Caffe or this machine has not what ``mode`` needs."""
+    if mode == "GPU" and (reason := why_no_gpu()):
+        raise ProgramError(f"{who}, but {reason}: pass --solver-mode CPU (or set {VARIABLE}=CPU)")
+
+
+def why_no_gpu() -> str | None:
+    """Why Caffe cannot compute on a GPU here; None if it can. Caffe itself would end the process."""
+    if not has_cuda():
+        return "this Caffe was built without CUDA"
+    try:
+        return None if gpu_names() else "the driver shows no GPU"
+    except ProgramError as error:
+        return str(error)
+
+
+def why_no_layers_on_gpu() -> str | None:
+    """Why our layers cannot compute on a GPU here: Caffe cannot, or there is no CuPy. None if they can."""
+    if reason := why_no_gpu():
+        return reason
+    try:
+        import cupy  # noqa: F401
+    except ImportError as error:
+        return f"CuPy cannot be imported ({error})"
+    return None
+
+
+def choose_mode(option: str | None, default: str) -> str:
+    """The mode of a new run: what was asked for, else ``default``, which yields to a Caffe that was built for CPU."""
+    return requested_mode(option) or (default if has_cuda() else "CPU")
+
+
+def set_mode(run: RunFolder, mode: str) -> None:
+    """Make the run's solver ask for ``mode``."""
+    solver = run.read_solver()
+    value = caffe_pb2.SolverParameter.SolverMode.Value(mode)
+    if solver.solver_mode != value:
+        solver.solver_mode = value
+        write_text(run.solver, text_format.MessageToString(solver))
+
+
+def mode_of(run: RunFolder) -> str:
+    """The mode that the run's solver asks for."""
+    return caffe_pb2.SolverParameter.SolverMode.Name(run.read_solver().solver_mode)
+
+
+def add_mode_option(parser: argparse.ArgumentParser) -> None:
+    """The option, for every program that writes or trains runs."""
+    parser.add_argument(
+        "--solver-mode", choices=MODES,
+        help=f"where Caffe computes (default: environment variable {VARIABLE}, else what the run's solver says; "
+        "a new run is written for the CPU where Caffe was built without CUDA)",
+    )

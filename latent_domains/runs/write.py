@@ -1,0 +1,116 @@
+"""Write the run folder of an experiment: nets, solver, known domain labels, description."""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from latent_domains.common.files import build_folder_aside
+from latent_domains.common.program import ROOT, ProgramError, from_root
+from latent_domains.data.domain_labels import UNKNOWN, choose_known, write_domain_labels
+from latent_domains.data.lmdb_io import count, count_filled
+from latent_domains.experiment.batches import published_counts
+from latent_domains.experiment.experiment import Experiment
+from latent_domains.nets import make_nets_and_solver
+from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.solver_mode import choose_mode
+
+
+def write_run(
+    experiment: Experiment,
+    folder: Path,
+    *,
+    data: Path = ROOT / "data",
+    solver_mode: str | None = None,
+    force: bool = False,
+) -> RunFolder:
+    """Write the run folder of ``experiment``: nets, solver, known domain labels, ``experiment.json``.
+
+    Paths in the nets and the solver are relative to the repository root where they can be, so that
+    ``caffe train -solver FOLDER/solver.prototxt`` works from there. The folder appears whole or not at all.
+    ``data`` is the folder of the images' LMDBs; a test pass covers the test LMDB that is there exactly once (or, if
+    it is not there yet, one with the published number of images), and a batch is shared out by the sizes of the LMDBs
+    that are there. ``solver_mode`` is GPU or CPU (None: see :func:`latent_domains.runs.solver_mode.choose_mode`).
+    Raises ProgramError if ``folder`` exists and ``force`` is false, if it is something else than a run folder or is
+    being trained, or if an LMDB whose length is needed is missing.
+    """
+    run_folder = RunFolder(folder, experiment, data)
+    if force and folder.exists():
+        if not (folder / "experiment.json").is_file():
+            raise ProgramError(f"{folder} is no run folder (it has no experiment.json): --force does not replace it")
+        with run_folder.locked():
+            pass
+    test_counts = {
+        target: _count(lmdb, experiment.data.test_count(target)) for target, lmdb in run_folder.test_lmdbs.items()
+    }
+    counts = {
+        part: _count(run_folder.train_lmdbs[part], published)
+        for part, published in published_counts(experiment).items()
+    }
+    known = {}
+    if experiment.known_share:
+        known = {source: from_root(run_folder.domain_labels(source)) for source in experiment.sources}
+    nets, solver = make_nets_and_solver(
+        experiment,
+        from_root(data),
+        lambda name: from_root(run_folder.net(name)),
+        f"{from_root(run_folder.snapshots)}/model",
+        counts=counts,
+        test_counts=test_counts,
+        domain_label_lmdbs=known,
+        solver_mode=choose_mode(solver_mode, experiment.data.recipe.solver_mode),
+    )
+    with build_folder_aside(folder, force=force) as aside:
+        written = RunFolder(aside, experiment, data)
+        for name, text in nets.items():
+            written.net(name).write_text(text)
+        written.solver.write_text(solver)
+        written.snapshots.mkdir()
+        if known:
+            _write_known_labels(written)
+        (aside / "experiment.json").write_text(run_folder.description())
+    return run_folder
+
+
+def write_missing(experiment: Experiment, path: Path, *, data: Path, solver_mode: str | None = None) -> RunFolder:
+    """The run folder of ``experiment`` at ``path``, written unless it stands there.
+
+    An empty folder is none: Snakemake makes that of a job's output. Raises ProgramError if the folder there holds
+    another experiment or another data folder's.
+    """
+    with suppress(OSError):
+        path.rmdir()
+    if not path.exists():
+        return write_run(experiment, path, data=data, solver_mode=solver_mode)
+    folder = RunFolder.load(path)
+    if difference := _difference(_described(folder), _described(RunFolder(path, experiment, data))):
+        raise ProgramError(
+            f"{path} holds another experiment: {difference} (move it away or choose another folder with --runs)"
+        )
+    return folder
+
+
+def _described(folder: RunFolder) -> dict[str, Any]:
+    return {**folder.experiment.to_json(), "data": from_root(folder.data)}
+
+
+def _difference(there: dict[str, Any], here: dict[str, Any]) -> str:
+    """What differs, in words; empty if nothing does."""
+    return "; ".join(f"{key} is {there[key]!r} there, {here[key]!r} here" for key in there if there[key] != here[key])
+
+
+def _count(lmdb: Path, published: int) -> int:
+    """Records of an LMDB, or the published number if it is not there yet."""
+    if not (lmdb / "data.mdb").exists():
+        return published
+    return count_filled(lmdb)
+
+
+def _write_known_labels(folder: RunFolder) -> None:
+    """One label LMDB per source, in the order of its images: its index where known, -1 elsewhere."""
+    experiment = folder.experiment
+    counts = [count(folder.train_lmdbs[source]) for source in experiment.sources]
+    masks = choose_known(counts, experiment.known_share, experiment.seed)
+    for domain, (source, known) in enumerate(zip(experiment.sources, masks, strict=True)):
+        write_domain_labels(folder.domain_labels(source), np.where(known, domain, UNKNOWN).tolist())

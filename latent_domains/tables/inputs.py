@@ -1,0 +1,82 @@
+"""What a run needs from outside its folder: LMDBs of images or features, and the weights its net begins from."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from latent_domains.data.sets.published import IMAGE_SETS
+from latent_domains.experiment.datasets import DATASETS
+from latent_domains.experiment.experiment import Experiment
+from latent_domains.tables.definition import Run
+
+FEATURES = "_fc7"
+"""End of the names of datasets that are stored features of another."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """ImageNet's weights as a file below the data folder, and how to get it."""
+
+    file: str
+    made_by: str
+
+
+def lmdbs(run: Run, data: Path) -> list[Path]:
+    """The LMDBs that a run trains on and is tested on, under the data folder."""
+    if isinstance(run, Experiment):
+        dataset, train, test = run.data, run.parts, tuple(run.tests.values())
+    else:
+        dataset, train, test = run.data, (*run.sources, *run.targets), run.targets
+    names = [*map(dataset.train_lmdb, train), *map(dataset.test_lmdb, test)]
+    return [data / name for name in dict.fromkeys(names)]
+
+
+def missing_lmdbs(run: Run, data: Path) -> list[Path]:
+    """Those of the run's LMDBs that are not there."""
+    return [lmdb for lmdb in lmdbs(run, data) if not (lmdb / "data.mdb").is_file()]
+
+
+def missing_images(run: Run, data: Path) -> bool:
+    """Whether LMDBs of the images are missing that a run's features are extracted from."""
+    images = data / run.data.name.removesuffix(FEATURES)
+    return not all((images / lmdb.name / "data.mdb").is_file() for lmdb in lmdbs(run, data))
+
+
+def weights(run: Run) -> Weights | None:
+    """The weights that the paper begins a run from; None for nets that begin at random and for baselines."""
+    network = run.data.network
+    if network == "alexnet":
+        return Weights("weights/bvlc_alexnet.caffemodel", "python -m tools.get_weights alexnet")
+    if network == "resnet18" and isinstance(run, Experiment):
+        # mDA layers keep a column of statistics for each domain: the file is one for their number.
+        domains = run.num_domains
+        name = f"resnet18_mda{domains}" if run.sees_target else "resnet18"
+        convert = (
+            "python -m tools.get_weights resnet18, then "
+            "python -m tools.convert_resnet18 data/weights/resnet18-f37072fd.pth data/weights/resnet18"
+        )
+        return Weights(f"weights/{name}.caffemodel", convert + (f" --num-domains {domains}" if run.sees_target else ""))
+    return None
+
+
+def why_missing(run: Run, data: Path) -> str:
+    """What keeps a run from being trained here and how to get it, in words; empty if nothing does."""
+    missing = missing_lmdbs(run, data)
+    if missing:
+        whole = len(missing) == len(lmdbs(run, data))
+        if run.data.name.endswith(FEATURES) and missing_images(run, data):
+            images = DATASETS[run.data.name.removesuffix(FEATURES)]
+            return f"{title(images.name)} is not on this machine: {images.made_by}, then {run.data.made_by}"
+        what = title(run.data.name) if whole else ", ".join(str(lmdb.relative_to(data)) for lmdb in missing)
+        verb = "is" if whole or len(missing) == 1 else "are"
+        return f"{what} {verb} not on this machine: {run.data.made_by}"
+    begin = weights(run)
+    if begin and not (data / begin.file).is_file():
+        return f"{begin.file}, which the net begins from, is not on this machine: {begin.made_by}"
+    return ""
+
+
+def title(dataset: str) -> str:
+    """What a dataset is called in sentences."""
+    images = dataset.removesuffix(FEATURES)
+    name = IMAGE_SETS[images].title if images in IMAGE_SETS else images
+    return name if images == dataset else f"the set of fc7 features of {name}"

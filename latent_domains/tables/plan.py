@@ -1,0 +1,290 @@
+"""What the workflow does for a table: which of its runs can be made here, from what, and where everything lies.
+
+The Snakefile asks this module alone. Nothing here imports Caffe, unless a net would rather be trained on a GPU.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from latent_domains.common.program import ProgramError
+from latent_domains.data.sets.published import IMAGE_SETS
+from latent_domains.experiment.experiment import Experiment
+from latent_domains.tables.definition import EXPERIMENTS, Baseline, Run, Table, load, place
+from latent_domains.tables.inputs import FEATURES, lmdbs, missing_images, missing_lmdbs, title, weights, why_missing
+
+MADE = ("digits", "demo")
+"""Datasets that ``tools.get_data`` fetches or renders by itself."""
+
+MEMORY = {"mnist": 2000, "alexnet_fc7": 1500, "alexnet": 6000, "resnet18": 8000}
+"""What training and evaluating a net takes at the paper's batch sizes, in MB, with room to spare."""
+
+BASELINE_MEMORY = 6000
+
+NO_WEIGHTS = "none"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The values of ``snakemake --config``; :meth:`read` checks them."""
+
+    seeds: tuple[int, ...] | None = None
+    iterations: int | None = None
+    images: Mapping[str, str] = field(default_factory=dict)
+    """Folder of the unpacked archive by image set."""
+    allow_incomplete: bool = False
+    weights: str | None = None
+    """A folder of weights or one caffemodel; "none": begin at random; None: DATA/weights."""
+    solver_mode: str | None = None
+    data: Path = Path("data")
+    runs: Path = Path("runs")
+    experiments: Path = EXPERIMENTS
+    threads: int = 1
+
+    @classmethod
+    def read(cls, config: Mapping[str, Any]) -> "Settings":
+        """The settings that Snakemake's ``config`` holds. Raises ProgramError naming the key that is wrong."""
+        known = {
+            "seeds": _seeds,
+            "iterations": _positive,
+            "images": _images,
+            "allow_incomplete": _flag,
+            "weights": _weights,
+            "solver_mode": _mode,
+            "data": _path,
+            "runs": _path,
+            "experiments": _path,
+            "threads": _positive,
+        }
+        for key in config:
+            if key not in known:
+                raise ProgramError(f"--config {key}: no such setting, expected some of {', '.join(known)}")
+        return cls(**{key: known[key](key, value) for key, value in config.items() if value is not None})
+
+
+def _wrong(key: str, value: Any, expected: str) -> ProgramError:
+    return ProgramError(f"--config {key}: got {value!r}, expected {expected}")
+
+
+def _positive(key: str, value: Any) -> int:
+    if not str(value).isdecimal() or int(value) < 1:
+        raise _wrong(key, value, "a whole number of at least 1")
+    return int(value)
+
+
+def _seeds(key: str, value: Any) -> tuple[int, ...]:
+    """0,1,2 on a command line, or a list in a file."""
+    parts = value if isinstance(value, list) else str(value).split(",")
+    if not parts or not all(str(part).strip().isdecimal() for part in parts):
+        raise _wrong(key, value, "seeds such as 0,1,2")
+    return tuple(int(part) for part in parts)
+
+
+def _images(key: str, value: Any) -> dict[str, str]:
+    """A folder for whichever set is wanted, or one for each."""
+    folders = value if isinstance(value, dict) else dict.fromkeys(IMAGE_SETS, value)
+    for name, folder in folders.items():
+        if name not in IMAGE_SETS:
+            raise ProgramError(f"--config {key}: got a folder for {name!r}, expected some of {', '.join(IMAGE_SETS)}")
+        if not isinstance(folder, str) or not Path(folder).is_dir():
+            raise _wrong(key, folder, f"a folder with the images of {IMAGE_SETS[name].title}")
+    return dict(folders)
+
+
+def _flag(key: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong(key, value, "True or False")
+    return value
+
+
+def _text(key: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise _wrong(key, value, "a text")
+    return value
+
+
+def _weights(key: str, value: Any) -> str:
+    if _text(key, value) != NO_WEIGHTS and not Path(value).exists():
+        raise _wrong(key, value, f"a caffemodel, a folder of them, or {NO_WEIGHTS}")
+    return value
+
+
+def _mode(key: str, value: Any) -> str:
+    if value not in ("CPU", "GPU"):
+        raise _wrong(key, value, "CPU or GPU")
+    return value
+
+
+def _path(key: str, value: Any) -> Path:
+    return Path(_text(key, value))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The tables and all that the Snakefile needs to know of them."""
+
+    settings: Settings
+
+    @cached_property
+    def tables(self) -> dict[str, Table]:
+        """All tables by name. Raises ProgramError if a definition is wrong or there is none."""
+        files = sorted(self.settings.experiments.glob("*.yaml"))
+        if not files:
+            raise ProgramError(f"{self.settings.experiments}: found no NAME.yaml, expected the definitions of tables")
+        chosen = {"seeds": self.settings.seeds, "iterations": self.settings.iterations}
+        return {file.stem: load(file, **chosen) for file in files}
+
+    @cached_property
+    def runs(self) -> dict[str, Run]:
+        """Every run of every table by DATASET/NAME; tables share runs."""
+        return {place(run): run for table in self.tables.values() for run in table.runs}
+
+    @cached_property
+    def unfinished(self) -> dict[str, Run]:
+        """The runs that had no record when this was first asked."""
+        return {name: run for name, run in self.runs.items() if not self.record(run).is_file()}
+
+    def check_targets(self, arguments: Iterable[str]) -> None:
+        """Raise ProgramError if one of Snakemake's arguments is meant to be a table and is none, or is a finished run.
+
+        Snakemake itself ends with a traceback.
+        """
+        finished = {self.record(run) for name, run in self.runs.items() if name not in self.unfinished}
+        for argument in arguments:
+            folder, _, name = argument.partition("/")
+            name, _, inside = name.partition("/")
+            if folder == "tables" and name.removesuffix(".md").removesuffix(".csv") not in self.tables:
+                raise ProgramError(f"{argument}: no such table, expected tables/ and one of {', '.join(self.tables)}")
+            if folder == "tables" and inside:
+                raise ProgramError(f"{argument}: it is made with all of its folder: ask for tables/{name}")
+            if Path(argument) in finished:
+                raise ProgramError(f"{argument}: this run is finished; delete the record to have it evaluated again")
+
+    def folder(self, run: Run) -> Path:
+        return self.settings.runs / place(run)
+
+    def record(self, run: Run) -> Path:
+        return self.folder(run) / "record.json"
+
+    def records(self, table: Table) -> list[Path]:
+        """The records that a table is made of: those that are there, and those of runs that can be made."""
+        return [self.record(run) for run in table.runs if place(run) not in self.unfinished or not self.obstacle(run)]
+
+    def to_make(self, table: Table) -> list[Path]:
+        """The records that a table lacks and that can be made."""
+        return [record for record in self.records(table) if not record.is_file()]
+
+    def obstacles(self, table: Table) -> list[str]:
+        """Why runs of a table cannot be made here, each reason once."""
+        unfinished = [run for run in table.runs if place(run) in self.unfinished]
+        return list(dict.fromkeys(text for run in unfinished if (text := self.obstacle(run))))
+
+    def obstacle(self, run: Run) -> str:
+        """Why a run cannot be made here, in words; empty if it can, even if something must be fetched first."""
+        images, text = run.data.name.removesuffix(FEATURES), why_missing(run, self.settings.data)
+        begin = self.weights(run)
+        if begin and self.settings.weights is not None and not begin.is_file():
+            return f"{begin}, which the net begins from, is not there: --config weights names its folder"
+        if not missing_lmdbs(run, self.settings.data):
+            return ""  # weights can be fetched
+        domains = {path.name for path in lmdbs(run, self.settings.data)}
+        if any("+" in domain for domain in domains):
+            return text  # a mixture: only its owner knows how it was made
+        if images in MADE or images in self.settings.images:
+            return ""
+        if run.data.name.endswith(FEATURES) and not missing_images(run, self.settings.data):
+            return ""
+        if images in IMAGE_SETS:
+            return f"{title(images)} is not on this machine: --config images=DIR names its unpacked archive"
+        return text
+
+    def prerequisites(self, run: Run) -> list[Path]:
+        """What must be made before a run: the mark of its dataset, if LMDBs are missing, and the weights."""
+        needed = [self.mark(run.data.name)] if missing_lmdbs(run, self.settings.data) else []
+        begin = self.weights(run)
+        return [*needed, *([begin] if begin else [])]
+
+    def before_features(self, dataset: str) -> list[Path]:
+        """What must be there before the features of ``dataset`` are extracted."""
+        run = next(run for run in self.runs.values() if run.data.name == dataset)
+        images = [self.mark(dataset.removesuffix(FEATURES))] if missing_images(run, self.settings.data) else []
+        return [*images, self._weights_file("weights/bvlc_alexnet.caffemodel")]
+
+    def mark(self, dataset: str) -> Path:
+        """A file that stands for a dataset's LMDBs while the workflow builds them.
+
+        LMDBs themselves are nobody's output: Snakemake removes outputs before a job begins.
+        """
+        return self.settings.data / ".built" / dataset
+
+    def weights(self, run: Run) -> Path | None:
+        """The file that a run begins from; None if it begins at random."""
+        begin = weights(run)
+        if begin is None or self.settings.weights == NO_WEIGHTS:
+            return None
+        return self._weights_file(begin.file)
+
+    def _weights_file(self, file: str) -> Path:
+        chosen = self.settings.weights
+        if chosen is None or chosen == NO_WEIGHTS:  # features are never those of random weights
+            return self.settings.data / file
+        return Path(chosen) / Path(file).name if Path(chosen).is_dir() else Path(chosen)
+
+    @cached_property
+    def image_sets(self) -> list[str]:
+        """Datasets whose LMDBs ``tools.get_data`` can build here."""
+        return [*MADE, *self.settings.images]
+
+    @cached_property
+    def feature_sets(self) -> list[str]:
+        """Datasets of stored features."""
+        return sorted({run.data.name for run in self.runs.values() if run.data.name.endswith(FEATURES)})
+
+    def images_options(self, dataset: str) -> list[str]:
+        """The command line of ``python -m tools.get_data``."""
+        options = [dataset, "--out", str(self.settings.data)]
+        if dataset in self.settings.images:
+            options += ["--images", self.settings.images[dataset], "--jobs", str(self.settings.threads)]
+            options += ["--allow-incomplete"] if self.settings.allow_incomplete else []
+        return options
+
+    def features_options(self, dataset: str) -> list[str]:
+        """The command line of ``python -m tools.extract_features``."""
+        weights_file = self._weights_file("weights/bvlc_alexnet.caffemodel")
+        return [
+            dataset.removesuffix(FEATURES), "--weights", str(weights_file), "--data", str(self.settings.data),
+        ]  # fmt: skip
+
+    @cached_property
+    def resnet_domains(self) -> list[int]:
+        """For how many domains weights of ResNet18 are converted."""
+        resnets = [run for run in self.runs.values() if run.data.network == "resnet18" and isinstance(run, Experiment)]
+        return sorted({run.num_domains for run in resnets if run.sees_target})
+
+    def solver_mode(self, run: Run) -> str:
+        """Where a run is computed, as its folder will be written: baselines on the CPU."""
+        if isinstance(run, Baseline):
+            return "CPU"
+        from latent_domains.runs.solver_mode import choose_mode  # it imports Caffe
+
+        return choose_mode(self.settings.solver_mode, run.data.recipe.solver_mode)
+
+    def gpus_of(self, run: Run) -> int | None:
+        """How many GPUs a run takes; None for none, since some clusters read a 0 as a wish for the kind."""
+        return 1 if self.solver_mode(run) == "GPU" else None
+
+    def memory(self, run: Run) -> int:
+        """MB that a run takes."""
+        return BASELINE_MEMORY if isinstance(run, Baseline) else MEMORY[run.data.network]
+
+
+def baseline_options(run: Baseline) -> list[str]:
+    """The command line of ``python -m tools.baselines`` for a run, without its output."""
+    options = [run.method, "--dataset", run.dataset, "--seed", str(run.seed)]
+    options += ["--sources", "+".join(run.sources), "--targets", "+".join(run.targets)]
+    for name in ("variant", "k", "limit"):
+        if (value := getattr(run, name)) is not None:
+            options += [f"--{name}", str(value)]
+    return options

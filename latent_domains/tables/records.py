@@ -1,0 +1,134 @@
+"""The records that fill a table: where each run's is, what it says, and why it is not there."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from latent_domains.common.files import read_json
+from latent_domains.common.program import ProgramError
+from latent_domains.experiment.experiment import Experiment
+from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.run_state import State, state_of
+from latent_domains.tables.definition import Baseline, Run, place
+from latent_domains.tables.inputs import weights, why_missing
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is known of one run: its accuracy on the target in %, or why there is none.
+
+    ``remarks`` are what a reader must know of the number: that the net began at random, or the data was not all there.
+    """
+
+    accuracy: float | None
+    why_none: str = ""
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Records:
+    """A place of records: the run folders DATASET/NAME under ``folder``, or, where they are ``kept``, files NAME.json.
+
+    ``data`` is the folder of the LMDBs; that nothing is there is why a run could not be made.
+    """
+
+    folder: Path
+    data: Path
+    kept: bool = False
+
+    def run_folder(self, run: Run) -> Path:
+        """The folder of a run that is not kept."""
+        return self.folder / place(run)
+
+    def file(self, run: Run) -> Path:
+        """The record of a run."""
+        return self.folder / f"{run.name}.json" if self.kept else self.run_folder(run) / "record.json"
+
+    def read(self, run: Run) -> dict[str, Any] | None:
+        """The record of ``run``, None if there is none. Raises ProgramError if it is damaged or another run's."""
+        file = self.file(run)
+        if not file.is_file():
+            return None
+        record = read_json(file, ("experiment" if isinstance(run, Experiment) else "baseline", "accuracy", "targets"))
+        _check(file, record, run)
+        return record
+
+    def find(self, run: Run) -> Found:
+        """The accuracy of a run, or why there is none. What is wrong with one record is said in its place."""
+        try:
+            record = self.read(run)
+        except ProgramError as error:
+            return Found(None, _line(f"its record cannot be used: {error}"))
+        if record is None:
+            return Found(None, self._why_none(run))
+        return Found(100 * record["accuracy"], "", tuple(_remarks(record, run)))
+
+    def _why_none(self, run: Run) -> str:
+        if self.kept:
+            return "not among the records"
+        begun = self._progress(run)
+        return begun or why_missing(run, self.data) or "not run yet"
+
+    def _progress(self, run: Run) -> str:
+        """What became of a run that was begun; empty if it was not."""
+        folder = self.run_folder(run)
+        if isinstance(run, Baseline):
+            return _last_error(folder / "log")
+        if not folder.is_dir():
+            return ""
+        try:
+            found = RunFolder.load(folder)
+            if found.experiment != run:
+                return f"{folder} holds another experiment"
+            state = state_of(found)
+            return "written, but not trained yet" if state.state == State.WRITTEN else _line(str(state))
+        except (ProgramError, OSError) as error:
+            return _line(str(error))
+
+
+def _check(file: Path, record: dict[str, Any], run: Run) -> None:
+    """Raise ProgramError unless the record is a whole one of ``run``."""
+    accuracy = record["accuracy"]
+    if type(accuracy) not in (int, float) or not 0 <= accuracy <= 1:
+        raise ProgramError(f"{file}: accuracy is {accuracy!r}, expected a share from 0 to 1")
+    if isinstance(run, Experiment):
+        said, meant = record["experiment"], json.loads(json.dumps(run.to_json()))
+    else:
+        said = record["baseline"]
+        meant = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(run).items()}
+        meant = {key: value for key, value in meant.items() if value is not None or key == "limit"}
+    if not isinstance(said, dict):
+        raise ProgramError(f"{file}: found {said!r}, expected what was run")
+    for key, value in meant.items():
+        if key not in said or said[key] != value:
+            found = f"{key} {said[key]!r}" if key in said else f"no {key}"
+            raise ProgramError(f"{file}: it is of another run: found {found}, expected {value!r}")
+
+
+def _remarks(record: dict[str, Any], run: Run) -> list[str]:
+    """What makes a record's number something else than the paper's experiment."""
+    remarks = []
+    if weights(run) and not (record.get("training") or {}).get("weights"):
+        remarks.append("began from random weights, not ImageNet's")
+    published = sum(map(run.data.test_count, run.targets))
+    if incomplete := record.get("incomplete_data"):  # of the training images too; baselines count those of the test
+        remarks.append(f"not the published data: {incomplete}")
+    elif "test_images" in record and record["test_images"] != published:
+        remarks.append(f"tested on {record['test_images']} images, the published set has {published}")
+    return remarks
+
+
+def _last_error(log: Path) -> str:
+    """How a program that keeps a log ended, as its last line says; empty if it was never begun."""
+    if not log.is_file():
+        return ""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    if lines and lines[-1].startswith("error: "):
+        return _line(f"failed: {lines[-1].removeprefix('error: ')}")
+    return f"begun, but not finished (log: {log})"
+
+
+def _line(text: str) -> str:
+    """A text in one line, as a table's cell and a CSV's field want it."""
+    return " ".join(text.split())

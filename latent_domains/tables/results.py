@@ -1,0 +1,118 @@
+"""A table's numbers: mean and standard deviation over seeds, the best single source, means over columns."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import fmean, stdev
+
+from latent_domains.tables.definition import Candidate, Cell, Row, Table
+from latent_domains.tables.records import Records
+
+
+@dataclass(frozen=True)
+class Result:
+    """Accuracies in % by seed, of which ``wanted`` should be there; ``reasons`` say why some are not.
+
+    ``sources`` is what a candidate was trained on. ``candidates`` are those that a best single source was chosen from,
+    and ``remarks`` what a reader must know of the numbers.
+    """
+
+    accuracies: Mapping[int, float]
+    wanted: int
+    reasons: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    candidates: tuple["Result", ...] = field(default=())
+
+    @property
+    def n(self) -> int:
+        return len(self.accuracies)
+
+    @property
+    def mean(self) -> float | None:
+        """Over the seeds that are there; None without any."""
+        return fmean(self.accuracies.values()) if self.accuracies else None
+
+    @property
+    def std(self) -> float | None:
+        """The sample's standard deviation (n - 1); None for fewer than two seeds."""
+        return stdev(self.accuracies.values()) if self.n > 1 else None
+
+    @property
+    def reason(self) -> str:
+        """Why seeds are missing, in words; empty if none is."""
+        text = ("; " if self.candidates else ", ").join(self.reasons)
+        return f"{self.n} of {self.wanted} seeds: {text}" if text and self.n and not self.candidates else text
+
+
+@dataclass(frozen=True)
+class RowResults:
+    """A row's results by column, and their mean (None in a table of one column and in cited rows)."""
+
+    row: Row
+    cells: tuple[Result | None, ...]
+    mean: Result | None
+
+
+def results(table: Table, records: Records) -> list[RowResults]:
+    """The results of all rows; those of cited rows are None."""
+    found = []
+    for row in table.rows:
+        cells = tuple(_cell(cell, table, records) for cell in row.cells)
+        mean = _mean(cells, table) if len(cells) > 1 and row.cited is None else None
+        found.append(RowResults(row, cells, mean))
+    return found
+
+
+def recomputed_mean(row: Row) -> float | None:
+    """The mean of the paper's own values in a row, None if it has none or one alone."""
+    values = [cell.paper for cell in row.cells]
+    return fmean(values) if len(values) > 1 and None not in values else None
+
+
+def _cell(cell: Cell, table: Table, records: Records) -> Result | None:
+    if not cell.candidates:
+        return None
+    found = [_candidate(candidate, table, records) for candidate in cell.candidates]
+    if len(found) == 1:
+        return found[0]
+    if missing := [candidate for candidate in found if candidate.mean is None]:
+        # The best is not known before every candidate has been tried.
+        reasons = tuple(f"{'+'.join(candidate.sources)} alone: {candidate.reason}" for candidate in missing)
+        return Result({}, 1, reasons, candidates=tuple(found))
+    best = max(found, key=lambda candidate: candidate.mean)
+    reasons = tuple(f"{'+'.join(one.sources)} alone: {one.reason}" for one in found if one.reason)
+    return Result(best.accuracies, best.wanted, reasons, best.remarks, best.sources, tuple(found))
+
+
+def _candidate(candidate: Candidate, table: Table, records: Records) -> Result:
+    accuracies: dict[int, float] = {}
+    why: dict[str, list[int]] = {}
+    remarks: dict[str, None] = {}
+    for seed, run in zip(table.seeds, candidate.runs, strict=True):
+        found = records.find(run)
+        if found.accuracy is None:
+            why.setdefault(found.why_none, []).append(seed)
+            continue
+        accuracies[seed] = found.accuracy
+        remarks |= dict.fromkeys(found.remarks)
+    reasons = tuple(f"{_seeds(seeds, table.seeds)} {text}".strip() for text, seeds in why.items())
+    return Result(accuracies, len(table.seeds), reasons, tuple(remarks), candidate.sources)
+
+
+def _seeds(seeds: list[int], all_seeds: tuple[int, ...]) -> str:
+    """The seeds of a reason; nothing where it is that of all."""
+    if len(seeds) == len(all_seeds):
+        return ""
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+
+
+def _mean(cells: tuple[Result | None, ...], table: Table) -> Result:
+    """Of the columns' accuracies, seed by seed. It needs the same seeds in every column."""
+    present = [cell for cell in cells if cell is not None and cell.n]
+    if len(present) < len(cells):
+        return Result({}, 1, ("not all columns have a number",))
+    seeds = set(present[0].accuracies)
+    if any(set(cell.accuracies) != seeds for cell in present):
+        return Result({}, 1, ("the columns have different seeds so far",))
+    means = {seed: fmean(cell.accuracies[seed] for cell in present) for seed in sorted(seeds)}
+    return Result(means, len(table.seeds))

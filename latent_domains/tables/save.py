@@ -1,0 +1,23 @@
+"""Keep a table's records and pictures in a folder of their own."""
+
+import shutil
+from pathlib import Path
+
+from latent_domains.common.files import json_text, write_aside, write_text
+from latent_domains.tables.definition import Table
+from latent_domains.tables.records import Records
+
+
+def save(table: Table, records: Records, report: Path, folder: Path) -> str:
+    """Copy to ``folder`` the records of a table's runs, a file NAME.json each, and the pictures of its report.
+
+    Returns what was copied, in words. Raises ProgramError, before anything is written, if a record is damaged.
+    """
+    found = {one.name: record for one in table.runs if (record := records.read(one)) is not None}
+    for name, record in found.items():
+        write_text(folder / f"{name}.json", json_text(record))
+    pictures = sorted((report / "figures").glob("*.png"))
+    for picture in pictures:
+        with write_aside(folder / "figures" / picture.name) as aside:
+            shutil.copyfile(picture, aside)
+    return f"records of {len(found)} of {len(table.runs)} runs, pictures: {len(pictures)}"

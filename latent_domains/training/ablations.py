@@ -1,0 +1,131 @@
+"""Variants of mDA that each change something in the paper's setting, and where the source images go in each."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import caffe
+import numpy as np
+from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
+from google.protobuf import text_format
+from sklearn.metrics import normalized_mutual_info_score
+from tqdm import tqdm
+
+from latent_domains.experiment.experiment import Experiment
+from latent_domains.runs.domain_usage import domain_usage
+from latent_domains.runs.preflight import preflight
+from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.write import write_run
+
+WATCHED = (0, 5, 10, 20, 50, 100, 200, 300, 400, 500, 750, 1000, 1500, 2000)
+"""Iterations at which the assignments are looked at, and the last one."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The paper's setting with something changed: options of the experiment, and edits of the training net."""
+
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+    edits: tuple[Callable[[NetParameter], None], ...] = ()
+
+
+def layer(net: NetParameter, name: str) -> LayerParameter:
+    return next(layer for layer in net.layer if layer.name == name)
+
+
+def block_gradient_through_w(net: NetParameter) -> None:
+    """The branch learns from its own losses only: no mDA layer sends a gradient to w."""
+    for mda in net.layer:
+        if mda.type == "Python" and mda.python_param.layer == "MDALayer":
+            mda.propagate_down.extend([True, False])
+
+
+def gaussian_classifier(net: NetParameter) -> None:
+    """The domain classifier as in the authors' AlexNet and ResNet nets: gaussian 0.01, learning 10 and 20 times."""
+    classifier = layer(net, "domain_fc4")
+    classifier.inner_product_param.weight_filler.type = "gaussian"
+    classifier.inner_product_param.weight_filler.std = 0.01
+    for param, lr_mult in zip(classifier.param, (10, 20), strict=True):
+        param.lr_mult = lr_mult
+
+
+def branch_from_normalised(net: NetParameter) -> None:
+    """The branch starts from conv1 after one plain BN over all domains, as in the paper's ResNet."""
+    at = next(i for i, candidate in enumerate(net.layer) if candidate.name == "stem_source")
+    norm = LayerParameter(name="domain_bn1", type="BatchNorm", bottom=["conv1"], top=["domain_bn1"])
+    for _ in range(3):
+        norm.param.add(lr_mult=0, decay_mult=0)
+    layers = list(net.layer)
+    layers[at].bottom[0] = "domain_bn1"
+    del net.layer[:]
+    net.layer.extend([*layers[:at], norm, *layers[at:]])
+
+VARIANTS = (
+    Variant("paper"),
+    Variant("no domain entropy (λ_D = 0)", {"lambda_d": 0.0}),
+    Variant("no gradient through w", {}, (block_gradient_through_w,)),
+    Variant("no gradient through w, λ_D = 0: as initialised", {"lambda_d": 0.0}, (block_gradient_through_w,)),
+    Variant("domain classifier gaussian 0.01, lr ×10/20", {}, (gaussian_classifier,)),
+    Variant("branch from conv1 + BN", {}, (branch_from_normalised,)),
+    Variant("balance λ_b = 0.5", {"lambda_b": 0.5}),
+    Variant(
+        "balance λ_b = 0.5, branch from conv1 + BN, no gradient through w",
+        {"lambda_b": 0.5},
+        (branch_from_normalised, block_gradient_through_w),
+    ),
+    Variant("5 % of the domain labels known", {"known_share": 0.05}),
+)
+
+
+def ablate(variant: Variant, experiment: Experiment, data: Path) -> dict[str, Any]:
+    """Train one variant in this process and return its assignments along the iterations and its accuracy."""
+    with TemporaryDirectory() as scratch:
+        folder = write_run(experiment, Path(scratch) / "run", data=data)
+        preflight(folder)
+        net = text_format.Parse(folder.net("train").read_text(), NetParameter())
+        for edit in variant.edits:
+            edit(net)
+        folder.net("train").write_text(text_format.MessageToString(net))
+        solver = caffe.SGDSolver(str(folder.solver))
+        watched = {}
+        for iteration in tqdm(range(experiment.iterations), desc=variant.name):
+            solver.step(1)  # assignments of this iteration's batch are those of the weights before its update
+            if iteration in WATCHED:
+                watched[iteration] = batch_usage(solver.net, experiment)
+        accuracy = target_accuracy(solver, folder)
+        solver.net.forward()
+        watched[experiment.iterations] = batch_usage(solver.net, experiment)
+    return {
+        "variant": variant.name,
+        "experiment": experiment.to_json(),
+        "usage_of_batches": watched,
+        "accuracy": accuracy,
+    }
+
+
+def batch_usage(net: caffe.Net, experiment: Experiment) -> dict[str, Any]:
+    """Domain usage on the training batch that went through the net last, by the branch's own predictions.
+
+    ``nmi_classes`` is the NMI of the assignments with the class labels: whether the branch sorts by class.
+    """
+    logits = net.blobs["domain_fc4"].data.astype(np.float64)
+    probabilities = np.exp(logits - logits.max(axis=1, keepdims=True))
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    size = experiment.batch_size
+    usage = domain_usage(
+        {source: probabilities[i * size : (i + 1) * size] for i, source in enumerate(experiment.sources)}
+    )
+    classes = net.blobs["label"].data.astype(int)
+    nmi_classes = float(normalized_mutual_info_score(classes, probabilities.argmax(axis=1)))
+    return {**usage.to_json(), "nmi_classes": nmi_classes}
+
+
+def target_accuracy(solver: caffe.SGDSolver, folder: RunFolder) -> float:
+    """Accuracy on the target's test images with the solver's present weights."""
+    test = solver.test_nets[0]
+    test.share_with(solver.net)
+    (_, batches), = folder.test_batches().values()
+    return float(np.mean([float(test.forward()["accuracy"]) for _ in range(batches)]))

@@ -1,0 +1,143 @@
+"""Processes that only make sense together: one log of them all, and when one fails the others are ended."""
+
+import os
+import queue
+import socket
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from latent_domains.common.caffe_log import ending
+from latent_domains.common.caffe_process import Threads, start_logged
+from latent_domains.runs.devices import Devices
+from latent_domains.training.share import Share
+from latent_domains.training.worker import LOST
+
+GRACE = 10.0
+"""Seconds in which the process whose end another one noticed must end too."""
+
+
+class Group:
+    """Running processes by their labels. The log of each is read from its stdout.
+
+    A context manager: when it is left, the processes have ended and their pipes are closed.
+    """
+
+    def __init__(self, members: Mapping[str, subprocess.Popen[str]]) -> None:
+        self.members = dict(members)
+        self.failure: str | None = None
+        """Once :meth:`lines` is through: which process failed and why, None if none did."""
+        self._readers: list[threading.Thread] = []
+        self._recent: dict[str, deque[str]] = {label: deque(maxlen=200) for label in members}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.kill()
+        for process in self.members.values():
+            process.wait()
+        for reader in self._readers:
+            reader.join()  # at the end of its pipe, which it closes
+
+    def kill(self) -> None:
+        """End all that still run, at once."""
+        for process in self.members.values():
+            if process.poll() is None:
+                process.kill()
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of all logs as they come, until all processes have ended.
+
+        Those of the first process come as they are, the others' with their label in front. Once a process fails the
+        others are killed: they would wait for it for ever.
+        """
+        inbox: queue.SimpleQueue[tuple[str, str | None]] = queue.SimpleQueue()
+        for label, process in self.members.items():
+            self._readers.append(threading.Thread(target=_forward, args=(label, process, inbox), daemon=True))
+            self._readers[-1].start()
+        first, running, wait = next(iter(self.members)), len(self.members), None
+        lost: str | None = None
+        while running:
+            try:
+                label, line = inbox.get(timeout=wait)
+            except queue.Empty:
+                self.kill()
+                break
+            if line is not None:
+                self._recent[label].append(line)
+                yield line if label == first else f"[{label}] {line}"
+                continue
+            running -= 1
+            code = self.members[label].wait()
+            if self.failure or not code:
+                continue
+            if code == LOST and running:  # one of the others is to blame: it has ended, or does so now
+                lost, wait = label, GRACE
+                continue
+            self.failure = f"{label} failed: {ending(code, ''.join(self._recent[label]))}"
+            self.kill()
+        if lost and not self.failure:
+            self.failure = f"{lost} failed: it lost contact with the others"
+
+
+def _forward(
+    label: str, process: subprocess.Popen[str], inbox: "queue.SimpleQueue[tuple[str, str | None]]"
+) -> None:
+    """Put every line of a process's log into ``inbox``, then None."""
+    with process.stdout as log:
+        for line in log:
+            inbox.put((label, line))
+    inbox.put((label, None))
+
+
+def start_workers(
+    share: Share,
+    devices: Devices,
+    threads: Threads,
+    *,
+    snapshot: Path | None = None,
+    weights: Path | None = None,
+    descriptors: tuple[int, ...] = (),
+) -> Group:
+    """Start the processes that train ``share`` on ``devices``. They inherit ``descriptors``.
+
+    Each runs ``threads``. They begin from the solverstate ``snapshot``, the caffemodel ``weights``, or the fillers.
+    """
+    with ExitStack() as ours:  # the processes have copies of the sockets: theirs alone keep a connection open
+        pairs = [socket.socketpair() for _ in range(devices.size - 1)]
+        for pair in pairs:
+            for end in pair:
+                ours.enter_context(end)
+        members: dict[str, subprocess.Popen[str]] = {}
+        try:
+            for rank in range(devices.size):
+                ends = [pair[0] for pair in pairs] if rank == 0 else [pairs[rank - 1][1]]
+                numbers = tuple(end.fileno() for end in ends)
+                command = [sys.executable, "-m", "latent_domains.training.worker"]
+                command += ["--solver", str((share.first if rank == 0 else share.other).resolve())]
+                command += ["--rank", str(rank), "--size", str(devices.size), "--parent", str(os.getpid())]
+                if devices.gpus is not None:
+                    command += ["--gpu", str(devices.gpus[rank])]
+                if devices.uses_nccl:
+                    command += ["--nccl"]
+                if snapshot:
+                    command += ["--snapshot", str(snapshot.resolve())]
+                elif weights:
+                    command += ["--weights", str(weights.resolve())]
+                if numbers:
+                    command += ["--sockets", *map(str, numbers)]
+                members[devices.label(rank)] = start_logged(command, threads, (*descriptors, *numbers))
+        except BaseException:
+            Group(members).kill()
+            raise
+    return Group(members)

@@ -1,0 +1,55 @@
+"""How many threads a training process should use: measured on the net itself, not guessed."""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from latent_domains.common.caffe_log import ending
+from latent_domains.common.caffe_process import Threads, start
+from latent_domains.common.program import ProgramError
+
+_AVERAGE = re.compile(r"Average Forward-Backward: (\S+) ms")
+
+
+def candidates(cores: int, jobs: int) -> list[Threads]:
+    """What is worth trying when ``jobs`` processes share ``cores`` cores.
+
+    Our kernels are bound by memory and gain from each core of the process's share. Caffe multiplies one image of a
+    batch at a time, so BLAS threads help large layers and hurt small ones.
+    """
+    share = max(1, cores // jobs)
+    return [Threads(blas=1, kernels=share)] + ([Threads(blas=share, kernels=share)] if share > 1 else [])
+
+
+def milliseconds(net: Path, threads: Threads, iterations: int) -> float:
+    """Forward and backward time of one training iteration of ``net`` by ``caffe time``, in milliseconds."""
+    with start(["time", "-model", str(net.resolve()), "-iterations", str(iterations)], threads) as child:
+        try:
+            log = child.stdout.read()
+        except BaseException:  # Ctrl-C: it would go on alone
+            child.kill()
+            raise
+    match = _AVERAGE.search(log)
+    if child.returncode or not match:
+        raise ProgramError(f"{net}: caffe time failed: {ending(child.returncode, log)}")
+    return float(match[1])
+
+
+def choose(
+    net: Path, jobs: int, *, cores: int | None = None, measure: Callable[[Path, Threads, int], float] = milliseconds
+) -> tuple[Threads, dict[str, float]]:
+    """The fastest candidate for ``net`` and the measured milliseconds by "BLAS threads + kernel threads".
+
+    Nothing is measured where there is nothing to choose. Each candidate is measured twice, in turns, and its
+    better time counts, since other processes can only slow it down.
+    """
+    options = candidates(cores or len(os.sched_getaffinity(0)), jobs)
+    if len(options) == 1:
+        return options[0], {}
+    times: dict[Threads, float] = {}
+    for _ in range(2):
+        for threads in options:
+            times[threads] = min(times.get(threads, float("inf")), measure(net, threads, 3))
+    best = min(times, key=times.__getitem__)
+    return best, {f"{t.blas} BLAS + {t.kernels} kernel threads": ms for t, ms in times.items()}

@@ -1,0 +1,322 @@
+"""Train run folders with the real ``caffe train``, then evaluate them at the last iteration."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import caffe
+from tqdm import tqdm
+
+from latent_domains.common.caffe_log import LogReader, ending
+from latent_domains.common.caffe_process import UNMOVED_BY_SIGTERM, Threads, environment, start
+from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.models.weights import check_weights
+from latent_domains.runs.devices import Devices
+from latent_domains.runs.preflight import preflight
+from latent_domains.runs.run_folder import RunFolder, Snapshot
+from latent_domains.runs.run_state import Interrupted, failures_noted, forget_failure, last_iteration
+from latent_domains.runs.sittings import FAILED, FINISHED, STOPPED, begin_sitting, end_killed_sitting, end_sitting
+from latent_domains.runs.solver_mode import mode_of, requested_mode, set_mode
+from latent_domains.training.group import Group, start_workers
+from latent_domains.training.share import Share, make_share, write_share
+from latent_domains.training.threads import choose
+
+if TYPE_CHECKING:
+    from latent_domains.training.events import Events
+from latent_domains.training.children import Children
+
+
+class _Bar(tqdm):
+    """A progress bar that goes dark when nobody reads it any more (a closed pipe) instead of ending the run."""
+
+    def display(self, *args: object, **options: object) -> None:
+        try:
+            super().display(*args, **options)
+        except OSError:
+            self.disable = True
+
+    def close(self) -> None:
+        with suppress(OSError):
+            super().close()
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A run to train from a snapshot (None: from ``weights`` or the fillers); ``lock`` holds its folder."""
+
+    folder: RunFolder
+    snapshot: Snapshot | None
+    weights: Path | None
+    lock: int
+    position: int
+    share: Share | None = None
+    devices: Devices | None = None
+    tensorboard: bool = False
+
+    def start(self, threads: Threads) -> Group:
+        """Start the training: of each process's share of a batch on ``devices``, or by one ``caffe train``."""
+        if self.share and self.devices:
+            return start_workers(
+                self.share,
+                self.devices,
+                threads,
+                snapshot=self.snapshot.state if self.snapshot else None,
+                weights=self.weights,
+                descriptors=(self.lock,),
+            )
+        arguments = ["train", "-solver", os.path.relpath(self.folder.solver, ROOT)]
+        if self.snapshot:
+            arguments += ["-snapshot", os.path.relpath(self.snapshot.state, ROOT)]
+        elif self.weights:
+            arguments += ["-weights", str(self.weights)]
+        return Group({"caffe train": start(arguments, threads, (self.lock,))})
+
+
+def train_all(
+    runs: Sequence[RunFolder],
+    *,
+    jobs: int = 1,
+    threads: Threads | None = None,
+    resume: bool = False,
+    solver_mode: str | None = None,
+    weights: Path | None = None,
+    devices: Devices | None = None,
+    tensorboard: bool = False,
+) -> None:
+    """Train and evaluate runs, ``jobs`` at a time. To be called from the main thread.
+
+    ``threads`` None measures what is fastest. With ``resume``, a run goes on from its last whole snapshot and a
+    finished one is left alone. ``solver_mode`` (GPU or CPU) is written into the runs' solvers; None takes that of the
+    environment, if any. Runs begin from the caffemodel ``weights``, as far as layers have the same names. With
+    ``devices``, one run after the other is shared out to several processes. With ``tensorboard``, event files are
+    written too. Raises ProgramError for the first run that
+    fails (the others are finished first, and their errors printed) and KeyboardInterrupt after a clean stop.
+    """
+    if devices and jobs > 1:
+        raise ProgramError(f"{devices.option}: got --jobs {jobs}; runs on several processes are trained one by one")
+    with ExitStack() as locks:
+        waiting: list[_Job] = []
+        for folder in runs:
+            lock = locks.enter_context(folder.locked())
+            snapshot = _starting_point(folder, resume)
+            if snapshot == "finished":
+                continue
+            mode = requested_mode(solver_mode)
+            if devices and (found := mode or mode_of(folder)) != devices.mode:
+                raise ProgramError(
+                    f"{folder.path}: its solver mode is {found}, but {devices.option} is for the {devices.mode}: pass "
+                    f"--solver-mode {devices.mode}"
+                )
+            end_killed_sitting(folder, last_iteration(folder))
+            with failures_noted(folder, "preparation"):
+                preflight(folder, mode)
+                if devices:
+                    make_share(folder, devices.size)  # what cannot be shared out is refused before anything is written
+                start_from = None
+                if weights and not snapshot:
+                    start_from = weights.resolve()
+                    tqdm.write(f"{folder.path.name}: {loaded_from(folder, start_from)}")
+                elif not snapshot:
+                    _check_began_without_weights(folder)
+                if mode:
+                    set_mode(folder, mode)
+                share = write_share(folder, devices.size) if devices else None
+            forget_failure(folder)
+            waiting.append(_Job(folder, snapshot, start_from, lock, len(waiting), share, devices, tensorboard))
+        if waiting:
+            _train_jobs(waiting, min(jobs, len(waiting)), threads)
+
+
+def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: Threads | None) -> None:
+    first = waiting[0]
+    processes = jobs * (first.devices.size if first.devices else 1)
+    if threads is None and mode_of(first.folder) == "GPU":
+        threads = Threads(1, max(1, len(os.sched_getaffinity(0)) // processes))
+    if threads is None:
+        with failures_noted(first.folder, "preparation"):
+            threads, measured = choose(first.share.train if first.share else first.folder.net("train"), processes)
+        if measured:
+            times = ", ".join(f"{name} {ms:.0f} ms" for name, ms in measured.items())
+            tqdm.write(f"an iteration with {times}: using {threads.blas} BLAS + {threads.kernels} kernel threads")
+    children = Children()
+
+    def work(job: _Job) -> None:
+        if not children.stopping:
+            with failures_noted(job.folder, "training"):
+                _train(job, threads, children)
+        if not children.stopping:
+            gpus = job.devices.gpus if job.devices else None
+            with failures_noted(job.folder, "evaluation"):
+                evaluate_apart(job.folder, threads, children, gpus[0] if gpus else None)
+
+    with children.take_signals(), ThreadPoolExecutor(jobs) as pool:
+        futures = [pool.submit(work, job) for job in waiting]
+        errors = [error for future in futures if (error := future.exception())]
+    for error in errors[1:]:
+        tqdm.write(f"error: {error}", file=sys.stderr)
+    if errors:
+        raise errors[0]
+    if children.stopping:
+        raise KeyboardInterrupt
+
+
+def evaluate_apart(folder: RunFolder, threads: Threads, children: Children, gpu: int | None = None) -> None:
+    """Evaluate in a process of its own: pycaffe logs to stderr and several runs may end at once.
+
+    ``gpu`` is the one to use if the run's mode is GPU (None: Caffe's default).
+    """
+    command = [*UNMOVED_BY_SIGTERM, sys.executable, "-m", "tools.evaluate", "--quiet", str(folder.path.resolve())]
+    if gpu is not None:
+        command += ["--gpu", str(gpu)]
+    with (
+        subprocess.Popen(
+            command, cwd=ROOT, env=environment(threads), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True,
+        ) as child,
+        children.watch(child),
+    ):
+        log = child.stderr.read()
+    if child.returncode and not children.stopping:
+        raise ProgramError(f"{folder.path}: evaluation failed: {ending(child.returncode, log)}")
+
+
+def _starting_point(folder: RunFolder, resume: bool) -> Snapshot | str | None:
+    """The snapshot to go on from, None to begin, or "finished"."""
+    snapshot = folder.latest_snapshot()
+    if not resume:
+        if snapshot or folder.record.exists():
+            done = "is finished" if folder.record.exists() else f"was trained to iteration {snapshot.iteration}"
+            raise ProgramError(f"{folder.path} {done}: pass --resume to go on, or write it again with --force")
+        return None
+    if folder.record.exists():
+        folder.read_record()  # a damaged one is no reason to call the run finished
+        return "finished"
+    return snapshot
+
+
+def _train(job: _Job, threads: Threads, children: Children) -> None:
+    """Train to the end, or to a clean stop, with a progress bar."""
+    folder, iterations = job.folder, job.folder.experiment.iterations
+    first = job.snapshot.iteration if job.snapshot else 0
+    if first >= iterations:
+        return
+    reader, shown = LogReader(), {}
+    with _sitting(job, threads, children):
+        with (
+            _appending(folder.log) as write,
+            _Bar(total=iterations, initial=first, position=job.position, desc=folder.path.name, unit="it") as bar,
+            _live_events(folder, first) if job.tensorboard else nullcontext() as events,
+            job.start(threads) as group,
+            ExitStack() as watched,
+        ):
+            for process in group.members.values():
+                watched.enter_context(children.watch(process))
+            stopped = False
+            for line in group.lines():
+                write(line)
+                stopped |= "Optimization stopped early." in line
+                if measurement := reader.feed(line):
+                    if measurement.name == "loss" or measurement.name.startswith("accuracy"):
+                        shown[measurement.name] = f"{measurement.value:.3f}"
+                        bar.set_postfix(shown, refresh=False)
+                    bar.update(max(0, measurement.iteration - bar.n))
+                    if events:
+                        events.add(measurement)
+            if not group.failure and not stopped and not children.stopping:
+                bar.update(iterations - bar.n)
+        if group.failure and not children.stopping:
+            raise ProgramError(f"{folder.path}: {group.failure} (whole log: {folder.log})")
+        if stopped and not children.stopping:  # a signal to caffe itself
+            raise Interrupted(f"{folder.path}: training was stopped from outside; go on with --resume")
+
+
+def _live_events(folder: RunFolder, start: int) -> AbstractContextManager["Events"]:
+    """TensorBoard takes seconds to import: only who wants it waits for it."""
+    from latent_domains.training.events import live_events
+
+    return live_events(folder, start)
+
+
+@contextmanager
+def _sitting(job: _Job, threads: Threads, children: Children) -> Iterator[None]:
+    """Note in the folder that training is under way, and at the block's end how it ended."""
+    folder = job.folder
+    begin_sitting(folder, job.snapshot.iteration if job.snapshot else 0, _how(job, threads))
+    began, ended = time.monotonic(), FAILED
+    try:
+        yield
+        ended = STOPPED if children.stopping else FINISHED
+    except Interrupted:
+        ended = STOPPED
+        raise
+    finally:
+        reached = folder.experiment.iterations if ended == FINISHED else last_iteration(folder)
+        end_sitting(folder, ended, reached, time.monotonic() - began)
+
+
+@contextmanager
+def _appending(file: Path) -> Iterator[Callable[[str], None]]:
+    """Yield a function that appends a line to ``file``. It raises ProgramError when the disk is full, say."""
+    log = file.open("a", buffering=1)
+
+    def write(line: str) -> None:
+        try:
+            log.write(line)
+        except OSError as error:
+            raise ProgramError(f"{file}: {error.strerror}; the run was stopped") from error
+
+    try:
+        yield write
+    finally:
+        with suppress(OSError):  # every line was flushed when it was written
+            log.close()
+
+
+def _how(job: _Job, threads: Threads) -> dict[str, Any]:
+    """What is kept of how a run is trained, and what it began from."""
+    before = job.folder.read_training() or {}
+    weights = before.get("weights") if job.snapshot else None
+    if job.weights:
+        with job.weights.open("rb") as file:
+            weights = {"file": job.weights.name, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+    return {
+        "blas_threads": threads.blas,
+        "kernel_threads": threads.kernels,
+        "solver_mode": mode_of(job.folder),
+        "processes": job.devices.size if job.devices else 1,
+        "weights": weights,
+    }
+
+
+def loaded_from(folder: RunFolder, weights: Path) -> str:
+    """What a run takes from a caffemodel, in words. Raises ProgramError if the file is none, or fits no layer."""
+    nets = [net for net in (folder.net("deploy"), folder.net("domains")) if net.exists()]
+    fit = check_weights(weights, [caffe.Net(str(net.resolve()), caffe.TEST) for net in nets])
+    if folder.experiment.data.network == "resnet18" and fit.loaded:
+        of_caffe = "res2a_branch1" in (*fit.loaded, *fit.unused)
+        if of_caffe != (folder.experiment.geometry == "caffe"):
+            raise ProgramError(
+                f"{weights}: it has {'a' if of_caffe else 'no'} res2a_branch1, so its geometry is "
+                f"{'caffe' if of_caffe else 'torch'}; that of the run is {folder.experiment.geometry}: "
+                "write the run again with the other --geometry"
+            )
+    lists = {"loaded": fit.loaded, "begin anew": fit.missing, "not used": fit.unused}
+    return f"{weights.name}: " + "; ".join(f"{what}: {', '.join(names) or 'none'}" for what, names in lists.items())
+
+
+def _check_began_without_weights(folder: RunFolder) -> None:
+    """A run that began from weights does not begin again without them."""
+    training = folder.read_training()
+    if training and training.get("weights"):
+        raise ProgramError(
+            f"{folder.path}: it began from {training['weights']['file']} and has no snapshot: pass --weights again "
+            "(or write the run again with --force)"
+        )

@@ -1,0 +1,174 @@
+"""One of the processes that train a run together. ``python -m tools.train --gpus …`` starts them; nobody else should.
+
+The first process logs, tests and writes snapshots. Before each of these the running statistics of mDA and BN are
+averaged over the processes, which gather them from their own shares of the batch. When any process is told to stop
+(SIGINT, SIGTERM, SIGHUP), all do so after the same iteration, with a snapshot.
+"""
+
+import argparse
+import ctypes
+import os
+import signal
+import socket
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import caffe
+import numpy as np
+from caffe.proto import caffe_pb2
+from numpy.typing import NDArray
+
+from latent_domains.common.arguments import natural, positive
+from latent_domains.common.program import ROOT
+from latent_domains.models import prototxt
+from latent_domains.training.peers import PeerLost, Peers
+from latent_domains.training.reduction import HostReduction, NcclReduction, Reduction
+
+LOST = 3
+"""Exit code of a process that ends because another one did."""
+
+
+class _Stopped(Exception):
+    """All processes agreed to stop."""
+
+
+class StopSignals:
+    """Remembers whether the process was told to stop."""
+
+    def __init__(self) -> None:
+        self.came = False
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._note)
+
+    def _note(self, *_: Any) -> None:
+        self.came = True
+
+
+def statistics(net: caffe.Net, definition: caffe_pb2.NetParameter) -> list[caffe._caffe.Blob]:
+    """Blobs of running statistics: all of a BatchNorm, and those of Python layers that the solver leaves alone.
+
+    Caffe sees to it that BatchNorm's are not learned; a net must say so for those of Python layers (lr_mult 0).
+    """
+    found = []
+    for layer in definition.layer:
+        if layer.type == "BatchNorm":
+            found += list(net.params[layer.name])
+        elif layer.type == "Python" and layer.name in net.params:
+            found += [
+                blob
+                for blob, param in zip(net.params[layer.name], layer.param, strict=False)
+                if param.HasField("lr_mult") and param.lr_mult == 0
+            ]
+    return found
+
+
+def train(
+    solver_file: Path, peers: Peers, reduction: Reduction, stop: StopSignals,
+    *, snapshot: Path | None = None, weights: Path | None = None,
+) -> None:  # fmt: skip
+    """Train to the solver's last iteration, or until a process is told to stop.
+
+    Caffe's mode, device, solver count and solver rank must be set. Raises PeerLost if another process ends.
+    """
+    solver = caffe.get_solver(str(solver_file))  # its seed, for dropout and crops, is random_seed + rank
+    if snapshot:
+        caffe.log(f"Resuming from {snapshot}")
+        solver.restore(str(snapshot))
+    elif weights:
+        caffe.log(f"Finetuning from {weights}")
+        solver.net.copy_from(str(weights))
+    reduction.attach(solver)
+    param = prototxt.read(solver_file, caffe_pb2.SolverParameter())
+    definition = prototxt.read(Path(param.train_net), caffe_pb2.NetParameter())
+    running = statistics(solver.net, definition)
+    first = solver.iter
+    intervals = [every for every in (param.snapshot, param.test_interval) if every]
+
+    def unite() -> None:
+        arrays: list[NDArray[np.float32]] = [blob.data for blob in running]
+        peers.average(arrays)
+
+    def before_iteration() -> None:
+        # Here, and not in a handler of signals: one process must not wait for gradients of one that has stopped.
+        if solver.iter > first and peers.any(stop.came):
+            raise _Stopped
+
+    def before_update() -> None:
+        # Forward has updated the statistics and the update leaves them alone. After it Caffe may write a snapshot,
+        # and test, at once.
+        done = solver.iter + 1
+        if done == param.max_iter or any(done % every == 0 for every in intervals):
+            unite()
+
+    solver.add_callback(before_iteration, before_update)
+    try:
+        solver.step(param.max_iter - solver.iter)
+    except _Stopped:
+        unite()
+        if peers.first:
+            solver.snapshot()
+            caffe.log("Optimization stopped early.")
+        return
+    if peers.first:
+        solver.solve()  # no iteration is left: it writes the last snapshot, tests and logs as caffe train does
+
+
+def _end_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent ends: it may wait in NCCL, deaf to everything else."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before that
+        raise PeerLost
+
+
+def _work(options: argparse.Namespace) -> None:
+    caffe.init_log()  # before our handlers of signals: it sets some of its own
+    stop = StopSignals()
+    _end_with(options.parent)
+    os.chdir(ROOT)  # the solver names its nets, and they their LMDBs, relative to it
+    if options.gpu is not None:
+        caffe.set_device(options.gpu)  # first: whatever comes before would take memory of GPU 0
+        caffe.set_mode_gpu()
+    caffe.set_solver_count(options.size)
+    caffe.set_solver_rank(options.rank)
+    caffe.set_multiprocess(True)  # without it Python layers are refused
+    sockets = [socket.socket(fileno=number) for number in options.sockets]
+    peers = Peers(options.rank, options.size, sockets)
+    reduction = NcclReduction(peers) if options.nccl else HostReduction(peers)
+    train(options.solver, peers, reduction, stop, snapshot=options.snapshot, weights=options.weights)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m latent_domains.training.worker", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("--solver", type=Path, required=True, metavar="FILE", help="solver of the share")
+    parser.add_argument("--rank", type=natural, required=True, help="number of this process, from 0")
+    parser.add_argument("--size", type=positive, required=True, help="number of processes")
+    parser.add_argument("--gpu", type=natural, help="GPU of this process (default: the CPU)")
+    parser.add_argument("--nccl", action="store_true", help="share gradients by NCCL (default: over the sockets)")
+    parser.add_argument("--sockets", type=natural, nargs="*", default=[], help="descriptors of sockets to the others")
+    parser.add_argument("--parent", type=positive, required=True, help="process that started this one")
+    parser.add_argument("--snapshot", type=Path, metavar="FILE", help="solverstate to go on from")
+    parser.add_argument("--weights", type=Path, metavar="FILE", help="caffemodel to begin from")
+    options = parser.parse_args()
+    code = 1
+    try:
+        _work(options)
+        code = 0
+    except PeerLost:
+        print("another process of the run ended", file=sys.stderr)
+        code = LOST
+    except BaseException:
+        traceback.print_exc()
+    # At once: Caffe's prefetching threads still run, and NCCL would wait for processes that are gone.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

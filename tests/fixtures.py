@@ -1,0 +1,54 @@
+"""The real data sets where they are at hand, and a tiny one in real LMDBs; a server of bad manners."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from latent_domains.common.program import ROOT
+from latent_domains.data import lmdb_io
+from tests.server import Server, serving
+
+TRAIN, TEST = 48, 30
+"""Records of each training and of each test LMDB."""
+
+
+@pytest.fixture(scope="session")
+def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with digits/{mnist,mnistm,usps}_{train,test}: handwritten digits, each domain of another look."""
+    folder = tmp_path_factory.mktemp("data")
+    digits = load_digits()
+    images = np.kron(digits.images, np.ones((3, 3))).astype(np.float64) * 255 / 16
+    images = np.pad(images, ((0, 0), (2, 2), (2, 2)))
+    rng = np.random.default_rng(0)
+    looks = {
+        "mnist": lambda x: np.repeat(x[..., None], 3, axis=-1),
+        "mnistm": lambda x: np.abs(rng.integers(0, 256, (1, 1, 3)) - x[..., None]),
+        "usps": lambda x: 0.6 * np.repeat(x[..., None], 3, axis=-1) + 40,
+    }
+    for domain, look in looks.items():
+        for split, size in (("train", TRAIN), ("test", TEST)):
+            with lmdb_io.create(folder / "digits" / f"{domain}_{split}") as (writer, _):
+                for i in rng.permutation(len(images))[:size]:
+                    image = look(images[i]).clip(0, 255).astype(np.uint8)
+                    writer.put(f"{domain}{i}", lmdb_io.image_datum(image, int(digits.target[i])))
+    return folder
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """What answers downloads in tests, as their path says."""
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mirror() -> Path:
+    """A mirror folder with the real MNIST, USPS and BSDS500; skips the test where there is none."""
+    folder = Path(os.environ.get("DATA_MIRROR") or ROOT.parent / "shared" / "data")
+    if not (folder / "mnist").is_dir():
+        pytest.skip(f"needs the real data sets: no mnist in {folder} (DATA_MIRROR may name another folder)")
+    return folder

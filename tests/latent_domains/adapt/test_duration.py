@@ -1,0 +1,53 @@
+"""How long training takes, in numbers and in words."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from latent_domains.adapt import duration
+from latent_domains.adapt.duration import in_words, measure, memory_note, rows, total
+from latent_domains.common.caffe_process import Threads
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.runs.write import write_run
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.4, "0 s"), (99, "99 s"), (100, "2 min"), (5940, "99 min"), (10080, "2 h 48 min"), (360000, "100 h 0 min")],
+)
+def test_words(seconds, words):
+    assert in_words(seconds) == words
+
+
+def test_iterations_tests_and_the_evaluation_count(tiny_data, tmp_path):
+    folder = write_run(make_experiment("digits", "mda", batch_size=10, iter_size=2), tmp_path / "run", data=tiny_data)
+    assert rows(folder) == 30
+    # 250 iterations of 2 seconds for 60 images; 3 tests and the evaluation of 30 images at a third of that
+    assert total(folder, 250, 2.0) == pytest.approx(500 + 4 * 30 * 2 / 60 / 3)
+    threads, seconds = measure(folder, Threads(1, 1))
+    assert threads == Threads(1, 1) and 0.001 < seconds < 60
+
+
+@pytest.mark.parametrize(
+    ("network", "images", "fits"), [("resnet18", 40, True), ("resnet18", 48, False), ("mnist", 10**6, True)]
+)
+def test_memory_that_is_not_there(monkeypatch, network, images, fits):
+    monkeypatch.setattr(duration, "available_gib", lambda: 5.0)
+    note = memory_note(network, images)
+    assert (note is None) == fits
+    if note:
+        assert note == (
+            "a batch of 48 images takes about 5.8 GiB of memory and 5.0 GiB are free: a smaller --batch-size takes less"
+        )
+
+
+def test_memory_of_this_machine(monkeypatch, tmp_path):
+    assert 0.01 < duration.available_gib() < 10**6
+    monkeypatch.setattr(duration, "Path", lambda name: tmp_path / "none")
+    assert duration.available_gib() is None and memory_note("resnet18", 10**6) is None
+
+
+def test_free_space_of_a_folder_that_is_not_there_yet(tmp_path, monkeypatch):
+    assert duration.free_bytes(tmp_path / "a" / "b") == pytest.approx(duration.free_bytes(tmp_path), rel=0.05)
+    monkeypatch.setattr(duration.os, "statvfs", lambda folder: SimpleNamespace(f_bavail=3, f_frsize=4096))
+    assert duration.free_bytes(tmp_path) == 12288

@@ -1,0 +1,44 @@
+"""The disk is asked before LMDBs are built on it."""
+
+import pytest
+
+from latent_domains.adapt import lmdbs
+from latent_domains.adapt.lmdbs import build_lmdbs
+from latent_domains.adapt.paths import Paths
+from latent_domains.adapt.trees import read_images
+from latent_domains.common.program import ProgramError
+from latent_domains.data.lmdb_io import describe
+from tests.programs import names
+from tests.shapes import LOOKS, plant_domain
+
+
+@pytest.fixture
+def images(tmp_path):
+    night, day, dusk = (plant_domain(tmp_path / look, look, 2) for look in LOOKS)
+    return read_images([night, day], dusk)
+
+
+def test_what_does_not_fit_is_not_begun(images, tmp_path, monkeypatch):
+    monkeypatch.setattr(lmdbs, "free_bytes", lambda folder: 3 << 20)
+    paths = Paths(tmp_path / "out")
+    with pytest.raises(ProgramError, match=f"{paths.data}: the LMDBs of 18 images take 4 MB, but 3 MB are free on"):
+        build_lmdbs(paths, images, "resnet18", jobs=1, skip_unreadable=False)
+    assert not paths.root.exists()
+
+
+def test_unreadable_images_are_left_out_and_not_counted(images, tmp_path, capsys):
+    bad = tmp_path / "night" / "disc" / "0.png"
+    bad.write_bytes(b"no image")
+    paths = Paths(tmp_path / "my out")
+    counts = build_lmdbs(paths, images, "mnist", jobs=1, skip_unreadable=True)
+    assert counts == {"night": 5, "day": 6, "dusk": 6}
+    assert f"left out {bad}: 8 bytes that OpenCV cannot decode" in capsys.readouterr().err
+    assert paths.lmdbs == tmp_path / "my out" / "data" / "my_out" and names(paths.lmdbs) == ["day", "dusk", "night"]
+    found = describe(paths.lmdbs / "night")
+    assert (found.channels, found.height, found.width, found.records) == (3, 28, 28, 5)
+    assert found.class_counts == {0: 2, 1: 1, 2: 2}
+    assert (paths.lmdbs / "night" / "classes.txt").read_text() == "cross\ndisc\nsquare\n"
+    for file in (tmp_path / "day").rglob("*.png"):
+        file.write_bytes(b"no image")
+    with pytest.raises(ProgramError, match="day: none of the images could be read"):
+        build_lmdbs(Paths(tmp_path / "other"), images, "mnist", jobs=1, skip_unreadable=True)

@@ -1,0 +1,163 @@
+"""What folders of images are taken for, and which are refused."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from latent_domains.adapt.trees import Images, check_apart, domain_names, read_images
+from latent_domains.common.program import ProgramError
+from tests.shapes import CLASSES, plant_domain
+
+
+@pytest.fixture
+def night(tmp_path: Path) -> Path:
+    return plant_domain(tmp_path / "night", "night", 2)
+
+
+@pytest.fixture
+def day(tmp_path: Path) -> Path:
+    return plant_domain(tmp_path / "day", "day", 2)
+
+
+@pytest.fixture
+def dusk(tmp_path: Path) -> Path:
+    return plant_domain(tmp_path / "dusk", "dusk", 2)
+
+
+def refusal(*arguments: object, **options: object) -> str:
+    with pytest.raises(ProgramError) as error:
+        read_images(*arguments, **options)
+    return str(error.value)
+
+
+def labels(images: Images) -> list[int]:
+    return [entry.label for entry in images.target.entries]
+
+
+def test_domains_classes_and_labels(night, day, dusk):
+    images = read_images([night, day], dusk)
+    assert [source.name for source in images.sources] == ["night", "day"] and images.target.name == "dusk"
+    assert images.classes == CLASSES and images.labelled and images.notes == ()
+    assert labels(images) == [0, 0, 1, 1, 2, 2]
+    assert [entry.name for entry in images.sources[0].entries][:2] == ["cross/0.png", "cross/1.png"]
+
+
+@pytest.mark.parametrize("inside", [".", "2019/may"])
+def test_a_target_without_class_folders_is_unlabelled(night, dusk, tmp_path, inside):
+    folder = tmp_path / "loose" / inside
+    folder.mkdir(parents=True)
+    for number, file in enumerate(sorted(dusk.rglob("*.png"))):
+        shutil.copyfile(file, folder / f"{number}.png")
+    images = read_images([night], tmp_path / "loose")
+    assert not images.labelled and labels(images) == [-1] * 6
+    (note,) = images.notes
+    assert note == f"{tmp_path / 'loose'}: taken as unlabelled, so there will be predictions, but no accuracy"
+
+
+def test_labels_of_a_target_can_be_left_unused(night, dusk):
+    images = read_images([night], dusk, unlabelled=True)
+    assert not images.labelled and labels(images) == [-1] * 6
+
+
+def test_a_labelled_target_may_lack_classes(night, dusk):
+    shutil.rmtree(dusk / "disc")
+    images = read_images([night], dusk)
+    assert labels(images) == [0, 0, 2, 2]
+    assert images.notes == (f"{dusk}: no images of disc",)
+
+
+def test_classes_that_disagree(night, day, dusk):
+    (day / "disc").rename(day / "Disc")
+    said = refusal([night, day], dusk)
+    assert said.startswith(f"{night}: no images of Disc, which other sources have; if that is so, and not a matter of")
+    images = read_images([night, day], dusk, allow_missing_classes=True)
+    assert images.classes == ("Disc", "cross", "disc", "square")
+    assert f"{day}: no images of disc, which other sources have" in images.notes
+    shutil.rmtree(day / "Disc")
+    (day / "disc").mkdir()  # an empty folder is no images either
+    assert refusal([night, day], dusk).startswith(f"{day}: no images of disc")
+
+
+def test_class_folders_of_the_target_that_no_source_has(night, dusk):
+    (dusk / "disc").rename(dusk / "ring")
+    said = refusal([night], dusk)
+    assert said.startswith(f"{dusk}: no source has the classes ring, expected some of cross, disc, square")
+    assert "--unlabelled" in said
+    assert not read_images([night], dusk, unlabelled=True).labelled
+    shutil.rmtree(dusk / "ring")
+    shutil.copyfile(dusk / "cross" / "0.png", dusk / "beside.png")
+    said = refusal([night], dusk)
+    assert said.startswith(f"{dusk}: beside.png lies beside the class folders") and "--unlabelled" in said
+
+
+def test_too_little(night, day, dusk, tmp_path):
+    for name in ("disc", "square"):
+        shutil.rmtree(night / name)
+    assert "one class, cross, expected a folder for each of at least two classes" in refusal([night], dusk)
+    (tmp_path / "bare").mkdir()
+    assert "no folders in it, expected one for each class" in refusal([tmp_path / "bare"], dusk)
+    assert f"{tmp_path / 'bare'}: no images in it" in refusal([day], tmp_path / "bare")
+    (tmp_path / "bare" / "cross").mkdir()
+    (tmp_path / "bare" / "disc").mkdir()
+    assert "no images in its class folders" in refusal([tmp_path / "bare"], dusk)
+    shutil.rmtree(dusk)
+    (dusk / "cross").mkdir(parents=True)
+    shutil.copyfile(day / "cross" / "0.png", dusk / "cross" / "0.png")
+    assert f"{dusk}: 1 image, expected at least 2 of a domain" in refusal([day], dusk)
+    assert "no such folder, expected a folder" in refusal([day], tmp_path / "none")
+
+
+def test_a_folder_of_domains_is_not_taken_for_classes(night, day, dusk, tmp_path):
+    (tmp_path / "all").mkdir()
+    night.rename(tmp_path / "all" / "night sky")
+    day.rename(tmp_path / "all" / "day")
+    said = refusal([tmp_path / "all"], dusk)
+    assert "look like domains, not classes" in said
+    assert said.endswith(f"--source {tmp_path / 'all' / 'day'} --source '{tmp_path / 'all' / 'night sky'}'")
+
+
+def test_files_that_are_no_images_are_mentioned(night, dusk):
+    (night / "disc" / "Thumbs.db").touch()
+    (night / ".DS_Store").touch()
+    images = read_images([night], dusk)
+    assert images.notes == (
+        f"left out 1 file that is no image of a class by name, such as {night / 'disc' / 'Thumbs.db'}",
+    )
+
+
+def test_names_that_are_no_utf_8(night, dusk):
+    (night / "disc" / os.fsdecode(b"caf\xe9.txt")).touch()
+    (note,) = read_images([night], dusk).notes
+    assert note.endswith("caf\ufffd.txt") and note.encode()
+    (night / os.fsdecode(b"caf\xe9")).mkdir()
+    assert "has a name that no text file can hold" in refusal([night], dusk)
+
+
+def test_the_same_image_in_source_and_target(night, dusk):
+    shutil.copyfile(night / "disc" / "0.png", dusk / "disc" / "copy.png")
+    (note,) = read_images([night], dusk).notes
+    assert note.startswith("1 image of the target is also in a source, file for file: ")
+    assert str(night / "disc" / "0.png") in note and str(dusk / "disc" / "copy.png") in note
+
+
+def test_folders_in_one_another(night, day, tmp_path):
+    with pytest.raises(ProgramError, match=f"{night} is given twice"):
+        check_apart([night, day, night])
+    with pytest.raises(ProgramError, match=f"{night / 'out'} lies in {night}"):
+        check_apart([night, day, night / "out"])
+    (tmp_path / "link").symlink_to(night)
+    with pytest.raises(ProgramError, match=f"{night} is given twice|{tmp_path / 'link'} is given twice"):
+        check_apart([night, tmp_path / "link"])
+    check_apart([night, day, tmp_path / "night and day"])
+
+
+def test_names_that_files_and_layers_can_bear():
+    folders = [Path("/a/images"), Path("/b/images"), Path("/c/my art (new)+old"), Path("/d/фото"), Path("/e/.x")]
+    assert domain_names(folders) == ["images", "images_2", "my_art_new_old", "_", "x"]
+
+
+def test_class_names_that_no_text_file_can_hold(night, dusk):
+    (night / "disc").rename(night / "di\nsc")
+    assert "'di\\nsc' has a name that no text file can hold" in refusal([night], dusk)

@@ -1,0 +1,90 @@
+"""Which weights a training begins with."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from latent_domains.adapt import weights
+from latent_domains.adapt.weights import starting_weights
+from latent_domains.common.program import ProgramError
+from latent_domains.experiment.datasets import DATASETS
+from latent_domains.experiment.experiment import Experiment, make_experiment
+
+
+def experiment(network: str, method: str = "mda") -> Experiment:
+    """Three sources and a target."""
+    name = {"resnet18": "pacs", "alexnet": "office_caltech", "mnist": "digits"}[network]
+    return make_experiment(DATASETS[name], method, k=3 if method == "mda" else None)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    """An empty folder in place of data/weights, and no place to fetch anything from."""
+    monkeypatch.setattr(weights, "FOLDER", tmp_path / "weights")
+    unreachable = {name: replace(file, homes=("http://127.0.0.1:9/x",)) for name, file in weights.WEIGHTS.items()}
+    monkeypatch.setattr(weights, "WEIGHTS", unreachable)
+    monkeypatch.setattr("latent_domains.data.fetch.time.sleep", lambda seconds: None)
+    monkeypatch.delenv("DATA_MIRROR", raising=False)
+    return tmp_path / "weights"
+
+
+def test_random_weights(tmp_path):
+    assert starting_weights("none", experiment("resnet18"), tmp_path / "resnet18") is None
+    assert starting_weights(None, experiment("mnist"), tmp_path / "resnet18") is None
+
+
+def test_a_caffemodel_is_taken_as_it_is(tmp_path):
+    (tmp_path / "my.caffemodel").write_bytes(b"whatever: training looks into it")
+    for network in ("resnet18", "alexnet", "mnist"):
+        found = starting_weights(str(tmp_path / "my.caffemodel"), experiment(network), tmp_path / "resnet18")
+        assert found == tmp_path / "my.caffemodel"
+
+
+@pytest.mark.parametrize(
+    ("name", "network", "message"),
+    [
+        ("none.caffemodel", "resnet18", "none.caffemodel: no such file, expected weights to begin with, or none"),
+        ("there.pth", "alexnet", "there.pth: expected a caffemodel for alexnet"),
+    ],
+)
+def test_files_that_cannot_be_used(tmp_path, name, network, message):
+    (tmp_path / "there.pth").touch()
+    with pytest.raises(ProgramError, match=message):
+        starting_weights(str(tmp_path / name), experiment(network), tmp_path / "resnet18")
+
+
+@pytest.mark.parametrize(
+    ("method", "file"), [("mda", "resnet18_mda4.caffemodel"), ("dial", "resnet18_mda2.caffemodel"),
+                         ("source_only", "resnet18.caffemodel")],
+)  # fmt: skip
+def test_converted_weights_are_those_for_the_number_of_domains(folder, tmp_path, method, file):
+    folder.mkdir()
+    (folder / file).touch()
+    assert starting_weights(None, experiment("resnet18", method), tmp_path / "resnet18") == folder / file
+
+
+@pytest.mark.parametrize(("network", "file"), [("resnet18", "resnet18-f37072fd.pth"), ("alexnet", "bvlc_alexnet")])
+def test_without_a_network_it_says_what_can_be_done(folder, tmp_path, network, file):
+    with pytest.raises(ProgramError) as error:
+        starting_weights(None, experiment(network), tmp_path / "resnet18")
+    said = str(error.value)
+    assert f"{folder}/{file}" in said and "--weights FILE" in said and "--weights none" in said
+
+
+def test_a_checkpoint_is_converted_once(tmp_path, monkeypatch):
+    calls = []
+
+    def program(*arguments: object) -> None:
+        calls.append(arguments)
+        (tmp_path / "resnet18_mda4.caffemodel").touch()
+
+    monkeypatch.setattr(weights, "program", program)
+    checkpoint = tmp_path / "mine.pth"
+    checkpoint.touch()
+    for _ in range(2):
+        found = starting_weights(str(checkpoint), experiment("resnet18"), tmp_path / "resnet18")
+        assert found == tmp_path / "resnet18_mda4.caffemodel"
+    ((name, given, prefix, *options),) = calls
+    assert (name, given, prefix) == ("convert_resnet18", checkpoint, tmp_path / "resnet18")
+    assert options == ["--num-domains", 4, "--no-head", "--force"]

@@ -1,0 +1,181 @@
+"""Adaptation on shifts whose answer is known, and input that no classifier can take."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.stats import ortho_group
+
+from latent_domains.baselines import (
+    ConstrainedDomains,
+    DistinctiveDomains,
+    GFKClassifier,
+    LatentDomainClassifier,
+    SourceClassifier,
+)
+from latent_domains.baselines.classifiers import VARIANTS
+from latent_domains.common.program import ProgramError
+from tests.latent_domains.baselines.mixtures import Mixture, mixture
+
+
+def turned(X: np.ndarray, angle: float) -> np.ndarray:
+    """Turn features within the planes of axes (0, 1), (2, 3), … by ``angle``."""
+    plane = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    return X @ np.kron(np.eye(X.shape[1] // 2), plane)
+
+
+def shifted(seed: int, *, samples: int = 40) -> tuple[Mixture, Mixture]:
+    """A source in a subspace, and a target whose subspace lies 50° away and whose mean is another.
+
+    The classes differ along the even axes; the odd ones hold noise in the source, classes in the target.
+    """
+    source, target = (mixture([[samples] * 3], features=6, classes_apart=1.5, seed=seed) for _ in range(2))
+    rng = np.random.default_rng(seed)
+    pad = [np.zeros((len(m.y), 12)) for m in (source, target)]
+    for rows, data in zip(pad, (source, target), strict=True):
+        rows[:, ::2] = data.X
+        rows += 0.3 * rng.normal(size=rows.shape)
+    target_X = turned(pad[1], np.deg2rad(50)) + 4.0
+    return Mixture(pad[0], source.y, source.domains), Mixture(target_X, target.y, target.domains)
+
+
+def accuracy(classifier, target: Mixture) -> float:
+    return float((classifier.predict(target.X) == target.y).mean())
+
+
+def test_the_kernel_beats_no_adaptation_on_a_shift():
+    gains = []
+    for seed in range(5):
+        source, target = shifted(seed)
+        plain = accuracy(SourceClassifier().fit(source.X, source.y), target)
+        adapted = accuracy(GFKClassifier(n_components=4).fit(source.X, source.y, target.X), target)
+        gains.append(adapted - plain)
+    assert np.mean(gains) > 0.2, gains
+
+
+def test_without_a_shift_all_are_right():
+    data = mixture([[20, 20, 20], [20, 20, 20]], classes_apart=6.0, domains_apart=1.0)
+    half = np.arange(len(data.y)) % 2 == 0
+    source, target = data.take(np.flatnonzero(half)), data.take(np.flatnonzero(~half))
+    assert accuracy(SourceClassifier().fit(source.X, source.y), target) == 1
+    assert accuracy(GFKClassifier().fit(source.X, source.y, target.X), target) == 1
+    for variant in VARIANTS:
+        latent = LatentDomainClassifier(variant=variant).fit(source.X, source.y, target.X, source.domains)
+        assert accuracy(latent, target) == 1
+
+
+def two_domains(seed: int = 0) -> tuple[Mixture, Mixture]:
+    """Sources of two domains with opposite classes, and a target of the second domain."""
+    data = mixture([[40, 40], [40, 40]], features=10, classes_apart=0.0, domains_apart=3.0, seed=seed)
+    offset = np.random.default_rng(seed + 100).normal(size=10)
+    X = data.X + np.where((data.y == data.domains)[:, None], offset, -offset)
+    held_out = np.zeros(len(data.y), bool)
+    held_out[np.flatnonzero(data.domains == 1)[::2]] = True
+    whole = Mixture(X, data.y, data.domains)
+    return whole.take(np.flatnonzero(~held_out)), whole.take(np.flatnonzero(held_out))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("estimator", [DistinctiveDomains, ConstrainedDomains])
+def test_latent_domains_beat_one_domain_where_the_domains_disagree(variant, estimator):
+    source, target = two_domains()
+    as_one = accuracy(GFKClassifier(n_components=4).fit(source.X, source.y, target.X), target)
+    domains = estimator(2).fit(source.X, source.y).labels_
+    latent = LatentDomainClassifier(variant=variant, n_components=4).fit(source.X, source.y, target.X, domains)
+    assert accuracy(latent, target) > max(0.9, as_one + 0.2)
+    if variant == "matching":
+        [used] = latent.domains_
+        assert (source.domains[domains == used] == 1).mean() > 0.9, "the domain that the target is of"
+
+
+def test_the_ensemble_is_the_weighted_mean_of_its_classifiers():
+    source, target = two_domains()
+    latent = LatentDomainClassifier(n_components=3).fit(source.X, source.y, target.X, source.domains)
+    each = [
+        GFKClassifier(n_components=3).fit(source.X[source.domains == d], source.y[source.domains == d], target.X)
+        for d in range(2)
+    ]
+    found = latent.predict_proba(target.X)
+    ends = np.array([classifier.predict_proba(target.X) for classifier in each])
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    assert (found >= ends.min(axis=0) - 1e-12).all() and (found <= ends.max(axis=0) + 1e-12).all()
+    weight = (found - ends[0])[:, 0] / (ends[1] - ends[0])[:, 0]  # of domain 1, where the classifiers differ
+    assert np.median(weight) > 0.8, "the target is of domain 1, and the weights say so"
+    one = LatentDomainClassifier(n_components=3).fit(source.X, source.y, target.X, np.zeros(len(source.y), int))
+    plain = GFKClassifier(n_components=3).fit(source.X, source.y, target.X)
+    assert np.array_equal(one.predict(target.X), plain.predict(target.X)), "of one domain it is the kernel alone"
+
+
+def test_labels_may_be_any_integers_and_a_domain_may_lack_a_class():
+    data = mixture([[12, 12, 12], [12, 12, 0]], classes_apart=6.0)
+    labels = np.array([3, 70, 900])[data.y]
+    latent = LatentDomainClassifier().fit(data.X, labels, data.X, data.domains)
+    found = latent.predict_proba(data.X)
+    assert found.shape == (60, 3) and np.isfinite(found).all()
+    assert (latent.predict(data.X) == labels).mean() > 0.95
+    # A domain of one class alone teaches nothing.
+    single = np.where(data.y == 0, 5, 0)
+    assert LatentDomainClassifier().fit(data.X, labels, data.X, single).domains_ == [0]
+
+
+def test_rotation_of_all_features_changes_no_distance_to_the_target():
+    source, target = two_domains()
+    rotation = ortho_group.rvs(10, random_state=0)
+    plain = LatentDomainClassifier(variant="matching").fit(source.X, source.y, target.X, source.domains)
+    other = LatentDomainClassifier(variant="matching").fit(
+        source.X @ rotation, source.y, target.X @ rotation, source.domains
+    )
+    assert plain.discrepancies_ == pytest.approx(other.discrepancies_)
+    assert plain.discrepancies_[1] < plain.discrepancies_[0] / 2
+
+
+def test_target_labels_are_nowhere():
+    """The fitted classifier is a function of the target's features alone: their order does not matter either."""
+    source, target = two_domains()
+    order = np.random.default_rng(1).permutation(len(target.y))
+    expected = GFKClassifier().fit(source.X, source.y, target.X).predict(target.X)
+    shuffled = GFKClassifier().fit(source.X, source.y, target.X[order]).predict(target.X)
+    assert np.array_equal(expected, shuffled)
+
+
+GOOD = mixture([[6, 6], [6, 6]], features=4)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "X_target", "message"),
+    [
+        (np.where(np.arange(96).reshape(24, 4) == 9, np.nan, GOOD.X), GOOD.y, GOOD.X, "sample 2 are not finite"),
+        (GOOD.X, GOOD.y, np.full((3, 4), np.inf), "target: the features of sample 0 are not finite"),
+        (GOOD.X, GOOD.y, GOOD.X[:, :3], "target: 3 features, expected 4 as in the source"),
+        (GOOD.X, GOOD.y, GOOD.X[:0], "target: 0 samples of 4 features, expected at least one"),
+        (GOOD.X, GOOD.y, GOOD.X[0], r"target: features of shape \(4,\), expected samples × features"),
+        ([[1.0, 2.0], [3.0]], [0, 1], GOOD.X, "source: features that are no numbers of one length each"),
+        (GOOD.X[:, :0], GOOD.y, GOOD.X, "source: 24 samples of 0 features"),
+        (GOOD.X, np.zeros(24, int), GOOD.X, "source: all 24 samples are of class 0, expected at least two classes"),
+        (GOOD.X, GOOD.y[:5], GOOD.X, r"labels of shape \(5,\), expected one for each of 24 samples"),
+        (GOOD.X, GOOD.y - 1, GOOD.X, "label -1 among them, expected integers of 0 or more"),
+        (GOOD.X, GOOD.y.astype(float), GOOD.X, "source: labels of type float64, expected integers"),
+    ],
+)
+def test_bad_input_is_named(X, y, X_target, message):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ProgramError, match=message):
+            GFKClassifier().fit(X, y, X_target)
+        with pytest.raises(ProgramError, match=message):
+            LatentDomainClassifier().fit(X, y, X_target, np.zeros(len(X), int))
+
+
+def test_bad_settings_and_domains_are_named():
+    with pytest.raises(ProgramError, match="variant: got 'vote', expected one of ensemble, matching"):
+        LatentDomainClassifier(variant="vote").fit(GOOD.X, GOOD.y, GOOD.X, GOOD.domains)
+    with pytest.raises(ProgramError, match=r"domains: got shape \(3,\), expected one for each of 24 samples"):
+        LatentDomainClassifier().fit(GOOD.X, GOOD.y, GOOD.X, [0, 1, 0])
+    with pytest.raises(ProgramError, match="domains: none has samples of two classes"):
+        LatentDomainClassifier().fit(GOOD.X, GOOD.y, GOOD.X, GOOD.y)
+    with pytest.raises(ProgramError, match="target: 3 features, expected 4 as in the source"):
+        SourceClassifier().fit(GOOD.X, GOOD.y).predict(GOOD.X[:, :3])
+    for domains in (GOOD.domains, np.zeros(24, int)):
+        latent = LatentDomainClassifier().fit(GOOD.X, GOOD.y, GOOD.X, domains)
+        with pytest.raises(ProgramError, match="target: 3 features, expected 4 as in the source"):
+            latent.predict(GOOD.X[:, :3])

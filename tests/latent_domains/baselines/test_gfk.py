@@ -1,0 +1,129 @@
+"""The geodesic flow kernel against its definition, integrated numerically."""
+
+import numpy as np
+import pytest
+from scipy.integrate import quad_vec
+from scipy.linalg import expm, orth, subspace_angles
+from scipy.stats import ortho_group
+
+from latent_domains.baselines import GeodesicFlowKernel
+from latent_domains.baselines.gfk import flow_map, geodesic, principal_subspace, subspace_dimension
+from latent_domains.common.program import ProgramError
+
+
+def bases(features: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return tuple(orth(rng.normal(size=(features, d))) for _ in range(2))
+
+
+def along(source: np.ndarray, target: np.ndarray, t: float) -> np.ndarray:
+    """Φ(t), from the exponential map of the Grassmann manifold: nothing of the closed form is in it."""
+    q = np.hstack([source, orth(np.eye(len(source)) - source @ source.T, rcond=1e-8)])
+    d = source.shape[1]
+    local = q.T @ target
+    u, cosines, vt = np.linalg.svd(local[:d])
+    direction = local[d:] @ vt.T / np.maximum(np.sqrt(1 - np.clip(cosines, 0, 1) ** 2), 1e-12)
+    angles = np.arccos(np.clip(cosines, 0, 1))
+    tangent = (direction * angles) @ u.T  # (D-d)×d
+    generator = np.block([[np.zeros((d, d)), -tangent.T], [tangent, np.zeros((len(source) - d,) * 2)]])
+    return q @ expm(t * generator)[:, :d]
+
+
+@pytest.mark.parametrize(("features", "d"), [(6, 1), (8, 3), (7, 3), (20, 10)])
+def test_the_closed_form_is_the_integral_of_the_flow(features, d):
+    source, target = bases(features, d)
+    expected, _ = quad_vec(lambda t: (flow := along(source, target, t)) @ flow.T, 0, 1)
+    mapped, angles = flow_map(source, target)
+    np.testing.assert_allclose(mapped @ mapped.T, expected, atol=1e-7)
+    np.testing.assert_allclose(np.sort(angles)[::-1], subspace_angles(source, target), atol=1e-7)
+
+
+def test_the_flow_begins_at_the_source_and_ends_at_the_target():
+    source, target = bases(9, 4)
+    a, b, angles = geodesic(source, target)
+    for t, basis in ((0, source), (1, target)):
+        flow = a * np.cos(t * angles) + b * np.sin(t * angles)
+        np.testing.assert_allclose(flow.T @ flow, np.eye(4), atol=1e-12)
+        np.testing.assert_allclose(flow @ flow.T, basis @ basis.T, atol=1e-12)
+
+
+@pytest.mark.parametrize("angle", [0.0, 1e-12, 1e-7, 1e-3, np.pi / 2])
+def test_small_and_right_angles(angle):
+    source = np.eye(5)[:, :2]
+    target = source.copy()
+    target[:, 1] = np.cos(angle) * source[:, 1] + np.sin(angle) * np.eye(5)[:, 3]
+    mapped, angles = flow_map(source, target)
+    assert np.isfinite(mapped).all()
+    np.testing.assert_allclose(sorted(angles), [0, angle], atol=1e-9)
+
+    def outer(t: float) -> np.ndarray:
+        flow = source.copy()
+        flow[:, 1] = np.cos(t * angle) * source[:, 1] + np.sin(t * angle) * np.eye(5)[:, 3]
+        return flow @ flow.T
+
+    np.testing.assert_allclose(mapped @ mapped.T, quad_vec(outer, 0, 1)[0], atol=1e-7)
+
+
+def test_of_one_subspace_the_kernel_is_the_projection():
+    source, _ = bases(7, 3)
+    mapped, _ = flow_map(source, source @ ortho_group.rvs(3, random_state=0))
+    np.testing.assert_allclose(mapped @ mapped.T, source @ source.T, atol=1e-8)
+
+
+def test_it_has_no_direction_and_no_basis():
+    source, target = bases(8, 3)
+    kernels = [
+        flow_map(*pair)[0]
+        for pair in ((source, target), (target, source), (source @ ortho_group.rvs(3, random_state=0), -target))
+    ]
+    for mapped in kernels[1:]:
+        np.testing.assert_allclose(mapped @ mapped.T, kernels[0] @ kernels[0].T, atol=1e-12)
+
+
+def data(n: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3)) * [5, 3, 2] @ rng.normal(size=(3, 12)) + 0.1 * rng.normal(size=(n, 12))
+    return X - X.mean(axis=0)
+
+
+def test_rotation_turns_with_the_kernel():
+    X, X_target, rotation = data(40, 0), data(30, 1), ortho_group.rvs(12, random_state=0)
+    plain, turned = GeodesicFlowKernel(3).fit(X, X_target), GeodesicFlowKernel(3).fit(X @ rotation, X_target @ rotation)
+    expected = plain.transform(X) @ plain.transform(X_target).T
+    np.testing.assert_allclose(turned.transform(X @ rotation) @ turned.transform(X_target @ rotation).T, expected)
+
+
+def test_the_dimension_is_the_first_at_which_the_subspaces_disagree():
+    # Both share two strong directions; of the weak ones each has its own.
+    axes = np.eye(12)
+    source = axes[:, [0, 1, 2, 3, 4]]
+    target = axes[:, [0, 1, 5, 6, 7]]
+    both = axes[:, [0, 1, 8, 9, 10]]
+    assert subspace_dimension(source, target, both) == 3
+    assert subspace_dimension(source, source, source) == 1, "they never disagree: all measures are 0"
+    X, X_target = data(40, 0), data(30, 1)
+    kernel = GeodesicFlowKernel().fit(X, X_target)
+    limit = 6
+    pieces = [principal_subspace(rows, limit) for rows in (X, X_target, np.vstack([X, X_target]))]
+    found = []
+    for d in range(1, limit + 1):
+        largest = [subspace_angles(own[:, :d], pieces[2][:, :d]).max() for own in pieces[:2]]
+        found.append(np.sin(largest).mean())
+    expected = next((d for d, value in enumerate(found, 1) if value >= 0.99), int(np.argmax(found)) + 1)
+    assert kernel.n_components_ == expected == kernel.map_.shape[1] // 2
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "n_components", "message"),
+    [
+        ((10, 12), (10, 12), 7, "dimension of the subspaces: got 7, expected 1 to 6"),
+        ((10, 12), (4, 12), 4, "got 4, expected 1 to 3"),
+        ((10, 12), (10, 12), 0, "got 0, expected 1 to 6"),
+        ((10, 12), (1, 12), None, "10 source samples and 1 of the target of 12 features, expected at least 2 samples"),
+        ((10, 1), (10, 1), None, "and 2 features for a subspace"),
+    ],
+)
+def test_subspaces_that_cannot_be_are_refused(source, target, n_components, message):
+    rng = np.random.default_rng(0)
+    with pytest.raises(ProgramError, match=message):
+        GeodesicFlowKernel(n_components).fit(rng.normal(size=source), rng.normal(size=target))

@@ -1,0 +1,139 @@
+"""Maximally distinctive domains on mixtures whose domains are known."""
+
+import numpy as np
+import pytest
+from scipy.stats import ortho_group
+from sklearn.metrics import normalized_mutual_info_score as nmi
+from sklearn.metrics.pairwise import rbf_kernel
+
+from latent_domains.baselines import DistinctiveDomains
+from latent_domains.baselines import gong2013 as module
+from latent_domains.baselines.kernels import median_gamma, mmd
+from latent_domains.common.program import ProgramError
+from tests.latent_domains.baselines.mixtures import check_found_where_k_means_finds_classes, mixture
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        [[15, 15, 15], [15, 15, 15]],
+        [[30, 30, 30], [10, 10, 10]],  # domains of other sizes
+        [[40, 20, 8], [40, 20, 8]],  # classes of other sizes
+        [[15, 15, 15], [15, 15, 15], [15, 15, 15]],
+    ],
+    ids=["equal", "domain imbalance", "class imbalance", "three"],
+)
+def test_domains_well_apart_are_found_exactly_where_k_means_finds_classes(counts):
+    check_found_where_k_means_finds_classes(DistinctiveDomains, counts)
+
+
+def test_domains_that_overlap_are_found_far_above_chance():
+    data = mixture([[30] * 5, [30] * 5], domains_apart=0.7)
+    found = DistinctiveDomains(2).fit(data.X, data.y)
+    assert nmi(data.domains, found.labels_) > 0.5
+    shuffled = np.random.default_rng(0).permutation(data.domains)
+    assert nmi(shuffled, found.labels_) < 0.05
+
+
+@pytest.mark.parametrize("slack", [0.0, 0.01, 0.1])
+@pytest.mark.parametrize("min_samples", [None, 20])
+def test_beta_satisfies_every_constraint(slack, min_samples):
+    data = mixture([[20, 12, 7], [10, 9, 12]], domains_apart=0.5, seed=1)
+    found = DistinctiveDomains(2, slack=slack, min_samples=min_samples, n_init=2).fit(data.X, data.y)
+    beta, samples = found.beta_, len(data.y)
+    assert (beta >= 0).all()
+    np.testing.assert_allclose(beta.sum(axis=0), 1, atol=1e-6)
+    assert beta.sum(axis=1).min() >= 1 / samples - 1e-6
+    assert beta.sum(axis=1).max() <= 1 / (min_samples or 3) + 1e-6
+    prior = np.bincount(data.y) / samples
+    masses = np.array([beta[data.y == c].sum(axis=0) for c in range(3)])
+    assert (np.abs(masses - prior[:, None]) <= slack * prior[:, None] + 1e-6).all()
+    np.testing.assert_allclose(found.assignments_.sum(axis=1), 1, atol=1e-12)
+    assert np.array_equal(found.assignments_.argmax(axis=1), found.labels_)
+
+
+def test_the_objective_is_the_distance_of_the_domains_means_and_climbs():
+    data = mixture([[12, 12], [12, 12], [12, 12]], domains_apart=0.5)
+    found = DistinctiveDomains(3, n_init=3).fit(data.X, data.y)
+    kernel = rbf_kernel(data.X, gamma=median_gamma(data.X, np.random.default_rng(0)))
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    apart = [found.beta_[:, a] - found.beta_[:, b] for a, b in pairs]
+    assert found.objective_ == pytest.approx(sum(float(d @ kernel @ d) for d in apart))
+    assert len(found.objectives_) > 1 and (np.diff(found.objectives_) > 0).all()
+    more = DistinctiveDomains(3, n_init=6).fit(data.X, data.y)  # the same starts and three more
+    assert more.objective_ >= found.objective_
+
+
+def test_of_hard_domains_the_objective_is_the_maximum_mean_discrepancy():
+    """β_mk = z_mk / M_k: where all of a vertex's β are of that form, the objective is the MMD of the domains."""
+    data = mixture([[10, 10], [10, 10]], domains_apart=3.0)
+    found = DistinctiveDomains(2, slack=0, min_samples=20).fit(data.X, data.y)
+    gamma = median_gamma(data.X, np.random.default_rng(0))
+    sides = [data.X[found.labels_ == k] for k in range(2)]
+    assert np.allclose(found.beta_.max(axis=1), 1 / 20)
+    assert found.objective_ == pytest.approx(mmd(*sides, gamma))
+
+
+def test_rotation_scale_and_order_change_nothing():
+    data = mixture([[12, 12, 12], [12, 12, 12]], features=8, domains_apart=2.0)
+    expected = DistinctiveDomains(2).fit(data.X, data.y).labels_
+    rotation = ortho_group.rvs(8, random_state=0)
+    turned = DistinctiveDomains(2).fit(3 * data.X @ rotation + 5, data.y).labels_
+    assert nmi(expected, turned) == pytest.approx(1)
+    order = np.random.default_rng(0).permutation(len(data.y))
+    shuffled = DistinctiveDomains(2).fit(data.X[order], data.y[order]).labels_
+    assert nmi(expected[order], shuffled) == pytest.approx(1)
+    assert np.array_equal(DistinctiveDomains(2).fit(data.X, data.y).labels_, expected), "the seed decides"
+
+
+def test_a_bound_keeps_outliers_from_making_up_a_mean():
+    data = mixture([[20, 20], [20, 20]], domains_apart=1.0)
+    paper, bounded = (DistinctiveDomains(2, min_samples=n).fit(data.X, data.y).beta_ for n in (None, 20))
+    # The paper's own bound, 1/C, lets one sample be a quarter of a domain's mean: all of its class's other half.
+    assert paper.max() > 0.2
+    assert bounded.max() == pytest.approx(1 / 20)
+
+
+def test_one_domain_is_all():
+    data = mixture([[5, 5]])
+    found = DistinctiveDomains(1).fit(data.X, data.y)
+    assert (found.labels_ == 0).all() and (found.assignments_ == 1).all()
+
+
+def test_as_many_domains_as_a_class_has_samples():
+    data = mixture([[3, 9], [1, 7]], domains_apart=2.0)
+    assert DistinctiveDomains(4, n_init=1).fit(data.X, data.y).assignments_.shape == (20, 4)
+    with pytest.raises(
+        ProgramError, match="k: got 5 domains, but class 0 has 4 samples: expected at least one of each"
+    ):
+        DistinctiveDomains(5).fit(data.X, data.y)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_domains": 0}, "k: got 0, expected at least 1"),
+        ({"n_init": 0}, "n_init: got 0, expected at least 1"),
+        ({"max_iter": 0}, "max_iter: got 0, expected at least 1"),
+        ({"slack": 1.0}, "slack: got 1.0, expected a share from 0 to below 1"),
+        ({"slack": float("nan")}, "slack: got nan"),
+        ({"min_samples": 11}, r"got at least 11, expected at least 1 and at most 10 \(20 samples in 2 domains\)"),
+        ({"min_samples": 0}, "got at least 0, expected at least 1"),
+    ],
+)
+def test_wrong_settings_are_refused(settings, message):
+    data = mixture([[5, 5], [5, 5]])
+    with pytest.raises(ProgramError, match=message):
+        DistinctiveDomains(**settings).fit(data.X, data.y)
+
+
+def test_more_samples_than_a_kernel_matrix_can_hold_are_refused(monkeypatch):
+    monkeypatch.setattr(module, "MAX_SAMPLES", 19)
+    data = mixture([[5, 5], [5, 5]])
+    with pytest.raises(ProgramError, match="source: 20 samples, expected at most 19 for the kernel matrix"):
+        DistinctiveDomains(2).fit(data.X, data.y)
+
+
+def test_samples_that_are_all_the_same_have_no_domains():
+    with pytest.raises(ProgramError, match="most samples have the same features"):
+        DistinctiveDomains(2).fit(np.full((8, 3), 0.1), np.arange(8) % 2)

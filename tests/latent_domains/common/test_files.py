@@ -1,0 +1,105 @@
+import errno
+from pathlib import Path
+
+import pytest
+
+from latent_domains.common.files import (
+    build_folder_aside,
+    check_free,
+    expect_file,
+    read_json,
+    write_aside,
+    write_text,
+    write_together,
+)
+from latent_domains.common.program import ProgramError
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_is_whole_or_absent(tmp_path):
+    with pytest.raises(RuntimeError), write_aside(tmp_path / "a" / "file") as aside:
+        aside.write_text("half")
+        raise RuntimeError
+    assert names(tmp_path / "a") == []
+    write_text(tmp_path / "a" / "file", "whole")
+    assert (tmp_path / "a" / "file").read_text() == "whole"
+    assert names(tmp_path / "a") == ["file"]
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path):
+    write_text(tmp_path / "file", "old")
+    with pytest.raises(KeyboardInterrupt), write_aside(tmp_path / "file") as aside:
+        aside.write_text("half")
+        raise KeyboardInterrupt
+    assert (tmp_path / "file").read_text() == "old"
+
+
+def test_a_folder_is_replaced_only_by_force_and_only_whole(tmp_path):
+    with build_folder_aside(tmp_path / "folder") as aside:
+        (aside / "old").touch()
+    with pytest.raises(ProgramError, match="folder exists already"), build_folder_aside(tmp_path / "folder"):
+        raise AssertionError("entered")
+    with pytest.raises(RuntimeError), build_folder_aside(tmp_path / "folder", force=True) as aside:
+        (aside / "new").touch()
+        raise RuntimeError
+    assert names(tmp_path / "folder") == ["old"]
+    with build_folder_aside(tmp_path / "folder", force=True) as aside:
+        (aside / "new").touch()
+    assert names(tmp_path / "folder") == ["new"]
+    assert names(tmp_path) == ["folder"]
+
+
+@pytest.mark.parametrize("aside", [write_aside, build_folder_aside])
+def test_a_full_disk_is_told_with_the_name_of_the_output(aside, tmp_path):
+    with pytest.raises(OSError, match=r"No space left on device: '.*output'"), aside(tmp_path / "output"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(OSError) as error, aside(tmp_path / "output"):
+        raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
+    assert error.value.filename is None
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize(("begun", "named"), [(0, "a"), (1, "a"), (2, "b")])
+def test_of_files_together_the_one_that_was_being_written_is_named(begun, named, tmp_path):
+    paths = [tmp_path / name for name in "abc"]
+    with pytest.raises(OSError, match=f"No space left on device: '.*{named}'"), write_together(*paths) as asides:
+        for aside in asides[:begun]:
+            aside.write_text("begun")
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"{", "file: not valid JSON: "),
+        (b"\xff", "file: not valid JSON: 'utf-8' codec can't decode"),
+        (b"[1]", "file: found list, expected a JSON object with a, b"),
+        (b'{"a": 1}', "file: found no b, expected a JSON object with a, b"),
+    ],
+)
+def test_damaged_json_is_named(text, message, tmp_path):
+    (tmp_path / "file").write_bytes(text)
+    with pytest.raises(ProgramError) as error:
+        read_json(tmp_path / "file", ("a", "b"))
+    assert message in str(error.value)
+
+
+def test_what_is_read_is_never_what_is_written(tmp_path, monkeypatch):
+    (tmp_path / "net").touch()
+    (tmp_path / "link").symlink_to("net")
+    monkeypatch.chdir(tmp_path)
+    for same in (Path("net"), tmp_path / "link"):
+        with pytest.raises(ProgramError, match="it is what is read, choose another name"):
+            check_free(Path("other"), same, force=True, inputs=[tmp_path / "net"])
+    check_free(Path("other"), force=True, inputs=[tmp_path / "net"])
+
+
+def test_a_missing_file_is_told_from_a_folder(tmp_path):
+    with pytest.raises(ProgramError, match=r"none: no such file, expected a net$"):
+        expect_file(tmp_path / "none", "a net")
+    with pytest.raises(ProgramError, match="a folder, expected a net"):
+        expect_file(tmp_path, "a net")

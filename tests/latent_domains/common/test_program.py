@@ -1,0 +1,67 @@
+import os
+import signal
+
+import pytest
+
+from latent_domains.common.program import ROOT, ProgramError, from_root, run
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (ProgramError("k: got 0"), 1, "error: k: got 0\n"),
+        (FileNotFoundError(2, "No such file or directory", "x"), 1, "No such file or directory: 'x'\n"),
+        (KeyboardInterrupt(), 130, "interrupted\n"),
+    ],
+)
+def test_exit_codes_and_one_line(error, code, message, capsys):
+    def main():
+        raise error
+
+    with pytest.raises(SystemExit) as stop:
+        run(main)
+    assert stop.value.code == code
+    shown = capsys.readouterr().err
+    assert shown.endswith(message) and shown.count("\n") == 1
+
+
+def test_a_fault_of_ours_is_not_hidden():
+    def main():
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run(main)
+
+
+def test_paths_are_relative_to_the_root_where_they_can_be(tmp_path):
+    assert from_root(ROOT / "runs" / "x") == "runs/x"
+    assert from_root(tmp_path) == str(tmp_path.resolve())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_kill_ends_a_program_as_ctrl_c_does(number, capsys):
+    cleaned = []
+
+    def main():
+        try:
+            os.kill(os.getpid(), number)
+            signal.pause()
+        finally:
+            cleaned.append(True)
+
+    before = signal.getsignal(number)
+    with pytest.raises(SystemExit) as stop:
+        run(main)
+    assert stop.value.code == 130 and cleaned == [True]
+    assert capsys.readouterr().err == "interrupted\n"
+    assert signal.getsignal(number) == before
+
+
+def test_nohup_is_respected():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with pytest.raises(SystemExit) as stop:
+            run(lambda: os.kill(os.getpid(), signal.SIGHUP))
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert stop.value.code == 0

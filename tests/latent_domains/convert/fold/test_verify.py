@@ -1,0 +1,120 @@
+"""The proof finds what is wrong."""
+
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from latent_domains.common.program import ProgramError
+from latent_domains.convert.fold.fold import Folded, fold
+from latent_domains.convert.fold.verify import AT_ONCE, compare_nets, compare_opencv, in_batches, measured, same_best
+from latent_domains.models.compare import worst
+from latent_domains.models.model import Model, forward, load, write_model
+from tests.latent_domains.convert.fold.models import DATA, layer, trained
+
+TEXT = (
+    DATA
+    + layer("fc", "InnerProduct", "data", "fc", "inner_product_param { num_output: 5 }")
+    + layer("bn", "BatchNorm", "fc", "bn")
+    + layer("relu", "ReLU", "bn", "bn")
+    + layer("prob", "Softmax", "bn", "prob")
+)
+
+
+@pytest.fixture
+def model() -> Model:
+    return trained(TEXT)
+
+
+@pytest.fixture
+def folded(model: Model) -> Folded:
+    return fold(model)
+
+
+X = np.random.default_rng(0).normal(size=(7, 4, 7, 6)).astype(np.float32)
+
+
+def test_all_inputs_are_compared_and_blobs_kept(model: Model, folded: Folded) -> None:
+    rows, kept = compare_nets(load(model), load(folded.model), folded, [X[:4], X[4:]])
+    assert [row.name for row in rows] == ["data", "bn", "prob"]
+    assert [set(blobs) for blobs in kept] == [{"bn", "prob"}] * 2
+    found = np.concatenate([blobs["prob"] for blobs in kept])
+    np.testing.assert_allclose(found, forward(load(model), X)["prob"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("row", range(len(X)))
+def test_one_wrong_input_is_found(model: Model, folded: Folded, row: int) -> None:
+    """The weights of one value of the input are off, and only one row has it."""
+    inputs = X.copy()
+    inputs[:, 0, 0, 0] = 0
+    inputs[row, 0, 0, 0] = 1
+    folded.model.blobs["fc"][0][:, 0] += 1
+    rows, _ = compare_nets(load(model), load(folded.model), folded, [inputs[:4], inputs[4:]])
+    assert worst(rows).relative > 1e-2
+
+
+def test_opencv_agrees_or_not(model: Model, folded: Folded, tmp_path: Path) -> None:
+    files = write_model(folded.model, tmp_path / "m", about="", force=False)
+    expected = forward(load(model), X)
+    agreement = compare_opencv(*files, folded, [X], [expected])
+    assert (agreement.same, agreement.inputs) == (7, 7)
+    assert agreement.furthest.relative < 1e-5
+    assert dict(folded.heads) == {"bn": "relu", "prob": "prob"}
+    expected["prob"][5] = expected["prob"][5, ::-1]
+    expected["bn"][6] += 1
+    agreement = compare_opencv(*files, folded, [X], [expected])
+    assert agreement.same == 6
+    assert agreement.furthest.relative > 0.01
+
+
+def test_opencv_says_which_layer_it_does_not_know(model: Model, tmp_path: Path) -> None:
+    text = DATA + layer("odd", "Bias", "data", "odd")
+    odd = fold(trained(text))
+    files = write_model(odd.model, tmp_path / "m", about="", force=False)
+    with pytest.raises(cv2.error, match='layer "odd" of type "Bias"'):
+        compare_opencv(*files, odd, [X], [{"odd": X}])
+
+
+def test_even_classes_are_the_same_best() -> None:
+    expected = np.array([[0.5, 0.5, 0.0], [0.6, 0.4, 0.0]], np.float32)
+    found = np.array([[0.49, 0.51, 0.0], [0.4, 0.6, 0.0]], np.float32)
+    assert same_best(expected, found).tolist() == [True, False]
+    maps = np.random.default_rng(0).normal(size=(2, 3, 4, 5)).astype(np.float32)
+    assert same_best(maps, maps).tolist() == [True, True]
+    other = maps.copy()
+    other[1, :, 2, 2] = -other[1, :, 2, 2]
+    assert same_best(maps, other).tolist() == [True, False]
+
+
+def test_batches_are_those_that_the_net_takes() -> None:
+    free = trained(TEXT.replace("dim: 1 dim: 4", "dim: 3 dim: 4")).net
+    assert [len(batch) for batch in in_batches(free, X)] == [AT_ONCE, 7 - AT_ONCE]
+    reshape = layer("r", "Reshape", "fc", "r", "reshape_param { shape { dim: 3 dim: 5 } }")
+    fixed = trained(TEXT.replace("dim: 1 dim: 4", "dim: 3 dim: 4") + reshape).net
+    found = in_batches(fixed, X)
+    assert [len(batch) for batch in found] == [3, 3, 3]
+    np.testing.assert_array_equal(np.concatenate(found), np.concatenate([X, X[:2]]))
+    any_rows = trained(TEXT + reshape.replace("dim: 3 dim: 5", "dim: 0 dim: 5")).net
+    assert len(in_batches(any_rows, X)[0]) == AT_ONCE
+
+
+def test_opencv_that_makes_another_shape(model: Model, folded: Folded, tmp_path: Path) -> None:
+    files = write_model(folded.model, tmp_path / "m", about="", force=False)
+    with pytest.raises(ProgramError, match="prob: found 7×5 values, expected 7×4"):
+        compare_opencv(*files, folded, [X], [{"bn": np.zeros((7, 5)), "prob": np.zeros((7, 4))}])
+
+
+def test_a_softmax_of_large_numbers_has_the_room_that_their_rounding_takes() -> None:
+    def softmax(x: np.ndarray) -> np.ndarray:
+        return np.exp(x - x.max()) / np.exp(x - x.max()).sum()
+
+    for size, room in ((1, 1), (10, 1), (1000, 100)):
+        logits = np.array([[size, size - 0.5]], np.float64)
+        expected = {"logits": logits, "prob": softmax(logits)}
+        off = logits + np.array([[0, 1e-6 * size]])
+        found = {"logits": off, "prob": softmax(off)}
+        plain, adjusted = measured(expected, found, {}), measured(expected, found, {"prob": "logits"})
+        assert adjusted[0] == plain[0]
+        assert adjusted[1].relative == pytest.approx(plain[1].relative / room)
+    assert measured(expected, {**found, "prob": 1 - found["prob"]}, {"prob": "logits"})[1].relative > 1e-3

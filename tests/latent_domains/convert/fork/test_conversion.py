@@ -1,0 +1,228 @@
+"""What is no net of the fork's is refused by the names of its layers; what is one is recognised by its structure."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from latent_domains.common.program import ProgramError
+from latent_domains.convert.fork.conversion import Conversion
+from tests.latent_domains.convert.fork.fork_nets import digits
+
+
+def conversion(folder: Path, text: str, values: dict[str, str]) -> Conversion:
+    (folder / "net.prototxt").write_text(text)
+    found = Conversion(folder / "net.prototxt", values, None)
+    assert found.our_deploy.graph.nodes and found.our_train(found.train).graph.nodes
+    return found
+
+
+def in_layer(name: str, old: str, new: str, phase: str = "TRAIN") -> Callable[[str], str]:
+    """An edit of one layer."""
+
+    def edit(text: str) -> str:
+        layers = text.split("layer {\n")
+        (index,) = (
+            i
+            for i, layer in enumerate(layers)
+            if layer.startswith(f'  name: "{name}"\n') and (f"phase: {phase}" in layer or "include" not in layer)
+        )
+        assert old in layers[index]
+        layers[index] = layers[index].replace(old, new)
+        return "layer {\n".join(layers)
+
+    return edit
+
+
+def without_accuracy(text: str) -> str:
+    """The net without its last layer."""
+    return text[: text.rindex("layer {")]
+
+
+SPY = 'layer {{ name: "spy" type: "Power" bottom: "{}" top: "spy" include {{ phase: TEST }} }}\n'
+
+
+def extra(layer: str) -> Callable[[str], str]:
+    return lambda text: text + layer
+
+
+REFUSED = {
+    "a setting of one domain": (
+        in_layer("fc3 s norm 1", "0.95", "0.9"),
+        r"TRAIN phase: layer fc3 s norm 1 \(MultiModalBatchNorm\) has eps 1e-05, moving_average_fraction 0.9, but fc3 "
+        r"s norm 0 has eps 1e-05, moving_average_fraction 0.95: expected one setting in all domains",
+    ),
+    "a setting of the target": (
+        in_layer("fc3 bn", "moving_average_fraction", "eps: 1e-3 moving_average_fraction"),
+        r"layer fc3 bn \(BatchNorm\) has eps 0.001,",
+    ),
+    "a weighted sum": (
+        in_layer("fc3 s sum TRAIN", "coeff: 1 coeff: 1", "coeff: 1 coeff: 0.5"),
+        r"layer fc3 s sum TRAIN \(Eltwise\) is no plain sum",
+    ),
+    "a product": (in_layer("fc3 s sum TRAIN", "SUM coeff: 1 coeff: 1", "PROD"), r"fc3 s sum TRAIN .* is no plain sum"),
+    "something else in the sum": (
+        in_layer("fc3 s sum TRAIN", 'bottom: "fc3 s of 1"', 'bottom: "fc3 s"'),
+        r"fc3 s sum TRAIN \(Eltwise\) adds part fc3 \(Slice\) to normalised features",
+    ),
+    "one domain twice": (
+        in_layer("fc3 s norm 1", '"s1"', '"s0"'),
+        r"fc3 s sum TRAIN .* has columns 1, 1 of the softmax of soft s in fc3 s norm 0, fc3 s norm 1, expected each",
+    ),
+    "weights that are no softmax": (
+        in_layer("soft s", '"Softmax"', '"Sigmoid"'),
+        r"layer conv1 s norm 0 .* takes its weights from soft s \(Sigmoid\), expected a Slice of a Softmax along",
+    ),
+    "a softmax of rows": (
+        in_layer("soft s", '"Softmax"', '"Softmax" softmax_param { axis: 0 }'),
+        r"takes its weights from soft s \(Softmax\), expected",
+    ),
+    "other rows": (
+        in_layer("fc3 bn", '"fc3 t"', '"fc3 s"'),
+        r"layer join fc3 \(Concat\) joins rows of part fc3, expected all parts of one Slice of rows, in order",
+    ),
+    "the target first": (
+        in_layer("join fc3", 'bottom: "fc3 sn"\n  bottom: "fc3 tn"', 'bottom: "fc3 tn"\n  bottom: "fc3 sn"'),
+        "joins rows of part fc3, expected all parts",
+    ),
+    "rows that are not normalised": (
+        in_layer("join fc3", '"fc3 tn"', '"fc3 t"'),
+        r"join fc3 \(Concat\) joins normalised rows with those of part fc3 \(Slice\), expected a BatchNorm's",
+    ),
+    "other features": (
+        in_layer("fc3 s norm 1", 'bottom: "fc3 s"', 'bottom: "fc3 t"'),
+        "layer fc3 s norm 1 .* reads other features than fc3 s norm 0",
+    ),
+    "a share that is read elsewhere": (
+        extra('layer { name: "spy" type: "Power" bottom: "fc3 s of 1" top: "spy" include { phase: TRAIN } }\n'),
+        r"what fc3 s norm 1 \(MultiModalBatchNorm\) makes is read by other layers too",
+    ),
+    "no target in the tests": (
+        in_layer("fc3 bn", 'name: "fc3 bn"', 'name: "another"', "TEST"),
+        r"TEST phase: no layer normalises what join fc3 \(Concat\) does in the TRAIN phase; expected fc3 bn",
+    ),
+    "a blob of nobody": (
+        in_layer("fc3", 'bottom: "pool2"', 'bottom: "pol2"'),
+        r"in the TRAIN phase, layer fc3 \(InnerProduct\) reads pol2, which no layer before it makes",
+    ),
+    "two outputs": (
+        lambda text: without_accuracy(text) + SPY.format("fc4 n") + SPY.format("fc3 n"),
+        "in the TEST phase, found fc5 scaled, spy, spy as class scores, expected one blob that Accuracy layers read",
+    ),
+    "an entropy that is a sum": (
+        in_layer("doubt", 'type: "EntropyLoss"', 'type: "EntropyLoss" loss_param { normalization: NONE }'),
+        r"layer doubt \(EntropyLoss\) has normalization NONE and axis 1, expected VALID or FULL, and axis 1",
+    ),
+    "no rows": (in_layer("d0", "%ROWS0%", "0"), r"data layer d0 \(ImageData\) gives 0 rows, expected at least 1"),
+    "a name for two": (
+        in_layer("relu3", '"relu3"', '"fc3_mda"'),
+        "layers fc3_mda and join fc3 would both be called fc3_mda",
+    ),
+    "no prototxt": (lambda _: "PK\x03\x04", "not a prototxt|expected"),
+    "a word for a number": (
+        in_layer("fc3", "num_output: 100", "num_output: many"),
+        "not a prototxt of the authors' fork of Caffe: .*many",
+    ),
+    "old layers": (
+        lambda _: 'layers { name: "a" type: RELU bottom: "a" top: "a" }',
+        "its layers are of Caffe's old format",
+    ),
+    "a plain net": (
+        lambda _: 'layer { name: "a" type: "Input" top: "a" input_param { shape { dim: 1 } } }',
+        "no layer is a MultiModalBatchNorm: it is no net of the authors' fork",
+    ),
+}
+
+
+@pytest.mark.parametrize(("edit", "message"), REFUSED.values(), ids=REFUSED)
+def test_other_structures_are_refused_by_name(edit: Callable[[str], str], message: str, tmp_path: Path) -> None:
+    net = digits(2)
+    text = edit(net.text)
+    assert text != net.text
+    with pytest.raises(ProgramError, match=message) as error:
+        conversion(tmp_path, text, {name: value for name, value in net.values.items() if f"%{name}%" in text})
+    assert "net.prototxt" in str(error.value)
+
+
+RENAMED = in_layer("fc3 t norm 1", 'name: "fc3 t norm 1"', 'name: "fresh"', "TEST")
+OF_ANOTHER = in_layer("fc3 t norm 1", 'name: "fc3 t norm 1"', 'name: "fc4 t norm 1"', "TEST")
+SWAPPED = in_layer("cut t", 'top: "t0"\n  top: "t1"', 'top: "t1"\n  top: "t0"', "TEST")
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (RENAMED, r"layer fresh \(MultiModalBatchNorm\) is not what it is in the TRAIN phase"),
+        (
+            OF_ANOTHER,
+            r"layer fc4 t norm 1 .* is not what it is in the TRAIN phase: .* the same features as fc3 t norm 0",
+        ),
+        (SWAPPED, "layers conv1 t norm 1, conv1 t norm 0 are in another order than in the TRAIN phase"),
+    ],
+    ids=["new", "another's", "swapped"],
+)
+def test_latent_targets_are_the_same_in_tests(edit: Callable[[str], str], message: str, tmp_path: Path) -> None:
+    net = digits(2, 2)
+    with pytest.raises(ProgramError, match=message):
+        conversion(tmp_path, edit(net.text), net.values)
+
+
+def test_one_assignment_for_all_layers(tmp_path: Path) -> None:
+    """A second softmax of the same logits is another assignment, in either phase."""
+    net = digits(2, 2)
+    for phase, where in (
+        ("TRAIN", "TRAIN phase: the domains of join fc3"),
+        ("TEST", "TEST phase: the domains of fc3 t"),
+    ):
+        text = net.text
+        for i in range(2):
+            text = in_layer(f"fc3 t norm {i}", f'bottom: "t{i}"', f'bottom: "u{i}"', phase)(text)
+        second = (
+            f'layer {{ name: "soft u" type: "Softmax" bottom: "t logits" top: "p u" include {{ phase: {phase} }} }}\n'
+            f'layer {{ name: "cut u" type: "Slice" bottom: "p u" top: "u0" top: "u1" include {{ phase: {phase} }} }}\n'
+        )
+        at = text.index('layer {\n  name: "part conv1"')
+        with pytest.raises(ProgramError, match=where):
+            conversion(tmp_path, text[:at] + second + text[at:], net.values)
+
+
+@pytest.mark.parametrize(("k", "k_targets"), [(1, 1), (2, 1), (5, 1), (1, 2), (2, 3)])
+def test_any_number_of_domains_is_recognised(k: int, k_targets: int, tmp_path: Path) -> None:
+    net = digits(k, k_targets)
+    found = conversion(tmp_path, net.text, net.values)
+    assert found.lacks == []
+    places = [tuple(norm.name for norm in group.norms) for group in found.groups]
+    assert places == list(net.mda.values())
+    assert {found.names.mda[norms[0]] for norms in places} == {f"{place}_mda" for place in net.mda}
+    assert all(found.names.columns[name] == column for norms in places for column, name in enumerate(norms))
+    branch = {old: new for old, new in found.names.layers.items() if "domain" in new and "entropy" not in new}
+    expected = {"s c": "domain_conv2", "s f": "domain_fc3", "s h": "domain_fc4"}
+    if k_targets > 1:
+        expected |= {"t c": "target_domain_conv2", "t f": "target_domain_fc3", "t h": "target_domain_fc4"}
+    assert branch == expected
+
+
+def test_without_accuracy_the_only_output_is_the_scores(tmp_path: Path) -> None:
+    net = digits(2)
+    assert conversion(tmp_path, without_accuracy(net.text), net.values).scores.name == "fc5 scaled"
+
+
+def test_domains_may_be_summed_in_any_order(tmp_path: Path) -> None:
+    net = digits(2)
+    edit = in_layer(
+        "fc3 s sum TRAIN",
+        'bottom: "fc3 s of 0"\n  bottom: "fc3 s of 1"',
+        'bottom: "fc3 s of 1"\n  bottom: "fc3 s of 0"',
+    )
+    found = conversion(tmp_path, edit(net.text), net.values)
+    assert [norm.name for norm in found.groups[2].norms] == list(net.mda["fc3"])
+
+
+def test_size_of_the_images_may_be_said(tmp_path: Path) -> None:
+    net = digits(2)
+    text = net.text.replace("crop_size: 28", "").replace("new_height: 32 new_width: 32", "")
+    (tmp_path / "net.prototxt").write_text(text)
+    with pytest.raises(ProgramError, match=r"dt \(ImageData\) do not tell one size of images: give it with --input"):
+        Conversion(tmp_path / "net.prototxt", net.values, None)
+    found = Conversion(tmp_path / "net.prototxt", net.values, (3, 28, 28))
+    assert found.images.shape == (3, 28, 28) and found.images.mean == (104, 117, 123)

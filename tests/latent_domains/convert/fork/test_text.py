@@ -1,0 +1,88 @@
+"""Template fields and unknown fields are found where they stand, and nothing else changes."""
+
+from pathlib import Path
+
+import pytest
+from google.protobuf import text_format
+
+from latent_domains.common.program import ProgramError
+from latent_domains.convert.fork.messages import net_class, parse
+from latent_domains.convert.fork.text import Place, Template, Unknown
+
+TEXT = """# %IN_A_COMMENT%
+name: "net of %WHO%"  # "not a string
+layer {
+  name: 'fc' type: "InnerProduct" bottom: "a" top: "b"
+  strange { deep { name: "%LOST%" } list: [1, 2] }
+  inner_product_param < num_output: %N%; weight_filler { type: "gaussian" std: %STD% oddity: -1.5e-3 } >
+}
+layer {
+  name: "x" type: "ImageData" top: "a"
+  image_data_param { source: "%WHO%/" "%WHO%" batch_size: %ROWS% }
+  loss_weight: [%L%, 2]
+}
+"""
+
+
+def template(text: str = TEXT) -> Template:
+    return Template(Path("net"), text, net_class().DESCRIPTOR)
+
+
+def test_fields_are_found_with_their_places() -> None:
+    found = template()
+    assert found.places == {
+        "WHO": [Place(None, ("name",)), *[Place(1, ("image_data_param", "source"))] * 2],
+        "N": [Place(0, ("inner_product_param", "num_output"))],
+        "STD": [Place(0, ("inner_product_param", "weight_filler", "std"))],
+        "ROWS": [Place(1, ("image_data_param", "batch_size"))],
+        "L": [Place(1, ("loss_weight",))],
+    }
+    assert found.unknown == [Unknown("strange", "LayerParameter", 5), Unknown("oddity", "FillerParameter", 6)]
+
+
+def test_filled_text_is_the_net_that_was_meant() -> None:
+    values = {"WHO": 'say "hi" \\', "N": "7", "STD": "0.5", "ROWS": "9", "L": "0.25"}
+    filled = template().filled(values)
+    assert filled.count("\n") == TEXT.count("\n")
+    net = parse(Path("net"), filled)
+    assert net.name == 'net of say "hi" \\'
+    assert net.layer[0].inner_product_param.num_output == 7
+    assert net.layer[0].inner_product_param.weight_filler.std == 0.5
+    assert net.layer[1].image_data_param.source == 'say "hi" \\/say "hi" \\'
+    assert net.layer[1].image_data_param.batch_size == 9
+    assert list(net.layer[1].loss_weight) == [0.25, 2]
+
+
+def test_missing_values_leave_strings_and_stand_in_for_numbers() -> None:
+    net = parse(Path("net"), template().filled({"N": "3"}))
+    assert net.name == "net of %WHO%"
+    assert net.layer[0].inner_product_param.num_output == 3
+    assert net.layer[1].image_data_param.batch_size == 1
+
+
+def test_text_without_either_is_what_caffes_parser_reads() -> None:
+    text = 'layer { name: "a" type: "MultiModalBatchNorm" multimodal_batch_norm_param { eps: 1e-3 } }'
+    assert text_format.Parse(template(text).filled({}), net_class()()) == text_format.Parse(text, net_class()())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('name: "a', "net:1: a quote that does not end"),
+        ("name: 1\nlayer {\n name: 'a'", "net:3: the file ends, expected '}': is it whole?"),
+        ("layer {\n name: }", "net:2: found }, expected the value of name"),
+        ("layer {\n { } }", "net:2: found {, expected the name of a field"),
+        ("layer { loss_weight: [1, }", "net:1: found }, expected the values of loss_weight"),
+        ("layer { name:", "net:1: the file ends, expected the value of name"),
+    ],
+)
+def test_other_text_is_refused_with_its_line(text: str, message: str) -> None:
+    with pytest.raises(ProgramError) as error:
+        template(text)
+    assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize("value", ["1 }", "1 2", "{", '"a"', "1#", ""])
+def test_a_value_is_one_value(value: str) -> None:
+    with pytest.raises(ProgramError, match="expected one value, as line 6 of net"):
+        template().filled({"N": value})

@@ -1,0 +1,113 @@
+"""Weights of another net, of another fork or damaged ones are refused by the names of their layers."""
+
+from pathlib import Path
+
+import caffe
+import numpy as np
+import pytest
+
+from latent_domains.common.program import ProgramError
+from latent_domains.convert.fork.conversion import Conversion
+from latent_domains.convert.fork.verify import as_file, with_inputs
+from latent_domains.convert.fork.weights import converted, kinds_of, random_blobs, read_blobs
+from tests.latent_domains.convert.fork.fork_nets import digits, save
+
+NET = digits(2)
+
+
+@pytest.fixture(scope="module")
+def fork(tmp_path_factory: pytest.TempPathFactory) -> tuple[Conversion, list[caffe.Net], dict[str, str]]:
+    """The net of two latent sources as it is read, its layers with parameters in Caffe, and their types."""
+    folder = tmp_path_factory.mktemp("fork")
+    read = Conversion(save(NET, {}, folder)[0], NET.values, None)
+    graphs = [with_inputs(read.parameters(), read.images.shape), read.deploy]
+    nets = []
+    for graph in graphs:
+        with as_file(graph.definition()[0]) as file:
+            nets.append(caffe.Net(str(file), caffe.TEST))
+    return read, nets, kinds_of(*graphs)
+
+
+def test_statistics_of_the_domains_are_rows_in_their_order(fork, tmp_path: Path) -> None:
+    read, nets, kinds = fork
+    blobs = NET.weights(0)
+    found = read_blobs(save(NET, blobs, tmp_path)[1], nets, kinds)
+    assert {name: [value.tobytes() for value in values] for name, values in found.items()} == {
+        name: [value.tobytes() for value in values] for name, values in blobs.items()
+    }
+    ours = converted(found, read.groups, read.names)
+    for place, norms in NET.mda.items():
+        mean, variance, divisor = ours[f"{place}_mda"]
+        for row, name in enumerate(norms):
+            np.testing.assert_array_equal(mean[row], blobs[name][0])
+            np.testing.assert_array_equal(variance[row], blobs[name][1])
+            assert divisor[row] == blobs[name][2][0]
+        np.testing.assert_array_equal(ours[f"{place}_scale"][1], blobs[f"scale of {place}"][1])
+    assert len(ours) == len(blobs) - sum(len(norms) - 1 for norms in NET.mda.values())
+
+
+def test_random_weights_fill_every_layer_and_follow_the_seed(fork) -> None:
+    _, nets, kinds = fork
+    found = random_blobs(nets, kinds, 1)
+    assert set(found) == set(NET.shapes)
+    assert {name: [value.shape for value in values] for name, values in found.items()} == NET.shapes
+    assert all(value.any() for values in found.values() for value in values)
+    again, other = random_blobs(nets, kinds, 1), random_blobs(nets, kinds, 2)
+    np.testing.assert_array_equal(found["conv1"][0], again["conv1"][0])
+    assert (found["conv1"][0] != other["conv1"][0]).any()
+
+
+def changed(**layers: list[np.ndarray] | None) -> dict[str, list[np.ndarray]]:
+    """Weights of the net in which some layers are others, or missing."""
+    blobs = {**NET.weights(0), **{name.replace("_", " "): values for name, values in layers.items()}}
+    return {name: values for name, values in blobs.items() if values is not None}
+
+
+def averages() -> list[np.ndarray]:
+    mean, variance, divisor = NET.weights(0)["fc3 s norm 1"]
+    return [mean / divisor, variance / divisor, np.zeros(1, np.float32)]
+
+
+@pytest.mark.parametrize(
+    ("blobs", "message"),
+    [
+        (digits(3).weights(0), "blob 0 of layer s h is 3×100, expected 2×100"),
+        (changed(fc3_s_norm_1=None, fc4=None), "it has no fc3 s norm 1, fc4, expected"),
+        (changed(fc5=[np.zeros((7, 100), np.float32)]), "blob 0 of layer fc5 is 7×100, expected 10×100"),
+        (
+            {**digits(3).weights(0), "s h": NET.weights(0)["s h"]},
+            "it has conv1 s norm 2, conv2 s norm 2, fc3 s norm 2, fc4 s norm 2, fc5 s norm 2 too, which",
+        ),
+        (changed(spare=[np.zeros(1, np.float32)]), "it has spare too, which the net has not"),
+        (
+            changed(fc4=[np.full((100, 100), np.nan, np.float32)]),
+            "blob 0 of layer fc4 holds values that are not finite",
+        ),
+        (
+            changed(fc3_s_norm_1=averages()),
+            "layer fc3 s norm 1 has statistics and a divisor of 0, .* the authors' older",
+        ),
+        (changed(fc3_bn=[np.ones(100, np.float32)] * 5), "layer fc3 bn has 5 blobs, expected 3"),
+    ],
+    ids=["k", "missing", "classes", "domains", "extra", "nan", "older fork", "older fork's BN"],
+)
+def test_other_weights_are_refused(blobs: dict[str, list[np.ndarray]], message: str, fork, tmp_path: Path) -> None:
+    _, nets, kinds = fork
+    with pytest.raises(ProgramError, match=message) as error:
+        read_blobs(save(NET, blobs, tmp_path)[1], nets, kinds)
+    assert "net.caffemodel: " in str(error.value)
+
+
+def test_a_domain_that_never_had_images_is_read(fork, tmp_path: Path) -> None:
+    _, nets, kinds = fork
+    zeros = [np.zeros(shape, np.float32) for shape in NET.shapes["fc3 s norm 1"]]
+    found = read_blobs(save(NET, changed(fc3_s_norm_1=zeros), tmp_path)[1], nets, kinds)
+    assert not any(value.any() for value in found["fc3 s norm 1"])
+
+
+def test_truncated_weights_are_refused(fork, tmp_path: Path) -> None:
+    _, nets, kinds = fork
+    file = save(NET, NET.weights(0), tmp_path)[1]
+    file.write_bytes(file.read_bytes()[:-7])
+    with pytest.raises(ProgramError, match=r"net\.caffemodel: \d+ bytes that are no caffemodel, or a truncated one"):
+        read_blobs(file, nets, kinds)

@@ -1,0 +1,167 @@
+"""Nets of fb.resnet.torch by torchvision's names."""
+
+import numpy as np
+import pytest
+
+from latent_domains.convert.torch import t7
+from latent_domains.convert.torch.lua_resnet import state_dict
+from latent_domains.convert.torch.tensors import CheckpointError
+from tests.latent_domains.convert.torch.lua import Builder, Object, Strided, tensor, written
+from tests.latent_domains.convert.torch.nets import ResNet, trained
+
+
+@pytest.fixture(scope="module")
+def net() -> ResNet:
+    return trained((1, 2, 1, 1), 5, width=4)
+
+
+def read(root: object) -> dict[str, np.ndarray]:
+    return {name: tensor.values() for name, tensor in state_dict(t7.read(written(root))).items()}
+
+
+CHOICES = {
+    "nn": {},
+    "cudnn": {"namespace": "cudnn", "kind": "Cuda"},
+    "fbnn": {"namespace": "fbnn", "kind": "Double"},
+    "half": {"kind": "CudaHalf"},
+    "matrices": {"matrix": True},
+    "biases": {"biases": True},
+    "old": {"old": True},
+    "old without eps": {"old": True, "eps": None},
+    "old with biases in cudnn": {"old": True, "biases": True, "namespace": "cudnn"},
+    "other eps": {"eps": 1e-3},
+}
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_every_tensor_is_pytorchs(choice, net):
+    """A bias goes into the mean and another eps into the variance, for the same output."""
+    found = read(Builder(**CHOICES[choice]).net(net))
+    expected = {name: value.numpy() for name, value in net.state_dict().items() if "num_batches" not in name}
+    assert set(found) == set(expected)
+    tolerance = 1e-3 if choice == "half" else 2e-6
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=tolerance, atol=tolerance, err_msg=name)
+
+
+def module(root: Object, *path: int) -> Object:
+    """The module at a place in the tree, counted from 1."""
+    for place in path:
+        root = root.fields["modules"][place - 1]
+    return root
+
+
+def refused(root: Object, match: str) -> None:
+    with pytest.raises(CheckpointError, match=match):
+        read(root)
+
+
+def test_smallest_variance_of_old_bn_is_nothing_but_rounding(net):
+    root = Builder(old=True).net(net)
+    largest = np.float32(1e-5**-0.5)
+    module(root, 2).fields["running_std"] = tensor([largest, np.nextafter(largest, np.float32(1000)), 1, 2])
+    np.testing.assert_allclose(read(root)["bn1.running_var"], [0, 0, 1 - 1e-5, 0.25 - 1e-5], rtol=1e-6, atol=1e-11)
+
+
+@pytest.mark.parametrize("value", [0, -1, 317, np.nan, np.inf])
+def test_inverse_deviations_that_cannot_be_are_refused(value, net):
+    root = Builder(old=True).net(net)
+    module(root, 2).fields["running_std"] = tensor(np.array([1, 2, value, 3], np.float32))
+    refused(root, rf"the net\.2: its running_std holds {value:g}, expected inverse standard deviations .*316\.228")
+
+
+def test_both_or_neither_of_the_statistics(net):
+    root = Builder().net(net)
+    module(root, 2).fields["running_std"] = tensor(np.ones(4))
+    refused(root, r"the net\.2 has a running_std and a running_var, expected one of them")
+    del module(root, 2).fields["running_std"], module(root, 2).fields["running_var"]
+    refused(root, r"the net\.2 has no running_var")
+
+
+@pytest.mark.parametrize("eps", [1e-6, 0, -1, 2, "x"])
+def test_other_eps_that_caffe_cannot_have(eps, net):
+    root = Builder().net(net)
+    module(root, 2).fields["eps"] = eps
+    refused(root, r"the net\.2: its eps is ")
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "value", "match"),
+    [
+        ((1,), "dW", 1, r"the net\.1 \(SpatialConvolution\): its dW is 1, expected 2"),
+        ((1,), "padH", 0, r"the net\.1 \(SpatialConvolution\): its padH is 0, expected 3"),
+        ((4,), "padW", None, r"the net\.4 \(SpatialMaxPooling\): its padW is 0, expected 1"),
+        ((4,), "ceil_mode", True, r"the net\.4 \(SpatialMaxPooling\) rounds its size up, expected down"),
+        ((4,), "kW", "3", r"the net\.4: its kW is bytes, expected a number"),
+        ((9,), "kW", 8, r"the net\.9 \(SpatialAveragePooling\): its kW is 8, expected 7"),
+        ((6, 1, 1, 1, 1), "dH", 1, r"the net\.6\.1\.1\.1\.1 \(SpatialConvolution\): its dH is 1, expected 2"),
+        ((6, 1, 1, 2, 1), "dH", 1, r"the net\.6\.1\.1\.2\.1 \(SpatialConvolution\): its dH is 1, expected 2"),
+        ((6, 2, 1, 1, 1), "groups", 2, r"its groups is 2, expected 1"),
+        ((1,), "weight", None, r"the net\.1 has no weight, expected a tensor"),
+        ((1,), "weight", 5, r"the net\.1: its weight is int, expected a tensor"),
+        ((1,), "weight", tensor(np.ones((4, 100))), r"the net\.1: its weight is 4×100, expected 3·7·7 columns"),
+        ((1,), "bias", tensor(np.ones(3)), r"the net\.1: its bias is 3, expected 4"),
+        ((11,), "bias", Object("nn.Linear", {}), r"the net\.11: its bias is nn\.Linear, expected a tensor"),
+        ((2,), "weight", tensor([1, 2], "Long"), r"the net\.2: its weight: numbers of int64"),
+        ((5, 1), "modules", None, r"the net\.5\.1 holds no list of modules"),
+    ],
+)
+def test_what_is_not_as_in_fb_resnet_torch(path, field, value, match, net):
+    root = Builder().net(net)
+    module(root, *path).fields[field] = value
+    refused(root, match)
+
+
+def test_other_modules_are_named(net):
+    def changed(place: int, other: object, *path: int) -> Object:
+        root = Builder().net(net)
+        module(root, *path).fields["modules"][place - 1] = other
+        return root
+
+    pooling = Object("nn.SpatialAveragePooling", {})
+    zeros = Object("nn.Sequential", {"modules": [pooling, Object("nn.Concat", {"modules": []})]})
+    refused(changed(2, zeros, 6, 1, 1), r"the net\.6\.1\.1\.2\.1 is a SpatialAveragePooling, expected SpatialConvolut")
+    refused(changed(3, Object("nn.Tanh", {})), r"the net\.3 is a Tanh, expected ReLU there, as in a net of fb\.resnet")
+    refused(changed(3, Object("mine.ReLU", {})), r"the net\.3 is a mine\.ReLU, expected an object of nn, cudnn, fbnn")
+    refused(changed(3, {"a": 1}), r"the net\.3 is hashable_uniq_dict, expected an object of Lua Torch's nn")
+    refused(changed(5, Object("nn.ReLU", {})), r"the net\.5 is a ReLU, expected Sequential there")
+    refused(changed(1, Object("nn.ReLU", {}), 5), r"the net\.5\.1 is a ReLU, expected a Sequential")
+    root = Builder().net(net)
+    root.fields["modules"].append(Object("nn.Dropout", {}))
+    refused(root, r"the net\.12 is a Dropout, expected the end of the net there")
+    root.fields["modules"] = root.fields["modules"][:8]
+    refused(root, r"the net ends, expected SpatialAveragePooling there")
+    refused(Object("nn.ReLU", {}), r"the net is a ReLU, expected a Sequential")
+    refused(tensor([1]), r"the net is Tensor, expected an object of Lua Torch's nn")
+
+
+def test_without_classifier_or_with_a_softmax(net):
+    root = Builder().net(net)
+    root.fields["modules"].append(Object("cudnn.LogSoftMax", {}))
+    assert "fc.weight" in read(root)
+    root.fields["modules"] = root.fields["modules"][:9]
+    assert "fc.weight" not in read(root)
+
+
+def test_empty_biases_are_none(net):
+    root = Builder().net(net)
+    module(root, 1).fields["bias"] = Strided("Float", None)
+    np.testing.assert_array_equal(read(root)["bn1.running_mean"], net.bn1.running_mean.numpy())
+
+
+def test_padding_of_old_nn(net):
+    root = Builder().net(net)
+    fields = module(root, 1).fields
+    del fields["padW"], fields["padH"]
+    fields["padding"] = 3
+    read(root)
+    fields["padding"] = 2
+    refused(root, r"its padW is 2, expected 3")
+
+
+def test_blocks_of_three_convolutions_keep_all_of_them(net):
+    """So that the net is called what it is."""
+    root = Builder().net(net)
+    convolutions = module(root, 5, 1, 1, 1).fields["modules"]
+    convolutions += [Object("nn.ReLU", {}), *convolutions[:2]]
+    assert {"layer1.0.conv3.weight", "layer1.0.bn3.running_var"} < set(read(root))

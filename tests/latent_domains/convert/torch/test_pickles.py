@@ -1,0 +1,240 @@
+"""Nothing in a file of torch.save runs: what is not a dict of tensors is refused by name."""
+
+import io
+import os
+import pickle
+import pickletools
+import resource
+import struct
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+
+from latent_domains.common.program import ProgramError
+from latent_domains.convert.torch import pickles
+from latent_domains.convert.torch.pickles import _tensor, load, make_storage
+from latent_domains.convert.torch.read import read_resnet
+from latent_domains.convert.torch.tensors import CheckpointError
+from tests.latent_domains.convert.torch.nets import RESNET18, ResNet
+
+
+class Evil:
+    """Leaves a file behind wherever it is unpickled."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self):
+        return os.system, (f"touch {self.marker}",)
+
+
+def refused(path: Path, match: str) -> None:
+    with pytest.raises(ProgramError, match=match) as raised:
+        read_resnet(path, head=True)
+    assert str(raised.value).startswith(f"{path}: ")
+
+
+def unpickled(data: bytes) -> object:
+    return load(io.BytesIO(data), lambda _: None)
+
+
+@pytest.mark.parametrize("new", [True, False], ids=["zip", "legacy"])
+def test_code_is_not_run(new, tmp_path):
+    marker, file = tmp_path / "marker", tmp_path / "evil.pth"
+    torch.save({"conv1.weight": torch.ones(3), "x": Evil(marker)}, file, _use_new_zipfile_serialization=new)
+    torch.load(file, weights_only=False)
+    assert marker.is_file(), "the file does run code where it may"
+    marker.unlink()
+    refused(file, r"its pickle asks for (posix|os)\.system, which no state dict needs and which is not run here")
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("new", [True, False], ids=["zip", "legacy"])
+@pytest.mark.parametrize("protocol", [0, 1, 2, 4, 5])
+def test_code_is_not_run_at_any_protocol(new, protocol, tmp_path):
+    """Code before, in and instead of what is to be read; every way in which pickles of all ages name things."""
+    marker, file = tmp_path / "marker", tmp_path / "evil.pth"
+    evil = pickle.dumps(Evil(marker), protocol)
+    if new:
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("archive/data.pkl", evil)
+        refused(file, r"its pickle asks for (posix|os)\.system")
+    else:
+        begin = [pickle.dumps(value, 2) for value in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True})]
+        for place in range(4):
+            parts = [*begin[:place], evil, *begin[place + 1 :]]
+            file.write_bytes(b"".join(parts))
+            refused(file, r"its pickle asks for (posix|os)\.system" if place else "expected a state dict of torch.save")
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        b"cos\nsystem\n(S'touch MARKER'\ntR.",  # GLOBAL and REDUCE
+        b"(S'touch MARKER'\nios\nsystem\n.",  # INST
+        b"(cos\nsystem\nS'touch MARKER'\no.",  # OBJ
+        b"\x80\x02cbuiltins\neval\n(S'open(\"MARKER\", \"w\")'\ntR.",
+        b"\x80\x02c__builtin__\neval\n(S'open(\"MARKER\", \"w\")'\ntR.",
+        b"\x80\x04\x8c\x0bcollections\x8c\x1dOrderedDict.__init__.__globals__\x93.",  # by a path through attributes
+        b"\x80\x02ctorch\nFloatStorage.__class__\n.",
+        b"\x80\x02ctorch._utils\n_rebuild_tensor_v2.__globals__\n.",
+        b"\x80\x02ctools.program\nrun\n.",
+        b"\x80\x02\x82\x01.",  # EXT1: from copyreg's registry
+    ],
+)
+def test_ways_of_naming_code(code, tmp_path):
+    marker = tmp_path / "marker"
+    with pytest.raises(CheckpointError):
+        unpickled(code.replace(b"MARKER", str(marker).encode()))
+    assert not marker.exists()
+
+
+def test_attributes_of_what_stands_in_are_not_the_pickles_to_set():
+    state = b"}U\x05_callK\x01sb."  # BUILD with {"_call": 1}
+    for name in (b"ctorch._utils\n_rebuild_tensor_v2\n", b"ctorch._utils\n_rebuild_parameter\n"):
+        with pytest.raises(CheckpointError, match="its pickle sets attributes of a _Function"):
+            unpickled(b"\x80\x02" + name + state)
+    with pytest.raises(CheckpointError):
+        unpickled(b"\x80\x02ccollections\nOrderedDict\n" + state)
+    assert not hasattr(pickles.Dict, "_call")
+    with pytest.raises(CheckpointError, match="damaged"):
+        unpickled(b"\x80\x02ctorch\nFloatStorage\n" + state)
+    made = unpickled(b"\x80\x02ccollections\nOrderedDict\n)R" + state)  # as PyTorch keeps versions of modules
+    assert made == {} and not hasattr(made, "_call")
+
+
+@pytest.mark.parametrize("new", [True, False], ids=["zip", "legacy"])
+def test_a_whole_model_is_refused_with_what_to_do(new, tmp_path):
+    file = tmp_path / "model.pth"
+    torch.save(torch.nn.Linear(2, 2), file, _use_new_zipfile_serialization=new)
+    refused(file, r"it holds torch\.nn\.modules\.linear\.Linear: a whole pickled model.*save torch.save\(model.state_d")
+
+
+def test_a_model_of_ones_own_is_refused_too(tmp_path):
+    torch.save(ResNet(RESNET18, 2, width=2), tmp_path / "model.pth")
+    refused(
+        tmp_path / "model.pth",
+        r"its pickle asks for tests\.tools\.torch_files\.nets\.ResNet.*state_dict\(\), FILE\)\. If a whole "
+        "model was saved: load it where its code is, and save that$",
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["posix system", "builtins Exception", "pathlib PosixPath", "torch Size", "numpy ndarray", "mine make_net"]
+)
+def test_what_is_no_model_is_not_taken_for_one(name):
+    with pytest.raises(CheckpointError, match=r"its pickle asks for .*state_dict\(\), FILE\)$"):
+        unpickled(b"\x80\x02c%s\n." % name.replace(" ", "\n").encode())
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_torchscript_is_refused_with_what_to_do(tmp_path):
+    torch.jit.script(torch.nn.Linear(2, 2)).save(str(tmp_path / "script.pt"))
+    refused(tmp_path / "script.pt", r"it holds __torch__\..*Linear: a whole pickled model")
+
+
+def test_a_memo_of_one_thing_does_not_fill_the_memory():
+    """The unpickler in C has a table as long as the largest index: 32 GiB for this one."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert unpickled(b"\x80\x02Nr\xff\xff\xff\x7f.") is None
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20  # of KiB
+
+
+TUPLES = b"K\x01\x85q\x00" + b"".join(b"h%ch%c\x86q%c" % (i - 1, i - 1, i) for i in range(1, 60))
+"""Tuples that each hold the one before twice: a small file, but 2^60 steps for whoever hashes or prints them."""
+
+FOREVER = (
+    # what follows the tuples in a pickle, where \x3b is the last of them; what is said of it
+    (b"}h\x3bNs.", "a dict with a tuple among its keys, expected strings and whole numbers"),  # SETITEM
+    (b"}(K\x01Nh\x3bNu.", "a dict with a tuple among its keys"),  # SETITEMS
+    (b"(h\x3bNd.", "a dict with a tuple among its keys"),  # DICT
+    (b"ccollections\nOrderedDict\n]h\x3bN\x86a\x85R.", "a dict with a tuple among its keys"),  # REDUCE
+    (b"ccollections\nOrderedDict\n)R(h\x3bNu.", "a dict with a tuple among its keys"),
+    (b"(ccollections\nOrderedDict\n]h\x3bN\x86ao.", "a dict with a tuple among its keys"),  # OBJ
+    (b"(]h\x3bN\x86aicollections\nOrderedDict\n.", "a dict with a tuple among its keys"),  # INST
+    (b"ccollections\nOrderedDict\n]h\x3bN\x86a\x85\x81.", "{}"),  # NEWOBJ
+    (b"ccollections\nOrderedDict\n)}h\x3bNs\x92.", "a dict with a tuple among its keys"),  # NEWOBJ_EX
+    (b"\x8f(h\x3b\x90.", "its pickle holds a set"),  # ADDITEMS
+    (b"(h\x3b\x91.", "its pickle holds a set"),  # FROZENSET
+    (b"h\x3bQ.", "refers to something outside"),  # BINPERSID
+    (b"ctorch._utils\n_rebuild_tensor_v2\n(NK\x00ccollections\nOrderedDict\n)RK\x01h\x3bs)tR.", "without a storage"),
+    (b"ctorch._utils\n_rebuild_tensor_v2\n(NK\x00h\x3b)tR.", "without a storage"),
+)
+
+WORK = """
+import io, sys
+from latent_domains.convert.torch.pickles import load
+from latent_domains.convert.torch.tensors import CheckpointError
+for line in sys.stdin:
+    try:
+        print(load(io.BytesIO(bytes.fromhex(line)), lambda _: None))
+    except CheckpointError as error:
+        print(error)
+"""
+
+
+def test_what_takes_forever_to_hash_or_to_print_is_refused():
+    """In a process of its own: nothing but its end would interrupt the hashing."""
+    lines = "\n".join((b"\x80\x02" + TUPLES + b"0" + code).hex() for code, _ in FOREVER)
+    done = subprocess.run(
+        [sys.executable, "-c", WORK], input=lines, capture_output=True, text=True, timeout=60, check=True
+    )
+    for (_, said), found in zip(FOREVER, done.stdout.splitlines(), strict=True):
+        assert said in found and len(found) < 500
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [((10**5000, 3, 7, 7), (1,) * 4), ((1,) * 300_000,) * 2, ((1,), (10**5000,))],
+    ids=["size", "axes", "stride"],
+)
+def test_sizes_that_no_tensor_has_are_refused_when_it_is_made(numbers):
+    read = make_storage(("storage", "FloatStorage", "0", "cpu", 3), lambda _: None)
+    with pytest.raises(CheckpointError, match=r"0 and < 2\^63 for each axis|300000 axes, expected at most 8") as raised:
+        _tensor(read, 0, *numbers)
+    assert len(str(raised.value)) < 600
+
+
+def test_storages_of_sizes_that_none_has_are_refused():
+    for size in (10**5000, -(10**5000), 1 << 63, -1):
+        with pytest.raises(CheckpointError, match="expected a whole storage") as raised:
+            make_storage(("storage", "FloatStorage", "0", "cpu", size), lambda _: None)
+        assert len(str(raised.value)) < 300
+
+
+def test_names_are_shown_within_bounds():
+    with pytest.raises(CheckpointError, match=r"asks for a\\x1b\[31m\.a+… \(1000007 characters\), which") as raised:
+        unpickled(b"\x80\x02ca\x1b[31m\n" + b"a" * 1_000_000 + b"\n.")
+    assert len(str(raised.value)) < 500
+
+
+def test_items_as_python_2_kept_them():
+    code = b"\x80\x02ccollections\nOrderedDict\n](](U\x01aK\x01e](U\x01bK\x02ee\x85R."
+    assert list(unpickled(code).items()) == [("a", 1), ("b", 2)]
+
+
+@pytest.mark.parametrize("opcode", [b"\x8e", b"\x8d", b"\x96", b"\x95"])
+def test_sizes_beyond_the_end_are_refused(opcode):
+    """BINBYTES8, BINUNICODE8, BYTEARRAY8, FRAME."""
+    with pytest.raises(CheckpointError, match="damaged or truncated"):
+        unpickled(b"\x80\x05" + opcode + struct.pack("<Q", 1 << 62) + b".")
+
+
+def test_all_that_a_training_checkpoint_of_plain_data_has_is_read():
+    value = {"epoch": 3, "best": 0.5, "names": ["a", "b"], "nested": {1: (None, True)}, "big": 1 << 70}
+    for protocol in range(6):
+        assert unpickled(pickle.dumps(value, protocol)) == value
+
+
+def test_references_to_anything_but_storages_are_refused():
+    for pid in (b"S'x'\nQ.", b"(S'storage'\nS'y'\ntQ.", b"Pabc\n."):
+        pickletools.dis(pid, io.StringIO())
+        with pytest.raises(CheckpointError, match="refers to something outside that is no storage"):
+            unpickled(pid)
+    with pytest.raises(CheckpointError, match="the source of a module"):
+        unpickled(b"(S'module'\nNNNtQ.")

@@ -1,0 +1,231 @@
+"""Both formats of torch.save, read as PyTorch reads them, and damaged in every way."""
+
+import io
+import pickle
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+
+from latent_domains.convert.torch.pickles import Storage, load, make_storage
+from latent_domains.convert.torch.pth import MAGIC, is_legacy, read_legacy, read_zip
+from latent_domains.convert.torch.state import state_dict
+from latent_domains.convert.torch.tensors import CheckpointError, Tensor
+
+FORMATS = pytest.mark.parametrize("new", [True, False], ids=["zip", "legacy"])
+
+
+def saved(value: object, *, new: bool) -> bytes:
+    file = io.BytesIO()
+    torch.save(value, file, _use_new_zipfile_serialization=new)
+    return file.getvalue()
+
+
+def read(data: bytes, *, new: bool) -> object:
+    return read_zip(data) if new else read_legacy(data)
+
+
+def all_values(saved: object) -> None:
+    """Read every tensor to its end."""
+    for tensor in state_dict(saved).values():
+        if "float" in tensor.kind:
+            tensor.values()
+
+
+def tensors() -> dict[str, torch.Tensor]:
+    """Contiguous, transposed, sliced, shared, scalar, empty, of every kind."""
+    torch.manual_seed(0)
+    base = torch.randn(6, 4)
+    return {
+        "whole": base,
+        "transposed": base.T,
+        "sliced": base[1:5:2, ::2],
+        "row": base[3],
+        "scalar": torch.tensor(2.5),
+        "empty": torch.empty(0, 3),
+        "parameter": torch.nn.Parameter(torch.randn(2, 3)),
+        "double": torch.randn(3, dtype=torch.float64),
+        "half": torch.randn(3).half(),
+        "bfloat16": torch.randn(3).bfloat16(),
+        "count": torch.tensor(7),
+        "flags": torch.tensor([True, False]),
+        "bytes": torch.tensor([1, 2], dtype=torch.uint8),
+    }
+
+
+@FORMATS
+def test_tensors_are_read_as_they_were(new):
+    expected = tensors()
+    found = state_dict(read(saved(expected, new=new), new=new))
+    assert list(found) == list(expected)
+    for name, tensor in expected.items():
+        assert found[name].kind == str(tensor.dtype).removeprefix("torch."), name
+        assert found[name].shape == tuple(tensor.shape)
+        if tensor.is_floating_point() and tensor.numel():
+            np.testing.assert_array_equal(found[name].values(), tensor.detach().float().numpy(), err_msg=name)
+
+
+@FORMATS
+def test_a_state_dict_with_its_attributes(new):
+    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+    found = state_dict(read(saved(net.state_dict(), new=new), new=new))
+    assert list(found) == list(net.state_dict())
+    np.testing.assert_array_equal(found["0.weight"].values(), net[0].weight.detach().numpy())
+
+
+def test_formats_are_told_apart():
+    assert is_legacy(saved({}, new=False))
+    assert not is_legacy(saved({}, new=True))
+    assert not is_legacy(pickle.dumps({"a": 1}))
+    assert not is_legacy(b"")
+
+
+@FORMATS
+def test_truncated_anywhere_is_refused(new):
+    data = saved(tensors(), new=new)
+    for size in [*range(0, len(data), max(1, len(data) // 150)), len(data) - 1]:
+        with pytest.raises(CheckpointError):
+            all_values(read(data[:size], new=new))
+
+
+@FORMATS
+def test_damage_anywhere_is_refused_or_harmless(new):
+    """Random bytes in random places: a zip's checksums find them, the old format has none for its numbers."""
+    data, rng, found = saved(tensors(), new=new), np.random.default_rng(1), 0
+    for _ in range(400):
+        damaged = bytearray(data)
+        for place in rng.integers(0, len(data), rng.integers(1, 4)):
+            damaged[place] = rng.integers(0, 256)
+        try:
+            all_values(read(bytes(damaged), new=new))
+        except CheckpointError:
+            found += 1
+    assert found > 40
+
+
+def archive(**members: bytes) -> bytes:
+    """A zip archive with members of these names."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as made:
+        for name, contents in members.items():
+            made.writestr(name, contents)
+    return file.getvalue()
+
+
+def rebuilt(storage_size: int, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> bytes:
+    """The pickle of {"t": tensor} with a storage "0" of floats."""
+
+    class Saved:
+        def __reduce__(self):
+            return torch._utils._rebuild_tensor_v2, (Pid(), offset, shape, strides, False, {})
+
+    class Pid:
+        pass
+
+    file = io.BytesIO()
+    pickler = pickle.Pickler(file, 2)
+    pickler.persistent_id = lambda value: (
+        ("storage", torch.FloatStorage, "0", "cpu", storage_size) if isinstance(value, Pid) else None
+    )
+    pickler.dump({"t": Saved()})
+    return file.getvalue()
+
+
+def test_tensors_that_reach_outside_their_storage_are_refused():
+    numbers = np.arange(6, dtype=np.float32).tobytes()
+    made = read_zip(archive(**{"a/data.pkl": rebuilt(6, 1, (5,), (1,)), "a/data/0": numbers}))
+    np.testing.assert_array_equal(made["t"].values(), np.arange(1, 6))
+    for offset, shape, strides in ((2, (5,), (1,)), (0, (2, 3), (4, 1)), (-1, (2,), (1,)), (0, (1 << 40,), (0,))):
+        data = archive(**{"a/data.pkl": rebuilt(6, offset, shape, strides), "a/data/0": numbers})
+        with pytest.raises(CheckpointError, match=r"does not lie within its storage of 6|expected a number ≥ 0"):
+            read_zip(data)["t"].values()
+
+
+def test_storages_that_are_not_what_the_pickle_says():
+    numbers = np.arange(6, dtype=np.float32).tobytes()
+    for size, members, said in (
+        (7, {"a/data/0": numbers}, "storage 0: 24 bytes, expected 7 numbers of float32"),
+        (6, {}, "the archive lacks a/data/0"),
+        (1 << 60, {"a/data/0": numbers}, "storage 0: 24 bytes, expected"),
+    ):
+        made = read_zip(archive(**{"a/data.pkl": rebuilt(size, 0, (2,), (1,)), **members}))
+        with pytest.raises(CheckpointError, match=said):
+            made["t"].values()
+    with pytest.raises(CheckpointError, match="storage '0': of -1 numbers"):
+        read_zip(archive(**{"a/data.pkl": rebuilt(-1, 0, (2,), (1,))}))
+
+
+def test_compressed_members_are_refused():
+    """They could be of any size: PyTorch stores."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr("a/data.pkl", pickle.dumps({}, 2))
+    with pytest.raises(CheckpointError, match=r"a/data\.pkl is compressed, expected it stored"):
+        read_zip(file.getvalue())
+
+
+def test_other_zip_archives():
+    for members in ({"words.txt": b""}, {"a/data.pkl": b"", "b/data.pkl": b""}):
+        with pytest.raises(CheckpointError, match=r"a zip archive, but none of PyTorch's: expected one data\.pkl"):
+            read_zip(archive(**members))
+
+
+def test_big_endian_numbers_are_refused():
+    with pytest.raises(CheckpointError, match="big-endian"):
+        read_zip(archive(**{"a/data.pkl": pickle.dumps({}, 2), "a/byteorder": b"big"}))
+    begin = [pickle.dumps(value, 2) for value in (MAGIC, 1001, {"little_endian": False})]
+    with pytest.raises(CheckpointError, match="big-endian"):
+        read_legacy(b"".join(begin))
+
+
+def test_a_protocol_that_is_not_known():
+    begin = [pickle.dumps(value, 2) for value in (MAGIC, 1002, {"little_endian": True})]
+    with pytest.raises(CheckpointError, match="protocol 1002, expected"):
+        read_legacy(b"".join(begin))
+
+
+def legacy(keys: object, size: int, numbers: bytes) -> bytes:
+    """A file of the old format with the tensor "t", two numbers of storage "0"."""
+    begin = b"".join(pickle.dumps(value, 2) for value in (MAGIC, 1001, {"little_endian": True}))
+    return begin + rebuilt(2, 0, (2,), (1,)) + pickle.dumps(keys, 2) + size.to_bytes(8, "little") + numbers
+
+
+def test_storages_of_the_old_format_that_are_not_what_the_pickle_says():
+    numbers = np.array([1, 2], np.float32).tobytes()
+    np.testing.assert_array_equal(read_legacy(legacy(["0"], 2, numbers))["t"].values(), [1, 2])
+    for data, said in (
+        (legacy(["0"], 3, numbers), "storage 0: damaged, of 3 numbers, expected 2"),
+        (legacy(["1"], 2, numbers), "it has a storage '1' that no tensor is part of"),
+        (legacy({}, 2, numbers), "no list"),
+        (legacy([["0"]], 2, numbers), "no tensor is part of"),
+        (legacy(["0"], 2, numbers[:7]), r"truncated: \d+ bytes, expected storage 0 to end at byte \d+"),
+    ):
+        with pytest.raises(CheckpointError, match=said):
+            read_legacy(data)
+    with pytest.raises(CheckpointError, match="lacks storage 0"):
+        read_legacy(legacy([], 2, numbers))["t"].values()
+
+
+def test_descriptions_of_storages():
+    def make(*pid: object) -> Storage:
+        return make_storage(("storage", *pid), lambda _: np.zeros(0))
+
+    assert (make("HalfStorage", "3", "cuda:0", 5).kind, make("HalfStorage", "3", "cuda:0", 5).bytes) == ("float16", 10)
+    assert make("FloatStorage", "3", "cpu", 5, None).size == 5
+    for pid in (("float", "3", "cpu", 5), ("FloatStorage", 3, "cpu", 5), ("FloatStorage", "3", "cpu", 5.0)):
+        with pytest.raises(CheckpointError, match="describes a storage as"):
+            make(*pid)
+    with pytest.raises(CheckpointError, match="expected a whole storage"):
+        make("FloatStorage", "3", "cpu", 5, ("4", 0, 2))
+
+
+def test_tensors_of_no_storage():
+    def unpickled(code: bytes) -> object:
+        return load(io.BytesIO(b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n" + code), lambda _: None)
+
+    with pytest.raises(CheckpointError, match="without a storage"):
+        unpickled(b"(K\x01K\x00K\x02\x85K\x01\x85tR.")
+    with pytest.raises(CheckpointError, match="damaged"):
+        unpickled(b")R.")
+    assert isinstance(read_zip(saved(torch.ones(2), new=True)), Tensor)

@@ -1,0 +1,77 @@
+"""Files are told apart by what is in them, whatever they are called."""
+
+import io
+import pickle
+import tarfile
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save
+
+from latent_domains.common.program import ProgramError
+from latent_domains.convert.torch.read import read_resnet
+from tests.latent_domains.convert.torch.lua import Builder, written
+from tests.latent_domains.convert.torch.nets import ResNet, trained
+
+
+@pytest.fixture(scope="module")
+def narrow() -> ResNet:
+    return trained((2, 2, 2, 2), 3, width=2)
+
+
+def torch_saved(value: object, *, new: bool) -> bytes:
+    file = io.BytesIO()
+    torch.save(value, file, _use_new_zipfile_serialization=new)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("name", ["zip", "legacy", "safetensors", "t7"])
+def test_every_format_is_known_by_its_contents(name, narrow, tmp_path):
+    """The net is too narrow, and that is found in each of them."""
+    data = {
+        "zip": lambda: torch_saved(narrow.state_dict(), new=True),
+        "legacy": lambda: torch_saved({"state_dict": narrow.state_dict(), "epoch": 1}, new=False),
+        "safetensors": lambda: save({f"module.{name}": value for name, value in narrow.state_dict().items()}),
+        "t7": lambda: written(Builder().net(narrow)),
+    }[name]()
+    file = tmp_path / "resnet18.caffemodel"
+    file.write_bytes(data)
+    with pytest.raises(ProgramError, match=r"resnet18\.caffemodel: tensor conv1\.weight is 2×3×7×7, expected 64×3×7×7"):
+        read_resnet(file, head=True)
+
+
+def tar() -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as made:
+        made.addfile(tarfile.TarInfo("sys_info"))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "an empty file"),
+        (b"\x89HDF\r\n\x1a\n...", "an HDF5 file"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "a pointer of Git LFS, not the file itself"),
+        (b"\n<!DOCTYPE html>", "a web page or XML, not the file itself"),
+        (b"\x1f\x8b\x08\x00", "a gzip archive"),
+        (b"BZh9", "a bzip2 archive"),
+        (b"4\n1\n3\nV 1\n", "Lua Torch's text format: save it in the binary one"),
+        (written({"model": 1}), "a table of Lua Torch's and not a net"),
+        (tar(), r"a tar archive \(of PyTorch before 0\.1\.10, or another one\)"),
+        (pickle.dumps({"a": 1}), "a pickle, but none of torch.save's"),
+        (b"name: 'net' layer { }", "21 bytes of a format that is not known here"),
+    ],
+)
+def test_other_files(data, said, tmp_path):
+    (tmp_path / "file").write_bytes(data)
+    with pytest.raises(ProgramError, match=f"file: {said}, expected a state dict of torch"):
+        read_resnet(tmp_path / "file", head=True)
+
+
+def test_no_file(tmp_path: Path):
+    with pytest.raises(ProgramError, match="none: no such file, expected a checkpoint"):
+        read_resnet(tmp_path / "none", head=True)
+    with pytest.raises(ProgramError, match="a folder, expected a checkpoint"):
+        read_resnet(tmp_path, head=True)

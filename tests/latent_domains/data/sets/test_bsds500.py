@@ -1,0 +1,133 @@
+import hashlib
+import io
+import re
+import tarfile
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from latent_domains.common.program import ProgramError
+from latent_domains.data.sets import bsds500
+from tests.programs import names
+
+PHOTOGRAPHS = {
+    name: cv2.imencode(".jpg", np.random.default_rng(i).integers(0, 256, (40, 30, 3)).astype(np.uint8))[1].tobytes()
+    for i, name in enumerate(("1.jpg", "20.jpg", "3.jpg"))
+}
+SUMS = {name: hashlib.sha256(data).hexdigest() for name, data in PHOTOGRAPHS.items()}
+
+
+def archive(path: Path, members: dict[str, bytes], links: dict[str, str] | None = None) -> Path:
+    with tarfile.open(path, "w:gz") as tar:
+        for name, data in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+        for name, target in (links or {}).items():
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = tarfile.SYMTYPE, target
+            tar.addfile(member)
+    return path
+
+
+def places(*names_and_folders: tuple[str, str]) -> dict[str, bytes]:
+    return {f"BSR/BSDS500/data/images/{folder}/{name}": PHOTOGRAPHS[name] for name, folder in names_and_folders}
+
+
+ALL = places(("1.jpg", "train"), ("20.jpg", "val"), ("3.jpg", "test"))
+
+
+def test_the_photographs_are_unpacked_and_nothing_else(tmp_path):
+    extra = {
+        "BSR/BSDS500/data/groundTruth/train/1.mat": b"boundaries",
+        "BSR/bench/data/images/4.jpg": b"another picture",
+        "BSR/BSDS500/data/images/train/Thumbs.db": b"rubbish",
+    }
+    (tmp_path / "photos").mkdir()
+    bsds500.unpack(archive(tmp_path / "a.tgz", {**extra, **ALL}), tmp_path / "photos", SUMS)
+    assert {name: (tmp_path / "photos" / name).read_bytes() for name in names(tmp_path / "photos")} == PHOTOGRAPHS
+
+
+def test_no_member_leaves_the_folder(tmp_path):
+    folder = tmp_path / "deep" / "photos"
+    folder.mkdir(parents=True)
+    members = {f"../../images/train/{name}": data for name, data in PHOTOGRAPHS.items()}
+    members["/images/train/../../escaped.jpg"] = b"x"
+    bsds500.unpack(archive(tmp_path / "a.tgz", members), folder, SUMS)
+    assert names(tmp_path) == ["a.tgz", "deep"] and names(folder) == sorted(PHOTOGRAPHS)
+
+
+def test_a_link_is_no_photograph(tmp_path):
+    members = places(("1.jpg", "train"), ("20.jpg", "val"))
+    path = archive(tmp_path / "a.tgz", members, {"BSR/BSDS500/data/images/test/3.jpg": "/etc/passwd"})
+    with pytest.raises(ProgramError, match=r"a\.tgz: 1 of 3 photographs are not in it, 3\.jpg among them"):
+        bsds500.unpack(path, tmp_path, SUMS)
+
+
+def test_a_changed_photograph_is_named(tmp_path):
+    members = {**ALL, "BSR/BSDS500/data/images/val/20.jpg": b"changed"}
+    with pytest.raises(ProgramError, match=rf"images/val/20\.jpg has sha256 \w+, not {SUMS['20.jpg']}"):
+        bsds500.unpack(archive(tmp_path / "a.tgz", members), tmp_path, SUMS)
+
+
+@pytest.mark.parametrize("share", [0, 0.1, 0.5, 0.99])
+def test_a_damaged_archive_is_named(tmp_path, share):
+    path = archive(tmp_path / "a.tgz", ALL)
+    data = path.read_bytes()
+    path.write_bytes(data[: int(share * len(data))])
+    with pytest.raises(ProgramError, match=r"a\.tgz: (not a whole \.tgz archive|\d of 3 photographs are not in it)"):
+        bsds500.unpack(path, tmp_path, SUMS)
+
+
+def test_a_failed_download_leaves_no_photographs(tmp_path, monkeypatch):
+    monkeypatch.setattr(bsds500, "BSDS500_HOMES", ("ftp://nowhere/x.tgz",))
+    with pytest.raises(ProgramError, match=r"BSR_bsds500\.tgz could not be had from its homes"):
+        bsds500.load(tmp_path)
+    assert names(tmp_path) == []
+
+
+def test_an_archive_is_fetched_once_and_not_kept(tmp_path, monkeypatch):
+    calls = []
+
+    def download(urls, target, check):
+        calls.append(urls)
+        archive(target, ALL)
+        check(target)
+
+    monkeypatch.setattr(bsds500, "download", download)
+    monkeypatch.setattr(bsds500, "read_sums", lambda: SUMS)
+    first, second = bsds500.load(tmp_path), bsds500.load(tmp_path)
+    assert calls == [bsds500.BSDS500_HOMES] and names(tmp_path / "bsds500") == sorted(PHOTOGRAPHS)
+    assert len(first) == 3 and all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def test_photographs_are_read_in_the_order_of_their_names_in_bgr(tmp_path):
+    for name, data in PHOTOGRAPHS.items():
+        (tmp_path / name).write_bytes(data)
+    photographs = bsds500.read_photographs(tmp_path, SUMS)
+    for name, photo in zip(SUMS, photographs, strict=True):
+        assert np.array_equal(photo, cv2.imread(str(tmp_path / name), cv2.IMREAD_COLOR))
+
+
+def test_a_missing_or_changed_photograph_is_named(tmp_path):
+    for name, data in PHOTOGRAPHS.items():
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "20.jpg").write_bytes(PHOTOGRAPHS["20.jpg"][:-1])
+    with pytest.raises(ProgramError, match=rf"20\.jpg: sha256 \w+, expected {SUMS['20.jpg']}"):
+        bsds500.read_photographs(tmp_path, SUMS)
+    (tmp_path / "20.jpg").unlink()
+    with pytest.raises(ProgramError, match=r"20\.jpg: not there, expected 3 photographs in"):
+        bsds500.read_photographs(tmp_path, SUMS)
+
+
+def test_a_mirror_without_the_folder_is_named(tmp_path):
+    with pytest.raises(ProgramError, match=r"bsds500/100007\.jpg: not there, expected 500 photographs"):
+        bsds500.load(tmp_path / "downloads", tmp_path)
+
+
+def test_500_photographs_are_pinned():
+    sums = bsds500.read_sums()
+    assert len(sums) == 500 and list(sums) == sorted(sums)
+    assert all(re.fullmatch(r"\d+\.jpg", name) and re.fullmatch("[0-9a-f]{64}", sha) for name, sha in sums.items())

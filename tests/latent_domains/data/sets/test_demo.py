@@ -1,0 +1,100 @@
+import re
+
+import cv2
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from latent_domains.common.program import ProgramError
+from latent_domains.data import lmdb_io
+from latent_domains.data.sets import demo
+from tests.programs import interrupt, names, program
+
+
+def test_plain_digits_are_bright_on_dark():
+    images, labels = demo.plain(np.random.default_rng(0), 50)
+    assert images.shape == (50, 28, 28) and images.dtype == np.uint8
+    assert np.bincount(labels).tolist() == [5] * 10
+    ground, ink = images[:, 0, 0], images.max(axis=(1, 2))
+    assert ground.max() <= 70 and ink.min() >= 140 and len(set(ground)) > 10 and len(set(ink)) > 10
+
+
+def test_digits_on_photographs_are_coloured_differences():
+    images, labels = demo.photo(np.random.default_rng(0), 50)
+    assert images.shape == (50, 28, 28, 3) and images.dtype == np.uint8
+    assert np.bincount(labels).tolist() == [5] * 10
+    channels = images.reshape(-1, 3).astype(int)
+    assert (np.abs(channels[:, 0] - channels[:, 2]) > 20).mean() > 0.2, "colours"
+
+
+def test_handwriting_is_scikit_learns_enlarged():
+    images, labels = demo.handwritten()
+    source = load_digits()
+    assert images.shape == (1797, 28, 28) and labels.tolist() == source.target.tolist()
+    small = np.stack([cv2.resize(image, (8, 8), interpolation=cv2.INTER_LINEAR) for image in images]) / 255 * 16
+    assert np.abs(small - source.images).mean() < 0.3, "8×8 again, of 0 to 16"
+    assert images.max() == 255 and np.median(images) < 60, "bright on dark"
+
+
+@pytest.mark.parametrize("maker", [demo.plain, demo.photo])
+def test_the_generator_decides_the_images(maker):
+    first, again, other = (maker(np.random.default_rng(seed), 20)[0] for seed in (0, 0, 1))
+    assert np.array_equal(first, again) and not np.array_equal(first, other)
+
+
+def test_photographs_come_in_three_sizes():
+    photographs = demo.load_photographs()
+    assert len(photographs) == 3 * len(demo.PHOTOGRAPHS)
+    assert all(photo.ndim == 3 and photo.shape[2] == 3 and min(photo.shape[:2]) >= 28 for photo in photographs)
+    whole, half = photographs[0].shape, photographs[1].shape
+    assert half == (whole[0] // 2, whole[1] // 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("photograph", "message"),
+    [
+        (("skimage", "data/absent.png"), r"skimage/data/absent\.png: expected a photograph here"),
+        (("skimage", "__init__.py"), r"skimage/__init__\.py: expected a photograph here"),
+        (("no_such_package", "x.png"), "no_such_package: this Python package is not installed"),
+    ],
+)
+def test_a_missing_photograph_is_named(monkeypatch, photograph, message):
+    monkeypatch.setattr(demo, "PHOTOGRAPHS", (photograph,))
+    with pytest.raises(ProgramError, match=message):
+        demo.load_photographs()
+
+
+def test_the_program_builds_all_three_once(tmp_path):
+    done = program("get_data", "demo", "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert names(tmp_path / "demo") == ["handwritten", "photo", "plain"] and names(tmp_path) == ["demo"]
+    for name, count in (("plain", 6000), ("photo", 6000), ("handwritten", 1797)):
+        found = lmdb_io.describe(tmp_path / "demo" / name)
+        assert (found.records, found.channels, found.height, found.width) == (count, 3, 28, 28)
+        assert (found.min_label, found.max_label) == (0, 9)
+    again = program("get_data", "demo", "--out", tmp_path)
+    assert re.findall(r"demo/(\w+): stands", again.stdout) == ["plain", "photo", "handwritten"]
+    other = program("get_data", "demo", "--out", tmp_path, "--seed", 2)
+    assert other.returncode == 1 and "plain: made with seed 0 instead of 2" in other.stderr
+
+
+def test_ctrl_c_leaves_only_whole_parts(tmp_path):
+    code, stderr = interrupt("get_data", "demo", "--out", tmp_path, at="render photo:   0%", whole_group=True)
+    assert code == 130 and "interrupted" in stderr and "Traceback" not in stderr
+    assert names(tmp_path / "demo") == ["plain"]
+    assert lmdb_io.count(tmp_path / "demo" / "plain") == 6000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "required: {digits,demo,office31,office_caltech,pacs}"),
+        (["office"], "invalid choice: 'office'"),
+        (["demo", "--seed", "-1"], "got '-1', expected a whole number of at least 0"),
+        (["demo", "--seed", "x"], "got 'x', expected a whole number of at least 0"),
+        (["demo", "--mirror", "x"], "unrecognized arguments: --mirror x"),
+    ],
+)
+def test_a_wrong_command_line_is_explained(arguments, message):
+    done = program("get_data", *arguments)
+    assert done.returncode == 2 and message in done.stderr

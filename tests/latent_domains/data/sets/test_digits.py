@@ -1,0 +1,168 @@
+"""The digits data set from tiny files of the same formats, and from the real ones where they are at hand."""
+
+import gzip
+import hashlib
+import json
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from latent_domains.common.program import ProgramError
+from latent_domains.data import lmdb_io
+from latent_domains.data.sets import bsds500, digits, homes, mnistm, usps
+from latent_domains.data.sets.homes import GzipFile
+from tests.programs import Done, names, program
+
+PARTS = ["mnist_test", "mnist_train", "mnistm_test", "mnistm_train", "usps_test", "usps_train"]
+RNG = np.random.default_rng(0)
+MNIST = {split: RNG.integers(0, 256, (n, 28, 28)).astype(np.uint8) for split, n in (("train", 30), ("test", 20))}
+USPS = {split: np.round(RNG.uniform(-1, 1, (n, 256)), 4) for split, n in (("train", 20), ("test", 10))}
+PHOTOGRAPHS = [RNG.integers(0, 256, (40, 50, 3)).astype(np.uint8) for _ in range(3)]
+
+
+@pytest.fixture
+def tiny_mirror(tmp_path, monkeypatch) -> Path:
+    """A mirror folder with tiny MNIST and USPS files, pinned in place of the real ones."""
+    folder = tmp_path / "mirror"
+
+    def put(path: str, contents: bytes) -> GzipFile:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(gzip.compress(contents))
+        return GzipFile(path, hashlib.sha256(contents).hexdigest(), ())
+
+    for split, name in (("train", "train"), ("test", "t10k")):
+        n = len(MNIST[split])
+        images = put(f"mnist/{name}-images.gz", struct.pack(">4I", 0x803, n, 28, 28) + MNIST[split].tobytes())
+        labels = put(f"mnist/{name}-labels.gz", struct.pack(">2I", 0x801, n) + bytes(i % 10 for i in range(n)))
+        monkeypatch.setattr(homes, f"MNIST_{split.upper()}", (images, labels))
+        rows = (f"{i % 10} {' '.join(map(str, row))}\n" for i, row in enumerate(USPS[split]))
+        monkeypatch.setattr(homes, f"USPS_{split.upper()}", put(f"usps/{split}.gz", "".join(rows).encode()))
+        monkeypatch.setattr(usps, f"{split.upper()}_COUNTS", (len(USPS[split]) // 10,) * 10)
+    monkeypatch.setattr(bsds500, "load", lambda *_: PHOTOGRAPHS)
+    return folder
+
+
+def get(tmp_path: Path, *options: object) -> Done:
+    return program("get_data", "digits", "--out", tmp_path / "data", "--mirror", tmp_path / "mirror", *options)
+
+
+def by_source(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Images (n×28×28×3) and labels in the order of their source, which the keys name."""
+    keys = [int(key.decode().rsplit("_", 1)[1]) for key, _ in lmdb_io.read(path)]
+    images, labels = lmdb_io.read_images(path)
+    order = np.argsort(keys)
+    return np.moveaxis(images[order], 1, 3), labels[order]
+
+
+def test_six_lmdbs_hold_the_three_domains(tiny_mirror, tmp_path):
+    done = get(tmp_path)
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "data" / "digits"
+    assert names(folder) == PARTS
+    for split, number in (("train", 0), ("test", 1)):
+        images, labels = by_source(folder / f"mnist_{split}")
+        assert np.array_equal(images, MNIST[split][..., None].repeat(3, axis=3))
+        assert labels.tolist() == [i % 10 for i in range(len(images))]
+        images, labels = by_source(folder / f"mnistm_{split}")
+        patches = mnistm.random_patches(PHOTOGRAPHS, len(images), 28, np.random.default_rng([0, 1000 + number]))
+        assert np.array_equal(images, np.abs(patches.astype(int) - MNIST[split][..., None]))
+        assert labels.tolist() == [i % 10 for i in range(len(images))]
+        images, labels = by_source(folder / f"usps_{split}")
+        small = np.rint((USPS[split].reshape(-1, 16, 16) + 1) * 127.5).astype(np.uint8)
+        assert np.array_equal(images, usps.resize(small)[..., None].repeat(3, axis=3))
+        assert labels.tolist() == [i % 10 for i in range(len(images))]
+
+
+def test_a_digit_and_its_blend_lie_in_different_places(tiny_mirror, tmp_path):
+    assert get(tmp_path).returncode == 0
+    plain, blended = (
+        lmdb_io.read_labels(tmp_path / "data" / "digits" / name) for name in ("mnist_train", "mnistm_train")
+    )
+    assert sorted(plain) == sorted(blended) and plain.tolist() != blended.tolist()
+
+
+def test_the_seed_decides_everything(tiny_mirror, tmp_path):
+    def built(seed: int, folder: str) -> dict[str, bytes]:
+        assert get(tmp_path, "--seed", seed, "--out", tmp_path / folder).returncode == 0
+        return {name: (tmp_path / folder / "digits" / name / "data.mdb").read_bytes() for name in PARTS}
+
+    first, again, other = built(3, "a"), built(3, "b"), built(4, "c")
+    assert first == again and not any(first[name] == other[name] for name in PARTS)
+    images = [by_source(tmp_path / folder / "digits" / "mnistm_test")[0] for folder in "ac"]
+    assert not np.array_equal(*images)
+
+
+def test_a_second_run_repeats_nothing_and_reads_nothing(tiny_mirror, tmp_path):
+    assert get(tmp_path).returncode == 0
+    for file in tiny_mirror.rglob("*.gz"):
+        file.unlink()
+    done = get(tmp_path)
+    assert done.returncode == 0
+    assert done.stdout.splitlines() == [
+        f"{part.path}: stands" for part in digits.parts(tmp_path / "data", 0, tiny_mirror)
+    ]
+
+
+def test_another_seed_is_refused_and_force_replaces(tiny_mirror, tmp_path):
+    assert get(tmp_path).returncode == 0
+    done = get(tmp_path, "--seed", 1)
+    assert done.returncode == 1
+    assert "mnist_train: made with seed 0 instead of 1; pass --force" in done.stderr
+    assert get(tmp_path, "--seed", 1, "--force").returncode == 0
+    note = json.loads((tmp_path / "data" / "digits" / "usps_test" / "source.json").read_text())
+    assert note["recipe"]["seed"] == 1 and note["records"] == 10
+
+
+def test_a_wrong_file_stops_and_the_next_run_goes_on(tiny_mirror, tmp_path):
+    file = tiny_mirror / "usps" / "train.gz"
+    good = file.read_bytes()
+    file.write_bytes(good[:-30])
+    done = get(tmp_path)
+    assert done.returncode == 1
+    assert "usps/train.gz: not a whole gzip file" in done.stderr and "Traceback" not in done.stderr
+    folder = tmp_path / "data" / "digits"
+    assert names(folder) == ["mnist_test", "mnist_train", "mnistm_test", "mnistm_train"]
+    file.write_bytes(good)
+    done = get(tmp_path)
+    assert done.returncode == 0 and done.stdout.count(": stands") == 4 and names(folder) == PARTS
+
+
+def test_too_few_digits_of_a_class_are_named(tiny_mirror, tmp_path, monkeypatch):
+    monkeypatch.setattr(usps, "TEST_COUNTS", (2,) + (1,) * 9)
+    done = get(tmp_path)
+    assert done.returncode == 1 and "usps/test.gz: (1, 1, 1" in done.stderr
+
+
+# --- the real thing
+
+
+def test_the_real_data_sets(mirror, tmp_path):
+    done = program("get_data", "digits", "--out", tmp_path, "--mirror", mirror)
+    assert done.returncode == 0, done.stderr
+    sizes = {"mnist": (60000, 10000), "mnistm": (60000, 10000), "usps": (7291, 2007)}
+    for domain, counts in sizes.items():
+        for split, count in zip(("train", "test"), counts, strict=True):
+            found = lmdb_io.describe(tmp_path / "digits" / f"{domain}_{split}")
+            assert (found.records, found.channels, found.height, found.width) == (count, 3, 28, 28)
+            assert (found.min_label, found.max_label, found.same_size) == (0, 9, True)
+    assert tuple(lmdb_io.describe(tmp_path / "digits" / "usps_train").class_counts.values()) == usps.TRAIN_COUNTS
+    # |patch − digit| is the patch itself wherever there is no ink, and 255 − patch where there is nothing but ink
+    digits_images, labels = by_source(tmp_path / "digits" / "mnist_test")
+    blended, blended_labels = by_source(tmp_path / "digits" / "mnistm_test")
+    patches = mnistm.random_patches(
+        bsds500.load(tmp_path, mirror), len(digits_images), 28, np.random.default_rng([0, 1001])
+    )
+    assert labels.tolist() == blended_labels.tolist()
+    for ink, expected in ((0, patches), (255, 255 - patches)):
+        at = digits_images == ink
+        assert at.any() and np.array_equal(blended[at], expected[at])
+
+
+def test_a_mirror_that_is_not_there_is_named(tmp_path):
+    done = program("get_data", "digits", "--out", tmp_path / "data", "--mirror", tmp_path / "absent")
+    assert done.returncode == 1 and "absent: no such folder" in done.stderr
+    assert names(tmp_path) == []
+    with pytest.raises(ProgramError, match=r"mnist/train-images-idx3-ubyte\.gz: not there; a mirror folder must hold"):
+        digits.parts(tmp_path, 0, tmp_path)[0].make()

@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+from scipy.ndimage import label as components
+
+from latent_domains.common.program import ProgramError
+from latent_domains.data.sets import glyphs
+
+GLYPHS = glyphs.load_glyphs()
+
+
+def test_every_digit_comes_in_many_fonts_and_no_two_alike():
+    assert [len(fonts) for fonts in GLYPHS] == [17] + 9 * [21]
+    fields = [glyph.distance.tobytes() for fonts in GLYPHS for glyph in fonts]
+    assert len(set(fields)) == len(fields)
+    assert all(glyph.digit == digit for digit, fonts in enumerate(GLYPHS) for glyph in fonts)
+
+
+def test_the_strokes_of_the_glyphs_enclose_what_a_digit_encloses():
+    holes = {0: 1, 1: 0, 2: 0, 3: 0, 5: 0, 6: 1, 7: 0, 8: 2, 9: 1}  # a four is open or closed
+    for digit, expected in holes.items():
+        for glyph in GLYPHS[digit]:
+            _, grounds = components(glyph.distance <= 0, np.ones((3, 3)))
+            assert grounds - 1 == expected, f"a {digit}"
+
+
+def test_the_field_is_the_distance_to_the_outline():
+    for fonts in GLYPHS:
+        for glyph in fonts:
+            ink = glyph.distance > 0
+            rows = np.flatnonzero(ink.any(axis=1))
+            assert rows[-1] - rows[0] + 1 >= glyphs.HEIGHT - 1
+            slope = np.abs(np.diff(glyph.distance, axis=0))
+            assert slope.max() < 2.01  # 1 a pixel, and 2 across the outline, where it changes sign
+            assert 3 < glyph.stroke < 30
+
+
+def test_rendered_digits_lie_inside_and_are_smooth():
+    labels = np.arange(400) % 10
+    images = glyphs.render(GLYPHS, labels, 28, np.random.default_rng(0), "test")
+    assert images.shape == (400, 28, 28) and images.min() == 0 and images.max() == 1
+    assert ((images > 0) & (images < 1)).any(axis=(1, 2)).all(), "soft outlines"
+    share = images.mean(axis=(1, 2))
+    assert share.min() > 0.03 and share.max() < 0.6
+    border = np.concatenate([images[:, 0], images[:, -1], images[:, :, 0], images[:, :, -1]], axis=1)
+    assert (border > 0.5).mean() < 0.01, "few digits touch the border"
+    assert len({image.tobytes() for image in images}) == 400
+
+
+def test_digits_of_a_class_look_more_alike_than_others():
+    labels = np.arange(2000) % 10
+    images = glyphs.render(GLYPHS, labels, 28, np.random.default_rng(1), "test").reshape(2000, -1)
+    train, test = images[:1500], images[1500:]
+    distances = (test**2).sum(axis=1)[:, None] - 2 * test @ train.T + (train**2).sum(axis=1)
+    nearest = labels[:1500][distances.argmin(axis=1)]
+    assert (nearest == labels[1500:]).mean() > 0.7  # by chance 0.1
+
+
+def test_the_generator_decides_the_shapes():
+    first, again, other = (
+        glyphs.render(GLYPHS, [1, 2, 3], 28, np.random.default_rng(seed), "test") for seed in (0, 0, 1)
+    )
+    assert np.array_equal(first, again) and not np.array_equal(first, other)
+
+
+def test_a_missing_font_is_named(monkeypatch):
+    monkeypatch.setitem(glyphs.FONTS, "NoSuchFont", "0123456789")
+    with pytest.raises(ProgramError, match=r"NoSuchFont\.ttf: not there; matplotlib .* lacks this font"):
+        glyphs.load_glyphs()

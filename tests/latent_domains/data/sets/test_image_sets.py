@@ -1,0 +1,335 @@
+"""Office-31, Office-Caltech-10 and PACS to LMDBs, as a user does it: real pictures where they are at hand."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from latent_domains.common.program import ProgramError
+from latent_domains.data import lmdb_io, parts
+from latent_domains.data.sets.image_sets import Settings, pacs_split_parts
+from latent_domains.data.sets.published import IMAGE_SETS, PACS, ImageSet, pacs_split_counts
+from tests.image_trees import plant, scaled, write_lists
+from tests.programs import Done, interrupt, names, program
+
+
+@pytest.fixture
+def images(tmp_path, pacs_sample) -> Path:
+    """A tree of PACS with two pictures of each domain and class."""
+    root = tmp_path / "images"
+    for domain in PACS.domains:
+        for name in PACS.classes:
+            (root / domain / name).mkdir(parents=True)
+            for file in sorted((pacs_sample / domain / name).iterdir())[:2]:
+                shutil.copyfile(file, root / domain / name / file.name)  # a mirror may be read-only, and so its files
+    return root
+
+
+def get(name: str, images: Path, tmp_path: Path, *options: object) -> Done:
+    return program("get_data", name, "--images", images, "--out", tmp_path / "data", "--jobs", 1, *options)
+
+
+def records(path: Path) -> dict[str, bytes]:
+    """Name → serialised Datum."""
+    return {key.decode()[9:]: datum.SerializeToString() for key, datum in lmdb_io.read(path)}
+
+
+# --- LMDBs
+
+
+def test_the_sample_of_pacs_becomes_four_lmdbs(pacs_sample, tmp_path):
+    done = get("pacs", pacs_sample, tmp_path, "--allow-incomplete")
+    assert done.returncode == 0, done.stderr
+    assert f"note: {pacs_sample}: not PACS as published" in done.stderr and "error" not in done.stderr
+    assert names(tmp_path / "data" / "pacs") == list(PACS.domains) and names(tmp_path / "data") == ["pacs"]
+    for domain in PACS.domains:
+        out = tmp_path / "data" / "pacs" / domain
+        assert names(out) == ["classes.txt", "data.mdb", "source.json"]
+        assert (out / "classes.txt").read_text().split() == list(PACS.classes)
+        found = lmdb_io.describe(out)
+        assert (found.channels, found.height, found.width, found.encoded, found.same_size) == (3, 256, 256, False, True)
+        on_disk = [len(list((pacs_sample / domain / name).iterdir())) for name in PACS.classes]
+        assert found.class_counts == dict(enumerate(on_disk))
+        assert f"{out}: {sum(on_disk)} images\n" in done.stdout
+        labels = lmdb_io.read_labels(out)
+        assert labels.tolist() != sorted(labels)
+
+
+def test_records_are_those_of_build_lmdb(images, tmp_path):
+    assert get("pacs", images, tmp_path, "--allow-incomplete").returncode == 0
+    for domain in PACS.domains:
+        done = program("build_lmdb", images / domain, tmp_path / domain, "--resize", "256x256", "--jobs", 1)
+        assert done.returncode == 0, done.stderr
+        expected = records(tmp_path / domain)
+        assert records(tmp_path / "data" / "pacs" / domain) == expected and len(expected) == 14
+
+
+@pytest.mark.parametrize(
+    ("name", "enclosing", "between"),
+    [("office31", "Original_images", "images"), ("office_caltech", "office_caltech_10", "")],
+)
+def test_trees_of_the_office_sets_become_lmdbs(pacs_sample, tmp_path, name, enclosing, between):
+    image_set = IMAGE_SETS[name]
+    pictures = sorted(pacs_sample.glob("photo/*/*.jpg"))
+    root = plant(tmp_path / "images" / enclosing, scaled(image_set, 2), between, pictures)
+    done = get(name, tmp_path / "images", tmp_path, "--allow-incomplete", "--encoded", "jpg")
+    assert done.returncode == 0, done.stderr
+    assert names(tmp_path / "data" / name) == list(image_set.domains)
+    for domain in image_set.domains:
+        out = tmp_path / "data" / name / domain
+        found = lmdb_io.describe(out)
+        assert (found.height, found.width, found.encoded) == (256, 256, True)
+        assert found.class_counts == dict.fromkeys(range(len(image_set.classes)), 2)
+        for key, datum in lmdb_io.read(out):
+            class_name, file = key.decode()[9:].split("/")
+            assert image_set.classes[datum.label] == class_name
+            assert (root / domain / between / class_name / file).is_file()
+
+
+def test_a_complete_set_needs_no_leave(images, tmp_path, monkeypatch):
+    monkeypatch.setitem(IMAGE_SETS, "pacs", ImageSet("pacs", "PACS", scaled(PACS, 2)))
+    (images / "photo" / "dog" / "Thumbs.db").touch()
+    done = get("pacs", images, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(": 14 images") == 4 and "published" not in done.stderr
+    assert f"left out 1 file that are no images by name, such as {images}/photo/dog/Thumbs.db" in done.stderr
+
+
+def test_a_seed_decides_the_order_of_each_domain(images, tmp_path):
+    orders = {}
+    for seed, jobs in ((0, 1), (0, 2), (1, 1)):
+        out = tmp_path / f"{seed}{jobs}"
+        done = program(
+            "get_data", "pacs", "--images", images, "--out", out, "--allow-incomplete", "--seed", seed, "--jobs", jobs
+        )
+        assert done.returncode == 0, done.stderr
+        for domain in ("photo", "cartoon"):
+            orders[seed, jobs, domain] = lmdb_io.read_labels(out / "pacs" / domain).tolist()
+    assert orders[0, 1, "photo"] == orders[0, 2, "photo"]
+    assert len({tuple(orders[which]) for which in ((0, 1, "photo"), (1, 1, "photo"), (0, 1, "cartoon"))}) == 3
+
+
+# --- what is not as published
+
+
+def test_an_incomplete_tree_builds_nothing(images, tmp_path):
+    shutil.rmtree(images / "cartoon")
+    shutil.rmtree(images / "photo" / "horse")
+    (images / "photo" / "unicorn").mkdir()
+    done = get("pacs", images, tmp_path)
+    assert done.returncode == 1 and done.stdout == "" and "Traceback" not in done.stderr
+    assert f"error: {images}: not PACS as published (40 images of its classes, published 9991):" in done.stderr
+    table = [" ".join(line.split()) for line in done.stderr.splitlines()]
+    for line in (
+        "cartoon all classes 0 2344 no such folder",
+        "photo horse 0 199 199 missing",
+        "photo unicorn 0 0 folder of no known class, left out",
+        "sketch house 2 80 78 missing",
+        "nothing was built; --allow-incomplete builds what is there",
+    ):
+        assert line in table
+    assert names(tmp_path) == ["images"]
+
+
+def test_domains_without_images_are_left_out_on_request(images, tmp_path):
+    shutil.rmtree(images / "cartoon")
+    shutil.rmtree(images / "photo")
+    (images / "photo").mkdir()
+    assert get("pacs", images, tmp_path).returncode == 1
+    done = get("pacs", images, tmp_path, "--allow-incomplete")
+    assert done.returncode == 0, done.stderr
+    assert "photo         all classes" in done.stderr
+    assert names(tmp_path / "data" / "pacs") == ["art_painting", "sketch"]
+    shutil.rmtree(images / "art_painting")
+    shutil.rmtree(images / "sketch")
+    done = get("pacs", images, tmp_path, "--allow-incomplete")
+    assert done.returncode == 1 and "none of the images of PACS are there" in done.stderr
+
+
+def test_the_other_domains_keep_their_order_when_one_is_missing(images, tmp_path):
+    assert get("pacs", images, tmp_path, "--allow-incomplete").returncode == 0
+    shutil.rmtree(images / "art_painting")
+    done = get("pacs", images, tmp_path, "--allow-incomplete")
+    assert done.returncode == 0 and done.stdout.count(": stands") == 3
+    whole = (tmp_path / "data" / "pacs" / "sketch" / "data.mdb").read_bytes()
+    done = program("get_data", "pacs", "--images", images, "--out", tmp_path / "b", "--allow-incomplete")
+    assert done.returncode == 0 and (tmp_path / "b" / "pacs" / "sketch" / "data.mdb").read_bytes() == whole
+
+
+def test_a_damaged_image_is_named(images, tmp_path):
+    file = min((images / "photo" / "horse").iterdir())
+    file.write_bytes(file.read_bytes()[:999])
+    done = get("pacs", images, tmp_path, "--allow-incomplete")
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert f"error: {file}: a JPEG that was cut short after 999 bytes; replace it, or remove it" in done.stderr
+    assert names(tmp_path / "data" / "pacs") == ["art_painting", "cartoon"]
+    file.unlink()
+    done = get("pacs", images, tmp_path, "--allow-incomplete")
+    assert done.returncode == 0 and done.stdout.count(": stands") == 2 and "photo: 13 images" in done.stdout
+
+
+def test_a_link_to_nothing_is_named(images, tmp_path):
+    (images / "photo" / "dog" / "gone.jpg").symlink_to(images / "nowhere.jpg")
+    done = get("pacs", images, tmp_path, "--allow-incomplete")
+    assert done.returncode == 1 and "photo/dog/gone.jpg" in done.stderr and "Traceback" not in done.stderr
+    assert names(tmp_path) == ["images"]
+
+
+# --- a second run
+
+
+def test_what_stands_is_not_built_again(images, tmp_path):
+    assert get("pacs", images, tmp_path, "--allow-incomplete").returncode == 0
+    folder = tmp_path / "data" / "pacs"
+    note = json.loads((folder / "photo" / parts.NOTE).read_text())
+    assert note["records"] == note["recipe"]["images"] == 14 and str(tmp_path) not in json.dumps(note)
+    moved = images.rename(tmp_path / "moved")
+    done = get("pacs", moved, tmp_path, "--allow-incomplete")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "".join(f"{folder / domain}: stands\n" for domain in PACS.domains)
+
+
+@pytest.mark.parametrize("change", ["another file", "another name", "other contents"])
+def test_a_changed_tree_is_noticed(images, tmp_path, change):
+    assert get("pacs", images, tmp_path, "--allow-incomplete").returncode == 0
+    file = min((images / "photo" / "dog").iterdir())
+    if change == "another file":
+        shutil.copy(file, file.with_name("x.jpg"))
+    elif change == "another name":
+        file.rename(file.with_name("x.jpg"))
+    else:
+        file.write_bytes(file.read_bytes() + b"\0")
+    done = get("pacs", images, tmp_path, "--allow-incomplete")
+    assert done.returncode == 1 and "pacs/photo: made with other images" in done.stderr
+    done = get("pacs", images, tmp_path, "--allow-incomplete", "--force")
+    assert done.returncode == 0 and done.stdout.count(": stands") == 3 and "photo: 1" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [(["--seed", 1], "seed 0 instead of 1"), (["--encoded", "png"], "encoded 'no' instead of 'png'")],
+)
+def test_other_settings_are_not_reused(images, tmp_path, options, message):
+    assert get("pacs", images, tmp_path, "--allow-incomplete").returncode == 0
+    done = get("pacs", images, tmp_path, "--allow-incomplete", *options)
+    assert done.returncode == 1 and f"art_painting: made with {message}; pass --force" in done.stderr
+
+
+def test_ctrl_c_leaves_whole_domains_and_a_second_run_goes_on(images, tmp_path):
+    picture = min((images / "cartoon" / "dog").iterdir())
+    for number in range(3000):
+        (images / "cartoon" / "dog" / f"{number}.jpg").symlink_to(picture)
+    arguments = ("pacs", "--images", images, "--out", tmp_path / "data", "--allow-incomplete", "--jobs", 2)
+    code, stderr = interrupt("get_data", *arguments, at="cartoon:   0%", whole_group=True)
+    assert code == 130 and "interrupted" in stderr and "Traceback" not in stderr
+    folder = tmp_path / "data" / "pacs"
+    assert names(folder) == ["art_painting"] and lmdb_io.count(folder / "art_painting") == 14
+    for file in (images / "cartoon" / "dog").glob("[0-9]*.jpg"):
+        if file.is_symlink():
+            file.unlink()
+    done = get("pacs", images, tmp_path, "--allow-incomplete")
+    assert done.returncode == 0, done.stderr
+    assert "art_painting: stands" in done.stdout and names(folder) == list(PACS.domains)
+
+
+# --- PACS's lists
+
+
+def test_each_list_becomes_an_lmdb(images, tmp_path):
+    lists = write_lists(tmp_path / "lists", images)
+    done = get("pacs", images, tmp_path, "--splits", lists, "--allow-incomplete")
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "data" / "pacs_splits"
+    assert names(tmp_path / "data") == ["pacs_splits"]
+    assert names(folder) == sorted(f"{d}_{s}" for d in PACS.domains for s in ("train", "crossval", "test"))
+    for domain in PACS.domains:
+        train, crossval, test = (records(folder / f"{domain}_{split}") for split in ("train", "crossval", "test"))
+        assert len(train) == len(crossval) == 7 and not set(train) & set(crossval)
+        assert {**train, **crossval} == test
+        for key, datum in lmdb_io.read(folder / f"{domain}_test"):
+            assert PACS.classes[datum.label] == key.decode()[9:].split("/")[0]
+    assert get("pacs", images, tmp_path, "--splits", lists, "--allow-incomplete").stdout.count(": stands") == 12
+
+
+def test_lists_and_tree_of_the_published_size_differ_in_nothing(tmp_path):
+    root = plant(tmp_path / "kfold", PACS.counts)
+    lists = write_lists(tmp_path / "lists", root)
+    made = pacs_split_parts(tmp_path, lists, tmp_path / "data", Settings())
+    expected = {f"{d}_{s}": sum(pacs_split_counts(d, s).values()) for d in PACS.domains for s in SPLITS}
+    assert {part.path.name: part.recipe["images"] for part in made} == expected
+
+    (lists / "photo_train_kfold.txt").unlink()
+    crossval = lists / "sketch_crossval_kfold.txt"
+    crossval.write_text(crossval.read_text().replace("sketch/dog/pic_0001.jpg 1\n", ""))
+    (root / "cartoon" / "horse" / "pic_0324.jpg").unlink()
+    with pytest.raises(ProgramError) as raised:
+        pacs_split_parts(tmp_path, lists, tmp_path / "data", Settings())
+    assert [" ".join(line.split()) for line in str(raised.value).splitlines()[1:]] == [
+        "found published",
+        "cartoon horse 323 324 1 missing",
+        "cartoon_train_kfold.txt horse 290 291 291 listed, 1 of them not there, such as horse/pic_0324.jpg",
+        "cartoon_test_kfold.txt horse 323 324 324 listed, 1 of them not there, such as horse/pic_0324.jpg",
+        "photo_train_kfold.txt all classes 0 1499 no such list",
+        "sketch_crossval_kfold.txt dog 77 78 1 missing",
+        "nothing was built; --allow-incomplete builds what is there",
+    ]
+
+
+SPLITS = ("train", "crossval", "test")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("photo/horse/a.jpg 1", "photo/horse/a.jpg has label 1, expected 5 for horse"),
+        ("photo/horse/a.jpg 4", "photo/horse/a.jpg has label 4, expected 5 for horse"),
+        ("sketch/horse/a.jpg 5", "found 'sketch/horse/a.jpg', expected photo/CLASS/IMAGE"),
+        ("photo/pony/a.jpg 5", "found 'photo/pony/a.jpg', expected photo/CLASS/IMAGE"),
+        ("photo/horse 5", "found 'photo/horse', expected photo/CLASS/IMAGE"),
+        ("photo/horse/a.jpg", "line 15: found 'photo/horse/a.jpg', expected 'PATH LABEL'"),
+        ("photo/horse/a.jpg 5\nphoto/horse/a.jpg 5", "photo/horse/a.jpg stands in it twice"),
+    ],
+)
+def test_a_list_of_another_form_is_named(images, tmp_path, line, message):
+    lists = write_lists(tmp_path / "lists", images)
+    with (lists / "photo_test_kfold.txt").open("a") as file:
+        file.write(f"{line}\n")
+    done = get("pacs", images, tmp_path, "--splits", lists, "--allow-incomplete")
+    assert done.returncode == 1 and message in done.stderr and "photo_test_kfold.txt" in done.stderr
+    assert names(tmp_path) == ["images", "lists"]
+
+
+def test_lists_that_name_more_than_is_there_build_the_rest_on_request(images, tmp_path):
+    lists = write_lists(tmp_path / "lists", images)
+    with (lists / "photo_test_kfold.txt").open("a") as file:
+        file.write("photo/horse/../../../secret.jpg 5\n")
+    (lists / "photo_train_kfold.txt").unlink()
+    done = get("pacs", images, tmp_path, "--splits", lists, "--allow-incomplete")
+    assert done.returncode == 0, done.stderr
+    assert "3 listed, 1 of them not there, such as horse/../../../secret.jpg" in done.stderr
+    folder = tmp_path / "data" / "pacs_splits"
+    assert lmdb_io.count(folder / "photo_test") == 14 and len(names(folder)) == 11
+
+
+# --- command lines
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["pacs"], 2, "the following arguments are required: --images"),
+        (["pacs", "--images", "x", "--jobs", "0"], 2, "got '0', expected a whole number of at least 1"),
+        (["pacs", "--images", "x", "--encoded", "gif"], 2, "invalid choice: 'gif'"),
+        (["office31", "--images", "x", "--splits", "y"], 2, "unrecognized arguments: --splits y"),
+        (["office_caltech", "--images", "no such place"], 1, "no such place: no such folder, expected one that holds"),
+    ],
+)
+def test_a_wrong_command_line_is_explained(arguments, code, message):
+    done = program("get_data", *arguments)
+    assert done.returncode == code and message in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_missing_folder_of_lists_is_named(images, tmp_path):
+    done = get("pacs", images, tmp_path, "--splits", tmp_path / "absent")
+    assert done.returncode == 1 and "absent: no such folder, expected one of lists" in done.stderr

@@ -1,0 +1,84 @@
+import math
+
+import caffe
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latent_domains.common.program import ProgramError
+from latent_domains.data import lmdb_io
+from latent_domains.data.domain_labels import choose_known, write_domain_labels
+from tests.programs import names
+
+
+def test_labels_are_one_float_and_one_label_a_record(tmp_path):
+    write_domain_labels(tmp_path / "db", [1, -1, 0])
+    records = [datum for _, datum in lmdb_io.read(tmp_path / "db")]
+    assert [list(datum.float_data) for datum in records] == [[1.0], [-1.0], [0.0]]
+    assert [datum.label for datum in records] == [1, -1, 0]
+    assert lmdb_io.describe(tmp_path / "db").class_counts == {-1: 1, 0: 1, 1: 1}
+
+
+def test_caffes_data_layer_gives_them_in_order(tmp_path):
+    labels = [0, 1, -1, 2, -1]
+    write_domain_labels(tmp_path / "db", labels)
+    net = tmp_path / "net.prototxt"
+    net.write_text(
+        'layer { name: "d" type: "Data" top: "d" '
+        f'data_param {{ source: "{tmp_path / "db"}" batch_size: 3 backend: LMDB }} }}'
+    )
+    blob = caffe.Net(str(net), caffe.TRAIN)
+    batches = [blob.forward()["d"].copy() for _ in range(4)]
+    assert batches[0].shape == (3, 1, 1, 1)
+    assert np.concatenate(batches).ravel().tolist() == [labels[i % 5] for i in range(12)]
+
+
+@pytest.mark.parametrize("labels", [[], [0, -2]])
+def test_labels_that_cannot_be_are_refused(tmp_path, labels):
+    with pytest.raises(ValueError, match="each ≥ -1"):
+        write_domain_labels(tmp_path / "db", labels)
+    assert names(tmp_path) == []
+
+
+def test_existing_labels_are_replaced_only_by_force(tmp_path):
+    write_domain_labels(tmp_path / "db", [0])
+    with pytest.raises(ProgramError, match="exists already"):
+        write_domain_labels(tmp_path / "db", [1])
+    write_domain_labels(tmp_path / "db", [1], force=True)
+    assert lmdb_io.read_labels(tmp_path / "db").tolist() == [1]
+
+
+COUNTS = st.lists(st.integers(0, 300), min_size=1, max_size=5)
+SHARES = st.floats(0, 1)
+SEEDS = st.integers(0, 2**32)
+
+
+@given(COUNTS, SHARES, SEEDS)
+def test_every_domain_keeps_its_rounded_share(counts, share, seed):
+    masks = choose_known(counts, share, seed)
+    assert [len(mask) for mask in masks] == counts
+    assert [int(mask.sum()) for mask in masks] == [math.floor(share * n + 0.5) for n in counts]
+    assert all(np.array_equal(a, b) for a, b in zip(masks, choose_known(counts, share, seed), strict=True))
+
+
+@given(COUNTS, SHARES, SHARES, SEEDS)
+def test_a_larger_share_keeps_who_was_known(counts, a, b, seed):
+    for less, more in zip(*(choose_known(counts, share, seed) for share in sorted((a, b))), strict=True):
+        assert not (less & ~more).any()
+
+
+@given(SHARES, SEEDS)
+def test_a_domain_is_chosen_by_itself(share, seed):
+    assert np.array_equal(choose_known([40, 70], share, seed)[1], choose_known([9, 70], share, seed)[1])
+
+
+def test_the_seed_and_the_domain_change_the_choice():
+    (a, b), (c, _) = choose_known([500, 500], 0.5, 0), choose_known([500, 500], 0.5, 1)
+    assert not np.array_equal(a, b) and not np.array_equal(a, c)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, math.nan])
+def test_a_share_outside_0_to_1_is_refused(share):
+    with pytest.raises(ValueError, match="expected 0 to 1"):
+        choose_known([10], share, 0)

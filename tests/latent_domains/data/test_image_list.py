@@ -1,0 +1,104 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from latent_domains.common.program import ProgramError
+from latent_domains.data.image_list import Entry, read_classes, read_list, read_tree
+
+
+def listing(tmp_path: Path, text: str | bytes) -> Path:
+    path = tmp_path / "list.txt"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def tree(root: Path, *files: str) -> Path:
+    for file in files:
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        (root / file).touch()
+    return root
+
+
+def test_the_last_blank_of_a_line_separates_path_and_label(tmp_path):
+    path = listing(tmp_path, "a.jpg 0\nwith two  blanks.jpg 12\r\n\n  tab.png\t-1\nno newline.png 3")
+    entries = read_list(path, Path("root"))
+    assert entries[0] == Entry(Path("root/a.jpg"), "a.jpg", 0)
+    assert [(entry.name, entry.label) for entry in entries[1:]] == [
+        ("with two  blanks.jpg", 12),
+        ("tab.png", -1),
+        ("no newline.png", 3),
+    ]
+
+
+def test_names_need_not_be_utf8(tmp_path):
+    (entry,) = read_list(listing(tmp_path, b"caf\xe9.jpg 1\n"), Path())
+    assert os.fsencode(entry.name) == b"caf\xe9.jpg"
+
+
+@pytest.mark.parametrize("line", ["a.jpg", "a.jpg one", "7", "a.jpg 1.5", "a.jpg 1 two"])
+def test_a_bad_line_is_named(tmp_path, line):
+    with pytest.raises(ProgramError, match=rf"list\.txt, line 2: found '{line}', expected 'PATH LABEL'"):
+        read_list(listing(tmp_path, f"good.jpg 0\n{line}\n"), Path())
+
+
+def test_a_label_must_fit_a_datum(tmp_path):
+    assert read_list(listing(tmp_path, "a.jpg 2147483647"), Path())[0].label == 2**31 - 1
+    with pytest.raises(ProgramError, match="line 1: label 2147483648 does not fit"):
+        read_list(listing(tmp_path, "a.jpg 2147483648"), Path())
+
+
+def test_a_missing_or_empty_list_is_named(tmp_path):
+    with pytest.raises(ProgramError, match=r"absent\.txt: No such file"):
+        read_list(tmp_path / "absent.txt", Path())
+    with pytest.raises(ProgramError, match=r"list\.txt: no lines"):
+        read_list(listing(tmp_path, "\n \n"), Path())
+
+
+def test_the_sorted_folders_of_a_tree_are_its_classes(tmp_path):
+    root = tree(
+        tmp_path / "r", "dog/2.JPG", "dog/1.png", "cat/deep/3.jpeg", "cat/notes.txt", "zebra/.hidden.jpg",
+        ".git/x.jpg", "stray.jpg", "dog/.cache/4.jpg",
+    )  # fmt: skip
+    entries, classes, left_out = read_tree(root)
+    assert classes == ["cat", "dog", "zebra"]
+    assert [(entry.name, entry.label) for entry in entries] == [
+        ("cat/deep/3.jpeg", 0),
+        ("dog/1.png", 1),
+        ("dog/2.JPG", 1),
+    ]
+    assert all(entry.file == root / entry.name for entry in entries)
+    assert left_out == [root / "stray.jpg", root / "cat/notes.txt"]
+
+
+def test_given_classes_decide_the_labels(tmp_path):
+    root = tree(tmp_path / "r", "dog/1.png", "cat/2.png")
+    entries, classes, _ = read_tree(root, ["horse", "dog", "cat"])
+    assert classes == ["horse", "dog", "cat"]
+    assert {entry.name: entry.label for entry in entries} == {"dog/1.png": 1, "cat/2.png": 2}
+    with pytest.raises(ProgramError, match="folders cat are not among the classes horse, dog"):
+        read_tree(root, ["horse", "dog"])
+
+
+def test_a_tree_without_classes_or_images_is_named(tmp_path):
+    with pytest.raises(ProgramError, match="absent: No such file"):
+        read_tree(tmp_path / "absent")
+    with pytest.raises(ProgramError, match="no folders in it"):
+        read_tree(tree(tmp_path / "flat", "1.jpg"))
+    with pytest.raises(ProgramError, match="no images in its class folders"):
+        read_tree(tree(tmp_path / "bare", "dog/readme.txt"))
+
+
+def test_classes_are_one_name_a_line(tmp_path):
+    file = tmp_path / "classes.txt"
+    file.write_text("dog\nguitar case\n")
+    assert read_classes(file) == ["dog", "guitar case"]
+    for text in ("", "dog\n\ncat\n", "dog\ndog\n"):
+        file.write_text(text)
+        with pytest.raises(ProgramError, match=r"classes\.txt: expected one name in each line"):
+            read_classes(file)
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(ProgramError, match=r"classes\.txt"):
+        read_classes(file)
+    with pytest.raises(ProgramError, match=r"absent\.txt"):
+        read_classes(tmp_path / "absent.txt")

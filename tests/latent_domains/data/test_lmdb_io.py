@@ -1,0 +1,266 @@
+import os
+import resource
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import cv2
+import lmdb
+import numpy as np
+import pytest
+from caffe.proto.caffe_pb2 import Datum
+
+from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.data import lmdb_io
+from tests.programs import names
+
+
+def write(path: Path, *records: tuple[np.ndarray, int], **options: bool) -> Path:
+    with lmdb_io.create(path, **options) as (writer, _):
+        for i, (image, label) in enumerate(records):
+            writer.put(f"image {i}.png", lmdb_io.image_datum(image, label))
+    return path
+
+
+def noise(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, shape).astype(np.uint8)
+
+
+def raw_lmdb(path: Path, **records: bytes) -> Path:
+    """An LMDB that was not written by Caffe or by us."""
+    with lmdb.open(str(path), map_size=1 << 20) as env, env.begin(write=True) as transaction:
+        for key, value in records.items():
+            transaction.put(key.encode(), value)
+    return path
+
+
+# --- records
+
+
+def test_a_colour_image_is_stored_plane_by_plane_in_bgr(tmp_path):
+    image = np.zeros((2, 3, 3), np.uint8)
+    image[1, 2] = (10, 20, 30)  # blue, green, red
+    ((key, datum),) = lmdb_io.read(write(tmp_path / "db", (image, 7)))
+    assert key == b"00000000_image 0.png"
+    assert (datum.channels, datum.height, datum.width, datum.label, datum.encoded) == (3, 2, 3, 7, False)
+    planes = np.frombuffer(datum.data, np.uint8).reshape(3, 2, 3)
+    assert planes[:, 1, 2].tolist() == [10, 20, 30] and planes.sum() == 60
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (4, 5, 1)])
+def test_a_gray_image_has_one_plane(shape):
+    image = noise(*shape)
+    datum = lmdb_io.image_datum(image, 0)
+    assert (datum.channels, datum.height, datum.width) == (1, 4, 5)
+    assert datum.data == image.tobytes()
+
+
+def test_a_view_with_strides_is_stored_as_what_it_shows():
+    image = noise(8, 9, 3)[::2, ::3]
+    assert np.array_equal(lmdb_io.datum_image(lmdb_io.image_datum(image, 0)), np.moveaxis(image, 2, 0))
+
+
+@pytest.mark.parametrize("image", [np.zeros((2, 2), np.float32), np.zeros(4, np.uint8)])
+def test_what_is_no_image_of_bytes_is_refused(image):
+    with pytest.raises(ValueError, match="uint8"):
+        lmdb_io.image_datum(image, 0)
+
+
+def test_records_come_back_in_the_order_they_were_put(tmp_path):
+    images = noise(30, 6, 5, 3)
+    path = write(tmp_path / "db", *((image, i % 4 - 1) for i, image in enumerate(images)))
+    found, labels = lmdb_io.read_images(path)
+    assert np.array_equal(found, np.moveaxis(images, 3, 1))
+    assert labels.tolist() == [i % 4 - 1 for i in range(30)]
+    assert lmdb_io.read_labels(path).tolist() == labels.tolist()
+    assert lmdb_io.count(path) == 30
+    assert np.array_equal(lmdb_io.read_images(path, limit=7)[0], found[:7])
+    assert names(path) == ["data.mdb"]
+
+
+def test_an_lmdb_can_be_looked_at_while_it_is_being_read(tmp_path):
+    path = write(tmp_path / "db", (noise(2, 2), 0), (noise(2, 2), 1))
+    for _, datum in lmdb_io.read(path):
+        assert lmdb_io.count(path) == 2
+        assert [other.label for _, other in lmdb_io.read(path)] == [0, 1]
+        assert datum.label in (0, 1)
+
+
+def test_threads_can_read_the_same_lmdb(tmp_path):
+    path = write(tmp_path / "db", *((noise(20, 20, 3), i) for i in range(50)))
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda _: lmdb_io.read_labels(path).tolist(), range(40)))
+    assert found == [list(range(50))] * 40
+
+
+def test_a_replaced_lmdb_is_the_new_one_while_the_old_one_is_read(tmp_path):
+    path = write(tmp_path / "db", (noise(2, 2), 0))
+    reader = lmdb_io.read(path)
+    next(reader)
+    write(path, (noise(2, 2), 1), force=True)
+    assert lmdb_io.read_labels(path).tolist() == [1]
+    assert list(reader) == []
+
+
+def test_an_encoded_image_is_decoded(tmp_path):
+    image = noise(7, 9, 3)
+    with lmdb_io.create(tmp_path / "db") as (writer, _):
+        writer.put("x", lmdb_io.encoded_datum(cv2.imencode(".png", image)[1].tobytes(), 3))
+    images, labels = lmdb_io.read_images(tmp_path / "db")
+    assert np.array_equal(images[0], np.moveaxis(image, 2, 0)) and labels.tolist() == [3]
+
+
+# --- writing
+
+
+def test_the_map_grows(tmp_path, monkeypatch):
+    monkeypatch.setattr(lmdb_io, "FIRST_MAP_SIZE", 1 << 15)
+    monkeypatch.setattr(lmdb_io, "BATCH_BYTES", 1 << 17)
+    images = noise(40, 100, 100, 3)
+    path = write(tmp_path / "db", *((image, 0) for image in images))
+    assert (path / "data.mdb").stat().st_size > images.nbytes
+    assert np.array_equal(lmdb_io.read_images(path)[0], np.moveaxis(images, 3, 1))
+
+
+def test_a_failure_leaves_nothing_and_the_old_lmdb_alone(tmp_path):
+    for wrong in (RuntimeError, KeyboardInterrupt):
+        with pytest.raises(wrong), lmdb_io.create(tmp_path / "new") as (writer, _):
+            writer.put("x", lmdb_io.image_datum(noise(3, 3), 0))
+            raise wrong
+    assert names(tmp_path) == []
+    old = write(tmp_path / "db", (noise(3, 3), 5))
+    with pytest.raises(RuntimeError), lmdb_io.create(old, force=True) as (writer, _):
+        writer.put("x", lmdb_io.image_datum(noise(3, 3), 0))
+        raise RuntimeError
+    assert names(tmp_path) == ["db"] and lmdb_io.read_labels(old).tolist() == [5]
+
+
+def test_an_existing_lmdb_is_replaced_only_by_force(tmp_path):
+    path = write(tmp_path / "db", (noise(3, 3), 5))
+    with pytest.raises(ProgramError, match="db exists already"):
+        write(path, (noise(3, 3), 6))
+    assert lmdb_io.read_labels(path).tolist() == [5]
+    write(path, (noise(3, 3), 6), force=True)
+    assert lmdb_io.read_labels(path).tolist() == [6]
+
+
+def test_a_name_too_long_for_a_key_is_named(tmp_path):
+    with lmdb_io.create(tmp_path / "fits") as (writer, _):
+        writer.put("n" * 502, lmdb_io.image_datum(noise(2, 2), 0))
+    with pytest.raises(ProgramError, match=r"nnn: the name makes a key of 512 bytes, expected at most 511"):
+        write_long = lmdb_io.create(tmp_path / "db")
+        with write_long as (writer, _):
+            writer.put("n" * 503, lmdb_io.image_datum(noise(2, 2), 0))
+    assert names(tmp_path) == ["fits"]
+
+
+@pytest.mark.parametrize("limit", [0, 1 << 21])  # bytes a file may have
+def test_a_full_disk_is_reported_and_nothing_is_left(tmp_path, limit):
+    script = (
+        "import sys, numpy as np; from pathlib import Path; from latent_domains.data import lmdb_io; "
+        "from latent_domains.common.program import run\n"
+        "def main():\n"
+        "    with lmdb_io.create(Path(sys.argv[1])) as (writer, _):\n"
+        "        for i in range(200): writer.put('x', lmdb_io.image_datum(np.zeros((100, 100, 3), np.uint8), i))\n"
+        "run(main)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "db")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    assert done.returncode == 1
+    assert f"{tmp_path / 'db'}: writing the LMDB failed" in done.stderr and "Traceback" not in done.stderr
+    assert names(tmp_path) == []
+
+
+# --- describing
+
+
+def test_a_description_counts_and_measures(tmp_path):
+    path = write(tmp_path / "db", *((noise(4, 6, 3), label) for label in (2, 0, 9, 2, -1)))
+    assert lmdb_io.describe(path) == lmdb_io.Description(
+        records=5,
+        channels=3,
+        height=4,
+        width=6,
+        encoded=False,
+        min_label=-1,
+        max_label=9,
+        class_counts={-1: 1, 0: 1, 2: 2, 9: 1},
+        same_size=True,
+    )
+
+
+def test_a_description_sees_encoded_images_and_different_sizes(tmp_path):
+    with lmdb_io.create(tmp_path / "jpg") as (writer, _):
+        for label in (0, 1):
+            writer.put("x", lmdb_io.encoded_datum(cv2.imencode(".jpg", noise(5, 7, 3))[1].tobytes(), label))
+    found = lmdb_io.describe(tmp_path / "jpg")
+    assert (found.channels, found.height, found.width, found.encoded) == (3, 5, 7, True)
+    assert found.same_size and found.class_counts == {0: 1, 1: 1}
+    mixed = lmdb_io.describe(write(tmp_path / "mixed", (noise(4, 6, 3), 0), (noise(4, 5, 3), 0)))
+    assert not mixed.same_size and mixed.width == 6
+
+
+def test_images_of_different_sizes_are_no_array(tmp_path):
+    path = write(tmp_path / "db", (noise(4, 6, 3), 0), (noise(4, 5, 3), 0))
+    with pytest.raises(ProgramError, match=r"record '00000001_image 1.png' is \(3, 4, 5\), expected \(3, 4, 6\)"):
+        lmdb_io.read_images(path)
+
+
+READERS = (lmdb_io.describe, lmdb_io.count, lmdb_io.read_labels, lmdb_io.read_images)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_what_is_no_lmdb_is_named(tmp_path, reader):
+    with pytest.raises(ProgramError, match="absent: found nothing, expected an LMDB folder"):
+        reader(tmp_path / "absent")
+    (tmp_path / "file").touch()
+    with pytest.raises(ProgramError, match="file: found a file, expected an LMDB folder"):
+        reader(tmp_path / "file")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with pytest.raises(ProgramError, match=r"folder: no data\.mdb"):
+        reader(folder)
+    assert names(folder) == []
+    for contents in (b"", b"short", b"garbage " * 4096):
+        (folder / "data.mdb").write_bytes(contents)
+        with pytest.raises(ProgramError, match=rf"data\.mdb: {len(contents)} bytes that are no LMDB"):
+            reader(folder)
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("share", [0.3, 0.9, 0.999])
+def test_a_truncated_lmdb_is_named(tmp_path, reader, share):
+    path = write(tmp_path / "db", *((noise(30, 30, 3), 0) for _ in range(40)))
+    file = path / "data.mdb"
+    size = file.stat().st_size
+    os.truncate(file, int(share * size))
+    with pytest.raises(ProgramError, match=rf"data\.mdb: truncated: found {int(share * size)} bytes, expected {size}"):
+        reader(path)
+
+
+def test_records_that_are_no_datums_are_named(tmp_path):
+    with pytest.raises(ProgramError, match=r"record 'a' holds no Datum"):
+        lmdb_io.describe(raw_lmdb(tmp_path / "text", a=b"\xffno datum"))
+    empty = raw_lmdb(tmp_path / "fields", a=b"")  # parses, as a Datum without fields
+    with pytest.raises(ProgramError, match=r"record 'a' holds no image of Caffe's: 0 values for 0×0×0"):
+        lmdb_io.describe(empty)
+    good, short = (Datum(channels=1, height=2, width=2, data=b"1" * n).SerializeToString() for n in (4, 3))
+    path = raw_lmdb(tmp_path / "short", a=good, b=short)
+    with pytest.raises(ProgramError, match=r"record 'b' holds no image of Caffe's: 3 values for 1×2×2"):
+        lmdb_io.describe(path)
+    with pytest.raises(ProgramError, match=r"record 'b': 3 bytes of data, expected 1×2×2"):
+        lmdb_io.read_images(path)
+    encoded = raw_lmdb(tmp_path / "encoded", a=lmdb_io.encoded_datum(b"no jpeg", 0).SerializeToString())
+    with pytest.raises(ProgramError, match="7 bytes marked as encoded"):
+        lmdb_io.describe(encoded)
+
+
+def test_an_lmdb_without_records_is_named(tmp_path):
+    with pytest.raises(ProgramError, match="empty: an LMDB without records"):
+        lmdb_io.describe(raw_lmdb(tmp_path / "empty"))

@@ -1,0 +1,98 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from latent_domains.common.program import ProgramError
+from latent_domains.data import lmdb_io
+from latent_domains.data.parts import NOTE, Part, array_part, build, build_missing, stands
+from tests.programs import names
+
+GRAY = np.random.default_rng(0).integers(0, 256, (12, 5, 4)).astype(np.uint8)
+COLOUR = np.random.default_rng(1).integers(0, 256, (12, 5, 4, 3)).astype(np.uint8)
+LABELS = np.arange(12) % 10
+
+
+def part(path: Path, images: np.ndarray = GRAY, seed: int = 0, **recipe: object) -> Part:
+    return array_part(path, {"part": path.name, "seed": seed, **recipe}, lambda: (images, LABELS), (seed, 1))
+
+
+def never() -> None:
+    raise AssertionError("made again")
+
+
+@pytest.mark.parametrize("images", [GRAY, COLOUR])
+def test_images_are_shuffled_and_keep_label_and_name(tmp_path, images):
+    assert build(part(tmp_path / "a", images)) == 12
+    order = []
+    for key, datum in lmdb_io.read(tmp_path / "a"):
+        source = int(key.decode().rsplit("_", 1)[1])
+        assert key.decode() == f"{len(order):08d}_a_{source:05d}"
+        order.append(source)
+        assert datum.label == LABELS[source]
+        found = np.moveaxis(lmdb_io.datum_image(datum), 0, 2)
+        assert found.shape == (5, 4, 3)
+        assert np.array_equal(
+            found, images[source] if images.ndim == 4 else images[source][..., None].repeat(3, axis=2)
+        )
+    assert sorted(order) == list(range(12)) and order != list(range(12))
+
+
+def test_a_seed_decides_the_order(tmp_path):
+    for name, seed in (("a/x", 0), ("b/x", 0), ("c/x", 1)):
+        build(part(tmp_path / name, seed=seed))
+    first, again, other = ((tmp_path / name / "x" / "data.mdb").read_bytes() for name in "abc")
+    assert first == again and first != other
+
+
+def test_what_stands_is_not_made_again(tmp_path, capsys):
+    a, b = part(tmp_path / "a"), part(tmp_path / "b")
+    build(a)
+    before = (a.path / "data.mdb").stat().st_mtime_ns
+    build_missing([Part(a.path, a.recipe, never), b])
+    assert f"{a.path}: stands\n{b.path}: 12 images\n" == capsys.readouterr().out
+    assert (a.path / "data.mdb").stat().st_mtime_ns == before and names(tmp_path) == ["a", "b"]
+
+
+def test_another_recipe_is_not_reused(tmp_path):
+    build(part(tmp_path / "a"))
+    other = part(tmp_path / "a", seed=5)
+    with pytest.raises(ProgramError, match=r"a: made with seed 0 instead of 5; pass --force to replace it or --out"):
+        stands(other)
+    untouched = part(tmp_path / "b")
+    with pytest.raises(ProgramError, match="made with seed 0 instead of 5"):
+        build_missing([untouched, other])
+    assert names(tmp_path) == ["a"], "nothing is built before all is checked"
+    build_missing([untouched, other], force=True)
+    assert json.loads((tmp_path / "a" / NOTE).read_text()) == {"recipe": {"part": "a", "seed": 5}, "records": 12}
+    assert stands(other) and not list(tmp_path.glob(".*"))
+
+
+def test_a_new_setting_makes_another_recipe(tmp_path):
+    build(part(tmp_path / "a"))
+    with pytest.raises(ProgramError, match="made with version None instead of 2"):
+        stands(part(tmp_path / "a", version=2))
+
+
+@pytest.mark.parametrize("note", [None, "", "no json", "[]", "{}", '{"recipe": null, "records": 12}'])
+def test_a_folder_of_unknown_origin_is_neither_reused_nor_replaced(tmp_path, note):
+    build(part(tmp_path / "a"))
+    file = tmp_path / "a" / NOTE
+    file.unlink()
+    if note is not None:
+        file.write_text(note)
+    with pytest.raises(ProgramError, match=r"a: exists, but without a source\.json that says how it was made"):
+        stands(part(tmp_path / "a"))
+    assert not stands(part(tmp_path / "a"), force=True)
+
+
+def test_a_damaged_part_is_named(tmp_path):
+    build(part(tmp_path / "a"))
+    note = tmp_path / "a" / NOTE
+    note.write_text(note.read_text().replace('"records": 12', '"records": 13'))
+    with pytest.raises(ProgramError, match=r"a: 12 records, expected 13 by its source\.json"):
+        stands(part(tmp_path / "a"))
+    (tmp_path / "a" / "data.mdb").unlink()
+    with pytest.raises(ProgramError, match=r"a: no data\.mdb"):
+        stands(part(tmp_path / "a"))

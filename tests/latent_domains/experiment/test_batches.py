@@ -1,0 +1,52 @@
+import pytest
+
+from latent_domains.common.program import ProgramError
+from latent_domains.experiment.batches import batch_sizes, published_counts
+from latent_domains.experiment.experiment import make_experiment
+
+
+def sizes(dataset: str, method: str = "mda", counts: dict[str, int] | None = None, **options) -> dict[str, int]:
+    experiment = make_experiment(dataset, method, **options)
+    return batch_sizes(experiment, counts or published_counts(experiment))
+
+
+def test_per_domain():
+    assert sizes("digits") == {"mnist": 128, "mnistm": 128, "usps": 128}
+    assert sizes("digits", "source_only") == {"mnist": 128, "mnistm": 128}
+
+
+def test_equally():
+    assert sizes("pacs") == {"art_painting": 12, "cartoon": 12, "photo": 12, "sketch": 12}
+    assert sizes("pacs", "source_only") == {"art_painting": 16, "cartoon": 16, "photo": 16}
+    assert sizes("pacs", batch_size=6) == {"art_painting": 2, "cartoon": 2, "photo": 1, "sketch": 1}
+
+
+def test_by_size():
+    assert sizes("office31") == {"amazon": 175, "dslr": 31, "webcam": 50}
+    assert sizes("office31", counts={"amazon": 1, "dslr": 1, "webcam": 2}) == {"amazon": 64, "dslr": 64, "webcam": 128}
+
+
+def test_every_domain_has_an_image_however_small_it_is():
+    assert sizes("office31", batch_size=4, counts={"amazon": 9000, "dslr": 1, "webcam": 1}) == {
+        "amazon": 2, "dslr": 1, "webcam": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("split", ["equally", "by_size"])
+@pytest.mark.parametrize("size", [3, 4, 5, 7, 48, 100, 255, 256])
+@pytest.mark.parametrize("method", ["source_only", "mda"])
+def test_a_batch_is_shared_out_to_the_last_image(split, size, method):
+    found = sizes("office31", method, batch_split=split, batch_size=size)
+    assert sum(found.values()) == size and min(found.values()) >= 1
+
+
+def test_a_mixture_has_the_share_of_all_its_domains():
+    mixture = "art_painting+cartoon+photo"
+    assert sizes("pacs", undivided=True) == {mixture: 36, "sketch": 12}
+    assert sizes("pacs", undivided=True, batch_split="per_domain", batch_size=5) == {mixture: 15, "sketch": 5}
+    assert sizes("office31", undivided=True) == {"amazon+dslr": 206, "webcam": 50}
+
+
+def test_too_small_a_batch_is_refused():
+    with pytest.raises(ProgramError, match="batch size: got 2 for 3 domains, expected at least one image each"):
+        sizes("office31", batch_size=2)

@@ -1,0 +1,154 @@
+import pytest
+
+from latent_domains.common.program import ProgramError
+from latent_domains.experiment.experiment import METHODS, from_json, make_experiment
+
+
+def test_papers_defaults_of_the_digits_experiment():
+    experiment = make_experiment("digits", "mda")
+    assert (experiment.sources, experiment.targets, experiment.k) == (("mnist", "mnistm"), ("usps",), 2)
+    assert (experiment.lambda_c, experiment.lambda_d, experiment.lambda_t) == (0.1, 0.1, 0.5)
+    assert (experiment.batch_size, experiment.known_share, experiment.lambda_b) == (128, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("method", "num_domains", "branch"),
+    [("plain", 0, False), ("source_only", 0, False), ("dial", 2, False), ("mda", 3, True), ("multi_source", 3, False)],
+)
+def test_domains_of_each_method(method, num_domains, branch):
+    experiment = make_experiment("digits", method)
+    assert (experiment.num_domains, experiment.has_branch) == (num_domains, branch)
+
+
+def test_k_does_not_depend_on_the_number_of_sources():
+    assert make_experiment("digits", "mda", k=5).num_domains == 6
+    assert make_experiment("digits", "mda", k=1).num_domains == 2
+
+
+def test_another_target_takes_the_other_domains_as_sources():
+    assert make_experiment("digits", "dial", targets=("mnist",)).sources == ("mnistm", "usps")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dataset": "mnist"}, "dataset: got 'mnist', expected one of digits, demo"),
+        ({"method": "mDA"}, "method: got 'mDA', expected one of plain, source_only"),
+        ({"targets": ("svhn",)}, "targets: got 'svhn', expected one of mnist, mnistm, usps"),
+        ({"targets": ("",)}, "targets: got '', expected one of mnist, mnistm, usps"),
+        ({"sources": ()}, "sources: got none, expected some of mnist, mnistm, usps"),
+        ({"sources": ("mnist", "svhn")}, "sources: got 'svhn'"),
+        ({"sources": ("mnist", "usps")}, "sources: 'usps' is a target"),
+        ({"sources": ("mnist", "mnist")}, "expected each domain once"),
+        ({"k": 0}, "k: got 0, expected at least 1 latent domain"),
+        ({"method": "dial", "k": 2}, "k: got 2, expected 1 for dial with 2 sources"),
+        ({"method": "multi_source", "k": 3}, "k: got 3, expected 2 for multi_source with 2 sources"),
+        ({"method": "source_only", "k": 1}, "k: got 1, expected 0 for source_only"),
+        ({"known_share": 1.5}, "known share: got 1.5, expected a share from 0 to 1"),
+        ({"known_share": float("nan")}, "known share: got nan"),
+        ({"known_share": 0.5, "method": "dial"}, "only mda takes known domain labels"),
+        ({"known_share": 0.5, "k": 3}, "k: got 3; with known domain labels expected the number of sources, 2"),
+        ({"seed": -1}, "seed: got -1"),
+        ({"seed": 2**32}, "seed: got 4294967296, expected 0 to 4294967295"),
+        ({"iterations": 2**31}, "iterations: got 2147483648, expected at least 1 and at most 100000000"),
+        ({"batch_size": 2**31}, "batch size: got 2147483648, expected at least 1 and at most 100000000"),
+        ({"k": 10**12}, "k: got 1000000000000, expected at least 1 latent domain and at most 100000000"),
+        ({"iterations": 0}, "iterations: got 0, expected at least 1"),
+        ({"batch_size": 0}, "batch size: got 0, expected at least 1"),
+        ({"lambda_c": -0.1}, "lambda_c: got -0.1"),
+        ({"lambda_d": float("inf")}, "lambda_d: got inf"),
+        ({"lambda_b": 0.1, "k": 1}, "lambda_b: got 0.1 for mda with k=1"),
+        ({"lambda_b": 0.1, "method": "dial"}, "lambda_b: got 0.1 for dial"),
+    ],
+)
+def test_bad_descriptions_are_refused_by_name(options, message):
+    with pytest.raises(ProgramError) as error:
+        make_experiment(**{"dataset": "digits", "method": "mda", **options})
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_json_round_trip(method):
+    experiment = make_experiment("digits", method, seed=3)
+    assert from_json(experiment.to_json()) == experiment
+
+
+def test_json_with_missing_and_unknown_keys():
+    values = make_experiment("digits", "mda").to_json()
+    del values["k"]
+    with pytest.raises(ProgramError, match=r"missing keys \['k'\], unknown keys \['K'\]"):
+        from_json({**values, "K": 2})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("k", "2", "k: got '2', expected an integer"),
+        ("k", 2.0, "k: got 2.0, expected an integer"),
+        ("batch_size", True, "batch_size: got True, expected an integer"),
+        ("targets", None, "targets: got None, expected a list of texts"),
+        ("dataset", [], "dataset: got [], expected a text"),
+        ("sources", "mnist", "sources: got 'mnist', expected a list of texts"),
+        ("sources", [["mnist"]], "sources: got [['mnist']], expected a list of texts"),
+        ("lambda_c", None, "lambda_c: got None, expected a number"),
+        ("known_share", False, "known_share: got False, expected a number"),
+    ],
+)
+def test_json_values_of_another_type(key, value, message):
+    with pytest.raises(ProgramError) as error:
+        from_json({**make_experiment("digits", "mda").to_json(), key: value})
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"iterations": 10}, {"batch_size": 24}, {"batch_split": "by_size"}, {"iter_size": 2}, {"base_lr": 0.0005},
+        {"geometry": "caffe"}, {"test_mirror": True}, {"lambda_c": 0.3}, {"lambda_d": 0.3}, {"lambda_t": 0.3},
+        {"undivided": True}, {"k_target": 2}, {"targets": ("photo",)},
+    ],
+    ids=lambda options: next(iter(options)),
+)  # fmt: skip
+def test_a_name_tells_every_value_that_is_not_the_default(options):
+    default = make_experiment("pacs", "mda", k=3)
+    assert default.name == "mda_k3_seed0"
+    assert make_experiment("pacs", "mda", k=3, **options).name != default.name
+
+
+def test_a_mixture_has_no_order():
+    first, second = ("photo", "cartoon"), ("cartoon", "photo")
+    names = [make_experiment("pacs", "mda", sources=s, undivided=True).source_parts for s in (first, second)]
+    assert names == [("cartoon+photo",)] * 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "plain"}, "ResNet18 is not trained without normalisation"),
+        ({"method": "multi_source", "undivided": True}, "undivided: got multi_source, whose source domains are known"),
+        ({"undivided": True, "known_share": 0.1}, "known share: got 0.1 for an undivided source"),
+        ({"targets": ("sketch", "sketch")}, "targets: got sketch, sketch, expected each domain once"),
+        ({"method": "dial", "k_target": 2}, "k_target: got 2, expected 1 for dial"),
+        ({"method": "source_only", "k_target": 1}, "k_target: got 1, expected 0 for source_only"),
+        ({"k_target": 0}, "k_target: got 0, expected at least 1 target domain"),
+        ({"batch_split": "evenly"}, "batch split: got 'evenly', expected one of per_domain, equally, by_size"),
+        ({"iter_size": 0}, "iter size: got 0, expected at least 1"),
+        ({"base_lr": 0.0}, "base lr: got 0.0, expected a finite learning rate above 0"),
+        ({"base_lr": float("nan")}, "base lr: got nan"),
+        ({"geometry": "tf"}, "geometry: got 'tf', expected torch or caffe"),
+        ({"dataset": "office31", "geometry": "torch"}, "geometry: got 'torch', expected caffe for alexnet"),
+    ],
+)
+def test_bad_descriptions_of_pictures_are_refused_by_name(options, message):
+    with pytest.raises(ProgramError) as error:
+        make_experiment(**{"dataset": "pacs", "method": "mda", **options})
+    assert message in str(error.value)
+
+
+def test_names_tell_experiments_apart():
+    names = {
+        make_experiment("digits", "mda", **options).name
+        for options in ({}, {"k": 3}, {"seed": 1}, {"known_share": 0.05}, {"sources": ("mnist",)}, {"lambda_b": 0.1})
+    }
+    assert len(names) == 6
+    assert "mda_k2_seed0" in names

@@ -1,0 +1,57 @@
+"""Values and names: what stands for what, before and after."""
+
+import numpy as np
+
+from latent_domains.models.graph import read_graph, write_graph
+from latent_domains.models.model import forward, load
+from latent_domains.models.text import net_text
+from tests.latent_domains.convert.fold.models import DATA, layer, mda, trained, tried
+
+CONV = layer("conv", "Convolution", "data", "conv", "convolution_param { num_output: 6 kernel_size: 3 }")
+
+
+def test_a_graph_that_nothing_is_done_to_is_the_same_net() -> None:
+    text = CONV + layer("bn", "BatchNorm", "conv", "conv") + layer("relu", "ReLU", "conv", "conv")
+    text += layer("a", "Pooling", "conv", "a", "pooling_param { kernel_size: 2 }") + layer("b", "ReLU", "a", "a")
+    text += layer("c", "TanH", "conv", "c") + layer("prob", "Softmax", "c", "prob")
+    model = trained(DATA + text)
+    net = load(model)
+    graph, before = read_graph(model, {name: tuple(blob.shape) for name, blob in net.blobs.items()})
+    assert set(before.values()) == {"data", "conv", "a", "c", "prob"}
+    assert {value.blob for value in graph.outputs} == {"a", "prob"}
+    again, after = write_graph(graph, "")
+    assert net_text("", again.net) == net_text("", model.net)
+    assert before == after
+    x = np.random.default_rng(0).normal(size=(2, 4, 7, 6))
+    for name, values in forward(load(again), x).items():
+        np.testing.assert_array_equal(values, forward(net, x)[name])
+
+
+def test_an_output_keeps_its_name_and_other_blobs_are_called_after_their_layers() -> None:
+    scale = layer("scale", "Scale", "bn", "scaled", "scale_param { bias_term: true }")
+    text = CONV + layer("bn", "BatchNorm", "conv", "bn") + scale
+    done = tried(trained(DATA + text))
+    assert list(done.after) == ["data", "scaled"]
+    done = tried(trained(DATA + text + layer("relu", "ReLU", "scaled", "scaled")))
+    assert list(done.after) == ["data", "conv", "scaled"]
+    done = tried(
+        trained(DATA + text + layer("relu", "ReLU", "scaled", "scaled") + layer("p", "Softmax", "scaled", "p"))
+    )
+    assert done.folded.pairs == {"data": "data", "scaled": "conv", "p": "p"}
+
+
+def test_new_names_are_not_those_of_others() -> None:
+    taken = layer("pool_rows", "ReLU", "pool", "pool_rows") + layer("pool_whole", "TanH", "pool", "silence_x")
+    pool = layer("pool", "Pooling", "data", "pool", "pooling_param { kernel_size: 2 stride: 2 round_mode: FLOOR }")
+    done = tried(trained(DATA + pool + taken))
+    assert "pool_rows_:Slice" in done.layers and "pool_rows:ReLU" in done.layers
+    assert {"pool_rows", "silence_x", "pool_whole_"} <= set(done.after)
+
+
+def test_normalisation_of_the_input_in_place() -> None:
+    text = (
+        mda("mda", "data", "first") + layer("bn", "BatchNorm", "first", "first") + layer("p", "Softmax", "first", "p")
+    )
+    assert tried(trained(DATA + text)).layers == "bn:Scale p:Softmax"
+    done = tried(trained(DATA + layer("bn", "BatchNorm", "data", "data") + layer("p", "Softmax", "data", "p")))
+    assert done.layers == "bn:Scale p:Softmax"

@@ -1,0 +1,136 @@
+"""A model is read and written whole or not at all."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from caffe.proto.caffe_pb2 import NetParameter
+
+from latent_domains.common.program import ProgramError
+from latent_domains.models.model import (
+    Model,
+    check_loads,
+    forward,
+    load,
+    model_files,
+    read_model,
+    weights_bytes,
+    write_model,
+)
+from tests.latent_domains.nets.graphs import parse
+
+NET = """
+name: "small"
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 2 dim: 4 dim: 4 } } }
+layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
+        convolution_param { num_output: 3 kernel_size: 3 } }
+layer { name: "relu" type: "ReLU" bottom: "conv" top: "conv" }
+"""
+
+
+@pytest.fixture
+def model() -> Model:
+    rng = np.random.default_rng(0)
+    blobs = [rng.normal(size=shape).astype(np.float32) for shape in ((3, 2, 3, 3), (3,))]
+    return Model(parse(NET), {"conv": blobs})
+
+
+def test_written_model_is_read_as_it_was(model: Model, tmp_path: Path) -> None:
+    write_model(model, tmp_path / "a.b", about="One line.\nAnother.", force=False)
+    net, weights = model_files(tmp_path / "a.b")
+    assert (net.name, weights.name) == ("a.b.prototxt", "a.b.caffemodel")
+    assert net.read_text().startswith("# One line.\n# Another.\nname:")
+    again = read_model(net, weights)
+    assert again.net == model.net
+    for found, expected in zip(again.blobs["conv"], model.blobs["conv"], strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("prefix", ["/", ".", "..", "a/.."])
+def test_a_prefix_ends_in_a_name(prefix: str) -> None:
+    with pytest.raises(ProgramError, match=r"a folder, expected what the names of the files to write begin with"):
+        model_files(Path(prefix))
+
+
+def test_large_blobs_have_their_length_in_several_bytes() -> None:
+    for size in (1, 31, 32, 5000, 70000):
+        values = np.arange(size, dtype=np.float32)
+        found = NetParameter.FromString(weights_bytes(Model(NetParameter(), {"a": [values]}))).layer[0].blobs[0]
+        np.testing.assert_array_equal(np.array(found.data, np.float32), values)
+        assert list(found.shape.dim) == [size]
+
+
+def test_forward_gives_every_blob_after_the_layers_in_place(model: Model) -> None:
+    x = np.random.default_rng(1).normal(size=(5, 2, 4, 4)).astype(np.float32)
+    blobs = forward(load(model), x)
+    w, b = model.blobs["conv"]
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(2, 3))
+    expected = np.einsum("nchwij,kcij->nkhw", windows, w) + b.reshape(-1, 1, 1)
+    np.testing.assert_allclose(blobs["conv"], np.maximum(expected, 0), rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(blobs["data"], x)
+
+
+def test_blobs_that_do_not_fit_are_refused(model: Model) -> None:
+    with pytest.raises(ValueError, match=r"blobs of \['other'\], expected those of \['conv'\]"):
+        load(Model(model.net, {"other": []}))
+    with pytest.raises(ValueError, match=r"layer conv: a blob of shape \(3,\)"):
+        load(Model(model.net, {"conv": model.blobs["conv"][::-1]}))
+
+
+def test_what_stands_is_replaced_only_by_force(model: Model, tmp_path: Path) -> None:
+    (tmp_path / "m.caffemodel").write_text("mine")
+    with pytest.raises(ProgramError, match=r"m\.caffemodel exists already.*--force"):
+        write_model(model, tmp_path / "m", about="", force=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["m.caffemodel"]
+    write_model(model, tmp_path / "m", about="", force=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.caffemodel", "m.prototxt"]
+
+
+def test_files_are_checked_before_they_get_their_names(model: Model, tmp_path: Path) -> None:
+    def check(net: Path, weights: Path) -> None:
+        assert read_model(net, weights).net == model.net
+        assert not any(file.exists() for file in model_files(tmp_path / "m"))
+        raise ProgramError("no good")
+
+    with pytest.raises(ProgramError, match="no good"):
+        write_model(model, tmp_path / "m", about="", force=False, check=check)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_full_disk_leaves_neither_file(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match=r"No space left on device.*m\."):
+        write_model(model, tmp_path / "m", about="", force=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", [".prototxt", ".caffemodel"])
+def test_a_prefix_ends_in_no_suffix_of_its_files(suffix: str) -> None:
+    with pytest.raises(ProgramError, match=f"expected what the names of the files begin with, without {suffix}"):
+        model_files(Path(f"out{suffix}"))
+
+
+def test_a_net_that_loads_and_does_not_run_is_refused(tmp_path: Path) -> None:
+    crop = 'layer { name: "s" type: "Slice" bottom: "conv" top: "a" top: "b" slice_param { axis: 2 slice_point: 2 } }'
+    (tmp_path / "net.prototxt").write_text(NET + crop)
+    with pytest.raises(ProgramError, match=r"net\.prototxt: Caffe refuses this net: exit code -6: Check failed"):
+        check_loads(tmp_path / "net.prototxt")
+
+
+def test_files_that_are_no_model(model: Model, tmp_path: Path) -> None:
+    net, weights = write_model(model, tmp_path / "m", about="", force=False)
+    with pytest.raises(ProgramError, match=r"none\.prototxt: no such file"):
+        read_model(tmp_path / "none.prototxt", weights)
+    with pytest.raises(ProgramError, match="a folder, expected a model's"):
+        read_model(net, tmp_path)
+    weights.write_bytes(weights.read_bytes()[:-40])
+    with pytest.raises(ProgramError, match=r"m\.caffemodel: \d+ bytes that are no caffemodel"):
+        read_model(net, weights)
+    net.write_text(net.read_text().replace('bottom: "data"', 'bottom: "date"'))
+    with pytest.raises(ProgramError, match=r"m\.prototxt: Caffe refuses this net.*[Uu]nknown bottom blob 'date'"):
+        read_model(net, weights)

@@ -1,0 +1,210 @@
+"""Checks of trained weights beside what Caffe itself does with the same file."""
+
+import subprocess
+from pathlib import Path
+
+import caffe
+import numpy as np
+import pytest
+from caffe.proto.caffe_pb2 import BlobProto, BlobShape, NetParameter, V1LayerParameter
+
+from latent_domains.common.program import ProgramError
+from latent_domains.models.weights import Fit, check_weights
+
+NET = """
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 2 dim: 3 dim: 6 dim: 6 } } }
+layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
+  convolution_param { num_output: 4 kernel_size: 3 weight_filler { type: "gaussian" } } }
+layer { name: "relu" type: "ReLU" bottom: "conv" top: "conv" }
+layer { name: "ip" type: "InnerProduct" bottom: "conv" top: "ip"
+  inner_product_param { num_output: 5 weight_filler { type: "gaussian" } } }
+"""
+SHAPES = {"conv": [(4, 3, 3, 3), (4,)], "ip": [(5, 64), (5,)]}
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> caffe.Net:
+    file = tmp_path / "net.prototxt"
+    file.write_text(NET)
+    return caffe.Net(str(file), caffe.TEST)
+
+
+def values() -> dict[str, list[np.ndarray]]:
+    rng = np.random.default_rng(1)
+    return {name: [rng.normal(size=shape).astype(np.float32) for shape in shapes] for name, shapes in SHAPES.items()}
+
+
+def blob(array: np.ndarray, *, legacy: bool = False, double: bool = False) -> BlobProto:
+    proto = BlobProto(**{"double_data" if double else "data": array.ravel()})
+    if legacy:
+        proto.num, proto.channels, proto.height, proto.width = (1,) * (4 - array.ndim) + array.shape
+    else:
+        proto.shape.CopyFrom(BlobShape(dim=array.shape))
+    return proto
+
+
+def model(form: str = "V2", *, double: bool = False) -> NetParameter:
+    """Weights of the net in one of Caffe's three formats."""
+    param = NetParameter(name="tiny")
+    for name, arrays in values().items():
+        blobs = [blob(array, legacy=form != "V2", double=double) for array in arrays]
+        if form == "V2":
+            param.layer.add(name=name, type={"conv": "Convolution", "ip": "InnerProduct"}[name], blobs=blobs)
+        elif form == "V1":
+            kind = {"conv": V1LayerParameter.CONVOLUTION, "ip": V1LayerParameter.INNER_PRODUCT}[name]
+            param.layers.add(name=name, type=kind, blobs=blobs)
+        else:
+            layer = param.layers.add().layer
+            layer.name, layer.type = name, {"conv": "conv", "ip": "innerproduct"}[name]
+            layer.blobs.extend(blobs)
+    return param
+
+
+def write(tmp_path: Path, param: NetParameter) -> Path:
+    path = tmp_path / "weights.caffemodel"
+    path.write_bytes(param.SerializeToString())
+    return path
+
+
+def caffe_takes(tmp_path: Path, weights: Path) -> bool:
+    """Whether Caffe loads the weights into the net: it ends its process otherwise."""
+    net = str(tmp_path / "net.prototxt")
+    command = ["caffe", "test", "-model", net, "-weights", str(weights), "-iterations", "1"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(("form", "double"), [("V2", False), ("V2", True), ("V1", False), ("V1", True), ("V0", False)])
+def test_every_format_is_accepted_and_loaded_to_the_same_numbers(net, tmp_path, form, double):
+    weights = write(tmp_path, model(form, double=double))
+    assert check_weights(weights, [net]) == Fit(("conv", "ip"), (), ())
+    assert check_weights(weights, [net], ["ip"]) == Fit(("conv", "ip"), (), ())
+    net.copy_from(str(weights))
+    for name, arrays in values().items():
+        for found, expected in zip(net.params[name], arrays, strict=True):
+            assert np.array_equal(found.data, expected)
+
+
+def test_what_caffe_saves_is_accepted(net, tmp_path):
+    net.save(str(tmp_path / "saved"))
+    assert check_weights(tmp_path / "saved", [net]) == Fit(("conv", "ip"), (), ())
+
+
+def test_layers_that_are_missing_are_told(net, tmp_path):
+    param = model()
+    del param.layer[0]
+    param.layer.add(name="fc8", blobs=[blob(np.zeros((1000, 4096)))])
+    weights = write(tmp_path, param)
+    assert check_weights(weights, [net]) == Fit(("ip",), ("conv",), ("fc8",))
+    assert check_weights(weights, [net], []) == Fit(("ip",), ("conv",), ("fc8",))
+    with pytest.raises(ProgramError, match=r"weights\.caffemodel: it has no conv, expected ip, conv: Caffe would"):
+        check_weights(weights, [net], ["ip", "conv"])
+    assert caffe_takes(tmp_path, weights)
+
+
+def test_layers_of_all_the_nets_count(net, tmp_path):
+    (tmp_path / "other.prototxt").write_text(NET.replace('name: "ip"', 'name: "head"').replace('"conv"', '"below"'))
+    other = caffe.Net(str(tmp_path / "other.prototxt"), caffe.TEST)
+    param = model()
+    param.layer.add(name="head", blobs=param.layer[-1].blobs)
+    assert check_weights(write(tmp_path, param), [net, other]) == Fit(("conv", "ip", "head"), ("below",), ())
+
+
+def test_weights_of_another_net_are_refused(net, tmp_path):
+    param = NetParameter()
+    for i in range(12):
+        param.layer.add(name=f"layer{i:02d}", blobs=[blob(np.zeros(1))])
+    with pytest.raises(ProgramError, match=r"none of the layers conv, ip, found layer00, .*layer09 and 2 more"):
+        check_weights(write(tmp_path, param), [net])
+
+
+@pytest.mark.parametrize("form", ["V2", "V1"])
+def test_a_blob_of_another_shape_is_named(net, tmp_path, form):
+    param = model(form)
+    layer = (param.layer if form == "V2" else param.layers)[1]
+    layer.blobs[0].CopyFrom(blob(np.zeros((7, 64)), legacy=form == "V1"))
+    weights = write(tmp_path, param)
+    shapes = "7×64, expected 5×64" if form == "V2" else "1×1×7×64, expected 1×1×5×64"
+    with pytest.raises(ProgramError, match=rf"weights\.caffemodel: blob 0 of layer ip is {shapes}"):
+        check_weights(weights, [net])
+    assert not caffe_takes(tmp_path, weights)
+
+
+def change(param: NetParameter, how: str) -> str:
+    """Make the weights such that Caffe refuses them; return what the message says."""
+    conv, ip = param.layer
+    if how == "fewer blobs":
+        del ip.blobs[1]
+        return "layer ip has 1 blobs, expected 2"
+    if how == "no blobs":
+        del conv.blobs[:]
+        return "layer conv has 0 blobs, expected 2"
+    if how == "blobs of a layer without":
+        param.layer.add(name="relu", blobs=[blob(np.zeros(1))])
+        return "layer relu has 1 blobs, expected 0"
+    if how == "no shape":
+        ip.blobs[1].ClearField("shape")
+        return "blob 1 of layer ip is a scalar, expected 5"
+    if how == "no data":
+        ip.blobs[1].ClearField("data")
+        return "blob 1 of layer ip holds 0 values, expected 5"
+    if how == "too much data":
+        ip.blobs[1].data.append(0)
+        return "blob 1 of layer ip holds 6 values, expected 5"
+    if how == "short gradients":
+        ip.blobs[1].diff.append(0)
+        return "blob 1 of layer ip holds 1 values, expected 5"
+    if how == "same layer twice":
+        param.layer.add(name="ip", blobs=[blob(np.zeros((5, 9)))])
+        return "layer ip has 1 blobs, expected 2"
+    assert how == "both formats"
+    param.layers.add(name="x")
+    return "layers of the old and the new format"
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "fewer blobs", "no blobs", "blobs of a layer without", "no shape", "no data", "too much data",
+        "short gradients", "same layer twice", "both formats",
+    ],
+)  # fmt: skip
+def test_what_caffe_refuses_is_refused_with_a_message(net, tmp_path, how):
+    param = model()
+    message = change(param, how)
+    weights = write(tmp_path, param)
+    with pytest.raises(ProgramError, match=rf"weights\.caffemodel: .*{message}"):
+        check_weights(weights, [net])
+    assert not caffe_takes(tmp_path, weights)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "none of the layers conv, ip, found no layer at all"),
+        (b'name: "AlexNet"\nlayer { name: "data" }', r"\d+ bytes that are no caffemodel"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "43 bytes that are no caffemodel"),
+        (b"<!DOCTYPE html><html><body>404</body></html>", "44 bytes that are no caffemodel"),
+        (b"\x89HDF\r\n\x1a\n" + bytes(100), "an HDF5 file, expected a binary caffemodel"),
+    ],
+)
+def test_a_file_of_another_kind_is_explained(net, tmp_path, data, message):
+    weights = tmp_path / "weights"
+    weights.write_bytes(data)
+    with pytest.raises(ProgramError, match=f"weights: .*{message}"):
+        check_weights(weights, [net])
+
+
+def test_a_missing_file_and_a_folder_are_explained(net, tmp_path):
+    with pytest.raises(ProgramError, match="absent: no such file, expected a caffemodel"):
+        check_weights(tmp_path / "absent", [net])
+    with pytest.raises(ProgramError, match="a folder, expected a caffemodel"):
+        check_weights(tmp_path, [net])
+
+
+def test_no_truncated_file_passes(net, tmp_path):
+    data = model().SerializeToString()
+    weights = tmp_path / "weights"
+    for size in [*range(0, len(data), 13), len(data) - 1]:
+        weights.write_bytes(data[:size])
+        with pytest.raises(ProgramError):
+            check_weights(weights, [net], ["conv", "ip"])

@@ -1,0 +1,23 @@
+"""Experiments with their nets, at the published batch sizes."""
+
+from pathlib import Path
+
+from latent_domains.experiment.batches import batch_sizes, published_counts
+from latent_domains.experiment.experiment import Experiment, make_experiment
+from latent_domains.nets import make_nets
+
+
+def nets_of(
+    dataset: str, method: str = "mda", *, data: Path | str = "data", test_batch: int = 5, **options
+) -> tuple[Experiment, dict[str, str]]:
+    """An experiment and its nets; ``options`` are ``make_experiment``'s, and ``domain_label_lmdbs``."""
+    labels = options.pop("domain_label_lmdbs", None)
+    experiment = make_experiment(dataset, method, **options)
+    nets = make_nets(
+        experiment,
+        str(data),
+        sizes=batch_sizes(experiment, published_counts(experiment)),
+        test_batch_sizes=dict.fromkeys(experiment.targets, test_batch),
+        domain_label_lmdbs=labels,
+    )
+    return experiment, nets

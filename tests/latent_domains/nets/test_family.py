@@ -1,0 +1,213 @@
+"""The nets of every method, read as graphs and run in Caffe on real LMDBs."""
+
+from pathlib import Path
+
+import caffe
+import numpy as np
+import pytest
+from caffe.proto import caffe_pb2
+
+from latent_domains.data.domain_labels import UNKNOWN, write_domain_labels
+from latent_domains.experiment.experiment import METHODS, SOURCE_ONLY, Experiment
+from tests.latent_domains.nets import experiments
+from tests.latent_domains.nets.graphs import STATISTICS, kind, parse
+
+BATCH = 8
+
+
+def nets_of(method: str, data: Path | str = "data", **options) -> tuple[Experiment, dict[str, str]]:
+    return experiments.nets_of("digits", method, data=data, test_batch=10, batch_size=BATCH, **options)
+
+
+def load(text: str, folder: Path, phase: int) -> caffe.Net:
+    file = folder / "net.prototxt"
+    file.write_text(text)
+    return caffe.Net(str(file), phase)
+
+
+def losses(net: caffe_pb2.NetParameter) -> dict[str, float]:
+    found = {}
+    for layer in net.layer:
+        if kind(layer) == "SoftmaxWithLoss":
+            found[layer.name] = layer.loss_weight[0] if layer.loss_weight else 1.0
+        elif kind(layer) == "EntropyLossLayer":
+            found[layer.name] = layer.loss_weight[0]
+    return found
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_target_labels_are_in_no_training_net(method):
+    net = parse(nets_of(method)[1]["train"])
+    for layer in net.layer:
+        if layer.type == "Data" and "usps" in layer.data_param.source:
+            assert list(layer.top) == ["data_usps"]
+    assert any(layer.type == "Data" and "usps" in layer.data_param.source for layer in net.layer) == (
+        method not in SOURCE_ONLY
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "expected"),
+    [
+        ("plain", {}, {"loss_class": 1}),
+        ("source_only", {}, {"loss_class": 1}),
+        ("dial", {}, {"loss_class": 1, "entropy_class": 0.1}),
+        ("multi_source", {}, {"loss_class": 1, "entropy_class": 0.1}),
+        ("mda", {}, {"loss_class": 1, "entropy_class": 0.1, "entropy_domain": 0.1}),
+        (
+            "mda",
+            {"lambda_b": 0.3},
+            {"loss_class": 1, "entropy_class": 0.1, "entropy_domain": 0.1, "domain_balance": -0.3},
+        ),
+        (
+            "mda",
+            {"known_share": 0.2, "domain_label_lmdbs": {"mnist": "a", "mnistm": "b"}},
+            {"loss_class": 1, "entropy_class": 0.1, "entropy_domain": 0.1, "loss_domain": 0.5},
+        ),
+    ],
+)
+def test_loss_terms_are_those_of_equation_7(method, options, expected):
+    assert losses(parse(nets_of(method, **options)[1]["train"])) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("phase", ["test", "deploy", "domains"])
+def test_other_nets_share_names_and_layers_with_the_training_net(method, phase):
+    _, nets = nets_of(method)
+    if phase not in nets:
+        assert phase == "domains" and method != "mda"
+        return
+    trained = {layer.name: layer for layer in parse(nets["train"]).layer}
+    shared = [layer for layer in parse(nets[phase]).layer if layer.param or kind(layer) in STATISTICS]
+    assert shared or method == "plain"
+    for layer in shared:
+        twin = trained[layer.name]
+        assert kind(twin) == kind(layer)
+        for field in ("param", "convolution_param", "inner_product_param", "scale_param", "python_param"):
+            assert getattr(twin, field) == getattr(layer, field), (layer.name, field)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_only_what_should_learns(method):
+    for layer in parse(nets_of(method)[1]["train"]).layer:
+        multipliers = [(p.lr_mult, p.decay_mult) for p in layer.param]
+        if kind(layer) in STATISTICS:
+            assert multipliers == [(0, 0)] * 3, layer.name
+        elif kind(layer) == "Scale":
+            assert multipliers == [(1, 0)] * 2, layer.name
+        elif kind(layer) in ("Convolution", "InnerProduct"):
+            assert multipliers in ([(1, 1)], [(1, 1), (2, 0)]), layer.name
+        else:
+            assert not multipliers, layer.name
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_layer_with_parameters_is_normalised(method):
+    layers = parse(nets_of(method)[1]["train"]).layer
+    norm = "BatchNorm" if method == "source_only" else "MDALayer"
+    normalised = {layer.bottom[0] for layer in layers if kind(layer) == norm}
+    assert normalised == (set() if method == "plain" else {"conv1", "conv2", "fc3", "fc4", "fc5"})
+
+
+def test_deploy_net_has_no_branch_and_no_w():
+    layers = parse(nets_of("mda")[1]["deploy"]).layer
+    assert not [layer.name for layer in layers if layer.name.startswith("domain")]
+    assert {len(layer.bottom) for layer in layers if kind(layer) == "MDALayer"} == {1}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("sources", [("mnist",), ("mnist", "mnistm")])
+def test_nets_train_and_test_in_caffe(method, sources, tiny_data, tmp_path):
+    _, nets = nets_of(method, tiny_data, sources=sources)
+    train = load(nets["train"], tmp_path, caffe.TRAIN)
+    outputs = train.forward()
+    train.backward()
+    rows = BATCH * (len(sources) + (method not in SOURCE_ONLY))
+    first = "data" if rows > BATCH else "data_mnist"
+    assert train.blobs[first].data.shape == (rows, 3, 28, 28)
+    assert all(np.isfinite(value).all() for value in outputs.values())
+    assert set(outputs) == set(losses(parse(nets["train"]))) | {"source_accuracy"}
+    for name, blobs in train.params.items():
+        for i, blob in enumerate(blobs):
+            assert np.isfinite(blob.diff).all(), f"{name}[{i}]"
+    test = load(nets["test"], tmp_path, caffe.TEST)
+    test.share_with(train)
+    assert 0 <= test.forward()["accuracy"] <= 1
+    deploy = load(nets["deploy"], tmp_path, caffe.TEST)
+    deploy.share_with(train)
+    deploy.blobs["data"].reshape(5, 3, 28, 28)
+    assert np.allclose(deploy.forward()["prob"].sum(axis=1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 5])
+def test_w_of_mda_is_the_branchs_softmax_for_sources_and_one_hot_for_the_target(k, tiny_data, tmp_path):
+    _, nets = nets_of("mda", tiny_data, k=k)
+    net = load(nets["train"], tmp_path, caffe.TRAIN)
+    net.forward()
+    w, logits = net.blobs["w"].data, net.blobs["domain_fc4"].data.astype(float)
+    softmax = np.exp(logits - logits.max(axis=1, keepdims=True))
+    softmax /= softmax.sum(axis=1, keepdims=True)
+    assert w.shape == (3 * BATCH, k + 1)
+    np.testing.assert_allclose(w[: 2 * BATCH, :k], softmax, atol=1e-6)
+    assert not w[: 2 * BATCH, k].any()
+    assert not w[2 * BATCH :, :k].any()
+    assert (w[2 * BATCH :, k] == 1).all()
+
+
+@pytest.mark.parametrize(("method", "columns"), [("dial", [0, 0, 1]), ("multi_source", [0, 1, 2])])
+def test_w_of_known_domains_is_one_hot(method, columns, tiny_data, tmp_path):
+    experiment, nets = nets_of(method, tiny_data)
+    net = load(nets["train"], tmp_path, caffe.TRAIN)
+    net.forward()
+    np.testing.assert_array_equal(net.blobs["w"].data, np.eye(experiment.num_domains)[np.repeat(columns, BATCH)])
+
+
+def test_known_domain_labels_fix_w_and_reach_the_domain_loss(tiny_data, tmp_path):
+    labels = {"mnist": [0, UNKNOWN] * 24, "mnistm": [UNKNOWN, 1] * 24}
+    for source, values in labels.items():
+        write_domain_labels(tmp_path / source, values)
+    lmdbs = {source: str(tmp_path / source) for source in labels}
+    _, nets = nets_of("mda", tiny_data, known_share=0.5, domain_label_lmdbs=lmdbs)
+    net = load(nets["train"], tmp_path, caffe.TRAIN)
+    outputs = net.forward()
+    w, logits = net.blobs["w"].data[: 2 * BATCH, :2], net.blobs["domain_fc4"].data.astype(float)
+    log_softmax = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    known = np.array((labels["mnist"] * 24)[:BATCH] + (labels["mnistm"] * 24)[:BATCH])
+    np.testing.assert_array_equal(w[known >= 0], np.eye(2)[known[known >= 0]])
+    np.testing.assert_allclose(w[known < 0], np.exp(log_softmax)[known < 0], atol=1e-6)
+    rows = np.flatnonzero(known >= 0)
+    assert outputs["loss_domain"] == pytest.approx(-log_softmax[rows, known[rows]].mean(), abs=1e-5)
+    entropy = -(np.exp(log_softmax) * log_softmax).sum(axis=1)
+    assert outputs["entropy_domain"] == pytest.approx(entropy[known < 0].mean(), abs=1e-5)
+
+
+def test_balance_term_is_the_entropy_of_the_mean_assignment(tiny_data, tmp_path):
+    _, nets = nets_of("mda", tiny_data, k=3, lambda_b=0.3)
+    net = load(nets["train"], tmp_path, caffe.TRAIN)
+    outputs = net.forward()
+    mean = net.blobs["w"].data[: 2 * BATCH, :3].astype(float).mean(axis=0)
+    assert outputs["domain_balance"] == pytest.approx(-(mean * np.log(mean)).sum(), abs=1e-4)
+    # Alone, its gradient must spread the assignments: a step against it raises the entropy of their mean.
+    for layer in ("loss_class", "entropy_class", "entropy_domain"):
+        net.blobs[layer].diff[...] = 0
+    net.backward()
+    assert np.isfinite(net.params["domain_fc4"][0].diff).all()
+    assert np.abs(net.params["domain_fc4"][0].diff).max() > 0
+
+
+def test_domain_net_is_the_branch_of_the_training_net(tiny_data, tmp_path):
+    _, nets = nets_of("mda", tiny_data)
+    train = load(nets["train"], tmp_path, caffe.TRAIN)
+    train.forward()
+    domains = load(nets["domains"], tmp_path, caffe.TEST)
+    domains.share_with(train)
+    domains.blobs["data"].reshape(2 * BATCH, 3, 28, 28)
+    domains.blobs["data"].data[...] = train.blobs["data"].data[: 2 * BATCH]
+    np.testing.assert_allclose(domains.forward()["domain_prob"], train.blobs["w"].data[: 2 * BATCH, :2], atol=1e-6)
+
+
+def test_domain_label_lmdbs_must_fit_the_known_share():
+    with pytest.raises(ValueError, match="domain_label_lmdbs"):
+        nets_of("mda", known_share=0.5)
+    with pytest.raises(ValueError, match="domain_label_lmdbs"):
+        nets_of("mda", domain_label_lmdbs={"mnist": "a", "mnistm": "b"})

@@ -1,0 +1,142 @@
+"""The report in a real browser: nothing is loaded, nothing is blank, nothing sticks out."""
+
+import base64
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+
+from latent_domains.report import build
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+
+pytestmark = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER), reason="needs a headless browser: Debian's chromium and chromium-driver"
+)
+
+HOSTILE = '<img src=x onerror="console.error(1)"> $x$ & "y"'
+"""A name of a folder."""
+
+
+@pytest.fixture(scope="module")
+def report(runs, tmp_path_factory) -> Path:
+    """The report of all runs, of a record alone, and of a run in a folder with an awkward name."""
+    folder = tmp_path_factory.mktemp("report")
+    awkward = folder / HOSTILE.replace("/", "")
+    shutil.copytree(runs["mda"].path, awkward)
+    kept = folder / "kept.json"
+    shutil.copy(runs["mda"].record, kept)
+    paths = [*(run.path for run in runs.values()), awkward, kept]
+    build(paths, folder / "report.html", shown=["source_only", awkward.name, "kept"], images=48, quiet=True)
+    return folder / "report.html"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory) -> Iterator[webdriver.Chrome]:
+    options = Options()
+    options.binary_location = CHROMIUM
+    profile = tmp_path_factory.mktemp("profile")
+    for argument in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", "hide-scrollbars",
+                     "disable-background-networking", f"user-data-dir={profile}"):  # fmt: skip
+        options.add_argument(f"--{argument}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    yield driver
+    driver.quit()
+
+
+def show(browser: webdriver.Chrome, report: Path, *, width: int = 1200, dark: bool = False) -> None:
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    )
+    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+    browser.get(report.as_uri())
+
+
+def picture(browser: webdriver.Chrome) -> np.ndarray:
+    """The whole page as it is shown (height×width×3)."""
+    height, width = browser.execute_script(
+        "return [document.documentElement.scrollHeight, document.documentElement.scrollWidth]"
+    )
+    clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+    shot = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
+    return cv2.imdecode(np.frombuffer(base64.b64decode(shot["data"]), np.uint8), cv2.IMREAD_COLOR)
+
+
+def test_nothing_is_requested_and_nothing_complains(browser, report):
+    browser.get_log("performance"), browser.get_log("browser")
+    show(browser, report)
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    requests = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+    assert report.as_uri() in requests  # the log is on
+    assert [url for url in requests if url != report.as_uri() and not url.startswith("data:")] == []
+    assert browser.get_log("browser") == []
+    assert browser.find_elements(By.CSS_SELECTOR, "script, [onerror], iframe, link[rel=stylesheet]") == []
+    assert HOSTILE.replace("/", "") in browser.find_element(By.TAG_NAME, "body").text
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_every_figure_is_there_and_not_blank(dark, browser, report):
+    show(browser, report, dark=dark)
+    page = picture(browser)
+    ground = page[5, 5].astype(int)
+    assert (ground.mean() < 60) == dark
+    places = browser.execute_script(
+        "return [...document.querySelectorAll('figure')].map(f => { const b = f.querySelector('svg, img')"
+        ".getBoundingClientRect(); return [f.id || f.innerText, b.left, b.top + scrollY, b.width, b.height] })"
+    )
+    names = " ".join(str(name) for name, *_ in places)
+    for expected in ("accuracy-1", "curve-1-accuracy", "loss-1-loss_class", "loss-1-entropy_class",
+                     "loss-1-entropy_domain", "loss-1-loss_domain", "shares-1", "history-kept", "matrix-kept",
+                     "surest", "embedding-source_only-conv1-domains", "embedding-source_only-fc4_scale-classes",
+                     "confusion-source_only-usps", "confusion-kept-usps", "classes-1-usps"):  # fmt: skip
+        assert expected in names
+    for name, left, top, width, height in places:
+        assert width > 100 and height > 30, name
+        shown = page[int(top) : int(top + height), int(left) : int(left + width)]
+        different = np.abs(shown.astype(int) - ground).max(axis=2) > 40
+        assert different.mean() > 0.004 and shown.std() > 3, f"{name} is blank"
+    alts = browser.execute_script("return [...document.querySelectorAll('img')].map(i => i.alt)")
+    assert alts and all(len(alt) > 20 for alt in alts)
+    described = browser.execute_script(
+        "return [...document.querySelectorAll('figure > svg')].every(s => document.getElementById("
+        "s.getAttribute('aria-labelledby')).textContent && document.getElementById("
+        "s.getAttribute('aria-describedby')).textContent.length > 20)"
+    )
+    assert described
+
+
+def test_ids_are_no_two_elements(browser, report):
+    show(browser, report)
+    ids = browser.execute_script("return [...document.querySelectorAll('[id]')].map(e => e.id)")
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("width", [360, 768])
+def test_small_screens_scroll_down_alone(width, browser, report):
+    show(browser, report, width=width)
+    assert browser.execute_script("return document.documentElement.scrollWidth") == width
+    smallest = browser.execute_script(
+        "return Math.min(...[...document.querySelectorAll('figure text')].map(t => t.getBoundingClientRect().height))"
+    )
+    assert smallest >= 8
+
+
+def test_it_prints(browser, report):
+    show(browser, report, dark=True)
+    pdf = base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"])
+    assert 2 < len(re.findall(rb"/Type\s*/Page\b", pdf)) < 30
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    assert browser.execute_script("return getComputedStyle(document.documentElement).backgroundColor") == (
+        "rgb(254, 254, 254)"
+    )

@@ -1,0 +1,231 @@
+"""The program: what it writes, and what it says where something is missing."""
+
+import html
+import json
+import re
+import shutil
+from dataclasses import replace
+
+import cv2
+import pytest
+
+from latent_domains.common.program import ROOT
+from latent_domains.experiment.datasets import DATASETS
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.runs.write import write_run
+from latent_domains.tables.definition import EXPERIMENTS, Baseline, load
+from tests.latent_domains.report.records import write_record
+from tests.programs import interrupt, names, program
+
+
+def text_of(file):
+    """The text of a page, without its charts and its style."""
+    page = re.sub(r"(?s)<style>.*?</style>|<svg.*?</svg>", " ", file.read_text())
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
+
+
+def test_a_run_is_reported_in_its_folder_with_its_figures(runs, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(runs["mda"].path, folder)
+    done = program("report.__main__", folder, "--images", "24", "--figures", tmp_path / "figures")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"report: {folder / 'report.html'}\n"
+    assert names(folder).count("report.html") == 1 and not [name for name in names(folder) if name.startswith(".rep")]
+    text = text_of(folder / "report.html")
+    record = json.loads((folder / "record.json").read_text())
+    assert f"mDA, k=2, 20 % of domain labels known on mnist+mnistm → usps: {100 * record['accuracy']:.1f} %" in text
+    assert "s₁, surest" in text and "nearest neighbours are of the own domain" in text
+    assert record["versions"]["numpy"] in text and record["commit"][:12] in text
+    for name in ("overview", "alignment", "accuracy-1", "confusion-run-usps"):
+        assert cv2.imread(str(tmp_path / "figures" / f"{name}.png")).std() > 3, name
+
+
+def test_a_record_alone_shows_what_it_can(tmp_path):
+    """As older versions wrote it: without confusion counts, history or times."""
+    path = write_record(tmp_path / "kept.json", make_experiment("digits", "mda", k=3), 0.75)
+    out = tmp_path / "out" / "report.html"
+    assert program("report.__main__", path).returncode == 2  # no folder to write to
+    done = program("report.__main__", path, "--out", out)
+    assert done.returncode == 0, done.stderr
+    text = text_of(out)
+    assert "75.0 %" in text
+    assert "The branch collapsed" in text and "does not say how the domains were used along training" in text
+    assert "No images of the latent domains: of kept there is the record alone" in text
+    assert "No features: of kept there is the record alone" in text
+    assert "No training log of kept is here" in text
+    assert "The records hold no confusion counts" in text and "a record alone" in text
+
+
+def test_a_run_without_its_snapshots_its_log_or_its_data(runs, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(runs["mda"].path, folder)
+    shutil.rmtree(folder / "snapshots")
+    (folder / "train.log").unlink()
+    done = program("report.__main__", folder)
+    assert done.returncode == 0, done.stderr
+    text = text_of(folder / "report.html")
+    assert f"{folder}/snapshots holds no snapshot of iteration 4 any more" in text
+    assert "No training log of run is here" in text
+
+    lost = tmp_path / "lost"
+    shutil.copytree(runs["mda"].path, lost)
+    description = json.loads((lost / "experiment.json").read_text())
+    (lost / "experiment.json").write_text(json.dumps({**description, "data": str(tmp_path / "nowhere")}))
+    done = program("report.__main__", lost)
+    assert done.returncode == 0, done.stderr
+    text = text_of(lost / "report.html")
+    assert f"No features: {tmp_path}/nowhere/digits/mnist_train: no LMDB there" in text
+
+
+def test_a_run_that_has_not_begun(tiny_data, tmp_path):
+    folder = write_run(make_experiment("digits", "mda", iterations=4, batch_size=8), tmp_path / "run", data=tiny_data)
+    done = program("report.__main__", folder.path)
+    assert done.returncode == 0, done.stderr
+    text = text_of(folder.path / "report.html")
+    assert "0 of 1 runs are finished" in text and "No run is finished yet" in text
+    assert "trained to iteration 0 of 4" in text and "written" in text
+
+
+def test_several_targets_and_targets_without_labels(tmp_path):
+    experiment = make_experiment("office_caltech_fc7", "mda")
+    confusion = [[3 if i == j else 0 for j in range(10)] for i in range(10)]
+    known = {target: {"accuracy": 1.0, "test_images": 30, "confusion": confusion} for target in experiment.targets}
+    classes = [f"class {i}" for i in range(10)]
+    paths = [
+        write_record(tmp_path / "two.json", experiment, 1.0, targets=known, classes=classes),
+        write_record(tmp_path / "none.json", make_experiment("digits", "dial"), None, targets={}),
+    ]
+    done = program("report.__main__", *paths, "--out", tmp_path / "r.html")
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "r.html").read_text()
+    assert 'id="confusion-two-webcam"' in page and 'id="confusion-two-dslr"' in page
+    assert "The records of office_caltech_fc7 are features, so there are no images" in text_of(tmp_path / "r.html")
+    assert "The target's labels are not known, so there is no accuracy" in text_of(tmp_path / "r.html")
+    unlabelled = replace(DATASETS["digits"], name="mine", unlabelled=("usps",))
+    mine = write_record(tmp_path / "mine.json", make_experiment(unlabelled, "dial"), None, targets={})
+    assert program("report.__main__", mine, "--out", tmp_path / "mine.html").returncode == 0
+    assert "The target's labels are not known, so nobody can say which classes" in text_of(tmp_path / "mine.html")
+
+
+def test_a_table_of_the_paper_from_kept_records(tmp_path):
+    paths = [
+        write_record(tmp_path / f"{method}{seed}.json", make_experiment("digits", method, seed=seed), accuracy)
+        for seed in (0, 1)
+        for method, accuracy in (("source_only", 0.5), ("mda", 0.9 + seed / 100))
+    ]
+    out = tmp_path / "report.html"
+    done = program("report.__main__", *paths, "--table", "digits", "--seeds", "0,1", "--quick", "--out", out)
+    assert done.returncode == 0, done.stderr
+    text = text_of(out)
+    assert "Digits: MNIST (M) and MNIST-M (Mm) to USPS (U)" in text
+    assert "mDA, k = 2 82.5 90.5 0.7 2 +8.0" in text
+    assert "Multi-source DA 84.2 – – – –" in text
+    assert "In 2 of 2 runs with k > 1 the branch collapsed" in text
+    assert "Shown in pictures: source_only0, mda0 (of mDA the run whose latent domains match the true ones" in text
+
+
+def test_a_shallow_baseline_stands_in_its_table(tmp_path):
+    table = load(EXPERIMENTS / "office_caltech_fc7.yaml")
+    baseline = next(one for one in table.runs if isinstance(one, Baseline))
+    record = tmp_path / f"{baseline.name}.json"
+    record.write_text(json.dumps({"baseline": {}, "accuracy": 0.425, "targets": {}}))
+    done = program("report.__main__", record, "--table", table.name, "--quick", "--out", tmp_path / "r.html")
+    assert done.returncode == 0, done.stderr
+    assert " 42.5 (1) " in text_of(tmp_path / "r.html")
+    done = program("report.__main__", record, "--out", tmp_path / "r.html")
+    assert done.returncode == 1 and "a shallow baseline is reported beside its table: pass --table" in done.stderr
+
+
+USAGE = {"sources": ["a"], "images": 1, "counts": [[1, 0]], "share": [1.0, 0.0], "purity": 1.0, "nmi": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"accuracy": "high"}, "accuracy is 'high', expected a number"),
+        ({"targets": {"usps": 0.5}}, "targets: usps is 0.5, expected an accuracy"),
+        ({"targets": {"usps": {"accuracy": "1"}}}, "targets: usps is {'accuracy': '1'}, expected an accuracy"),
+        (
+            {"targets": {"usps": {"accuracy": 1.0, "confusion": [[1, 2], [3, 4]]}}},
+            "targets: usps: confusion: expected 10×10",
+        ),
+        (
+            {"targets": {"usps": {"accuracy": 1.0, "confusion": "no"}}},
+            "targets: usps: confusion: expected 10×10 numbers",
+        ),
+        ({"classes": ["a"]}, "classes: found ['a'], expected 10 names"),
+        ({"domain_usage": None}, "domain_usage: found None, expected sources, images, counts"),
+        ({"domain_usage": {}}, "domain_usage: found {}, expected sources, images, counts"),
+        ({"domain_usage": {**USAGE, "share": [1.0]}}, "domain_usage: counts [[1, 0]] and share [1.0] do not fit"),
+        ({"domain_usage": {**USAGE, "nmi": None}}, "domain_usage: nmi is None, expected a number"),
+        ({"domain_usage_history": [USAGE]}, "domain_usage_history: iteration is None, expected a number"),
+        ({"domain_usage_history": 5}, "domain_usage_history: found 5, expected a list"),
+        ({"training": "long"}, "training: found 'long', expected an object"),
+    ],
+)
+def test_a_damaged_record_is_named(change, message, tmp_path):
+    record = write_record(tmp_path / "r.json", make_experiment("digits", "mda"), **{"accuracy": 0.5, **change})
+    done = program("report.__main__", record, "--out", tmp_path / "r.html")
+    assert done.returncode == 1 and f"r.json: {message}" in done.stderr
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_a_log_that_ends_anywhere_with_any_numbers(tiny_data, tmp_path):
+    folder = write_run(make_experiment("digits", "mda", iterations=40, batch_size=8), tmp_path / "run", data=tiny_data)
+    lines = []
+    for i, value in enumerate(["1.5", "nan", "inf", "2.5"]):
+        lines += [
+            f"I1 1 1 solver.cpp:1] Iteration {10 * i} (1 iter/s, 1s/1 iters), loss = {value}",
+            f"I1 1 1 solver.cpp:1]     Train net output #0: loss_class = {value} (* 1 = {value} loss)",
+        ]
+    folder.log.write_text("\n".join(lines)[:-9])
+    done = program("report.__main__", folder.path)
+    assert done.returncode == 0, done.stderr
+    assert 'id="loss-1-loss_class"' in (folder.path / "report.html").read_text()
+
+
+def test_too_few_images_for_a_picture_of_features(runs, tmp_path):
+    out = tmp_path / "report.html"
+    done = program("report.__main__", runs["source_only"].path, "--images", "2", "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "No features: 3 images, expected at least 20" in text_of(out)
+
+
+def test_ctrl_c_leaves_no_report(runs, tmp_path):
+    out = tmp_path / "report.html"
+    arguments = ("report", runs["mda"].path, "--images", "2000", "--out", out)
+    code, said = interrupt(*arguments, at="report:", whole_group=True)
+    assert code == 130 and "Traceback" not in said
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ([], 2, "expected a RUN, or --table"),
+        (["--seeds", "1", "x.json"], 2, "pass --table"),
+        (["x.json", "--out", "r.html"], 1, "x.json: no such file, expected a run folder or a record"),
+        (["--table", "nothing", "--out", "r.html"], 1, "nothing.yaml: no such file, expected one of"),
+        (["--table", "digits", "--runs-folder", "nowhere"], 1, "none of the 55 runs of digits is there"),
+        (["{record}", "--show", "other", "--out", "r.html"], 1, "--show: found 'other', expected a run that is"),
+        (["{record}", "{record}", "--out", "r.html"], 1, "given twice"),
+        (["{record}", "--out", "{record}"], 1, "r.json: it is what is read, choose another name"),
+        (["{record}", "--out", "."], 1, "a folder is there, expected to write a file"),
+        (["{record}", "--out", "r.html", "--figures", "{record}"], 1, "r.json: a file is there, expected a folder"),
+        (["{record}", "--images", "0", "--out", "r.html"], 2, "--images: got '0'"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(arguments, code, message, tmp_path, monkeypatch):
+    record = write_record(tmp_path / "r.json", make_experiment("digits", "dial"), 0.5)
+    monkeypatch.chdir(tmp_path)
+    done = program("report.__main__", *[argument.replace("{record}", str(record)) for argument in arguments])
+    assert done.returncode == code
+    assert message in done.stderr and "Traceback" not in done.stderr
+    assert names(tmp_path) == ["r.json"]
+
+
+def test_pages_hold_no_place_of_this_machine(runs, tmp_path):
+    out = tmp_path / "report.html"
+    done = program("report.__main__", runs["source_only"].path, "--quick", "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert str(ROOT) not in out.read_text()

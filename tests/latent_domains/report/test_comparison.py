@@ -1,0 +1,120 @@
+"""Which runs stand together in a line, and which number of the paper beside it."""
+
+import pytest
+
+from latent_domains.common.program import ProgramError
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.report.comparison import settings_of, settings_of_table
+from latent_domains.report.runs import load_runs
+from latent_domains.tables.definition import EXPERIMENTS, load
+from tests.latent_domains.report.records import write_record
+
+
+def test_runs_that_differ_in_their_seed_alone_are_a_line(tmp_path):
+    chosen = [("mda", 0, 0.9), ("source_only", 0, 0.5), ("mda", 1, 0.8), ("mda", 2, 0.85), ("dial", 3, 0.7)]
+    paths = [
+        write_record(tmp_path / f"{i}.json", make_experiment("digits", method, seed=seed), accuracy)
+        for i, (method, seed, accuracy) in enumerate(chosen)
+    ]
+    [setting] = settings_of(load_runs(paths)[0])
+    assert setting.name == "mnist+mnistm → usps"
+    assert [(line.name, len(line.runs)) for line in setting.lines] == [
+        ("source only", 1), ("DIAL", 1), ("mDA, k=2", 3),
+    ]  # fmt: skip
+    line = setting.lines[-1]
+    assert line.scores == pytest.approx((90, 80, 85))
+    assert (line.mean, line.std) == (pytest.approx(85), pytest.approx(5))
+    assert setting.lines[0].std is None
+
+
+def test_lines_of_one_title_are_told_apart(tmp_path):
+    experiments = [make_experiment("digits", "mda", iterations=n) for n in (10, 20)]
+    experiments.append(make_experiment("digits", "mda", sources=("mnist",), k=2))
+    paths = [write_record(tmp_path / f"{i}.json", one, 0.5) for i, one in enumerate(experiments)]
+    [setting] = settings_of(load_runs(paths)[0])
+    assert len({line.name for line in setting.lines}) == 3
+    assert len({(line.dashes, line.mark) for line in setting.lines}) == 3
+
+
+def test_one_experiment_trained_twice_is_no_second_seed(tmp_path):
+    made = [make_experiment("digits", "mda", seed=seed) for seed in (0, 1, 0)]
+    paths = [
+        write_record(tmp_path / f"{i}.json", one, accuracy)
+        for i, one, accuracy in zip("abc", made, (0.9, 0.8, 0.5), strict=True)
+    ]
+    runs, _ = load_runs(paths)
+    [setting] = settings_of(runs)
+    assert [(line.name, line.scores) for line in setting.lines] == [
+        ("mDA, k=2: a, b", pytest.approx((90, 80))), ("mDA, k=2: c", pytest.approx((50,))),
+    ]  # fmt: skip
+    with pytest.raises(ProgramError, match=r"c\.json: the same experiment as .*a\.json, expected one of them"):
+        settings_of_table(load(EXPERIMENTS / "digits.yaml"), runs, {})
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "gong.json").write_text('{"baseline": {}, "accuracy": 0.4, "targets": {}}')
+    with pytest.raises(ProgramError, match=r"gong\.json: a second baseline of this name"):
+        load_runs([tmp_path / folder / "gong.json" for folder in ("a", "b")])
+
+
+def test_a_table_has_the_papers_number_beside_the_best_candidate(tmp_path):
+    table = load(EXPERIMENTS / "digits.yaml", seeds=(0, 1))
+    accuracies = {"mnist": (0.4, 0.5), "mnistm": (0.6, 0.5)}
+    paths = [
+        write_record(
+            tmp_path / f"{source}{seed}.json",
+            make_experiment("digits", "source_only", sources=(source,), seed=seed),
+            accuracy,
+        )
+        for source, values in accuracies.items()
+        for seed, accuracy in enumerate(values)
+    ]
+    [setting] = settings_of_table(table, load_runs(paths)[0], {})
+    lines = {line.name: line for line in setting.lines}
+    best, other = lines["Best single source: mnistm"], lines["Best single source: mnist"]
+    assert (best.paper, best.mean) == (59.8, pytest.approx(55))
+    assert (other.paper, other.mean) == (None, pytest.approx(45))
+    assert lines["mDA, k = 3"].paper == 82.2 and not lines["mDA, k = 3"].scores
+    assert "DIAL, best single source" in lines  # none of its candidates has a run
+
+
+def test_a_run_that_is_none_of_the_tables_is_named(tmp_path):
+    table = load(EXPERIMENTS / "digits.yaml")
+    path = write_record(tmp_path / "r.json", make_experiment("digits", "mda", k=7), 0.5)
+    with pytest.raises(ProgramError, match=r"r\.json: its experiment \(mda_k7_seed0\) is none of the table's"):
+        settings_of_table(table, load_runs([path])[0], {})
+    with pytest.raises(ProgramError, match="gong2013_x: the table digits has no such baseline"):
+        settings_of_table(table, [], {"gong2013_x": 0.5})
+
+
+def test_names_of_runs_are_unique(tmp_path):
+    experiment = make_experiment("digits", "mda")
+    paths = [write_record(tmp_path / folder / "run.json", experiment, 0.5) for folder in ("a", "b")]
+    assert len({run.name for run in load_runs(paths)[0]}) == 2
+    with pytest.raises(ProgramError, match=r"run\.json: given twice"):
+        load_runs([paths[0], paths[0]])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "x.json: no such file, expected a run folder or a record"),
+        ("[]", "x.json: found list, expected a JSON object"),
+        ("{", "x.json: not valid JSON"),
+        ('{"accuracy": 0.5}', "x.json: found no targets"),
+        ('{"accuracy": "high", "targets": {}, "baseline": {}}', "x.json: accuracy is 'high', expected a number"),
+        ('{"accuracy": 0.5, "targets": {}, "domain_usage": null}', "x.json: experiment"),
+        ('{"accuracy": 0.5, "targets": {}, "domain_usage": null, "experiment": {"k": 1}}', "x.json: experiment descr"),
+    ],
+)
+def test_what_is_no_record_is_named(text, message, tmp_path):
+    file = tmp_path / "x.json"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(ProgramError) as error:
+        load_runs([file])
+    assert message in str(error.value)
+
+
+def test_an_empty_folder_is_named(tmp_path):
+    with pytest.raises(ProgramError, match=r"no experiment.json and no record.json in it, expected a run folder"):
+        load_runs([tmp_path])

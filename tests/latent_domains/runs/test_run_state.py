@@ -1,0 +1,246 @@
+"""The state of a run folder in every case there is, and the sittings of its training."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from latent_domains.common.caffe_process import Threads
+from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.runs import run_state, sittings
+from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.run_state import State, failures_noted, state_of
+from latent_domains.runs.write import write_run
+from latent_domains.training.train import train_all
+from tests.programs import child
+from tests.run_folders import lasting
+
+ONE = Threads(1, 1)
+LINE = "I20261121 18:10:37.7 1 solver.cpp:239] Iteration {} (4.3 iter/s, 2.3s/10 iters), loss = 0.5\n"
+
+
+@pytest.fixture
+def folder(tiny_data, tmp_path) -> RunFolder:
+    experiment = make_experiment("digits", "source_only", batch_size=4, iterations=6)
+    return write_run(experiment, tmp_path / "run", data=tiny_data)
+
+
+def shown(folder: RunFolder) -> str:
+    return str(state_of(folder))
+
+
+def test_a_run_that_nobody_trained_is_written(folder):
+    assert state_of(folder).state is State.WRITTEN and shown(folder) == "written"
+
+
+def test_only_a_lock_makes_a_run_running(folder):
+    assert not folder.is_locked()
+    with folder.locked() as lock:
+        assert folder.is_locked()
+        assert shown(folder) == "running: waiting for its turn"
+        sittings.begin_sitting(folder, 0, {})
+        folder.log.write_text(LINE.format(2))
+        assert shown(folder) == "running at iteration 2 of 6"
+        sittings.end_sitting(folder, sittings.FINISHED, 6, 1.0)
+        assert shown(folder) == "running at iteration 2 of 6: evaluating"
+        holder = subprocess.Popen(["sleep", "60"], pass_fds=(lock,))
+    try:
+        assert folder.is_locked(), "a child that inherited the lock holds it"
+        with pytest.raises(ProgramError, match="it is being trained already"), folder.locked():
+            pass
+    finally:
+        holder.kill()
+        holder.wait()
+    assert not folder.is_locked()
+    with folder.locked():
+        pass
+
+
+def test_asking_takes_no_lock(folder):
+    """A training that begins while others look at the run is not turned away."""
+    with folder.locked():
+        pass
+    code = "import sys\nfrom pathlib import Path\nfrom latent_domains.runs.run_folder import RunFolder\n"
+    code += "run = RunFolder.load(Path(sys.argv[1]))\nprint(flush=True)\nwhile True: run.is_locked()"
+    asking = subprocess.Popen([sys.executable, "-c", code, str(folder.path)], cwd=ROOT, stdout=subprocess.PIPE)
+    try:
+        asking.stdout.readline()
+        until = time.monotonic() + 0.5
+        while time.monotonic() < until:
+            with folder.locked():
+                pass
+    finally:
+        asking.kill()
+        asking.communicate()
+
+
+def test_a_killed_run_is_interrupted_and_its_sitting_ended_by_the_next(folder):
+    folder = lasting(folder, 1_000_000)
+    folder.solver.write_text(folder.solver.read_text().replace("snapshot: 500", "snapshot: 20"))
+    training = subprocess.Popen(
+        [sys.executable, "-m", "tools.train", "--threads", "1,1", str(folder.path)],
+        cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + 90
+        while not folder.log.exists() or "_iter_20.solverstate" not in folder.log.read_text():
+            assert training.poll() is None and time.monotonic() < deadline
+            time.sleep(0.1)
+        assert state_of(folder).state is State.RUNNING
+        caffe = int(subprocess.check_output(["pgrep", "-P", str(training.pid), "-x", "caffe"], text=True))
+        os.kill(caffe, signal.SIGTERM)  # as SLURM does: caffe leaves it to the program to end it, with a snapshot
+        time.sleep(0.3)
+        assert training.poll() is None
+        os.kill(caffe, signal.SIGSTOP)  # it would end by itself at its next line, which nobody reads any more
+    finally:
+        training.kill()
+        training.wait()
+    assert state_of(folder).state is State.RUNNING, "caffe is still there"
+    os.kill(caffe, signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while folder.is_locked():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    state = state_of(folder)
+    start = folder.latest_snapshot().iteration
+    assert state.state is State.INTERRUPTED and state.iteration >= start >= 20
+    assert str(state) == f"interrupted at iteration {state.iteration} of 1000000: goes on from {start}"
+    assert sittings.open_sitting(folder)["from_iteration"] == 0
+
+    folder = lasting(folder, start + 1)
+    train_all([folder], threads=ONE, resume=True)
+    assert shown(folder) == "finished"
+    training = folder.read_record()["training"]
+    first, second = training["sittings"]
+    assert (first["ended"], first["to_iteration"]) == ("killed", state.iteration)
+    assert (second["ended"], second["from_iteration"], second["to_iteration"]) == ("finished", start, start + 1)
+    assert training["seconds"] == pytest.approx(first["seconds"] + second["seconds"]) and first["seconds"] > 0
+    times = [datetime.fromisoformat(sitting[key]) for sitting in (first, second) for key in ("started", "finished")]
+    assert times == sorted(times) and all(when.tzinfo == UTC for when in times)
+    assert first["commit"] == second["commit"] is not None
+
+
+def test_a_failed_run_says_why_until_it_goes_on(folder):
+    net, lmdb = folder.net("train"), folder.train_lmdbs["mnist"]
+    whole = net.read_text()
+    net.write_text(whole.replace('type: "Pooling"', 'type: "Puling"'))
+    done = child("train", "--threads", "1,1", folder.path)
+    assert done.returncode == 1
+    failure = folder.read_failure()
+    assert failure["step"] == "training" and failure["iteration"] == 0
+    assert "Unknown layer type: Puling" in failure["reason"] and done.stderr.endswith(f"error: {failure['reason']}\n")
+    assert shown(folder) == f"failed: {failure['reason']}"
+    net.write_text(whole)
+    lmdb.rename(lmdb.with_name("elsewhere"))
+    try:
+        with pytest.raises(ProgramError, match="no LMDB there"):
+            train_all([folder], threads=ONE, resume=True)
+    finally:
+        lmdb.with_name("elsewhere").rename(lmdb)
+    assert folder.read_failure()["step"] == "preparation" and "no LMDB there" in shown(folder)
+    net.write_text(whole.replace('type: "Pooling"', 'type: "Puling"'))
+    with pytest.raises(ProgramError, match="Puling"):
+        train_all([folder], jobs=1, resume=True)  # which threads are best is measured first
+    assert "Puling" in shown(folder)
+    net.write_text(whole)
+    train_all([folder], threads=ONE, resume=True)
+    assert shown(folder) == "finished" and not folder.failure.exists()
+    ended = [sitting["ended"] for sitting in folder.read_record()["training"]["sittings"]]
+    assert ended == ["failed", "finished"]
+
+
+def test_a_signal_to_caffe_itself_interrupts_the_run(folder):
+    folder = lasting(folder, 1_000_000)
+
+    def interrupt() -> None:
+        while not folder.log.exists() or "Iteration 10 (" not in folder.log.read_text():
+            time.sleep(0.05)
+        [caffe] = subprocess.check_output(["pgrep", "-P", str(os.getpid()), "-x", "caffe"], text=True).split()
+        os.kill(int(caffe), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(ProgramError, match="run: training was stopped from outside; go on with --resume"):
+        train_all([folder], threads=ONE)
+    thread.join()
+    start = folder.latest_snapshot().iteration
+    assert shown(folder) == f"interrupted at iteration {start} of 1000000: goes on from {start}" and start > 10
+    assert sittings.last_sitting(folder)["ended"] == "stopped" and not folder.failure.exists()
+
+
+def test_a_usage_error_is_no_failure_of_the_run(folder):
+    folder.record.write_text("{")
+    with pytest.raises(ProgramError, match="is finished: pass --resume"):
+        train_all([folder], threads=ONE)
+    assert not folder.failure.exists()
+
+
+def test_a_failure_of_the_program_itself_is_kept_too(folder):
+    with pytest.raises(ZeroDivisionError), failures_noted(folder, "training"):
+        _ = 1 / 0
+    assert shown(folder) == "failed: ZeroDivisionError: division by zero"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("record.json", "{", "record.json: not valid JSON"),
+        ("failure.json", "[]", "failure.json: found list, expected a JSON object with reason, step, iteration, time"),
+        ("failure.json", "{}", "failure.json: found no reason, step, iteration, time"),
+    ],
+)
+def test_damaged_files_are_named(name, text, message, folder):
+    (folder.path / name).write_text(text)
+    state = state_of(folder)
+    assert state.state is State.FAILED and message in state.note
+
+
+def test_training_without_our_program_is_seen(folder):
+    """``caffe train -solver …`` by hand leaves snapshots alone."""
+    folder.log.write_text("killed before its first iteration\n")
+    assert shown(folder) == "interrupted: begins anew: no snapshot yet"
+    subprocess.run(
+        ["caffe", "train", "-solver", folder.solver], cwd=ROOT, check=True, capture_output=True,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+    )  # fmt: skip
+    folder.log.unlink()
+    assert shown(folder) == "interrupted at iteration 6 of 6: trained, not yet evaluated"
+
+
+def test_training_notes_of_before_there_were_sittings_are_read(folder):
+    folder.training.write_text(json.dumps({"seconds": 5.0, "weights": None}))
+    assert sittings.last_sitting(folder) is None
+    sittings.end_killed_sitting(folder, 3)
+    sittings.begin_sitting(folder, 3, {"weights": None})
+    sittings.end_sitting(folder, sittings.STOPPED, 4, 2.0)
+    training = folder.read_training()
+    assert training["seconds"] == 7.0 and len(training["sittings"]) == 1
+
+
+def test_the_last_iteration_is_read_from_the_end_of_a_long_log(folder, monkeypatch):
+    monkeypatch.setattr(run_state, "_TAIL", 300)
+    folder.log.write_text("".join(LINE.format(i) for i in range(0, 1000, 10)) + "x" * 100)
+    assert run_state.last_iteration(folder) == 990
+    folder.log.write_text(folder.log.read_text() + LINE.format(500))
+    assert run_state.last_iteration(folder) == 500, "resumed from further back"
+
+
+def test_a_sitting_that_comes_to_no_iteration_ends_where_it_began(folder):
+    """Not where the one before it was killed."""
+    sittings.begin_sitting(folder, 0, {})
+    folder.log.write_text("I1 1 solver.cpp:45] Initializing solver from parameters: \n" + LINE.format(700))
+    assert run_state.last_iteration(folder) == 700
+    sittings.end_killed_sitting(folder, run_state.last_iteration(folder))
+    sittings.begin_sitting(folder, 500, {})
+    with folder.log.open("a") as log:
+        log.write("I1 1 solver.cpp:45] Initializing solver from parameters: \nF1 1 layer.cpp:1] no memory\n")
+    with pytest.raises(ProgramError), failures_noted(folder, "training"):
+        raise ProgramError("no memory")
+    assert folder.read_failure()["iteration"] == 500 and shown(folder) == "failed at iteration 500 of 6: no memory"

@@ -1,0 +1,226 @@
+"""Tables as data: the committed files against the paper's tables, and one clear message for every mistake."""
+
+import re
+
+import pytest
+import yaml
+
+from latent_domains.common.program import ProgramError
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.nets import make_nets_and_solver
+from latent_domains.tables.definition import BASELINES, EXPERIMENTS, Baseline, load
+
+NAMES = sorted(file.stem for file in EXPERIMENTS.glob("*.yaml"))
+
+# Typed from the paper's LaTeX tables, row after row, independently of the YAML files; the last number of a row of
+# several columns is the printed mean.
+PAPER = {
+    "digits": "57.1 / 59.8 / 81.7 / 81.9 / 82.5 / 82.2 / 82.7 / 82.4 / 84.2",
+    "pacs": "60.1 92.9 74.7 72.4 75.0 / 66.8 97.0 87.3 85.5 84.2 / 69.6 97.0 87.7 86.9 85.3 / 71.6 96.6 87.5 87.0 85.7",
+    "office31": "89.1 94.6 49.1 77.6 / 92.9 95.2 60.1 82.7 / 94.3 93.8 62.5 83.5 / 94.6 93.7 62.6 83.6 / "
+    "95.8 94.8 62.9 84.5",
+    "office31_known": "94.6 93.7 62.6 83.6 / - / - / - / - / - / - / 95.8 94.8 62.9 84.5",
+    "office31_fc7": "24.8 42.7 12.8 26.8 / 29.3 43.6 13.3 28.7 / - / 91.8 94.6 48.9 78.4 / - / 93.1 94.3 64.2 83.9 / "
+    "51.3 36.1 35.8 41.1 / 64.5 68.6 41.8 58.3 / 73.2 81.3 41.1 65.2",
+    "office_caltech_fc7": "41.7 35.8 41.0 39.5 / 31.7 34.4 38.9 35.0 / 39.6 34.0 34.6 36.1 / 38.7 35.8 42.8 39.1 / "
+    "42.6 35.5 44.6 40.9 / - / 87.8 87.9 93.6 89.8 / - / 93.5 88.2 93.7 91.8",
+}
+
+TARGETS = {
+    "digits": [("usps",)],
+    "pacs": [("sketch",), ("photo",), ("art_painting",), ("cartoon",)],
+    "office31": [("webcam",), ("dslr",), ("amazon",)],
+    "office31_known": [("webcam",), ("dslr",), ("amazon",)],
+    "office31_fc7": [("webcam",), ("dslr",), ("amazon",)],
+    "office_caltech_fc7": [("webcam", "dslr"), ("amazon", "caltech"), ("amazon",)],
+}
+
+
+def paper_numbers(table) -> str:
+    rows = []
+    for row in table.rows:
+        values = [cell.paper for cell in row.cells] + ([row.paper_mean] if len(row.cells) > 1 else [])
+        rows.append("-" if values[0] is None else " ".join(f"{value:.1f}" for value in values))
+    return " / ".join(rows)
+
+
+def test_every_committed_table_is_checked_here():
+    assert set(NAMES) == {*PAPER, "demo"}
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_the_papers_numbers(name):
+    assert paper_numbers(load(EXPERIMENTS / f"{name}.yaml")) == PAPER[name]
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_every_setting_trains_on_all_other_domains_of_it_with_five_seeds(name):
+    table = load(EXPERIMENTS / f"{name}.yaml")
+    assert table.seeds == (0, 1, 2, 3, 4)
+    assert [column.targets for column in table.columns] == TARGETS[name]
+    used = {"digits": {"mnist", "mnistm", "usps"}}.get(name)
+    for column in table.columns:
+        domains = {*column.sources, *column.targets}
+        assert len(domains) == len(column.sources) + len(column.targets)
+        assert used is None or domains == used
+        assert domains == set(make_experiment(table.dataset, "dial").data.domains)
+    assert len({run.name for run in table.runs}) == len(table.runs), "two runs would share a folder"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_experiment_has_nets(name):
+    """Of the first seed: the others differ in the solver's seed alone."""
+    table = load(EXPERIMENTS / f"{name}.yaml", seeds=(0,))
+    for run in table.runs:
+        if isinstance(run, Baseline):
+            assert run.method in BASELINES and run.dataset == table.dataset
+            continue
+        counts = run.data.counts
+        known = {source: f"labels/{source}" for source in run.sources} if run.known_share else {}
+        nets, solver = make_nets_and_solver(
+            run,
+            "data",
+            lambda net: f"run/{net}.prototxt",
+            "run/model",
+            counts={part: counts[part] for part in run.parts},
+            test_counts={target: run.data.test_count(target) for target in run.targets},
+            domain_label_lmdbs=known,
+            solver_mode="CPU",
+        )
+        assert "train" in nets and f"max_iter: {run.iterations}\n" in solver
+
+
+def test_the_rows_are_the_papers_methods():
+    rows = {row.name: row for row in load(EXPERIMENTS / "office31.yaml").rows}
+    methods = {name: row.cells[0].candidates[0].runs[0].method for name, row in rows.items()}
+    assert methods == {
+        "AlexNet": "plain", "AlexNet + BN": "source_only", "DIAL": "dial", "mDA": "mda",
+        "Multi-source DA": "multi_source",
+    }  # fmt: skip
+    ours = next(row for row in load(EXPERIMENTS / "office_caltech_fc7.yaml").rows if row.name == "mDA")
+    assert [(cell.candidates[0].runs[0].k, cell.candidates[0].runs[0].k_target) for cell in ours.cells] == [
+        (2, 2), (2, 2), (3, 1),
+    ]  # fmt: skip
+    known = load(EXPERIMENTS / "office31_known.yaml")
+    shares = [row.cells[0].candidates[0].runs[0].known_share for row in known.rows[:-1]]
+    assert shares == [0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0]
+
+
+def test_best_single_source_has_a_group_of_runs_for_each_source():
+    table = load(EXPERIMENTS / "digits.yaml", seeds=(3, 7), iterations=50)
+    cell = table.rows[1].cells[0]
+    assert [candidate.sources for candidate in cell.candidates] == [("mnist",), ("mnistm",)]
+    assert [run.seed for run in cell.candidates[0].runs] == [3, 7]
+    assert {run.iterations for run in table.runs} == {50}
+    assert table.runs[0].seed == 3 and table.runs[-1].seed == 7 and len(table.runs) == 22
+
+
+# --- what is wrong with a file
+
+GOOD = """
+title: T
+source: Table 1
+dataset: digits
+seeds: [0, 1]
+columns:
+  - {name: U, sources: [mnist, mnistm], targets: [usps]}
+  - {name: Mm, sources: [mnist, usps], targets: [mnistm]}
+rows:
+  - name: ours
+    paper: {values: [1, 2.5], mean: 1.75}
+    runs: {method: mda, k: 3}
+  - name: theirs
+    paper: {values: [1, 2], mean: 1.5}
+    cited: Somebody 2001
+"""
+
+
+def broken(tmp_path, old: str, new: str) -> str:
+    """The message for GOOD with ``old`` replaced; it begins with the file's name."""
+    assert old in GOOD
+    file = tmp_path / "table.yaml"
+    file.write_text(GOOD.replace(old, new, 1))
+    with pytest.raises(ProgramError) as error:
+        load(file)
+    message = str(error.value)
+    assert message.startswith(str(file)) and "\n" not in message
+    return message.removeprefix(str(file))
+
+
+def test_the_good_file_is_good(tmp_path):
+    (tmp_path / "table.yaml").write_text(GOOD)
+    table = load(tmp_path / "table.yaml")
+    assert (table.name, table.seeds, len(table.runs)) == ("table", (0, 1), 4)
+    assert table.rows[1].cited == "Somebody 2001" and table.rows[1].cells[0].candidates == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("title: T", "titel: T", ": found the key 'titel', expected some of title, source, dataset, seeds, columns"),
+        ("title: T\n", "", ": found no title, expected title, source"),
+        ("title: T", "title: [T]", ": title: found ['T'], expected a text"),
+        ("dataset: digits", "dataset: digit", ": dataset: found 'digit', expected one of digits, demo"),
+        ("[0, 1]", "[0, 0]", ": seeds: found [0, 0], expected each once"),
+        ("[0, 1]", "[]", ": seeds: found [], expected a list of at least one"),
+        ("[0, 1]", "5", ": seeds: found 5, expected a list of at least one"),
+        ("[0, 1]", "[0, -1]", ": seeds[1]: found -1, expected a whole number of at least 0"),
+        ("[0, 1]", "[0, true]", ": seeds[1]: found True, expected a whole number"),
+        ("[0, 1]", "[0, 4294967296]", "seed: got 4294967296, expected 0 to 4294967295"),
+        ("name: Mm,", "name: U,", ": columns: found the name 'U' twice, expected each once"),
+        ("name: theirs", "name: ours", ": rows: found the name 'ours' twice"),
+        ("targets: [usps]", "targets: [ups]", "rows[0] (ours): runs, column 'U': targets: got 'ups', expected one of"),
+        ("targets: [usps]", "target: [usps]", ": columns[0]: found the key 'target', expected some of name, sources"),
+        ("method: mda, k: 3", "method: mDA", ": rows[0] (ours): runs: method: found 'mDA', expected one of plain"),
+        ("method: mda, k: 3", "k: 3", ": rows[0] (ours): runs: found no method"),
+        ("k: 3", "kk: 3", ": rows[0] (ours): runs: found the key 'kk', expected some of method, k, k_target"),
+        ("k: 3", "seed: 3", ": rows[0] (ours): runs: found the key 'seed', expected some of"),
+        ("k: 3", "k: '3'", ": rows[0] (ours): runs, column 'U': k: got '3', expected an integer"),
+        ("k: 3", "k: 0", ": rows[0] (ours): runs, column 'U': k: got 0, expected at least 1 latent domain"),
+        ("k: 3", "k: 3, known_share: 0.5", "k: got 3; with known domain labels expected the number of sources, 2"),
+        ("k: 3", "k: 3, k: 4", ", line 12: not valid YAML: found the key 'k' twice, expected it once"),
+        ("k: 3", "best_single_source: 1", "runs: best_single_source: found 1, expected true or false"),
+        ("runs: {method: mda, k: 3}", "runs: mda", ": rows[0] (ours): runs: found 'mda', expected keys and values"),
+        ("runs: {method: mda, k: 3}", "note: x", "(ours): found none of them, expected exactly one of runs, baseline"),
+        ("cited: Some", "runs: {method: mda}\n    cited: Some", "(theirs): found runs and cited, expected exactly one"),
+        ("runs: {method: mda, k: 3}", "baseline: {method: gong}", "method: found 'gong', expected one of gong2013"),
+        (
+            "runs: {method: mda, k: 3}", "baseline: {method: gong2013, variant: all}",
+            "variant: found 'all', expected one of ensemble, matching",
+        ),
+        ("runs: {method: mda, k: 3}", "baseline: {method: svm, k: 2}", "k: found 2, expected nothing: svm discover"),
+        ("runs: {method: mda, k: 3}", "baseline: {method: svm, limit: 0}", "limit: found 0, expected a whole number"),
+        ("values: [1, 2.5]", "values: [1]", "paper: values: found [1], expected 2 values, one for each column"),
+        ("values: [1, 2.5]", "values: [1, 250]", "paper: values[1]: found 250, expected a number from 0 to 100"),
+        ("values: [1, 2.5]", "values: [1, .nan]", "paper: values[1]: found nan, expected a number from 0 to 100"),
+        (", mean: 1.75", "", "(ours): paper: found no mean, expected values, mean"),
+        ("{values: [1, 2], mean: 1.5}", "{missing: why}", "(theirs): paper: found {'missing': 'why'}, expected values"),
+        ("title: T", "title: !!python/object/apply:os.getcwd []", "not valid YAML: could not determine a constructor"),
+        ("title: T", "title: 'T", "not valid YAML: "),
+        ("title: T", "title: T\x00", "not valid YAML: "),
+        ("title: T", "? {a: b}\n: c\ntitle: T", "not valid YAML: found unhashable key"),
+    ],
+)
+def test_a_mistake_is_named(old, new, message, tmp_path):
+    assert message in broken(tmp_path, old, new)
+
+
+@pytest.mark.parametrize("text", ["", "5", "[]", "a: b: c", "null"])
+def test_a_file_that_is_no_table(text, tmp_path):
+    (tmp_path / "table.yaml").write_text(text)
+    with pytest.raises(ProgramError, match=r"table\.yaml"):
+        load(tmp_path / "table.yaml")
+
+
+def test_a_file_that_is_no_text_or_not_there(tmp_path):
+    (tmp_path / "table.yaml").write_bytes(b"title: \xff")
+    with pytest.raises(ProgramError, match="not a text in UTF-8"):
+        load(tmp_path / "table.yaml")
+    with pytest.raises(ProgramError, match=re.escape("other.yaml: no such file, expected one of table")):
+        load(tmp_path / "other.yaml")
+
+
+def test_the_committed_files_are_plain_yaml():
+    """Other programs can read them."""
+    for name in NAMES:
+        assert yaml.safe_load((EXPERIMENTS / f"{name}.yaml").read_text())["title"]

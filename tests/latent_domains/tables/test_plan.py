@@ -1,0 +1,185 @@
+"""What the workflow would do: settings, what can be made here and from what."""
+
+from pathlib import Path
+
+import pytest
+
+from latent_domains.common.program import ProgramError
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.tables.definition import Baseline, place
+from latent_domains.tables.plan import Plan, Settings, baseline_options
+from tests.latent_domains.tables.tables import write_record
+
+
+def plan(tmp_path: Path, **settings) -> Plan:
+    return Plan(Settings(data=tmp_path / "data", runs=tmp_path / "runs", **settings))
+
+
+def with_lmdbs(tmp_path: Path, dataset: str, *domains: str) -> None:
+    for domain in domains:
+        folder = tmp_path / "data" / dataset / domain
+        folder.mkdir(parents=True)
+        (folder / "data.mdb").touch()
+
+
+def test_settings_are_read_as_snakemake_gives_them(tmp_path):
+    found = Settings.read({
+        "seeds": "0,2", "iterations": 20, "images": str(tmp_path), "weights": "none", "solver_mode": "CPU",
+        "data": "d", "runs": "r", "threads": 2, "allow_incomplete": True,
+    })  # fmt: skip
+    assert (found.seeds, found.iterations, found.threads, found.data) == ((0, 2), 20, 2, Path("d"))
+    assert found.images == dict.fromkeys(("office31", "office_caltech", "pacs"), str(tmp_path))
+    assert Settings.read({"seeds": 3}).seeds == (3,) and Settings.read({"seeds": [3, 4]}).seeds == (3, 4)
+    assert Settings.read({"images": {"pacs": str(tmp_path)}}).images == {"pacs": str(tmp_path)}
+    assert Settings.read({"weights": None}) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"seed": 0}, "--config seed: no such setting, expected some of seeds, iterations, images"),
+        ({"seeds": "0-4"}, "--config seeds: got '0-4', expected seeds such as 0,1,2"),
+        ({"seeds": []}, r"--config seeds: got \[\], expected seeds"),
+        ({"seeds": -1}, "--config seeds: got -1"),
+        ({"iterations": 0}, "--config iterations: got 0, expected a whole number of at least 1"),
+        ({"threads": 1.5}, "--config threads: got 1.5"),
+        ({"images": "/nowhere/at/all"}, "got '/nowhere/at/all', expected a folder with the images of Office-31"),
+        ({"images": {"pac": "/"}}, "got a folder for 'pac', expected some of office31, office_caltech, pacs"),
+        ({"images": 5}, "--config images: got 5, expected a folder"),
+        ({"allow_incomplete": "yes"}, "--config allow_incomplete: got 'yes', expected True or False"),
+        ({"solver_mode": "cpu"}, "--config solver_mode: got 'cpu', expected CPU or GPU"),
+        ({"weights": "/nowhere/at/all"}, "got '/nowhere/at/all', expected a caffemodel, a folder of them, or none"),
+        ({"runs": 5}, "--config runs: got 5, expected a text"),
+    ],
+)
+def test_a_wrong_setting_is_named(config, message):
+    with pytest.raises(ProgramError, match=message):
+        Settings.read(config)
+
+
+def test_digits_can_always_be_made(tmp_path):
+    here = plan(tmp_path)
+    table = here.tables["digits"]
+    run = table.runs[0]
+    assert here.obstacles(table) == [] and len(here.records(table)) == 55
+    assert here.prerequisites(run) == [tmp_path / "data" / ".built" / "digits"]
+    with_lmdbs(tmp_path, "digits", *(f"{d}_{s}" for d in ("mnist", "mnistm", "usps") for s in ("train", "test")))
+    assert here.prerequisites(run) == []
+    assert here.images_options("digits") == ["digits", "--out", str(tmp_path / "data")]
+
+
+def test_image_sets_need_their_images(tmp_path):
+    here = plan(tmp_path)
+    table = here.tables["office31"]
+    assert here.records(table) == []
+    assert here.obstacles(table) == [
+        "Office-31 is not on this machine: --config images=DIR names its unpacked archive"
+    ]  # fmt: skip
+    given = plan(tmp_path, images={"office31": "archive"}, allow_incomplete=True)
+    assert len(given.records(table)) == 75 and given.obstacles(table) == []
+    assert given.images_options("office31")[3:] == ["--images", "archive", "--jobs", "1", "--allow-incomplete"]
+    assert given.prerequisites(table.runs[0]) == [
+        tmp_path / "data/.built/office31", tmp_path / "data/weights/bvlc_alexnet.caffemodel",
+    ]  # fmt: skip
+    assert given.records(here.tables["pacs"]) == []
+
+
+def test_weights_are_fetched_given_or_left_out(tmp_path):
+    with_lmdbs(tmp_path, "pacs", "art_painting", "cartoon", "photo", "sketch")
+    runs = {run.method: run for run in plan(tmp_path).tables["pacs"].runs}
+    fetched = {method: plan(tmp_path).prerequisites(run) for method, run in runs.items()}
+    folder = tmp_path / "data" / "weights"
+    assert fetched == {
+        "source_only": [folder / "resnet18.caffemodel"], "dial": [folder / "resnet18_mda2.caffemodel"],
+        "mda": [folder / "resnet18_mda4.caffemodel"], "multi_source": [folder / "resnet18_mda4.caffemodel"],
+    }  # fmt: skip
+    assert plan(tmp_path).resnet_domains == [2, 4]
+    assert plan(tmp_path, weights="none").prerequisites(runs["mda"]) == []
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "resnet18_mda4.caffemodel").touch()
+    (tmp_path / "one.caffemodel").touch()
+    given = plan(tmp_path, weights=str(tmp_path / "mine"))
+    assert given.weights(runs["mda"]) == tmp_path / "mine" / "resnet18_mda4.caffemodel"
+    assert plan(tmp_path, weights=str(tmp_path / "one.caffemodel")).weights(runs["dial"]) == tmp_path / "one.caffemodel"
+    assert len(given.obstacles(given.tables["pacs"])) == 2 and given.obstacle(runs["mda"]) == ""
+    assert given.obstacle(runs["dial"]) == (
+        f"{tmp_path}/mine/resnet18_mda2.caffemodel, which the net begins from, is not there: "
+        "--config weights names its folder"
+    )
+
+
+def test_features_come_from_images_and_weights(tmp_path):
+    here = plan(tmp_path)
+    table = here.tables["office31_fc7"]
+    assert here.records(table) == [] and "Office-31 is not on this machine" in here.obstacles(table)[0]
+    given = plan(tmp_path, images={"office31": "archive"})
+    assert len(given.records(table)) == 60
+    assert given.prerequisites(table.runs[0]) == [tmp_path / "data/.built/office31_fc7"]
+    weights = tmp_path / "data/weights/bvlc_alexnet.caffemodel"
+    assert given.before_features("office31_fc7") == [tmp_path / "data/.built/office31", weights]
+    with_lmdbs(tmp_path, "office31", "amazon", "dslr", "webcam")
+    assert here.before_features("office31_fc7") == [weights] and len(here.records(table)) == 60
+    assert here.features_options("office31_fc7") == [
+        "office31", "--weights", str(weights), "--data", str(tmp_path / "data"),
+    ]  # fmt: skip
+    assert set(here.feature_sets) == {"office31_fc7", "office_caltech_fc7"}
+
+
+def test_what_is_finished_needs_nothing_and_is_in_the_table(tmp_path):
+    first = plan(tmp_path).tables["office31"].runs[0]
+    write_record(tmp_path / "runs", first, 0.9)
+    here = plan(tmp_path)
+    assert place(first) not in here.unfinished and len(here.unfinished) == len(here.runs) - 1
+    assert here.records(here.tables["office31"]) == [tmp_path / "runs/office31/plain_seed0/record.json"]
+    assert here.to_make(here.tables["office31"]) == []
+    assert here.to_make(here.tables["digits"]) == here.records(here.tables["digits"])
+
+
+def test_a_mixture_is_its_owners(tmp_path):
+    run = make_experiment("digits", "mda", undivided=True)
+    assert "mnist+mnistm_train" in plan(tmp_path).obstacle(run) or "digits is not" in plan(tmp_path).obstacle(run)
+
+
+def test_runs_take_a_gpu_only_in_gpu_mode(tmp_path):
+    run = make_experiment("digits", "dial")
+    assert plan(tmp_path, solver_mode="GPU").gpus_of(run) == 1
+    assert plan(tmp_path, solver_mode="CPU").gpus_of(run) is None
+    baseline = Baseline("office31_fc7", "gong2013", ("amazon",), ("dslr",), 0)
+    assert plan(tmp_path, solver_mode="GPU").gpus_of(baseline) is None
+
+
+def test_every_run_has_its_memory(tmp_path):
+    here = plan(tmp_path)
+    assert {here.memory(run) for run in here.runs.values()} == {1500, 2000, 6000, 8000}
+
+
+def test_baselines_are_called_with_their_options():
+    run = Baseline("office31_fc7", "gong2013", ("amazon", "dslr"), ("webcam",), 3, variant="matching", k=2)
+    assert " ".join(baseline_options(run)) == (
+        "gong2013 --dataset office31_fc7 --seed 3 --sources amazon+dslr --targets webcam --variant matching --k 2"
+    )
+
+
+@pytest.mark.parametrize("target", ["tables/digit", "tables/digit.md", "tables/"])
+def test_a_target_that_is_no_table_is_named(target, tmp_path):
+    with pytest.raises(ProgramError, match=f"{target}: no such table, expected tables/ and one of demo, digits"):
+        plan(tmp_path).check_targets(["--cores", "2", target])
+
+
+def test_targets_that_are_tables_are_fine(tmp_path):
+    run = plan(tmp_path).tables["digits"].runs[0]
+    targets = ["tables/digits", "tables/pacs.md", "tables/demo.csv", str(plan(tmp_path).record(run)), "all"]
+    plan(tmp_path).check_targets(targets)
+
+
+def test_targets_that_snakemake_cannot_make_say_what_to_ask_for(tmp_path):
+    with pytest.raises(ProgramError, match=r"tables/demo/report\.html: .* ask for tables/demo$"):
+        plan(tmp_path).check_targets(["tables/demo/report.html"])
+    record = write_record(tmp_path / "runs", plan(tmp_path).tables["digits"].runs[0], 0.9)
+    with pytest.raises(ProgramError, match=r"record\.json: this run is finished; delete the record to have it"):
+        plan(tmp_path).check_targets([str(record)])
+
+
+def test_definitions_may_be_elsewhere(tmp_path):
+    with pytest.raises(ProgramError, match=r"found no NAME\.yaml, expected the definitions of tables"):
+        _ = plan(tmp_path, experiments=tmp_path).tables

@@ -1,0 +1,364 @@
+"""Numbers of tables from records alone: means, deviations, the best source, and why something is missing."""
+
+import csv
+import io
+import json
+import statistics
+from pathlib import Path
+
+import pytest
+
+from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.write import write_run
+from latent_domains.tables import results as module
+from latent_domains.tables.csv_file import csv_text
+from latent_domains.tables.definition import EXPERIMENTS, load
+from latent_domains.tables.markdown import signed, table_text
+from latent_domains.tables.records import Records
+from tests.latent_domains.tables.tables import TEXT, small_table, write_record
+from tests.programs import program
+
+
+@pytest.fixture
+def table(tmp_path):
+    return small_table(tmp_path)
+
+
+def fill(table, runs: Path, row: int, column: int, accuracies: dict[int, float], candidate: int = 0) -> None:
+    """Records of a cell by seed."""
+    for run in table.rows[row].cells[column].candidates[candidate].runs:
+        if run.seed in accuracies:
+            write_record(runs, run, accuracies[run.seed])
+
+
+def results(table, tmp_path: Path, **options) -> list[module.RowResults]:
+    return module.results(table, Records(tmp_path / "runs", tmp_path / "data", **options))
+
+
+# --- numbers
+
+
+def test_mean_and_deviation_are_over_seeds(table, tmp_path):
+    fill(table, tmp_path / "runs", 0, 0, {0: 0.81, 1: 0.84, 2: 0.9})
+    cell = results(table, tmp_path)[0].cells[0]
+    assert cell.accuracies == pytest.approx({0: 81.0, 1: 84.0, 2: 90.0})
+    assert cell.mean == pytest.approx(85.0)
+    assert cell.std == pytest.approx(statistics.stdev([81.0, 84.0, 90.0]))  # 4.58, not the population's 3.74
+    assert (cell.n, cell.reason, cell.remarks) == (3, "", ())
+
+
+def test_one_seed_has_no_deviation(table, tmp_path):
+    fill(table, tmp_path / "runs", 0, 0, {1: 0.81})
+    cell = results(table, tmp_path)[0].cells[0]
+    assert (cell.n, cell.std) == (1, None) and cell.mean == pytest.approx(81.0)
+    assert cell.reason.startswith("1 of 3 seeds: seeds 0, 2 ")
+
+
+def test_the_mean_over_columns_is_taken_seed_by_seed(table, tmp_path):
+    fill(table, tmp_path / "runs", 0, 0, {0: 0.8, 1: 0.9})
+    fill(table, tmp_path / "runs", 0, 1, {0: 0.6, 1: 0.5})
+    mean = results(table, tmp_path)[0].mean
+    assert mean.accuracies == pytest.approx({0: 70.0, 1: 70.0}) and mean.std == pytest.approx(0.0)
+    fill(table, tmp_path / "runs", 0, 1, {2: 0.5})
+    mean = results(table, tmp_path)[0].mean
+    assert mean.mean is None and mean.reason == "the columns have different seeds so far"
+
+
+def test_a_mean_needs_all_columns(table, tmp_path):
+    fill(table, tmp_path / "runs", 0, 0, {0: 0.8})
+    mean = results(table, tmp_path)[0].mean
+    assert mean.mean is None and mean.reason == "not all columns have a number"
+
+
+def test_the_best_single_source_is_the_one_of_the_best_mean(table, tmp_path):
+    """Not that of the best run: source mnistm has that one."""
+    fill(table, tmp_path / "runs", 1, 0, {0: 0.7, 1: 0.72, 2: 0.71}, candidate=0)
+    fill(table, tmp_path / "runs", 1, 0, {0: 0.9, 1: 0.5, 2: 0.6}, candidate=1)
+    cell = results(table, tmp_path)[1].cells[0]
+    assert cell.sources == ("mnist",) and cell.mean == pytest.approx(71.0) and cell.reason == ""
+    assert [one.mean for one in cell.candidates] == pytest.approx([71.0, 200 / 3])
+
+
+def test_no_best_source_before_every_source_was_tried(table, tmp_path):
+    fill(table, tmp_path / "runs", 1, 0, {0: 0.7, 1: 0.72, 2: 0.71}, candidate=0)
+    cell = results(table, tmp_path)[1].cells[0]
+    assert cell.mean is None and cell.reason.startswith("mnistm alone: digits is not on this machine")
+    fill(table, tmp_path / "runs", 1, 0, {2: 0.1}, candidate=1)
+    cell = results(table, tmp_path)[1].cells[0]
+    assert cell.mean == pytest.approx(71.0) and cell.reason.startswith("mnistm alone: 1 of 3 seeds: seeds 0, 1 ")
+
+
+@pytest.mark.parametrize(
+    ("name", "printed", "again"),
+    [
+        ("office31_fc7", "28.7", "28.73"), ("office31_fc7", "83.9", "83.87"), ("office_caltech_fc7", "39.1", "39.10"),
+        ("pacs", "84.2", "84.15"), ("office31", "82.7", "82.73"),
+    ],
+)  # fmt: skip
+def test_the_papers_means_are_printed_and_recomputed(name, printed, again, tmp_path):
+    table = load(EXPERIMENTS / f"{name}.yaml")
+    assert f"{printed} ({again})" in table_text(table, results(table, tmp_path))
+
+
+def test_every_recomputed_mean_is_in_the_csv(tmp_path):
+    table = load(EXPERIMENTS / "office31_fc7.yaml")
+    lines = list(csv.DictReader(io.StringIO(csv_text(table, results(table, tmp_path)))))
+    for line in (line for line in lines if line["part"] == "mean" and line["paper"]):
+        values = [float(one["paper"]) for one in lines if one["row"] == line["row"] and one["part"] == "cell"]
+        assert float(line["paper_recomputed"]) == pytest.approx(sum(values) / 3, abs=1e-4)
+
+
+@pytest.mark.parametrize(("value", "text"), [(1.25, "+1.2"), (-3.0, "−3.0"), (-0.04, "0.0"), (0.0, "0.0")])
+def test_differences_have_a_sign(value, text):
+    assert signed(value) == text
+
+
+# --- why something is missing
+
+
+def why(table, tmp_path: Path, row: int = 0, **options) -> str:
+    return results(table, tmp_path, **options)[row].cells[0].reason
+
+
+def test_data_that_is_not_there_is_named_with_its_command(tmp_path):
+    table = load(EXPERIMENTS / "office31.yaml")
+    command = "python -m tools.get_data office31 --images DIR"
+    assert why(table, tmp_path) == f"Office-31 is not on this machine: {command}"
+    text = table_text(table, results(table, tmp_path))
+    assert f"1. Office-31 is not on this machine: {command}\n" in text
+    assert not any(value.mean for row in results(table, tmp_path) for value in row.cells)
+
+
+def test_weights_that_are_not_there_are_named_with_their_command(tmp_path):
+    table = load(EXPERIMENTS / "pacs.yaml")
+    for domain in table.rows[0].cells[0].candidates[0].runs[0].data.domains:
+        (tmp_path / "data" / "pacs" / domain).mkdir(parents=True)
+        (tmp_path / "data" / "pacs" / domain / "data.mdb").touch()
+    assert why(table, tmp_path, 0).startswith("weights/resnet18.caffemodel, which the net begins from, is not on this")
+    assert why(table, tmp_path, 1).endswith("data/weights/resnet18 --num-domains 2")
+    assert why(table, tmp_path, 2).endswith("data/weights/resnet18 --num-domains 4")
+    (tmp_path / "data" / "pacs" / "photo" / "data.mdb").unlink()
+    assert why(table, tmp_path).startswith("pacs/photo is not on this machine: python -m tools.get_data pacs")
+
+
+def test_features_that_are_not_there_are_named_with_their_command(tmp_path):
+    table = load(EXPERIMENTS / "office31_fc7.yaml")
+    assert why(table, tmp_path, 5) == (
+        "Office-31 is not on this machine: python -m tools.get_data office31 --images DIR, "
+        "then python -m tools.extract_features office31 --weights FILE"
+    )
+    assert why(table, tmp_path, 3) == why(table, tmp_path, 5), "baselines need them too"
+    for domain in ("amazon", "dslr", "webcam"):
+        (tmp_path / "data" / "office31" / domain).mkdir(parents=True)
+        (tmp_path / "data" / "office31" / domain / "data.mdb").touch()
+    assert why(table, tmp_path, 5) == (
+        "the set of fc7 features of Office-31 is not on this machine: "
+        "python -m tools.extract_features office31 --weights FILE"
+    )
+
+
+def test_what_became_of_each_seed(table, tmp_path, tiny_data):
+    runs = [run for run in table.runs if run.name.startswith("mda") and run.targets == ("usps",)]
+    folders = [
+        write_run(run, tmp_path / "runs" / "digits" / run.name, data=tiny_data, solver_mode="CPU") for run in runs
+    ]
+    failure = {"reason": "the disk\nis full", "step": "training", "iteration": 3, "time": "2026-01-01T00:00:00+00:00"}
+    folders[1].failure.write_text(json.dumps(failure))
+    write_record(tmp_path / "runs", runs[2], 0.5)
+    assert why(table, tmp_path) == (
+        "1 of 3 seeds: seed 0 written, but not trained yet, seed 1 failed: the disk is full"
+    )
+
+
+def test_a_folder_of_another_experiment_is_said(table, tmp_path, tiny_data):
+    other = small_table(tmp_path / "other", TEXT.replace("method: mda", "method: mda, iterations: 7")).runs[0]
+    write_run(other, tmp_path / "runs" / "digits" / "mda_k2_seed0", data=tiny_data, solver_mode="CPU")
+    assert f"seed 0 {tmp_path}/runs/digits/mda_k2_seed0 holds another experiment" in why(table, tmp_path)
+
+
+def test_a_run_folder_that_is_none_is_said(table, tmp_path):
+    (tmp_path / "runs" / "digits" / "mda_k2_seed0").mkdir(parents=True)
+    assert "seed 0 " in why(table, tmp_path) and "no experiment.json in it" in why(table, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("log", "text"),
+    [
+        ("", "begun, but not finished (log: "),
+        ("reading\nerror: no features\n", "seed 0 failed: no features, seeds 1, 2 "),
+        ("error: no features\nreading\n", "begun, but not finished (log: "),
+    ],
+)
+def test_what_became_of_a_baseline(log, text, table, tmp_path):
+    folder = tmp_path / "runs" / "digits" / table.rows[2].cells[0].candidates[0].runs[0].name
+    folder.mkdir(parents=True)
+    (folder / "log").write_text(log)
+    assert text in why(table, tmp_path, row=2)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda record: "{", "not valid JSON"),
+        (lambda record: "", "not valid JSON"),
+        (lambda record: "[]", "found list, expected a JSON object"),
+        (lambda record: json.dumps({**record, "accuracy": "0.9"}), "accuracy is '0.9', expected a share from 0 to 1"),
+        (lambda record: json.dumps({**record, "accuracy": None}), "accuracy is None"),
+        (lambda record: json.dumps({**record, "accuracy": float("nan")}), "accuracy is nan"),
+        (lambda record: json.dumps({**record, "accuracy": 90.5}), "accuracy is 90.5"),
+        (lambda record: json.dumps({**record, "experiment": 5}), "found 5, expected what was run"),
+        (
+            lambda record: json.dumps({**record, "experiment": {**record["experiment"], "k": 3}}),
+            "it is of another run: found k 3, expected 2",
+        ),
+        (
+            lambda record: json.dumps({**record, "experiment": {"dataset": "digits"}}),
+            "it is of another run: found no sources",
+        ),
+    ],
+)
+def test_a_record_that_cannot_be_used_is_named_in_its_cell(damage, message, table, tmp_path):
+    fill(table, tmp_path / "runs", 0, 0, {0: 0.8, 1: 0.7, 2: 0.6})
+    file = tmp_path / "runs" / "digits" / "mda_k2_seed1" / "record.json"
+    file.write_text(damage(json.loads(file.read_text())))
+    cell = results(table, tmp_path)[0].cells[0]
+    assert set(cell.accuracies) == {0, 2}
+    assert cell.reason.startswith(f"2 of 3 seeds: seed 1 its record cannot be used: {file}: ")
+    assert message in cell.reason
+
+
+def test_a_baselines_record_of_another_setting_is_not_taken(table, tmp_path):
+    first, second, _ = table.rows[2].cells[0].candidates[0].runs
+    file = write_record(tmp_path / "runs", first, 0.4)
+    assert results(table, tmp_path)[2].cells[0].mean == pytest.approx(40.0)
+    other = tmp_path / "runs" / "digits" / second.name / "record.json"
+    other.parent.mkdir()
+    other.write_text(file.read_text())
+    assert "it is of another run: found seed 0, expected 1" in why(table, tmp_path, row=2)
+
+
+def test_what_is_not_the_papers_experiment_is_remarked(tmp_path):
+    table = load(EXPERIMENTS / "office31.yaml", seeds=(0,))
+    run = table.runs[0]
+    write_record(tmp_path / "runs", run, 0.9, training={"weights": None}, test_images=20)
+    cell = results(table, tmp_path)[0].cells[0]
+    assert cell.remarks == (
+        "began from random weights, not ImageNet's", "tested on 20 images, the published set has 795",
+    )  # fmt: skip
+    text = table_text(table, results(table, tmp_path))
+    assert "90.0 (n=1) [1] [2]" in text and "1. began from random weights" in text
+    begun = {"weights": {"file": "bvlc_alexnet.caffemodel"}}
+    few = "amazon has 48 images, published 2817"
+    write_record(tmp_path / "runs", run, 0.9, training=begun, incomplete_data=few)
+    assert results(table, tmp_path)[0].cells[0].remarks == (f"not the published data: {few}",)
+    write_record(tmp_path / "runs", run, 0.9, training=begun, incomplete_data=None)
+    assert results(table, tmp_path)[0].cells[0].remarks == ()
+
+
+# --- text, CSV, program
+
+
+def test_the_text_of_a_table_of_one_column(tmp_path):
+    table = small_table(
+        tmp_path,
+        TEXT.replace("  - {name: Mm, sources: [mnist, usps], targets: [mnistm]}\n", "")
+        .replace("[80.0, 90.0], mean: 84.0", "[80.0]").replace("[50, 60], mean: 55", "[50]")
+        .replace("[1.2, 2.2], mean: 1.9", "[1.2]"),
+    )  # fmt: skip
+    fill(table, tmp_path / "runs", 0, 0, {0: 0.81, 1: 0.84, 2: 0.9})
+    fill(table, tmp_path / "runs", 1, 0, {0: 0.7}, candidate=0)
+    fill(table, tmp_path / "runs", 1, 0, {0: 0.6, 1: 0.5, 2: 0.4}, candidate=1)
+    lines = table_text(table, results(table, tmp_path)).splitlines()
+    assert [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")][2:] == [
+        ["ours [1]", "80.0", "85.0 ± 4.6", "3", "+5.0"],
+        ["best", "– [2]", "70.0 [3] [4]", "1", ""],
+        ["shallow", "50.0", "– [5]", "", ""],
+        ["theirs", "1.2", "– [6]", "", ""],
+    ]
+    assert "4. by source: mnist 70.0 (n=1), mnistm 50.0 ± 10.0 (n=3)" in lines
+    assert "6. as the paper cites it: Somebody 2001" in lines
+
+
+def test_the_text_of_a_table_of_several_columns(table, tmp_path):
+    fill(table, tmp_path / "runs", 0, 0, {0: 0.8, 1: 0.9})
+    fill(table, tmp_path / "runs", 0, 1, {0: 0.6, 1: 0.5})
+    lines = table_text(table, results(table, tmp_path)).splitlines()
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
+    assert cells[2:5] == [
+        ["ours [1]", "paper", "80.0", "90.0", "84.0 (85.00)"],
+        ["", "here", "85.0 ± 7.1 (n=2) [2]", "55.0 ± 7.1 (n=2) [2]", "70.0 ± 0.0 (n=2)"],
+        ["", "difference", "+5.0", "−35.0", "−14.0"],
+    ]
+    assert cells[-1] == ["theirs [8]", "paper", "1.2", "2.2", "1.9 (1.70)"]
+    assert len({len(line) for line in lines if line.startswith("|")}) == 1, "the columns do not line up"
+
+
+def test_the_csv_has_every_number(table, tmp_path):
+    fill(table, tmp_path / "runs", 0, 0, {0: 0.8, 2: 0.9})
+    lines = list(csv.DictReader(io.StringIO(csv_text(table, results(table, tmp_path)))))
+    # two cells and a mean a row, and two candidates for each of best's cells
+    assert len(lines) == 4 * 3 + 4
+    assert {key: lines[0][key] for key in ("table", "row", "kind", "column", "part", "sources", "targets", "n")} == {
+        "table": "small", "row": "ours", "kind": "ours", "column": "U", "part": "cell", "sources": "mnist+mnistm",
+        "targets": "usps", "n": "2",
+    }  # fmt: skip
+    assert [lines[0][f"seed {seed}"] for seed in range(3)] == ["80", "", "90"]
+    assert (lines[0]["paper"], lines[0]["mean"], lines[0]["difference"]) == ("80", "85", "5")
+    assert float(lines[0]["std"]) == pytest.approx(7.0711, abs=1e-4)
+    assert lines[0]["reason"].startswith("2 of 3 seeds: seed 1 ")
+    assert lines[-1]["kind"] == "cited" and lines[-1]["paper_recomputed"] == "1.7" and lines[-1]["mean"] == ""
+
+
+def test_the_program_writes_and_keeps_a_table(table, tmp_path):
+    for row, column in ((0, 0), (2, 1)):
+        fill(table, tmp_path / "runs", row, column, {0: 0.8, 1: 0.9, 2: 0.7})
+    here = ["--data", tmp_path / "data", "--out", tmp_path / "out"]
+    picture = tmp_path / "out" / "small" / "figures" / "overview.png"
+    picture.parent.mkdir(parents=True)
+    picture.write_bytes(b"picture")
+    done = program("tables.__main__", tmp_path / "small.yaml", "--runs", tmp_path / "runs", "--save", tmp_path / "kept",
+                   *here)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("# Small\n")
+    assert f"{tmp_path / 'kept'}: records of 6 of 24 runs, pictures: 1" in done.stdout
+    assert (tmp_path / "out" / "small.md").read_text() in done.stdout
+    assert len(list((tmp_path / "kept").glob("*_seed*.json"))) == 6
+    again = program("tables.__main__", tmp_path / "small.yaml", "--records", tmp_path / "kept", *here)
+    numbers = [line for line in done.stdout.splitlines() if "80.0 ± 10.0 (n=3)" in line]
+    assert len(numbers) == 2 and all(line.split("[")[0] in again.stdout for line in numbers)
+    assert "not among the records" in again.stdout
+    assert (tmp_path / "kept" / "table.csv").is_file()
+    assert (tmp_path / "kept" / "figures" / "overview.png").read_bytes() == b"picture"
+
+
+def test_the_program_says_what_is_wrong(table, tmp_path):
+    wrong = program("tables.__main__", "digit")
+    assert wrong.returncode == 1 and "digit.yaml: no such file, expected one of demo, digits" in wrong.stderr
+    wrong = program("tables.__main__", "digits", "--records", tmp_path / "nowhere")
+    assert (wrong.returncode, wrong.stderr) == (1, f"error: --records {tmp_path / 'nowhere'}: no such folder\n")
+    fill(table, tmp_path / "runs", 0, 0, {0: 0.8, 1: 0.8})
+    file = tmp_path / "runs" / "digits" / "mda_k2_seed1" / "record.json"
+    file.write_text("{")
+    wrong = program("tables.__main__", tmp_path / "small.yaml", "--runs", tmp_path / "runs", "--out", tmp_path / "out",
+                    "--save", tmp_path / "kept")  # fmt: skip
+    assert wrong.returncode == 1 and f"error: {file}: not valid JSON" in wrong.stderr
+    assert not list(tmp_path.glob("kept/*.json")), "half of the records were kept"
+
+
+def test_the_seeds_and_iterations_can_be_others(tmp_path):
+    done = program("tables.__main__", "digits", "--seeds", "7,8", "--iterations", "20", "--out", tmp_path, "--runs",
+                   tmp_path)  # fmt: skip
+    assert "over seeds 7, 8, always" in done.stdout
+    assert "Trained for 20 iterations; the recipe has 2000." in done.stdout
+    wrong = program("tables.__main__", "digits", "--seeds", "7,x", "--out", tmp_path)
+    assert wrong.returncode == 2 and "got 'x', expected a whole number" in wrong.stderr
+    wrong = program("tables.__main__", "digits", "--seeds", "7,7", "--out", tmp_path)
+    assert wrong.returncode == 1 and "seeds: found [7, 7], expected each once" in wrong.stderr
+
+
+def test_run_folders_are_where_write_run_puts_them(tmp_path):
+    table = load(EXPERIMENTS / "digits.yaml")
+    run = table.runs[0]
+    folder = RunFolder(Records(tmp_path, tmp_path).run_folder(run), run, tmp_path)
+    assert folder.path == tmp_path / "digits" / "source_only_seed0"
+    assert Records(tmp_path, tmp_path).file(run) == folder.record

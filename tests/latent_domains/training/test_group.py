@@ -1,0 +1,82 @@
+"""Groups of small processes that fail in every way there is."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from latent_domains.training import group
+from latent_domains.training.group import Group
+from latent_domains.training.worker import LOST
+
+FOREVER = "import time; print('here', flush=True); time.sleep(600)"
+
+
+def started(*programs: str) -> Group:
+    def start(code: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-S", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    return Group({f"GPU {rank}": start(code) for rank, code in enumerate(programs)})
+
+
+def run(*programs: str) -> tuple[Group, list[str]]:
+    began = time.monotonic()
+    with started(*programs) as found:
+        lines = list(found.lines())
+    assert time.monotonic() - began < 30
+    assert all(process.poll() is not None and process.stdout.closed for process in found.members.values())
+    return found, lines
+
+
+def test_the_first_ones_log_is_left_as_it_is():
+    found, lines = run("print('a'); print('b')", "print('c')")
+    assert found.failure is None
+    assert [line for line in lines if not line.startswith("[")] == ["a\n", "b\n"]
+    assert [line for line in lines if line.startswith("[")] == ["[GPU 1] c\n"]
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+def test_one_that_fails_ends_all_and_is_named(failing):
+    programs = [FOREVER] * 3
+    programs[failing] = "raise ValueError('w has 4 columns')"
+    found, _ = run(*programs)
+    assert found.failure == f"GPU {failing} failed: exit code 1: ValueError: w has 4 columns"
+
+
+def test_a_killed_one_is_named():
+    found, _ = run(FOREVER, "import os; os.kill(os.getpid(), 9)")
+    assert found.failure == "GPU 1 failed: killed by SIGKILL, perhaps for its memory"
+
+
+def test_who_only_lost_another_is_not_to_blame():
+    """The first notices at once that the second is gone, which takes its time to end."""
+    fault = "F1121 03:30:28.3 99 syncedmem.cpp:71] Check failed: error == cudaSuccess (2 vs. 0)  out of memory"
+    late = f"import time; time.sleep(0.5); print({fault!r}); raise SystemExit(1)"
+    found, _ = run(f"raise SystemExit({LOST})", late)
+    assert found.failure == "GPU 1 failed: exit code 1: " + fault.partition("] ")[2]
+
+
+def test_two_that_lost_each_other_are_told():
+    found, _ = run(f"print('another process of the run ended'); raise SystemExit({LOST})", f"raise SystemExit({LOST})")
+    assert found.failure is not None and "failed: exit code 3: " in found.failure
+
+
+def test_one_that_lost_others_that_ended_well_is_told():
+    found, _ = run("import time; time.sleep(0.3)", f"raise SystemExit({LOST})")
+    assert found.failure == "GPU 1 failed: it lost contact with the others"
+
+
+def test_one_that_neither_works_nor_ends_is_killed(monkeypatch):
+    monkeypatch.setattr(group, "GRACE", 0.5)
+    found, _ = run(FOREVER, f"raise SystemExit({LOST})")
+    assert found.failure == "GPU 1 failed: it lost contact with the others"
+
+
+def test_an_error_while_reading_kills_them():
+    with pytest.raises(OSError, match="disk full"), started(FOREVER, FOREVER) as found:
+        for _ in found.lines():
+            raise OSError("disk full")
+    assert [process.returncode for process in found.members.values()] == [-9, -9]

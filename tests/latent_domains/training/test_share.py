@@ -1,0 +1,210 @@
+import re
+
+import caffe
+import numpy as np
+import pytest
+from caffe.proto import caffe_pb2
+from google.protobuf import text_format
+
+from latent_domains.common.program import ProgramError
+from latent_domains.data import lmdb_io
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.models.prototxt import read
+from latent_domains.runs.devices import Devices
+from latent_domains.runs.solver_mode import mode_of, set_mode
+from latent_domains.runs.write import write_run
+from latent_domains.training.share import make_share, write_share
+from latent_domains.training.train import train_all
+from tests.programs import program
+
+EXPERIMENTS = [
+    ("digits", "plain", {}),
+    ("digits", "source_only", {}),
+    ("digits", "dial", {}),
+    ("digits", "mda", {"k": 3, "lambda_b": 0.1}),
+    ("digits", "mda", {"known_share": 0.25}),
+    ("digits", "multi_source", {}),
+    ("pacs", "mda", {}),
+    ("pacs", "mda", {"undivided": True}),
+    ("office_caltech", "mda", {"batch_split": "per_domain", "batch_size": 8, "k_target": 2}),
+]
+
+
+def batches(net: caffe_pb2.NetParameter) -> dict[str, int]:
+    return {layer.name: layer.data_param.batch_size for layer in net.layer if layer.type == "Data"}
+
+
+@pytest.mark.parametrize(("dataset", "method", "options"), EXPERIMENTS)
+def test_a_share_is_the_net_of_an_nth_of_the_batch(dataset, method, options, tiny_data, tmp_path):
+    if dataset == "digits":
+        options = {"batch_size": 8, **options}
+    experiment = make_experiment(dataset, method, **options)
+    run = write_run(experiment, tmp_path / "run", data=tiny_data)
+    whole = run.read_net("train")
+    net, _, _ = make_share(run, 2)
+    share = text_format.Parse(net, caffe_pb2.NetParameter())
+    assert batches(share) == {name: rows // 2 for name, rows in batches(whole).items()}
+    # The generator itself, asked for half the images of each domain, makes the same net.
+    smaller = make_experiment(dataset, method, **{**options, "batch_size": experiment.batch_size // 2})
+    other = write_run(smaller, tmp_path / "smaller", data=tiny_data)
+    expected = other.read_net("train")
+    for layer in expected.layer:
+        layer.data_param.source = layer.data_param.source.replace(str(other.path), str(run.path))
+    for layer in share.layer:
+        layer.data_param.source = layer.data_param.source.replace(str(other.path), str(run.path))
+    assert share == expected
+    assert make_share(run, 1)[0] == run.net("train").read_text()
+
+
+def test_the_layers_take_a_share(tiny_data, tmp_path):
+    run = write_run(make_experiment("digits", "mda", batch_size=8), tmp_path / "run", data=tiny_data)
+    share = write_share(run, 4)
+    net = caffe.Net(str(share.train), caffe.TRAIN)
+    net.forward()
+    assert net.blobs["data"].shape[0] == 6 and net.blobs["w"].shape[0] == 6 and net.blobs["label"].shape[0] == 4
+
+
+def test_the_first_process_tests_and_the_others_do_not(tiny_data, tmp_path):
+    run = write_run(make_experiment("digits", "dial", batch_size=8), tmp_path / "run", data=tiny_data)
+    share = write_share(run, 2)
+    first, other = (read(file, caffe_pb2.SolverParameter()) for file in (share.first, share.other))
+    assert first.train_net == other.train_net == str(share.train)
+    # In all else they are the run's: when to write a snapshot or to test is known to all of them.
+    for solver, tests in ((first, True), (other, False)):
+        expected = run.read_solver()
+        expected.train_net = str(share.train)
+        if not tests:
+            expected.ClearField("test_net")
+            expected.ClearField("test_iter")
+        assert solver == expected
+    assert first.test_net and not other.test_net
+    write_share(run, 4)
+    assert batches(read(share.train, caffe_pb2.NetParameter()))["data_mnist"] == 2
+
+
+def test_a_batch_that_cannot_be_shared_out_is_named(tiny_data, tmp_path):
+    run = write_run(make_experiment("digits", "dial", batch_size=9), tmp_path / "run", data=tiny_data)
+    done = program("train", "--processes", 2, "--threads", "1,1", run.path)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"error: {run.net('train')}: layer data_mnist has 9 images in a batch, expected a multiple of 2 to share out "
+        "to 2 processes: write the run again with another --batch-size or --batch-split\n"
+    )
+    assert not (run.path / "share").exists() and not run.log.exists()
+    assert make_share(run, 3)
+
+
+def test_the_domain_whose_share_is_uneven_is_named(tmp_path):
+    """Office-31's published batch is shared out by size: 175, 31 and 50 images."""
+    run = write_run(make_experiment("office31", "dial"), tmp_path / "run", data=tmp_path)
+    with pytest.raises(ProgramError, match="layer data_amazon has 175 images in a batch, expected a multiple of 2"):
+        make_share(run, 2)
+    with pytest.raises(ProgramError, match="layer data_dslr has 31 images in a batch, expected a multiple of 5"):
+        make_share(run, 5)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("lr_mult: 1 ", "lr_mult: 3 ", "it was changed, and is not what experiment.json makes"),
+        ('name: "data_usps"', 'name: "target"', "expected a Data layer data_usps with a batch of at least 1"),
+    ],
+)
+def test_a_net_that_was_changed_is_not_shared_out_in_its_first_form(old, new, message, tiny_data, tmp_path):
+    run = write_run(make_experiment("digits", "dial", batch_size=8), tmp_path / "run", data=tiny_data)
+    text = run.net("train").read_text()
+    assert old in text
+    run.net("train").write_text(text.replace(old, new))
+    with pytest.raises(ProgramError, match=f"^{re.escape(str(run.net('train')))}: {message}"):
+        make_share(run, 2)
+
+
+def test_modes_and_jobs_that_do_not_go_with_processes(tiny_data, tmp_path):
+    experiment = make_experiment("digits", "dial", batch_size=8)
+    run = write_run(experiment, tmp_path / "run", data=tiny_data, solver_mode="GPU")
+    done = program("train", "--processes", 2, run.path)
+    expected = f"error: {run.path}: its solver mode is GPU, but --processes 2 is for the CPU: pass --solver-mode CPU\n"
+    assert (done.returncode, done.stderr) == (1, expected)
+    done = program("train", "--processes", 2, "--jobs", 2, run.path)
+    expected = "error: --processes 2: got --jobs 2; runs on several processes are trained one by one\n"
+    assert (done.returncode, done.stderr) == (1, expected)
+    set_mode(run, "CPU")
+    with pytest.raises(ProgramError, match=r"mode is CPU, but --gpus 0,1 is for the GPU: pass --solver-mode GPU$"):
+        train_all([run], devices=Devices(2, (0, 1)))
+    assert not (run.path / "share").exists()
+    # A refusal changes nothing, the mode neither.
+    set_mode(run, "GPU")
+    weights = tmp_path / "none.caffemodel"
+    done = program("train", "--processes", 2, "--solver-mode", "CPU", "--weights", weights, run.path)
+    assert done.returncode == 1 and f"{weights}: no such file" in done.stderr
+    assert mode_of(run) == "GPU" and not (run.path / "share").exists()
+
+
+@pytest.fixture
+def rank():
+    """Set Caffe's rank and number of solvers in this process, and put them back."""
+
+    def set_rank(number: int, count: int) -> None:
+        caffe.set_solver_count(count)
+        caffe.set_solver_rank(number)
+        caffe.set_multiprocess(count > 1)
+
+    yield set_rank
+    set_rank(0, 1)
+
+
+@pytest.mark.parametrize(("records", "count", "rows"), [(12, 2, 3), (10, 3, 2), (7, 4, 5)])
+def test_the_shares_of_an_iteration_are_the_batch_of_one_process(records, count, rows, rank, tmp_path):
+    """Caffe deals records out in turn: also past the end, and where the number of processes does not divide them."""
+    with lmdb_io.create(tmp_path / "lmdb") as (writer, _):
+        for label in range(records):
+            writer.put("x", lmdb_io.image_datum(np.zeros((2, 2, 1), np.uint8), label))
+
+    def labels(number: int, of: int, batch: int) -> np.ndarray:
+        rank(number, of)
+        file = tmp_path / f"{number}_{of}.prototxt"
+        file.write_text(
+            'layer { name: "data" type: "Data" top: "data" top: "label"\n'
+            f'data_param {{ source: "{tmp_path}/lmdb" batch_size: {batch} backend: LMDB }} }}'
+        )
+        net = caffe.Net(str(file), caffe.TRAIN)
+        return np.array([net.forward()["label"].copy() for _ in range(2 * records)])
+
+    shares = np.array([labels(number, count, rows) for number in range(count)])  # processes × iterations × rows
+    dealt = shares.transpose(1, 2, 0).reshape(2 * records, count * rows)
+    np.testing.assert_array_equal(dealt, labels(0, 1, count * rows))
+    # Every image once in every epoch.
+    whole = dealt.ravel()[: dealt.size // records * records].reshape(-1, records)
+    assert (np.sort(whole, axis=1) == np.arange(records)).all()
+
+
+def test_each_process_crops_mirrors_and_drops_in_its_own_way(rank, tmp_path):
+    """Caffe adds the rank to the solver's seed: the first process does what one alone would do."""
+    image = np.random.default_rng(0).integers(0, 256, (20, 20, 1)).astype(np.uint8)
+    with lmdb_io.create(tmp_path / "lmdb") as (writer, _):
+        writer.put("x", lmdb_io.image_datum(image, 0))  # one image for all, so that the random part alone differs
+    (tmp_path / "net.prototxt").write_text(
+        'layer { name: "data" type: "Data" top: "data" top: "label" transform_param { crop_size: 12 mirror: true }\n'
+        f'data_param {{ source: "{tmp_path}/lmdb" batch_size: 4 backend: LMDB }} }}\n'
+        'layer { name: "drop" type: "Dropout" bottom: "data" top: "drop" }\n'
+        'layer { name: "fc" type: "InnerProduct" bottom: "drop" top: "fc"\n'
+        'inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }\n'
+        'layer { name: "loss" type: "SoftmaxWithLoss" bottom: "fc" bottom: "label" top: "loss" }\n'
+    )
+    (tmp_path / "solver.prototxt").write_text(
+        f'train_net: "{tmp_path}/net.prototxt" base_lr: 0.1 lr_policy: "fixed" random_seed: 5\n'
+    )
+
+    def random_parts(number: int, of: int) -> tuple[np.ndarray, np.ndarray]:
+        rank(number, of)
+        net = caffe.get_solver(str(tmp_path / "solver.prototxt")).net
+        net.forward()
+        data = net.blobs["data"].data.copy()
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return data, net.blobs["drop"].data / data > 0
+
+    alone, first, second = random_parts(0, 1), random_parts(0, 2), random_parts(1, 2)
+    for one, other in zip(alone, first, strict=True):
+        np.testing.assert_array_equal(one, other)
+    for one, other in zip(first, second, strict=True):
+        assert (one != other).mean() > 0.2

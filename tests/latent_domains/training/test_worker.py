@@ -1,0 +1,213 @@
+"""Real processes that train one run together on the CPU, with the real solver and tiny LMDBs."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import caffe
+import numpy as np
+import pytest
+
+from latent_domains.common.caffe_log import curves
+from latent_domains.common.caffe_process import Threads
+from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.runs.devices import Devices
+from latent_domains.runs.run_folder import RunFolder
+from latent_domains.training.group import start_workers
+from latent_domains.training.share import write_share
+from latent_domains.training.train import train_all
+from tests.latent_domains.training.processes import blobs, train, train_shares, written
+from tests.programs import program, wait_until
+
+ONE = Threads(1, 1)
+
+
+def test_two_processes_learn_what_one_learns(tiny_data, tmp_path):
+    """Without batch statistics the mean of the shares' gradients is the batch's gradient, iteration by iteration."""
+    one, two = (written(tmp_path / name, tiny_data, "plain", iterations=8) for name in ("one", "two"))
+    alone, together = train(one, Devices(1)), train(two, Devices(2))
+    first = caffe.get_solver(str(one.solver)).net.params["conv1"][0].data.ravel()
+    assert alone.keys() == together.keys() >= {"conv1.0", "conv1.1", "fc5.0"}
+    for name in alone:
+        np.testing.assert_allclose(together[name], alone[name], rtol=1e-4, atol=1e-6, err_msg=name)
+    assert np.abs(alone["conv1.0"] - first).max() > 1e-3  # they have learned
+
+
+@pytest.mark.parametrize("method", ["mda", "source_only"])
+def test_one_process_does_what_caffe_train_does(method, tiny_data, tmp_path):
+    ours, theirs = (written(tmp_path / name, tiny_data, method) for name in ("ours", "theirs"))
+    found = train(ours, Devices(1))
+    subprocess.run(["caffe", "train", "-solver", theirs.solver], cwd=ROOT, check=True, capture_output=True)
+    expected = blobs(theirs.latest_snapshot().model)
+    assert found.keys() == expected.keys()
+    for name in found:
+        np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
+
+
+@pytest.mark.parametrize("method", ["mda", "source_only"])
+def test_statistics_are_the_mean_of_the_processes_own(method, tiny_data, tmp_path):
+    run = written(tmp_path / "run", tiny_data, method, iterations=3, display=10)  # no forward for the last loss
+    both = train_shares(write_share(run, 2), 2, tmp_path)
+    layer = "conv1_mda" if method == "mda" else "conv1_bn"
+    model = blobs(run.latest_snapshot().model)
+    # All parameters and statistics are the same in both, and those of the snapshot.
+    for name, values in model.items():
+        for kept in both:
+            np.testing.assert_array_equal(kept[name].ravel(), values, err_msg=name)
+    # What they gathered was not the same: their statistics are those of other images.
+    own = [[kept[f"own.{i}"] for kept in both] for i in range(3)]
+    assert np.abs(own[0][0] - own[0][1]).max() > 1e-3
+    for i in range(3):
+        np.testing.assert_allclose(model[f"{layer}.{i}"], np.mean(own[i], axis=0).ravel(), rtol=1e-6)
+    divisor = 1 + 0.95 + 0.95**2
+    np.testing.assert_allclose(model[f"{layer}.2"], divisor, rtol=1e-6)
+
+
+def test_first_statistics_are_those_of_the_shares_of_the_batch(tiny_data, tmp_path):
+    """After one iteration: Σ mean is the mean of the whole batch, Σ variance the mean of the shares' variances."""
+    run = written(tmp_path / "run", tiny_data, "source_only", iterations=1, display=10)
+    both = train_shares(write_share(run, 2), 2, tmp_path)
+    os.chdir(ROOT)
+    whole = caffe.get_solver(str(run.solver)).net  # with the parameters that the first process began with
+    whole.forward()
+    images = np.stack([kept["data"].reshape(2, 4, -1) for kept in both], axis=2)  # part × row × process × pixel
+    np.testing.assert_array_equal(images.reshape(16, -1), whole.blobs["data"].data.reshape(16, -1))
+    conv1 = whole.blobs["conv1"].data.astype(np.float64)  # rows of both processes, in turn
+    shares = [conv1[rank::2].transpose(1, 0, 2, 3).reshape(32, -1) for rank in range(2)]
+    model = blobs(run.latest_snapshot().model)
+    np.testing.assert_allclose(model["conv1_bn.0"], conv1.mean(axis=(0, 2, 3)), rtol=1e-4, atol=1e-6)
+    variance = np.mean([share.var(axis=1, ddof=1) for share in shares], axis=0)
+    np.testing.assert_allclose(model["conv1_bn.1"], variance, rtol=1e-4)
+    np.testing.assert_array_equal(model["conv1_bn.2"], 1)
+
+
+def test_a_run_of_two_processes_is_recorded_and_read_like_any_other(tiny_data, tmp_path):
+    run = written(tmp_path / "run", tiny_data, known_share=0.25)
+    text = run.solver.read_text().replace("test_interval: 100", "test_interval: 3")
+    run.solver.write_text(text.replace("snapshot: 500", "snapshot: 4"))
+    done = program("train", "--processes", 2, "--threads", "1,1", run.path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("% on usps at the last iteration\n")
+    found = curves(run.log.read_text().splitlines())
+    assert sorted(found["train", "loss"]) == [0, 1, 2, 3, 4, 5]
+    assert sorted(found["test", "accuracy"]) == [3, 6]
+    assert sorted(path.name for path in run.snapshots.iterdir()) == [
+        "model_iter_4.caffemodel", "model_iter_4.solverstate", "model_iter_6.caffemodel", "model_iter_6.solverstate",
+    ]  # fmt: skip
+    record = run.read_record()
+    assert record["training"]["processes"] == 2 and record["iteration"] == 6
+    assert record["last_values"]["loss_class"] == found["train", "loss_class"][5]
+    # The log's last test is one forward pass further than the snapshot, as that of caffe train.
+    assert record["accuracy"] == pytest.approx(found["test", "accuracy"][6], abs=0.2)
+
+
+def workers(run: RunFolder) -> dict[str, int]:
+    """Ids of the living processes that train a run, by rank."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            if "latent_domains.training.worker" in words and any(word.startswith(str(run.path)) for word in words):
+                found[words[words.index("--rank") + 1]] = int(process.name)
+    return found
+
+
+@contextmanager
+def once_it_runs(run: RunFolder, act: Callable[[dict[str, int]], None]) -> Iterator[None]:
+    """While the block trains ``run``, call ``act`` with the processes' ids when they have done a few iterations."""
+
+    def work() -> None:
+        wait_until(lambda: run.log.exists() and "Iteration 10 (" in run.log.read_text(), seconds=30)
+        act(workers(run))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+@pytest.fixture
+def long(tiny_data, tmp_path):
+    """A run without end, of small batches."""
+    return written(tmp_path / "run", tiny_data, "dial", iterations=100_000, display=10)
+
+
+def test_ctrl_c_stops_all_after_the_same_iteration_and_any_number_goes_on(long):
+    def press(processes: dict[str, int]) -> None:
+        assert set(processes) == {"0", "1"}
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt), once_it_runs(long, press):
+        train_all([long], threads=ONE, devices=Devices(2))
+    assert not workers(long) and not long.record.exists()
+    reached = long.latest_snapshot().iteration
+    assert reached >= 10 and "Optimization stopped early." in long.log.read_text()
+    for file in (long.solver, long.path / "experiment.json"):
+        file.write_text(file.read_text().replace("100000", str(reached + 5)))
+    resumed = RunFolder.load(long.path)
+    train_all([resumed], threads=ONE, resume=True, devices=Devices(1))
+    record = resumed.read_record()
+    assert record["iteration"] == reached + 5 and record["training"]["processes"] == 1
+    assert f"Resuming from {long.snapshots}/model_iter_{reached}.solverstate" in long.log.read_text()
+
+
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_one_that_is_killed_ends_all_with_one_message(rank, long, capsys):
+    message = f"{long.path}: process {rank} failed: killed by SIGKILL, perhaps for its memory (whole log: {long.log})"
+    began = time.monotonic()
+    with (
+        pytest.raises(ProgramError, match=f"^{re.escape(message)}$"),
+        once_it_runs(long, lambda processes: os.kill(processes[rank], signal.SIGKILL)),
+    ):
+        train_all([long], threads=ONE, devices=Devices(2))
+    assert time.monotonic() - began < 30 and not workers(long)
+    assert "error" not in capsys.readouterr().err
+
+
+def test_a_signal_to_one_process_stops_all_with_a_snapshot(long):
+    with start_workers(write_share(long, 2), Devices(2), ONE) as group:
+        for line in group.lines():
+            if "Iteration 10 (" in line:
+                group.members["process 1"].terminate()
+    assert group.failure is None
+    assert 10 <= long.latest_snapshot().iteration < 100_000
+
+
+def test_no_process_outlives_the_program(long):
+    write_share(long, 2)
+    code = f"""
+from pathlib import Path
+from latent_domains.common.caffe_process import Threads
+from latent_domains.runs.devices import Devices
+from latent_domains.training.group import start_workers
+from latent_domains.training.share import Share
+with start_workers(Share(Path({str(long.path)!r}) / "share"), Devices(2), Threads(1, 1)) as group:
+    for line in group.lines():
+        print(line, end="", flush=True)
+"""
+    starter = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    with starter:
+        assert any("Iteration 10 (" in line for line in starter.stdout)
+        assert set(workers(long)) == {"0", "1"}
+        starter.kill()
+    wait_until(lambda: not workers(long), seconds=30)
+
+
+def test_a_fault_in_one_share_is_told(tiny_data, tmp_path):
+    run = written(tmp_path / "run", tiny_data, "dial")
+    share = write_share(run, 2)
+    share.other.write_text(share.other.read_text().replace("base_lr", "base_rate"))
+    with start_workers(share, Devices(2), ONE) as group:
+        lines = list(group.lines())
+    assert group.failure.startswith("process 1 failed: exit code ")
+    assert "Failed to parse SolverParameter" in "".join(lines)
+    assert all(process.returncode for process in group.members.values())

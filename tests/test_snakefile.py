@@ -1,0 +1,149 @@
+"""The Snakefile end to end: real Snakemake, real Caffe, tiny LMDBs, killed, failed, mended and run again."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from latent_domains.common.program import ROOT
+from latent_domains.runs.write import write_run
+from latent_domains.tables.definition import load
+
+pytest.importorskip("snakemake", reason="Snakemake is not installed (requirements/workflow.txt)")
+
+TABLE = """
+title: "Tiny"
+source: Table 1
+dataset: digits
+seeds: [0]
+columns:
+  - {name: M-Mm to U, sources: [mnist, mnistm], targets: [usps]}
+rows:
+  - name: good
+    paper: {values: [81.7]}
+    runs: {method: source_only, batch_size: 2, iterations: 990}
+  - name: bad
+    paper: {values: [82.5]}
+    runs: {method: source_only, batch_size: 2, iterations: 2}
+  - name: shallow
+    paper: {missing: none}
+    baseline: {method: svm}
+"""
+SLOW = "source_only_iterations990_batch2_seed0"
+BAD = "source_only_iterations2_batch2_seed0"
+SHALLOW = "svm_mnist+mnistm-usps_seed0"
+
+
+def command(folder: Path, data: Path, *targets: str) -> list[str]:
+    options = [target for target in targets if target.startswith("-")]
+    chosen = [target for target in targets if "=" in target]
+    targets = tuple(target for target in targets if target not in options + chosen)
+    arguments = ["--snakefile", ROOT / "Snakefile", "--directory", folder, "--cores", "2", *options]
+    settings = [f"experiments={folder / 'experiments'}", f"data={data}", *chosen]
+    return [sys.executable, "-m", "snakemake", *map(str, arguments), "--config", *settings, "--", *targets]
+
+
+def snakemake(folder: Path, data: Path, *targets: str) -> subprocess.CompletedProcess[str]:
+    """One call, from outside of the repository."""
+    return subprocess.run(
+        command(folder, data, *targets), cwd=folder, text=True, capture_output=True, timeout=600,
+        env={**os.environ, "SOLVER_MODE": "CPU"},
+    )  # fmt: skip
+
+
+def kill_all(process: subprocess.Popen[str]) -> None:
+    """End a program and all that it started, at once and without a word, as a power cut does."""
+    children = psutil.Process(process.pid).children(recursive=True)
+    for one in (psutil.Process(process.pid), *children):
+        one.kill()
+    psutil.wait_procs(children, timeout=30)
+    process.wait(30)
+
+
+def stamps(folder: Path) -> dict[str, int]:
+    """When each record was written."""
+    return {file.parent.name: file.stat().st_mtime_ns for file in folder.glob("runs/digits/*/record.json")}
+
+
+def numbers(folder: Path) -> dict[str, str]:
+    """What the table says of each row's own accuracy."""
+    lines = [line.split("|") for line in (folder / "tables" / "tiny.md").read_text().splitlines() if line[:1] == "|"]
+    return {line[1].strip(): line[3].strip() for line in lines[2:]}
+
+
+def test_a_table_is_made_whatever_happens_on_the_way(tiny_data, tmp_path):
+    runs = tmp_path / "runs" / "digits"
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "tiny.yaml").write_text(TABLE)
+    shutil.copy(ROOT / "experiments" / "office31.yaml", tmp_path / "experiments")
+    bad = next(run for run in load(tmp_path / "experiments" / "tiny.yaml").runs if run.name == BAD)
+    broken = write_run(bad, runs / BAD, data=tiny_data, solver_mode="CPU")
+    whole = broken.solver.read_text()
+    broken.solver.write_text("base_lr: !")
+
+    # Everything is killed once the first run has a snapshot.
+    with subprocess.Popen(
+        command(tmp_path, tiny_data, str(Path("runs/digits") / SLOW / "record.json")), cwd=tmp_path,
+        env={**os.environ, "SOLVER_MODE": "CPU"}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        try:
+            deadline = time.monotonic() + 300
+            while not list(runs.glob(f"{SLOW}/snapshots/*_iter_500.solverstate")):
+                assert time.monotonic() < deadline and process.poll() is None, "no snapshot came"
+                time.sleep(0.05)
+        finally:
+            kill_all(process)
+    assert not stamps(tmp_path)
+
+    # The same again: that run goes on, the damaged one fails and says why, the table is there all the same. So is one
+    # without data.
+    done = snakemake(tmp_path, tiny_data, "tables/tiny.md", "tables/office31")
+    assert done.returncode == 1
+    assert "solver.prototxt" in done.stderr and "error: " in done.stderr, "the reason is not on the terminal"
+    assert set(stamps(tmp_path)) == {SLOW, SHALLOW}
+    assert re.search(r"Resuming from \S+model_iter_500\.solverstate", (runs / SLOW / "train.log").read_text())
+    assert {name: number[0].isdecimal() for name, number in numbers(tmp_path).items()} == {
+        "good": True, "bad": False, "shallow": True,
+    }  # fmt: skip
+    assert re.search(r"^\d\. failed: \S+solver\.prototxt: ", (tmp_path / "tables/tiny.md").read_text(), re.MULTILINE)
+
+    assert (tmp_path / "tables/tiny.md").stat().st_mtime_ns < min(stamps(tmp_path).values()), "it stays as it is"
+    assert "tables/office31.md: made without" not in done.stderr, "nothing of that table failed"
+
+    reason = "Office-31 is not on this machine: "
+    assert f"office31: {reason}--config images=DIR names its unpacked archive" in done.stderr
+    assert f"1. {reason}" in (tmp_path / "tables" / "office31.md").read_text()
+
+    # Mended, and one record is deleted: it is evaluated again, not trained; what stands is left alone.
+    broken.solver.write_text(whole)
+    (runs / SLOW / "record.json").unlink()
+    log, before = (runs / SLOW / "train.log").read_bytes(), stamps(tmp_path)
+    for file in (*tiny_data.glob("digits/*/data.mdb"), tmp_path / "experiments" / "tiny.yaml"):
+        os.utime(file)
+    done = snakemake(tmp_path, tiny_data, "tables/tiny")
+    assert done.returncode == 0, done.stderr
+    after = stamps(tmp_path)
+    assert set(after) == {SLOW, BAD, SHALLOW} and after[SHALLOW] == before[SHALLOW]
+    assert (runs / SLOW / "train.log").read_bytes() == log
+    assert all(number[0].isdecimal() for number in numbers(tmp_path).values())
+    assert (tmp_path / "tables" / "tiny" / "report.html").stat().st_size > 10_000
+
+    # Nothing is left to do, and nothing can be: not even by force.
+    done = snakemake(tmp_path, tiny_data)
+    assert done.returncode == 0 and "Nothing to be done" in done.stderr
+    forced = snakemake(tmp_path, tiny_data, "--forceall", "tables/tiny.md")
+    assert forced.returncode == 0 and "training" not in forced.stderr
+    assert stamps(tmp_path) == after
+
+    # Other settings make another table, and what was remade once because its record was gone is remade again.
+    assert "tables/tiny.md" in snakemake(tmp_path, tiny_data, "-n", "seeds=0", "tables/tiny.md").stdout
+    for name in (SLOW, BAD):
+        (runs / name / "record.json").unlink()
+    again = snakemake(tmp_path, tiny_data, "-n", "tables/tiny.md").stdout
+    assert all(f"training digits/{name}" in again for name in (SLOW, BAD)) and SHALLOW not in again

@@ -1,0 +1,244 @@
+"""The whole command on small pictures: two labelled domains to a labelled target, an undivided mixture to an unlabelled
+one, interrupted and called again; and what it refuses.
+"""
+
+import csv
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import cv2
+import pytest
+
+from latent_domains.common.program import ROOT
+from latent_domains.data.lmdb_io import read_labels
+from latent_domains.runs.run_folder import RunFolder
+from tests.programs import Done, interrupt, names, program
+from tests.shapes import CLASSES, picture, plant_domain
+
+SMALL = ("--network", "mnist", "--iterations", 8, "--batch-size", 8, "--threads", "1,1", "--jobs", 1)
+
+RESULTS = {
+    "README.txt", "data", "domains.csv", "model.caffemodel", "model.json", "model.prototxt", "predictions.csv",
+    "report.html", "run", "settings.json",
+}  # fmt: skip
+
+
+def rows(file: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(file.read_text().splitlines()))
+
+
+def arguments(folder: Path, *more: object) -> tuple[object, ...]:
+    """Two sources to a labelled target."""
+    sources = ("--source", folder / "night", "--source", folder / "day")
+    return ("adapt.__main__", *sources, "--target", folder / "dusk", "--out", folder / "out", *SMALL, *more)
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Done]:
+    """A folder of three domains and ``out``, and what the command said."""
+    folder = tmp_path_factory.mktemp("labelled")
+    for look in ("night", "day", "dusk"):
+        plant_domain(folder / look, look)
+    done = program(*arguments(folder))
+    assert done.returncode == 0, done.stderr
+    return folder, done
+
+
+def test_everything_lies_in_one_folder_that_explains_itself(labelled):
+    folder, done = labelled
+    out = folder / "out"
+    assert set(names(out)) == RESULTS
+    assert "night (source): 18 images" in done.stdout and "dusk (target, labelled): 18 images" in done.stdout
+    assert "3 classes: cross, disc, square" in done.stdout
+    assert re.search(r"[\d.]+ s: about \d+ s for 8 iterations of 24 images, with tests\. Ctrl-C stops", done.stdout)
+    for text in (done.stdout, (out / "README.txt").read_text()):
+        for name in RESULTS - {"README.txt"}:
+            assert f"  {name:<16} " in text
+    assert "<html" in (out / "report.html").read_text()
+
+
+def test_predictions_are_those_of_the_record(labelled):
+    out = labelled[0] / "out"
+    found = rows(out / "predictions.csv")
+    assert [row["path"] for row in found] == [f"{name}/{number}.png" for name in CLASSES for number in range(6)]
+    assert all(row["true class"] == row["path"].split("/")[0] for row in found)
+    correct = sum(row["class"] == row["true class"] for row in found)
+    record = RunFolder.load(out / "run").read_record()
+    assert record["accuracy"] == pytest.approx(correct / len(found))
+    assert record["experiment"]["dataset"]["counts"] == {"night": 18, "day": 18, "dusk": 18}
+    assert RunFolder.load(out / "run").experiment.k == 2
+
+
+def test_domains_of_every_source_image(labelled):
+    out = labelled[0] / "out"
+    found = rows(out / "domains.csv")
+    assert len(found) == 36 and {row["source"] for row in found} == {"night", "day"}
+    for row in found:
+        probabilities = [float(row[f"probability of domain {number}"]) for number in (1, 2)]
+        assert sum(probabilities) == pytest.approx(1, abs=2e-6)
+        assert probabilities[int(row["domain"]) - 1] == max(probabilities)
+    usage = RunFolder.load(out / "run").read_record()["domain_usage"]
+    of_night = [row["domain"] for row in found if row["source"] == "night"]
+    assert usage["counts"][0] == [of_night.count("1"), of_night.count("2")]
+
+
+def test_the_lines_of_python_that_it_prints_predict_the_same(labelled, tmp_path):
+    folder, done = labelled
+    code = done.stdout.split("with OpenCV alone:\n")[1]
+    image = folder / "dusk" / "disc" / "3.png"
+    (tmp_path / "use.py").write_text(re.sub(r"^  ", "", code, flags=re.M).replace("image.jpg", str(image)))
+    said = subprocess.run([sys.executable, tmp_path / "use.py"], capture_output=True, text=True, cwd=ROOT, check=False)
+    (row,) = [row for row in rows(folder / "out" / "predictions.csv") if row["path"] == "disc/3.png"]
+    assert said.stdout.strip() == row["class"], said.stderr
+
+
+def test_new_images_are_predicted_by_the_folder_the_run_and_the_model(labelled, tmp_path):
+    folder, _ = labelled
+    predictions = []
+    for number, model in enumerate((folder / "out", folder / "out" / "run", folder / "out" / "model")):
+        file = tmp_path / f"{number}.csv"
+        assert program("predict", model, folder / "dusk", "--out", file, "--jobs", 1).returncode == 0
+        predictions.append([(row["path"], row["class"]) for row in rows(file)])
+    expected = [(row["path"], row["class"]) for row in rows(folder / "out" / "predictions.csv")]
+    assert predictions == [expected] * 3
+
+
+def test_the_same_command_again_does_only_what_is_missing(labelled):
+    folder, _ = labelled
+    out = folder / "out"
+
+    def times() -> dict[Path, int]:
+        files = [file for file in out.rglob("*") if file.is_file() and file.name != "lock"]
+        return {file: file.stat().st_mtime_ns for file in files}
+
+    before = times()
+    done = program(*arguments(folder))
+    assert done.returncode == 0 and times() == before
+    assert "report.html" in done.stdout and "measuring" not in done.stdout
+    for name in ("predictions.csv", "model.json"):
+        (out / name).unlink()
+    assert program(*arguments(folder)).returncode == 0
+    changed = {file.name for file, time in times().items() if before[file] != time}
+    assert changed == {"predictions.csv", "model.prototxt", "model.caffemodel", "model.json"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--k", 3), "--k was not given, is 3 (choose another --out, or pass --force to begin anew)"),
+        (("--seed", 1, "--unlabelled"), "--unlabelled was False, is True; --seed was 0, is 1"),
+        (("--weights", "none"), "--weights was not given, is none"),
+    ],
+)
+def test_other_options_are_refused(labelled, options, message):
+    done = program(*arguments(labelled[0], *options))
+    assert done.returncode == 1 and message in done.stderr
+
+
+def test_other_experiments_take_the_same_lmdbs(labelled, tmp_path):
+    data = labelled[0] / "out" / "data"
+    options = ("--dataset", data / "out" / "dataset.json", "--method", "source_only", "--data", data)
+    done = program("write_run", *options, tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    experiment = RunFolder.load(tmp_path / "run").experiment
+    assert (experiment.dataset, experiment.sources, experiment.targets) == ("out", ("night", "day"), ("dusk",))
+    done = program("write_run", "--dataset", tmp_path / "none.json", tmp_path / "other")
+    assert done.returncode == 2 and "none.json: no such file, expected the description of a dataset" in done.stderr
+
+
+def test_a_mixture_to_an_unlabelled_target_through_ctrl_c(tmp_path):
+    for look in ("night", "day"):
+        plant_domain(tmp_path / look, look, 3)
+    for shape in CLASSES:
+        (tmp_path / "mixture" / shape).mkdir(parents=True)
+        for look in ("night", "day"):
+            for file in (tmp_path / look / shape).iterdir():
+                shutil.copyfile(file, tmp_path / "mixture" / shape / f"{look}{file.name}")
+    (tmp_path / "new" / "2020").mkdir(parents=True)
+    for number in range(7):
+        cv2.imwrite(str(tmp_path / "new" / "2020" / f"{number}.png"), picture(CLASSES[number % 3], "dusk", number))
+    out = tmp_path / "out"
+    command = ("adapt.__main__", "--source", tmp_path / "mixture", "--target", tmp_path / "new", "--out", out, *SMALL)
+    code, said = interrupt(*command, at="run:", whole_group=True)
+    assert code == 130 and "Traceback" not in said, said
+    assert not (out / "run" / "record.json").exists() and not (out / "predictions.csv").exists()
+
+    done = program(*command)
+    assert done.returncode == 0, done.stderr
+    assert f"note: {tmp_path / 'new'}: taken as unlabelled" in done.stdout
+    assert "no accuracy on new, whose labels are not known" in done.stdout
+    assert set(names(out)) == RESULTS
+    run = RunFolder.load(out / "run")
+    assert run.experiment.k == 2 and run.experiment.sources == ("mixture",)
+    assert run.read_record()["accuracy"] is None and not (out / "run" / "test.prototxt").exists()
+    assert "accuracy" not in {key for key, _ in json.loads((out / "run" / "record.json").read_text()).items() if _}
+    assert "Test net output" not in run.log.read_text()
+    assert set(read_labels(out / "data" / "out" / "new")) == {-1}
+    assert [set(row) for row in rows(out / "predictions.csv")] == [{"path", "class", "probability"}] * 7
+    assert {row["path"] for row in rows(out / "predictions.csv")} == {f"2020/{number}.png" for number in range(7)}
+
+
+def test_the_lmdbs_can_be_deleted_and_are_built_again(labelled, tmp_path):
+    folder, _ = labelled
+    data, gone = folder / "out" / "data", tmp_path / "gone"
+    data.rename(gone)
+    expected = rows(folder / "out" / "predictions.csv")
+    done = program("predict", folder / "out" / "run", folder / "dusk", "--out", tmp_path / "run.csv", "--jobs", 1)
+    assert done.returncode == 0, done.stderr
+    assert [row["class"] for row in rows(tmp_path / "run.csv")] == [row["class"] for row in expected]
+    assert program(*arguments(folder)).returncode == 0
+    assert (data / "out" / "dataset.json").read_text() == (gone / "out" / "dataset.json").read_text()
+    for name in ("night", "day", "dusk"):
+        assert (data / "out" / name / "data.mdb").read_bytes() == (gone / "out" / name / "data.mdb").read_bytes()
+
+
+def test_an_image_that_cannot_be_read(tmp_path):
+    for look in ("night", "day", "dusk"):
+        plant_domain(tmp_path / look, look, 2)
+    cut = tmp_path / "day" / "disc" / "cut.jpg"
+    cut.write_bytes(cv2.imencode(".jpg", picture("disc", "day", 0))[1].tobytes()[:-100])
+    done = program(*arguments(tmp_path))
+    assert done.returncode == 1 and re.search(
+        rf"error: {cut}: a JPEG that was cut short after \d+ bytes; replace or remove it, or pass --skip-unreadable "
+        r"to go on without such images\n$",
+        done.stderr,
+    )
+    assert names(tmp_path / "out") == ["data", "settings.json"]
+    assert names(tmp_path / "out" / "data" / "out") == ["night"]
+
+
+def test_what_is_in_the_way(tmp_path):
+    for look in ("night", "day", "dusk"):
+        plant_domain(tmp_path / look, look, 2)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.tex").touch()
+    for options in ((), ("--force",)):
+        done = program(*arguments(tmp_path, *options))
+        assert done.returncode == 1 and "settings.json" in done.stderr
+    assert names(tmp_path / "out") == ["thesis.tex"]
+    (tmp_path / "out" / "thesis.tex").unlink()
+    done = program(*arguments(tmp_path, "--k", 0))
+    assert done.returncode == 1 and "k: got 0, expected at least 1" in done.stderr
+    assert names(tmp_path / "out") == []
+    done = program(*arguments(tmp_path, "--out", os.fsdecode(bytes(tmp_path) + b"/caf\xe9")))
+    assert done.returncode == 2 and "expected a name in UTF-8" in done.stderr
+
+
+def test_options_can_change_until_training_begins(tmp_path):
+    for look in ("night", "day", "dusk"):
+        plant_domain(tmp_path / look, look, 2)
+    bad = tmp_path / "dusk" / "disc" / "0.png"
+    bad.write_bytes(b"no image")
+    settings = tmp_path / "out" / "settings.json"
+    for options in ((), ("--k", 3), ("--k", 4, "--force")):
+        if settings.exists():
+            (settings.parent / "notes.txt").touch()  # somebody else's, which --force leaves alone
+        done = program(*arguments(tmp_path, *options))
+        assert done.returncode == 1 and f"{bad}: 8 bytes that OpenCV cannot decode" in done.stderr
+        assert json.loads(settings.read_text())["--k"] == (options[1] if options else None)
+    assert ": stands" not in done.stdout and (settings.parent / "notes.txt").exists()

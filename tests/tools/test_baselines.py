@@ -1,0 +1,293 @@
+"""The program on feature LMDBs, and its record."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from caffe.proto.caffe_pb2 import Datum
+
+from latent_domains.baselines import features
+from latent_domains.baselines.features import read_features
+from latent_domains.data import lmdb_io
+from latent_domains.experiment.datasets import DATASETS
+from tests.latent_domains.baselines.mixtures import Mixture, mixture
+from tests.programs import Done, interrupt, names, program
+
+FC7 = DATASETS["office31_fc7"]
+DOMAINS = ("amazon", "dslr", "webcam")
+CLASSES = 3
+
+
+def fill(path: Path, X: np.ndarray, y: np.ndarray) -> Path:
+    """An LMDB of features as ``tools.extract_features`` writes it."""
+    with lmdb_io.create(path) as (writer, _):
+        for i, (row, label) in enumerate(zip(X, y, strict=True)):
+            writer.put(f"{i}.jpg", Datum(channels=len(row), height=1, width=1, float_data=row, label=int(label)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def mixed() -> Mixture:
+    """Three domains of fc7's length."""
+    return mixture([[8] * CLASSES] * 3, features=4096, classes_apart=0.5, domains_apart=1.0)
+
+
+@pytest.fixture(scope="module")
+def data(mixed, tmp_path_factory) -> Iterator[Path]:
+    """A data folder with the domains as office31_fc7's, and amazon and dslr undivided."""
+    folder = tmp_path_factory.mktemp("features")
+    for d, name in enumerate(DOMAINS):
+        rows = mixed.domains == d
+        fill(folder / "office31_fc7" / name, mixed.X[rows], mixed.y[rows])
+    rows = mixed.domains < 2
+    fill(folder / "office31_fc7" / "amazon+dslr", mixed.X[rows], mixed.y[rows])
+    yield folder
+    shutil.rmtree(folder)
+
+
+def baselines(method: str, data: Path, out: Path, *arguments: object, dataset: str = "office31_fc7") -> Done:
+    return program("baselines.__main__", method, "--dataset", dataset, "--data", data, "--quiet", *arguments, out)
+
+
+def test_features_are_read_as_they_were_written(data, mixed):
+    X, y = read_features(data / "office31_fc7" / "dslr", FC7, quiet=True)
+    assert X.dtype == np.float64 and X.shape == (24, 4096)
+    np.testing.assert_array_equal(X, mixed.X[mixed.domains == 1].astype(np.float32))
+    np.testing.assert_array_equal(y, mixed.y[mixed.domains == 1])
+
+
+def test_a_limit_takes_records_from_all_over_the_lmdb(tmp_path, monkeypatch):
+    lmdb = fill(tmp_path / "features", np.arange(23 * 4096).reshape(23, 4096), np.arange(23) // 8)
+    monkeypatch.setattr(features, "BATCH", 5)
+    for limit, expected in ((4, [0, 5, 11, 17]), (23, range(23)), (99, range(23)), (1, [0])):
+        X, y = read_features(lmdb, FC7, limit=limit, quiet=True)
+        np.testing.assert_array_equal(X[:, 0], 4096 * np.array(expected))
+        np.testing.assert_array_equal(y, np.array(expected) // 8)
+
+
+@pytest.mark.parametrize("method", ["gong2013", "hoffman2012"])
+def test_the_record_of_latent_domains(data, mixed, tmp_path, method):
+    out = tmp_path / "deep" / "out.json"
+    done = baselines(method, data, out, "--k", 2, "--seed", 3)
+    assert done.returncode == 0, done.stderr
+    record = json.loads(out.read_text())
+    assert done.stdout == f"{out}: {100 * record['accuracy']:.2f} % on webcam\n"
+    assert record["baseline"] == {
+        "method": method,
+        "variant": "ensemble",
+        "k": 2,
+        "learnability": None,
+        "dataset": "office31_fc7",
+        "sources": ["amazon", "dslr"],
+        "targets": ["webcam"],
+        "min_domain": None,
+        "undivided": False,
+        "seed": 3,
+        "limit": None,
+        "source_images": 48,
+        "target_images": 24,
+        "features": 4096,
+    }
+    assert record["accuracy"] > 0.9 and record["test_images"] == 24
+    assert record["targets"] == {"webcam": {"accuracy": record["accuracy"], "test_images": 24}}
+    assert record["domain_usage"]["sources"] == ["amazon", "dslr"]
+    assert record["domain_usage"]["purity"] == 1 and record["domain_usage"]["nmi"] == pytest.approx(1)
+    assert 0 < record["discovery_seconds"] < record["seconds"]
+    assert record["hardware"]["mode"] == "CPU" and record["versions"]["scipy"] and "commit" in record
+    again = tmp_path / "again.json"
+    assert baselines(method, data, again, "--k", 2, "--seed", 3).returncode == 0
+    other = json.loads(again.read_text())
+    for key in ("baseline", "accuracy", "domain_usage"):
+        assert other[key] == record[key], "the same command, the same result"
+
+
+def test_k_is_chosen_on_the_source(data, tmp_path):
+    out = tmp_path / "out.json"
+    done = baselines("hoffman2012", data, out, "--variant", "matching", "--max-k", 3)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(out.read_text())["baseline"]
+    assert found["variant"] == "matching"
+    assert list(found["learnability"]) == ["2", "3"]
+    assert found["learnability"][str(found["k"])] == max(found["learnability"].values())
+
+
+def test_the_targets_labels_change_the_accuracy_alone(data, mixed, tmp_path):
+    other = tmp_path / "data"
+    shutil.copytree(data, other)
+    webcam = other / "office31_fc7" / "webcam"
+    shutil.rmtree(webcam)
+    rows = mixed.domains == 2
+    wrong = (mixed.y[rows] + 1) % CLASSES
+    fill(webcam, mixed.X[rows], wrong)
+    accuracies = []
+    for folder in (data, other):
+        out = tmp_path / f"{folder.name}.json"
+        assert baselines("hoffman2012", folder, out, "--max-k", 3).returncode == 0
+        record = json.loads(out.read_text())
+        accuracies.append(record.pop("accuracy"))
+        assert record["baseline"] == json.loads((tmp_path / f"{data.name}.json").read_text())["baseline"]
+    assert accuracies[0] > 0.9 and accuracies[1] < 0.1
+
+
+@pytest.mark.parametrize("method", ["svm", "gfk"])
+def test_references_and_several_targets(data, tmp_path, method):
+    out = tmp_path / "out.json"
+    done = baselines(method, data, out, "--sources", "webcam", "--targets", "amazon+dslr")
+    assert done.returncode == 0, done.stderr
+    record = json.loads(out.read_text())
+    assert record["baseline"]["k"] is record["baseline"]["variant"] is record["domain_usage"] is None
+    assert list(record["targets"]) == ["amazon", "dslr"] and record["test_images"] == 48
+    each = [values["accuracy"] for values in record["targets"].values()]
+    assert record["accuracy"] == pytest.approx(np.mean(each))
+
+
+def test_an_undivided_mixture_is_a_source(data, tmp_path):
+    out = tmp_path / "out.json"
+    done = baselines("gong2013", data, out, "--k", 2, "--undivided", "--min-domain", 12)
+    assert done.returncode == 0, done.stderr
+    record = json.loads(out.read_text())
+    assert record["accuracy"] > 0.9 and record["baseline"]["min_domain"] == 12
+    assert record["domain_usage"]["sources"] == ["amazon+dslr"] and sum(record["domain_usage"]["counts"][0]) == 48
+
+
+def test_test_images_are_those_of_the_test_split(tiny_data, tmp_path):
+    out = tmp_path / "out.json"
+    done = baselines("hoffman2012", tiny_data, out, "--k", 1, "--limit", 40, dataset="digits")
+    assert done.returncode == 0, done.stderr
+    record = json.loads(out.read_text())
+    assert record["test_images"] == 30 and record["baseline"]["source_images"] == 80
+    assert record["baseline"]["target_images"] == 40 and record["baseline"]["features"] == 3 * 28 * 28
+
+
+@pytest.fixture
+def digits(mirror, tmp_path) -> Iterator[Path]:
+    """A data folder with the real digits."""
+    done = program("get_data", "digits", "--out", tmp_path / "data", "--mirror", mirror)
+    assert done.returncode == 0, done.stderr
+    yield tmp_path / "data"
+    shutil.rmtree(tmp_path / "data")
+
+
+def test_digits_hold_domains_and_adaptation_helps(digits, tmp_path):
+    """Real digits: MNIST and MNIST-M are told apart far above chance, and the kernel helps."""
+    found = {}
+    for method, arguments in (("svm", ()), ("gfk", ()), ("hoffman2012", ("--k", 2, "--variant", "matching"))):
+        out = tmp_path / f"{method}.json"
+        done = baselines(method, digits, out, "--limit", 150, *arguments, dataset="digits")
+        assert done.returncode == 0, done.stderr
+        found[method] = json.loads(out.read_text())
+    assert found["svm"]["accuracy"] < found["gfk"]["accuracy"]
+    assert found["hoffman2012"]["domain_usage"]["purity"] > 0.75
+
+
+# --- bad input
+
+
+@pytest.mark.parametrize("how", ["missing", "truncated", "empty", "other length", "not finite", "one class", "few"])
+def test_bad_features_are_named(data, mixed, tmp_path, how):
+    folder = tmp_path / "data"
+    shutil.copytree(data, folder)
+    lmdb = folder / "office31_fc7" / "dslr"
+    X, y = mixed.X[mixed.domains == 1], mixed.y[mixed.domains == 1]
+    message = ""
+    if how == "truncated":
+        file = lmdb / "data.mdb"
+        file.write_bytes(file.read_bytes()[:-10_000])
+        message = f"{file}: truncated"
+    else:
+        shutil.rmtree(lmdb)
+    if how == "missing":
+        message = f"{lmdb}: found nothing, expected an LMDB folder (build it with: python -m tools.extract_features"
+    elif how == "empty":
+        fill(lmdb, X[:0], y[:0])
+        message = f"{lmdb}: an LMDB without records, expected at least one"
+    elif how == "other length":
+        fill(lmdb, X[:, :800], y)
+        message = f"{lmdb}: record '00000000_0.jpg' is 800×1×1, expected 4096×1×1"
+    elif how == "not finite":
+        X = X.copy()
+        X[7, 3] = np.inf
+        fill(lmdb, X, y)
+        message = f"{lmdb}: record 7 has features that are not finite"
+    elif how == "one class":
+        fill(lmdb, X, np.full(len(y), 4))
+        message = "all 24 samples are of class 4, expected at least two classes"
+    elif how == "few":
+        fill(lmdb, X[:4], np.arange(4) // 3)
+        message = "k: got 2 domains, but class 1 has 1 samples"
+    arguments = ("--sources", "dslr", "--targets", "webcam", "--k", 2)
+    for method in ("hoffman2012", "gong2013"):
+        done = baselines(method, folder, tmp_path / "out.json", *arguments)
+        assert done.returncode == 1, done.stdout
+        assert message in done.stderr and "Traceback" not in done.stderr and done.stderr.count("\n") == 1
+    assert names(tmp_path) == ["data"], "nothing half-written"
+
+
+def test_images_are_no_features(tmp_path):
+    done = baselines("svm", tmp_path, tmp_path / "out.json", dataset="office31")
+    assert done.returncode == 1
+    assert "dataset office31: records of 3×227×227 values, expected at most 10000: take features" in done.stderr
+
+
+def test_auto_needs_two_of_each_class(data, mixed, tmp_path):
+    folder = tmp_path / "data"
+    fill(folder / "office31_fc7" / "dslr", mixed.X[:3], np.array([0, 0, 1]))
+    (folder / "office31_fc7" / "webcam").symlink_to(data / "office31_fc7" / "webcam")
+    done = baselines("gong2013", folder, tmp_path / "out.json", "--sources", "dslr", "--targets", "webcam")
+    assert done.returncode == 1 and "a class has a single sample, so that auto can try no number" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["svm", "--dataset", "office31_fc7", "--k", "2", "o"], "argument --k: svm discovers no domains"),
+        (["gfk", "--dataset", "office31_fc7", "--variant", "matching", "o"], "--variant: gfk discovers no domains"),
+        (["hoffman2012", "--dataset", "d", "--min-domain", "9", "o"], "--min-domain: hoffman2012 has no such bound"),
+        (["gong2013", "--dataset", "d", "--k", "two", "o"], "argument --k: got 'two', expected a whole number"),
+        (["gong2013", "--dataset", "d", "--max-k", "1", "o"], "--max-k: got 1, expected at least 2"),
+        (["xiong2014", "--dataset", "d", "o"], "invalid choice: 'xiong2014'"),
+        (["gong2013", "o"], "the following arguments are required: --dataset"),
+    ],
+)
+def test_a_wrong_command_line_is_explained(arguments, message):
+    done = program("baselines.__main__", *arguments)
+    assert done.returncode == 2 and message in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--dataset", "imagenet"], "imagenet"),
+        (
+            ["--dataset", "office31_fc7", "--sources", "moon"],
+            "sources: got 'moon', expected one of amazon, dslr, webcam",
+        ),
+        (["--dataset", "office31_fc7", "--targets", "amazon", "--sources", "amazon"], "'amazon' is a target"),
+    ],
+)
+def test_unknown_names_are_explained(tmp_path, arguments, message):
+    done = program("baselines.__main__", "svm", *arguments, tmp_path / "out.json")
+    assert done.returncode == 1 and message in done.stderr and names(tmp_path) == []
+
+
+def test_a_record_that_stands_is_not_replaced_unasked(data, tmp_path):
+    out = tmp_path / "out.json"
+    out.write_text("mine")
+    done = baselines("svm", data, out)
+    assert done.returncode == 1 and "out.json exists already" in done.stderr and out.read_text() == "mine"
+    assert baselines("svm", data, out, "--force").returncode == 0
+    assert json.loads(out.read_text())["baseline"]["method"] == "svm"
+    done = baselines("svm", data, tmp_path)
+    assert done.returncode == 1 and "a folder is there" in done.stderr
+
+
+def test_ctrl_c_leaves_nothing(data, tmp_path):
+    out = tmp_path / "out.json"
+    code, stderr = interrupt(
+        "baselines", "gong2013", "--dataset", "office31_fc7", "--data", data, out, at="starts", whole_group=True
+    )
+    assert code == 130 and "interrupted" in stderr and "Traceback" not in stderr
+    assert names(tmp_path) == []

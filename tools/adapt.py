@@ -1,0 +1,147 @@
+"""Adapt a classifier to your own images: from folders to a model, predictions and a report.
+
+    python -m tools.adapt --source photos --source drawings --target scans --out runs/scans
+    python -m tools.adapt --source mixture --k 3 --target scans
+
+Each --source is a tree of one folder a class and a domain of its own; a single one is taken for an undivided mixture,
+in which --k latent domains are looked for. --target holds the images that the classifier is for: in any folders or, if
+they are called like the classes, in class folders, which then serve to measure the accuracy and for nothing else.
+
+In OUT: the trained model in stock layers (model.*), predictions.csv for the target, domains.csv for the sources,
+report.html, nets and training (run), LMDBs (data), and README.txt, which says what is what. Ctrl-C stops any stage; the
+same command goes on from there and, once all is done, does nothing. On a processor the time that training takes is
+measured and said before it begins. More: docs/own_images.md.
+"""
+
+import argparse
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+from latent_domains.adapt import settings
+from latent_domains.adapt.dataset import RECIPES
+from latent_domains.adapt.lmdbs import build_lmdbs
+from latent_domains.adapt.paths import Paths
+from latent_domains.adapt.results import contents, usage
+from latent_domains.adapt.stages import begin_anew, finish, make_task, open_run, train
+from latent_domains.adapt.trees import Images, check_apart, read_images
+from latent_domains.adapt.weights import NONE, starting_weights
+from latent_domains.common.arguments import positive
+from latent_domains.common.program import ROOT, from_root, run
+from latent_domains.experiment.experiment import Experiment
+from latent_domains.experiment.options import add_method_options, method_options
+from latent_domains.runs.evaluate import summary
+from latent_domains.runs.preflight import check_caffe
+from latent_domains.runs.run_folder import RunFolder
+from latent_domains.training.options import add_training_options
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.adapt", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--source", type=_folder, action="append", required=True, metavar="DIR", help="a domain: DIR/CLASS/…/IMAGE"
+    )
+    parser.add_argument("--target", type=_folder, required=True, metavar="DIR", help="the images to adapt to")
+    parser.add_argument(
+        "--out", type=_folder, default=ROOT / "runs" / "mine", metavar="DIR",
+        help="new folder for all results (default: runs/mine)",
+    )  # fmt: skip
+    parser.add_argument("--unlabelled", action="store_true", help="the target's folders are no labels")
+    parser.add_argument("--allow-missing-classes", action="store_true", help="a source may lack some of the classes")
+    parser.add_argument("--skip-unreadable", action="store_true", help="name and leave out images that cannot be read")
+    parser.add_argument("--network", choices=RECIPES, default="resnet18", help="default: %(default)s")
+    parser.add_argument(
+        "--weights", type=_weights, metavar=f"FILE|{NONE}",
+        help="what training begins with: a caffemodel, for ResNet18 also a checkpoint of PyTorch, or none: random "
+        "weights (default: ImageNet's, fetched once to data/weights; none for mnist)",
+    )  # fmt: skip
+    add_method_options(parser)
+    add_training_options(parser, jobs=None)
+    parser.add_argument(
+        "--jobs", type=positive, default=len(os.sched_getaffinity(0)),
+        help="processes that read images (default: one a core)",
+    )  # fmt: skip
+    parser.add_argument("--force", action="store_true", help="begin anew, whatever an earlier call left in OUT")
+    return parser.parse_args()
+
+
+def _folder(text: str) -> Path:
+    """A folder's whole name: the work is done in another one."""
+    path = Path(text).resolve()
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise argparse.ArgumentTypeError(f"got {str(path)!r}, expected a name in UTF-8") from None
+    return path
+
+
+def _weights(text: str) -> str:
+    return text if text == NONE else str(Path(text).resolve())
+
+
+def _settings(options: argparse.Namespace) -> dict[str, Any]:
+    """What decides the results, by the options' names."""
+    method = {f"--{name.replace('_', '-')}": value for name, value in method_options(options).items()}
+    return {
+        "--source": list(map(str, options.source)),
+        "--target": str(options.target),
+        "--unlabelled": options.unlabelled,
+        "--allow-missing-classes": options.allow_missing_classes,
+        "--skip-unreadable": options.skip_unreadable,
+        "--network": options.network,
+        "--weights": options.weights,
+        **method,
+    }
+
+
+def _say(images: Images, experiment: Experiment) -> None:
+    """Print what was found and what will be done with it."""
+    for domain in images.domains:
+        role = "source" if domain in images.sources else "target, labelled" if images.labelled else "target"
+        print(f"{domain.name} ({role}): {len(domain.entries)} images in {domain.folder}")
+    print(f"{len(images.classes)} classes: {', '.join(images.classes)}")
+    for note in images.notes:
+        print(f"note: {note}")
+    print(f"{experiment.title} on {experiment.data.network}, {experiment.iterations} iterations", flush=True)
+
+
+def main() -> int:
+    options = _arguments()
+    paths, chosen = Paths(options.out), method_options(options)
+    os.chdir(ROOT)  # the nets name their LMDBs relative to it
+    command = shlex.join(["python", "-m", "tools.adapt", *sys.argv[1:]])
+    check_apart([*options.source, options.target, paths.root])
+    images = read_images(
+        options.source,
+        options.target,
+        unlabelled=options.unlabelled,
+        allow_missing_classes=options.allow_missing_classes,
+    )
+    found = {domain.name: len(domain.entries) for domain in images.domains}
+    experiment = make_task(paths, images, options.network, chosen, found, command)  # bad options end here
+    if options.force:
+        begin_anew(paths)
+    settings.keep(paths.settings, _settings(options), begun=paths.run.exists())
+    _say(images, experiment)
+    check_caffe()
+    weights = None
+    if not paths.run.exists() or RunFolder.load(paths.run).latest_snapshot() is None:
+        weights = starting_weights(options.weights, experiment, paths.weights)
+    counts = build_lmdbs(
+        paths, images, options.network, jobs=options.jobs, skip_unreadable=options.skip_unreadable
+    )
+    experiment = make_task(paths, images, options.network, chosen, counts, command)
+    folder = open_run(paths, experiment, options.solver_mode)
+    train(folder, weights, options.threads, options.solver_mode)
+    finish(paths, folder, images, jobs=options.jobs, solver_mode=options.solver_mode, command=command)
+    result = f"{from_root(paths.root)}: {summary(folder, folder.read_record())}"
+    print("", result, *contents(paths), "", *usage(paths), sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    run(main)

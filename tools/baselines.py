@@ -1,0 +1,108 @@
+"""Run a shallow baseline on feature LMDBs and write its record, OUT.json.
+
+    python -m tools.baselines gong2013 --dataset office31_fc7 --sources amazon+dslr --targets webcam out.json
+
+| method      | what it does |
+| ----------- | ------------ |
+| gong2013    | maximally distinctive latent domains, a geodesic flow kernel (GFK) from each to the target |
+| hoffman2012 | latent domains by constrained clustering, the same kernels |
+| gfk         | one GFK from all sources to the target: "original", the sources as one domain |
+| svm         | no adaptation: a linear SVM of the sources |
+
+Labels of the target are read for the accuracy alone. Methods and choices: docs/baselines.md.
+"""
+
+import argparse
+from pathlib import Path
+
+from latent_domains.baselines.classifiers import VARIANTS
+from latent_domains.baselines.run import DISCOVERY, make_record
+from latent_domains.common.arguments import natural, positive
+from latent_domains.common.files import check_free, json_text, write_text
+from latent_domains.common.program import ROOT, ProgramError, run
+from latent_domains.experiment import datasets
+from latent_domains.experiment.experiment import make_experiment
+
+METHODS = (*DISCOVERY, "gfk", "svm")
+
+
+def _k(text: str) -> int | None:
+    return None if text == "auto" else positive(text)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.baselines", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("method", choices=METHODS)
+    parser.add_argument("--dataset", required=True, metavar="NAME", help="dataset of features, office31_fc7 say")
+    parser.add_argument("--sources", metavar="A+B+…", help="source domains (default: the paper's)")
+    parser.add_argument("--targets", "--target", metavar="A+…", help="target domain or domains (default: the paper's)")
+    parser.add_argument(
+        "--undivided",
+        action="store_true",
+        help="the sources come as one LMDB of unknown mixture, named A+B+… (python -m tools.join_lmdbs)",
+    )
+    parser.add_argument(
+        "--k",
+        type=_k,
+        metavar="K|auto",
+        help="latent source domains; auto: 2 to --max-k, by cross-validation within the domains (default: auto)",
+    )
+    parser.add_argument("--max-k", type=positive, default=5, metavar="K", help="largest K of auto (default: 5)")
+    parser.add_argument(
+        "--variant",
+        choices=VARIANTS,
+        help="classifiers of all latent domains, weighted for each image by the probability of its domain, or that of "
+        "the domain nearest to the target (default: ensemble)",
+    )
+    parser.add_argument(
+        "--min-domain",
+        type=positive,
+        metavar="N",
+        help="gong2013: the fewest images of a domain (default: the number of classes, as in the paper)",
+    )
+    parser.add_argument("--seed", type=natural, default=0, help="default: 0")
+    parser.add_argument(
+        "--limit",
+        type=positive,
+        metavar="N",
+        help="learn from N records of each source and target only, evenly spaced; tests are always on all",
+    )
+    parser.add_argument("--data", type=Path, default=ROOT / "data", metavar="DIR", help="data folder (default: data)")
+    parser.add_argument("--quiet", action="store_true", help="no progress bars")
+    parser.add_argument("--force", action="store_true", help="replace OUT.json")
+    parser.add_argument("out", type=Path, metavar="OUT.json", help="the record")
+    arguments = parser.parse_args()
+    if arguments.method not in DISCOVERY:
+        for option in ("k", "variant"):
+            if getattr(arguments, option) is not None:
+                parser.error(f"argument --{option}: {arguments.method} discovers no domains")
+    if arguments.min_domain is not None and arguments.method != "gong2013":
+        parser.error(f"argument --min-domain: {arguments.method} has no such bound")
+    if arguments.max_k < 2:
+        parser.error("argument --max-k: got 1, expected at least 2")
+    return arguments
+
+
+def main() -> None:
+    """Read the features, run the method, write the record."""
+    options = _arguments()
+    check_free(options.out, force=options.force)
+    experiment = make_experiment(
+        datasets.named(options.dataset),
+        "dial",
+        sources=tuple(options.sources.split("+")) if options.sources is not None else None,
+        targets=tuple(options.targets.split("+")) if options.targets is not None else None,
+        undivided=options.undivided,
+        seed=options.seed,
+    )
+    if unlabelled := [target for target in experiment.targets if target in experiment.data.unlabelled]:
+        raise ProgramError(f"targets: nobody knows the labels of {', '.join(unlabelled)}: there is no accuracy")
+    record = make_record(options, experiment)
+    write_text(options.out, json_text(record))
+    print(f"{options.out}: {100 * record['accuracy']:.2f} % on {experiment.target}")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,29 @@
+"""Write the committed prototxt and solvers, or check that they are what their generator writes."""
+
+import argparse
+
+from latent_domains.common.files import write_text
+from latent_domains.common.program import ROOT, ProgramError, run
+from latent_domains.nets.committed import committed_files
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.nets", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a committed file differs")
+    check = parser.parse_args().check
+    different = []
+    for path, text in committed_files().items():
+        file = ROOT / path
+        if file.is_file() and file.read_text() == text:
+            continue
+        different.append(path)
+        if not check:
+            write_text(file, text)
+            print(f"wrote {path}")
+    if check and different:
+        raise ProgramError(f"{', '.join(different)}: not what the generator writes; run python -m tools.nets")
+    return 0
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,80 @@
+"""Write a report of one run, of several, or of a table of the paper, as one HTML file that loads nothing.
+
+    python -m tools.report runs/digits/mda_k2_seed0                          runs/digits/mda_k2_seed0/report.html
+    python -m tools.report runs/digits/* --out report.html                   several runs side by side
+    python -m tools.report --table digits                                    Table 1, from those of its runs in runs/
+    python -m tools.report --table digits results/digits/*_seed?.json        the same from records that were kept
+
+A RUN is a run folder, finished or not, or a record alone. What a run lacks (log, snapshots, LMDBs) is said in the
+place of its figures.
+"""
+
+import argparse
+from pathlib import Path
+
+from latent_domains.common.arguments import positive
+from latent_domains.common.program import ROOT, run
+from latent_domains.report.build import IMAGES, build
+from latent_domains.tables.definition import load
+from latent_domains.tables.options import definition_file, seed_list
+from latent_domains.tables.run_folders import runs_of
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("runs", type=Path, nargs="*", metavar="RUN", help="(default: the table's in --runs-folder)")
+    parser.add_argument("--table", metavar="NAME", help="a table of experiments/, or the path of another such file")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE",
+        help="(default: report.html in the run's folder, or in tables/NAME for a table)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--show",
+        action="append",
+        metavar="RUN",
+        help="name of a run to show in pictures (domains, features, classes); may be repeated (default: one of mDA "
+        "and one without adaptation)",
+    )
+    parser.add_argument("--quick", action="store_true", help="leave out what asks a net: images and features")
+    parser.add_argument(
+        "--images", type=positive, default=IMAGES, metavar="N", help="in a picture of features (default: %(default)s)"
+    )
+    parser.add_argument("--figures", type=Path, metavar="DIR", help="save every chart there as SVG and PNG too")
+    parser.add_argument(
+        "--runs-folder",
+        type=Path,
+        default=ROOT / "runs",
+        metavar="DIR",
+        help="where a table's runs lie as DATASET/NAME (default: runs)",
+    )
+    parser.add_argument("--seeds", type=seed_list, metavar="N,N,…", help="the table's runs of these seeds")
+    parser.add_argument("--iterations", type=positive, metavar="N", help="the table's runs of N iterations")
+    options = parser.parse_args()
+    table = None
+    if options.table:
+        table = load(definition_file(options.table), seeds=options.seeds, iterations=options.iterations)
+    elif options.seeds or options.iterations:
+        parser.error("--seeds and --iterations choose runs of a table: pass --table")
+    paths = options.runs
+    if not paths:
+        if table is None:
+            parser.error("expected a RUN, or --table")
+        paths = runs_of(table, options.runs_folder)
+    out = options.out
+    if out is None and table:
+        out = ROOT / "tables" / table.name / "report.html"
+    elif out is None:
+        if len(paths) > 1 or not paths[0].is_dir():
+            parser.error("expected --out FILE for several runs, or for a record alone")
+        out = paths[0] / "report.html"
+    build(
+        paths, out, table=table, shown=options.show, figures=options.figures, quick=options.quick, images=options.images
+    )
+    print(f"report: {out}")
+    return 0
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,3 +1,0 @@
-"""A report of runs as one HTML file that loads nothing: pictures first, numbers beside them."""
-
-from tools.report.build import build as build
