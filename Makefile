@@ -3,6 +3,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup demo digits test test-gpu test-slurm bench bench-gpu lint
 in_project := . ./env.sh &&
+lint := ruff check --quiet . && ruff format --check --quiet . && lint-imports --no-cache
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -16,9 +17,9 @@ demo: setup  ## discover latent domains in embedded data: a few minutes, no down
 digits: setup  ## Table 1 of the paper: MNIST and MNIST-M to USPS, beside its numbers; hours
 	@$(in_project) snakemake tables/digits --cores all $(ARGS)
 
-test:  ## ruff, then the whole test suite
+test:  ## lint, then the whole test suite
 	@tools/setup.sh torch
-	@$(in_project) ruff check . && python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
+	@$(in_project) $(lint) && python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 # These two need a Caffe with CUDA (CAFFE_VARIANT=cuda make setup, or the image; see docs/gpu.md).
 test-gpu: setup  ## the tests that need a GPU, on a GPU
@@ -34,5 +35,5 @@ bench: setup  ## how fast the layers are, beside Caffe's BatchNorm and plain mem
 bench-gpu: setup  ## how fast the layers are on a GPU, beside a copy of the same bytes and Caffe's BatchNorm
 	@$(in_project) python -m tools.bench.gpu $(ARGS)
 
-lint: setup  ## ruff alone
-	@$(in_project) ruff check .
+lint: setup  ## style, format, and the floors of the library
+	@$(in_project) $(lint)

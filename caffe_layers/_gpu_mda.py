@@ -78,10 +78,24 @@ class GpuMda:
                 if not problem.fixed:
                     self._launch_rows("row_moments", x, self._row_mean, self._row_variance)
             self._launch_tiles(
-                "statistics", x, self._row_mean, self._row_variance, self._w(bottom), *self._running(blobs, first),
-                self._mass, self._mean, self._variance, self._inverse, self._centre, scale, offset,
-                y if self._flat else None, self._fault.argument, *self._sizes, *self._choices,
-            )  # fmt: skip
+                "statistics",
+                x,
+                self._row_mean,
+                self._row_variance,
+                self._w(bottom),
+                *self._running(blobs, first),
+                self._mass,
+                self._mean,
+                self._variance,
+                self._inverse,
+                self._centre,
+                scale,
+                offset,
+                y if self._flat else None,
+                self._fault.argument,
+                *self._sizes,
+                *self._choices,
+            )
             if not self._flat:
                 self._launch_rows("row_affine", x, self._centre, scale, offset, y)
 
@@ -100,11 +114,29 @@ class GpuMda:
             if wants_w:
                 parts = device.scratch("mda parts", (self._tiles, problem.samples, problem.domains))
             self._launch_tiles(
-                "gradients", x, g, self._row_mean, self._row_variance, grad_sum, grad_dot, self._centre,
-                self._w(bottom), self._mass, self._mean, self._variance, self._inverse, scale, slope, offset,
-                dx if self._flat else None, parts, *self._sizes, self._choices[-1], np.int32(wants_x),
+                "gradients",
+                x,
+                g,
+                self._row_mean,
+                self._row_variance,
+                grad_sum,
+                grad_dot,
+                self._centre,
+                self._w(bottom),
+                self._mass,
+                self._mean,
+                self._variance,
+                self._inverse,
+                scale,
+                slope,
+                offset,
+                dx if self._flat else None,
+                parts,
+                *self._sizes,
+                self._choices[-1],
+                np.int32(wants_x),
                 np.int32(wants_w),
-            )  # fmt: skip
+            )
             if wants_w:
                 size = problem.samples * problem.domains
                 dw = device.diff(bottom[1], (problem.samples, problem.domains))

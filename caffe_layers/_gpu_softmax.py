@@ -68,19 +68,33 @@ class GpuEntropy:
             parts = self._device.scratch("entropy parts", (2, self._blocks))
             loss = self._device.data(top[0], (1,))
             self._kernels.launch(
-                "entropies", self._blocks, BLOCK, self._device.data(bottom[0], self._shape), self._labels(bottom),
-                self._entropy, parts, self._fault.argument, *self._numbers,
-            )  # fmt: skip
+                "entropies",
+                self._blocks,
+                BLOCK,
+                self._device.data(bottom[0], self._shape),
+                self._labels(bottom),
+                self._entropy,
+                parts,
+                self._fault.argument,
+                *self._numbers,
+            )
             self._kernels.launch("entropy_loss", 1, BLOCK, parts, self._number, loss, np.int32(self._blocks))
 
     def backward(self, top: Sequence[Any], bottom: Sequence[Any]) -> None:
         """Write the gradient of the logits."""
         with self._device.active():
             self._kernels.launch(
-                "entropy_loss_gradient", self._blocks, BLOCK, self._device.data(bottom[0], self._shape),
-                self._labels(bottom), self._entropy, self._number, self._device.diff(top[0], (1,)),
-                self._device.diff(bottom[0], self._shape), *self._numbers,
-            )  # fmt: skip
+                "entropy_loss_gradient",
+                self._blocks,
+                BLOCK,
+                self._device.data(bottom[0], self._shape),
+                self._labels(bottom),
+                self._entropy,
+                self._number,
+                self._device.diff(top[0], (1,)),
+                self._device.diff(bottom[0], self._shape),
+                *self._numbers,
+            )
 
     def _labels(self, bottom: Sequence[Any]) -> Array | None:
         return self._device.data(bottom[1], (self._shape[0],)) if len(bottom) == 2 else None

@@ -14,17 +14,30 @@ PAGE = 4096
 NOT_NEEDED = (
     "**/tests",  # packages' own tests, most of them ONNX's data:
     "onnx/backend/test/data",
-    "**/*.c", "**/*.cc", "**/*.pyx",  # what compiled modules were made of
+    "**/*.c",
+    "**/*.cc",
+    "**/*.pyx",  # what compiled modules were made of
     "onnxruntime/capi/libonnxruntime.so.*",  # for programs in C; the module is whole in itself
     "nvidia/cudnn/lib/libcudnn_adv_*",  # recurrent networks, which Caffe has of its own
     "cupy/cuda/thrust.*.so",  # the part of CuPy that sorts; CuPy looks whether it is there
     "pulp/solverdir/cbc",  # Snakemake's other scheduler (profiles/default chooses the greedy one)
     # TensorBoard itself, which runs where the browser is; what writes its event files stays.
-    "grpc", "grpcio-*", "tensorboard_data_server*", "tensorboard/webfiles.zip", "../../../bin/tensorboard",
-    "cv2/data/*.xml", "cv2/qt/fonts",  # OpenCV's detectors of faces; letters for its windows
-    "pip", "pip-*", "setuptools", "setuptools-*", "pkg_resources", "_distutils_hack", "distutils-precedence.pth",
+    "grpc",
+    "grpcio-*",
+    "tensorboard_data_server*",
+    "tensorboard/webfiles.zip",
+    "../../../bin/tensorboard",
+    "cv2/data/*.xml",
+    "cv2/qt/fonts",  # OpenCV's detectors of faces; letters for its windows
+    "pip",
+    "pip-*",
+    "setuptools",
+    "setuptools-*",
+    "pkg_resources",
+    "_distutils_hack",
+    "distutils-precedence.pth",
     "../../../bin/pip*",  # `python -m ensurepip` brings it back
-)  # fmt: skip
+)
 OPENBLAS = "/usr/lib/x86_64-linux-gnu/libopenblas.so.0"
 
 

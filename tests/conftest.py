@@ -10,4 +10,3 @@ os.environ.setdefault("GLOG_minloglevel", "2")
 for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
-

@@ -52,9 +52,13 @@ def command(folder: Path, data: Path, *targets: str) -> list[str]:
 def snakemake(folder: Path, data: Path, *targets: str) -> subprocess.CompletedProcess[str]:
     """One call, from outside of the repository."""
     return subprocess.run(
-        command(folder, data, *targets), cwd=folder, text=True, capture_output=True, timeout=600,
+        command(folder, data, *targets),
+        cwd=folder,
+        text=True,
+        capture_output=True,
+        timeout=600,
         env={**os.environ, "SOLVER_MODE": "CPU"},
-    )  # fmt: skip
+    )
 
 
 def kill_all(process: subprocess.Popen[str]) -> None:
@@ -89,9 +93,12 @@ def test_a_table_is_made_whatever_happens_on_the_way(tiny_data, tmp_path):
 
     # Everything is killed once the first run has a snapshot.
     with subprocess.Popen(
-        command(tmp_path, tiny_data, str(Path("runs/digits") / SLOW / "record.json")), cwd=tmp_path,
-        env={**os.environ, "SOLVER_MODE": "CPU"}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    ) as process:  # fmt: skip
+        command(tmp_path, tiny_data, str(Path("runs/digits") / SLOW / "record.json")),
+        cwd=tmp_path,
+        env={**os.environ, "SOLVER_MODE": "CPU"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
         try:
             deadline = time.monotonic() + 300
             while not list(runs.glob(f"{SLOW}/snapshots/*_iter_500.solverstate")):
@@ -109,8 +116,10 @@ def test_a_table_is_made_whatever_happens_on_the_way(tiny_data, tmp_path):
     assert set(stamps(tmp_path)) == {SLOW, SHALLOW}
     assert re.search(r"Resuming from \S+model_iter_500\.solverstate", (runs / SLOW / "train.log").read_text())
     assert {name: number[0].isdecimal() for name, number in numbers(tmp_path).items()} == {
-        "good": True, "bad": False, "shallow": True,
-    }  # fmt: skip
+        "good": True,
+        "bad": False,
+        "shallow": True,
+    }
     assert re.search(r"^\d\. failed: \S+solver\.prototxt: ", (tmp_path / "tables/tiny.md").read_text(), re.MULTILINE)
 
     assert (tmp_path / "tables/tiny.md").stat().st_mtime_ns < min(stamps(tmp_path).values()), "it stays as it is"

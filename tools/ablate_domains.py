@@ -38,9 +38,14 @@ def main() -> int:
     for variant in [VARIANTS[i] for i in options.variants] if options.variants else VARIANTS:
         for seed in options.seeds:
             experiment = make_experiment(
-                options.dataset, "mda", k=options.k, seed=seed, iterations=options.iterations,
-                batch_size=options.batch_size, **variant.options,
-            )  # fmt: skip
+                options.dataset,
+                "mda",
+                k=options.k,
+                seed=seed,
+                iterations=options.iterations,
+                batch_size=options.batch_size,
+                **variant.options,
+            )
             jobs.append((variant, experiment))
     results, rows = [], []
     for variant, experiment in jobs:
@@ -49,10 +54,17 @@ def main() -> int:
         usages = result["usage_of_batches"]
         largest = [f"{100 * max(usage['share']):.0f}" for usage in usages.values()]
         last = list(usages.values())[-1]
-        rows.append([
-            variant.name, str(experiment.seed), " ".join(largest), f"{last['purity']:.2f}", f"{last['nmi']:.2f}",
-            f"{last['nmi_classes']:.2f}", f"{100 * result['accuracy']:.1f}",
-        ])  # fmt: skip
+        rows.append(
+            [
+                variant.name,
+                str(experiment.seed),
+                " ".join(largest),
+                f"{last['purity']:.2f}",
+                f"{last['nmi']:.2f}",
+                f"{last['nmi_classes']:.2f}",
+                f"{100 * result['accuracy']:.1f}",
+            ]
+        )
         if options.out:
             write_text(options.out, json_text(results))
     iterations = " ".join(map(str, results[0]["usage_of_batches"]))

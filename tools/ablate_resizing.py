@@ -32,7 +32,10 @@ def main() -> int:
     )
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="trained run folders, source_only on digits")
     parser.add_argument(
-        "--mirror", type=Path, default=os.environ.get("DATA_MIRROR") or None, metavar="DIR",
+        "--mirror",
+        type=Path,
+        default=os.environ.get("DATA_MIRROR") or None,
+        metavar="DIR",
         help="read USPS here instead of downloading it (default: environment variable DATA_MIRROR)",
     )
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="folder with the downloads (default: data)")

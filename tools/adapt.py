@@ -47,24 +47,31 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--target", type=_folder, required=True, metavar="DIR", help="the images to adapt to")
     parser.add_argument(
-        "--out", type=_folder, default=ROOT / "runs" / "mine", metavar="DIR",
+        "--out",
+        type=_folder,
+        default=ROOT / "runs" / "mine",
+        metavar="DIR",
         help="new folder for all results (default: runs/mine)",
-    )  # fmt: skip
+    )
     parser.add_argument("--unlabelled", action="store_true", help="the target's folders are no labels")
     parser.add_argument("--allow-missing-classes", action="store_true", help="a source may lack some of the classes")
     parser.add_argument("--skip-unreadable", action="store_true", help="name and leave out images that cannot be read")
     parser.add_argument("--network", choices=RECIPES, default="resnet18", help="default: %(default)s")
     parser.add_argument(
-        "--weights", type=_weights, metavar=f"FILE|{NONE}",
+        "--weights",
+        type=_weights,
+        metavar=f"FILE|{NONE}",
         help="what training begins with: a caffemodel, for ResNet18 also a checkpoint of PyTorch, or none: random "
         "weights (default: ImageNet's, fetched once to data/weights; none for mnist)",
-    )  # fmt: skip
+    )
     add_method_options(parser)
     add_training_options(parser, jobs=None)
     parser.add_argument(
-        "--jobs", type=positive, default=len(os.sched_getaffinity(0)),
+        "--jobs",
+        type=positive,
+        default=len(os.sched_getaffinity(0)),
         help="processes that read images (default: one a core)",
-    )  # fmt: skip
+    )
     parser.add_argument("--force", action="store_true", help="begin anew, whatever an earlier call left in OUT")
     return parser.parse_args()
 
@@ -131,9 +138,7 @@ def main() -> int:
     weights = None
     if not paths.run.exists() or RunFolder.load(paths.run).latest_snapshot() is None:
         weights = starting_weights(options.weights, experiment, paths.weights)
-    counts = build_lmdbs(
-        paths, images, options.network, jobs=options.jobs, skip_unreadable=options.skip_unreadable
-    )
+    counts = build_lmdbs(paths, images, options.network, jobs=options.jobs, skip_unreadable=options.skip_unreadable)
     experiment = make_task(paths, images, options.network, chosen, counts, command)
     folder = open_run(paths, experiment, options.solver_mode)
     train(folder, weights, options.threads, options.solver_mode)

@@ -40,8 +40,16 @@ def main() -> int:
         results = measure(experiments, threads, options.rounds)
         for experiment, (ms, gib) in zip(experiments, results, strict=True):
             ratio = ms / results[0][0]
-            rows.append([name, experiment.title, str(experiment.batch_size), f"{ms / 1000:.2f} s", f"{ratio:.2f}",
-                         f"{gib:.1f} GiB"])  # fmt: skip
+            rows.append(
+                [
+                    name,
+                    experiment.title,
+                    str(experiment.batch_size),
+                    f"{ms / 1000:.2f} s",
+                    f"{ratio:.2f}",
+                    f"{gib:.1f} GiB",
+                ]
+            )
     print(table(["net", "method", "images", "iteration", "to source only", "memory"], rows))
     print(f"{cores} cores")
     return 0

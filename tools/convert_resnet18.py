@@ -54,19 +54,26 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--no-head", action="store_true", help="leave the classifier out")
     default = make_experiment("pacs", "mda").num_domains
     parser.add_argument(
-        "--num-domains", type=_domains, action="append", metavar="D",
+        "--num-domains",
+        type=_domains,
+        action="append",
+        metavar="D",
         help="domains, source and target together, of mDA nets that weights are written for; repeated, a file for each "
         f"(default: {default}, as for PACS)",
-    )  # fmt: skip
+    )
     parser.add_argument("--no-mda", action="store_true", help="write no weights for mDA nets")
     for option, default_values, read, what in (
         ("--mean", IMAGENET.mean, _mean, "mean that the checkpoint's net subtracts from pixels of 0 to 1"),
         ("--std", IMAGENET.std, _std, "standard deviation that it divides them by"),
     ):
         parser.add_argument(
-            option, type=read, nargs=3, default=default_values, metavar=("R", "G", "B"),
+            option,
+            type=read,
+            nargs=3,
+            default=default_values,
+            metavar=("R", "G", "B"),
             help=f"{what} (default: {' '.join(map(str, default_values))})",
-        )  # fmt: skip
+        )
     add_verification(parser)
     add_force(parser)
     arguments = parser.parse_args()

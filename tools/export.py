@@ -45,9 +45,12 @@ def main() -> int:
     parser.add_argument("--net", type=Path, metavar="FILE", help="instead of RUN: a deploy prototxt")
     parser.add_argument("--weights", type=Path, metavar="FILE", help="and its caffemodel")
     parser.add_argument(
-        "--mean", type=float, nargs=3, metavar=("B", "G", "R"),
+        "--mean",
+        type=float,
+        nargs=3,
+        metavar=("B", "G", "R"),
         help="with --net: what is subtracted from the pixels (default: 0)",
-    )  # fmt: skip
+    )
     parser.add_argument("--scale", type=float, help="with --net: what they are then multiplied by (default: 1)")
     add_verification(parser)
     add_force(parser)

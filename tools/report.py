@@ -27,9 +27,11 @@ def main() -> int:
     parser.add_argument("runs", type=Path, nargs="*", metavar="RUN", help="(default: the table's in --runs-folder)")
     parser.add_argument("--table", metavar="NAME", help="a table of experiments/, or the path of another such file")
     parser.add_argument(
-        "--out", type=Path, metavar="FILE",
+        "--out",
+        type=Path,
+        metavar="FILE",
         help="(default: report.html in the run's folder, or in tables/NAME for a table)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--show",
         action="append",

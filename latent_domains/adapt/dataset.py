@@ -15,9 +15,15 @@ FEWEST_ROWS = 8
 
 
 def describe(
-    name: str, images: Images, network: str, method: str, *, iterations: int | None, counts: Mapping[str, int],
+    name: str,
+    images: Images,
+    network: str,
+    method: str,
+    *,
+    iterations: int | None,
+    counts: Mapping[str, int],
     made_by: str,
-) -> Dataset:  # fmt: skip
+) -> Dataset:
     """The dataset of ``images``, of which ``counts`` are stored for each domain, for a network of RECIPES.
 
     A batch holds as many images of each domain as the recipe says, fewer where the domains are small. Tests and

@@ -15,8 +15,10 @@ def program(name: str, *arguments: object) -> None:
     sys.stdout.flush()
     with subprocess.Popen(
         [sys.executable, "-m", f"tools.{name}", *map(str, arguments)],
-        cwd=ROOT, stdin=subprocess.DEVNULL, start_new_session=True,
-    ) as child:  # fmt: skip
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as child:
         try:
             code = child.wait()
         except KeyboardInterrupt:

@@ -128,12 +128,14 @@ class Polytope:
         self._rows = sp.kron(np.ones((1, n_domains)), sp.identity(samples))
         self._sums = sp.kron(each_domain, np.ones((1, samples))).tocsr()
         self._left = sp.vstack([self._masses, -self._masses, self._rows, -self._rows]).tocsr()
-        self._right = np.concatenate([
-            np.tile((1 + slack) * prior, n_domains),
-            np.tile(-(1 - slack) * prior, n_domains),
-            np.full(samples, 1 / fewest),
-            np.full(samples, -1 / samples),
-        ])  # fmt: skip
+        self._right = np.concatenate(
+            [
+                np.tile((1 + slack) * prior, n_domains),
+                np.tile(-(1 - slack) * prior, n_domains),
+                np.full(samples, 1 / fewest),
+                np.full(samples, -1 / samples),
+            ]
+        )
         self._shape = (n_domains, samples)
 
     def farthest(self, direction: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -102,6 +102,7 @@ def read_tree(root: Path, classes: Sequence[str] | None = None) -> tuple[list[En
         raise ProgramError(f"{root}: no images in its class folders (names ending in {' '.join(sorted(SUFFIXES))})")
     return entries, names, left_out
 
+
 UNKNOWN = -1
 """The label of an image whose class nobody knows."""
 

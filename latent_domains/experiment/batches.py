@@ -14,8 +14,10 @@ def batch_sizes(experiment: Experiment, counts: Mapping[str, int]) -> dict[str, 
     Raises ProgramError if the batch is too small to hold an image of every part.
     """
     parts, size = experiment.parts, experiment.batch_size
-    domains = {part: len(experiment.sources) if part in experiment.source_parts and experiment.undivided else 1
-               for part in parts}  # fmt: skip
+    domains = {
+        part: len(experiment.sources) if part in experiment.source_parts and experiment.undivided else 1
+        for part in parts
+    }
     if experiment.batch_split == "per_domain":
         return {part: size * domains[part] for part in parts}
     weights = counts if experiment.batch_split == "by_size" else domains

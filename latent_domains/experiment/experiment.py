@@ -285,9 +285,24 @@ def make_experiment(
     if lambda_b and (method != "mda" or k < 2):
         raise ProgramError(f"lambda_b: got {lambda_b} for {method} with k={k}; it balances the domains of mda, k >= 2")
     return Experiment(
-        data, sources, targets, method, k, k_target, undivided, known_share, seed, iterations, batch_size,
-        batch_split, iter_size, base_lr, geometry, test_mirror, **lambdas,
-    )  # fmt: skip
+        data,
+        sources,
+        targets,
+        method,
+        k,
+        k_target,
+        undivided,
+        known_share,
+        seed,
+        iterations,
+        batch_size,
+        batch_split,
+        iter_size,
+        base_lr,
+        geometry,
+        test_mirror,
+        **lambdas,
+    )
 
 
 def _domains(

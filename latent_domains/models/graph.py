@@ -89,9 +89,14 @@ class Graph:
         self.nodes[at : at + 1] = new
 
     def add(
-        self, name: str, kind: str, bottoms: Sequence[Value], tops: Sequence[Value], blobs: Sequence[Array] = (),
+        self,
+        name: str,
+        kind: str,
+        bottoms: Sequence[Value],
+        tops: Sequence[Value],
+        blobs: Sequence[Array] = (),
         **fields: Any,
-    ) -> Node:  # fmt: skip
+    ) -> Node:
         """A node that is not in the graph yet; its tops are called after it, or what their ``blob`` says."""
         layer = LayerParameter(name=name, type=kind, top=[top.blob for top in tops], **fields)
         return Node(layer, list(bottoms), list(tops), list(blobs))

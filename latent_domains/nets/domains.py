@@ -92,9 +92,12 @@ def training_batch(
         all_domain_labels = n.domain_labels
     source_rows = sum(sizes[part] for part in experiment.source_parts)
     return Batch(
-        concat(n, "data", tops), concat(n, "label", labels), all_domain_labels,
-        source_rows, sum(sizes[part] for part in experiment.parts) - source_rows,
-    )  # fmt: skip
+        concat(n, "data", tops),
+        concat(n, "label", labels),
+        all_domain_labels,
+        source_rows,
+        sum(sizes[part] for part in experiment.parts) - source_rows,
+    )
 
 
 def concat(n: NetSpec, name: str, tops: list[Top]) -> Top:

@@ -49,9 +49,7 @@ def balance(n: NetSpec, experiment: Experiment, logits: Top, rows: int) -> None:
     """
     n.domain_probabilities = L.Softmax(logits)
     n.domain_probabilities_image = L.Reshape(n.domain_probabilities, shape={"dim": [1, 1, rows, experiment.k]})
-    n.domain_mean = L.Pooling(
-        n.domain_probabilities_image, pool=P.Pooling.AVE, kernel_h=rows, kernel_w=1, stride=1
-    )
+    n.domain_mean = L.Pooling(n.domain_probabilities_image, pool=P.Pooling.AVE, kernel_h=rows, kernel_w=1, stride=1)
     n.domain_mean_row = L.Reshape(n.domain_mean, shape={"dim": [1, experiment.k]})
     n.domain_mean_logits = L.Log(n.domain_mean_row, shift=1e-6)
     n.domain_balance = python_layer("EntropyLossLayer", n.domain_mean_logits, loss_weight=-experiment.lambda_b)

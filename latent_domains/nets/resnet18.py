@@ -124,9 +124,16 @@ def _block_name(stage: int, place: int) -> str:
 
 
 def _block(
-    n: NetSpec, name: str, x: Top, filters: int, stride: int, normalise: Normalisation, *, projected: bool,
+    n: NetSpec,
+    name: str,
+    x: Top,
+    filters: int,
+    stride: int,
+    normalise: Normalisation,
+    *,
+    projected: bool,
     prefix: str = "",
-) -> Top:  # fmt: skip
+) -> Top:
     """A residual block of two 3×3 convolutions; ``projected``: its shortcut is a normalised 1×1 convolution."""
 
     def normalised(part: str, x: Top, kernel_size: int, **geometry: int) -> Top:

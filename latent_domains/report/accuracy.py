@@ -45,14 +45,26 @@ def _draw_line(axes: Axes, row: int, line: Line) -> None:
             span = [line.mean - line.std, min(100.0, line.mean + line.std)]
             axes.plot(span, [row + 0.18] * 2, color=LIGHT["ink"], linewidth=1)
         axes.plot(
-            line.scores, [row + 0.18] * len(line.scores), linestyle="none", marker="o", markersize=4,
-            color=LIGHT["ground"], markeredgecolor=LIGHT["ink"], markeredgewidth=0.8,
-        )  # fmt: skip
+            line.scores,
+            [row + 0.18] * len(line.scores),
+            linestyle="none",
+            marker="o",
+            markersize=4,
+            color=LIGHT["ground"],
+            markeredgecolor=LIGHT["ink"],
+            markeredgewidth=0.8,
+        )
     if line.paper is not None:
         axes.plot(
-            [line.paper], [row + 0.18], linestyle="none", marker="d", markersize=8, color=LIGHT["ink"],
-            markeredgecolor=LIGHT["ground"], markeredgewidth=0.8,
-        )  # fmt: skip
+            [line.paper],
+            [row + 0.18],
+            linestyle="none",
+            marker="d",
+            markersize=8,
+            color=LIGHT["ink"],
+            markeredgecolor=LIGHT["ground"],
+            markeredgewidth=0.8,
+        )
 
 
 def in_words(line: Line) -> str:

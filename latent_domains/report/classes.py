@@ -89,9 +89,17 @@ def class_chart(
         )
         for key, of_class in zip(keys(shown), found.values(), strict=True):
             axes.plot(
-                of_class, rows, linestyle="none", marker=key.mark, markersize=5.5, color=key.colour,
-                markeredgecolor=LIGHT["ground"], markeredgewidth=0.6, label=printable(key.name), clip_on=False,
-            )  # fmt: skip
+                of_class,
+                rows,
+                linestyle="none",
+                marker=key.mark,
+                markersize=5.5,
+                color=key.colour,
+                markeredgecolor=LIGHT["ground"],
+                markeredgewidth=0.6,
+                label=printable(key.name),
+                clip_on=False,
+            )
         axes.set_xlim(0, 100)
         axes.set_ylim(len(classes) - 0.5, -0.5)
         axes.set_yticks(rows, [shortened(label, 18) for label in classes])

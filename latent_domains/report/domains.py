@@ -53,18 +53,27 @@ def history_chart(history: Sequence[Usage], name: str) -> Chart:
 
     def draw(axes: Axes) -> None:
         axes.stackplot(
-            iterations, shares.T, colors=[PARTS[d % len(PARTS)] for d in range(k)], alpha=0.55,
-            edgecolor=LIGHT["ground"], linewidth=1,
-        )  # fmt: skip
+            iterations,
+            shares.T,
+            colors=[PARTS[d % len(PARTS)] for d in range(k)],
+            alpha=0.55,
+            edgecolor=LIGHT["ground"],
+            linewidth=1,
+        )
         middle = shares.cumsum(axis=1) - shares / 2
         for d in range(k):
             place = int(shares[:, d].argmax())
             if shares[place, d] > 8:
                 inside = {0: "left", len(iterations) - 1: "right"}.get(place, "center")
                 axes.annotate(
-                    f"s{subscript(d + 1)}", (iterations[place], middle[place, d]), ha=inside, va="center",
-                    xytext=({"left": 6, "right": -6}.get(inside, 0), 0), textcoords="offset points", fontweight="bold",
-                )  # fmt: skip
+                    f"s{subscript(d + 1)}",
+                    (iterations[place], middle[place, d]),
+                    ha=inside,
+                    va="center",
+                    xytext=({"left": 6, "right": -6}.get(inside, 0), 0),
+                    textcoords="offset points",
+                    fontweight="bold",
+                )
         axes.set_xlim(iterations[0], iterations[-1])
         axes.set_xticks(iterations if len(iterations) < 7 else iterations[:: len(iterations) // 4])
         axes.set_ylim(0, 100)

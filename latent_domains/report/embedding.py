@@ -37,8 +37,9 @@ def embed(features: NDArray[np.float32], seed: int = 0) -> NDArray[np.float32]:
 
 def _principal(features: NDArray[np.float32]) -> NDArray[np.float32]:
     components = min(50, *features.shape)
-    return PCA(components, svd_solver="randomized" if components < min(features.shape) else "full",
-               random_state=0).fit_transform(features)  # fmt: skip
+    return PCA(
+        components, svd_solver="randomized" if components < min(features.shape) else "full", random_state=0
+    ).fit_transform(features)
 
 
 def neighbours_alike(features: NDArray[np.float32], groups: NDArray[np.int64]) -> float:
@@ -105,10 +106,15 @@ def _scatter(
             chosen = points[groups == group]
             figure = by_class and len(names) <= FIGURES
             axes.plot(
-                *chosen.T, linestyle="none", marker=_figure(group) if figure else MARKS[group % len(MARKS)],
-                markersize=5.5 if figure else 3.8, color=PARTS[group % len(PARTS)], markeredgewidth=0,
-                alpha=0.9, label=printable(names[group]) if not by_class or class_keys(names) else None,
-            )  # fmt: skip
+                *chosen.T,
+                linestyle="none",
+                marker=_figure(group) if figure else MARKS[group % len(MARKS)],
+                markersize=5.5 if figure else 3.8,
+                color=PARTS[group % len(PARTS)],
+                markeredgewidth=0,
+                alpha=0.9,
+                label=printable(names[group]) if not by_class or class_keys(names) else None,
+            )
         axes.set_xticks([])
         axes.set_yticks([])
         axes.margins(0.03)

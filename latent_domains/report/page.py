@@ -112,9 +112,12 @@ class Page:
     def html(self) -> str:
         """The page in one piece: nothing in it is loaded from elsewhere."""
         environment = Environment(
-            loader=FileSystemLoader(_FOLDER), autoescape=True, undefined=StrictUndefined,
-            trim_blocks=True, lstrip_blocks=True,
-        )  # fmt: skip
+            loader=FileSystemLoader(_FOLDER),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
         style = (_FOLDER / "style.css").read_text()
         variables = [
             "".join(f"--{name.replace('_', '-')}:{pair[dark]};" for name, pair in COLOURS.items())

@@ -67,9 +67,15 @@ def draw_curves(axes: Axes, line: Line, curves: Sequence[Curve], factor: float =
     values = factor * values
     mean = values.mean(axis=0)
     axes.plot(
-        iterations, mean, color=line.colour, linestyle=line.dashes, marker=line.mark, markersize=3.5,
-        markevery=(len(mean) // 8 + line.number, max(1, len(mean) // 3)), label=printable(line.name),
-    )  # fmt: skip
+        iterations,
+        mean,
+        color=line.colour,
+        linestyle=line.dashes,
+        marker=line.mark,
+        markersize=3.5,
+        markevery=(len(mean) // 8 + line.number, max(1, len(mean) // 3)),
+        label=printable(line.name),
+    )
     if len(curves) > 1:
         axes.fill_between(
             iterations, values.min(axis=0), values.max(axis=0), color=line.colour, alpha=0.15, linewidth=0

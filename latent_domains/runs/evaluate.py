@@ -63,9 +63,7 @@ def evaluate(
         "domain_usage": domain_usage(usage).to_json() if usage else None,
         "target_domain_usage": domain_usage(target_usage).to_json() if target_usage else None,
         "domain_usage_history": usage_history(folder, quiet=quiet),
-        "last_values": {
-            name: values[max(values)] for (phase, name), values in curves(log).items() if phase == "train"
-        },
+        "last_values": {name: values[max(values)] for (phase, name), values in curves(log).items() if phase == "train"},
         "training": folder.read_training(),
         "evaluated": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit(),

@@ -82,9 +82,14 @@ def _of_training_net(folder: RunFolder, snapshot: Snapshot, images: int) -> Feat
     first = _by_batch(places, forwards)
     domains = np.tile(np.repeat(np.arange(len(parts)), rows), forwards)
     return Features(
-        np.concatenate(found[0])[first], np.concatenate(found[1])[first], domains[first], labels[first], parts, before,
+        np.concatenate(found[0])[first],
+        np.concatenate(found[1])[first],
+        domains[first],
+        labels[first],
+        parts,
+        before,
         after,
-    )  # fmt: skip
+    )
 
 
 def _by_batch(of_parts: Sequence[NDArray], forwards: int) -> NDArray:
@@ -111,9 +116,14 @@ def _of_deploy_net(folder: RunFolder, snapshot: Snapshot, images: int) -> Featur
             domains += [domain] * len(inputs)
             labels.append(np.full_like(of_images, -1) if name in data.unlabelled else of_images)
     return Features(
-        np.concatenate(rows[before]) if before else None, np.concatenate(rows[after]), np.array(domains),
-        np.concatenate(labels), tuple(lmdbs), before, after,
-    )  # fmt: skip
+        np.concatenate(rows[before]) if before else None,
+        np.concatenate(rows[after]),
+        np.array(domains),
+        np.concatenate(labels),
+        tuple(lmdbs),
+        before,
+        after,
+    )
 
 
 def _blobs(folder: RunFolder, net: str) -> tuple[str | None, str]:

@@ -18,10 +18,17 @@ FINISHED, STOPPED, FAILED, KILLED = "finished", "stopped", "failed", "killed"
 def begin_sitting(folder: RunFolder, iteration: int, values: dict[str, Any]) -> None:
     """Note that training goes on from ``iteration``; ``values`` says how (threads, mode, …)."""
     sittings = _sittings(folder)
-    sittings.append({
-        "commit": commit(), "started": now(), "finished": None, "seconds": None,
-        "from_iteration": iteration, "to_iteration": None, "ended": None,
-    })  # fmt: skip
+    sittings.append(
+        {
+            "commit": commit(),
+            "started": now(),
+            "finished": None,
+            "seconds": None,
+            "from_iteration": iteration,
+            "to_iteration": None,
+            "ended": None,
+        }
+    )
     _write(folder, {"seconds": _seconds(folder), **values, "sittings": sittings})
 
 
@@ -46,9 +53,7 @@ def end_killed_sitting(folder: RunFolder, iteration: int) -> None:
 def _end(folder: RunFolder, ended: str, iteration: int, finished: str, seconds: float) -> None:
     """Complete the last sitting, and add its time to the whole."""
     training = folder.read_training()
-    training["sittings"][-1] |= {
-        "finished": finished, "seconds": seconds, "to_iteration": iteration, "ended": ended,
-    }  # fmt: skip
+    training["sittings"][-1] |= {"finished": finished, "seconds": seconds, "to_iteration": iteration, "ended": ended}
     _write(folder, {**training, "seconds": training["seconds"] + seconds})
 
 

@@ -76,7 +76,8 @@ def mode_of(run: RunFolder) -> str:
 def add_mode_option(parser: argparse.ArgumentParser) -> None:
     """The option, for every program that writes or trains runs."""
     parser.add_argument(
-        "--solver-mode", choices=MODES,
+        "--solver-mode",
+        choices=MODES,
         help=f"where Caffe computes (default: environment variable {VARIABLE}, else what the run's solver says; "
         "a new run is written for the CPU where Caffe was built without CUDA)",
     )

@@ -116,6 +116,7 @@ def frame(followers: Sequence[Follower], style: Style, height: int | None) -> li
     shown = set(by_interest if height is None else by_interest[: max(0, height - 1)])
     return [*(brief(follower, style) for follower in followers if follower in shown), total]
 
+
 _ORDER = [State.RUNNING, State.FAILED, State.INTERRUPTED, State.FINISHED, State.WRITTEN, None]
 
 

@@ -8,9 +8,21 @@ from latent_domains.tables.definition import Table
 from latent_domains.tables.results import Result, RowResults, recomputed_mean
 
 FIELDS = (
-    "table", "row", "kind", "column", "part", "sources", "targets", "paper", "paper_recomputed", "mean", "std", "n",
-    "seeds", "difference",
-)  # fmt: skip
+    "table",
+    "row",
+    "kind",
+    "column",
+    "part",
+    "sources",
+    "targets",
+    "paper",
+    "paper_recomputed",
+    "mean",
+    "std",
+    "n",
+    "seeds",
+    "difference",
+)
 """Of every line; an accuracy for each seed, the reason and the remarks follow."""
 
 

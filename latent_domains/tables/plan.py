@@ -253,9 +253,7 @@ class Plan:
     def features_options(self, dataset: str) -> list[str]:
         """The command line of ``python -m tools.extract_features``."""
         weights_file = self._weights_file("weights/bvlc_alexnet.caffemodel")
-        return [
-            dataset.removesuffix(FEATURES), "--weights", str(weights_file), "--data", str(self.settings.data),
-        ]  # fmt: skip
+        return [dataset.removesuffix(FEATURES), "--weights", str(weights_file), "--data", str(self.settings.data)]
 
     @cached_property
     def resnet_domains(self) -> list[int]:

@@ -63,6 +63,7 @@ def branch_from_normalised(net: NetParameter) -> None:
     del net.layer[:]
     net.layer.extend([*layers[:at], norm, *layers[at:]])
 
+
 VARIANTS = (
     Variant("paper"),
     Variant("no domain entropy (λ_D = 0)", {"lambda_d": 0.0}),
@@ -127,5 +128,5 @@ def target_accuracy(solver: caffe.SGDSolver, folder: RunFolder) -> float:
     """Accuracy on the target's test images with the solver's present weights."""
     test = solver.test_nets[0]
     test.share_with(solver.net)
-    (_, batches), = folder.test_batches().values()
+    ((_, batches),) = folder.test_batches().values()
     return float(np.mean([float(test.forward()["accuracy"]) for _ in range(batches)]))

@@ -90,9 +90,7 @@ class Group:
             self.failure = f"{lost} failed: it lost contact with the others"
 
 
-def _forward(
-    label: str, process: subprocess.Popen[str], inbox: "queue.SimpleQueue[tuple[str, str | None]]"
-) -> None:
+def _forward(label: str, process: subprocess.Popen[str], inbox: "queue.SimpleQueue[tuple[str, str | None]]") -> None:
     """Put every line of a process's log into ``inbox``, then None."""
     with process.stdout as log:
         for line in log:

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     pass
 
 
-
 def _threads(text: str) -> Threads:
     try:
         blas, kernels = map(int, text.split(","))

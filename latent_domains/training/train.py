@@ -178,8 +178,15 @@ def evaluate_apart(folder: RunFolder, threads: Threads, children: Children, gpu:
         command += ["--gpu", str(gpu)]
     with (
         subprocess.Popen(
-            command, cwd=ROOT, env=environment(threads), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True,
+            command,
+            cwd=ROOT,
+            env=environment(threads),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
         ) as child,
         children.watch(child),
     ):

@@ -65,9 +65,14 @@ def statistics(net: caffe.Net, definition: caffe_pb2.NetParameter) -> list[caffe
 
 
 def train(
-    solver_file: Path, peers: Peers, reduction: Reduction, stop: StopSignals,
-    *, snapshot: Path | None = None, weights: Path | None = None,
-) -> None:  # fmt: skip
+    solver_file: Path,
+    peers: Peers,
+    reduction: Reduction,
+    stop: StopSignals,
+    *,
+    snapshot: Path | None = None,
+    weights: Path | None = None,
+) -> None:
     """Train to the solver's last iteration, or until a process is told to stop.
 
     Caffe's mode, device, solver count and solver rank must be set. Raises PeerLost if another process ends.
@@ -142,9 +147,10 @@ def _work(options: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m latent_domains.training.worker", description=__doc__,
+        prog="python -m latent_domains.training.worker",
+        description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    )
     parser.add_argument("--solver", type=Path, required=True, metavar="FILE", help="solver of the share")
     parser.add_argument("--rank", type=natural, required=True, help="number of this process, from 0")
     parser.add_argument("--size", type=positive, required=True, help="number of processes")

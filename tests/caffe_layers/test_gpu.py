@@ -219,8 +219,19 @@ def test_the_traffic_does_not_depend_on_the_number_of_domains(emulated):
 
 def test_lanes():
     assert [lanes(size) for size in (2, 8, 9, 16, 17, 49, 100, 256, 257, 1023, 1024, 12544)] == [
-        1, 1, 2, 2, 4, 8, 16, 32, 32, 32, BLOCK, BLOCK,
-    ]  # fmt: skip
+        1,
+        1,
+        2,
+        2,
+        4,
+        8,
+        16,
+        32,
+        32,
+        32,
+        BLOCK,
+        BLOCK,
+    ]
     assert all(BLOCK % lanes(size) == 0 for size in range(1, 2000))
 
 

@@ -98,10 +98,15 @@ def cluster(folder: Path, *, cores: int = 2, memory: int = 4000) -> Iterator[Clu
     configuration = folder / "slurm.conf"
     configuration.write_text(
         CONFIGURATION.format(
-            folder=folder, host=host, user=getpass.getuser(), cores=cores, memory=memory,
-            controller_port=controller_port, node_port=node_port,
+            folder=folder,
+            host=host,
+            user=getpass.getuser(),
+            cores=cores,
+            memory=memory,
+            controller_port=controller_port,
+            node_port=node_port,
         )
-    )  # fmt: skip
+    )
     for name in ("state", "spool"):
         (folder / name).mkdir()
     key = folder / "munge.key"
@@ -110,10 +115,18 @@ def cluster(folder: Path, *, cores: int = 2, memory: int = 4000) -> Iterator[Clu
     found = Cluster(folder, {**os.environ, "SLURM_CONF": str(configuration), "PATH": _path_with_srun(folder)})
     with ExitStack() as daemons:
         _daemon(
-            daemons, found, "munged", "--foreground", "--force", "--num-threads=2", f"--key-file={key}",
-            f"--socket={folder}/munge.socket", f"--pid-file={folder}/munged.pid", f"--log-file={folder}/munged.log",
+            daemons,
+            found,
+            "munged",
+            "--foreground",
+            "--force",
+            "--num-threads=2",
+            f"--key-file={key}",
+            f"--socket={folder}/munge.socket",
+            f"--pid-file={folder}/munged.pid",
+            f"--log-file={folder}/munged.log",
             f"--seed-file={folder}/munged.seed",
-        )  # fmt: skip
+        )
         _wait(found, "munged's socket", (folder / "munge.socket").exists)
         _daemon(daemons, found, "slurmctld", "-D", "-f", str(configuration))
         _daemon(daemons, found, "slurmd", "-D", "-f", str(configuration), "-N", host)

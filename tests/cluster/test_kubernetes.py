@@ -19,20 +19,40 @@ pytest.importorskip("snakemake_executor_plugin_kubernetes", reason="not installe
 def test_a_run_becomes_a_job_with_image_volume_and_resources(tiny_data, tmp_path):
     work = tmp_path / "work"
     folder = write_run(
-        make_experiment("digits", "source_only", batch_size=4, iterations=6), work / "run", data=tiny_data,
+        make_experiment("digits", "source_only", batch_size=4, iterations=6),
+        work / "run",
+        data=tiny_data,
         solver_mode="CPU",
-    )  # fmt: skip
+    )
     (tmp_path / "api").mkdir()
     with serving(tmp_path / "api") as api:
         done = subprocess.run(
             [
-                "snakemake", "--profile", PROFILE, "--snakefile", ROOT / "tests" / "cluster" / "runs.smk",
-                "--directory", work, "--latency-wait", "10", "--restart-times", "0",
-                "--set-resources", "train:gpu=1", "train:gpu_manufacturer='nvidia'",
-                "--config", "runs=['run']", "--", "all",
+                "snakemake",
+                "--profile",
+                PROFILE,
+                "--snakefile",
+                ROOT / "tests" / "cluster" / "runs.smk",
+                "--directory",
+                work,
+                "--latency-wait",
+                "10",
+                "--restart-times",
+                "0",
+                "--set-resources",
+                "train:gpu=1",
+                "train:gpu_manufacturer='nvidia'",
+                "--config",
+                "runs=['run']",
+                "--",
+                "all",
             ],
-            cwd=ROOT, env=environment(api, PROFILE / "plugins"), capture_output=True, text=True, timeout=300,
-        )  # fmt: skip
+            cwd=ROOT,
+            env=environment(api, PROFILE / "plugins"),
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
         logs = "".join(log.read_text() for log in api.folder.glob("*.log"))
     assert done.returncode == 0, done.stdout + done.stderr + logs
     assert state_of(folder).state is State.FINISHED

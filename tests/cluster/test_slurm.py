@@ -39,9 +39,13 @@ def submit(cluster: Cluster, folder: Path, *arguments: object) -> subprocess.Pop
     command = ["snakemake", "--profile", PROFILE, "--directory", folder, "--latency-wait", "10"]
     command += ["--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "3", *arguments]
     return subprocess.Popen(
-        list(map(str, command)), cwd=ROOT, env={**cluster.environment, "SOLVER_MODE": "CPU"}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+        list(map(str, command)),
+        cwd=ROOT,
+        env={**cluster.environment, "SOLVER_MODE": "CPU"},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
 
 
 def wait(what: str, there: Callable[[], bool], process: subprocess.Popen[str], seconds: float = 400) -> None:
@@ -84,10 +88,19 @@ def test_what_is_cut_off_goes_on_and_what_fails_says_why(slurm, tiny_data, tmp_p
     net = broken.net("train")
     net.write_text(net.read_text().replace('type: "Pooling"', 'type: "Puling"'))
     process = submit(
-        slurm, tmp_path, "--snakefile", ROOT / "tests" / "cluster" / "runs.smk",
-        "--default-resources", "mem_mb=500", "runtime=3", "slurm_extra='--signal=TERM@60'",
-        "--config", "runs=['limited','cancelled','broken']", "--",  "all",
-    )  # fmt: skip
+        slurm,
+        tmp_path,
+        "--snakefile",
+        ROOT / "tests" / "cluster" / "runs.smk",
+        "--default-resources",
+        "mem_mb=500",
+        "runtime=3",
+        "slurm_extra='--signal=TERM@60'",
+        "--config",
+        "runs=['limited','cancelled','broken']",
+        "--",
+        "all",
+    )
     try:
         wait("a run to cancel", lambda: state_of(cancelled).iteration >= 20, process)
         job = next(number for number, what in slurm.jobs().items() if "cancelled" in what)

@@ -40,21 +40,41 @@ def library(tmp_path: Path) -> Path:
 def test_what_is_not_needed_goes(tmp_path: Path, trim_python: ModuleType) -> None:
     packages = tmp_path / "lib/python3.11/site-packages"
     gone = [
-        "numpy/tests/test_x.py", "scipy/io/tests/data/a.mat", "onnx/backend/test/data/node/x.pb",
-        "onnxruntime/capi/libonnxruntime.so.1.2", "nvidia/cudnn/lib/libcudnn_adv_infer.so.8",
-        "cupy/cuda/thrust.cpython-311-x86_64-linux-gnu.so", "pip/__init__.py", "pip-23.0.dist-info/RECORD",
-        "pulp/solverdir/cbc/linux/i64/cbc", "grpc/__init__.py", "grpcio-1.0.dist-info/RECORD",
-        "tensorboard_data_server/bin/server", "tensorboard/webfiles.zip", "cv2/data/haarcascade_eye.xml",
-        "cv2/qt/fonts/DejaVuSans.ttf", "../../../bin/pip3", "../../../bin/tensorboard",
-        "fontTools/cu2qu/cu2qu.c", "onnx/checker.cc", "scipy/linalg/_decomp.pyx",
-    ]  # fmt: skip
+        "numpy/tests/test_x.py",
+        "scipy/io/tests/data/a.mat",
+        "onnx/backend/test/data/node/x.pb",
+        "onnxruntime/capi/libonnxruntime.so.1.2",
+        "nvidia/cudnn/lib/libcudnn_adv_infer.so.8",
+        "cupy/cuda/thrust.cpython-311-x86_64-linux-gnu.so",
+        "pip/__init__.py",
+        "pip-23.0.dist-info/RECORD",
+        "pulp/solverdir/cbc/linux/i64/cbc",
+        "grpc/__init__.py",
+        "grpcio-1.0.dist-info/RECORD",
+        "tensorboard_data_server/bin/server",
+        "tensorboard/webfiles.zip",
+        "cv2/data/haarcascade_eye.xml",
+        "cv2/qt/fonts/DejaVuSans.ttf",
+        "../../../bin/pip3",
+        "../../../bin/tensorboard",
+        "fontTools/cu2qu/cu2qu.c",
+        "onnx/checker.cc",
+        "scipy/linalg/_decomp.pyx",
+    ]
     stays = [
-        "numpy/testing/__init__.py", "skimage/data/__init__.pyi", "cupy/_core/include/cupy/complex.cuh",
-        "onnx/backend/test/loader.py", "onnxruntime/capi/state.so",
-        "nvidia/cudnn/lib/libcudnn_cnn_infer.so.8", "cupy/cuda/cub.cpython-311-x86_64-linux-gnu.so", "pipeline/x.py",
-        "pulp/solverdir/__init__.py", "tensorboard/data/server_ingester.py", "cv2/data/__init__.py",
+        "numpy/testing/__init__.py",
+        "skimage/data/__init__.pyi",
+        "cupy/_core/include/cupy/complex.cuh",
+        "onnx/backend/test/loader.py",
+        "onnxruntime/capi/state.so",
+        "nvidia/cudnn/lib/libcudnn_cnn_infer.so.8",
+        "cupy/cuda/cub.cpython-311-x86_64-linux-gnu.so",
+        "pipeline/x.py",
+        "pulp/solverdir/__init__.py",
+        "tensorboard/data/server_ingester.py",
+        "cv2/data/__init__.py",
         "../../../bin/python",
-    ]  # fmt: skip
+    ]
     for name in (*gone, *stays):
         (packages / name).parent.mkdir(parents=True, exist_ok=True)
         (packages / name).write_text("something")

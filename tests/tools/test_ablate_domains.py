@@ -30,9 +30,9 @@ def test_each_variant_changes_something():
         labels = {"mnist": "a", "mnistm": "b"} if "known_share" in variant.options else None
         experiment = make_experiment("digits", "mda", **variant.options)
         sizes = batch_sizes(experiment, published_counts(experiment))
-        text = make_nets(
-            experiment, "data", sizes=sizes, test_batch_sizes={"usps": 1}, domain_label_lmdbs=labels
-        )["train"]
+        text = make_nets(experiment, "data", sizes=sizes, test_batch_sizes={"usps": 1}, domain_label_lmdbs=labels)[
+            "train"
+        ]
         net = text_format.Parse(text, caffe_pb2.NetParameter())
         for edit in variant.edits:
             edit(net)
@@ -48,8 +48,9 @@ def test_a_wrong_option_shows_before_anything_is_trained(monkeypatch):
     monkeypatch.setattr(os, "chdir", lambda _: None)
     done = program("ablate_domains", "--k", 1)
     assert (done.returncode, done.stderr) == (
-        1, "error: lambda_b: got 0.5 for mda with k=1; it balances the domains of mda, k >= 2\n"
-    )  # fmt: skip
+        1,
+        "error: lambda_b: got 0.5 for mda with k=1; it balances the domains of mda, k >= 2\n",
+    )
 
 
 def test_missing_data_is_named(tmp_path):

@@ -23,9 +23,17 @@ from tests.shapes import CLASSES, picture, plant_domain
 SMALL = ("--network", "mnist", "--iterations", 8, "--batch-size", 8, "--threads", "1,1", "--jobs", 1)
 
 RESULTS = {
-    "README.txt", "data", "domains.csv", "model.caffemodel", "model.json", "model.prototxt", "predictions.csv",
-    "report.html", "run", "settings.json",
-}  # fmt: skip
+    "README.txt",
+    "data",
+    "domains.csv",
+    "model.caffemodel",
+    "model.json",
+    "model.prototxt",
+    "predictions.csv",
+    "report.html",
+    "run",
+    "settings.json",
+}
 
 
 def rows(file: Path) -> list[dict[str, str]]:

@@ -330,9 +330,15 @@ def test_no_process_outlives_a_killed_program(long_list, tmp_path):
 def test_a_full_disk_leaves_nothing(long_list, tmp_path):
     limit = 8 << 20
     done = child(
-        "build_lmdb", long_list / "list.txt", tmp_path / "db", "--root", long_list, "--jobs", 2,
+        "build_lmdb",
+        long_list / "list.txt",
+        tmp_path / "db",
+        "--root",
+        long_list,
+        "--jobs",
+        2,
         before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-    )  # fmt: skip
+    )
     assert done.returncode == 1
     assert f"{tmp_path / 'db'}: writing the LMDB failed" in done.stderr and "Traceback" not in done.stderr
     assert names(tmp_path) == []

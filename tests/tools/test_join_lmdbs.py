@@ -230,9 +230,8 @@ def test_ctrl_c_leaves_nothing(large, tmp_path):
 def test_a_full_disk_leaves_nothing(large, tmp_path):
     limit = 4 << 20
     done = child(
-        "join_lmdbs", *large, tmp_path / "out",
-        before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-    )  # fmt: skip
+        "join_lmdbs", *large, tmp_path / "out", before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    )
     assert done.returncode == 1
     assert f"{tmp_path / 'out'}: writing the LMDB failed" in done.stderr and "Traceback" not in done.stderr
     assert names(tmp_path) == []

@@ -22,9 +22,13 @@ sys.stdin.read()
 
 def hold(locks, *gpus: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(locks), *gpus], cwd=ROOT, text=True,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        [sys.executable, "-c", HOLD, str(locks), *gpus],
+        cwd=ROOT,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
 
 
 def test_each_process_gets_a_gpu_of_its_own_and_the_last_one_waits(tmp_path):

@@ -86,9 +86,7 @@ def features(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = write_run(make_experiment("office31", "plain", iterations=1, batch_size=2), run, data=pictures)
     train_all([folder], threads=Threads(2, 2))
     for dataset in ("office31", "office_caltech"):
-        done = program(
-            "extract_features", dataset, "--weights", folder.latest_snapshot().model, "--data", pictures
-        )
+        done = program("extract_features", dataset, "--weights", folder.latest_snapshot().model, "--data", pictures)
         assert done.returncode == 0, done.stderr
     shutil.rmtree(run)
     return pictures
@@ -247,8 +245,10 @@ def test_overfit_fails_unless_the_pictures_are_known(accuracy, code, tmp_path, m
         lines = []
         for i in range(30):
             value = half[i % 2] if i >= 20 else 0.1
-            lines += [f"I x.cpp:1] Iteration {i} (1 iter/s, 1s/1 iters), loss = 1",
-                      f"I x.cpp:1]     Train net output #0: source_accuracy = {value}"]  # fmt: skip
+            lines += [
+                f"I x.cpp:1] Iteration {i} (1 iter/s, 1s/1 iters), loss = 1",
+                f"I x.cpp:1]     Train net output #0: source_accuracy = {value}",
+            ]
         run.log.write_text("\n".join(lines))
 
     monkeypatch.setattr(overfit, "train_all", train_all)

@@ -69,9 +69,7 @@ def test_odd_images_are_read_as_opencv_reads_them_and_as_an_lmdb_holds_them(mode
     for file, expected, tolerance in found:
         resized = cv2.resize(expected, (24, 20)).transpose(2, 0, 1)
         build([entries[file]], tmp_path / f"{file.name}_lmdb", Format((20, 24)))
-        data = replace(
-            DATASETS["digits"], stored_shape=(3, 20, 24), crop=16, mean=FORM.mean, scale=FORM.scale
-        )
+        data = replace(DATASETS["digits"], stored_shape=(3, 20, 24), crop=16, mean=FORM.mean, scale=FORM.scale)
         ((inputs, _),) = batches(tmp_path / f"{file.name}_lmdb", data, 1)
         difference = np.abs(inputs - FORM.inputs([resized])).max() / FORM.scale
         assert difference <= tolerance, file.name

@@ -182,8 +182,11 @@ def test_once_says_what_is_there_and_names_what_is_not(folder, tmp_path):
 def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "tools.watch", "--interval", "0.1", *map(str, arguments)],
-        cwd=ROOT, text=True, env={**os.environ, "COLUMNS": "60"}, **options,
-    )  # fmt: skip
+        cwd=ROOT,
+        text=True,
+        env={**os.environ, "COLUMNS": "60"},
+        **options,
+    )
 
 
 def test_without_a_terminal_news_alone_are_printed_until_all_ended(tiny_data, tmp_path):

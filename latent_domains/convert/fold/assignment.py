@@ -36,11 +36,20 @@ def fold_assignments(graph: Graph) -> dict[Value, range]:
         columns[domains[w], range(group)] = 1
         name = graph.fresh(f"{node.name}_softmax")
         p = Value(name, logits.shape)
-        graph.replace(node, [
-            graph.add(name, "Softmax", [logits], [p]),
-            graph.add(node.name, "InnerProduct", [p], [w], [columns],
-                      inner_product_param={"num_output": len(columns), "bias_term": False}),
-        ])  # fmt: skip
+        graph.replace(
+            node,
+            [
+                graph.add(name, "Softmax", [logits], [p]),
+                graph.add(
+                    node.name,
+                    "InnerProduct",
+                    [p],
+                    [w],
+                    [columns],
+                    inner_product_param={"num_output": len(columns), "bias_term": False},
+                ),
+            ],
+        )
     return domains
 
 

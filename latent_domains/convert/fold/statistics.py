@@ -12,8 +12,9 @@ from latent_domains.models.graph import Array, Graph, Node
 def is_mda(node: Node) -> bool:
     """Whether a layer is an MDALayer of this project's."""
     return node.type == "Python" and (node.layer.python_param.module, node.layer.python_param.layer) == (
-        "caffe_layers", "MDALayer",
-    )  # fmt: skip
+        "caffe_layers",
+        "MDALayer",
+    )
 
 
 def uses_running_statistics(node: Node) -> bool:

@@ -117,8 +117,11 @@ class Recogniser:
         softmax, columns = self._columns(norms)
         if sorted(columns) != list(range(len(columns))):
             names = ", ".join(norm.name for norm in norms)
-            raise self._error(root, f"has columns {', '.join(str(c + 1) for c in columns)} of the softmax of "
-                              f"{softmax.name} in {names}, expected each of them once")  # fmt: skip
+            raise self._error(
+                root,
+                f"has columns {', '.join(str(c + 1) for c in columns)} of the softmax of "
+                f"{softmax.name} in {names}, expected each of them once",
+            )
         ordered = [norm for _, norm in sorted(zip(columns, norms, strict=True), key=itemgetter(0))]
         return Part(norms[0].bottoms[0], tuple(ordered), softmax)
 
@@ -130,19 +133,27 @@ class Recogniser:
             if source.kind == "Slice" and _cuts_columns(source):
                 columns.append(list(source.tops).index(norm.bottoms[1]))
                 if len(source.tops) != len(norms):
-                    raise self._error(source, f"gives {len(source.tops)} domains, but {norm.name} is summed with "
-                                      f"{len(norms) - 1} others")  # fmt: skip
+                    raise self._error(
+                        source,
+                        f"gives {len(source.tops)} domains, but {norm.name} is summed with {len(norms) - 1} others",
+                    )
                 source = self._graph.producer[source.bottoms[0]]
             else:
                 columns.append(0)
             if source.kind != "Softmax" or source.layer.softmax_param.axis != 1:
-                raise self._error(norm, f"takes its weights from {source.said}, expected a Slice of a Softmax along "
-                                  "axis 1 into single columns")  # fmt: skip
+                raise self._error(
+                    norm,
+                    f"takes its weights from {source.said}, expected a Slice of a Softmax along "
+                    "axis 1 into single columns",
+                )
             softmaxes.append(source)
         for norm, softmax in zip(norms, softmaxes, strict=True):
             if softmax is not softmaxes[0]:
-                raise self._error(norm, f"takes its weights from {softmax.name}, but {norms[0].name}, with which it is "
-                                  f"summed, from {softmaxes[0].name}")  # fmt: skip
+                raise self._error(
+                    norm,
+                    f"takes its weights from {softmax.name}, but {norms[0].name}, with which it is "
+                    f"summed, from {softmaxes[0].name}",
+                )
         return softmaxes[0], columns
 
     def _is_norm(self, node: Node) -> bool:

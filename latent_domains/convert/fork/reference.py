@@ -37,8 +37,9 @@ class MultiModalBatchNorm(caffe.Layer):
         w = bottom[1].data.astype(np.float64).reshape(n, 1, 1)
         if self._running:
             divisor = float(self.blobs[2].data[0])
-            mean, variance = (self.blobs[i].data.astype(np.float64) / divisor if divisor else np.zeros(channels)
-                              for i in (0, 1))  # fmt: skip
+            mean, variance = (
+                self.blobs[i].data.astype(np.float64) / divisor if divisor else np.zeros(channels) for i in (0, 1)
+            )
         else:
             mass = w.sum() * x.shape[2] or 1  # a domain without mass gives zeros; the fork divides by zero there
             mean = (w * x).sum(axis=(0, 2)) / mass

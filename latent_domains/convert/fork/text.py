@@ -85,8 +85,10 @@ class Template:
         if token.kind == "word":
             for name in _TEMPLATE.findall(token.text):
                 if name in values and not _WORD.fullmatch(values[name]):
-                    raise ProgramError(f"--set {name}={values[name]}: expected one value, as line {token.line} of "
-                                       f"{self._file} takes it")  # fmt: skip
+                    raise ProgramError(
+                        f"--set {name}={values[name]}: expected one value, as line {token.line} of "
+                        f"{self._file} takes it"
+                    )
             return _TEMPLATE.sub(lambda found: values.get(found[1], "1"), token.text)
         return token.text
 

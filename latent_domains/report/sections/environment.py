@@ -64,8 +64,15 @@ def _few(names: Sequence[str]) -> str:
 def _row(run: Run) -> list[str]:
     record, experiment = run.record, run.experiment
     if record is None:
-        return [run.name, str(experiment.seed), str(experiment.iterations), _NOTHING, _NOTHING, _NOTHING,
-                str(state_of(run.folder))]  # fmt: skip
+        return [
+            run.name,
+            str(experiment.seed),
+            str(experiment.iterations),
+            _NOTHING,
+            _NOTHING,
+            _NOTHING,
+            str(state_of(run.folder)),
+        ]
     seconds = (record.get("training") or {}).get("seconds")
     return [
         run.name,

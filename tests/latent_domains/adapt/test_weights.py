@@ -55,9 +55,9 @@ def test_files_that_cannot_be_used(tmp_path, name, network, message):
 
 
 @pytest.mark.parametrize(
-    ("method", "file"), [("mda", "resnet18_mda4.caffemodel"), ("dial", "resnet18_mda2.caffemodel"),
-                         ("source_only", "resnet18.caffemodel")],
-)  # fmt: skip
+    ("method", "file"),
+    [("mda", "resnet18_mda4.caffemodel"), ("dial", "resnet18_mda2.caffemodel"), ("source_only", "resnet18.caffemodel")],
+)
 def test_converted_weights_are_those_for_the_number_of_domains(folder, tmp_path, method, file):
     folder.mkdir()
     (folder / file).touch()

@@ -57,9 +57,16 @@ def test_a_missing_or_empty_list_is_named(tmp_path):
 
 def test_the_sorted_folders_of_a_tree_are_its_classes(tmp_path):
     root = tree(
-        tmp_path / "r", "dog/2.JPG", "dog/1.png", "cat/deep/3.jpeg", "cat/notes.txt", "zebra/.hidden.jpg",
-        ".git/x.jpg", "stray.jpg", "dog/.cache/4.jpg",
-    )  # fmt: skip
+        tmp_path / "r",
+        "dog/2.JPG",
+        "dog/1.png",
+        "cat/deep/3.jpeg",
+        "cat/notes.txt",
+        "zebra/.hidden.jpg",
+        ".git/x.jpg",
+        "stray.jpg",
+        "dog/.cache/4.jpg",
+    )
     entries, classes, left_out = read_tree(root)
     assert classes == ["cat", "dog", "zebra"]
     assert [(entry.name, entry.label) for entry in entries] == [

@@ -28,8 +28,10 @@ def test_by_size():
 
 def test_every_domain_has_an_image_however_small_it_is():
     assert sizes("office31", batch_size=4, counts={"amazon": 9000, "dslr": 1, "webcam": 1}) == {
-        "amazon": 2, "dslr": 1, "webcam": 1,
-    }  # fmt: skip
+        "amazon": 2,
+        "dslr": 1,
+        "webcam": 1,
+    }
 
 
 @pytest.mark.parametrize("split", ["equally", "by_size"])

@@ -103,12 +103,22 @@ def test_json_values_of_another_type(key, value, message):
 @pytest.mark.parametrize(
     "options",
     [
-        {"iterations": 10}, {"batch_size": 24}, {"batch_split": "by_size"}, {"iter_size": 2}, {"base_lr": 0.0005},
-        {"geometry": "caffe"}, {"test_mirror": True}, {"lambda_c": 0.3}, {"lambda_d": 0.3}, {"lambda_t": 0.3},
-        {"undivided": True}, {"k_target": 2}, {"targets": ("photo",)},
+        {"iterations": 10},
+        {"batch_size": 24},
+        {"batch_split": "by_size"},
+        {"iter_size": 2},
+        {"base_lr": 0.0005},
+        {"geometry": "caffe"},
+        {"test_mirror": True},
+        {"lambda_c": 0.3},
+        {"lambda_d": 0.3},
+        {"lambda_t": 0.3},
+        {"undivided": True},
+        {"k_target": 2},
+        {"targets": ("photo",)},
     ],
     ids=lambda options: next(iter(options)),
-)  # fmt: skip
+)
 def test_a_name_tells_every_value_that_is_not_the_default(options):
     default = make_experiment("pacs", "mda", k=3)
     assert default.name == "mda_k3_seed0"

@@ -46,8 +46,9 @@ def test_layers_of_the_other_phase_are_those_that_caffe_makes(tmp_path: Path) ->
     assert found == ["data", "a", "d", "g"]
 
 
-@pytest.mark.parametrize("shape", ["input_dim: 5 input_dim: 2 input_dim: 3 input_dim: 4",
-                                   "input_shape { dim: 5 dim: 2 dim: 3 dim: 4 }"])  # fmt: skip
+@pytest.mark.parametrize(
+    "shape", ["input_dim: 5 input_dim: 2 input_dim: 3 input_dim: 4", "input_shape { dim: 5 dim: 2 dim: 3 dim: 4 }"]
+)
 def test_inputs_of_older_files_become_layers(shape: str, tmp_path: Path) -> None:
     ip = "inner_product_param { num_output: 2 }"
     net, weights = tmp_path / "net.prototxt", tmp_path / "net.caffemodel"

@@ -97,9 +97,7 @@ def test_files_are_checked_before_they_get_their_names(model: Model, tmp_path: P
     assert list(tmp_path.iterdir()) == []
 
 
-def test_full_disk_leaves_neither_file(
-    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_leaves_neither_file(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 

@@ -164,10 +164,17 @@ def change(param: NetParameter, how: str) -> str:
 @pytest.mark.parametrize(
     "how",
     [
-        "fewer blobs", "no blobs", "blobs of a layer without", "no shape", "no data", "too much data",
-        "short gradients", "same layer twice", "both formats",
+        "fewer blobs",
+        "no blobs",
+        "blobs of a layer without",
+        "no shape",
+        "no data",
+        "too much data",
+        "short gradients",
+        "same layer twice",
+        "both formats",
     ],
-)  # fmt: skip
+)
 def test_what_caffe_refuses_is_refused_with_a_message(net, tmp_path, how):
     param = model()
     message = change(param, how)

@@ -282,15 +282,22 @@ def test_known_sources_and_latent_targets():
     net = layers(nets_of("office_caltech", "multi_source", k_target=2)[1]["train"])
     assert "target_domain_fc" in net and "domain_fc" not in net
     assert [n for n in net if n.startswith("w_")] == [
-        "w_amazon_logits", "w_amazon", "w_caltech_logits", "w_caltech", "w_target",
-    ]  # fmt: skip
+        "w_amazon_logits",
+        "w_amazon",
+        "w_caltech_logits",
+        "w_caltech",
+        "w_target",
+    ]
 
 
-@pytest.mark.parametrize(("sources", "targets"), [
-    (("amazon", "caltech"), ("webcam", "dslr")),
-    (("webcam", "dslr"), ("amazon", "caltech")),
-    (("caltech", "webcam", "dslr"), ("amazon",)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sources", "targets"),
+    [
+        (("amazon", "caltech"), ("webcam", "dslr")),
+        (("webcam", "dslr"), ("amazon", "caltech")),
+        (("caltech", "webcam", "dslr"), ("amazon",)),
+    ],
+)
 @pytest.mark.parametrize("dataset", ["office_caltech", "office_caltech_fc7"])
 def test_every_setting_of_office_caltech(dataset, sources, targets):
     experiment, nets = nets_of(dataset, sources=sources, targets=targets)

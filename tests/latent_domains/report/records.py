@@ -14,14 +14,22 @@ def write_record(path: Path, experiment: Experiment, accuracy: float | None, **m
     if experiment.has_branch:
         n, k = len(experiment.sources), experiment.k
         usage = {
-            "sources": list(experiment.sources), "images": 10 * n, "counts": [[10] + [0] * (k - 1)] * n,
-            "mean_probability": [[1.0] + [0.0] * (k - 1)] * n, "share": [1.0] + [0.0] * (k - 1),
-            "purity": 1 / n, "nmi": 0.0,
-        }  # fmt: skip
+            "sources": list(experiment.sources),
+            "images": 10 * n,
+            "counts": [[10] + [0] * (k - 1)] * n,
+            "mean_probability": [[1.0] + [0.0] * (k - 1)] * n,
+            "share": [1.0] + [0.0] * (k - 1),
+            "purity": 1 / n,
+            "nmi": 0.0,
+        }
     record = {
-        "experiment": experiment.to_json(), "iteration": experiment.iterations, "accuracy": accuracy,
-        "test_images": 10, "targets": targets, "domain_usage": usage,
-    }  # fmt: skip
+        "experiment": experiment.to_json(),
+        "iteration": experiment.iterations,
+        "accuracy": accuracy,
+        "test_images": 10,
+        "targets": targets,
+        "domain_usage": usage,
+    }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(record | more))
     return path

@@ -45,8 +45,15 @@ def browser(tmp_path_factory) -> Iterator[webdriver.Chrome]:
     options = Options()
     options.binary_location = CHROMIUM
     profile = tmp_path_factory.mktemp("profile")
-    for argument in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", "hide-scrollbars",
-                     "disable-background-networking", f"user-data-dir={profile}"):  # fmt: skip
+    for argument in (
+        "headless=new",
+        "no-sandbox",
+        "disable-gpu",
+        "disable-dev-shm-usage",
+        "hide-scrollbars",
+        "disable-background-networking",
+        f"user-data-dir={profile}",
+    ):
         options.add_argument(f"--{argument}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(DRIVER))
@@ -96,10 +103,23 @@ def test_every_figure_is_there_and_not_blank(dark, browser, report):
         ".getBoundingClientRect(); return [f.id || f.innerText, b.left, b.top + scrollY, b.width, b.height] })"
     )
     names = " ".join(str(name) for name, *_ in places)
-    for expected in ("accuracy-1", "curve-1-accuracy", "loss-1-loss_class", "loss-1-entropy_class",
-                     "loss-1-entropy_domain", "loss-1-loss_domain", "shares-1", "history-kept", "matrix-kept",
-                     "surest", "embedding-source_only-conv1-domains", "embedding-source_only-fc4_scale-classes",
-                     "confusion-source_only-usps", "confusion-kept-usps", "classes-1-usps"):  # fmt: skip
+    for expected in (
+        "accuracy-1",
+        "curve-1-accuracy",
+        "loss-1-loss_class",
+        "loss-1-entropy_class",
+        "loss-1-entropy_domain",
+        "loss-1-loss_domain",
+        "shares-1",
+        "history-kept",
+        "matrix-kept",
+        "surest",
+        "embedding-source_only-conv1-domains",
+        "embedding-source_only-fc4_scale-classes",
+        "confusion-source_only-usps",
+        "confusion-kept-usps",
+        "classes-1-usps",
+    ):
         assert expected in names
     for name, left, top, width, height in places:
         assert width > 100 and height > 30, name

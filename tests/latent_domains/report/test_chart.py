@@ -19,14 +19,17 @@ from latent_domains.report.training import BINS, binned
 
 
 def chart(**options):
-    return Chart(**{"name": "a b", "title": "<T> $x$", "alt": "A line & more", "draw": lambda axes: axes.plot([0, 1]),
-                    **options})  # fmt: skip
+    return Chart(
+        **{"name": "a b", "title": "<T> $x$", "alt": "A line & more", "draw": lambda axes: axes.plot([0, 1]), **options}
+    )
 
 
 def test_an_inline_chart_has_words_variables_and_no_ids_of_others():
-    first, second = (chart(name=name, draw=lambda axes: axes.plot([0, 1], "o", color=LIGHT["mda"])).inline()
-                     for name in ("one", "two"))  # fmt: skip
-    assert "<title id=\"one-title\">&lt;T&gt; $x$</title>" in first and "A line &amp; more</desc>" in first
+    first, second = (
+        chart(name=name, draw=lambda axes: axes.plot([0, 1], "o", color=LIGHT["mda"])).inline()
+        for name in ("one", "two")
+    )
+    assert '<title id="one-title">&lt;T&gt; $x$</title>' in first and "A line &amp; more</desc>" in first
     assert "var(--mda)" in first and LIGHT["mda"] not in first
     assert "DejaVu" not in first and "<style" not in first and "metadata" not in first
     ids = [set(re.findall(r'\bid="([^"]+)"', text)) for text in (first, second)]
@@ -97,8 +100,15 @@ def test_curves_are_averaged_in_bins_over_iterations_that_all_have():
 def usage(counts, iteration=0):
     counts = np.array(counts)
     share = (counts.sum(axis=0) / counts.sum()).tolist()
-    return {"sources": ["a", "b"], "images": int(counts.sum()), "counts": counts.tolist(), "share": share,
-            "purity": 0.5, "nmi": 0.0 if max(share) > 0.9 else 0.8, "iteration": iteration}  # fmt: skip
+    return {
+        "sources": ["a", "b"],
+        "images": int(counts.sum()),
+        "counts": counts.tolist(),
+        "share": share,
+        "purity": 0.5,
+        "nmi": 0.0 if max(share) > 0.9 else 0.8,
+        "iteration": iteration,
+    }
 
 
 def test_a_collapsed_branch_is_told():

@@ -18,9 +18,7 @@ def test_runs_that_differ_in_their_seed_alone_are_a_line(tmp_path):
     ]
     [setting] = settings_of(load_runs(paths)[0])
     assert setting.name == "mnist+mnistm → usps"
-    assert [(line.name, len(line.runs)) for line in setting.lines] == [
-        ("source only", 1), ("DIAL", 1), ("mDA, k=2", 3),
-    ]  # fmt: skip
+    assert [(line.name, len(line.runs)) for line in setting.lines] == [("source only", 1), ("DIAL", 1), ("mDA, k=2", 3)]
     line = setting.lines[-1]
     assert line.scores == pytest.approx((90, 80, 85))
     assert (line.mean, line.std) == (pytest.approx(85), pytest.approx(5))
@@ -45,8 +43,9 @@ def test_one_experiment_trained_twice_is_no_second_seed(tmp_path):
     runs, _ = load_runs(paths)
     [setting] = settings_of(runs)
     assert [(line.name, line.scores) for line in setting.lines] == [
-        ("mDA, k=2: a, b", pytest.approx((90, 80))), ("mDA, k=2: c", pytest.approx((50,))),
-    ]  # fmt: skip
+        ("mDA, k=2: a, b", pytest.approx((90, 80))),
+        ("mDA, k=2: c", pytest.approx((50,))),
+    ]
     with pytest.raises(ProgramError, match=r"c\.json: the same experiment as .*a\.json, expected one of them"):
         settings_of_table(load(EXPERIMENTS / "digits.yaml"), runs, {})
     for folder in ("a", "b"):

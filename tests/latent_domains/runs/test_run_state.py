@@ -86,8 +86,10 @@ def test_a_killed_run_is_interrupted_and_its_sitting_ended_by_the_next(folder):
     folder.solver.write_text(folder.solver.read_text().replace("snapshot: 500", "snapshot: 20"))
     training = subprocess.Popen(
         [sys.executable, "-m", "tools.train", "--threads", "1,1", str(folder.path)],
-        cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         deadline = time.monotonic() + 90
         while not folder.log.exists() or "_iter_20.solverstate" not in folder.log.read_text():
@@ -207,9 +209,12 @@ def test_training_without_our_program_is_seen(folder):
     folder.log.write_text("killed before its first iteration\n")
     assert shown(folder) == "interrupted: begins anew: no snapshot yet"
     subprocess.run(
-        ["caffe", "train", "-solver", folder.solver], cwd=ROOT, check=True, capture_output=True,
+        ["caffe", "train", "-solver", folder.solver],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-    )  # fmt: skip
+    )
     folder.log.unlink()
     assert shown(folder) == "interrupted at iteration 6 of 6: trained, not yet evaluated"
 

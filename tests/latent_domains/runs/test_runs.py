@@ -50,9 +50,14 @@ def program(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
 def test_a_run_folder_holds_its_nets_solver_and_description(tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     assert {path.name for path in folder.path.iterdir()} == {
-        "experiment.json", "solver.prototxt", "snapshots",
-        "train.prototxt", "test.prototxt", "deploy.prototxt", "domains.prototxt",
-    }  # fmt: skip
+        "experiment.json",
+        "solver.prototxt",
+        "snapshots",
+        "train.prototxt",
+        "test.prototxt",
+        "deploy.prototxt",
+        "domains.prototxt",
+    }
     assert RunFolder.load(folder.path) == folder
     batch_size, batches = folder.test_batches()["usps"]
     assert batch_size * batches == TEST
@@ -199,11 +204,13 @@ def edit(file: Path, old: str, new: str) -> None:
         ("test", "batch_size: 30", "batch_size: 0", "test.prototxt: Data layers have batch sizes [0], expected one of"),
         ("test", "layer {", "lair {", "test.prototxt: not a prototxt of Caffe's: "),
         (
-            "train", '"num_domains": 3, "moving', '"num_domains": 4, "moving',
+            "train",
+            '"num_domains": 3, "moving',
+            '"num_domains": 4, "moving',
             "MDALayers have num_domains [4], but mda with k=2 and k_target=1 in experiment.json makes it [3]",
         ),
     ],
-)  # fmt: skip
+)
 def test_preflight_sees_nets_that_are_not_what_the_description_says(file, old, new, message, tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     edit(folder.path / f"{file}.prototxt", old, new)
@@ -390,8 +397,9 @@ def test_a_second_ctrl_c_kills_but_not_one_that_comes_at_once(stubborn, monkeypa
         os.kill(os.getpid(), signal.SIGINT)
         assert stubborn.wait(10) == -signal.SIGKILL
     assert capsys.readouterr().err.splitlines() == [
-        "stopping: each run writes a snapshot first (Ctrl-C again to kill)", "killed",
-    ]  # fmt: skip
+        "stopping: each run writes a snapshot first (Ctrl-C again to kill)",
+        "killed",
+    ]
 
 
 def test_an_error_kills_the_child(stubborn):

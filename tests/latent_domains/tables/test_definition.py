@@ -94,13 +94,18 @@ def test_the_rows_are_the_papers_methods():
     rows = {row.name: row for row in load(EXPERIMENTS / "office31.yaml").rows}
     methods = {name: row.cells[0].candidates[0].runs[0].method for name, row in rows.items()}
     assert methods == {
-        "AlexNet": "plain", "AlexNet + BN": "source_only", "DIAL": "dial", "mDA": "mda",
+        "AlexNet": "plain",
+        "AlexNet + BN": "source_only",
+        "DIAL": "dial",
+        "mDA": "mda",
         "Multi-source DA": "multi_source",
-    }  # fmt: skip
+    }
     ours = next(row for row in load(EXPERIMENTS / "office_caltech_fc7.yaml").rows if row.name == "mDA")
     assert [(cell.candidates[0].runs[0].k, cell.candidates[0].runs[0].k_target) for cell in ours.cells] == [
-        (2, 2), (2, 2), (3, 1),
-    ]  # fmt: skip
+        (2, 2),
+        (2, 2),
+        (3, 1),
+    ]
     known = load(EXPERIMENTS / "office31_known.yaml")
     shares = [row.cells[0].candidates[0].runs[0].known_share for row in known.rows[:-1]]
     assert shares == [0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0]
@@ -185,7 +190,8 @@ def test_the_good_file_is_good(tmp_path):
         ("cited: Some", "runs: {method: mda}\n    cited: Some", "(theirs): found runs and cited, expected exactly one"),
         ("runs: {method: mda, k: 3}", "baseline: {method: gong}", "method: found 'gong', expected one of gong2013"),
         (
-            "runs: {method: mda, k: 3}", "baseline: {method: gong2013, variant: all}",
+            "runs: {method: mda, k: 3}",
+            "baseline: {method: gong2013, variant: all}",
             "variant: found 'all', expected one of ensemble, matching",
         ),
         ("runs: {method: mda, k: 3}", "baseline: {method: svm, k: 2}", "k: found 2, expected nothing: svm discover"),

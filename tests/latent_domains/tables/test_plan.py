@@ -23,10 +23,19 @@ def with_lmdbs(tmp_path: Path, dataset: str, *domains: str) -> None:
 
 
 def test_settings_are_read_as_snakemake_gives_them(tmp_path):
-    found = Settings.read({
-        "seeds": "0,2", "iterations": 20, "images": str(tmp_path), "weights": "none", "solver_mode": "CPU",
-        "data": "d", "runs": "r", "threads": 2, "allow_incomplete": True,
-    })  # fmt: skip
+    found = Settings.read(
+        {
+            "seeds": "0,2",
+            "iterations": 20,
+            "images": str(tmp_path),
+            "weights": "none",
+            "solver_mode": "CPU",
+            "data": "d",
+            "runs": "r",
+            "threads": 2,
+            "allow_incomplete": True,
+        }
+    )
     assert (found.seeds, found.iterations, found.threads, found.data) == ((0, 2), 20, 2, Path("d"))
     assert found.images == dict.fromkeys(("office31", "office_caltech", "pacs"), str(tmp_path))
     assert Settings.read({"seeds": 3}).seeds == (3,) and Settings.read({"seeds": [3, 4]}).seeds == (3, 4)
@@ -72,15 +81,14 @@ def test_image_sets_need_their_images(tmp_path):
     here = plan(tmp_path)
     table = here.tables["office31"]
     assert here.records(table) == []
-    assert here.obstacles(table) == [
-        "Office-31 is not on this machine: --config images=DIR names its unpacked archive"
-    ]  # fmt: skip
+    assert here.obstacles(table) == ["Office-31 is not on this machine: --config images=DIR names its unpacked archive"]
     given = plan(tmp_path, images={"office31": "archive"}, allow_incomplete=True)
     assert len(given.records(table)) == 75 and given.obstacles(table) == []
     assert given.images_options("office31")[3:] == ["--images", "archive", "--jobs", "1", "--allow-incomplete"]
     assert given.prerequisites(table.runs[0]) == [
-        tmp_path / "data/.built/office31", tmp_path / "data/weights/bvlc_alexnet.caffemodel",
-    ]  # fmt: skip
+        tmp_path / "data/.built/office31",
+        tmp_path / "data/weights/bvlc_alexnet.caffemodel",
+    ]
     assert given.records(here.tables["pacs"]) == []
 
 
@@ -90,9 +98,11 @@ def test_weights_are_fetched_given_or_left_out(tmp_path):
     fetched = {method: plan(tmp_path).prerequisites(run) for method, run in runs.items()}
     folder = tmp_path / "data" / "weights"
     assert fetched == {
-        "source_only": [folder / "resnet18.caffemodel"], "dial": [folder / "resnet18_mda2.caffemodel"],
-        "mda": [folder / "resnet18_mda4.caffemodel"], "multi_source": [folder / "resnet18_mda4.caffemodel"],
-    }  # fmt: skip
+        "source_only": [folder / "resnet18.caffemodel"],
+        "dial": [folder / "resnet18_mda2.caffemodel"],
+        "mda": [folder / "resnet18_mda4.caffemodel"],
+        "multi_source": [folder / "resnet18_mda4.caffemodel"],
+    }
     assert plan(tmp_path).resnet_domains == [2, 4]
     assert plan(tmp_path, weights="none").prerequisites(runs["mda"]) == []
     (tmp_path / "mine").mkdir()
@@ -120,8 +130,12 @@ def test_features_come_from_images_and_weights(tmp_path):
     with_lmdbs(tmp_path, "office31", "amazon", "dslr", "webcam")
     assert here.before_features("office31_fc7") == [weights] and len(here.records(table)) == 60
     assert here.features_options("office31_fc7") == [
-        "office31", "--weights", str(weights), "--data", str(tmp_path / "data"),
-    ]  # fmt: skip
+        "office31",
+        "--weights",
+        str(weights),
+        "--data",
+        str(tmp_path / "data"),
+    ]
     assert set(here.feature_sets) == {"office31_fc7", "office_caltech_fc7"}
 
 

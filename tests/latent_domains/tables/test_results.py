@@ -91,10 +91,13 @@ def test_no_best_source_before_every_source_was_tried(table, tmp_path):
 @pytest.mark.parametrize(
     ("name", "printed", "again"),
     [
-        ("office31_fc7", "28.7", "28.73"), ("office31_fc7", "83.9", "83.87"), ("office_caltech_fc7", "39.1", "39.10"),
-        ("pacs", "84.2", "84.15"), ("office31", "82.7", "82.73"),
+        ("office31_fc7", "28.7", "28.73"),
+        ("office31_fc7", "83.9", "83.87"),
+        ("office_caltech_fc7", "39.1", "39.10"),
+        ("pacs", "84.2", "84.15"),
+        ("office31", "82.7", "82.73"),
     ],
-)  # fmt: skip
+)
 def test_the_papers_means_are_printed_and_recomputed(name, printed, again, tmp_path):
     table = load(EXPERIMENTS / f"{name}.yaml")
     assert f"{printed} ({again})" in table_text(table, results(table, tmp_path))
@@ -243,8 +246,9 @@ def test_what_is_not_the_papers_experiment_is_remarked(tmp_path):
     write_record(tmp_path / "runs", run, 0.9, training={"weights": None}, test_images=20)
     cell = results(table, tmp_path)[0].cells[0]
     assert cell.remarks == (
-        "began from random weights, not ImageNet's", "tested on 20 images, the published set has 795",
-    )  # fmt: skip
+        "began from random weights, not ImageNet's",
+        "tested on 20 images, the published set has 795",
+    )
     text = table_text(table, results(table, tmp_path))
     assert "90.0 (n=1) [1] [2]" in text and "1. began from random weights" in text
     begun = {"weights": {"file": "bvlc_alexnet.caffemodel"}}
@@ -262,9 +266,10 @@ def test_the_text_of_a_table_of_one_column(tmp_path):
     table = small_table(
         tmp_path,
         TEXT.replace("  - {name: Mm, sources: [mnist, usps], targets: [mnistm]}\n", "")
-        .replace("[80.0, 90.0], mean: 84.0", "[80.0]").replace("[50, 60], mean: 55", "[50]")
+        .replace("[80.0, 90.0], mean: 84.0", "[80.0]")
+        .replace("[50, 60], mean: 55", "[50]")
         .replace("[1.2, 2.2], mean: 1.9", "[1.2]"),
-    )  # fmt: skip
+    )
     fill(table, tmp_path / "runs", 0, 0, {0: 0.81, 1: 0.84, 2: 0.9})
     fill(table, tmp_path / "runs", 1, 0, {0: 0.7}, candidate=0)
     fill(table, tmp_path / "runs", 1, 0, {0: 0.6, 1: 0.5, 2: 0.4}, candidate=1)
@@ -299,9 +304,15 @@ def test_the_csv_has_every_number(table, tmp_path):
     # two cells and a mean a row, and two candidates for each of best's cells
     assert len(lines) == 4 * 3 + 4
     assert {key: lines[0][key] for key in ("table", "row", "kind", "column", "part", "sources", "targets", "n")} == {
-        "table": "small", "row": "ours", "kind": "ours", "column": "U", "part": "cell", "sources": "mnist+mnistm",
-        "targets": "usps", "n": "2",
-    }  # fmt: skip
+        "table": "small",
+        "row": "ours",
+        "kind": "ours",
+        "column": "U",
+        "part": "cell",
+        "sources": "mnist+mnistm",
+        "targets": "usps",
+        "n": "2",
+    }
     assert [lines[0][f"seed {seed}"] for seed in range(3)] == ["80", "", "90"]
     assert (lines[0]["paper"], lines[0]["mean"], lines[0]["difference"]) == ("80", "85", "5")
     assert float(lines[0]["std"]) == pytest.approx(7.0711, abs=1e-4)
@@ -316,8 +327,9 @@ def test_the_program_writes_and_keeps_a_table(table, tmp_path):
     picture = tmp_path / "out" / "small" / "figures" / "overview.png"
     picture.parent.mkdir(parents=True)
     picture.write_bytes(b"picture")
-    done = program("tables.__main__", tmp_path / "small.yaml", "--runs", tmp_path / "runs", "--save", tmp_path / "kept",
-                   *here)  # fmt: skip
+    done = program(
+        "tables.__main__", tmp_path / "small.yaml", "--runs", tmp_path / "runs", "--save", tmp_path / "kept", *here
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("# Small\n")
     assert f"{tmp_path / 'kept'}: records of 6 of 24 runs, pictures: 1" in done.stdout
@@ -339,15 +351,24 @@ def test_the_program_says_what_is_wrong(table, tmp_path):
     fill(table, tmp_path / "runs", 0, 0, {0: 0.8, 1: 0.8})
     file = tmp_path / "runs" / "digits" / "mda_k2_seed1" / "record.json"
     file.write_text("{")
-    wrong = program("tables.__main__", tmp_path / "small.yaml", "--runs", tmp_path / "runs", "--out", tmp_path / "out",
-                    "--save", tmp_path / "kept")  # fmt: skip
+    wrong = program(
+        "tables.__main__",
+        tmp_path / "small.yaml",
+        "--runs",
+        tmp_path / "runs",
+        "--out",
+        tmp_path / "out",
+        "--save",
+        tmp_path / "kept",
+    )
     assert wrong.returncode == 1 and f"error: {file}: not valid JSON" in wrong.stderr
     assert not list(tmp_path.glob("kept/*.json")), "half of the records were kept"
 
 
 def test_the_seeds_and_iterations_can_be_others(tmp_path):
-    done = program("tables.__main__", "digits", "--seeds", "7,8", "--iterations", "20", "--out", tmp_path, "--runs",
-                   tmp_path)  # fmt: skip
+    done = program(
+        "tables.__main__", "digits", "--seeds", "7,8", "--iterations", "20", "--out", tmp_path, "--runs", tmp_path
+    )
     assert "over seeds 7, 8, always" in done.stdout
     assert "Trained for 20 iterations; the recipe has 2000." in done.stdout
     wrong = program("tables.__main__", "digits", "--seeds", "7,x", "--out", tmp_path)

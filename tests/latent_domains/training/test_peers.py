@@ -45,8 +45,11 @@ def test_means_are_the_same_to_the_bit(peers):
 def test_the_first_ones_arrays_are_taken(peers):
     given = [[np.full((400, 500), peer.rank, np.float32), np.full(3, peer.rank, np.uint8)] for peer in peers]
     together(peers, lambda peer: peer.broadcast(given[peer.rank]))
-    assert all((array == 0).all() and array.dtype == kind for arrays in given
-               for array, kind in zip(arrays, (np.float32, np.uint8), strict=True))  # fmt: skip
+    assert all(
+        (array == 0).all() and array.dtype == kind
+        for arrays in given
+        for array, kind in zip(arrays, (np.float32, np.uint8), strict=True)
+    )
 
 
 def test_nothing_is_averaged_without_a_word(peers):

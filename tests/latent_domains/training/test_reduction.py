@@ -30,9 +30,12 @@ class NotedNccl:
 def solver(layer_wise: bool) -> SimpleNamespace:
     callbacks, after = [], []
     return SimpleNamespace(
-        param=SimpleNamespace(layer_wise_reduce=layer_wise), callbacks=callbacks, add_callback=callbacks.append,
-        after=after, net=SimpleNamespace(after_backward=after.append),
-    )  # fmt: skip
+        param=SimpleNamespace(layer_wise_reduce=layer_wise),
+        callbacks=callbacks,
+        add_callback=callbacks.append,
+        after=after,
+        net=SimpleNamespace(after_backward=after.append),
+    )
 
 
 def attach_all(layer_wise: bool) -> list[SimpleNamespace]:

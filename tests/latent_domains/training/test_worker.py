@@ -99,8 +99,11 @@ def test_a_run_of_two_processes_is_recorded_and_read_like_any_other(tiny_data, t
     assert sorted(found["train", "loss"]) == [0, 1, 2, 3, 4, 5]
     assert sorted(found["test", "accuracy"]) == [3, 6]
     assert sorted(path.name for path in run.snapshots.iterdir()) == [
-        "model_iter_4.caffemodel", "model_iter_4.solverstate", "model_iter_6.caffemodel", "model_iter_6.solverstate",
-    ]  # fmt: skip
+        "model_iter_4.caffemodel",
+        "model_iter_4.solverstate",
+        "model_iter_6.caffemodel",
+        "model_iter_6.solverstate",
+    ]
     record = run.read_record()
     assert record["training"]["processes"] == 2 and record["iteration"] == 6
     assert record["last_values"]["loss_class"] == found["train", "loss_class"][5]

@@ -28,11 +28,15 @@ CHAINS = {
     "bias": layer("bias", "Bias", "x", "y"),
     "mda": mda("mda", "x", "y"),
     "mda scale": mda("mda", "x", "mda") + layer("scale", "Scale", "mda", "y", BIAS),
-    "in place": layer("bn", "BatchNorm", "x", "x") + layer("scale", "Scale", "x", "x", BIAS)
-    + layer("relu", "ReLU", "x", "x") + layer("y", "Power", "x", "y"),
-    "twice": layer("bn", "BatchNorm", "x", "bn") + layer("s", "Scale", "bn", "s") + mda("m", "s", "m")
+    "in place": layer("bn", "BatchNorm", "x", "x")
+    + layer("scale", "Scale", "x", "x", BIAS)
+    + layer("relu", "ReLU", "x", "x")
+    + layer("y", "Power", "x", "y"),
+    "twice": layer("bn", "BatchNorm", "x", "bn")
+    + layer("s", "Scale", "bn", "s")
+    + mda("m", "s", "m")
     + layer("b", "Bias", "m", "y"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("chain", CHAINS)

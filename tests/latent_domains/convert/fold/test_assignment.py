@@ -72,9 +72,12 @@ def test_several_normalisations_share_one_assignment() -> None:
 
 def test_one_assigned_normalisation_after_another() -> None:
     text = IP + branch(2) + mda("mda1", "x w", "m1", 4) + mda("mda2", "m1 w", "y", 4)
-    assert tried(trained(DATA + text)).layers.endswith("mda1:Eltwise " + " ".join(
-        f"mda2{name}" for name in ("_factor:InnerProduct", "_offset:InnerProduct", "_scaled:Eltwise", ":Eltwise")
-    ))  # fmt: skip
+    assert tried(trained(DATA + text)).layers.endswith(
+        "mda1:Eltwise "
+        + " ".join(
+            f"mda2{name}" for name in ("_factor:InnerProduct", "_offset:InnerProduct", "_scaled:Eltwise", ":Eltwise")
+        )
+    )
 
 
 def test_empty_statistics_of_domains_that_no_row_is_of_do_not_matter() -> None:

@@ -66,9 +66,15 @@ class ForkNet:
         return found
 
     def layer(
-        self, name: str, kind: str, bottom: str | Sequence[str], top: str | Sequence[str], body: str = "",
-        phase: str | None = None, shapes: Sequence[tuple[int, ...]] = (),
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        kind: str,
+        bottom: str | Sequence[str],
+        top: str | Sequence[str],
+        body: str = "",
+        phase: str | None = None,
+        shapes: Sequence[tuple[int, ...]] = (),
+    ) -> None:
         """Add a layer; ``shapes`` are those of its blobs."""
         bottoms, tops = ([names] if isinstance(names, str) else names for names in (bottom, top))
         self.lines += ["layer {", f'  name: "{name}"', f'  type: "{kind}"']
@@ -78,8 +84,18 @@ class ForkNet:
         if shapes:
             self.shapes[name], self.kinds[name] = list(shapes), kind
 
-    def learned(self, name: str, kind: str, bottom: str, top: str, shape: tuple[int, ...], body: str, *,
-                bias: bool = True, phase: str | None = None) -> None:  # fmt: skip
+    def learned(
+        self,
+        name: str,
+        kind: str,
+        bottom: str,
+        top: str,
+        shape: tuple[int, ...],
+        body: str,
+        *,
+        bias: bool = True,
+        phase: str | None = None,
+    ) -> None:
         """Add a convolution or an inner product with weights of ``shape``."""
         param = {"Convolution": "convolution_param", "InnerProduct": "inner_product_param"}[kind]
         number = "%CLASSES%" if name == "classifier" or name == "fc5" else shape[0]
@@ -159,8 +175,9 @@ def digits(k: int, k_targets: int = 1) -> ForkNet:
     """The net of our digits experiment, built as the fork builds nets."""
     n = ForkNet(k, k_targets)
     n.learned("conv1", "Convolution", "data", "conv1", (32, 3, 5, 5), "kernel_size: 5", bias=False)
-    n.layer("part stem", "Slice", "conv1", ["stem s", "stem t"],
-            "slice_param { axis: 0 slice_point: %POINT% }", "TRAIN")  # fmt: skip
+    n.layer(
+        "part stem", "Slice", "conv1", ["stem s", "stem t"], "slice_param { axis: 0 slice_point: %POINT% }", "TRAIN"
+    )
     _digits_branch(n, "stem s", "s", "TRAIN", k)
     n.doubt("s logits", "s")
     if k_targets > 1:

@@ -21,11 +21,14 @@ NETS = {
     "Slice and Silence": """layer { name: "s" type: "Slice" bottom: "data" top: "a" top: "b"
                             slice_param { axis: 3 slice_point: 6 } }
                             layer { name: "q" type: "Silence" bottom: "b" }""",
-    "Crop": SMALL + """layer { name: "a" type: "Crop" bottom: "data" bottom: "small" top: "a"
+    "Crop": SMALL
+    + """layer { name: "a" type: "Crop" bottom: "data" bottom: "small" top: "a"
                        crop_param { offset: 2 } }""",
-    "Crop with two offsets": SMALL + """layer { name: "a" type: "Crop" bottom: "data" bottom: "small" top: "a"
+    "Crop with two offsets": SMALL
+    + """layer { name: "a" type: "Crop" bottom: "data" bottom: "small" top: "a"
                                         crop_param { axis: -2 offset: 1 offset: 3 } }""",
-    "Crop of one axis": SMALL + """layer { name: "w" type: "Slice" bottom: "data" top: "x" top: "y"
+    "Crop of one axis": SMALL
+    + """layer { name: "w" type: "Slice" bottom: "data" top: "x" top: "y"
                                    slice_param { axis: 3 slice_point: 2 } }
                                    layer { name: "a" type: "Crop" bottom: "data" bottom: "y" top: "a"
                                    crop_param { axis: 3 } }""",
@@ -48,22 +51,15 @@ NETS = {
 }
 
 REFUSED = {
-    """layer { name: "a" type: "Concat" bottom: "data" bottom: "data" top: "a" concat_param { axis: 0 } }""":
-        r"\(Concat\): axis: the first axis is the batch",
-    """layer { name: "a" type: "Slice" bottom: "data" top: "a" top: "b" slice_param { axis: -4 } }""":
-        r"\(Slice\): axis: the first axis is the batch",
-    """layer { name: "a" type: "Crop" bottom: "data" bottom: "data" top: "a" crop_param { axis: 0 } }""":
-        r"\(Crop\): axis: the first axis is the batch",
-    """layer { name: "a" type: "Flatten" bottom: "data" top: "a" flatten_param { axis: 0 } }""":
-        r"\(Flatten\): axis: the first axis is the batch",
-    """layer { name: "a" type: "Reshape" bottom: "data" top: "a" reshape_param { shape { dim: 2 dim: -1 } } }""":
-        r"\(Reshape\): shape: the first axis is the batch",
-    """layer { name: "a" type: "Reshape" bottom: "data" top: "a" reshape_param { shape { dim: -1 dim: 3 } } }""":
-        r"\(Reshape\): shape: the first axis is the batch",
+    """layer { name: "a" type: "Concat" bottom: "data" bottom: "data" top: "a" concat_param { axis: 0 } }""": r"\(Concat\): axis: the first axis is the batch",
+    """layer { name: "a" type: "Slice" bottom: "data" top: "a" top: "b" slice_param { axis: -4 } }""": r"\(Slice\): axis: the first axis is the batch",
+    """layer { name: "a" type: "Crop" bottom: "data" bottom: "data" top: "a" crop_param { axis: 0 } }""": r"\(Crop\): axis: the first axis is the batch",
+    """layer { name: "a" type: "Flatten" bottom: "data" top: "a" flatten_param { axis: 0 } }""": r"\(Flatten\): axis: the first axis is the batch",
+    """layer { name: "a" type: "Reshape" bottom: "data" top: "a" reshape_param { shape { dim: 2 dim: -1 } } }""": r"\(Reshape\): shape: the first axis is the batch",
+    """layer { name: "a" type: "Reshape" bottom: "data" top: "a" reshape_param { shape { dim: -1 dim: 3 } } }""": r"\(Reshape\): shape: the first axis is the batch",
     """layer { name: "a" type: "Reshape" bottom: "data" top: "a"
-       reshape_param { axis: 0 num_axes: 0 shape { dim: 1 } } }""":
-        r"\(Reshape\): shape: the first axis is the batch",
-}  # fmt: skip
+       reshape_param { axis: 0 num_axes: 0 shape { dim: 1 } } }""": r"\(Reshape\): shape: the first axis is the batch",
+}
 
 
 @pytest.mark.parametrize("layers", NETS.values(), ids=NETS)

@@ -127,9 +127,15 @@ class Builder:
     """
 
     def __init__(
-        self, *, namespace: str = "nn", kind: str = "Float", old: bool = False, eps: float | None = 1e-5,
-        matrix: bool = False, biases: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        namespace: str = "nn",
+        kind: str = "Float",
+        old: bool = False,
+        eps: float | None = 1e-5,
+        matrix: bool = False,
+        biases: bool = False,
+    ) -> None:
         self.namespace, self.kind, self.old, self.eps = namespace, kind, old, eps
         self.matrix, self.biases = matrix, biases
         self._flat: list[np.ndarray] = []
@@ -171,9 +177,15 @@ class Builder:
             mean, bias = mean + values, self._parameter(values)
         (stride, _), (pad, _), (size, _) = convolution.stride, convolution.padding, convolution.kernel_size
         geometry = {
-            "nInputPlane": convolution.in_channels, "nOutputPlane": convolution.out_channels,
-            "kW": size, "kH": size, "dW": stride, "dH": stride, "padW": pad, "padH": pad,
-        }  # fmt: skip
+            "nInputPlane": convolution.in_channels,
+            "nOutputPlane": convolution.out_channels,
+            "kW": size,
+            "kH": size,
+            "dW": stride,
+            "dH": stride,
+            "padW": pad,
+            "padH": pad,
+        }
         eps = 1e-5 if self.eps is None else self.eps
         if self.old:
             statistics = {"running_std": tensor((variance + 1e-5) ** -0.5, self.kind)}

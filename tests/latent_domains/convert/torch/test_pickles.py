@@ -78,8 +78,8 @@ def test_code_is_not_run_at_any_protocol(new, protocol, tmp_path):
         b"cos\nsystem\n(S'touch MARKER'\ntR.",  # GLOBAL and REDUCE
         b"(S'touch MARKER'\nios\nsystem\n.",  # INST
         b"(cos\nsystem\nS'touch MARKER'\no.",  # OBJ
-        b"\x80\x02cbuiltins\neval\n(S'open(\"MARKER\", \"w\")'\ntR.",
-        b"\x80\x02c__builtin__\neval\n(S'open(\"MARKER\", \"w\")'\ntR.",
+        b'\x80\x02cbuiltins\neval\n(S\'open("MARKER", "w")\'\ntR.',
+        b'\x80\x02c__builtin__\neval\n(S\'open("MARKER", "w")\'\ntR.',
         b"\x80\x04\x8c\x0bcollections\x8c\x1dOrderedDict.__init__.__globals__\x93.",  # by a path through attributes
         b"\x80\x02ctorch\nFloatStorage.__class__\n.",
         b"\x80\x02ctorch._utils\n_rebuild_tensor_v2.__globals__\n.",

@@ -53,8 +53,11 @@ def test_missing_and_extra_tensors_are_named():
     tensors = state()
     del tensors["layer2.0.downsample.1.running_var"], tensors["bn1.weight"]
     tensors["layer1.0.se.fc1.weight"] = ones((3,))
-    refused(tensors, r"a ResNet18 by its blocks, but lacking bn1\.weight, layer2\.0\.downsample\.1\.running_var and "
-                     r"with layer1\.0\.se\.fc1\.weight$")  # fmt: skip
+    refused(
+        tensors,
+        r"a ResNet18 by its blocks, but lacking bn1\.weight, layer2\.0\.downsample\.1\.running_var and "
+        r"with layer1\.0\.se\.fc1\.weight$",
+    )
     many = {**state(), **{f"x{i:02}": ones((1,)) for i in range(11)}}
     refused(many, r"with x00, x01, x02, x03, x04, x05, x06, x07 and 3 more$")
 
@@ -67,8 +70,10 @@ def test_names_of_others_are_shown_within_bounds():
 
 
 def test_wrong_shapes_are_shown_beside_the_right_ones():
-    refused({**state(), "layer3.0.conv1.weight": ones((256, 64, 3, 3))},
-            r"tensor layer3\.0\.conv1\.weight is 256×64×3×3, expected 256×128×3×3 in a ResNet18")  # fmt: skip
+    refused(
+        {**state(), "layer3.0.conv1.weight": ones((256, 64, 3, 3))},
+        r"tensor layer3\.0\.conv1\.weight is 256×64×3×3, expected 256×128×3×3 in a ResNet18",
+    )
     refused({**state(), "fc.weight": ones((10, 2048))}, r"tensor fc\.weight is 10×2048, expected 10×512")
     refused({**state(), "fc.weight": ones((10,))}, r"tensor fc\.weight is 10, expected classes×512")
     refused({**state(), "fc.bias": ones((11,))}, r"tensor fc\.bias is 11, expected 10 in a ResNet18")
