@@ -10,3 +10,5 @@ os.environ.setdefault("GLOG_minloglevel", "2")
 for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
+
+from tests.fixtures import mirror, server, tiny_data  # noqa: E402, F401

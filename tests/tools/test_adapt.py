@@ -43,7 +43,7 @@ def rows(file: Path) -> list[dict[str, str]]:
 def arguments(folder: Path, *more: object) -> tuple[object, ...]:
     """Two sources to a labelled target."""
     sources = ("--source", folder / "night", "--source", folder / "day")
-    return ("adapt.__main__", *sources, "--target", folder / "dusk", "--out", folder / "out", *SMALL, *more)
+    return ("adapt", *sources, "--target", folder / "dusk", "--out", folder / "out", *SMALL, *more)
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +171,7 @@ def test_a_mixture_to_an_unlabelled_target_through_ctrl_c(tmp_path):
     for number in range(7):
         cv2.imwrite(str(tmp_path / "new" / "2020" / f"{number}.png"), picture(CLASSES[number % 3], "dusk", number))
     out = tmp_path / "out"
-    command = ("adapt.__main__", "--source", tmp_path / "mixture", "--target", tmp_path / "new", "--out", out, *SMALL)
+    command = ("adapt", "--source", tmp_path / "mixture", "--target", tmp_path / "new", "--out", out, *SMALL)
     code, said = interrupt(*command, at="run:", whole_group=True)
     assert code == 130 and "Traceback" not in said, said
     assert not (out / "run" / "record.json").exists() and not (out / "predictions.csv").exists()

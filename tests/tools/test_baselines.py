@@ -49,7 +49,7 @@ def data(mixed, tmp_path_factory) -> Iterator[Path]:
 
 
 def baselines(method: str, data: Path, out: Path, *arguments: object, dataset: str = "office31_fc7") -> Done:
-    return program("baselines.__main__", method, "--dataset", dataset, "--data", data, "--quiet", *arguments, out)
+    return program("baselines", method, "--dataset", dataset, "--data", data, "--quiet", *arguments, out)
 
 
 def test_features_are_read_as_they_were_written(data, mixed):
@@ -253,7 +253,7 @@ def test_auto_needs_two_of_each_class(data, mixed, tmp_path):
     ],
 )
 def test_a_wrong_command_line_is_explained(arguments, message):
-    done = program("baselines.__main__", *arguments)
+    done = program("baselines", *arguments)
     assert done.returncode == 2 and message in done.stderr
 
 
@@ -269,7 +269,7 @@ def test_a_wrong_command_line_is_explained(arguments, message):
     ],
 )
 def test_unknown_names_are_explained(tmp_path, arguments, message):
-    done = program("baselines.__main__", "svm", *arguments, tmp_path / "out.json")
+    done = program("baselines", "svm", *arguments, tmp_path / "out.json")
     assert done.returncode == 1 and message in done.stderr and names(tmp_path) == []
 
 

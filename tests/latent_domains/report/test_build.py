@@ -27,7 +27,7 @@ def text_of(file):
 def test_a_run_is_reported_in_its_folder_with_its_figures(runs, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(runs["mda"].path, folder)
-    done = program("report.__main__", folder, "--images", "24", "--figures", tmp_path / "figures")
+    done = program("report", folder, "--images", "24", "--figures", tmp_path / "figures")
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"report: {folder / 'report.html'}\n"
     assert names(folder).count("report.html") == 1 and not [name for name in names(folder) if name.startswith(".rep")]
@@ -44,8 +44,8 @@ def test_a_record_alone_shows_what_it_can(tmp_path):
     """As older versions wrote it: without confusion counts, history or times."""
     path = write_record(tmp_path / "kept.json", make_experiment("digits", "mda", k=3), 0.75)
     out = tmp_path / "out" / "report.html"
-    assert program("report.__main__", path).returncode == 2  # no folder to write to
-    done = program("report.__main__", path, "--out", out)
+    assert program("report", path).returncode == 2  # no folder to write to
+    done = program("report", path, "--out", out)
     assert done.returncode == 0, done.stderr
     text = text_of(out)
     assert "75.0 %" in text
@@ -61,7 +61,7 @@ def test_a_run_without_its_snapshots_its_log_or_its_data(runs, tmp_path):
     shutil.copytree(runs["mda"].path, folder)
     shutil.rmtree(folder / "snapshots")
     (folder / "train.log").unlink()
-    done = program("report.__main__", folder)
+    done = program("report", folder)
     assert done.returncode == 0, done.stderr
     text = text_of(folder / "report.html")
     assert f"{folder}/snapshots holds no snapshot of iteration 4 any more" in text
@@ -71,7 +71,7 @@ def test_a_run_without_its_snapshots_its_log_or_its_data(runs, tmp_path):
     shutil.copytree(runs["mda"].path, lost)
     description = json.loads((lost / "experiment.json").read_text())
     (lost / "experiment.json").write_text(json.dumps({**description, "data": str(tmp_path / "nowhere")}))
-    done = program("report.__main__", lost)
+    done = program("report", lost)
     assert done.returncode == 0, done.stderr
     text = text_of(lost / "report.html")
     assert f"No features: {tmp_path}/nowhere/digits/mnist_train: no LMDB there" in text
@@ -79,7 +79,7 @@ def test_a_run_without_its_snapshots_its_log_or_its_data(runs, tmp_path):
 
 def test_a_run_that_has_not_begun(tiny_data, tmp_path):
     folder = write_run(make_experiment("digits", "mda", iterations=4, batch_size=8), tmp_path / "run", data=tiny_data)
-    done = program("report.__main__", folder.path)
+    done = program("report", folder.path)
     assert done.returncode == 0, done.stderr
     text = text_of(folder.path / "report.html")
     assert "0 of 1 runs are finished" in text and "No run is finished yet" in text
@@ -95,7 +95,7 @@ def test_several_targets_and_targets_without_labels(tmp_path):
         write_record(tmp_path / "two.json", experiment, 1.0, targets=known, classes=classes),
         write_record(tmp_path / "none.json", make_experiment("digits", "dial"), None, targets={}),
     ]
-    done = program("report.__main__", *paths, "--out", tmp_path / "r.html")
+    done = program("report", *paths, "--out", tmp_path / "r.html")
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "r.html").read_text()
     assert 'id="confusion-two-webcam"' in page and 'id="confusion-two-dslr"' in page
@@ -103,7 +103,7 @@ def test_several_targets_and_targets_without_labels(tmp_path):
     assert "The target's labels are not known, so there is no accuracy" in text_of(tmp_path / "r.html")
     unlabelled = replace(DATASETS["digits"], name="mine", unlabelled=("usps",))
     mine = write_record(tmp_path / "mine.json", make_experiment(unlabelled, "dial"), None, targets={})
-    assert program("report.__main__", mine, "--out", tmp_path / "mine.html").returncode == 0
+    assert program("report", mine, "--out", tmp_path / "mine.html").returncode == 0
     assert "The target's labels are not known, so nobody can say which classes" in text_of(tmp_path / "mine.html")
 
 
@@ -114,7 +114,7 @@ def test_a_table_of_the_paper_from_kept_records(tmp_path):
         for method, accuracy in (("source_only", 0.5), ("mda", 0.9 + seed / 100))
     ]
     out = tmp_path / "report.html"
-    done = program("report.__main__", *paths, "--table", "digits", "--seeds", "0,1", "--quick", "--out", out)
+    done = program("report", *paths, "--table", "digits", "--seeds", "0,1", "--quick", "--out", out)
     assert done.returncode == 0, done.stderr
     text = text_of(out)
     assert "Digits: MNIST (M) and MNIST-M (Mm) to USPS (U)" in text
@@ -129,10 +129,10 @@ def test_a_shallow_baseline_stands_in_its_table(tmp_path):
     baseline = next(one for one in table.runs if isinstance(one, Baseline))
     record = tmp_path / f"{baseline.name}.json"
     record.write_text(json.dumps({"baseline": {}, "accuracy": 0.425, "targets": {}}))
-    done = program("report.__main__", record, "--table", table.name, "--quick", "--out", tmp_path / "r.html")
+    done = program("report", record, "--table", table.name, "--quick", "--out", tmp_path / "r.html")
     assert done.returncode == 0, done.stderr
     assert " 42.5 (1) " in text_of(tmp_path / "r.html")
-    done = program("report.__main__", record, "--out", tmp_path / "r.html")
+    done = program("report", record, "--out", tmp_path / "r.html")
     assert done.returncode == 1 and "a shallow baseline is reported beside its table: pass --table" in done.stderr
 
 
@@ -165,7 +165,7 @@ USAGE = {"sources": ["a"], "images": 1, "counts": [[1, 0]], "share": [1.0, 0.0],
 )
 def test_a_damaged_record_is_named(change, message, tmp_path):
     record = write_record(tmp_path / "r.json", make_experiment("digits", "mda"), **{"accuracy": 0.5, **change})
-    done = program("report.__main__", record, "--out", tmp_path / "r.html")
+    done = program("report", record, "--out", tmp_path / "r.html")
     assert done.returncode == 1 and f"r.json: {message}" in done.stderr
     assert not (tmp_path / "r.html").exists()
 
@@ -179,14 +179,14 @@ def test_a_log_that_ends_anywhere_with_any_numbers(tiny_data, tmp_path):
             f"I1 1 1 solver.cpp:1]     Train net output #0: loss_class = {value} (* 1 = {value} loss)",
         ]
     folder.log.write_text("\n".join(lines)[:-9])
-    done = program("report.__main__", folder.path)
+    done = program("report", folder.path)
     assert done.returncode == 0, done.stderr
     assert 'id="loss-1-loss_class"' in (folder.path / "report.html").read_text()
 
 
 def test_too_few_images_for_a_picture_of_features(runs, tmp_path):
     out = tmp_path / "report.html"
-    done = program("report.__main__", runs["source_only"].path, "--images", "2", "--out", out)
+    done = program("report", runs["source_only"].path, "--images", "2", "--out", out)
     assert done.returncode == 0, done.stderr
     assert "No features: 3 images, expected at least 20" in text_of(out)
 
@@ -218,7 +218,7 @@ def test_ctrl_c_leaves_no_report(runs, tmp_path):
 def test_what_is_wrong_is_said_in_a_line(arguments, code, message, tmp_path, monkeypatch):
     record = write_record(tmp_path / "r.json", make_experiment("digits", "dial"), 0.5)
     monkeypatch.chdir(tmp_path)
-    done = program("report.__main__", *[argument.replace("{record}", str(record)) for argument in arguments])
+    done = program("report", *[argument.replace("{record}", str(record)) for argument in arguments])
     assert done.returncode == code
     assert message in done.stderr and "Traceback" not in done.stderr
     assert names(tmp_path) == ["r.json"]
@@ -226,6 +226,6 @@ def test_what_is_wrong_is_said_in_a_line(arguments, code, message, tmp_path, mon
 
 def test_pages_hold_no_place_of_this_machine(runs, tmp_path):
     out = tmp_path / "report.html"
-    done = program("report.__main__", runs["source_only"].path, "--quick", "--out", out)
+    done = program("report", runs["source_only"].path, "--quick", "--out", out)
     assert done.returncode == 0, done.stderr
     assert str(ROOT) not in out.read_text()

@@ -119,7 +119,7 @@ def test_a_model_of_ones_own_is_refused_too(tmp_path):
     torch.save(ResNet(RESNET18, 2, width=2), tmp_path / "model.pth")
     refused(
         tmp_path / "model.pth",
-        r"its pickle asks for tests\.tools\.torch_files\.nets\.ResNet.*state_dict\(\), FILE\)\. If a whole "
+        r"its pickle asks for tests\.latent_domains\.convert\.torch\.nets\.ResNet.*state_dict\(\), FILE\)\. If a whole "
         "model was saved: load it where its code is, and save that$",
     )
 
