@@ -76,6 +76,7 @@ class Rows:
         self._kernels = _kernel_cache.load("_row_kernels")
         samples, channels, self._size, _ = geometry
         self._matrix = samples, channels
+        self._rows = samples * channels, self._size
         self._numbers("abcd")
         self._centre()
 
@@ -168,7 +169,7 @@ class Rows:
 
     def _run(self, kernel: Callable[..., None], *arrays: Array) -> None:
         """Run a kernel on rows of S values (N×C×S) and numbers of rows (N×C)."""
-        kernel(*(each.reshape(-1, self._size) if each.ndim == 3 else each.reshape(-1) for each in arrays))
+        kernel(*[each.reshape(self._rows) if each.ndim == 3 else each.ravel() for each in arrays])
 
     def _numbers(self, names: str) -> list[Array]:
         return [scratch(f"rows {name}", self._matrix) for name in names]
