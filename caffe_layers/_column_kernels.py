@@ -20,7 +20,7 @@ _term = njit(formulas.weight_gradient_term, inline="always")
 
 @kernel(f"void({_DATA}, {_SMALL}, {_SMALL}, {_SMALL})")
 def column_moments(x, share, mean, variance):
-    """Eq. 2 into ``mean`` and ``variance``: the mean first, then the squared distances to it."""
+    """Eq. 1 into ``mean`` and ``variance``: the mean first, then the squared distances to it."""
     samples, channels = x.shape
     domains = share.shape[1]
     for tile in prange((channels + TILE - 1) // TILE):
@@ -48,7 +48,7 @@ def column_moments(x, share, mean, variance):
 
 @kernel(f"void({_DATA}, {_SMALL}, {_SMALL}, {_SMALL}, {_DATA})")
 def column_normalise(x, w, mean, inverse, y):
-    """Eq. 4: y = Σ_d w_id r_dc (x - μ_dc)."""
+    """Eq. 3: y = Σ_d w_id r_dc (x - μ_dc)."""
     samples, channels = x.shape
     domains = w.shape[1]
     for tile in prange((channels + TILE - 1) // TILE):

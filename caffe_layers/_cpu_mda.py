@@ -1,11 +1,11 @@
-"""mDA on the CPU (paper section 3.2, Eq. 2-4, and their gradients).
+"""mDA on the CPU (paper section 3.2, Eq. 1-3, and their gradients).
 
 Kernels read and write what has x's size, N×C×S in float32: those of ``_row_kernels``, and where S is 1 those of
 ``_column_kernels``. All that is smaller is float64 and computed here by NumPy, with the formulas of ``_formulas``.
 Where S > 1, forward reads x twice and writes y; backward reads x and g = ∂L/∂y twice and writes ∂x.
 
     w                        N×D  assignment, rows sum to 1
-    share                    N×D  α_id = w_id / W_d, with the mass W_d = Σ_i w_id (Eq. 3)
+    share                    N×D  α_id = w_id / W_d, with the mass W_d = Σ_i w_id (Eq. 2)
     mean, variance, inverse  D×C  μ_dc, σ²_dc and r_dc = (σ²_dc + ε)^-½
     row_mean, row_variance   N×C  m_ic and v_ic, of the S values of one sample and channel
     grad_sum, grad_dot       N×C  G_ic = Σ_s g and Σ_s g (x - m)
@@ -81,7 +81,7 @@ class Rows:
         self._centre()
 
     def moments(self, x: Array, share: Array, mean: Array, variance: Array) -> None:
-        """Eq. 2: the batch's domain statistics, into ``mean`` and ``variance``.
+        """Eq. 1: the batch's domain statistics, into ``mean`` and ``variance``.
 
         σ²_dc = Σ_i α_id [v_ic + (m_ic - μ_dc)²] is the law of total variance: nothing large is ever subtracted.
         """
@@ -93,7 +93,7 @@ class Rows:
             np.matmul(share[:, d], spread, out=variance[d])
 
     def normalise(self, x: Array, w: Array, mean: Array, inverse: Array, y: Array) -> None:
-        """Eq. 4, into ``y``: scale_ic (x_ics - centre_ic) + offset_ic."""
+        """Eq. 3, into ``y``: scale_ic (x_ics - centre_ic) + offset_ic."""
         scale, offset, shift = self._numbers("abc")
         centre = self._expected_mean(w, mean, shift)
         np.matmul(w, inverse, out=scale)
@@ -190,11 +190,11 @@ class Columns:
         self._parts()
 
     def moments(self, x: Array, share: Array, mean: Array, variance: Array) -> None:
-        """Eq. 2: the batch's domain statistics, into ``mean`` and ``variance``."""
+        """Eq. 1: the batch's domain statistics, into ``mean`` and ``variance``."""
         self._kernels.column_moments(x[:, :, 0], share, mean, variance)
 
     def normalise(self, x: Array, w: Array, mean: Array, inverse: Array, y: Array) -> None:
-        """Eq. 4, into ``y``."""
+        """Eq. 3, into ``y``."""
         self._kernels.column_normalise(x[:, :, 0], w, mean, inverse, y[:, :, 0])
 
     def gradients(
@@ -236,7 +236,7 @@ class Columns:
 
 
 def domain_shares(w: Array) -> tuple[Array, Array]:
-    """Eq. 3: the shares α (N×D) and the masses W (D). A domain without mass has shares of zero."""
+    """Eq. 2: the shares α (N×D) and the masses W (D). A domain without mass has shares of zero."""
     mass = np.ones(len(w)) @ w  # a product: NumPy is slow at sums over short axes
     return np.divide(w, mass, out=np.zeros_like(w), where=mass != 0), mass
 

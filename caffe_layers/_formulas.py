@@ -12,7 +12,7 @@ from numpy import exp, log, minimum, sqrt
 
 
 def spread(row_variance, row_mean, mean):
-    """v + (m - μ)²: what a row adds to its domain's variance (Eq. 2, by the law of total variance)."""
+    """v + (m - μ)²: what a row adds to its domain's variance (Eq. 1, by the law of total variance)."""
     return row_variance + (row_mean - mean) * (row_mean - mean)
 
 
@@ -22,7 +22,7 @@ def inverse_deviation(variance, eps):
 
 
 def affine_offset(scale, centre, shift):
-    """What y = scale (x - centre) + offset adds, where ``shift`` is Σ_d w r μ (Eq. 4)."""
+    """What y = scale (x - centre) + offset adds, where ``shift`` is Σ_d w r μ (Eq. 3)."""
     return scale * centre - shift
 
 

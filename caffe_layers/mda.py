@@ -1,4 +1,4 @@
-"""The multi-domain alignment layer (paper section 3.2, Eq. 2-4)."""
+"""The multi-domain alignment layer (paper section 3.2, Eq. 1-3)."""
 
 import math
 from typing import Any
