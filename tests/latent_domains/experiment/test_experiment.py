@@ -1,5 +1,6 @@
 import argparse
 import json
+from typing import Any
 
 import pytest
 
@@ -178,19 +179,24 @@ OTHERS = {
     "targets": ("photo",),
     "method": "multi_source",
     "undivided": True,
-    "known_share": 0.5,
     "batch_split": "by_size",
     "geometry": "caffe",
     "test_mirror": True,
 }
-"""A value that is not the default, for each setting where the default + 1 is none."""
+"""A value that is not the default, for each setting that is no number."""
+
+
+def other(name: str, default: Any) -> Any:
+    if name in OTHERS:
+        return OTHERS[name]
+    return default + 1 if isinstance(default, int) else default / 2 + 0.2  # within 0 to 1 if the default is
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_setting_of_the_table_is_everywhere(name):
     """In Python, in JSON, in a folder's name and on command lines; test_definition.py has the keys of YAML."""
     default = make_experiment("pacs", "mda")
-    value = OTHERS[name] if name in OTHERS else getattr(default, name) + 1
+    value = other(name, getattr(default, name))
     made = make_experiment("pacs", **{"method": "mda", name: value})
     assert getattr(made, name) == value and made.name != default.name
     assert from_json(json.loads(json.dumps(made.to_json()))) == made
