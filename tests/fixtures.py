@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
 
 from latent_domains.common.caffe_process import Threads
 from latent_domains.common.program import ROOT
@@ -25,6 +24,8 @@ TRAIN, TEST = 48, 30
 def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder with digits/{mnist,mnistm,usps}_{train,test}: handwritten digits, each domain of another look."""
     folder = tmp_path_factory.mktemp("data")
+    from sklearn.datasets import load_digits  # seconds, which not every test has
+
     digits = load_digits()
     images = np.kron(digits.images, np.ones((3, 3))).astype(np.float64) * 255 / 16
     images = np.pad(images, ((0, 0), (2, 2), (2, 2)))

@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import caffe
+
 from latent_domains.common.caffe_process import Threads
 from latent_domains.experiment.experiment import Experiment, make_experiment
 from latent_domains.runs.run_folder import RunFolder
@@ -21,6 +23,13 @@ def edit(file: Path, old: str, new: str) -> None:
     text = file.read_text()
     assert old in text
     file.write_text(text.replace(old, new))
+
+
+def initial_weights(run: RunFolder) -> Path:
+    """Weights as the training net of a run has them before its first iteration."""
+    file = run.path.with_suffix(".caffemodel")
+    caffe.Net(str(run.net("train")), caffe.TRAIN).save(str(file))
+    return file
 
 
 def lasting(folder: RunFolder, iterations: int) -> RunFolder:

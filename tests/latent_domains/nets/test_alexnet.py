@@ -1,4 +1,4 @@
-"""AlexNet read as a graph, and trained on real pictures, if only for ten iterations."""
+"""AlexNet read as a graph, and trained on real pictures, if only for a few iterations."""
 
 import pytest
 

@@ -15,17 +15,15 @@ from tests.programs import program
 from tests.run_folders import ONE, small
 
 
-def test_accuracy_of_the_record_is_that_of_caffe_test(tiny_data, tmp_path):
-    folder = write_run(small(), tmp_path / "run", data=tiny_data)
-    train_all([folder], threads=ONE)
-    model = folder.latest_snapshot().model
-    _, batches = folder.test_batches()["usps"]
-    command = ["caffe", "test", "-model", folder.net("test"), "-weights", model, "-iterations", str(batches)]
+def test_accuracy_of_the_record_is_that_of_caffe_test(trained):
+    model = trained.latest_snapshot().model
+    _, batches = trained.test_batches()["usps"]
+    command = ["caffe", "test", "-model", trained.net("test"), "-weights", model, "-iterations", str(batches)]
     log = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=True, env={**os.environ, "GLOG_minloglevel": "0"}
     ).stderr
     shown = float(re.findall(r"\] accuracy = (\S+)", log)[-1])
-    assert json.loads(folder.record.read_text())["accuracy"] == pytest.approx(shown, abs=1e-5)
+    assert json.loads(trained.record.read_text())["accuracy"] == pytest.approx(shown, abs=1e-5)
 
 
 def test_evaluation_needs_the_data(tiny_data, tmp_path):

@@ -29,7 +29,7 @@ def test_a_second_ctrl_c_kills_but_not_one_that_comes_at_once(stubborn, monkeypa
         with pytest.raises(subprocess.TimeoutExpired):
             stubborn.wait(0.3)
         assert children.stopping
-        monkeypatch.setattr(children, "SAME_SIGNAL", 0)
+        monkeypatch.setattr("latent_domains.training.children.SAME_SIGNAL", 0)
         os.kill(os.getpid(), signal.SIGTERM)
         with pytest.raises(subprocess.TimeoutExpired):
             stubborn.wait(0.3)

@@ -17,7 +17,6 @@ import pytest
 from caffe.proto import caffe_pb2
 
 from latent_domains.common.caffe_log import curves
-from latent_domains.common.caffe_process import Threads
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.experiment.experiment import METHODS, make_experiment
 from latent_domains.runs.run_folder import RunFolder
@@ -27,7 +26,7 @@ from latent_domains.training.train import loaded_from, train_all
 from tests.fixtures import TEST
 from tests.pictures import QUICK
 from tests.programs import program, wait_until
-from tests.run_folders import ONE, edit, small
+from tests.run_folders import ONE, edit, initial_weights, small
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -149,9 +148,7 @@ def test_a_damaged_record_is_named(text, tiny_data, tmp_path):
 
 
 def test_a_run_begins_from_the_weights_of_another(tiny_data, tmp_path):
-    first = write_run(small("dial", lambda_c=0.0), tmp_path / "first", data=tiny_data)
-    train_all([first], threads=ONE)
-    weights = first.latest_snapshot().model
+    weights = initial_weights(write_run(small("dial", lambda_c=0.0), tmp_path / "first", data=tiny_data))
     second = write_run(small("mda", iterations=1), tmp_path / "second", data=tiny_data)
     net = second.net("train")
     net.write_text(net.read_text().replace("lr_mult: 1 ", "lr_mult: 0 ").replace("lr_mult: 2 ", "lr_mult: 0 "))
@@ -200,9 +197,8 @@ def test_a_run_that_began_from_weights_does_not_begin_again_without_them(tiny_da
 
 
 def test_a_branch_of_another_number_of_domains_is_refused(tiny_data, tmp_path):
-    first = write_run(small("mda", k=3, iterations=1), tmp_path / "first", data=tiny_data)
-    train_all([first], threads=ONE)
-    model = caffe_pb2.NetParameter.FromString(first.latest_snapshot().model.read_bytes())
+    weights = initial_weights(write_run(small("mda", k=3), tmp_path / "first", data=tiny_data))
+    model = caffe_pb2.NetParameter.FromString(weights.read_bytes())
     layers = [layer for layer in model.layer if layer.type != "Python"]
     del model.layer[:]
     model.layer.extend(layers)
@@ -213,10 +209,9 @@ def test_a_branch_of_another_number_of_domains_is_refused(tiny_data, tmp_path):
 
 
 def test_weights_of_another_number_of_domains_are_refused(tiny_data, tmp_path):
-    first = write_run(small("dial", iterations=1), tmp_path / "first", data=tiny_data)
-    train_all([first], threads=ONE)
+    weights = initial_weights(write_run(small("dial"), tmp_path / "first", data=tiny_data))
     second = write_run(small("mda"), tmp_path / "second", data=tiny_data)
-    done = program("train", "--threads", "1,1", "--weights", first.latest_snapshot().model, second.path)
+    done = program("train", "--threads", "1,1", "--weights", weights, second.path)
     assert done.returncode == 1
     assert "blob 0 of layer conv1_mda is 2×32, expected 3×32" in done.stderr
 
@@ -271,11 +266,9 @@ def test_bvlcs_alexnet_loads_by_name_but_for_its_classifier(pictures, tmp_path):
 
 def test_weights_of_the_other_geometry_are_refused(pictures, tmp_path):
     other = make_experiment("pacs", "source_only", iterations=1, batch_size=3, geometry="caffe")
-    first = write_run(other, tmp_path / "caffe", data=pictures)
-    train_all([first], threads=Threads(2, 2))
-    weights = first.latest_snapshot().model
+    weights = initial_weights(write_run(other, tmp_path / "caffe", data=pictures))
     run = write_run(make_experiment("pacs", "mda", iterations=1, batch_size=4), tmp_path / "run", data=pictures)
-    done = program("train", "--threads", "2,2", "--weights", weights, run.path)
+    done = program("train", "--threads", "1,1", "--weights", weights, run.path)
     assert done.returncode == 1
     assert "has a res2a_branch1, so its geometry is caffe; that of the run is torch: write the run again" in done.stderr
     fitting = make_experiment("pacs", "mda", iterations=1, batch_size=4, geometry="caffe")
