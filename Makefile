@@ -1,8 +1,10 @@
 # Every target first does the set-up that is missing; nothing is done twice. ARGS goes to the program.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo digits test test-gpu test-slurm bench bench-gpu lint
+.PHONY: help setup demo digits test test-gpu test-slurm bench bench-gpu lint check
 in_project := . ./env.sh &&
+fast := not program and not torch and not browser and not gpu and not slurm
+pytest := python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 lint := ruff check --quiet . && ruff format --check --quiet . && lint-imports --no-cache
 
 help:  ## list the targets
@@ -17,9 +19,16 @@ demo: setup  ## discover latent domains in embedded data: a few minutes, no down
 digits: setup  ## Table 1 of the paper: MNIST and MNIST-M to USPS, beside its numbers; hours
 	@$(in_project) snakemake tables/digits --cores all $(ARGS)
 
+# A module is compiled once, and not by each of the processes that the tests start, whatever the environment says.
+check test: export PYTHONDONTWRITEBYTECODE :=
+check test: export PYTHONPYCACHEPREFIX := $(CURDIR)/.build/pycache
+
+check: setup  ## lint, then the tests that start no program and train nothing: a minute
+	@$(in_project) $(lint) && $(pytest) -m "$(fast)" $(ARGS)
+
 test:  ## lint, then the whole test suite
 	@tools/setup.sh torch
-	@$(in_project) $(lint) && python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
+	@$(in_project) $(lint) && $(pytest) $(ARGS)
 
 # These two need a Caffe with CUDA (CAFFE_VARIANT=cuda make setup, or the image; see docs/gpu.md).
 test-gpu: setup  ## the tests that need a GPU, on a GPU

@@ -11,4 +11,6 @@ for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHU
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
 
-from tests.fixtures import mirror, server, tiny_data  # noqa: E402, F401
+from tests.fixtures import mirror, server, tiny_data, trained, trained_on_sources  # noqa: E402, F401
+from tests.marks import pytest_configure, pytest_ignore_collect, pytest_itemcollected  # noqa: E402, F401
+from tests.pictures import features, pictures  # noqa: E402, F401

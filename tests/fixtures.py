@@ -6,10 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
 
+from latent_domains.common.caffe_process import Threads
 from latent_domains.common.program import ROOT
 from latent_domains.data import lmdb_io
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.write import write_run
+from latent_domains.training.train import train_all
 from tests.server import Server, serving
 
 TRAIN, TEST = 48, 30
@@ -20,6 +24,8 @@ TRAIN, TEST = 48, 30
 def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder with digits/{mnist,mnistm,usps}_{train,test}: handwritten digits, each domain of another look."""
     folder = tmp_path_factory.mktemp("data")
+    from sklearn.datasets import load_digits  # seconds, which not every test has
+
     digits = load_digits()
     images = np.kron(digits.images, np.ones((3, 3))).astype(np.float64) * 255 / 16
     images = np.pad(images, ((0, 0), (2, 2), (2, 2)))
@@ -36,6 +42,26 @@ def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
                     image = look(images[i]).clip(0, 255).astype(np.uint8)
                     writer.put(f"{domain}{i}", lmdb_io.image_datum(image, int(digits.target[i])))
     return folder
+
+
+@pytest.fixture(scope="session")
+def trained(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """mDA, k = 3, after four iterations on the tiny digits, with a snapshot in between."""
+    return _trained("mda", tmp_path_factory.mktemp("mda"), tiny_data, k=3, seed=5)
+
+
+@pytest.fixture(scope="session")
+def trained_on_sources(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """Source only after four iterations on the tiny digits."""
+    return _trained("source_only", tmp_path_factory.mktemp("source_only"), tiny_data)
+
+
+def _trained(method: str, folder: Path, data: Path, **options: int) -> RunFolder:
+    experiment = make_experiment("digits", method, batch_size=8, iterations=4, **options)
+    run = write_run(experiment, folder / "run", data=data)
+    run.solver.write_text(run.solver.read_text().replace("snapshot: 500", "snapshot: 2"))
+    train_all([run], threads=Threads(1, 1))
+    return run
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ def child(
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         env={**os.environ, **(env or {})},
         preexec_fn=before,
         check=False,

@@ -1,8 +1,35 @@
-"""Run folders that tests change."""
+"""Small experiments, and run folders that tests change."""
 
 import re
+from pathlib import Path
+from typing import Any
 
+import caffe
+
+from latent_domains.common.caffe_process import Threads
+from latent_domains.experiment.experiment import Experiment, make_experiment
 from latent_domains.runs.run_folder import RunFolder
+
+ONE = Threads(1, 1)
+
+
+def small(method: str = "mda", **options: Any) -> Experiment:
+    """Six iterations on the digits."""
+    return make_experiment("digits", method, **{"batch_size": 8, "iterations": 6, **options})
+
+
+def edit(file: Path, old: str, new: str) -> None:
+    """Replace text that is in a file."""
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def initial_weights(run: RunFolder) -> Path:
+    """Weights as the training net of a run has them before its first iteration."""
+    file = run.path.with_suffix(".caffemodel")
+    caffe.Net(str(run.net("train")), caffe.TRAIN).save(str(file))
+    return file
 
 
 def lasting(folder: RunFolder, iterations: int) -> RunFolder:

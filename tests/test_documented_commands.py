@@ -1,11 +1,14 @@
 """Every command that the README and docs/ print exists, with the options it is given."""
 
+import io
 import re
+import runpy
 import shlex
-import subprocess
 import sys
+from contextlib import redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -36,9 +39,15 @@ def programs() -> dict[tuple[str, str], str]:
 
 def help_of(module: str) -> str:
     assert find_spec(module), f"there is no module {module}"
-    done = subprocess.run([sys.executable, "-m", module, "--help"], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    shown = io.StringIO()
+    with (
+        redirect_stdout(shown),
+        mock.patch.object(sys, "argv", [module, "--help"]),
+        pytest.raises(SystemExit) as ending,
+    ):
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    assert not ending.value.code
+    return shown.getvalue()
 
 
 PROGRAMS = programs()

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import normalized_mutual_info_score
 
 
 @dataclass(frozen=True)
@@ -32,6 +31,8 @@ class DomainUsage:
 
 def domain_usage(probabilities: dict[str, NDArray[np.float32]]) -> DomainUsage:
     """Summarise the branch's probabilities (n_s×k) for the images of each true source s."""
+    from sklearn.metrics import normalized_mutual_info_score  # a second to import: for those that evaluate alone
+
     assigned = [p.argmax(axis=1) for p in probabilities.values()]
     k = next(iter(probabilities.values())).shape[1]
     counts = np.array([np.bincount(a, minlength=k) for a in assigned])

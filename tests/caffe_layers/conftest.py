@@ -15,7 +15,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     devices = ["cpu"]
     if metafunc.definition.get_closest_marker("cpu_only") is None:
         gpu = [pytest.mark.gpu, pytest.mark.skipif(WHY_NO_GPU is not None, reason=WHY_NO_GPU or "")]
-        devices += ["emulated", pytest.param("cuda", marks=gpu)]
+        compiled = pytest.param("emulated", marks=pytest.mark.program)  # by g++
+        devices += [compiled, pytest.param("cuda", marks=gpu)]
     metafunc.parametrize("where", devices, indirect=True)
 
 

@@ -12,6 +12,7 @@ from tests.caffe_layers.emulation import emulator
 FORMULAS = [node for node in ast.parse(inspect.getsource(_formulas)).body if isinstance(node, ast.FunctionDef)]
 
 
+@pytest.mark.program
 def test_every_formula_gives_numpys_numbers():
     assert len(FORMULAS) > 10
     kernels = ""

@@ -14,6 +14,8 @@ from caffe_layers import _backend, _device
 from tests.caffe_layers.emulation import cupy
 from tests.caffe_layers.nets import fill, forward_twice, inputs, make_net, mda, python_layer
 
+pytestmark = pytest.mark.program
+
 
 @pytest.fixture
 def gpu_mode(monkeypatch):

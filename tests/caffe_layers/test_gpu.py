@@ -20,6 +20,8 @@ from tests.caffe_layers.nets import fill, forward_twice, inputs, make_net, mda, 
 from tests.caffe_layers.steps import random_rows
 from tests.gpu import WHY_NO_GPU
 
+pytestmark = pytest.mark.program
+
 NO_GPU = pytest.mark.skipif(WHY_NO_GPU is not None, reason=WHY_NO_GPU or "")
 GPUS = ["emulated", pytest.param("cuda", marks=[pytest.mark.gpu, NO_GPU])]
 gpus = pytest.mark.parametrize("gpu", GPUS, indirect=True)

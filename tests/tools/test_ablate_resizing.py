@@ -5,34 +5,26 @@ import cv2
 import numpy as np
 import pytest
 
-from latent_domains.common.caffe_process import Threads
 from latent_domains.common.program import ProgramError
 from latent_domains.data.sets import usps
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.resizing import WAYS, accuracies
 from latent_domains.runs.write import write_run
-from latent_domains.training.train import train_all
 from tests.fixtures import TEST
 from tests.programs import program
 
 
-@pytest.fixture(scope="module")
-def trained(tiny_data, tmp_path_factory):
-    experiment = make_experiment("digits", "source_only", batch_size=8, iterations=2)
-    folder = write_run(experiment, tmp_path_factory.mktemp("runs") / "run", data=tiny_data)
-    train_all([folder], threads=Threads(1, 1))
-    return folder
-
-
-def test_each_way_is_tested(trained):
+def test_each_way_is_tested(trained_on_sources):
     """Labels that are the net's own predictions on our images make that way, and no other, all correct."""
     images = np.random.default_rng(0).integers(0, 256, (TEST, 16, 16), np.uint8)
     ours = np.stack([np.stack([cv2.resize(image, (28, 28))] * 3) for image in images])
-    net = caffe.Net(str(trained.net("deploy")), caffe.TEST, weights=str(trained.latest_snapshot().model))
+    net = caffe.Net(
+        str(trained_on_sources.net("deploy")), caffe.TEST, weights=str(trained_on_sources.latest_snapshot().model)
+    )
     net.blobs["data"].reshape(*ours.shape)
     net.blobs["data"].data[...] = (ours - 127.5) / 128
     labels = net.forward()["prob"].reshape(TEST, 10).argmax(axis=1)
-    found = accuracies(trained, images, labels)
+    found = accuracies(trained_on_sources, images, labels)
     assert list(found) == list(WAYS)
     assert found["bilinear (ours)"] == 1.0 and min(found.values()) < 1.0
 

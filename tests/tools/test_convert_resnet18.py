@@ -27,6 +27,8 @@ from tests.latent_domains.convert.torch.lua import Builder, written
 from tests.latent_domains.convert.torch.nets import RESNET18, RESNET34, ResNet, tell_apart, trained
 from tests.programs import child, interrupt, names, program
 
+pytestmark = pytest.mark.torch
+
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 MDA_MEAN = (104, 117, 123)
 NOISE, PICTURES = 2, 3

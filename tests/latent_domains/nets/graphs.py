@@ -12,6 +12,11 @@ def parse(text: str) -> caffe_pb2.NetParameter:
     return text_format.Parse(text, caffe_pb2.NetParameter())
 
 
+def layers(text: str) -> dict[str, caffe_pb2.LayerParameter]:
+    """The layers of a net's text by name."""
+    return {layer.name: layer for layer in parse(text).layer}
+
+
 def kind(layer: caffe_pb2.LayerParameter) -> str:
     """The type of a layer, a Python layer's class."""
     return layer.python_param.layer if layer.type == "Python" else layer.type

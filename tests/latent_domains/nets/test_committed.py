@@ -1,5 +1,8 @@
 """The committed nets and solvers: what the generator writes, and what Caffe loads."""
 
+import os
+import shutil
+import subprocess
 from itertools import pairwise
 from pathlib import Path
 
@@ -210,3 +213,28 @@ def test_an_mda_layer_and_its_scale_follow_the_layer_they_normalise():
         if kind(before) == "MDALayer":
             assert layer.type == "Scale" and list(layer.bottom) == list(before.top)
     assert sum(layer.type in ("Slice", "Concat") for layer in layers) <= 6
+
+
+def test_committed_solver_as_typed_from_the_root(tiny_data, tmp_path):
+    """caffe train -solver solvers/digits.prototxt, in a folder laid out as the repository, for 4 iterations."""
+    for name in ("prototxt", "solvers"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    (tmp_path / "data").symlink_to(tiny_data)
+    (tmp_path / "runs").mkdir()
+    solver = tmp_path / "solvers" / "digits.prototxt"
+    solver.write_text(solver.read_text().replace("max_iter: 2000", "max_iter: 4"))
+    command = ["caffe", "train", "-solver", "solvers/digits.prototxt"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "GLOG_minloglevel": "0"}
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "Optimization Done" in done.stderr
+    command = ["caffe", "test", "-model", "prototxt/mnist/digits_test.prototxt", "-iterations", "1"]
+    command += ["-weights", "runs/digits_iter_4.caffemodel"]
+    tested = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert tested.returncode == 0, tested.stderr[-2000:]
+    model = caffe_pb2.NetParameter.FromString((tmp_path / "runs" / "digits_iter_4.caffemodel").read_bytes())
+    statistics = next(layer for layer in model.layer if layer.name == "conv1_mda").blobs
+    divisor = np.array(statistics[2].data)
+    expected = sum(0.95**i for i in range(4))
+    np.testing.assert_allclose(divisor, expected, rtol=1e-5)

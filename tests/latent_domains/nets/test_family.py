@@ -1,5 +1,6 @@
 """The nets of every method, read as graphs and run in Caffe on real LMDBs."""
 
+import json
 from pathlib import Path
 
 import caffe
@@ -8,9 +9,10 @@ import pytest
 from caffe.proto import caffe_pb2
 
 from latent_domains.data.domain_labels import UNKNOWN, write_domain_labels
-from latent_domains.experiment.experiment import METHODS, SOURCE_ONLY, Experiment
+from latent_domains.experiment.experiment import METHODS, SOURCE_ONLY, Experiment, make_experiment
+from latent_domains.nets.committed import default_experiments
 from tests.latent_domains.nets import experiments
-from tests.latent_domains.nets.graphs import STATISTICS, kind, parse
+from tests.latent_domains.nets.graphs import STATISTICS, kind, layers, parse
 
 BATCH = 8
 
@@ -211,3 +213,77 @@ def test_domain_label_lmdbs_must_fit_the_known_share():
         nets_of("mda", known_share=0.5)
     with pytest.raises(ValueError, match="domain_label_lmdbs"):
         nets_of("mda", domain_label_lmdbs={"mnist": "a", "mnistm": "b"})
+
+
+@pytest.mark.parametrize(
+    ("dataset", "lambdas", "crop", "mean", "scale"),
+    [
+        ("digits", (0.1, 0.1, 0.5), 0, [127.5], 1 / 128),
+        ("office31", (0.2, 0.2, 0.5), 227, [104, 117, 123], 1),
+        ("office_caltech", (0.2, 0.2, 0.5), 227, [104, 117, 123], 1),
+        ("pacs", (0.1, 0.0001, 0.5), 224, [104, 117, 123], 1),
+        ("office31_fc7", (0.2, 0.2, 0.5), 0, [], 1),
+        ("office_caltech_fc7", (0.2, 0.2, 0.5), 0, [], 1),
+    ],
+)
+def test_loss_weights_crops_and_means(dataset, lambdas, crop, mean, scale):
+    sources = make_experiment(dataset, "mda").sources
+    known = {source: f"known/{source}" for source in sources}
+    experiment, nets = experiments.nets_of(dataset, known_share=0.1, domain_label_lmdbs=known)
+    net = layers(nets["train"])
+    found = tuple(net[name].loss_weight[0] for name in ("entropy_class", "entropy_domain", "loss_domain"))
+    assert found == pytest.approx(lambdas)
+    if experiment.has_target_branch:
+        assert net["entropy_target_domain"].loss_weight[0] == pytest.approx(lambdas[1])
+    for phase in ("train", *experiment.tests):
+        for layer in parse(nets[phase]).layer:
+            if layer.type == "Data" and not layer.name.startswith("domain_label"):
+                transform = layer.transform_param
+                assert (transform.crop_size, list(transform.mean_value)) == (crop, mean)
+                assert transform.scale == pytest.approx(scale)
+
+
+@pytest.mark.parametrize("dataset", ["digits", "office31", "office_caltech_fc7", "pacs"])
+def test_running_averages_and_eps(dataset):
+    for method in ("mda", "source_only"):
+        for layer in parse(experiments.nets_of(dataset, method)[1]["train"]).layer:
+            if kind(layer) == "MDALayer":
+                values = json.loads(layer.python_param.param_str)
+                assert values["moving_average_fraction"] == 0.95 and "eps" not in values  # the layer's default, 1e-5
+            if layer.type == "BatchNorm":
+                p = layer.batch_norm_param
+                assert p.moving_average_fraction == pytest.approx(0.95) and p.eps == pytest.approx(1e-5)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "method"),
+    [
+        (name, experiment.method)
+        for name in ("office31", "office_caltech", "pacs", "office31_fc7")
+        for experiment in default_experiments(name)
+    ],
+)
+def test_a_batch_has_the_papers_size(dataset, method):
+    net = layers(experiments.nets_of(dataset, method)[1]["train"])
+    rows = {name: layer.data_param.batch_size for name, layer in net.items() if layer.type == "Data"}
+    assert sum(rows.values()) == (48 if dataset == "pacs" else 256)
+    assert ("data_sketch" in rows or "data_webcam" in rows) == (method not in SOURCE_ONLY)
+
+
+def test_only_training_images_are_mirrored_and_only_where_the_paper_does():
+    for dataset, mirrored in (("pacs", True), ("office31", False)):
+        _, nets = experiments.nets_of(dataset)
+        for name in ("train", "test"):
+            flags = {layer.transform_param.mirror for layer in parse(nets[name]).layer if layer.type == "Data"}
+            assert flags == {mirrored and name == "train"}
+    assert {
+        layer.transform_param.mirror
+        for layer in parse(experiments.nets_of("pacs", test_mirror=True)[1]["test"]).layer
+        if layer.type == "Data"
+    } == {True}
+
+
+def test_statistics_are_the_only_parameters_that_nobody_learns_but_the_frozen_ones():
+    net = parse(experiments.nets_of("pacs")[1]["train"])
+    frozen = {layer.name for layer in net.layer if layer.param and all(param.lr_mult == 0 for param in layer.param)}
+    assert frozen == {layer.name for layer in net.layer if kind(layer) in STATISTICS}

@@ -4,9 +4,16 @@ import pytest
 from caffe.proto.caffe_pb2 import NetParameter
 
 from latent_domains.common.program import ROOT
+from latent_domains.data import lmdb_io
+from latent_domains.experiment.experiment import METHODS, make_experiment
 from latent_domains.models import prototxt
 from latent_domains.nets.blocks import Normalisation
+from latent_domains.nets.committed import default_experiments
 from latent_domains.nets.resnet18 import BLOCKS, blocks, converted_net
+from tests.latent_domains.nets.experiments import nets_of
+from tests.latent_domains.nets.graphs import kind, layers, learners, parse
+from tests.pictures import QUICK, train
+from tests.programs import program
 
 
 @pytest.mark.parametrize(
@@ -37,3 +44,118 @@ def test_layers_are_counted_as_their_net_is_called(layers, counts):
     assert [layer.name for layer in net.layer if layer.type == "Eltwise"] == [f"res{name}" for name in names]
     strided = {layer.name for layer in net.layer if list(layer.convolution_param.stride) == [2]}
     assert strided == {"conv1"} | {f"res{stage}a_branch{part}" for stage in "345" for part in ("1", "2a")}
+
+
+RESIDUAL = [f"{stage}{block}_branch{part}" for stage in "2345" for block in "ab" for part in ("2a", "2b")] + [
+    f"{stage}a_branch1" for stage in "345"
+]
+
+
+def test_every_bn_of_resnet_but_conv1s_is_mda():
+    net = layers(nets_of("pacs")[1]["train"])
+    mda = {name for name, layer in net.items() if kind(layer) == "MDALayer"}
+    assert mda == {f"mda{name}" for name in RESIDUAL}
+    norms = {name for name, layer in net.items() if layer.type == "BatchNorm" and not name.startswith("domain_")}
+    assert norms == {"bn_conv1"}
+    for name in RESIDUAL:
+        assert list(net[f"mda{name}"].bottom) == [f"res{name}", "w"]
+        assert list(net[f"scale{name}"].bottom) == [f"mda{name}"]
+
+
+def test_resnet_has_the_layers_of_resnet18():
+    net = layers(nets_of("pacs")[1]["deploy"])
+    p = net["conv1"].convolution_param
+    assert (p.num_output, p.kernel_size[0], p.stride[0], p.pad[0], p.bias_term) == (64, 7, 2, 3, False)
+    filters = {"2": 64, "3": 128, "4": 256, "5": 512}
+    below = "pool1"
+    for stage in "2345":
+        for block in "ab":
+            name = f"{stage}{block}"
+            halved = [2] if block == "a" and stage != "2" else []
+            for part, bottom, kernel, stride in (
+                ("branch2a", below, 3, halved),
+                ("branch2b", f"scale{name}_branch2a", 3, []),
+                ("branch1", below, 1, [2]),
+            ):
+                if part == "branch1" and not halved:
+                    assert f"res{name}_branch1" not in net
+                    continue
+                layer = net[f"res{name}_{part}"]
+                p = layer.convolution_param
+                assert list(layer.bottom) == [bottom] and not p.bias_term
+                assert (p.num_output, list(p.kernel_size), list(p.stride)) == (filters[stage], [kernel], stride)
+                assert list(p.pad) == ([1] if kernel == 3 else [])
+            shortcut = f"scale{name}_branch1" if halved else below
+            assert list(net[f"res{name}"].bottom) == [shortcut, f"scale{name}_branch2b"]
+            below = f"res{name}"
+    assert list(net["pool5"].bottom) == ["res5b"] and net["pool5"].pooling_param.global_pooling
+    assert list(net["classifier"].bottom) == ["pool5"]
+
+
+def test_source_only_resnet_has_the_names_of_caffes_resnet():
+    net = layers(nets_of("pacs", "source_only")[1]["train"])
+    expected = {f"{layer}{name}" for name in RESIDUAL for layer in ("res", "bn", "scale")}
+    assert expected | {"conv1", "bn_conv1", "scale_conv1", "pool1", "res2a", "res5b", "classifier"} <= set(net)
+
+
+@pytest.mark.parametrize(
+    ("geometry", "pad", "floor", "projection"), [("torch", 1, True, False), ("caffe", 0, False, True)]
+)
+def test_geometries_of_resnet(geometry, pad, floor, projection):
+    net = layers(nets_of("pacs", geometry=geometry)[1]["deploy"])
+    pool = net["pool1"].pooling_param
+    assert (pool.kernel_size, pool.stride, pool.pad) == (3, 2, pad)
+    assert (pool.round_mode == pool.FLOOR) == floor
+    assert ("res2a_branch1" in net) == projection
+    assert list(net["res2a"].bottom) == ["scale2a_branch1" if projection else "pool1", "scale2a_branch2b"]
+
+
+def test_branch_of_resnet_is_one_residual_block_on_all_rows_of_the_batch():
+    net = layers(nets_of("pacs")[1]["train"])
+    block = [name for name in net if name.startswith("domain_res")]
+    assert {net[n].convolution_param.num_output for n in block if net[n].type == "Convolution"} == {64}
+    strides = {n: list(net[n].convolution_param.stride) for n in block if net[n].type == "Convolution"}
+    assert strides == {"domain_res2a_branch1": [2], "domain_res2a_branch2a": [2], "domain_res2a_branch2b": []}
+    for name in ("domain_res2a_branch1", "domain_res2a_branch2a"):
+        assert list(net[name].bottom) == ["scale_conv1"]
+    split = next(layer for layer in net.values() if "domain_logits" in layer.top)
+    assert (list(split.bottom), list(split.slice_param.slice_point)) == (["domain_fc"], [36])
+
+
+@pytest.mark.parametrize("method", [method for method in METHODS if method != "plain"])
+def test_what_learns_in_resnet(method):
+    for name, found in learners(parse(nets_of("pacs", method)[1]["train"])).items():
+        if name in ("classifier", "domain_fc"):
+            assert found == [(10, 1), (20, 0)], name
+        elif "scale" in name:
+            assert found == [(1, 0)] * 2, name
+        elif "bn" in name or "mda" in name:
+            assert found == [(0, 0)] * 3, name
+        else:
+            assert found == [(1, 1)], name
+
+
+@pytest.mark.parametrize("method", [experiment.method for experiment in default_experiments("pacs")])
+def test_resnet18_trains(method, pictures, tmp_path):
+    train(make_experiment("pacs", method, **QUICK), tmp_path / "run", pictures, caffe_test=method == "mda")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"geometry": "caffe", "iter_size": 2, "test_mirror": True}, {"known_share": 0.5}, {"k": 1}],
+    ids=lambda options: next(iter(options)),
+)
+def test_resnet18_trains_by_other_options(options, pictures, tmp_path):
+    record = train(make_experiment("pacs", "mda", **QUICK, **options), tmp_path / "run", pictures)
+    if "known_share" in options:
+        assert "loss_domain" in record["last_values"]
+
+
+def test_resnet18_trains_on_an_undivided_source(pictures, tmp_path):
+    mixture = pictures / "pacs" / "art_painting+cartoon+photo"
+    inputs = [pictures / "pacs" / domain for domain in ("art_painting", "cartoon", "photo")]
+    assert program("join_lmdbs", *inputs, mixture).returncode == 0
+    assert lmdb_io.count(mixture) == 3 * 14
+    record = train(make_experiment("pacs", "mda", undivided=True, **QUICK), tmp_path / "run", pictures)
+    # The divided LMDBs lie beside it, so it can be told how the branch divided the mixture.
+    assert record["domain_usage"]["sources"] == ["art_painting", "cartoon", "photo"]

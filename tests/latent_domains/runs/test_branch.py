@@ -6,23 +6,11 @@ import caffe
 import numpy as np
 import pytest
 
-from latent_domains.common.caffe_process import Threads
 from latent_domains.data.lmdb_io import read_images
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs import branch
 from latent_domains.runs.branch import source_probabilities, usage_history
 from latent_domains.runs.write import write_run
-from latent_domains.training.train import train_all
-
-
-@pytest.fixture(scope="module")
-def trained(tiny_data, tmp_path_factory):
-    """mDA, k = 3, for four iterations with a snapshot in between."""
-    experiment = make_experiment("digits", "mda", k=3, batch_size=8, iterations=4, seed=5)
-    folder = write_run(experiment, tmp_path_factory.mktemp("runs") / "run", data=tiny_data)
-    folder.solver.write_text(folder.solver.read_text().replace("snapshot: 500", "snapshot: 2"))
-    train_all([folder], threads=Threads(1, 1))
-    return folder
 
 
 def test_probabilities_are_rows_of_the_domain_net(trained, tiny_data):

@@ -5,23 +5,10 @@ import numpy as np
 import pytest
 from caffe.proto import caffe_pb2
 
-from latent_domains.common.caffe_process import Threads
 from latent_domains.common.program import ProgramError
 from latent_domains.data.lmdb_io import read_labels
-from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.confusion import class_names, confusion_counts, predictions
-from latent_domains.runs.write import write_run
-from latent_domains.training.train import train_all
 from tests.fixtures import TEST
-
-
-@pytest.fixture(scope="module")
-def trained(tiny_data, tmp_path_factory):
-    """mDA after two iterations on the tiny digits."""
-    experiment = make_experiment("digits", "mda", batch_size=8, iterations=2)
-    folder = write_run(experiment, tmp_path_factory.mktemp("runs") / "run", data=tiny_data)
-    train_all([folder], threads=Threads(1, 1))
-    return folder
 
 
 def test_the_counts_are_those_of_caffes_accuracy(trained):

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import caffe
@@ -18,11 +19,12 @@ import pytest
 from latent_domains.common.caffe_log import curves
 from latent_domains.common.caffe_process import Threads
 from latent_domains.common.program import ROOT, ProgramError
-from latent_domains.runs.devices import Devices
+from latent_domains.runs.devices import Devices, gpu_names
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.training.group import start_workers
 from latent_domains.training.share import write_share
 from latent_domains.training.train import train_all
+from tests.gpu import WHY_NO_GPU
 from tests.latent_domains.training.processes import blobs, train, train_shares, written
 from tests.programs import program, wait_until
 
@@ -214,3 +216,60 @@ def test_a_fault_in_one_share_is_told(tiny_data, tmp_path):
     assert group.failure.startswith("process 1 failed: exit code ")
     assert "Failed to parse SolverParameter" in "".join(lines)
     assert all(process.returncode for process in group.members.values())
+
+
+# --- on GPUs for real
+
+COUNT = 0 if WHY_NO_GPU else len(gpu_names())
+
+
+def on_gpus(test):
+    """A test on GPUs for real; skipped where there is none, and by the marks below where there are not enough."""
+    return pytest.mark.gpu(pytest.mark.skipif(WHY_NO_GPU is not None, reason=WHY_NO_GPU or "")(test))
+
+
+needs_nccl = pytest.mark.skipif(not caffe.has_nccl(), reason="this Caffe was built without NCCL")
+needs_two = pytest.mark.skipif(COUNT < 2, reason=f"it takes two GPUs, and there are {COUNT}")
+
+
+@dataclass(frozen=True)
+class ThroughNccl(Devices):
+    """One GPU's gradients go through NCCL too."""
+
+    @property
+    def uses_nccl(self) -> bool:
+        return True
+
+
+def assert_close(found, expected) -> None:
+    assert found.keys() == expected.keys()
+    for name in found:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-3, atol=1e-4, err_msg=name)
+
+
+@on_gpus
+@pytest.mark.parametrize("devices", [Devices(1, (0,)), pytest.param(ThroughNccl(1, (0,)), marks=needs_nccl)])
+@pytest.mark.parametrize("method", ["plain", "source_only", "mda"])
+def test_one_gpu_learns_what_the_cpu_learns(method, devices, tiny_data, tmp_path):
+    runs = [written(tmp_path / name, tiny_data, method, iterations=4) for name in ("gpu", "cpu")]
+    assert_close(train(runs[0], devices), train(runs[1], Devices(1)))
+
+
+@on_gpus
+@needs_nccl
+@needs_two
+@pytest.mark.parametrize("layer_wise", [True, False])
+def test_two_gpus_learn_what_one_learns(layer_wise, tiny_data, tmp_path):
+    runs = [written(tmp_path / name, tiny_data, "plain", iterations=8) for name in ("two", "one")]
+    for run in runs:
+        run.solver.write_text(run.solver.read_text() + f"layer_wise_reduce: {str(layer_wise).lower()}\n")
+    assert_close(train(runs[0], Devices(2, (0, 1))), train(runs[1], Devices(1, (0,))))
+
+
+@on_gpus
+@needs_nccl
+@needs_two
+def test_two_gpus_have_the_statistics_of_two_processes_on_the_cpu(tiny_data, tmp_path):
+    """NCCL and the sockets do the same: statistics, and what was learned with them, are those of the CPU."""
+    runs = [written(tmp_path / name, tiny_data, "mda", iterations=4) for name in ("gpus", "cpu")]
+    assert_close(train(runs[0], Devices(2, (0, 1))), train(runs[1], Devices(2)))

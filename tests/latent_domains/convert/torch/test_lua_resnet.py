@@ -9,6 +9,8 @@ from latent_domains.convert.torch.tensors import CheckpointError
 from tests.latent_domains.convert.torch.lua import Builder, Object, Strided, tensor, written
 from tests.latent_domains.convert.torch.nets import ResNet, trained
 
+pytestmark = pytest.mark.torch
+
 
 @pytest.fixture(scope="module")
 def net() -> ResNet:

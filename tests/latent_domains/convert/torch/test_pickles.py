@@ -21,6 +21,8 @@ from latent_domains.convert.torch.read import read_resnet
 from latent_domains.convert.torch.tensors import CheckpointError
 from tests.latent_domains.convert.torch.nets import RESNET18, ResNet
 
+pytestmark = pytest.mark.torch
+
 
 class Evil:
     """Leaves a file behind wherever it is unpickled."""

@@ -13,6 +13,8 @@ from latent_domains.convert.torch.pth import MAGIC, is_legacy, read_legacy, read
 from latent_domains.convert.torch.state import state_dict
 from latent_domains.convert.torch.tensors import CheckpointError, Tensor
 
+pytestmark = pytest.mark.torch
+
 FORMATS = pytest.mark.parametrize("new", [True, False], ids=["zip", "legacy"])
 
 

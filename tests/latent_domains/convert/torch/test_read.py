@@ -14,6 +14,8 @@ from latent_domains.convert.torch.read import read_resnet
 from tests.latent_domains.convert.torch.lua import Builder, written
 from tests.latent_domains.convert.torch.nets import ResNet, trained
 
+pytestmark = pytest.mark.torch
+
 
 @pytest.fixture(scope="module")
 def narrow() -> ResNet:

@@ -12,6 +12,8 @@ from latent_domains.convert.torch.tensors import CheckpointError, Tensor
 from latent_domains.nets.resnet18 import convolution_name, normalisation_name
 from tests.latent_domains.convert.torch.nets import RESNET18, RESNET34, ResNet
 
+pytestmark = pytest.mark.torch
+
 
 def state(blocks: tuple[int, ...] = RESNET18, classes: int = 10) -> dict[str, Tensor]:
     """Tensors of ones in the shapes of PyTorch's, which has no memory for them here."""

@@ -10,6 +10,8 @@ from safetensors.torch import save
 from latent_domains.convert.torch.safetensors_file import read
 from latent_domains.convert.torch.tensors import CheckpointError
 
+pytestmark = pytest.mark.torch
+
 
 def test_tensors_are_read_as_they_were():
     torch.manual_seed(0)

@@ -11,6 +11,8 @@ from latent_domains.convert.torch.tensors import CheckpointError
 from tests.latent_domains.convert.torch.lua import Builder, Object, Storage, Strided, tensor, written
 from tests.latent_domains.convert.torch.nets import ResNet, trained
 
+pytestmark = pytest.mark.torch
+
 
 @pytest.fixture(scope="module")
 def narrow() -> ResNet:

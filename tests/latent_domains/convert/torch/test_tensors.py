@@ -9,6 +9,8 @@ import torch
 
 from latent_domains.convert.torch.tensors import RAW, CheckpointError, Tensor, of_values, strided
 
+pytestmark = pytest.mark.torch
+
 NUMBERS = np.arange(24, dtype=np.float32)
 
 

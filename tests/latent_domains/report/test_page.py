@@ -18,10 +18,9 @@ from selenium.webdriver.common.by import By
 from latent_domains.report import build
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+WHY = "needs a headless browser: Debian's chromium and chromium-driver"
 
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER), reason="needs a headless browser: Debian's chromium and chromium-driver"
-)
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(not (CHROMIUM and DRIVER), reason=WHY)]
 
 HOSTILE = '<img src=x onerror="console.error(1)"> $x$ & "y"'
 """A name of a folder."""

@@ -1,0 +1,45 @@
+"""The net over AlexNet's fc7 features, read as a graph and trained."""
+
+import pytest
+
+from latent_domains.experiment.experiment import METHODS, make_experiment
+from tests.latent_domains.nets.experiments import nets_of
+from tests.latent_domains.nets.graphs import layers, parse
+from tests.pictures import QUICK, train
+
+
+@pytest.mark.parametrize("dataset", ["office31_fc7", "office_caltech_fc7"])
+def test_features_are_normalised_and_nothing_below_is_left(dataset):
+    net = layers(nets_of(dataset)[1]["train"])
+    assert not [layer.name for layer in net.values() if layer.type in ("Convolution", "LRN", "Pooling")]
+    assert [n for n in net if n.startswith("fc")] == ["fc7_mda", "fc7_scale"]
+    assert list(net["fc7_mda"].bottom) == ["data", "w"]
+    for layer in net.values():
+        if layer.type == "Data":
+            assert not layer.HasField("transform_param"), layer.name
+
+
+def test_features_come_before_the_activation():
+    net = parse(nets_of("office31_fc7")[1]["train"])
+    order = [layer.name for layer in net.layer]
+    assert order[order.index("fc7_mda") :][:4] == ["fc7_mda", "fc7_scale", "relu7", "classifier"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_fc7_features_train(method, features, tmp_path):
+    train(make_experiment("office31_fc7", method, **QUICK), tmp_path / "run", features)
+
+
+@pytest.mark.parametrize("share", [0.05, 1.0])
+def test_fc7_features_train_with_known_domain_labels(share, features, tmp_path):
+    train(make_experiment("office31_fc7", "mda", known_share=share, **QUICK), tmp_path / "run", features)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_trains_with_several_targets(method, features, tmp_path):
+    train(make_experiment("office_caltech_fc7", method, **QUICK), tmp_path / "run", features)
+
+
+@pytest.mark.parametrize("targets", [("amazon", "caltech"), ("amazon",)])
+def test_fc7_features_train_in_every_setting_of_office_caltech(targets, features, tmp_path):
+    train(make_experiment("office_caltech_fc7", "mda", targets=targets, **QUICK), tmp_path / "run", features)

@@ -1,0 +1,95 @@
+"""Latent domains of sources and targets, in the nets read as graphs."""
+
+import pytest
+
+from tests.latent_domains.nets.experiments import nets_of
+from tests.latent_domains.nets.graphs import kind, layers, parameters_above, parse
+
+
+@pytest.mark.parametrize("dataset", ["office_caltech", "office_caltech_fc7"])
+def test_two_latent_target_branches_share_no_parameter(dataset):
+    experiment, nets = nets_of(dataset)
+    net = parse(nets["train"])
+    # What has parameters on the ways from the logits of each group back to what both branches read.
+    source, target = (parameters_above(net, w) for w in ("w_source", "w_target"))
+    stem = parameters_above(net, "stem_source") | parameters_above(net, "stem_target")
+    assert source - stem and target - stem
+    assert not (source - stem) & (target - stem)
+    shared_names = [param.name for layer in net.layer for param in layer.param if param.name]
+    assert not shared_names
+    assert (experiment.k, experiment.k_target, experiment.num_domains) == (2, 2, 4)
+
+
+def test_each_branch_decides_about_its_own_rows():
+    net = layers(nets_of("office_caltech")[1]["train"])
+    assert list(net["w_source"].bottom) == ["domain_fc"] and '"first": 0' in net["w_source"].python_param.param_str
+    assert list(net["w_target"].bottom) == ["target_domain_fc"]
+    assert '"first": 2' in net["w_target"].python_param.param_str
+    assert list(net["w"].bottom) == ["w_source", "w_target"]
+    split = next(layer for layer in net.values() if "stem_target" in layer.top)
+    assert list(net["target_domain_relu"].bottom) == ["stem_target"]
+    rows = sum(net[f"data_{domain}"].data_param.batch_size for domain in ("amazon", "caltech"))
+    assert list(split.slice_param.slice_point) == [rows]
+
+
+@pytest.mark.parametrize("phase", ["test_webcam", "test_dslr", "deploy"])
+def test_several_targets_need_their_branch_in_tests_too(phase):
+    net = layers(nets_of("office_caltech")[1][phase])
+    assert "target_domain_fc" in net and "domain_fc" not in net
+    assert {tuple(layer.bottom)[1:] for layer in net.values() if kind(layer) == "MDALayer"} == {("w_target",)}
+
+
+def test_each_target_has_a_test_net_of_its_own():
+    experiment, nets = nets_of("office_caltech")
+    assert experiment.tests == {"test_webcam": "webcam", "test_dslr": "dslr"}
+    for name, target in experiment.tests.items():
+        net = layers(nets[name])
+        assert net["data"].data_param.source == f"data/office_caltech/{target}"
+        assert f"accuracy_{target}" in net
+
+
+def test_known_sources_and_latent_targets():
+    net = layers(nets_of("office_caltech", "multi_source", k_target=2)[1]["train"])
+    assert "target_domain_fc" in net and "domain_fc" not in net
+    assert [n for n in net if n.startswith("w_")] == [
+        "w_amazon_logits",
+        "w_amazon",
+        "w_caltech_logits",
+        "w_caltech",
+        "w_target",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sources", "targets"),
+    [
+        (("amazon", "caltech"), ("webcam", "dslr")),
+        (("webcam", "dslr"), ("amazon", "caltech")),
+        (("caltech", "webcam", "dslr"), ("amazon",)),
+    ],
+)
+@pytest.mark.parametrize("dataset", ["office_caltech", "office_caltech_fc7"])
+def test_every_setting_of_office_caltech(dataset, sources, targets):
+    experiment, nets = nets_of(dataset, sources=sources, targets=targets)
+    assert (experiment.k, experiment.k_target) == (len(sources), len(targets))
+    assert ("target_domain_fc" in layers(nets["deploy"])) == (len(targets) > 1)
+
+
+def test_an_undivided_source_is_one_stream_of_unknown_domains():
+    experiment, nets = nets_of("pacs", undivided=True)
+    net = layers(nets["train"])
+    data = {name: layer.data_param for name, layer in net.items() if layer.type == "Data"}
+    assert {name: (p.source, p.batch_size) for name, p in data.items()} == {
+        "data_art_painting+cartoon+photo": ("data/pacs/art_painting+cartoon+photo", 36),
+        "data_sketch": ("data/pacs/sketch", 12),
+    }
+    assert experiment.k == 3 and '"num_domains": 4' in net["w_source"].python_param.param_str
+
+
+def test_known_domain_labels_are_read_in_step_with_their_images():
+    lmdbs = {"amazon": "known/a", "dslr": "known/d"}
+    net = layers(nets_of("office31", known_share=0.05, domain_label_lmdbs=lmdbs)[1]["train"])
+    for source in lmdbs:
+        assert net[f"domain_label_{source}"].data_param.batch_size == net[f"data_{source}"].data_param.batch_size
+    assert net["loss_domain"].loss_weight[0] == 0.5
+    assert list(net["w_source"].bottom) == ["domain_fc", "domain_labels"]

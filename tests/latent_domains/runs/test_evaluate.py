@@ -1,0 +1,43 @@
+"""The accuracy of a trained run, beside that of the real caffe binary."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from latent_domains.common.program import ROOT
+from latent_domains.runs.write import write_run
+from latent_domains.training.train import train_all
+from tests.programs import program
+from tests.run_folders import ONE, small
+
+
+def test_accuracy_of_the_record_is_that_of_caffe_test(trained):
+    model = trained.latest_snapshot().model
+    _, batches = trained.test_batches()["usps"]
+    command = ["caffe", "test", "-model", trained.net("test"), "-weights", model, "-iterations", str(batches)]
+    log = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=True, env={**os.environ, "GLOG_minloglevel": "0"}
+    ).stderr
+    shown = float(re.findall(r"\] accuracy = (\S+)", log)[-1])
+    assert json.loads(trained.record.read_text())["accuracy"] == pytest.approx(shown, abs=1e-5)
+
+
+def test_evaluation_needs_the_data(tiny_data, tmp_path):
+    shutil.copytree(tiny_data, tmp_path / "data")
+    folder = write_run(small("source_only"), tmp_path / "run", data=tmp_path / "data")
+    train_all([folder], threads=ONE)
+    shutil.rmtree(tmp_path / "data" / "digits" / "usps_test")
+    done = program("evaluate", folder.path)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {tmp_path}/data/digits/usps_test: no LMDB there; build it with: ")
+
+
+def test_evaluation_needs_the_last_iteration(tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    done = program("evaluate", folder.path)
+    assert done.returncode == 1
+    assert f"{folder.path}: trained to iteration 0 of 6" in done.stderr

@@ -1,0 +1,131 @@
+"""What is wrong with a run is found before it is trained."""
+
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from latent_domains.common.caffe_process import environment
+from latent_domains.common.program import ProgramError
+from latent_domains.data import lmdb_io
+from latent_domains.runs.preflight import preflight
+from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.write import write_run
+from tests.fixtures import TEST
+from tests.run_folders import edit, small
+
+
+def with_lmdb(data: Path, copy: Path, name: str, images: list[np.ndarray], labels: list[int]) -> Path:
+    """A copy of a data folder with one LMDB written anew."""
+    shutil.copytree(data, copy)
+    with lmdb_io.create(copy / "digits" / name, force=True) as (writer, _):
+        for image, label in zip(images, labels, strict=True):
+            writer.put("x", lmdb_io.image_datum(image, label))
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "label", "message"),
+    [
+        ("mnist_train", (28, 28, 1), 3, "mnist_train: images are 1×28×28, expected 3×28×28"),
+        ("usps_train", (16, 16, 3), 3, "usps_train: images are 3×16×16, expected 3×28×28"),
+        ("mnistm_train", (28, 28, 3), 10, "mnistm_train: labels are 10 to 10, expected 0 to 9"),
+        ("usps_test", (28, 28, 3), -1, "usps_test: labels are -1 to -1, expected 0 to 9"),
+    ],
+)
+def test_preflight_names_data_that_does_not_fit(name, shape, label, message, tiny_data, tmp_path):
+    images = [np.zeros(shape, np.uint8)] * TEST
+    data = with_lmdb(tiny_data, tmp_path / "data", name, images, [label] * TEST)
+    folder = write_run(small(), tmp_path / "run", data=data)
+    with pytest.raises(ProgramError) as error:
+        preflight(folder)
+    assert message in str(error.value)
+
+
+def test_preflight_does_not_ask_for_target_labels_in_training(tiny_data, tmp_path):
+    images = [np.zeros((28, 28, 3), np.uint8)] * TEST
+    data = with_lmdb(tiny_data, tmp_path / "data", "usps_train", images, [-1] * TEST)
+    preflight(write_run(small(), tmp_path / "run", data=data))
+
+
+def test_preflight_says_how_to_build_what_is_missing(tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tmp_path / "data")
+    message = "mnist_train: no LMDB there; build it with: python -m tools.get_data digits"
+    with pytest.raises(ProgramError, match=re.escape(message)):
+        preflight(folder)
+
+
+def test_preflight_sees_a_test_set_of_another_size(tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tmp_path / "data")  # written before the data was there
+    shutil.copytree(tiny_data, tmp_path / "data")
+    with pytest.raises(ProgramError, match=f"usps_test: {TEST} images, but a test pass of .*run covers 2007"):
+        preflight(folder)
+
+
+def test_preflight_sees_domain_labels_out_of_step(tiny_data, tmp_path):
+    folder = write_run(small(known_share=0.5), tmp_path / "run", data=tiny_data)
+    shutil.rmtree(folder.domain_labels("mnist"))
+    shutil.copytree(tiny_data / "digits" / "mnist_test", folder.domain_labels("mnist"))
+    with pytest.raises(ProgramError, match=f"{TEST} domain labels for 48 images of mnist"):
+        preflight(folder)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message"),
+    [
+        ("solver", "max_iter: 6", "max_iter: 7", "max_iter is 7, but iterations in experiment.json is 6"),
+        ("solver", "random_seed: 0", "random_seed: 1", "random_seed is 1, but seed in experiment.json is 0"),
+        ("solver", "max_iter", "maximum", "solver.prototxt: not a prototxt of Caffe's: "),
+        ("solver", "test_iter: 1\n", "", r"solver.prototxt: test_iter is [], expected 1 of at least 1"),
+        ("test", "batch_size: 30", "batch_size: 0", "test.prototxt: Data layers have batch sizes [0], expected one of"),
+        ("test", "layer {", "lair {", "test.prototxt: not a prototxt of Caffe's: "),
+        (
+            "train",
+            '"num_domains": 3, "moving',
+            '"num_domains": 4, "moving',
+            "MDALayers have num_domains [4], but mda with k=2 and k_target=1 in experiment.json makes it [3]",
+        ),
+    ],
+)
+def test_preflight_sees_nets_that_are_not_what_the_description_says(file, old, new, message, tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    edit(folder.path / f"{file}.prototxt", old, new)
+    with pytest.raises(ProgramError) as error:
+        preflight(folder)
+    assert message in str(error.value) and f"{folder.path}/{file}.prototxt" in str(error.value)
+
+
+@pytest.mark.parametrize("phase", ["train", "test", "domains"])
+def test_preflight_misses_every_net(phase, tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    folder.net(phase).unlink()
+    with pytest.raises(ProgramError, match=f"run/{phase}.prototxt is missing: write the run folder again"):
+        preflight(folder)
+
+
+def test_a_copied_folder_does_not_train_into_the_first(tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    shutil.copytree(folder.path, tmp_path / "copy")
+    preflight(folder)
+    with pytest.raises(ProgramError, match=r"copy/solver.prototxt: train_net is .*run/train.*moved or copied"):
+        preflight(RunFolder.load(tmp_path / "copy"))
+
+
+def test_preflight_imports_every_layer_and_numba(tiny_data, tmp_path, monkeypatch):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    (tmp_path / "numba.py").write_text("raise ImportError('no numba for you')")
+    monkeypatch.setattr(
+        "latent_domains.runs.preflight.environment",
+        lambda threads: {**environment(threads), "PYTHONPATH": str(tmp_path)},
+    )
+    with pytest.raises(ProgramError, match="caffe_layers does not import: ImportError: no numba for you"):
+        preflight(folder)
+
+
+def test_preflight_without_caffe_on_the_path(tiny_data, tmp_path, monkeypatch):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ProgramError, match=re.escape("no caffe on PATH: run '. ./env.sh'")):
+        preflight(folder)

@@ -1,0 +1,42 @@
+"""A run folder is read back, or what is wrong with it is named."""
+
+import pytest
+
+from latent_domains.common.program import ProgramError
+from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.write import write_run
+from latent_domains.training.train import train_all
+from tests.run_folders import ONE, small
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda file: file.unlink(), "no experiment.json in it"),
+        (lambda file: file.write_text("{"), "experiment.json: "),
+        (lambda file: file.write_text("{}"), "experiment.json: found no experiment, data"),
+        (lambda file: file.write_bytes(b"\xff"), "experiment.json: not valid JSON"),
+        (lambda file: file.write_text('{"experiment": 5, "data": "data"}'), "found 5, expected an object"),
+        (lambda file: file.write_text(file.read_text().replace('"data": "', '"data": 5, "x": "')), "data: got 5"),
+        (lambda file: file.write_text(file.read_text().replace('"k": 2', '"k": "2"')), "k: found '2', expected"),
+        (lambda file: file.write_text(file.read_text().replace('"k": 2', '"k": 0')), "k: got 0"),
+    ],
+)
+def test_a_damaged_description_is_named(damage, message, tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    damage(folder.path / "experiment.json")
+    with pytest.raises(ProgramError) as error:
+        RunFolder.load(folder.path)
+    assert message in str(error.value) and str(folder.path) in str(error.value)
+
+
+def test_a_truncated_snapshot_is_passed_over(tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    folder.solver.write_text(folder.solver.read_text().replace("snapshot: 500", "snapshot: 2"))
+    train_all([folder], threads=ONE)
+    assert folder.latest_snapshot().iteration == 6
+    model = folder.latest_snapshot().model
+    model.write_bytes(model.read_bytes()[:1000])
+    assert folder.latest_snapshot().iteration == 4
+    (folder.snapshots / "model_iter_4.solverstate").write_bytes(b"")
+    assert folder.latest_snapshot().iteration == 2

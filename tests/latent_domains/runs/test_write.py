@@ -1,0 +1,76 @@
+"""Run folders as they are written."""
+
+import shutil
+
+import pytest
+from caffe.proto import caffe_pb2
+from google.protobuf import text_format
+
+from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.data import lmdb_io
+from latent_domains.data.sets.published import PACS
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.runs.preflight import preflight
+from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.write import write_run
+from tests.fixtures import TEST
+from tests.run_folders import small
+
+
+def test_a_run_folder_holds_its_nets_solver_and_description(tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    assert {path.name for path in folder.path.iterdir()} == {
+        "experiment.json",
+        "solver.prototxt",
+        "snapshots",
+        "train.prototxt",
+        "test.prototxt",
+        "deploy.prototxt",
+        "domains.prototxt",
+    }
+    assert RunFolder.load(folder.path) == folder
+    batch_size, batches = folder.test_batches()["usps"]
+    assert batch_size * batches == TEST
+
+
+def test_known_domain_labels_are_a_share_of_each_source(tiny_data, tmp_path):
+    folder = write_run(small(known_share=0.25, seed=4), tmp_path / "run", data=tiny_data)
+    for index, source in enumerate(("mnist", "mnistm")):
+        labels = lmdb_io.read_labels(folder.domain_labels(source))
+        assert len(labels) == 48 and set(labels) == {-1, index}
+        assert (labels == index).sum() == 12
+    preflight(folder)
+
+
+def test_force_replaces_run_folders_alone(tiny_data, tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter1").touch()
+    with pytest.raises(ProgramError, match=r"thesis is no run folder .* --force does not replace it"):
+        write_run(small(), tmp_path / "thesis", data=tiny_data, force=True)
+    assert (tmp_path / "thesis" / "chapter1").exists()
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    with folder.locked(), pytest.raises(ProgramError, match="run: it is being trained already"):
+        write_run(small(), tmp_path / "run", data=tiny_data, force=True)
+    write_run(small("dial"), tmp_path / "run", data=tiny_data, force=True)
+    assert RunFolder.load(tmp_path / "run").experiment.method == "dial"
+
+
+def test_a_run_on_the_whole_set_has_the_committed_solver(tmp_path):
+    """Where no LMDB is there yet, the published numbers count, as for the committed files."""
+    run = write_run(make_experiment("office31", "mda"), tmp_path / "run", data=tmp_path / "data", solver_mode="GPU")
+    committed = text_format.Parse((ROOT / "solvers/office31.prototxt").read_text(), caffe_pb2.SolverParameter())
+    solver = run.read_solver()
+    for field in ("train_net", "test_net", "snapshot_prefix"):
+        solver.ClearField(field)
+        committed.ClearField(field)
+    assert solver == committed
+
+
+def test_official_splits_train_on_their_train_and_test_on_their_test_lists(pictures, tmp_path):
+    for domain in PACS.domains:
+        for split in ("train", "test"):
+            shutil.copytree(pictures / "pacs" / domain, tmp_path / "data" / "pacs_splits" / f"{domain}_{split}")
+    run = write_run(make_experiment("pacs_splits", "mda"), tmp_path / "run", data=tmp_path / "data")
+    preflight(run)
+    assert {path.name for path in run.train_lmdbs.values()} == {f"{domain}_train" for domain in PACS.domains}
+    assert [path.name for path in run.test_lmdbs.values()] == ["sketch_test"]

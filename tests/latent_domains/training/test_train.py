@@ -1,0 +1,279 @@
+"""Run folders from training to record, with the real caffe binary on tiny LMDBs."""
+
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import caffe
+import numpy as np
+import psutil
+import pytest
+from caffe.proto import caffe_pb2
+
+from latent_domains.common.caffe_log import curves
+from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.experiment.experiment import METHODS, make_experiment
+from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.write import write_run
+from latent_domains.training import train
+from latent_domains.training.train import loaded_from, train_all
+from tests.fixtures import TEST
+from tests.pictures import QUICK
+from tests.programs import program, wait_until
+from tests.run_folders import ONE, edit, initial_weights, small
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_train_and_record(method, tiny_data, tmp_path):
+    folder = write_run(small(method), tmp_path / "run", data=tiny_data)
+    train_all([folder], threads=ONE)
+    record = json.loads(folder.record.read_text())
+    assert record["iteration"] == 6 and record["test_images"] == TEST
+    assert (record["accuracy"] * TEST) % 1 == pytest.approx(0, abs=1e-9)
+    assert record["experiment"] == json.loads(json.dumps(folder.experiment.to_json()))
+    assert record["training"]["seconds"] > 0 and record["versions"]["caffe"]
+    found = curves(folder.log.read_text().splitlines())
+    assert np.isfinite([*found["train", "loss"].values()]).all()
+    if method == "mda":
+        usage = record["domain_usage"]
+        assert usage["sources"] == ["mnist", "mnistm"] and usage["images"] == 96
+        assert sum(usage["share"]) == pytest.approx(1)
+    else:
+        assert record["domain_usage"] is None
+
+
+def test_same_seed_same_losses_another_seed_others(tiny_data, tmp_path):
+    losses = []
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        folder = write_run(small(seed=seed), tmp_path / name, data=tiny_data)
+        train_all([folder], threads=ONE)
+        losses.append(curves(folder.log.read_text().splitlines())["train", "loss"])
+    assert losses[0] == losses[1] != losses[2]
+
+
+def start_training(folder: RunFolder, *options: str, errors: int = subprocess.PIPE) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tools.train", "--threads", "1,1", *options, str(folder.path)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True)
+
+
+def wait_for(folder: RunFolder, text: str) -> None:
+    wait_until(lambda: folder.log.exists() and text in folder.log.read_text(), repr(text))
+
+
+def wait_for_evaluation(training: subprocess.Popen[str]) -> None:
+    def evaluates() -> bool:
+        with suppress(psutil.Error):  # a child may end while it is looked at
+            return any("tools.evaluate" in child.cmdline() for child in psutil.Process(training.pid).children())
+        return False
+
+    wait_until(evaluates, "the evaluation")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_writes_a_snapshot_and_resume_goes_on(number, tiny_data, tmp_path):
+    folder = write_run(small(iterations=100_000), tmp_path / "run", data=tiny_data)
+    training = start_training(folder)
+    wait_for(folder, "Iteration 10 (")
+    with pytest.raises(ProgramError, match="run: it is being trained already"):
+        train_all([folder], threads=ONE, resume=True)
+    training.send_signal(number)
+    _, errors = training.communicate(timeout=60)
+    assert training.returncode == 130, errors
+    assert "Traceback" not in errors
+    reached = folder.latest_snapshot().iteration
+    assert 10 <= reached < 100_000
+    assert not folder.record.exists()
+
+    with pytest.raises(ProgramError, match=f"was trained to iteration {reached}: pass --resume"):
+        train_all([folder], threads=ONE)
+    text = folder.solver.read_text()
+    folder.solver.write_text(text.replace("max_iter: 100000", f"max_iter: {reached + 5}"))
+    description = folder.path / "experiment.json"
+    description.write_text(description.read_text().replace('"iterations": 100000', f'"iterations": {reached + 5}'))
+    folder = RunFolder.load(folder.path)
+    seconds = json.loads(folder.training.read_text())["seconds"]
+    train_all([folder], threads=ONE, resume=True)
+    record = json.loads(folder.record.read_text())
+    assert record["iteration"] == reached + 5
+    assert record["training"]["seconds"] > seconds
+    assert "Resuming from " in folder.log.read_text()
+
+
+def test_ctrl_c_in_the_evaluation_and_resume_evaluates(tiny_data, tmp_path):
+    folder = write_run(small("dial"), tmp_path / "run", data=tiny_data)
+    training = start_training(folder)
+    wait_for_evaluation(training)  # it takes seconds to begin: the log's last line may be read when it has ended
+    training.send_signal(signal.SIGINT)
+    _, errors = training.communicate(timeout=60)
+    assert training.returncode == 130 and "Traceback" not in errors, errors
+    assert not folder.record.exists()
+    log = folder.log.read_text()
+    train_all([folder], threads=ONE, resume=True)
+    assert folder.read_record()["iteration"] == 6
+    assert folder.log.read_text() == log
+
+
+def test_a_progress_bar_nobody_reads_does_not_end_the_run(tiny_data, tmp_path):
+    folder = write_run(small("dial", iterations=30), tmp_path / "run", data=tiny_data)
+    reader, writer = os.pipe()
+    training = start_training(folder, errors=writer)
+    os.close(writer)
+    os.read(reader, 1)
+    os.close(reader)
+    shown, _ = training.communicate(timeout=120)
+    assert training.returncode == 0
+    assert shown.endswith("% on usps at the last iteration\n")
+
+
+def test_a_full_disk_is_told_with_the_name_of_the_log():
+    message = "/dev/full: No space left on device; the run was stopped"
+    with pytest.raises(ProgramError, match=message), train._appending(Path("/dev/full")) as write:
+        write("line\n")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"experiment": {}, "accuracy": null, "domain_usage": null}'])
+def test_a_damaged_record_is_named(text, tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    folder.record.write_text(text)
+    done = program("train", "--resume", "--threads", "1,1", folder.path)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {folder.record}: ")
+    assert done.stderr.endswith(f"; make it again with: python -m tools.evaluate {folder.path}\n")
+
+
+def test_a_run_begins_from_the_weights_of_another(tiny_data, tmp_path):
+    weights = initial_weights(write_run(small("dial", lambda_c=0.0), tmp_path / "first", data=tiny_data))
+    second = write_run(small("mda", iterations=1), tmp_path / "second", data=tiny_data)
+    net = second.net("train")
+    net.write_text(net.read_text().replace("lr_mult: 1 ", "lr_mult: 0 ").replace("lr_mult: 2 ", "lr_mult: 0 "))
+    # D differs, so the statistics of DIAL do not fit: they are left out of the file.
+    kept = tmp_path / "kept.caffemodel"
+    model = caffe_pb2.NetParameter.FromString(weights.read_bytes())
+    layers = [layer for layer in model.layer if layer.type != "Python"]
+    del model.layer[:]
+    model.layer.extend(layers)
+    kept.write_bytes(model.SerializeToString())
+    done = program("train", "--threads", "1,1", "--weights", kept, second.path)
+    assert done.returncode == 0, done.stderr
+    said = r"kept.caffemodel: loaded: conv1, conv1_scale, .*; begin anew: conv1_mda, .*domain_fc4; not used: none"
+    assert re.search(said, done.stderr + done.stdout)
+    after = caffe_pb2.NetParameter.FromString(second.latest_snapshot().model.read_bytes())
+    blobs = {layer.name: layer.blobs[0].data for layer in after.layer if layer.name in ("conv2", "fc3")}
+    for layer in layers:
+        if layer.name in blobs:
+            assert list(blobs[layer.name]) == list(layer.blobs[0].data), layer.name
+    recorded = second.read_record()["training"]["weights"]
+    assert recorded == {"file": "kept.caffemodel", "sha256": hashlib.sha256(kept.read_bytes()).hexdigest()}
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda file: None, "w.caffemodel: no such file, expected a caffemodel"),
+        (lambda file: file.write_bytes(b"no model"), "8 bytes that are no caffemodel"),
+        (lambda file: file.write_bytes(caffe_pb2.NetParameter(name="x").SerializeToString()), "none of the layers"),
+    ],
+)
+def test_weights_that_are_none_are_refused_before_training(make, message, tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    make(tmp_path / "w.caffemodel")
+    done = program("train", "--threads", "1,1", "--weights", tmp_path / "w.caffemodel", folder.path)
+    assert done.returncode == 1 and message in done.stderr
+    assert not folder.log.exists() and not list(folder.snapshots.iterdir())
+
+
+def test_a_run_that_began_from_weights_does_not_begin_again_without_them(tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    folder.training.write_text(json.dumps({"seconds": 1.0, "weights": {"file": "w.caffemodel", "sha256": "0"}}))
+    done = program("train", "--threads", "1,1", "--resume", folder.path)
+    assert done.returncode == 1
+    assert "it began from w.caffemodel and has no snapshot: pass --weights again" in done.stderr
+
+
+def test_a_branch_of_another_number_of_domains_is_refused(tiny_data, tmp_path):
+    weights = initial_weights(write_run(small("mda", k=3), tmp_path / "first", data=tiny_data))
+    model = caffe_pb2.NetParameter.FromString(weights.read_bytes())
+    layers = [layer for layer in model.layer if layer.type != "Python"]
+    del model.layer[:]
+    model.layer.extend(layers)
+    (tmp_path / "w.caffemodel").write_bytes(model.SerializeToString())
+    second = write_run(small("mda"), tmp_path / "second", data=tiny_data)
+    done = program("train", "--threads", "1,1", "--weights", tmp_path / "w.caffemodel", second.path)
+    assert done.returncode == 1 and "blob 0 of layer domain_fc4 is 3×100, expected 2×100" in done.stderr
+
+
+def test_weights_of_another_number_of_domains_are_refused(tiny_data, tmp_path):
+    weights = initial_weights(write_run(small("dial"), tmp_path / "first", data=tiny_data))
+    second = write_run(small("mda"), tmp_path / "second", data=tiny_data)
+    done = program("train", "--threads", "1,1", "--weights", weights, second.path)
+    assert done.returncode == 1
+    assert "blob 0 of layer conv1_mda is 2×32, expected 3×32" in done.stderr
+
+
+def test_a_failing_layer_is_named_and_the_log_kept(tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    net = folder.net("train")
+    net.write_text(net.read_text().replace('"first": 2', '"first": 3'))
+    done = program("train", "--threads", "1,1", folder.path)
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"error: {folder.path}: caffe train failed: exit code ")
+    assert "ValueError: " in last and str(folder.log) in last
+    assert not folder.record.exists()
+
+
+def test_a_crash_in_one_run_does_not_take_the_other(tiny_data, tmp_path):
+    good = write_run(small("dial"), tmp_path / "good", data=tiny_data)
+    bad = write_run(small("mda"), tmp_path / "bad", data=tiny_data)
+    bad.net("train").write_text(bad.net("train").read_text().replace('"Slice"', '"Slize"'))
+    with pytest.raises(ProgramError, match="Unknown layer type: Slize"):
+        train_all([bad, good], jobs=2)
+    assert good.record.exists() and not bad.record.exists()
+
+
+def test_every_failure_is_told(tiny_data, tmp_path, capsys):
+    folders = [write_run(small("dial"), tmp_path / name, data=tiny_data) for name in ("a", "b")]
+    for folder, wrong in zip(folders, ("Slize", "Slyce"), strict=True):
+        edit(folder.net("train"), '"Slice"', f'"{wrong}"')
+        folder.log.write_text("ValueError: what went wrong the last time\n")
+    with pytest.raises(ProgramError, match=r"a: caffe train failed: .*Unknown layer type: Slize"):
+        train_all(folders, threads=ONE)
+    assert re.search(r"error: .*b: caffe train failed: .*Unknown layer type: Slyce", capsys.readouterr().err)
+
+
+def test_bvlcs_alexnet_loads_by_name_but_for_its_classifier(pictures, tmp_path):
+    """With Caffe's own prototxt of the model, and random weights in the shapes of the real ones."""
+    prefix = Path(caffe.__file__).parents[2]
+    bvlc = caffe.Net(str(prefix / "models" / "bvlc_alexnet" / "deploy.prototxt"), caffe.TEST)
+    weights = tmp_path / "bvlc_alexnet.caffemodel"
+    bvlc.save(str(weights))
+    run = write_run(make_experiment("office31", "mda", **QUICK), tmp_path / "run", data=pictures)
+    loaded, anew, unused = loaded_from(run, weights).split("; ")
+    assert loaded == "bvlc_alexnet.caffemodel: loaded: conv1, conv2, conv3, conv4, conv5, fc6, fc7"
+    assert "classifier, classifier_mda, classifier_scale" in anew and unused == "not used: fc8"
+    net = caffe.Net(str(run.net("train")), caffe.TRAIN, weights=str(weights))
+    for name in ("conv1", "conv5", "fc6", "fc7"):
+        for ours, theirs in zip(net.params[name], bvlc.params[name], strict=True):
+            assert np.array_equal(ours.data, theirs.data), name
+    weights.unlink()  # a quarter of a gigabyte
+
+
+def test_weights_of_the_other_geometry_are_refused(pictures, tmp_path):
+    other = make_experiment("pacs", "source_only", iterations=1, batch_size=3, geometry="caffe")
+    weights = initial_weights(write_run(other, tmp_path / "caffe", data=pictures))
+    run = write_run(make_experiment("pacs", "mda", iterations=1, batch_size=4), tmp_path / "run", data=pictures)
+    done = program("train", "--threads", "1,1", "--weights", weights, run.path)
+    assert done.returncode == 1
+    assert "has a res2a_branch1, so its geometry is caffe; that of the run is torch: write the run again" in done.stderr
+    fitting = make_experiment("pacs", "mda", iterations=1, batch_size=4, geometry="caffe")
+    said = loaded_from(write_run(fitting, tmp_path / "fitting", data=pictures), weights)
+    loaded, anew, unused = said.split("; ")
+    assert "res2a_branch1, " in loaded and "scale5b_branch2b, classifier" in loaded
+    assert "mda2a_branch1" in anew and "domain_fc" in anew and "domain_bn2a_branch1" in anew
+    assert "bn2a_branch1" in unused

@@ -1,0 +1,118 @@
+"""A few real pictures in LMDBs, and short trainings on them.
+
+The pictures are the sample of PACS under DATA_MIRROR, or drawn ones where there is none.
+"""
+
+import math
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+from latent_domains.common.caffe_log import curves
+from latent_domains.common.caffe_process import start
+from latent_domains.data.build import build
+from latent_domains.data.image_datum import Format
+from latent_domains.data.image_list import Entry, read_tree
+from latent_domains.data.sets.published import PACS
+from latent_domains.experiment.experiment import Experiment, make_experiment
+from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.write import write_run
+from latent_domains.training.train import train_all
+from tests.programs import program
+from tests.run_folders import ONE, edit, initial_weights
+
+EACH = 2
+"""Pictures of each class and domain."""
+
+DOMAINS = {
+    "pacs": PACS.domains,
+    "office31": ("amazon", "dslr", "webcam"),
+    "office_caltech": ("amazon", "caltech", "dslr", "webcam"),
+}
+"""The Office sets get pictures of PACS too, and its 7 classes."""
+
+QUICK = {"iterations": 4, "batch_size": 8}
+
+
+def draw(folder: Path) -> Path:
+    """Pictures in folders as PACS has them: colours for domains, sizes of a disc for classes."""
+    rng = np.random.default_rng(0)
+    for number, domain in enumerate(PACS.domains):
+        for label, name in enumerate(PACS.classes):
+            (folder / domain / name).mkdir(parents=True)
+            for picture in range(EACH):
+                image = rng.integers(0, 60 + 40 * number, (227, 227, 3)).astype(np.uint8)
+                cv2.circle(image, (110, 110), 20 + 12 * label, (255, 80 * number % 256, 30 * label), -1)
+                cv2.imwrite(str(folder / domain / name / f"pic_{picture:03d}.jpg"), image)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with a few pictures of each class in every domain of PACS, Office-31 and Office-Caltech."""
+    data = tmp_path_factory.mktemp("pictures")
+    sample = Path(os.environ.get("DATA_MIRROR", "missing")) / "pacs_sample"
+    images = sample if sample.is_dir() else draw(tmp_path_factory.mktemp("drawn"))
+    for dataset, domains in DOMAINS.items():
+        for domain, of_pacs in zip(domains, PACS.domains, strict=False):
+            by_class: dict[int, list[Entry]] = {}
+            for entry in read_tree(images / of_pacs)[0]:
+                by_class.setdefault(entry.label, []).append(entry)
+            few = [entry for entries in by_class.values() for entry in entries[:EACH]]
+            order = np.random.default_rng(0).permutation(len(few))
+            build([few[i] for i in order], data / dataset / domain, Format((256, 256), encoded="jpg"))
+    return data
+
+
+@pytest.fixture(scope="session")
+def features(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pictures' data folder with the fc7 features of both Office sets, of an AlexNet that was never trained."""
+    run = tmp_path_factory.mktemp("alexnet") / "run"
+    folder = write_run(make_experiment("office31", "plain", iterations=1, batch_size=2), run, data=pictures)
+    weights = initial_weights(folder)
+    for dataset in ("office31", "office_caltech"):
+        done = program("extract_features", dataset, "--weights", weights, "--data", pictures)
+        assert done.returncode == 0, done.stderr
+    weights.unlink()  # a quarter of a gigabyte
+    return pictures
+
+
+def train(experiment: Experiment, folder: Path, data: Path, *, caffe_test: bool = False) -> dict[str, Any]:
+    """Train, check that all numbers are finite and that the record counts every test image; return the record.
+
+    With ``caffe_test``, check too that ``caffe test`` finds the record's accuracy.
+    """
+    run = write_run(experiment, folder, data=data)
+    edit(run.solver, "display: 10", "display: 1")
+    train_all([run], threads=ONE)
+    accuracies = caffe_test_accuracy(run) if caffe_test else {}
+    shutil.rmtree(run.snapshots)  # AlexNet's are half a gigabyte
+    record = run.read_record()
+    log = curves(run.log.read_text().splitlines())
+    assert len(log["train", "loss_class"]) == experiment.iterations
+    assert all(math.isfinite(value) for values in log.values() for value in values.values())
+    assert record["iteration"] == experiment.iterations and record["test_images"] == 14 * len(experiment.targets)
+    for target in experiment.targets:
+        if caffe_test:
+            assert accuracies[target] == pytest.approx(record["targets"][target]["accuracy"], abs=1e-5)
+    correct = sum(values["accuracy"] * values["test_images"] for values in record["targets"].values())
+    assert record["accuracy"] == pytest.approx(correct / record["test_images"])
+    return record
+
+
+def caffe_test_accuracy(run: RunFolder) -> dict[str, float]:
+    """Accuracy on each target by ``caffe test``."""
+    found = {}
+    for target, (_, batches) in run.test_batches().items():
+        arguments = ["test", "-model", str(run.test_nets[target]), "-weights", str(run.latest_snapshot().model)]
+        with start([*arguments, "-iterations", str(batches)], ONE) as child:
+            log = child.stdout.read()
+        name = run.experiment.accuracy_name(target)
+        found[target] = float(re.search(rf"caffe.cpp:\d+\] {name} = (\S+)", log)[1])
+    return found

@@ -1,0 +1,42 @@
+"""Writing run folders as a program, by the commands of the documentation too."""
+
+import shlex
+
+import pytest
+
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.runs.run_folder import RunFolder
+from tests.programs import program
+from tests.test_documented_commands import PROGRAMS
+
+
+def test_write_run_as_a_program(tiny_data, tmp_path):
+    run = tmp_path / "run"
+    made = program("write_run", "--method", "mda", "--k", 3, "--data", tiny_data, run)
+    assert made.returncode == 0, made.stderr
+    assert RunFolder.load(run).experiment == make_experiment("digits", "mda", k=3)
+    again = program("write_run", "--method", "mda", run)
+    assert again.returncode == 1
+    assert again.stderr == f"error: {run} exists already: choose another name or pass --force to replace it\n"
+    wrong = program("write_run", "--method", "dial", "--k", 3, tmp_path / "other")
+    assert (wrong.returncode, wrong.stderr) == (1, "error: k: got 3, expected 1 for dial with 2 sources\n")
+    assert not (tmp_path / "other").exists()
+
+
+def documented(page: str) -> list[str]:
+    """The arguments of the commands on a page of docs/ that write a run."""
+    here = [command for name, command in PROGRAMS if name == page]
+    return [command.removeprefix("tools.write_run ") for command in here if command.startswith("tools.write_run ")]
+
+
+@pytest.mark.parametrize("command", [*documented("experiments.md"), *documented("several_gpus.md")])
+def test_documented_commands_write_runs(command, pictures, tmp_path):
+    """On data that is there, and on data that is not there yet."""
+    arguments = [word for word in shlex.split(command) if not word.startswith("runs/")]
+    done = program("write_run", tmp_path / "run", *arguments, "--data", pictures)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run" / "solver.prototxt").is_file()
+
+
+def test_documented_commands_were_found():
+    assert len(documented("experiments.md")) >= 6 and documented("several_gpus.md")
