@@ -9,14 +9,14 @@ import caffe
 from caffe.proto.caffe_pb2 import NetParameter
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.fork import messages, rows
+from latent_domains.convert.fork import messages, rows, text
 from latent_domains.convert.fork.deploy import Images, deploy_graph, find_images, find_scores, images_of
-from latent_domains.convert.fork.graph import Graph, Value, read_graph
 from latent_domains.convert.fork.groups import Group, check_same_assignment, recognise
 from latent_domains.convert.fork.names import Names, find_names
 from latent_domains.convert.fork.rewrite import rewrite
-from latent_domains.convert.fork.text import Place, Template
+from latent_domains.convert.fork.text import Place
 from latent_domains.models.definition import for_phase
+from latent_domains.models.graph import Graph, Value, read_graph
 
 _SIZE = {"crop_size", "new_height", "new_width", "is_color", "mean_value", "scale"}
 """Fields of data layers that the deploy net depends on."""
@@ -48,19 +48,19 @@ class Conversion:
         """
         self.file = file
         try:
-            text = file.read_text()
+            template = file.read_text()
         except UnicodeDecodeError as error:
             raise ProgramError(f"{file}: not a prototxt of the authors' fork of Caffe: {error}") from error
-        template = Template(file, text, messages.net_class().DESCRIPTOR)
-        self.unknown = template.unknown
-        if odd := [name for name in values if name not in template.places]:
+        places = text.places(file, template)
+        if odd := [name for name in values if name not in places]:
             raise ProgramError(
                 f"--set {', '.join(odd)}: {file} has no such template field; it has "
-                f"{', '.join(sorted(template.places)) or 'none'}"
+                f"{', '.join(sorted(places)) or 'none'}"
             )
-        net = messages.parse(file, template.filled(values))
+        fork, self.unknown = text.parse(file, text.filled(file, template, values))
+        net = messages.stock(file, fork)
         train, test = (read_graph(for_phase(net, phase, file)) for phase in (caffe.TRAIN, caffe.TEST))
-        train.check_made(file, "TRAIN")
+        train.check_made(f"{file}: in the TRAIN phase")
         groups = recognise(train, file, "TRAIN")
         if not any(norm.kind == messages.MULTIMODAL for group in groups for norm in group.norms):
             raise ProgramError(
@@ -70,9 +70,9 @@ class Conversion:
         self.train, self.groups = train, groups
         self.names: Names = find_names(train, groups, file)
         self.scores = find_scores(test, file)
-        self._check_given(net, test, template.places, values)
+        self._check_given(net, test, places, values)
         used = test.part([self.scores])
-        used.check_made(file, "TEST")
+        used.check_made(f"{file}: in the TEST phase")
         found, sources = find_images(used, self.scores, file)
         self.images: Images = images_of(sources, shape, file)
         self.deploy = deploy_graph(used, self.scores, found, self.images.shape)

@@ -13,7 +13,6 @@ from tqdm import tqdm
 from latent_domains.common.files import check_free, write_together
 from latent_domains.convert.fork import rows
 from latent_domains.convert.fork.conversion import Conversion, Rewritten
-from latent_domains.convert.fork.graph import Graph
 from latent_domains.convert.fork.verify import (
     Side,
     as_file,
@@ -26,6 +25,7 @@ from latent_domains.convert.fork.verify import (
 )
 from latent_domains.convert.fork.weights import converted, kinds_of, random_blobs, read_blobs
 from latent_domains.models.compare import Difference, require, worst
+from latent_domains.models.graph import Graph
 from latent_domains.models.inputs import NOISE, images, noise
 from latent_domains.models.model import Array, Model, about_lines, check_loads, model_files, weights_bytes
 from latent_domains.models.text import net_text

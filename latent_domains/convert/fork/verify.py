@@ -12,9 +12,9 @@ from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
 
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fork.deploy import Images
-from latent_domains.convert.fork.graph import Graph, Node, Value, last_of_blobs
 from latent_domains.convert.fork.rows import batch_size, is_data
 from latent_domains.models.compare import Difference, difference, keep_worst
+from latent_domains.models.graph import Graph, Node, Value, last_of_blobs
 from latent_domains.models.inputs import AT_ONCE, NOISE, noise
 from latent_domains.models.model import Array, check_loads, forward
 from latent_domains.models.text import net_text
