@@ -15,9 +15,7 @@ from latent_domains.common.timing import compare as compare_times
 from latent_domains.convert.fold.fold import Folded
 from latent_domains.models.compare import TOLERANCE, Difference, differences, keep_worst, worst
 from latent_domains.models.inputs import AT_ONCE
-from latent_domains.models.model import forward
-
-Array = NDArray[np.float32]
+from latent_domains.models.model import Array, forward
 
 SECONDS = 2.0
 """What the times of both nets are measured for, if seven passes of each do not take longer."""

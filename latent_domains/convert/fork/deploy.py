@@ -14,7 +14,7 @@ _JUDGES = ("Accuracy", "SoftmaxWithLoss")
 
 
 @dataclass(frozen=True)
-class Images:
+class ImageInput:
     """What a net takes: shape (C×H×W) and the transformation of pixels."""
 
     shape: tuple[int, ...]
@@ -72,7 +72,7 @@ def find_images(graph: Graph, scores: Value, file: Path) -> tuple[Value, tuple[N
     return whole[0], images[whole[0]]
 
 
-def images_of(nodes: Sequence[Node], shape: tuple[int, ...] | None, file: Path) -> Images:
+def images_of(nodes: Sequence[Node], shape: tuple[int, ...] | None, file: Path) -> ImageInput:
     """Shape and transformation of the images that data layers give.
 
     ``shape`` is what the user says it is. Raises ProgramError if the layers do not tell and the user did not.
@@ -84,7 +84,7 @@ def images_of(nodes: Sequence[Node], shape: tuple[int, ...] | None, file: Path) 
         raise ProgramError(
             f"{file}: data layers {names} do not tell one size of images: give it with --input CHANNELS,HEIGHT,WIDTH"
         )
-    return Images(shape or found.pop(), tuple(transform.mean_value), transform.scale)
+    return ImageInput(shape or found.pop(), tuple(transform.mean_value), transform.scale)
 
 
 def _shape(layer: LayerParameter, transform: TransformationParameter) -> tuple[int, ...] | None:

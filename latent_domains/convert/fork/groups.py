@@ -8,7 +8,6 @@ known domain, a BatchNorm; a Concat of the groups. In the test net, the target's
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from pathlib import Path
 
 from caffe.proto.caffe_pb2 import EltwiseParameter
 
@@ -173,11 +172,6 @@ class Recogniser:
 
     def _error(self, node: Node, why: str) -> ProgramError:
         return ProgramError(f"{self._where}: layer {node.said} {why}")
-
-
-def recognise(graph: Graph, file: Path, phase: str, targets: Collection[str] = ()) -> list[Group]:
-    """The groups of a graph: :meth:`Recogniser.groups`."""
-    return Recogniser(graph, f"{file}: in the {phase} phase").groups(targets)
 
 
 def check_same_assignment(groups: Sequence[Group], where: str) -> None:

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from caffe.proto.caffe_pb2 import LayerParameter
+from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
 
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fork.groups import Group, Part
@@ -16,14 +17,26 @@ from latent_domains.nets.blocks import STATISTIC
 _DEFAULT_EPS = 1e-5
 
 
+@dataclass(frozen=True)
+class Rewritten:
+    """Our graph in the place of the fork's, and the blobs that are called otherwise than their values."""
+
+    graph: Graph
+    blobs: Mapping[Value, str]
+
+    def definition(self) -> NetParameter:
+        """The net."""
+        return self.graph.definition(self.blobs)[0]
+
+
 def rewrite(
     graph: Graph, groups: Sequence[Group], names: Names, rows: Mapping[Value, Sequence[Segment]], where: str
-) -> tuple[Graph, dict[Value, str]]:
-    """The graph with our layers, and the blobs that are called otherwise than their values.
+) -> Rewritten:
+    """The graph with our layers. Values that both graphs have are the same objects.
 
-    Values that both graphs have are the same objects. ``rows`` gives the constant rows w of a known domain their
-    number; ``where`` begins messages: file and phase. Raises ProgramError naming the layers if the domains of a group
-    have settings of their own or are in another order than in training.
+    ``rows`` gives the constant rows w of a known domain their number; ``where`` begins messages: file and phase.
+    Raises ProgramError naming the layers if the domains of a group have settings of their own or are in another order
+    than in training.
     """
     return _Rewriting(graph, groups, names, rows, where).result()
 
@@ -38,7 +51,7 @@ class _Rewriting:
         # Like the mDA layers, which cannot work in place, they get blobs of their own, as in our nets.
         self._scales = {node for group in groups for node in graph.readers(group.out) if node.kind == "Scale"}
 
-    def result(self) -> tuple[Graph, dict[Value, str]]:
+    def result(self) -> Rewritten:
         """See :func:`rewrite`."""
         by_root = {group.root: group for group in self._groups}
         before, w = self._assignments()
@@ -58,7 +71,7 @@ class _Rewriting:
                 "in its place"
             )
         graph.silence_unread()
-        return graph, self._blobs
+        return Rewritten(graph, self._blobs)
 
     def _assignments(self) -> tuple[dict[Node | None, list[Node]], Value | None]:
         """The layers that make w, by the node they follow (None: they come first), and w itself."""

@@ -1,23 +1,19 @@
 """Both sides on the same inputs: the fork's net with its layers' references, and ours."""
 
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import caffe
 import numpy as np
 from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.fork.deploy import Images
+from latent_domains.convert.fork.deploy import ImageInput
 from latent_domains.convert.fork.rows import batch_size, is_data
 from latent_domains.models.compare import Difference, difference, keep_worst
 from latent_domains.models.graph import Graph, Node, Value, last_of_blobs
 from latent_domains.models.inputs import AT_ONCE, NOISE, noise
-from latent_domains.models.model import Array, check_loads, forward
-from latent_domains.models.text import net_text
+from latent_domains.models.model import Array, as_file, check_loads, forward
 
 
 @dataclass(frozen=True)
@@ -48,23 +44,6 @@ def put(blobs: Mapping[str, Sequence[Array]]) -> Callable[[caffe.Net], None]:
     return fill
 
 
-@contextmanager
-def as_file(definition: NetParameter) -> Iterator[Path]:
-    """A prototxt of the net, without the fillers of large layers: they take seconds, and weights come after them."""
-    quick = NetParameter()
-    quick.CopyFrom(definition)
-    for layer in quick.layer:
-        layer.convolution_param.ClearField("weight_filler")
-        layer.inner_product_param.ClearField("weight_filler")
-        for field in ("convolution_param", "inner_product_param"):
-            if not getattr(layer, field).ByteSize():
-                layer.ClearField(field)
-    with tempfile.NamedTemporaryFile("w", suffix=".prototxt") as file:
-        file.write(net_text(quick.name, quick))
-        file.flush()
-        yield Path(file.name)
-
-
 def check(definition: NetParameter, said: str) -> None:
     """Raise ProgramError, beginning with ``said``, if Caffe refuses a net."""
     with as_file(definition) as file:
@@ -87,7 +66,7 @@ def with_inputs(graph: Graph, shape: Sequence[int]) -> Graph:
     return Graph(graph.name, nodes)
 
 
-def random_inputs(graph: Graph, images: Images, classes: int, seed: int) -> dict[Value, Array]:
+def random_inputs(graph: Graph, images: ImageInput, classes: int, seed: int) -> dict[Value, Array]:
     """Random images and labels for the Input layers of a graph."""
     rng = np.random.default_rng(seed)
     found: dict[Value, Array] = {}

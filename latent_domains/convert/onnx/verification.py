@@ -76,10 +76,7 @@ def batches(net: caffe.Net, images: Path | None, seed: int) -> Iterator[dict[str
 def _calming(net: caffe.Net, batch: Mapping[str, Array]) -> np.float32:
     """The factor, at most 1, for inputs that leave no Softmax with more than about LOGIT."""
     logits = [
-        blob
-        for name, layer in zip(net._layer_names, net.layers, strict=True)
-        if layer.type == "Softmax"
-        for blob in net.bottom_names[name]
+        blob for name, layer in net.layer_dict.items() if layer.type == "Softmax" for blob in net.bottom_names[name]
     ]
     factor = np.float32(1)
     for _ in range(CALMING_STEPS if logits else 0):
