@@ -17,7 +17,6 @@ from latent_domains.convert.fork.verify import (
     Side,
     check,
     compare,
-    compare_images,
     put,
     random_inputs,
     with_inputs,
@@ -25,7 +24,7 @@ from latent_domains.convert.fork.verify import (
 from latent_domains.convert.fork.weights import converted, kinds_of, random_blobs, read_blobs
 from latent_domains.models.compare import Difference, require, worst
 from latent_domains.models.graph import Graph
-from latent_domains.models.inputs import NOISE, images, noise
+from latent_domains.models.inputs import NOISE, images, in_batches, noise
 from latent_domains.models.model import Array, Model, about_lines, as_file, check_loads, model_files, weights_bytes
 from latent_domains.models.text import net_text
 
@@ -134,13 +133,14 @@ class Converter:
         check_loads(asides[0])
         theirs = Side(fork.deploy, {}, put(self._theirs))
         ours = Side(self._deploy.graph, self._deploy.blobs, fill)
-        given = [(f"{NOISE} random inputs", noise(fork.images.shape, self._seed, fork.images.mean, fork.images.scale))]
+        pixels = noise(fork.images.shape, self._seed, fork.images.mean, fork.images.scale)
+        given = [(f"{NOISE} random inputs", [{fork.image_value: pixels}])]
         if folder is not None:
             found, pixels = images(folder, fork.images.shape, fork.images.mean, fork.images.scale)
-            given.append((f"{len(found)} images", pixels))
+            given.append((f"{len(found)} images", [{fork.image_value: batch} for batch in in_batches(pixels)]))
         steps: list[tuple[str, Callable[[], list[Difference]]]] = [
-            (f"deploy net, {said}", partial(compare_images, theirs, ours, fork.image_value, pixels))
-            for said, pixels in given
+            (f"deploy net, {said}", partial(compare, theirs, ours, caffe.TEST, batches, self._seed))
+            for said, batches in given
         ]
         if self._tried is not None:
             graph, rewritten = self._tried
@@ -148,7 +148,7 @@ class Converter:
             sides = Side(graph, {}, put(self._theirs)), Side(rewritten.graph, rewritten.blobs, fill)
             inputs = random_inputs(graph, fork.images, self._classes(), self._seed)
             steps += [
-                (f"training net, {said} statistics", partial(compare, *sides, phase, inputs, self._seed))
+                (f"training net, {said} statistics", partial(compare, *sides, phase, [inputs], self._seed))
                 for phase, said in ((caffe.TRAIN, "the batch's"), (caffe.TEST, "every domain's running"))
             ]
         for said, step in tqdm(steps, desc="verifying", leave=False):

@@ -69,8 +69,7 @@ def batches(net: caffe.Net, images: Path | None, seed: int) -> Iterator[dict[str
             raise ProgramError(f"--images: the net has the inputs {', '.join(net.inputs)}, expected a single one")
         (name,) = net.inputs
         _, pictures = inputs.images(images, net.blobs[name].shape[1:], [MEAN])
-        for row in range(0, len(pictures), inputs.AT_ONCE):
-            yield {name: factor * pictures[row : row + inputs.AT_ONCE]}
+        yield from ({name: factor * batch} for batch in inputs.in_batches(pictures))
 
 
 def _calming(net: caffe.Net, batch: Mapping[str, Array]) -> np.float32:
