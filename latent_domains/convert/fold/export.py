@@ -11,7 +11,7 @@ from caffe_layers import mda
 from latent_domains.common.files import check_free, expect_file
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.fold import Folded, fold
-from latent_domains.convert.fold.verify import compare_nets, compare_opencv, in_batches, speed_up
+from latent_domains.convert.fold.verify import batches_for, compare_nets, compare_opencv, speed_up
 from latent_domains.data.lmdb_io import by
 from latent_domains.models import inputs, prototxt
 from latent_domains.models.compare import TOLERANCE, require, worst
@@ -116,7 +116,7 @@ def _verify(model: Model, folded: Folded, rows: Array, names: str, net: Path, we
     Raises ProgramError if they differ, in Caffe or in OpenCV.
     """
     original, written = load(model), load(read_model(net, weights))
-    batches = in_batches(model.net, rows)
+    batches = batches_for(model.net, rows)
     found, outputs = compare_nets(original, written, folded, batches)
     require(found)
     furthest = worst(found)
