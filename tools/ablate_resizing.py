@@ -19,7 +19,7 @@ from latent_domains.common.markdown import table
 from latent_domains.common.program import ROOT, run
 from latent_domains.data import fetch
 from latent_domains.data.sets import usps
-from latent_domains.data.sets.homes import USPS_TEST
+from latent_domains.data.sets.urls import USPS_TEST
 from latent_domains.runs.resizing import WAYS, accuracies
 from latent_domains.runs.run_folder import RunFolder
 

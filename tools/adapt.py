@@ -70,7 +70,7 @@ def _arguments() -> argparse.Namespace:
         "--jobs",
         type=positive,
         default=len(os.sched_getaffinity(0)),
-        help="processes that read images (default: one a core)",
+        help="threads that read images (default: one a core)",
     )
     parser.add_argument("--force", action="store_true", help="begin anew, whatever an earlier call left in OUT")
     return parser.parse_args()

@@ -41,7 +41,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
     parser.add_argument(
-        "--jobs", type=positive, default=len(os.sched_getaffinity(0)), help="processes (default: one a core)"
+        "--jobs", type=positive, default=len(os.sched_getaffinity(0)), help="threads (default: one a core)"
     )
     arguments = parser.parse_args()
     return arguments

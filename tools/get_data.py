@@ -79,7 +79,7 @@ def _add_image_set(
         )
     parser.add_argument("--encoded", choices=("jpg", "png"), help="store image files of this format, not raw pixels")
     parser.add_argument(
-        "--jobs", type=positive, default=len(os.sched_getaffinity(0)), help="processes (default: one a core)"
+        "--jobs", type=positive, default=len(os.sched_getaffinity(0)), help="threads (default: one a core)"
     )
     parser.add_argument(
         "--allow-incomplete", action="store_true", help="build what is there even if it is not the published set"

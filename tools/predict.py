@@ -31,7 +31,7 @@ def main() -> int:
     )
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
     parser.add_argument(
-        "--jobs", type=positive, default=len(os.sched_getaffinity(0)), help="processes that read (default: one a core)"
+        "--jobs", type=positive, default=len(os.sched_getaffinity(0)), help="threads that read (default: one a core)"
     )
     add_mode_option(parser)
     options = parser.parse_args()

@@ -28,7 +28,7 @@ class Settings:
     encoded: str | None = None
     """``jpg`` or ``png``: images are stored as such files; None: raw pixels."""
     jobs: int = 1
-    """Processes that read and resize."""
+    """Threads that read and resize."""
     allow_incomplete: bool = False
     """Whether other images than the published ones are only a note on stderr."""
 
