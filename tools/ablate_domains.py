@@ -5,10 +5,9 @@ whose most probable latent domain is the commonest one (1/k: balanced; 1: collap
 true source domains and NMI against the classes, along the iterations; and the accuracy on the target at the last.
 """
 
-import argparse
-import os
 from pathlib import Path
 
+from latent_domains.common.arguments import program_parser
 from latent_domains.common.files import json_text, write_text
 from latent_domains.common.markdown import table
 from latent_domains.common.program import ROOT, run
@@ -17,9 +16,7 @@ from latent_domains.training.ablations import VARIANTS, ablate
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.ablate_domains", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser("tools.ablate_domains", __doc__)
     parser.add_argument("--dataset", choices=("digits", "demo"), default="digits", help="default: %(default)s")
     parser.add_argument("--k", type=int, help="latent domains (default: the number of sources)")
     parser.add_argument("--iterations", type=int, default=300, help="default: %(default)s")
@@ -33,7 +30,6 @@ def main() -> int:
     options = parser.parse_args()
     options.data = options.data.resolve()
     options.out = options.out and options.out.resolve()
-    os.chdir(ROOT)  # the nets name their LMDBs relative to it
     jobs = []  # all described before the first is trained, so that a wrong option shows at once
     for variant in [VARIANTS[i] for i in options.variants] if options.variants else VARIANTS:
         for seed in options.seeds:

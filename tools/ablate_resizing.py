@@ -5,7 +5,6 @@ training anew: their last iteration is tested on USPS's test images resized in s
 and standard deviation over the runs of a setting, and writes those of every run to --out as JSON.
 """
 
-import argparse
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -14,22 +13,19 @@ from typing import Any
 
 from tqdm import tqdm
 
+from latent_domains.common.arguments import program_parser
 from latent_domains.common.files import json_text, write_text
 from latent_domains.common.markdown import table
 from latent_domains.common.program import ROOT, run
 from latent_domains.data import fetch
 from latent_domains.data.sets import usps
 from latent_domains.data.sets.urls import USPS_TEST
-from latent_domains.runs.resizing import WAYS, accuracies
 from latent_domains.runs.run_folder import RunFolder
+from latent_domains.training.ablations import WAYS, accuracies
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.ablate_resizing",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = program_parser("tools.ablate_resizing", __doc__)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="trained run folders, source_only on digits")
     parser.add_argument(
         "--mirror",

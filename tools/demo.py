@@ -6,7 +6,6 @@ page, report.html.
 """
 
 import argparse
-import os
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +19,11 @@ from latent_domains.data.sets import demo as demo_data
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.report.build import build
 from latent_domains.report.figures import Discovery, draw_latent_domains, draw_learning_curves, draw_samples
-from latent_domains.runs.branch import source_probabilities
 from latent_domains.runs.evaluate import last_snapshot
+from latent_domains.runs.outputs import source_probabilities
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.training.options import add_training_options
-from latent_domains.training.suite import run_suite
+from latent_domains.training.train import run_suite
 
 KNOWN_SHARE = 0.05
 """Share of source images whose domain is told to the last run, the paper's smallest in Fig. 3."""
@@ -49,7 +48,6 @@ def main() -> int:
     add_training_options(parser, jobs=2)
     options = parser.parse_args()
     options.runs, options.data = options.runs.resolve(), options.data.resolve()
-    os.chdir(ROOT)  # the nets name their LMDBs relative to it
     build_missing(demo_data.parts(options.data, 0))
     common = {"seed": options.seed, "iterations": options.iterations}
     experiments = [

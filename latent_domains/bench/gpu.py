@@ -7,7 +7,7 @@ from statistics import median
 
 from latent_domains.bench import training
 from latent_domains.bench.layers import LayerBench, Shape, batch_norm_layer, mda_layer
-from latent_domains.bench.row import Measured, Row, text
+from latent_domains.bench.rows import Measured, Row, text
 from latent_domains.common.program import ROOT
 from latent_domains.common.timing import compare
 

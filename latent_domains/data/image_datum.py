@@ -1,5 +1,6 @@
 """Image file → serialised Datum, bit for bit as ``convert_imageset`` makes it, in one or several threads."""
 
+import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -8,7 +9,9 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+from tqdm import tqdm
 
+from latent_domains.common.program import ProgramError
 from latent_domains.data.image_list import Entry
 from latent_domains.data.lmdb_io import encoded_datum, image_datum
 
@@ -79,6 +82,22 @@ def _cut_short(data: bytes) -> bool:
 def _suffix(file: Path) -> str:
     suffix = file.suffix.lower().removeprefix(".")
     return "jpg" if suffix == "jpeg" else suffix
+
+
+def make_readable(
+    entries: Sequence[Entry], form: Format, jobs: int, *, skip: bool, remedy: str = ""
+) -> Iterator[tuple[Entry, Made]]:
+    """Yield each entry that can be read, with what ``make`` returns.
+
+    One that cannot is named on stderr and left out or, unless ``skip``, raises ProgramError with ``remedy`` at its end.
+    """
+    for entry, made in zip(entries, make_all(entries, form, jobs), strict=True):
+        if made.failure is None:
+            yield entry, made
+        elif skip:
+            tqdm.write(f"left out {entry.file}: {made.failure}", file=sys.stderr)
+        else:
+            raise ProgramError(f"{entry.file}: {made.failure}{remedy}")
 
 
 def make_all(entries: Sequence[Entry], form: Format, jobs: int) -> Iterator[Made]:

@@ -193,8 +193,11 @@ def _environment(folder: Path) -> Iterator[lmdb.Environment]:
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[tuple[lmdb.Environment, lmdb.Transaction]]:
-    """Open an LMDB folder for reading, after making sure that no read can run past the end of its file."""
+def open_lmdb(path: Path) -> Iterator[tuple[lmdb.Environment, lmdb.Transaction]]:
+    """Open an LMDB folder for reading, after making sure that no read can run past the end of its file.
+
+    Values are views of the file. Raises ProgramError naming what is there if it is no LMDB, or damaged.
+    """
     if not path.is_dir():
         found = "a file" if path.exists() else "nothing"
         raise ProgramError(f"{path}: found {found}, expected an LMDB folder")
@@ -227,7 +230,7 @@ def _parse(path: Path, key: bytes, value: bytes) -> Datum:
 
 def count(path: Path) -> int:
     """Return the number of records. Raises ProgramError if ``path`` is no LMDB."""
-    with _open(path) as (env, _):
+    with open_lmdb(path) as (env, _):
         return int(env.stat()["entries"])
 
 
@@ -249,7 +252,7 @@ def count_filled(path: Path, made_by: str | None = None) -> int:
 
 def read(path: Path) -> Iterator[tuple[bytes, Datum]]:
     """Yield key and Datum of every record, in Caffe's order. Raises ProgramError if ``path`` is no LMDB of Caffe's."""
-    with _open(path) as (_, transaction):
+    with open_lmdb(path) as (_, transaction):
         for key, value in transaction.cursor():
             yield bytes(key), _parse(path, bytes(key), bytes(value))
 

@@ -1,4 +1,4 @@
-"""Variants of mDA that each change something in the paper's setting, and where the source images go in each."""
+"""Ablations: what each part of the paper's setting does to the latent domains, and what the resizing of USPS does."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,16 +7,21 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import caffe
+import cv2
 import numpy as np
 from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
 from google.protobuf import text_format
+from numpy.typing import NDArray
 from sklearn.metrics import normalized_mutual_info_score
 from tqdm import tqdm
 
-from latent_domains.experiment.experiment import Experiment
+from latent_domains.common.program import ProgramError
+from latent_domains.data.sets import usps
+from latent_domains.experiment.experiment import SOURCE_ONLY, Experiment
 from latent_domains.runs.domain_usage import domain_usage
+from latent_domains.runs.evaluate import last_snapshot
 from latent_domains.runs.preflight import preflight
-from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.run_folder import RunFolder, with_whole_names
 from latent_domains.runs.write import write_run
 
 WATCHED = (0, 5, 10, 20, 50, 100, 200, 300, 400, 500, 750, 1000, 1500, 2000)
@@ -86,10 +91,11 @@ def ablate(variant: Variant, experiment: Experiment, data: Path) -> dict[str, An
     with TemporaryDirectory() as scratch:
         folder = write_run(experiment, Path(scratch) / "run", data=data)
         preflight(folder)
-        net = text_format.Parse(folder.net("train").read_text(), NetParameter())
-        for edit in variant.edits:
-            edit(net)
-        folder.net("train").write_text(text_format.MessageToString(net))
+        for name in ("train", *experiment.tests):
+            net = with_whole_names(folder.read_net(name))
+            for edit in variant.edits if name == "train" else ():
+                edit(net)
+            folder.net(name).write_text(text_format.MessageToString(net))
         solver = caffe.SGDSolver(str(folder.solver))
         watched = {}
         for iteration in tqdm(range(experiment.iterations), desc=variant.name):
@@ -130,3 +136,38 @@ def target_accuracy(solver: caffe.SGDSolver, folder: RunFolder) -> float:
     test.share_with(solver.net)
     ((_, batches),) = folder.test_batches().values()
     return float(np.mean([float(test.forward()["accuracy"]) for _ in range(batches)]))
+
+
+WAYS: dict[str, dict[str, int]] = {
+    "bilinear (ours)": {},
+    "bicubic": {"interpolation": cv2.INTER_CUBIC},
+    "nearest": {"interpolation": cv2.INTER_NEAREST},
+    "bilinear, margin 1": {"margin": 1},
+    "bilinear, margin 2": {"margin": 2},
+    "bilinear, margin 3": {"margin": 3},
+    "bilinear, margin 4 as MNIST": {"margin": 4},
+}
+"""Arguments of :func:`latent_domains.data.sets.usps.resize`; MNIST's digits lie in the inner 20×20 pixels."""
+
+
+def accuracies(folder: RunFolder, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> dict[str, float]:
+    """Accuracy of a run's last iteration on USPS images (n×16×16) with ``labels`` (n), by the way they are resized.
+
+    Raises ProgramError if the run is not of the digits, saw the target in training or is not finished.
+    """
+    experiment = folder.experiment
+    if experiment.dataset != "digits" or experiment.method not in SOURCE_ONLY:
+        raise ProgramError(
+            f"{folder.path}: {experiment.method} on {experiment.dataset}, expected source_only or plain on digits: "
+            "the other methods were trained on resized target images"
+        )
+    net = folder.load_net("deploy", caffe.TEST, last_snapshot(folder).model)
+    found = {}
+    for way, arguments in WAYS.items():
+        resized = usps.resize(images, **arguments)
+        inputs = experiment.data.preprocessing.inputs(list(np.repeat(resized[:, np.newaxis], 3, axis=1)))
+        net.blobs["data"].reshape(*inputs.shape)
+        net.blobs["data"].data[...] = inputs
+        (scores,) = net.forward().values()
+        found[way] = float((scores.reshape(len(labels), -1).argmax(axis=1) == labels).mean())
+    return found

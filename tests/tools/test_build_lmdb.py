@@ -238,7 +238,7 @@ def test_an_unreadable_image_stops_the_program_or_is_skipped(images, tmp_path, j
     assert names(out.parent) == []
     done = program(*arguments, "--skip-unreadable")
     assert done.returncode == 0, done.stderr
-    assert f"skipped {file}: a JPEG that was cut short" in done.stderr
+    assert f"left out {file}: a JPEG that was cut short" in done.stderr
     assert "11 images, 1 unreadable ones skipped" in done.stdout
     keys = [key for key, _ in lmdb_io.read(out)]
     assert [key[:8] for key in keys] == [b"%08d" % i for i in range(11)]

@@ -22,19 +22,19 @@ from latent_domains.common.caffe_log import curves
 from latent_domains.common.caffe_process import Threads, start
 from latent_domains.common.program import ROOT
 from latent_domains.data import lmdb_io
-from latent_domains.data.build import build
 from latent_domains.data.image_datum import Format
 from latent_domains.data.image_list import Entry, read_tree
+from latent_domains.data.image_lmdb import build
 from latent_domains.data.sets.published import PACS
 from latent_domains.experiment.experiment import METHODS, Experiment, make_experiment
 from latent_domains.nets.committed import default_experiments
 from latent_domains.runs.preflight import preflight
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
+from latent_domains.training import overfit
 from latent_domains.training.train import loaded_from, train_all
 from tests.programs import program
 from tests.test_documented_commands import PROGRAMS
-from tools import overfit
 
 EACH = 2
 """Pictures of each class and domain."""
@@ -253,7 +253,6 @@ def test_overfit_fails_unless_the_pictures_are_known(accuracy, code, tmp_path, m
 
     monkeypatch.setattr(overfit, "train_all", train_all)
     monkeypatch.setattr(overfit, "EACH", EACH)
-    monkeypatch.setattr("latent_domains.training.overfit.EACH", EACH)
     done = program("overfit", "resnet18", "--images", draw(tmp_path / "images"), "--runs", tmp_path / "runs")
     assert done.returncode == code, done.stderr
     assert f"{100 * accuracy:.1f} % of the training pictures" in done.stdout

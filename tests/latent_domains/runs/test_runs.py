@@ -24,10 +24,9 @@ from latent_domains.experiment.experiment import METHODS, make_experiment
 from latent_domains.runs.preflight import preflight
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
-from latent_domains.training import train
-from latent_domains.training.children import Children
-from latent_domains.training.suite import run_suite
-from latent_domains.training.train import train_all
+from latent_domains.training import group, train
+from latent_domains.training.group import Children
+from latent_domains.training.train import run_suite, train_all
 from tests.fixtures import TEST
 from tests.programs import program as in_process
 from tests.programs import wait_until
@@ -390,7 +389,7 @@ def test_a_second_ctrl_c_kills_but_not_one_that_comes_at_once(stubborn, monkeypa
         with pytest.raises(subprocess.TimeoutExpired):
             stubborn.wait(0.3)
         assert children.stopping
-        monkeypatch.setattr(children, "SAME_SIGNAL", 0)
+        monkeypatch.setattr(group, "SAME_SIGNAL", 0)
         os.kill(os.getpid(), signal.SIGTERM)
         with pytest.raises(subprocess.TimeoutExpired):
             stubborn.wait(0.3)

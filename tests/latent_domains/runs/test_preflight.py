@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.runs.completeness import incompleteness
+from latent_domains.runs.preflight import incompleteness
 from latent_domains.runs.run_folder import RunFolder
 from tests.fixtures import TEST, TRAIN
 

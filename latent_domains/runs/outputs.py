@@ -1,4 +1,5 @@
-"""What a run's branches predict: domain probabilities of training images, and how their use changed along training."""
+"""What a run's nets put out: classes of the test images, domain probabilities of training images and their use along
+training."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from latent_domains.common.program import ProgramError
+from latent_domains.data.image_list import read_classes
 from latent_domains.data.lmdb_io import count
+from latent_domains.data.preprocessing import batches
 from latent_domains.runs.domain_usage import domain_usage
-from latent_domains.runs.lmdb_batches import batches as read_batches
 from latent_domains.runs.run_folder import RunFolder, Snapshot
 
 HISTORY_IMAGES = 1000
@@ -47,7 +50,7 @@ def target_probabilities(
 def source_lmdbs(folder: RunFolder) -> dict[str, Path]:
     """LMDBs of the source images by their true domain; of the undivided mixture if it is not known."""
     experiment = folder.experiment
-    lmdbs = {source: folder.data / experiment.data.train_lmdb(source) for source in experiment.sources}
+    lmdbs = {source: folder.data_folder / experiment.data.train_lmdb(source) for source in experiment.sources}
     if experiment.undivided and not all((lmdb / "data.mdb").is_file() for lmdb in lmdbs.values()):
         return {part: folder.train_lmdbs[part] for part in experiment.source_parts}
     return lmdbs
@@ -82,12 +85,12 @@ def _initial(folder: RunFolder) -> caffe.Net | None:
     None where that is not known: the run began from weights, or the branch comes after a BatchNorm, which has no
     statistics yet.
     """
-    net = caffe.Net(str(folder.net("domains").resolve()), caffe.TEST)
+    net = folder.load_net("domains", caffe.TEST)
     began_from_weights = (folder.read_training() or {}).get("weights")
     if began_from_weights or any(layer.type == "BatchNorm" for layer in net.layers):
         return None
     caffe.set_random_seed(folder.experiment.seed)
-    whole = caffe.Net(str(folder.net("train").resolve()), caffe.TRAIN)  # its fillers take their numbers in turns
+    whole = folder.load_net("train", caffe.TRAIN)  # its fillers take their numbers in turns
     for name, blobs in net.params.items():
         for blob, initial in zip(blobs, whole.params[name], strict=True):
             blob.data[...] = initial.data
@@ -95,7 +98,7 @@ def _initial(folder: RunFolder) -> caffe.Net | None:
 
 
 def _load(folder: RunFolder, snapshot: Snapshot) -> caffe.Net:
-    return caffe.Net(str(folder.net("domains").resolve()), caffe.TEST, weights=str(snapshot.model.resolve()))
+    return folder.load_net("domains", caffe.TEST, snapshot.model)
 
 
 def _probabilities(
@@ -107,10 +110,55 @@ def _probabilities(
     for domain, lmdb in lmdbs.items():
         rows = []
         with tqdm(desc=f"domains of {domain}", total=min(limit, count(lmdb)), unit="img", disable=quiet) as bar:
-            for inputs, _ in read_batches(lmdb, data, data.test_batch_limit, limit):
+            for inputs, _ in batches(lmdb, data.preprocessing, data.test_batch_limit, limit):
                 net.blobs["data"].reshape(*inputs.shape)
                 net.blobs["data"].data[...] = inputs
                 rows.append(net.forward()[blob].copy())
                 bar.update(len(inputs))
         found[domain] = np.concatenate(rows)
     return found
+
+
+def confusion_counts(folder: RunFolder, snapshot: Snapshot, target: str, *, quiet: bool = True) -> NDArray[np.int64]:
+    """Confusion counts (classes×classes; rows true, columns predicted) of the run's test net for ``target``.
+
+    Each test image counts once; the trace is what Caffe's Accuracy layer counts as correct.
+    Raises ProgramError if a score is no number, as after a training that diverged.
+    """
+    _, batches = folder.test_batches()[target]
+    (name,) = (name for name, tested in folder.experiment.tests.items() if tested == target)
+    net = folder.load_net(name, caffe.TEST, snapshot.model)
+    scores_blob, label_blob = net.bottom_names[folder.experiment.accuracy_name(target)]
+    classes = folder.experiment.data.classes
+    counts = np.zeros((classes, classes), np.int64)
+    for _ in tqdm(range(batches), desc=f"test on {target}", unit="batch", disable=quiet):
+        net.forward()
+        scores = net.blobs[scores_blob].data.reshape(-1, classes)
+        if np.isnan(scores).any():  # Caffe's Accuracy would count something all the same
+            raise ProgramError(f"{snapshot.model}: scores on {target} are NaN: the training diverged")
+        labels = net.blobs[label_blob].data.astype(np.int64).ravel()
+        np.add.at(counts, (labels, predictions(scores, labels)), 1)
+    return counts
+
+
+def predictions(scores: NDArray[np.floating], labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The class (n) of the largest of each row of ``scores`` (n×classes).
+
+    Caffe's Accuracy takes an image whose own class (``labels``, n) ties with another for an error: the other one is
+    the prediction here.
+    """
+    largest = scores == scores.max(axis=1, keepdims=True)
+    largest[np.arange(len(labels)), labels] &= largest.sum(axis=1) == 1
+    return largest.argmax(axis=1)
+
+
+def class_names(folder: RunFolder) -> list[str] | None:
+    """Names of the classes in the order of their labels, from the ``classes.txt`` in a folder of the run's LMDBs.
+
+    None if there is none, or none that names as many classes as the nets have.
+    """
+    for lmdb in (*folder.test_lmdbs.values(), *folder.train_lmdbs.values()):
+        file = lmdb / "classes.txt"
+        if file.is_file() and len(names := read_classes(file)) == folder.experiment.data.classes:
+            return names
+    return None
