@@ -20,6 +20,7 @@ from latent_domains.bench.layers import (
 from latent_domains.common.arguments import seconds
 from latent_domains.common.program import ProgramError
 from latent_domains.common.timing import compare
+from latent_domains.data.lmdb_io import by
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,6 @@ class Row:
         if self.goal is None:
             return True
         return value <= self.goal if self.at_most else value >= self.goal
-
-
-def text(shape: Shape) -> str:
-    """384×32×24×24."""
-    return "×".join(map(str, shape))
 
 
 def milliseconds(seconds: float) -> str:
@@ -164,13 +160,13 @@ def added_memory(shape: Shape) -> Callable[[float], Measured]:
 
 
 def _all_rows() -> tuple[Row, ...]:
-    rows = [Row(f"batchnorm-{text(s)}", "BatchNorm / mDA", 4, False, "×", against_batch_norm(s)) for s in CONVOLUTIONAL]
+    rows = [Row(f"batchnorm-{by(s)}", "BatchNorm / mDA", 4, False, "×", against_batch_norm(s)) for s in CONVOLUTIONAL]
     s = FULLY_CONNECTED
-    rows.append(Row(f"batchnorm-{text(s)}", "BatchNorm / mDA", 1.5, False, "×", against_batch_norm(s)))
-    rows += [Row(f"traffic-{text(s)}", "mDA / bare traffic", 1.3, True, "×", against_traffic(s)) for s in CONVOLUTIONAL]
-    rows += [Row(f"domains-{text(s)}", "D=8 / D=2", 1.1, True, "×", many_domains(s)) for s in CONVOLUTIONAL]
+    rows.append(Row(f"batchnorm-{by(s)}", "BatchNorm / mDA", 1.5, False, "×", against_batch_norm(s)))
+    rows += [Row(f"traffic-{by(s)}", "mDA / bare traffic", 1.3, True, "×", against_traffic(s)) for s in CONVOLUTIONAL]
+    rows += [Row(f"domains-{by(s)}", "D=8 / D=2", 1.1, True, "×", many_domains(s)) for s in CONVOLUTIONAL]
     rows.append(Row("digits", "BatchNorm net / mDA net", 1, False, "×", digits_iteration))
-    rows += [Row(f"memory-{text(s)}", "added / x", 5, True, "%", added_memory(s)) for s in CONVOLUTIONAL]
+    rows += [Row(f"memory-{by(s)}", "added / x", 5, True, "%", added_memory(s)) for s in CONVOLUTIONAL]
     return tuple(rows)
 
 

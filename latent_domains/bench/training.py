@@ -12,7 +12,7 @@ from caffe.proto import caffe_pb2
 from google.protobuf import text_format
 
 from latent_domains.common.caffe_log import failure_reason
-from latent_domains.common.caffe_process import Threads, start
+from latent_domains.common.caffe_process import Threads, read_log, start
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.models import prototxt
 
@@ -108,7 +108,7 @@ def times_by_kind(net: caffe_pb2.NetParameter, iterations: int, threads: Threads
         model = Path(folder) / "net.prototxt"
         model.write_text(text_format.MessageToString(net))
         with start(["time", "-model", str(model), "-iterations", str(iterations)], threads) as child:
-            log = child.stdout.read()
+            log = read_log(child)
     if child.returncode:
         raise ProgramError(f"caffe time ended with exit code {child.returncode}: {failure_reason(log)}")
     kinds = {layer.name: kind(layer) for layer in net.layer}

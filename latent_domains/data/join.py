@@ -39,8 +39,8 @@ def join(inputs: Sequence[Path], out: Path, *, seed: int | None = 0, force: bool
 
 def _check_paths(inputs: Sequence[Path], out: Path) -> None:
     target, places = out.resolve(), [(path / "data.mdb").resolve().parent for path in inputs]
-    for path, place in zip(inputs, places, strict=True):
-        if places.count(place) > 1:
+    for i, (path, place) in enumerate(zip(inputs, places, strict=True)):
+        if place in places[:i]:
             raise ProgramError(f"{path}: given twice, expected each LMDB once")
         # Replacing a folder removes what is in it.
         if place.is_relative_to(target) or target.is_relative_to(place):

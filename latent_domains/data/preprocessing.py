@@ -81,13 +81,11 @@ def _values(path: Path, key: bytes, datum: Datum, shape: tuple[int, int, int]) -
             values = np.fromiter(datum.float_data, np.float32, len(datum.float_data))
             values = values.reshape(datum.channels, datum.height, datum.width)
     except (ValueError, cv2.error) as error:
-        raise ProgramError(f"{path}: record {_name(key)} holds no image: {error}") from error
+        raise ProgramError(f"{path}: record {lmdb_io.shown(key)} holds no image: {error}") from error
     if values.shape != shape:
-        raise ProgramError(f"{path}: record {_name(key)} is {lmdb_io.by(values.shape)}, expected {lmdb_io.by(shape)}")
+        raise ProgramError(
+            f"{path}: record {lmdb_io.shown(key)} is {lmdb_io.by(values.shape)}, expected {lmdb_io.by(shape)}"
+        )
     if datum.encoded and values.dtype != np.uint8:
-        raise ProgramError(f"{path}: record {_name(key)} has pixels of {values.dtype}, expected uint8")
+        raise ProgramError(f"{path}: record {lmdb_io.shown(key)} has pixels of {values.dtype}, expected uint8")
     return values
-
-
-def _name(key: bytes) -> str:
-    return repr(key.decode(errors="backslashreplace"))

@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data.image_list import read_classes
-from latent_domains.data.lmdb_io import count
+from latent_domains.data.lmdb_io import count, read_images
 from latent_domains.data.preprocessing import batches
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.run_folder import RunFolder, Snapshot
@@ -30,7 +30,8 @@ def source_probabilities(
     """
     if not folder.experiment.has_branch:
         return {}
-    return _probabilities(folder, _load(folder, snapshot), "domain_prob", source_lmdbs(folder), limit, quiet)
+    net = folder.load_net("domains", caffe.TEST, snapshot.model)
+    return _probabilities(folder, net, "domain_prob", source_lmdbs(folder), limit, quiet)
 
 
 def target_probabilities(
@@ -44,7 +45,8 @@ def target_probabilities(
     if not experiment.has_target_branch:
         return {}
     lmdbs = {target: folder.train_lmdbs[target] for target in experiment.targets}
-    return _probabilities(folder, _load(folder, snapshot), "target_domain_prob", lmdbs, limit, quiet)
+    net = folder.load_net("domains", caffe.TEST, snapshot.model)
+    return _probabilities(folder, net, "target_domain_prob", lmdbs, limit, quiet)
 
 
 def source_lmdbs(folder: RunFolder) -> dict[str, Path]:
@@ -54,6 +56,17 @@ def source_lmdbs(folder: RunFolder) -> dict[str, Path]:
     if experiment.undivided and not all((lmdb / "data.mdb").is_file() for lmdb in lmdbs.values()):
         return {part: folder.train_lmdbs[part] for part in experiment.source_parts}
     return lmdbs
+
+
+def latent_domain_images(
+    folder: RunFolder, snapshot: Snapshot, seed: int, count: int = 48, limit: int = 1000
+) -> list[NDArray[np.uint8]]:
+    """Up to ``count`` source images of each latent domain (n×C×H×W), drawn by ``seed`` from those assigned to it."""
+    probabilities = source_probabilities(folder, snapshot, limit=limit, quiet=True)
+    images = np.concatenate([read_images(folder.train_lmdbs[source], limit)[0] for source in probabilities])
+    assigned = np.concatenate(list(probabilities.values())).argmax(axis=1)
+    order = np.random.default_rng(seed).permutation(len(images))
+    return [images[order[assigned[order] == d][:count]] for d in range(folder.experiment.k)]
 
 
 def usage_history(folder: RunFolder, *, quiet: bool = False) -> list[dict[str, Any]]:
@@ -76,7 +89,7 @@ def _nets_along_training(folder: RunFolder) -> Iterator[tuple[int, caffe.Net]]:
     if (net := _initial(folder)) is not None:
         yield 0, net
     for snapshot in sorted(folder.whole_snapshots(), key=lambda snapshot: snapshot.iteration):
-        yield snapshot.iteration, _load(folder, snapshot)
+        yield snapshot.iteration, folder.load_net("domains", caffe.TEST, snapshot.model)
 
 
 def _initial(folder: RunFolder) -> caffe.Net | None:
@@ -95,10 +108,6 @@ def _initial(folder: RunFolder) -> caffe.Net | None:
         for blob, initial in zip(blobs, whole.params[name], strict=True):
             blob.data[...] = initial.data
     return net
-
-
-def _load(folder: RunFolder, snapshot: Snapshot) -> caffe.Net:
-    return folder.load_net("domains", caffe.TEST, snapshot.model)
 
 
 def _probabilities(

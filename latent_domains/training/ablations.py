@@ -1,8 +1,9 @@
 """Ablations: what each part of the paper's setting does to the latent domains, and what the resizing of USPS does."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import mean, stdev
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import normalized_mutual_info_score
 from tqdm import tqdm
 
+from latent_domains.common.markdown import table
 from latent_domains.common.program import ProgramError
 from latent_domains.data.sets import usps
 from latent_domains.experiment.experiment import SOURCE_ONLY, Experiment
@@ -113,6 +115,24 @@ def ablate(variant: Variant, experiment: Experiment, data: Path) -> dict[str, An
     }
 
 
+def table_of_variants(results: Sequence[dict[str, Any]]) -> str:
+    """What :func:`ablate` returned, a line each: largest shares along the iterations, and how it ended."""
+    rows = []
+    for result in results:
+        usages = list(result["usage_of_batches"].values())
+        rows.append(
+            [
+                result["variant"],
+                str(result["experiment"]["seed"]),
+                " ".join(f"{100 * max(usage['share']):.0f}" for usage in usages),
+                *(f"{usages[-1][key]:.2f}" for key in ("purity", "nmi", "nmi_classes")),
+                f"{100 * result['accuracy']:.1f}",
+            ]
+        )
+    shares = f"largest share (%) at {' '.join(map(str, results[0]['usage_of_batches']))}"
+    return table(["variant", "seed", shares, "purity", "NMI", "NMI with classes", "target accuracy (%)"], rows)
+
+
 def batch_usage(net: caffe.Net, experiment: Experiment) -> dict[str, Any]:
     """Domain usage on the training batch that went through the net last, by the branch's own predictions.
 
@@ -171,3 +191,13 @@ def accuracies(folder: RunFolder, images: NDArray[np.uint8], labels: NDArray[np.
         (scores,) = net.forward().values()
         found[way] = float((scores.reshape(len(labels), -1).argmax(axis=1) == labels).mean())
     return found
+
+
+def table_of_resizing(settings: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
+    """Accuracies by the way of resizing: mean and standard deviation over the runs of each setting."""
+    rows = []
+    for way in WAYS:
+        columns = [[100 * found[way] for found in runs] for runs in settings.values()]
+        rows.append([way, *(f"{mean(c):.1f}" + (f" ± {stdev(c):.1f}" if len(c) > 1 else "") for c in columns)])
+    header = [f"{name.removesuffix('_seed0')} (n = {len(runs)})" for name, runs in settings.items()]
+    return table(["USPS resized", *header], rows)

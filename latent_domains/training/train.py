@@ -97,8 +97,8 @@ def train_all(
     finished one is left alone. ``solver_mode`` (GPU or CPU) is written into the runs' solvers; None takes that of the
     environment, if any. Runs begin from the caffemodel ``weights``, as far as layers have the same names. With
     ``devices``, one run after the other is shared out to several processes. With ``tensorboard``, event files are
-    written too. Raises ProgramError for the first run that
-    fails (the others are finished first, and their errors printed) and KeyboardInterrupt after a clean stop.
+    written too. Raises ProgramError for the first run that fails (the others are finished first, and their errors
+    printed) and KeyboardInterrupt after a clean stop.
     """
     if devices and jobs > 1:
         raise ProgramError(f"{devices.option}: got --jobs {jobs}; runs on several processes are trained one by one")
