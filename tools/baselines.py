@@ -100,8 +100,8 @@ def main() -> None:
     if unlabelled := [target for target in experiment.targets if target in experiment.data.unlabelled]:
         raise ProgramError(f"targets: nobody knows the labels of {', '.join(unlabelled)}: there is no accuracy")
     record = make_record(options, experiment)
-    write_text(options.out, json_text(record))
-    print(f"{options.out}: {100 * record['accuracy']:.2f} % on {experiment.target}")
+    write_text(options.out, json_text(record.to_json()))
+    print(f"{options.out}: {100 * record.accuracy:.2f} % on {experiment.target}")
 
 
 if __name__ == "__main__":

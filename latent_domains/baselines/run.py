@@ -24,14 +24,15 @@ from latent_domains.common.program import ProgramError
 from latent_domains.common.versions import commit, hardware, versions
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.runs.domain_usage import domain_usage
+from latent_domains.runs.record import OnTarget, Record
 
 DISCOVERY = {"gong2013": DistinctiveDomains, "hoffman2012": ConstrainedDomains}
 
-Table = tuple[NDArray[np.float64], NDArray[np.int64]]
+Labelled = tuple[NDArray[np.float64], NDArray[np.int64]]
 """Features (n×d) and labels (n)."""
 
 
-def make_record(options: argparse.Namespace, experiment: Experiment) -> dict[str, Any]:
+def make_record(options: argparse.Namespace, experiment: Experiment) -> Record:
     sources, targets, tests = _read(options, experiment)
     X, y = (np.concatenate(part) for part in zip(*sources.values(), strict=True))
     X_target = np.concatenate([features for features, _ in targets.values()])
@@ -48,9 +49,9 @@ def make_record(options: argparse.Namespace, experiment: Experiment) -> dict[str
     usage = None
     if discovered:
         ends = np.cumsum([len(labels) for _, labels in sources.values()])[:-1]
-        usage = domain_usage(dict(zip(sources, np.split(discovered["assignments"], ends), strict=True))).to_json()
-    return {
-        "baseline": {
+        usage = domain_usage(dict(zip(sources, np.split(discovered["assignments"], ends), strict=True)))
+    return Record(
+        baseline={
             "method": options.method,
             "variant": (options.variant or VARIANTS[0]) if discovered else None,
             "k": discovered["k"] if discovered else None,
@@ -66,28 +67,28 @@ def make_record(options: argparse.Namespace, experiment: Experiment) -> dict[str
             "target_images": len(X_target),
             "features": X.shape[1],
         },
-        "accuracy": sum(correct.values()) / sum(images.values()),
-        "test_images": sum(images.values()),
-        "targets": {
-            target: {"accuracy": correct[target] / images[target], "test_images": images[target]} for target in tests
+        accuracy=sum(correct.values()) / sum(images.values()),
+        test_images=sum(images.values()),
+        targets={
+            target: OnTarget(accuracy=correct[target] / images[target], test_images=images[target]) for target in tests
         },
-        "domain_usage": usage,
-        "seconds": round(seconds, 3),
-        "discovery_seconds": round(discovery, 3) if discovered else None,
-        "memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-        "commit": commit(),
-        "versions": {**versions(), "scipy": version("scipy")},
-        "hardware": hardware("CPU"),
-    }
+        domain_usage=usage,
+        seconds=round(seconds, 3),
+        discovery_seconds=round(discovery, 3) if discovered else None,
+        memory_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        commit=commit(),
+        versions={**versions(), "scipy": version("scipy")},
+        hardware=hardware("CPU"),
+    )
 
 
 def _read(
     options: argparse.Namespace, experiment: Experiment
-) -> tuple[dict[str, Table], dict[str, Table], dict[str, Table]]:
-    """Tables of the sources, of the targets to adapt to and of those to test on, by domain."""
+) -> tuple[dict[str, Labelled], dict[str, Labelled], dict[str, Labelled]]:
+    """Features of the sources, of the targets to adapt to and of those to test on, by domain."""
     data = experiment.data
 
-    def read(lmdb: str, limit: int | None) -> Table:
+    def read(lmdb: str, limit: int | None) -> Labelled:
         return read_features(options.data / lmdb, data, limit=limit, quiet=options.quiet)
 
     sources = {part: read(data.train_lmdb(part), options.limit) for part in experiment.source_parts}

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import caffe
 import numpy as np
@@ -12,6 +11,7 @@ from tqdm import tqdm
 from latent_domains.data.lmdb_io import count
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.lmdb_batches import batches as read_batches
+from latent_domains.runs.record import DomainUsage
 from latent_domains.runs.run_folder import RunFolder, Snapshot
 
 HISTORY_IMAGES = 1000
@@ -53,10 +53,10 @@ def source_lmdbs(folder: RunFolder) -> dict[str, Path]:
     return lmdbs
 
 
-def usage_history(folder: RunFolder, *, quiet: bool = False) -> list[dict[str, Any]]:
-    """Domain usage on some source images at every snapshot that is there, and before training: a dictionary each.
+def usage_history(folder: RunFolder, *, quiet: bool = False) -> list[DomainUsage]:
+    """Domain usage on some source images at every snapshot that is there, and before training.
 
-    ``iteration``, then what :class:`DomainUsage` has. Empty if no branch predicts source domains.
+    Empty if no branch predicts source domains.
     """
     if not folder.experiment.has_branch:
         return []
@@ -64,7 +64,7 @@ def usage_history(folder: RunFolder, *, quiet: bool = False) -> list[dict[str, A
     found = []
     for iteration, net in _nets_along_training(folder):
         usage = domain_usage(_probabilities(folder, net, "domain_prob", lmdbs, HISTORY_IMAGES, quiet))
-        found.append({"iteration": iteration, **usage.to_json()})
+        found.append(usage.model_copy(update={"iteration": iteration}))
     return found
 
 
@@ -83,8 +83,8 @@ def _initial(folder: RunFolder) -> caffe.Net | None:
     statistics yet.
     """
     net = caffe.Net(str(folder.net("domains").resolve()), caffe.TEST)
-    began_from_weights = (folder.read_training() or {}).get("weights")
-    if began_from_weights or any(layer.type == "BatchNorm" for layer in net.layers):
+    training = folder.read_training()
+    if (training and training.weights) or any(layer.type == "BatchNorm" for layer in net.layers):
         return None
     caffe.set_random_seed(folder.experiment.seed)
     whole = caffe.Net(str(folder.net("train").resolve()), caffe.TRAIN)  # its fillers take their numbers in turns

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from latent_domains.common.caffe_process import Threads
 from latent_domains.experiment.experiment import Experiment
+from latent_domains.runs.record import Record
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_missing
 from latent_domains.training.train import train_all
@@ -19,7 +19,7 @@ def run_suite(
     jobs: int,
     threads: Threads | None,
     solver_mode: str | None = None,
-) -> list[tuple[RunFolder, dict[str, Any]]]:
+) -> list[tuple[RunFolder, Record]]:
     """Bring every experiment on the LMDBs under ``data`` to its record under ``base``.
 
     Interrupted runs go on where they stopped, finished ones are left alone. Returns the run folders with their

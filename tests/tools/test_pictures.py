@@ -3,6 +3,7 @@
 The pictures are the sample of PACS under DATA_MIRROR, or drawn ones where there is none.
 """
 
+import json
 import math
 import os
 import re
@@ -101,7 +102,7 @@ def train(experiment: Experiment, folder: Path, data: Path, *, caffe_test: bool 
     train_all([run], threads=Threads(2, 2))
     accuracies = caffe_test_accuracy(run) if caffe_test else {}
     shutil.rmtree(run.snapshots)  # AlexNet's are half a gigabyte
-    record = run.read_record()
+    record = json.loads(run.record.read_text())
     log = curves(run.log.read_text().splitlines())
     assert ("train", "loss_class") in log
     assert all(math.isfinite(value) for values in log.values() for value in values.values())

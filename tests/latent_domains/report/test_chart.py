@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import cv2
 import numpy as np
 import pytest
+from latent_domains.report.embedding import by_chance, embed, neighbours_alike
 from matplotlib.figure import Figure
 
 from latent_domains.report import classes, domains
 from latent_domains.report.chart import Chart, save_together
-from latent_domains.report.embedding import by_chance, embed, neighbours_alike
 from latent_domains.report.legend import _MARKS, Key
 from latent_domains.report.page import Charts, Page, Section
 from latent_domains.report.palette import COLOURS, DASHES, LIGHT, MARKS, VARIABLES
