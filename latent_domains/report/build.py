@@ -82,6 +82,10 @@ def worth_showing(settings: Sequence[Setting]) -> list[LoadedRun]:
 
     Two runs or fewer are all shown. In a table of several settings, those of the first that has any.
     """
+
+    def nmi(run: LoadedRun) -> float:
+        return run.record.domain_usage.nmi if run.record.domain_usage else 0.0
+
     runs = [run for setting in settings for run in setting.runs]
     if len(runs) <= 2:
         return runs
@@ -92,13 +96,9 @@ def worth_showing(settings: Sequence[Setting]) -> list[LoadedRun]:
         adapted = [run for run in finished if run.experiment.has_branch] or [
             run for run in finished if run.experiment.sees_target
         ]
-        if chosen := [*source_only[:1], *([max(adapted, key=_discovered)] if adapted else [])]:
+        if chosen := [*source_only[:1], *([max(adapted, key=nmi)] if adapted else [])]:
             return chosen
     return []
-
-
-def _discovered(run: LoadedRun) -> float:
-    return run.record.domain_usage.nmi if run.record.domain_usage else 0.0
 
 
 def _named(runs: Sequence[LoadedRun], names: Sequence[str]) -> list[LoadedRun]:

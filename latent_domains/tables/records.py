@@ -91,14 +91,13 @@ def _check(file: Path, record: Record, run: Run) -> None:
     if record.accuracy is None:
         raise ProgramError(f"{file}: accuracy: found None, expected a number from 0 to 1")
     if isinstance(run, Experiment):
-        said, meant = record.experiment, json.loads(json.dumps(run.to_json()))
+        said, meant = record.experiment, run.to_json()
     else:
         said = record.baseline
-        meant = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(run).items()}
-        meant = {key: value for key, value in meant.items() if value is not None or key == "limit"}
+        meant = {key: value for key, value in asdict(run).items() if value is not None or key == "limit"}
     if said is None:
         raise ProgramError(f"{file}: it is of another run: found no {'experiment' if record.baseline else 'baseline'}")
-    for key, value in meant.items():
+    for key, value in json.loads(json.dumps(meant)).items():  # as the record has it: lists for tuples
         if key not in said or said[key] != value:
             found = f"{key} {said[key]!r}" if key in said else f"no {key}"
             raise ProgramError(f"{file}: it is of another run: found {found}, expected {value!r}")
