@@ -25,7 +25,7 @@ class _Object(BaseModel):
     )
 
     def to_json(self) -> dict[str, Any]:
-        """The keys that were given, none of those left out."""
+        """The object as it is written: a key that was left out stays out."""
         return self.model_dump(exclude_unset=True)
 
 

@@ -67,7 +67,7 @@ def _row_of_one(row: RowResults, notes: _Footnotes) -> list[str]:
     name = row.row.name + notes.marks([row.row.note or ""])
     paper = _paper(cell.paper, row, notes)
     if result is None:
-        return [name, paper, _cited(row, notes), "", ""]
+        return [name, paper, NOTHING + notes.marks([_cited_text(row)]), "", ""]
     n = str(result.n) if result.n else ""
     return [name, paper, _here(result, notes), n, _difference(result.mean, cell.paper)]
 
@@ -103,10 +103,6 @@ def _candidates_text(result: Result) -> str:
         return ""
     each = ", ".join(f"{'+'.join(one.sources)} {one.in_words()} (n={one.n})" for one in result.candidates)
     return f"by source: {each}"
-
-
-def _cited(row: RowResults, notes: _Footnotes) -> str:
-    return NOTHING + notes.marks([_cited_text(row)])
 
 
 def _cited_text(row: RowResults) -> str:
