@@ -138,7 +138,7 @@ def test_a_shallow_baseline_stands_in_its_table(tmp_path):
 
 def test_a_damaged_record_is_named(tmp_path):
     record = write_record(tmp_path / "r.json", make_experiment("digits", "mda"), 0.5, training="long")
-    done = program("report.__main__", record, "--out", tmp_path / "r.html")
+    done = program("report", record, "--out", tmp_path / "r.html")
     assert done.returncode == 1 and "r.json: training: found 'long', expected an object" in done.stderr
     assert not (tmp_path / "r.html").exists()
 
