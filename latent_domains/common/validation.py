@@ -14,6 +14,8 @@ _EXPECTED = {
     "list_type": "a list",
     "dict_type": "an object",
     "model_type": "an object",
+    "greater_than_equal": "at least {ge}",
+    "less_than_equal": "at most {le}",
 }
 
 
@@ -25,7 +27,7 @@ def checked(kind: type[T], values: Any, where: str) -> T:
     try:
         return TypeAdapter(kind).validate_python(values)
     except ValidationError as error:
-        raise ProgramError(f"{where}: {_first(error)}") from error
+        raise ProgramError(where + _first(error)) from error
 
 
 def _first(error: ValidationError) -> str:
@@ -39,6 +41,6 @@ def _first(error: ValidationError) -> str:
     elif kind == "value_error":
         said = str(first["ctx"]["error"])
     else:
-        expected = _EXPECTED.get(kind, first["msg"].removeprefix("Input should be "))
+        expected = _EXPECTED.get(kind, first["msg"].removeprefix("Input should be ")).format(**first.get("ctx", {}))
         said = f"found {first['input']!r}, expected {expected}"
-    return ": ".join([*map(str, key), said])
+    return "".join(f"[{one}]" if isinstance(one, int) else f": {one}" for one in key) + f": {said}"

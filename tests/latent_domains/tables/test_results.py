@@ -213,7 +213,7 @@ def test_what_became_of_a_baseline(log, text, table, tmp_path):
         (lambda record: json.dumps({**record, "accuracy": float("nan")}), "accuracy: found nan"),
         (
             lambda record: json.dumps({**record, "accuracy": 90.5}),
-            "accuracy: found 90.5, expected less than",
+            "accuracy: found 90.5, expected at most 1",
         ),
         (lambda record: json.dumps({**record, "experiment": 5}), "experiment: found 5, expected an object"),
         (
