@@ -3,6 +3,7 @@
 The pictures are the sample of PACS under DATA_MIRROR, or drawn ones where there is none.
 """
 
+import json
 import math
 import os
 import re
@@ -93,7 +94,7 @@ def train(experiment: Experiment, folder: Path, data: Path, *, caffe_test: bool 
     train_all([run], threads=ONE)
     accuracies = caffe_test_accuracy(run) if caffe_test else {}
     shutil.rmtree(run.snapshots)  # AlexNet's are half a gigabyte
-    record = run.read_record()
+    record = json.loads(run.record.read_text())
     log = curves(run.log.read_text().splitlines())
     assert len(log["train", "loss_class"]) == experiment.iterations
     assert all(math.isfinite(value) for values in log.values() for value in values.values())

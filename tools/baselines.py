@@ -100,8 +100,8 @@ def main() -> None:
         raise ProgramError(f"targets: nobody knows the labels of {', '.join(unlabelled)}: there is no accuracy")
     baseline = Baseline(**{field.name: getattr(options, field.name) for field in fields(Baseline)})
     record = make_record(baseline, experiment)
-    write_text(options.out, json_text(record))
-    print(f"{options.out}: {100 * record['accuracy']:.2f} % on {experiment.target}")
+    write_text(options.out, json_text(record.to_json()))
+    print(f"{options.out}: {100 * record.accuracy:.2f} % on {experiment.target}")
 
 
 if __name__ == "__main__":

@@ -53,12 +53,12 @@ def main() -> int:
 
     rows, discoveries = [], []
     for folder, record in results:
-        title, usage = folder.experiment.title, record["domain_usage"]
+        title, usage = folder.experiment.title, record.domain_usage
         if usage:
             images = latent_domain_images(folder, last_snapshot(folder), options.seed)
             discoveries.append(Discovery(title, usage, images))
-        discovered = f"purity {usage['purity']:.2f}, NMI {usage['nmi']:.2f}" if usage else ""
-        rows.append([title, f"{100 * record['accuracy']:.1f} %", discovered])
+        discovered = f"purity {usage.purity:.2f}, NMI {usage.nmi:.2f}" if usage else ""
+        rows.append([title, f"{100 * record.accuracy:.1f} %", discovered])
     print(table(["plain + photo → handwritten", "target accuracy", "latent domains against true ones"], rows))
 
     data = experiments[0].data

@@ -24,7 +24,7 @@ def main() -> int:
     options = parser.parse_args()
     folder = RunFolder.load(options.run.resolve())
     record = evaluate(folder, quiet=options.quiet, solver_mode=options.solver_mode, gpu=options.gpu)
-    write_text(folder.record, json_text(record))
+    write_text(folder.record, json_text(record.to_json()))
     print(f"{options.run}: {summary(folder, record)}")
     return 0
 

@@ -25,6 +25,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.common.versions import commit, hardware, versions
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.runs.domain_usage import domain_usage
+from latent_domains.runs.record import OnTarget, Record
 
 DISCOVERY = {"gong2013": DistinctiveDomains, "hoffman2012": ConstrainedDomains}
 
@@ -53,7 +54,7 @@ class Baseline:
     quiet: bool
 
 
-def make_record(baseline: Baseline, experiment: Experiment) -> dict[str, Any]:
+def make_record(baseline: Baseline, experiment: Experiment) -> Record:
     """Run a baseline and return its record."""
     sources, targets, tests = _read(baseline, experiment)
     X, y = (np.concatenate(part) for part in zip(*sources.values(), strict=True))
@@ -71,9 +72,9 @@ def make_record(baseline: Baseline, experiment: Experiment) -> dict[str, Any]:
     usage = None
     if discovered:
         ends = np.cumsum([len(labels) for _, labels in sources.values()])[:-1]
-        usage = domain_usage(dict(zip(sources, np.split(discovered["assignments"], ends), strict=True))).to_json()
-    return {
-        "baseline": {
+        usage = domain_usage(dict(zip(sources, np.split(discovered["assignments"], ends), strict=True)))
+    return Record(
+        baseline={
             "method": baseline.method,
             "variant": (baseline.variant or VARIANTS[0]) if discovered else None,
             "k": discovered["k"] if discovered else None,
@@ -89,19 +90,19 @@ def make_record(baseline: Baseline, experiment: Experiment) -> dict[str, Any]:
             "target_images": len(X_target),
             "features": X.shape[1],
         },
-        "accuracy": sum(correct.values()) / sum(images.values()),
-        "test_images": sum(images.values()),
-        "targets": {
-            target: {"accuracy": correct[target] / images[target], "test_images": images[target]} for target in tests
+        accuracy=sum(correct.values()) / sum(images.values()),
+        test_images=sum(images.values()),
+        targets={
+            target: OnTarget(accuracy=correct[target] / images[target], test_images=images[target]) for target in tests
         },
-        "domain_usage": usage,
-        "seconds": round(seconds, 3),
-        "discovery_seconds": round(discovery, 3) if discovered else None,
-        "memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-        "commit": commit(),
-        "versions": {**versions(), "scipy": version("scipy")},
-        "hardware": hardware("CPU"),
-    }
+        domain_usage=usage,
+        seconds=round(seconds, 3),
+        discovery_seconds=round(discovery, 3) if discovered else None,
+        memory_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        commit=commit(),
+        versions={**versions(), "scipy": version("scipy")},
+        hardware=hardware("CPU"),
+    )
 
 
 def _read(

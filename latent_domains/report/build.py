@@ -9,17 +9,18 @@ from tqdm import tqdm
 
 from latent_domains.common.files import check_free, write_text
 from latent_domains.common.program import ProgramError
+from latent_domains.report.accuracy import accuracy_section
+from latent_domains.report.alignment import alignment_section
 from latent_domains.report.chart import Chart, save_together
+from latent_domains.report.classes import classes_section
 from latent_domains.report.comparison import Setting, settings_of, settings_of_table
+from latent_domains.report.domains import discovery_section
+from latent_domains.report.environment import environment_section
 from latent_domains.report.page import Charts, Heading, Page
-from latent_domains.report.runs import Run, load_runs
-from latent_domains.report.sections.accuracy import accuracy_section
-from latent_domains.report.sections.alignment import alignment_section
-from latent_domains.report.sections.classes import classes_section
-from latent_domains.report.sections.domains import discovery_section
-from latent_domains.report.sections.environment import environment_section
-from latent_domains.report.sections.training import training_section
+from latent_domains.report.runs import LoadedRun, load_runs
+from latent_domains.report.training import training_section
 from latent_domains.tables.definition import Table
+from latent_domains.tables.results import best_of
 
 IMAGES = 384
 """In a picture of features."""
@@ -76,11 +77,15 @@ def build(
     return page
 
 
-def worth_showing(settings: Sequence[Setting]) -> list[Run]:
+def worth_showing(settings: Sequence[Setting]) -> list[LoadedRun]:
     """Runs that tell the story: of each setting the first without adaptation and the one of mDA that found most.
 
     Two runs or fewer are all shown. In a table of several settings, those of the first that has any.
     """
+
+    def nmi(run: LoadedRun) -> float:
+        return run.record.domain_usage.nmi if run.record.domain_usage else 0.0
+
     runs = [run for setting in settings for run in setting.runs]
     if len(runs) <= 2:
         return runs
@@ -91,16 +96,12 @@ def worth_showing(settings: Sequence[Setting]) -> list[Run]:
         adapted = [run for run in finished if run.experiment.has_branch] or [
             run for run in finished if run.experiment.sees_target
         ]
-        if chosen := [*source_only[:1], *([max(adapted, key=_discovered)] if adapted else [])]:
+        if chosen := [*source_only[:1], *([max(adapted, key=nmi)] if adapted else [])]:
             return chosen
     return []
 
 
-def _discovered(run: Run) -> float:
-    return run.record["domain_usage"]["nmi"] if run.record["domain_usage"] else 0.0
-
-
-def _named(runs: Sequence[Run], names: Sequence[str]) -> list[Run]:
+def _named(runs: Sequence[LoadedRun], names: Sequence[str]) -> list[LoadedRun]:
     known = {run.name: run for run in runs}
     for name in names:
         if name not in known:
@@ -114,26 +115,28 @@ def _title(settings: Sequence[Setting], table: Table | None) -> str:
     return f"Latent domains: {settings[0].name}" if len(settings) == 1 else "Latent domains: several settings"
 
 
-def _lead(settings: Sequence[Setting], runs: Sequence[Run]) -> list[str]:
+def _lead(settings: Sequence[Setting], runs: Sequence[LoadedRun]) -> list[str]:
     """What is reported, and its main numbers, in a few sentences."""
     finished = sum(run.record is not None for run in runs)
     lead = [f"{finished} of {len(runs)} runs are finished."] if finished < len(runs) else []
     for setting in settings:
         lines = [line for line in setting.lines if line.mean is not None]
-        best = max(lines, key=lambda line: line.mean, default=None)
+        if not lines:
+            continue
+        best = best_of(lines)
         if len(lines) == 1:
             lead.append(f"{best.name} on {setting.name}: {best.mean:.1f} % of the target's test images are right.")
-        elif lines:
+        else:
             plain = [line for line in lines if line.method in ("plain", "source_only")]
             said = f"{setting.name}: the best mean is {best.mean:.1f} % ({best.name})"
             if plain and best not in plain:
-                least = max(plain, key=lambda line: line.mean)
+                least = best_of(plain)
                 said += f"; without adaptation it is {least.mean:.1f} % ({least.name})"
             lead.append(said + ".")
     return lead
 
 
-def _said_to_be_shown(chosen: Sequence[Run], *, asked_for: bool) -> str:
+def _said_to_be_shown(chosen: Sequence[LoadedRun], *, asked_for: bool) -> str:
     """Which runs are shown in pictures, and that they are no average ones if :func:`worth_showing` chose them."""
     text = f"Shown in pictures: {', '.join(run.name for run in chosen)}"
     if not asked_for and any(run.experiment.has_branch for run in chosen):

@@ -7,26 +7,28 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from latent_domains.report.chart import Chart
+from latent_domains.report.comparison import Setting
 from latent_domains.report.domains import draw_matrix
 from latent_domains.report.legend import Key
+from latent_domains.report.page import Block, Charts, Section, TableBlock, Text
 from latent_domains.report.palette import LIGHT, MARKS
-from latent_domains.report.runs import Run
+from latent_domains.report.runs import LoadedRun
 from latent_domains.report.text import printable, shortened
 
 _NUMBERED = 12
 """Classes up to which the cells of a confusion matrix hold their numbers."""
 
 
-def confusion(run: Run, target: str) -> NDArray[np.int64] | None:
+def confusion(run: LoadedRun, target: str) -> NDArray[np.int64] | None:
     """Counts (classes×classes, rows true); None if the record has none, as those of older versions."""
-    counts = run.record["targets"].get(target, {}).get("confusion") if run.record else None
-    return np.array(counts, np.int64) if counts else None
+    found = run.record.targets.get(target) if run.record else None
+    return np.array(found.confusion, np.int64) if found and found.confusion else None
 
 
-def names(run: Run) -> list[str]:
+def names(run: LoadedRun) -> list[str]:
     """The classes' names, or their labels."""
-    known = run.record.get("classes") if run.record else None
-    return list(known) if known else [str(label) for label in range(run.experiment.data.classes)]
+    known = run.record.classes if run.record else None
+    return known or [str(label) for label in range(run.experiment.data.classes)]
 
 
 def confusion_chart(counts: NDArray[np.int64], classes: Sequence[str], name: str, title: str) -> Chart:
@@ -63,7 +65,7 @@ def most_confused(counts: Mapping[str, NDArray[np.int64]], classes: Sequence[str
     ]
 
 
-def keys(shown: Mapping[str, tuple[Run, NDArray[np.int64]]]) -> list[Key]:
+def keys(shown: Mapping[str, tuple[LoadedRun, NDArray[np.int64]]]) -> list[Key]:
     """Legend of the marks of the shown runs (by name)."""
     return [
         Key(name, LIGHT[run.experiment.method], MARKS[number % len(MARKS)])
@@ -72,7 +74,7 @@ def keys(shown: Mapping[str, tuple[Run, NDArray[np.int64]]]) -> list[Key]:
 
 
 def class_chart(
-    shown: Mapping[str, tuple[Run, NDArray[np.int64]]], classes: Sequence[str], name: str, target: str
+    shown: Mapping[str, tuple[LoadedRun, NDArray[np.int64]]], classes: Sequence[str], name: str, target: str
 ) -> Chart:
     """Accuracy on each class: a row for each class, a mark for each run (by its title) if the class was tested."""
     found = {}
@@ -113,3 +115,46 @@ def class_chart(
     if not tested.all():
         words.append("no test images of " + ", ".join(classes[row] for row in rows[~tested]))
     return Chart(name, f"Accuracy on each class of {target}", "; ".join(words), draw, 330, 50 + 14.0 * len(classes))
+
+
+def classes_section(settings: Sequence[Setting], shown: Sequence[LoadedRun]) -> Section:
+    """Confusion matrices and accuracy on each class, of the shown runs on each target."""
+    blocks: list[Block] = []
+    for number, setting in enumerate(settings, 1):
+        for target in setting.targets:
+            found = {}
+            for run in shown:
+                if run in setting.runs and (counts := confusion(run, target)) is not None:
+                    found[run.name] = (run, counts)
+            if not found:
+                continue
+            labels = names(next(iter(found.values()))[0])
+            charts = [
+                confusion_chart(counts, labels, f"confusion-{name}-{target}", f"{run.experiment.title} on {target} (%)")
+                for name, (run, counts) in found.items()
+            ]
+            charts.append(class_chart(found, labels, f"classes-{number}-{target}", target))
+            blocks.append(Charts(charts, "" if blocks else _MATRICES, keys(found)))
+            if rows := most_confused({name: counts for name, (_, counts) in found.items()}, labels, 10):
+                header = ["true → predicted", *(f"#{name}" for name in found)]
+                blocks.append(TableBlock(f"The commonest errors on {target}, in images", header, rows))
+    if not blocks:
+        blocks.append(Text(_why_none(shown), note=True))
+    return Section("classes", "Classes", blocks)
+
+
+def _why_none(shown: Sequence[LoadedRun]) -> str:
+    """Why there are no confusion counts."""
+    finished = [run.experiment for run in shown if run.record]
+    if finished and not any(experiment.tests for experiment in finished):
+        return "The target's labels are not known, so nobody can say which classes are taken for which."
+    return (
+        "The records hold no confusion counts (those of older versions do not). With the run's snapshots: "
+        "python -m tools.evaluate RUN."
+    )
+
+
+_MATRICES = (
+    "Rows are true classes, columns, in the same order, what the net took them for; each row adds up to 100 %, and "
+    "what lies off the diagonal are errors. The last chart is the diagonal alone: a mark for each run."
+)

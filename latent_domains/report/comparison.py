@@ -3,21 +3,21 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, stdev
 
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.experiment import METHODS, Experiment
 from latent_domains.report.legend import Key
 from latent_domains.report.palette import DASHES, LIGHT, MARKS, Dashes
-from latent_domains.report.runs import Run
+from latent_domains.report.runs import LoadedRun
 from latent_domains.tables.definition import Row, Table
+from latent_domains.tables.results import OverSeeds, best_of
 
 CITED = "cited"
 """Instead of a method: the row is nothing but numbers that the paper repeats."""
 
 
 @dataclass(frozen=True)
-class Line:
+class Line(OverSeeds):
     """A method in one setting: its runs, one for each seed, and the paper's accuracy (%, None if it has none).
 
     ``scores`` are the accuracies (%) of the runs that are finished, or of a shallow baseline; a row that the paper
@@ -27,7 +27,7 @@ class Line:
     name: str
     method: str
     number: int
-    runs: tuple[Run, ...]
+    runs: tuple[LoadedRun, ...]
     scores: tuple[float, ...]
     paper: float | None = None
 
@@ -48,19 +48,10 @@ class Line:
         """Its entry in a legend."""
         return Key(self.name, self.colour, self.mark, self.dashes)
 
-    @property
-    def mean(self) -> float | None:
-        return fmean(self.scores) if self.scores else None
 
-    @property
-    def std(self) -> float | None:
-        """Of the sample (n - 1), None for fewer than two."""
-        return stdev(self.scores) if len(self.scores) > 1 else None
-
-
-def scores_of(runs: Sequence[Run]) -> tuple[float, ...]:
+def scores_of(runs: Sequence[LoadedRun]) -> tuple[float, ...]:
     """Accuracies in % of the runs that are finished and whose targets have labels."""
-    return tuple(100 * run.record["accuracy"] for run in runs if run.record and run.record["accuracy"] is not None)
+    return tuple(100 * run.record.accuracy for run in runs if run.record and run.record.accuracy is not None)
 
 
 @dataclass(frozen=True)
@@ -72,17 +63,17 @@ class Setting:
     lines: tuple[Line, ...]
 
     @property
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[LoadedRun]:
         """All runs, each once."""
         return list({id(run): run for line in self.lines for run in line.runs}.values())
 
 
-def settings_of(runs: Sequence[Run]) -> list[Setting]:
+def settings_of(runs: Sequence[LoadedRun]) -> list[Setting]:
     """Group runs that stand in no table: a setting for each dataset and targets, a line for each method in it.
 
     One experiment trained twice, from other weights say, is no second seed: it is a line of its own.
     """
-    found: dict[tuple[str, tuple[str, ...]], dict[tuple[Experiment, int], list[Run]]] = {}
+    found: dict[tuple[str, tuple[str, ...]], dict[tuple[Experiment, int], list[LoadedRun]]] = {}
     times: Counter[Experiment] = Counter()
     for run in runs:
         experiment = run.experiment
@@ -122,7 +113,7 @@ def _rest(experiment: Experiment) -> str:
     return experiment.name.removesuffix(f"_seed{experiment.seed}")
 
 
-def settings_of_table(table: Table, runs: Sequence[Run], baselines: Mapping[str, float]) -> list[Setting]:
+def settings_of_table(table: Table, runs: Sequence[LoadedRun], baselines: Mapping[str, float]) -> list[Setting]:
     """The table's columns, with those of its runs that are given; a candidate of a row is a line of its own.
 
     ``baselines`` are the accuracies (0 to 1) of the shallow ones by name. The paper's number of a "best single source"
@@ -139,7 +130,7 @@ def settings_of_table(table: Table, runs: Sequence[Run], baselines: Mapping[str,
     for name in baselines:
         if name not in names:
             raise ProgramError(f"{name}: the table {table.name} has no such baseline, expected some of its runs")
-    given: dict[Experiment, Run] = {}
+    given: dict[Experiment, LoadedRun] = {}
     for run in runs:
         if (first := given.setdefault(run.experiment, run)) is not run:
             raise ProgramError(f"{run.path}: the same experiment as {first.path}, expected one of them")
@@ -153,7 +144,7 @@ def settings_of_table(table: Table, runs: Sequence[Run], baselines: Mapping[str,
 
 
 def _of_row(
-    row: Row, column: int, before: Sequence[Line], given: Mapping[Experiment, Run], baselines: Mapping[str, float]
+    row: Row, column: int, before: Sequence[Line], given: Mapping[Experiment, LoadedRun], baselines: Mapping[str, float]
 ) -> list[Line]:
     cell = row.cells[column]
     if not cell.candidates:
@@ -167,7 +158,7 @@ def _of_row(
         lines.append(Line(name, method, _number([*before, *lines], method), runs, scores or scores_of(runs)))
     if not any(line.runs or line.scores for line in lines):
         return [replace(lines[0], name=row.name, paper=cell.paper)]
-    best = max(lines, key=lambda line: line.mean if line.mean is not None else -1.0)
+    best = best_of(lines)
     return [replace(line, paper=cell.paper) if line is best else line for line in lines]
 
 

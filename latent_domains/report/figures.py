@@ -6,7 +6,6 @@ They are the report's charts (latent_domains.report), put together in PNG files.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -18,6 +17,7 @@ from latent_domains.report.domains import matrix_chart, subscript
 from latent_domains.report.runs import load_runs
 from latent_domains.report.samples import mosaic
 from latent_domains.report.training import loss_curves, target_curves
+from latent_domains.runs.record import DomainUsage
 from latent_domains.runs.run_folder import RunFolder
 
 
@@ -35,10 +35,10 @@ def draw_learning_curves(path: Path, runs: Sequence[RunFolder]) -> None:
 
 @dataclass(frozen=True)
 class Discovery:
-    """What a branch made of the source images: ``usage`` as in the record, ``images[d]`` (n×C×H×W) some of domain d."""
+    """What a branch made of the source images: ``images[d]`` (n×C×H×W) some of domain d."""
 
     title: str
-    usage: dict[str, Any]
+    usage: DomainUsage
     images: Sequence[NDArray[np.uint8]]
 
 
@@ -48,7 +48,7 @@ def draw_latent_domains(path: Path, discoveries: Sequence[Discovery]) -> None:
     for discovery in discoveries:
         row = [matrix_chart(discovery.usage, "matrix", discovery.title)]
         for d, images in enumerate(discovery.images):
-            share = discovery.usage["share"][d]
+            share = discovery.usage.share[d]
             row.append(_mosaic_chart(f"s{subscript(d + 1)}: {100 * share:.1f} % of the images", images))
         rows.append(row)
     columns = max(map(len, rows))

@@ -8,6 +8,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.report.chart import Chart
 from latent_domains.report.legend import Key
 from latent_domains.report.palette import COLOURS
@@ -73,7 +74,7 @@ class Strips:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableBlock:
     """A table; columns whose header begins with "#" hold numbers. Its first column names the rows."""
 
     caption: str
@@ -82,7 +83,12 @@ class Table:
     kind: str = "table"
 
 
-Block = Text | Heading | Charts | Strips | Table
+def missing(what: str, error: ProgramError) -> Text:
+    """Why something cannot be shown; files of the repository are named as from its root."""
+    return Text(f"{what}: {str(error).replace(f'{ROOT}/', '')}.", note=True)
+
+
+Block = Text | Heading | Charts | Strips | TableBlock
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,21 @@
 """The runs of a report: a run folder with all it holds, or a record alone."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from latent_domains.common.caffe_log import curves
-from latent_domains.common.files import read_json
 from latent_domains.common.program import ProgramError, from_root
 from latent_domains.experiment.experiment import Experiment, from_json
-from latent_domains.report.record_check import check_record
-from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.evaluate import last_snapshot
+from latent_domains.runs.record import Record, read
+from latent_domains.runs.run_folder import RunFolder, Snapshot
 
 
 @dataclass(frozen=True)
-class Run:
+class LoadedRun:
     """A run to report on; no other of the report has its ``name``.
 
     ``folder`` is None if there is its record alone, ``record`` None if it is not finished.
@@ -26,7 +25,7 @@ class Run:
     path: Path
     experiment: Experiment
     folder: RunFolder | None
-    record: Mapping[str, Any] | None
+    record: Record | None
 
     @cached_property
     def curves(self) -> dict[tuple[str, str], dict[int, float]]:
@@ -35,14 +34,22 @@ class Run:
             return {}
         return curves(self.folder.log.read_text(errors="replace").splitlines())
 
-    @property
-    def accuracies(self) -> dict[str, float]:
-        """Accuracy (0 to 1) on each target that was tested, at the last iteration; empty if it is not known."""
-        targets = self.record["targets"] if self.record else {}
-        return {target: values["accuracy"] for target, values in targets.items()}
+    def trained(self) -> tuple[RunFolder, Snapshot]:
+        """The run's folder and last snapshot. Raises ProgramError if they are not there."""
+        if self.folder is None:
+            raise ProgramError(
+                f"of {self.name} there is the record alone; train the run to have its snapshots "
+                "(python -m tools.write_run, python -m tools.train)"
+            )
+        snapshot = self.folder.latest_snapshot()
+        if self.record and (snapshot is None or snapshot.iteration < self.experiment.iterations):
+            raise ProgramError(
+                f"{self.folder.snapshots} holds no snapshot of iteration {self.experiment.iterations} any more"
+            )
+        return self.folder, last_snapshot(self.folder)
 
 
-def load_runs(paths: Sequence[Path]) -> tuple[list[Run], dict[str, float]]:
+def load_runs(paths: Sequence[Path]) -> tuple[list[LoadedRun], dict[str, float]]:
     """Open run folders, folders that hold a ``record.json`` alone, and records by any name ending in ``.json``.
 
     Returns the runs, and of the shallow baselines among them the accuracies (0 to 1) by name.
@@ -59,39 +66,32 @@ def load_runs(paths: Sequence[Path]) -> tuple[list[Run], dict[str, float]]:
         if (path / "experiment.json").is_file():
             folder = RunFolder.load(path)
             record = folder.read_record() if folder.record.exists() else None
-            runs.append(Run(name, path, folder.experiment, folder, _checked(folder.record, record, folder.experiment)))
+            runs.append(LoadedRun(name, path, folder.experiment, folder, record))
             continue
         file = path / "record.json" if path.is_dir() else path
         if not file.is_file():
             found = "no experiment.json and no record.json in it" if path.is_dir() else "no such file"
             raise ProgramError(f"{path}: {found}, expected a run folder or a record (JSON)")
-        record = read_json(file, ("accuracy", "targets"))
-        if "baseline" in record:
-            if type(record["accuracy"]) not in (int, float):
-                raise ProgramError(f"{file}: accuracy is {record['accuracy']!r}, expected a number")
-            if _name(path) in baselines:
-                raise ProgramError(f"{path}: a second baseline of this name, expected each once")
-            baselines[_name(path)] = float(record["accuracy"])
+        record = read(Record, file)
+        if record.experiment is not None:
+            runs.append(LoadedRun(name, path, _experiment(file, record), None, record))
+        elif record.accuracy is None:
+            raise ProgramError(f"{file}: accuracy: found None, expected a number")
+        elif _name(path) in baselines:
+            raise ProgramError(f"{path}: a second baseline of this name, expected each once")
         else:
-            experiment = _experiment(file, record)
-            runs.append(Run(name, path, experiment, None, _checked(file, record, experiment)))
+            baselines[_name(path)] = record.accuracy
     return runs, baselines
 
 
-def _experiment(file: Path, record: Mapping[str, Any]) -> Experiment:
+def _experiment(file: Path, record: Record) -> Experiment:
+    """What a record is of, to which it fits."""
     try:
-        return from_json(record.get("experiment"))
+        experiment = from_json(record.experiment)
     except ProgramError as error:
         raise ProgramError(f"{file}: {error}") from error
-
-
-def _checked(file: Path, record: Mapping[str, Any] | None, experiment: Experiment) -> Mapping[str, Any] | None:
-    if record is not None:
-        try:
-            check_record(record, experiment)
-        except ProgramError as error:
-            raise ProgramError(f"{file}: {error}") from error
-    return record
+    record.check(experiment, str(file))
+    return experiment
 
 
 def _name(path: Path) -> str:

@@ -1,7 +1,6 @@
 """A run's record: its accuracy at the last iteration, and how it came about."""
 
 from datetime import UTC, datetime
-from typing import Any
 
 import caffe
 
@@ -18,12 +17,13 @@ from latent_domains.runs.outputs import (
     usage_history,
 )
 from latent_domains.runs.preflight import check_data, check_mode, check_nets, incompleteness
+from latent_domains.runs.record import OnTarget, Record
 from latent_domains.runs.run_folder import RunFolder, Snapshot
 
 
 def evaluate(
     folder: RunFolder, *, quiet: bool = False, solver_mode: str | None = None, gpu: int | None = None
-) -> dict[str, Any]:
+) -> Record:
     """Evaluate the last iteration of ``folder`` and return its record.
 
     ``solver_mode`` is GPU or CPU; None takes that of the environment, if any, or the run's. ``gpu`` is the one to use
@@ -46,40 +46,40 @@ def evaluate(
     usage = source_probabilities(folder, snapshot, quiet=quiet)
     target_usage = target_probabilities(folder, snapshot, quiet=quiet)
     log = folder.log.read_text(errors="replace").splitlines() if folder.log.exists() else []
-    return {
-        "experiment": experiment.to_json(),
-        "iteration": snapshot.iteration,
-        "accuracy": correct / images if images else None,  # the labels of some targets are not known
-        "test_images": images,
-        "targets": {
-            target: {
-                "accuracy": int(counts.trace()) / int(counts.sum()),
-                "test_images": int(counts.sum()),
-                "confusion": counts.tolist(),
-            }
+    return Record(
+        experiment=experiment.to_json(),
+        iteration=snapshot.iteration,
+        accuracy=correct / images if images else None,  # the labels of some targets are not known
+        test_images=images,
+        targets={
+            target: OnTarget(
+                accuracy=int(counts.trace()) / int(counts.sum()),
+                test_images=int(counts.sum()),
+                confusion=counts.tolist(),
+            )
             for target, counts in confusion.items()
         },
-        "classes": class_names(folder),
-        "incomplete_data": incompleteness(folder),
-        "domain_usage": domain_usage(usage).to_json() if usage else None,
-        "target_domain_usage": domain_usage(target_usage).to_json() if target_usage else None,
-        "domain_usage_history": usage_history(folder, quiet=quiet),
-        "last_values": {name: values[max(values)] for (phase, name), values in curves(log).items() if phase == "train"},
-        "training": folder.read_training(),
-        "evaluated": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": commit(),
-        "versions": versions(),
-        "hardware": hardware(mode, gpu_names()[gpu or 0] if mode == "GPU" else None),
-    }
+        classes=class_names(folder),
+        incomplete_data=incompleteness(folder),
+        domain_usage=domain_usage(usage) if usage else None,
+        target_domain_usage=domain_usage(target_usage) if target_usage else None,
+        domain_usage_history=usage_history(folder, quiet=quiet),
+        last_values={name: values[max(values)] for (phase, name), values in curves(log).items() if phase == "train"},
+        training=folder.read_training(),
+        evaluated=datetime.now(UTC).isoformat(timespec="seconds"),
+        commit=commit(),
+        versions=versions(),
+        hardware=hardware(mode, gpu_names()[gpu or 0] if mode == "GPU" else None),
+    )
 
 
-def summary(folder: RunFolder, record: dict[str, Any]) -> str:
+def summary(folder: RunFolder, record: Record) -> str:
     """The record's accuracy in words, that of each target too where there are several."""
-    if record["accuracy"] is None:
+    if record.accuracy is None:
         return f"no accuracy on {folder.experiment.target}, whose labels are not known"
-    text = f"{100 * record['accuracy']:.2f} % on {'+'.join(record['targets'])}"
-    if len(record["targets"]) > 1:
-        each = ", ".join(f"{target} {100 * values['accuracy']:.2f} %" for target, values in record["targets"].items())
+    text = f"{100 * record.accuracy:.2f} % on {'+'.join(record.targets)}"
+    if len(record.targets) > 1:
+        each = ", ".join(f"{target} {100 * found.accuracy:.2f} %" for target, found in record.targets.items())
         text += f" ({each})"
     return text
 

@@ -3,7 +3,6 @@ training."""
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import caffe
 import numpy as np
@@ -15,6 +14,7 @@ from latent_domains.data.image_list import read_classes
 from latent_domains.data.lmdb_io import count, read_images
 from latent_domains.data.preprocessing import batches
 from latent_domains.runs.domain_usage import domain_usage
+from latent_domains.runs.record import DomainUsage
 from latent_domains.runs.run_folder import RunFolder, Snapshot
 
 HISTORY_IMAGES = 1000
@@ -69,10 +69,10 @@ def latent_domain_images(
     return [images[order[assigned[order] == d][:count]] for d in range(folder.experiment.k)]
 
 
-def usage_history(folder: RunFolder, *, quiet: bool = False) -> list[dict[str, Any]]:
-    """Domain usage on some source images at every snapshot that is there, and before training: a dictionary each.
+def usage_history(folder: RunFolder, *, quiet: bool = False) -> list[DomainUsage]:
+    """Domain usage on some source images at every snapshot that is there, and before training.
 
-    ``iteration``, then what :class:`DomainUsage` has. Empty if no branch predicts source domains.
+    Empty if no branch predicts source domains.
     """
     if not folder.experiment.has_branch:
         return []
@@ -80,7 +80,7 @@ def usage_history(folder: RunFolder, *, quiet: bool = False) -> list[dict[str, A
     found = []
     for iteration, net in _nets_along_training(folder):
         usage = domain_usage(_probabilities(folder, net, "domain_prob", lmdbs, HISTORY_IMAGES, quiet))
-        found.append({"iteration": iteration, **usage.to_json()})
+        found.append(usage.model_copy(update={"iteration": iteration}))
     return found
 
 
@@ -99,8 +99,8 @@ def _initial(folder: RunFolder) -> caffe.Net | None:
     statistics yet.
     """
     net = folder.load_net("domains", caffe.TEST)
-    began_from_weights = (folder.read_training() or {}).get("weights")
-    if began_from_weights or any(layer.type == "BatchNorm" for layer in net.layers):
+    training = folder.read_training()
+    if (training and training.weights) or any(layer.type == "BatchNorm" for layer in net.layers):
         return None
     caffe.set_random_seed(folder.experiment.seed)
     whole = folder.load_net("train", caffe.TRAIN)  # its fillers take their numbers in turns

@@ -52,7 +52,7 @@ def describe_run(folder: RunFolder) -> ModelDescription:
     data = folder.experiment.data
     classes = class_names(folder)
     if classes is None and folder.record.exists():
-        classes = folder.read_record().get("classes")
+        classes = folder.read_record().classes
     classes = classes or [str(label) for label in range(data.classes)]
     return ModelDescription(
         f"{folder.experiment.dataset}, {folder.experiment.name}", tuple(classes), data.preprocessing

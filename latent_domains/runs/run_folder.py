@@ -6,13 +6,11 @@ import os
 import re
 import struct
 import tempfile
-import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import caffe
 from caffe.proto import caffe_pb2
@@ -23,6 +21,7 @@ from latent_domains.common.files import read_json
 from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.experiment.experiment import Experiment, from_json
 from latent_domains.models import prototxt
+from latent_domains.runs.record import Failure, Record, Training, read
 
 # A lock of the open file, not of the process: a child that inherits the descriptor holds it too.
 _FLOCK = "hhqqi0q"
@@ -115,24 +114,25 @@ class RunFolder:
         """The run's solver. Raises ProgramError naming the file if it does not parse."""
         return prototxt.read(self.solver, caffe_pb2.SolverParameter())
 
-    def read_record(self) -> dict[str, Any]:
+    def read_record(self) -> Record:
         """The record. Raises ProgramError saying how to make it again if it was damaged."""
         try:
-            record = read_json(self.record, ("experiment", "accuracy", "targets", "domain_usage"))
-            if not isinstance(record["accuracy"], float if self.experiment.tests else types.NoneType):
+            record = read(Record, self.record)
+            record.check(self.experiment, str(self.record))
+            if (record.accuracy is None) == bool(self.experiment.tests):
                 expected = "a number" if self.experiment.tests else "null, as no target has labels"
-                raise ProgramError(f"{self.record}: accuracy is {record['accuracy']!r}, expected {expected}")
+                raise ProgramError(f"{self.record}: accuracy: found {record.accuracy!r}, expected {expected}")
             return record
         except ProgramError as error:
             raise ProgramError(f"{error}; make it again with: python -m tools.evaluate {self.path}") from error
 
-    def read_training(self) -> dict[str, Any] | None:
-        """Time, threads and sittings of the training so far, None before the first. Raises ProgramError if damaged."""
-        return read_json(self.training, ("seconds",)) if self.training.exists() else None
+    def read_training(self) -> Training | None:
+        """How the run was trained so far, None before that. Raises ProgramError if damaged."""
+        return read(Training, self.training) if self.training.exists() else None
 
-    def read_failure(self) -> dict[str, Any] | None:
+    def read_failure(self) -> Failure | None:
         """Why the run failed when it was last trained; None if it did not. Raises ProgramError if damaged."""
-        return read_json(self.failure, ("reason", "step", "iteration", "time")) if self.failure.exists() else None
+        return read(Failure, self.failure) if self.failure.exists() else None
 
     @contextmanager
     def locked(self) -> Iterator[int]:
@@ -193,7 +193,7 @@ class RunFolder:
 
     @property
     def training(self) -> Path:
-        """Time, threads and sittings of the training so far."""
+        """How the run was trained so far: time, threads and sessions."""
         return self.path / "training.json"
 
     @property

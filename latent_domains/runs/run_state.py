@@ -9,8 +9,9 @@ from enum import StrEnum
 
 from latent_domains.common.files import write_text
 from latent_domains.common.program import ProgramError
+from latent_domains.runs.record import Failure
 from latent_domains.runs.run_folder import RunFolder
-from latent_domains.runs.sittings import FINISHED, last_sitting, now, open_sitting
+from latent_domains.runs.sessions import FINISHED, last_session, now, open_session
 
 
 class State(StrEnum):
@@ -67,7 +68,7 @@ def state_of(folder: RunFolder) -> RunState:
     except ProgramError as error:
         return state(State.FAILED, reached, str(error))
     if failure:
-        return state(State.FAILED, reached, failure["reason"])
+        return state(State.FAILED, reached, failure.reason)
     snapshot = folder.latest_snapshot()
     if snapshot is None and not folder.log.exists():
         return state(State.WRITTEN, 0)
@@ -81,16 +82,16 @@ def state_of(folder: RunFolder) -> RunState:
 def _doing(folder: RunFolder) -> str:
     """What the program that holds the lock is at."""
     try:
-        if open_sitting(folder):
+        if open_session(folder):
             return ""
-        sitting = last_sitting(folder)
+        session = last_session(folder)
     except ProgramError:  # damaged: the program itself will say so
         return ""
-    return "evaluating" if sitting and sitting["ended"] == FINISHED else "waiting for its turn"
+    return "evaluating" if session and session.ended == FINISHED else "waiting for its turn"
 
 
 def last_iteration(folder: RunFolder) -> int:
-    """The last iteration that the log tells of in the last sitting; where that one began if it came no further."""
+    """The last iteration that the log tells of in the last session; where that one began if it came no further."""
     with suppress(FileNotFoundError), folder.log.open("rb") as log:
         log.seek(0, 2)
         log.seek(max(0, log.tell() - _TAIL))
@@ -98,17 +99,17 @@ def last_iteration(folder: RunFolder) -> int:
         if found := _REACHED.findall(text, max(0, text.rfind(_LOADING))):
             return int(found[-1])
     try:
-        sitting = last_sitting(folder)
+        session = last_session(folder)
     except ProgramError:  # damaged: who trains the run will say so
-        sitting = None
-    return sitting["from_iteration"] if sitting else 0
+        session = None
+    return session.from_iteration if session else 0
 
 
 _TAIL = 65536
 """Bytes at the log's end in which its last iteration is looked for: many times what one display takes."""
 
 _LOADING = b"] Initializing solver from parameters"
-"""What caffe begins with: what stands before it is of other sittings."""
+"""What caffe begins with: what stands before it is of other sessions."""
 
 _REACHED = re.compile(rb"\] (?:Iteration |Snapshotting solver state .*_iter_)(\d+)")
 
@@ -129,9 +130,9 @@ def failures_noted(folder: RunFolder, step: str) -> Iterator[None]:
         raise
     except Exception as error:
         reason = str(error) if isinstance(error, ProgramError | OSError) else f"{type(error).__name__}: {error}"
-        values = {"reason": reason, "step": step, "iteration": last_iteration(folder), "time": now()}
+        failure = Failure(reason=reason, step=step, iteration=last_iteration(folder), time=now())
         with suppress(OSError):
-            write_text(folder.failure, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+            write_text(folder.failure, json.dumps(failure.to_json(), indent=2, ensure_ascii=False) + "\n")
         raise
 
 

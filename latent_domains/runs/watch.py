@@ -14,7 +14,7 @@ from latent_domains.common.caffe_log import History
 from latent_domains.common.program import ProgramError
 from latent_domains.runs.run_folder import RunFolder, find_runs
 from latent_domains.runs.run_state import RunState, State, state_of
-from latent_domains.runs.sittings import last_sitting
+from latent_domains.runs.sessions import last_session
 
 RECENT = 30
 """Displays of the loss over which speed is measured."""
@@ -50,15 +50,15 @@ class Follower:
         self.history = History()
 
     def speed(self) -> float | None:
-        """Iterations a second of a running run in this sitting, as of late; None while it is not known."""
+        """Iterations a second of a running run in this session, as of late; None while it is not known."""
         if self.state is None or self.state.state is not State.RUNNING:
             return None
         losses = list(self.history.measurements.get(("train", "loss"), {}).values())[-RECENT:]
         try:
-            sitting = last_sitting(self.folder)
+            session = last_session(self.folder)
         except ProgramError:  # damaged: the training itself will say so
-            sitting = None
-        began = datetime.fromisoformat(sitting["started"]).timestamp() if sitting else 0.0
+            session = None
+        began = datetime.fromisoformat(session.started).timestamp() if session else 0.0
         points = [(loss.time, loss.iteration) for loss in losses if loss.time is not None and loss.time >= began]
         if len(points) < 2 or points[-1][0] <= points[0][0]:
             return None
@@ -90,13 +90,13 @@ class Follower:
         Caffe tests after its last snapshot and one more pass through the training net, which moves running averages.
         """
         finished = self.state.state == State.FINISHED
-        recorded = self.folder.read_record()["targets"] if finished else {}
+        recorded = self.folder.read_record().targets if finished else {}
         found = {}
         for target in self.folder.experiment.tests.values():
             measured = self.history.measurements.get(("test", self.folder.experiment.accuracy_name(target)), {})
             values = [measurement.value for measurement in measured.values()]
             if target in recorded:
-                values[-1:] = [recorded[target]["accuracy"]]
+                values[-1:] = [recorded[target].accuracy]
             if values:
                 found[target] = values
         return found

@@ -6,9 +6,7 @@ from latent_domains.common import markdown
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.tables.definition import Table
-from latent_domains.tables.results import Result, RowResults, recomputed_mean
-
-NOTHING = "–"
+from latent_domains.tables.results import NOTHING, Result, RowResults, recomputed_mean
 
 
 def table_text(table: Table, rows: Sequence[RowResults]) -> str:
@@ -69,7 +67,7 @@ def _row_of_one(row: RowResults, notes: _Footnotes) -> list[str]:
     name = row.row.name + notes.marks([row.row.note or ""])
     paper = _paper(cell.paper, row, notes)
     if result is None:
-        return [name, paper, _cited(row, notes), "", ""]
+        return [name, paper, NOTHING + notes.marks([_cited_text(row)]), "", ""]
     n = str(result.n) if result.n else ""
     return [name, paper, _here(result, notes), n, _difference(result.mean, cell.paper)]
 
@@ -95,25 +93,16 @@ def _paper(value: float | None, row: RowResults, notes: _Footnotes) -> str:
 
 def _here(result: Result, notes: _Footnotes, *, with_n: bool = False) -> str:
     marks = notes.marks([result.reason, *result.remarks, _candidates_text(result)])
-    if result.mean is None:
-        return NOTHING + marks
-    spread = "" if result.std is None else f" ± {result.std:.1f}"
-    return f"{result.mean:.1f}{spread}{f' (n={result.n})' if with_n else ''}{marks}"
+    n = f" (n={result.n})" if with_n and result.n else ""
+    return f"{result.in_words()}{n}{marks}"
 
 
 def _candidates_text(result: Result) -> str:
     """What each single source reached, and which one is the best."""
     if not result.candidates or result.mean is None:
         return ""
-    each = ", ".join(
-        f"{'+'.join(one.sources)} {one.mean:.1f}{'' if one.std is None else f' ± {one.std:.1f}'} (n={one.n})"
-        for one in result.candidates
-    )
+    each = ", ".join(f"{'+'.join(one.sources)} {one.in_words()} (n={one.n})" for one in result.candidates)
     return f"by source: {each}"
-
-
-def _cited(row: RowResults, notes: _Footnotes) -> str:
-    return NOTHING + notes.marks([_cited_text(row)])
 
 
 def _cited_text(row: RowResults) -> str:

@@ -3,11 +3,10 @@
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from latent_domains.common.files import read_json
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.experiment import Experiment
+from latent_domains.runs.record import Record, read
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.run_state import State, state_of
 from latent_domains.tables.definition import Baseline, Run, place
@@ -45,12 +44,12 @@ class Records:
         """The record of a run."""
         return self.folder / f"{run.name}.json" if self.kept else self.run_folder(run) / "record.json"
 
-    def read(self, run: Run) -> dict[str, Any] | None:
+    def read(self, run: Run) -> Record | None:
         """The record of ``run``, None if there is none. Raises ProgramError if it is damaged or another run's."""
         file = self.file(run)
         if not file.is_file():
             return None
-        record = read_json(file, ("experiment" if isinstance(run, Experiment) else "baseline", "accuracy", "targets"))
+        record = read(Record, file)
         _check(file, record, run)
         return record
 
@@ -62,7 +61,7 @@ class Records:
             return Found(None, _line(f"its record cannot be used: {error}"))
         if record is None:
             return Found(None, self._why_none(run))
-        return Found(100 * record["accuracy"], "", tuple(_remarks(record, run)))
+        return Found(100 * record.accuracy, "", tuple(_remarks(record, run)))
 
     def _why_none(self, run: Run) -> str:
         if self.kept:
@@ -87,35 +86,33 @@ class Records:
             return _line(str(error))
 
 
-def _check(file: Path, record: dict[str, Any], run: Run) -> None:
+def _check(file: Path, record: Record, run: Run) -> None:
     """Raise ProgramError unless the record is a whole one of ``run``."""
-    accuracy = record["accuracy"]
-    if type(accuracy) not in (int, float) or not 0 <= accuracy <= 1:
-        raise ProgramError(f"{file}: accuracy is {accuracy!r}, expected a share from 0 to 1")
+    if record.accuracy is None:
+        raise ProgramError(f"{file}: accuracy: found None, expected a number from 0 to 1")
     if isinstance(run, Experiment):
-        said, meant = record["experiment"], json.loads(json.dumps(run.to_json()))
+        said, meant = record.experiment, run.to_json()
     else:
-        said = record["baseline"]
-        meant = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(run).items()}
-        meant = {key: value for key, value in meant.items() if value is not None or key == "limit"}
-    if not isinstance(said, dict):
-        raise ProgramError(f"{file}: found {said!r}, expected what was run")
-    for key, value in meant.items():
+        said = record.baseline
+        meant = {key: value for key, value in asdict(run).items() if value is not None or key == "limit"}
+    if said is None:
+        raise ProgramError(f"{file}: it is of another run: found no {'experiment' if record.baseline else 'baseline'}")
+    for key, value in json.loads(json.dumps(meant)).items():  # as the record has it: lists for tuples
         if key not in said or said[key] != value:
             found = f"{key} {said[key]!r}" if key in said else f"no {key}"
             raise ProgramError(f"{file}: it is of another run: found {found}, expected {value!r}")
 
 
-def _remarks(record: dict[str, Any], run: Run) -> list[str]:
+def _remarks(record: Record, run: Run) -> list[str]:
     """What makes a record's number something else than the paper's experiment."""
     remarks = []
-    if weights(run) and not (record.get("training") or {}).get("weights"):
+    if weights(run) and not (record.training and record.training.weights):
         remarks.append("began from random weights, not ImageNet's")
     published = sum(map(run.data.test_count, run.targets))
-    if incomplete := record.get("incomplete_data"):  # of the training images too; baselines count those of the test
+    if incomplete := record.incomplete_data:  # of the training images too; baselines count those of the test
         remarks.append(f"not the published data: {incomplete}")
-    elif "test_images" in record and record["test_images"] != published:
-        remarks.append(f"tested on {record['test_images']} images, the published set has {published}")
+    elif record.test_images not in (None, published):
+        remarks.append(f"tested on {record.test_images} images, the published set has {published}")
     return remarks
 
 

@@ -1,15 +1,53 @@
 """A table's numbers: mean and standard deviation over seeds, the best single source, means over columns."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
+from typing import TypeVar
 
 from latent_domains.tables.definition import Candidate, Cell, Row, Table
 from latent_domains.tables.records import Records
 
+NOTHING = "–"
+"""What stands where there is no number."""
+
+
+class OverSeeds:
+    """Mean and standard deviation of ``scores``, an accuracy in % for each seed."""
+
+    scores: Collection[float]
+
+    @property
+    def n(self) -> int:
+        return len(self.scores)
+
+    @property
+    def mean(self) -> float | None:
+        """None without any."""
+        return fmean(self.scores) if self.scores else None
+
+    @property
+    def std(self) -> float | None:
+        """Of the sample (n - 1); None for fewer than two."""
+        return stdev(self.scores) if self.n > 1 else None
+
+    def in_words(self) -> str:
+        """As tables have it: ``81.0 ± 1.5``."""
+        if self.mean is None:
+            return NOTHING
+        return f"{self.mean:.1f}" + ("" if self.std is None else f" ± {self.std:.1f}")
+
+
+Scored = TypeVar("Scored", bound=OverSeeds)
+
+
+def best_of(candidates: Sequence[Scored]) -> Scored:
+    """The candidate with the best mean, the first of several; one without a number comes last."""
+    return max(candidates, key=lambda one: -1.0 if one.mean is None else one.mean)
+
 
 @dataclass(frozen=True)
-class Result:
+class Result(OverSeeds):
     """Accuracies in % by seed, of which ``wanted`` should be there; ``reasons`` say why some are not.
 
     ``sources`` is what a candidate was trained on. ``candidates`` are those that a best single source was chosen from,
@@ -24,18 +62,8 @@ class Result:
     candidates: tuple["Result", ...] = field(default=())
 
     @property
-    def n(self) -> int:
-        return len(self.accuracies)
-
-    @property
-    def mean(self) -> float | None:
-        """Over the seeds that are there; None without any."""
-        return fmean(self.accuracies.values()) if self.accuracies else None
-
-    @property
-    def std(self) -> float | None:
-        """The sample's standard deviation (n - 1); None for fewer than two seeds."""
-        return stdev(self.accuracies.values()) if self.n > 1 else None
+    def scores(self) -> Collection[float]:
+        return self.accuracies.values()
 
     @property
     def reason(self) -> str:
@@ -79,7 +107,7 @@ def _cell(cell: Cell, table: Table, records: Records) -> Result | None:
         # The best is not known before every candidate has been tried.
         reasons = tuple(f"{'+'.join(candidate.sources)} alone: {candidate.reason}" for candidate in missing)
         return Result({}, 1, reasons, candidates=tuple(found))
-    best = max(found, key=lambda candidate: candidate.mean)
+    best = best_of(found)
     reasons = tuple(f"{'+'.join(one.sources)} alone: {one.reason}" for one in found if one.reason)
     return Result(best.accuracies, best.wanted, reasons, best.remarks, best.sources, tuple(found))
 

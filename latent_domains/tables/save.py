@@ -15,7 +15,7 @@ def save(table: Table, records: Records, report: Path, folder: Path) -> str:
     """
     found = {one.name: record for one in table.runs if (record := records.read(one)) is not None}
     for name, record in found.items():
-        write_text(folder / f"{name}.json", json_text(record))
+        write_text(folder / f"{name}.json", json_text(record.to_json()))
     pictures = sorted((report / "figures").glob("*.png"))
     for picture in pictures:
         with write_aside(folder / "figures" / picture.name) as aside:

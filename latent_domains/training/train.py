@@ -21,9 +21,10 @@ from latent_domains.experiment.experiment import Experiment
 from latent_domains.models.weights import check_weights
 from latent_domains.runs.devices import Devices, mode_of, requested_mode, set_mode
 from latent_domains.runs.preflight import preflight
+from latent_domains.runs.record import BegunFrom, Record
 from latent_domains.runs.run_folder import RunFolder, Snapshot
 from latent_domains.runs.run_state import Interrupted, failures_noted, forget_failure, last_iteration
-from latent_domains.runs.sittings import FAILED, FINISHED, STOPPED, begin_sitting, end_killed_sitting, end_sitting
+from latent_domains.runs.sessions import FAILED, FINISHED, STOPPED, begin_session, end_killed_session, end_session
 from latent_domains.runs.write import write_missing
 from latent_domains.training.group import Group, start_workers
 from latent_domains.training.share import Share, make_share, write_share
@@ -115,7 +116,7 @@ def train_all(
                     f"{folder.path}: its solver mode is {found}, but {devices.option} is for the {devices.mode}: pass "
                     f"--solver-mode {devices.mode}"
                 )
-            end_killed_sitting(folder, last_iteration(folder))
+            end_killed_session(folder, last_iteration(folder))
             with failures_noted(folder, "preparation"):
                 preflight(folder, mode)
                 if devices:
@@ -203,7 +204,7 @@ def _train(job: _Job, threads: Threads, children: Children) -> None:
     if first >= iterations:
         return
     reader, shown = LogReader(), {}
-    with _sitting(job, threads, children):
+    with _session(job, threads, children):
         with (
             _appending(folder.log) as write,
             _Bar(total=iterations, initial=first, position=job.position, desc=folder.path.name, unit="it") as bar,
@@ -240,10 +241,10 @@ def _live_events(folder: RunFolder, start: int) -> AbstractContextManager["Event
 
 
 @contextmanager
-def _sitting(job: _Job, threads: Threads, children: Children) -> Iterator[None]:
+def _session(job: _Job, threads: Threads, children: Children) -> Iterator[None]:
     """Note in the folder that training is under way, and at the block's end how it ended."""
     folder = job.folder
-    begin_sitting(folder, job.snapshot.iteration if job.snapshot else 0, _how(job, threads))
+    begin_session(folder, job.snapshot.iteration if job.snapshot else 0, _how(job, threads))
     began, ended = time.monotonic(), FAILED
     try:
         yield
@@ -253,7 +254,7 @@ def _sitting(job: _Job, threads: Threads, children: Children) -> Iterator[None]:
         raise
     finally:
         reached = folder.experiment.iterations if ended == FINISHED else last_iteration(folder)
-        end_sitting(folder, ended, reached, time.monotonic() - began)
+        end_session(folder, ended, reached, time.monotonic() - began)
 
 
 @contextmanager
@@ -276,11 +277,11 @@ def _appending(file: Path) -> Iterator[Callable[[str], None]]:
 
 def _how(job: _Job, threads: Threads) -> dict[str, Any]:
     """What is kept of how a run is trained, and what it began from."""
-    before = job.folder.read_training() or {}
-    weights = before.get("weights") if job.snapshot else None
+    before = job.folder.read_training()
+    weights = before.weights if before and job.snapshot else None
     if job.weights:
         with job.weights.open("rb") as file:
-            weights = {"file": job.weights.name, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+            weights = BegunFrom(file=job.weights.name, sha256=hashlib.file_digest(file, "sha256").hexdigest())
     return {
         "blas_threads": threads.blas,
         "kernel_threads": threads.kernels,
@@ -309,9 +310,9 @@ def loaded_from(folder: RunFolder, weights: Path) -> str:
 def _check_began_without_weights(folder: RunFolder) -> None:
     """A run that began from weights does not begin again without them."""
     training = folder.read_training()
-    if training and training.get("weights"):
+    if training and training.weights:
         raise ProgramError(
-            f"{folder.path}: it began from {training['weights']['file']} and has no snapshot: pass --weights again "
+            f"{folder.path}: it began from {training.weights.file} and has no snapshot: pass --weights again "
             "(or write the run again with --force)"
         )
 
@@ -324,7 +325,7 @@ def run_suite(
     jobs: int,
     threads: Threads | None,
     solver_mode: str | None = None,
-) -> list[tuple[RunFolder, dict[str, Any]]]:
+) -> list[tuple[RunFolder, Record]]:
     """Bring every experiment on the LMDBs under ``data`` to its record under ``base``.
 
     Interrupted runs go on where they stopped, finished ones are left alone. Returns the run folders with their

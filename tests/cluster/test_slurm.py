@@ -120,9 +120,9 @@ def test_what_is_cut_off_goes_on_and_what_fails_says_why(slurm, tiny_data, tmp_p
     assert "TIMEOUT" not in slurm.run("squeue", "--noheader", "--states=all", "--format=%T"), "it ended by itself"
     for folder, start in ((cancelled, at_cancel), (limited, at_limit)):
         assert state_of(folder).state is State.FINISHED, output
-        sittings = folder.read_record()["training"]["sittings"]
-        assert [sitting["ended"] for sitting in sittings][-2:] == ["stopped", "finished"]
-        assert sittings[-1]["from_iteration"] == start
+        sessions = folder.read_record().training.sessions
+        assert [session.ended for session in sessions][-2:] == ["stopped", "finished"]
+        assert sessions[-1].from_iteration == start
     state = state_of(broken)
     assert state.state is State.FAILED and "Unknown layer type: Puling" in state.note
     logs = (tmp_path / ".snakemake" / "slurm_logs").rglob("*.log")
@@ -153,7 +153,7 @@ def test_ctrl_c_ends_the_jobs_too_with_a_snapshot(slurm, tiny_data, tmp_path):
 
 def stopped_with_a_snapshot(folder: RunFolder) -> int:
     """The iteration of the snapshot that a stopped training wrote, at the very iteration at which it was stopped."""
-    sitting = folder.read_training()["sittings"][-1]
+    session = folder.read_training().sessions[-1]
     snapshot = folder.latest_snapshot()
-    assert sitting["ended"] == "stopped" and snapshot.iteration >= sitting["to_iteration"] > 0
+    assert session.ended == "stopped" and snapshot.iteration >= session.to_iteration > 0
     return snapshot.iteration

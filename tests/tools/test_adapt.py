@@ -76,7 +76,7 @@ def test_predictions_are_those_of_the_record(labelled):
     assert [row["path"] for row in found] == [f"{name}/{number}.png" for name in CLASSES for number in range(6)]
     assert all(row["true class"] == row["path"].split("/")[0] for row in found)
     correct = sum(row["class"] == row["true class"] for row in found)
-    record = RunFolder.load(out / "run").read_record()
+    record = json.loads((out / "run" / "record.json").read_text())
     assert record["accuracy"] == pytest.approx(correct / len(found))
     assert record["experiment"]["dataset"]["counts"] == {"night": 18, "day": 18, "dusk": 18}
     assert RunFolder.load(out / "run").experiment.k == 2
@@ -90,9 +90,9 @@ def test_domains_of_every_source_image(labelled):
         probabilities = [float(row[f"probability of domain {number}"]) for number in (1, 2)]
         assert sum(probabilities) == pytest.approx(1, abs=2e-6)
         assert probabilities[int(row["domain"]) - 1] == max(probabilities)
-    usage = RunFolder.load(out / "run").read_record()["domain_usage"]
+    usage = RunFolder.load(out / "run").read_record().domain_usage
     of_night = [row["domain"] for row in found if row["source"] == "night"]
-    assert usage["counts"][0] == [of_night.count("1"), of_night.count("2")]
+    assert usage.counts[0] == [of_night.count("1"), of_night.count("2")]
 
 
 def test_the_lines_of_python_that_it_prints_predict_the_same(labelled, tmp_path):
@@ -183,7 +183,7 @@ def test_a_mixture_to_an_unlabelled_target_through_ctrl_c(tmp_path):
     assert set(names(out)) == RESULTS
     run = RunFolder.load(out / "run")
     assert run.experiment.k == 2 and run.experiment.sources == ("mixture",)
-    assert run.read_record()["accuracy"] is None and not (out / "run" / "test.prototxt").exists()
+    assert run.read_record().accuracy is None and not (out / "run" / "test.prototxt").exists()
     assert "accuracy" not in {key for key, _ in json.loads((out / "run" / "record.json").read_text()).items() if _}
     assert "Test net output" not in run.log.read_text()
     assert set(read_labels(out / "data" / "out" / "new")) == {-1}

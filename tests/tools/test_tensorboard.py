@@ -65,7 +65,7 @@ def test_events_of_a_resumed_run_live_and_converted(tiny_data, tmp_path):
     assert done.returncode == 1 and "it is being trained already" in done.stderr
 
 
-def test_what_a_killed_sitting_had_beyond_its_snapshot_is_dropped(tmp_path):
+def test_what_a_killed_session_had_beyond_its_snapshot_is_dropped(tmp_path):
     line = "I20261121 18:{:02}:00.0 1 solver.cpp:239] Iteration {} (4.3 iter/s, 2.3s/10 iters), loss = {}\n"
     experiment = make_experiment("digits", "dial", batch_size=4, iterations=100)
     folder = RunFolder(tmp_path, experiment, tmp_path)

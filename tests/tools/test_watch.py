@@ -18,7 +18,7 @@ import pytest
 
 from latent_domains.common.program import ROOT
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.runs import sittings
+from latent_domains.runs import sessions
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.watch import ASCII, BLOCKS, Follower, Style, brief, curve, duration, frame, full
 from latent_domains.runs.write import write_run
@@ -79,7 +79,7 @@ def test_every_state_is_told(folder):
         long_ago = time.time() - 3700
         os.utime(folder.log, (long_ago, long_ago))
         assert re.fullmatch(r"run: running, silent for 1:01:4\d", lines(folder)[0])
-        sittings.end_sitting(folder, sittings.FINISHED, 100, 1.0)
+        sessions.end_session(folder, sessions.FINISHED, 100, 1.0)
         assert lines(folder)[0] == "run: running, evaluating"
     values = {"reason": "caffe train failed: exit code -6: Unknown layer type: Slize", "step": "training"}
     folder.failure.write_text(json.dumps(values | {"iteration": 50, "time": "2026-11-21T10:00:00+00:00"}))
@@ -98,7 +98,7 @@ def test_a_finished_run_has_the_accuracy_of_its_record(folder):
     assert "87.5 %" not in logged and "usps 87.5 %" in lines(folder)[-1]
 
 
-def test_speed_is_of_this_sitting_alone(folder):
+def test_speed_is_of_this_session_alone(folder):
     measured(folder, 0, 10, 20)
     began = "2026-11-21T10:00:01"
     with folder.locked():

@@ -136,37 +136,10 @@ def test_a_shallow_baseline_stands_in_its_table(tmp_path):
     assert done.returncode == 1 and "a shallow baseline is reported beside its table: pass --table" in done.stderr
 
 
-USAGE = {"sources": ["a"], "images": 1, "counts": [[1, 0]], "share": [1.0, 0.0], "purity": 1.0, "nmi": 0.0}
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"accuracy": "high"}, "accuracy is 'high', expected a number"),
-        ({"targets": {"usps": 0.5}}, "targets: usps is 0.5, expected an accuracy"),
-        ({"targets": {"usps": {"accuracy": "1"}}}, "targets: usps is {'accuracy': '1'}, expected an accuracy"),
-        (
-            {"targets": {"usps": {"accuracy": 1.0, "confusion": [[1, 2], [3, 4]]}}},
-            "targets: usps: confusion: expected 10×10",
-        ),
-        (
-            {"targets": {"usps": {"accuracy": 1.0, "confusion": "no"}}},
-            "targets: usps: confusion: expected 10×10 numbers",
-        ),
-        ({"classes": ["a"]}, "classes: found ['a'], expected 10 names"),
-        ({"domain_usage": None}, "domain_usage: found None, expected sources, images, counts"),
-        ({"domain_usage": {}}, "domain_usage: found {}, expected sources, images, counts"),
-        ({"domain_usage": {**USAGE, "share": [1.0]}}, "domain_usage: counts [[1, 0]] and share [1.0] do not fit"),
-        ({"domain_usage": {**USAGE, "nmi": None}}, "domain_usage: nmi is None, expected a number"),
-        ({"domain_usage_history": [USAGE]}, "domain_usage_history: iteration is None, expected a number"),
-        ({"domain_usage_history": 5}, "domain_usage_history: found 5, expected a list"),
-        ({"training": "long"}, "training: found 'long', expected an object"),
-    ],
-)
-def test_a_damaged_record_is_named(change, message, tmp_path):
-    record = write_record(tmp_path / "r.json", make_experiment("digits", "mda"), **{"accuracy": 0.5, **change})
+def test_a_damaged_record_is_named(tmp_path):
+    record = write_record(tmp_path / "r.json", make_experiment("digits", "mda"), 0.5, training="long")
     done = program("report", record, "--out", tmp_path / "r.html")
-    assert done.returncode == 1 and f"r.json: {message}" in done.stderr
+    assert done.returncode == 1 and "r.json: training: found 'long', expected an object" in done.stderr
     assert not (tmp_path / "r.html").exists()
 
 

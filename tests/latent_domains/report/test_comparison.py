@@ -48,11 +48,6 @@ def test_one_experiment_trained_twice_is_no_second_seed(tmp_path):
     ]
     with pytest.raises(ProgramError, match=r"c\.json: the same experiment as .*a\.json, expected one of them"):
         settings_of_table(load(EXPERIMENTS / "digits.yaml"), runs, {})
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "gong.json").write_text('{"baseline": {}, "accuracy": 0.4, "targets": {}}')
-    with pytest.raises(ProgramError, match=r"gong\.json: a second baseline of this name"):
-        load_runs([tmp_path / folder / "gong.json" for folder in ("a", "b")])
 
 
 def test_a_table_has_the_papers_number_beside_the_best_candidate(tmp_path):
@@ -83,37 +78,3 @@ def test_a_run_that_is_none_of_the_tables_is_named(tmp_path):
         settings_of_table(table, load_runs([path])[0], {})
     with pytest.raises(ProgramError, match="gong2013_x: the table digits has no such baseline"):
         settings_of_table(table, [], {"gong2013_x": 0.5})
-
-
-def test_names_of_runs_are_unique(tmp_path):
-    experiment = make_experiment("digits", "mda")
-    paths = [write_record(tmp_path / folder / "run.json", experiment, 0.5) for folder in ("a", "b")]
-    assert len({run.name for run in load_runs(paths)[0]}) == 2
-    with pytest.raises(ProgramError, match=r"run\.json: given twice"):
-        load_runs([paths[0], paths[0]])
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (None, "x.json: no such file, expected a run folder or a record"),
-        ("[]", "x.json: found list, expected a JSON object"),
-        ("{", "x.json: not valid JSON"),
-        ('{"accuracy": 0.5}', "x.json: found no targets"),
-        ('{"accuracy": "high", "targets": {}, "baseline": {}}', "x.json: accuracy is 'high', expected a number"),
-        ('{"accuracy": 0.5, "targets": {}, "domain_usage": null}', "x.json: experiment"),
-        ('{"accuracy": 0.5, "targets": {}, "domain_usage": null, "experiment": {"k": 1}}', "x.json: experiment descr"),
-    ],
-)
-def test_what_is_no_record_is_named(text, message, tmp_path):
-    file = tmp_path / "x.json"
-    if text is not None:
-        file.write_text(text)
-    with pytest.raises(ProgramError) as error:
-        load_runs([file])
-    assert message in str(error.value)
-
-
-def test_an_empty_folder_is_named(tmp_path):
-    with pytest.raises(ProgramError, match=r"no experiment.json and no record.json in it, expected a run folder"):
-        load_runs([tmp_path])

@@ -211,13 +211,13 @@ def test_cuda_without_a_gpu_is_refused(names, message, monkeypatch):
 def test_a_run_of_a_gpu_is_evaluated_on_the_cpu_if_asked(tiny_data, tmp_path, monkeypatch):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     train_all([folder], threads=Threads(1, 1))
-    accuracy = folder.read_record()["accuracy"]
+    accuracy = folder.read_record().accuracy
     folder.record.unlink()
     set_mode(folder, "GPU")
     done = program("evaluate", "--quiet", folder.path)
     assert done.returncode == 1 and "built without CUDA: pass --solver-mode CPU" in done.stderr
     assert program("evaluate", "--quiet", "--solver-mode", "CPU", folder.path).returncode == 0
-    assert folder.read_record()["accuracy"] == accuracy
+    assert folder.read_record().accuracy == accuracy
 
 
 def test_the_variable_switches_a_run_that_was_written_for_the_gpu(tiny_data, tmp_path, monkeypatch):
@@ -227,7 +227,7 @@ def test_the_variable_switches_a_run_that_was_written_for_the_gpu(tiny_data, tmp
         preflight.preflight(folder)
     monkeypatch.setenv("SOLVER_MODE", "CPU")
     train_all([folder], threads=Threads(1, 1))
-    assert mode_of(folder) == "CPU" and folder.read_training()["solver_mode"] == "CPU"
+    assert mode_of(folder) == "CPU" and folder.read_training().solver_mode == "CPU"
 
 
 def test_setting_the_mode_changes_nothing_else(tiny_data, tmp_path):

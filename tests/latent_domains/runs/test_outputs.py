@@ -30,10 +30,10 @@ def test_probabilities_are_rows_of_the_domain_net(trained, tiny_data):
 
 def test_the_history_begins_as_the_solver_initialises_the_branch(trained, monkeypatch):
     history = usage_history(trained, quiet=True)
-    assert [usage["iteration"] for usage in history] == [0, 2, 4]
-    assert all(usage["images"] == 96 and sum(usage["share"]) == pytest.approx(1) for usage in history)
+    assert [usage.iteration for usage in history] == [0, 2, 4]
+    assert all(usage.images == 96 and sum(usage.share) == pytest.approx(1) for usage in history)
     last = outputs.domain_usage(source_probabilities(trained, trained.latest_snapshot(), quiet=True))
-    assert history[-1] == {"iteration": 4, **last.to_json()}
+    assert history[-1].to_json() == {"iteration": 4, **last.to_json()}
     solver = caffe.SGDSolver(str(trained.solver))
     net = outputs._initial(trained)
     for name, blobs in net.params.items():
@@ -45,7 +45,7 @@ def test_the_beginning_is_not_known_of_a_run_that_began_from_weights(trained):
     before = trained.training.read_text()
     try:
         trained.training.write_text(json.dumps({"seconds": 1.0, "weights": {"file": "w", "sha256": "0"}}))
-        assert [usage["iteration"] for usage in usage_history(trained, quiet=True)] == [2, 4]
+        assert [usage.iteration for usage in usage_history(trained, quiet=True)] == [2, 4]
     finally:
         trained.training.write_text(before)
 

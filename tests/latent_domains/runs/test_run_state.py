@@ -1,4 +1,4 @@
-"""The state of a run folder in every case there is, and the sittings of its training."""
+"""The state of a run folder in every case there is, and the sessions of its training."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import pytest
 from latent_domains.common.caffe_process import Threads
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.runs import run_state, sittings
+from latent_domains.runs import run_state, sessions
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.run_state import State, failures_noted, state_of
 from latent_domains.runs.write import write_run
@@ -45,10 +45,10 @@ def test_only_a_lock_makes_a_run_running(folder):
     with folder.locked() as lock:
         assert folder.is_locked()
         assert shown(folder) == "running: waiting for its turn"
-        sittings.begin_sitting(folder, 0, {})
+        sessions.begin_session(folder, 0, {})
         folder.log.write_text(LINE.format(2))
         assert shown(folder) == "running at iteration 2 of 6"
-        sittings.end_sitting(folder, sittings.FINISHED, 6, 1.0)
+        sessions.end_session(folder, sessions.FINISHED, 6, 1.0)
         assert shown(folder) == "running at iteration 2 of 6: evaluating"
         holder = subprocess.Popen(["sleep", "60"], pass_fds=(lock,))
     try:
@@ -81,7 +81,7 @@ def test_asking_takes_no_lock(folder):
         asking.communicate()
 
 
-def test_a_killed_run_is_interrupted_and_its_sitting_ended_by_the_next(folder):
+def test_a_killed_run_is_interrupted_and_its_session_ended_by_the_next(folder):
     folder = lasting(folder, 1_000_000)
     folder.solver.write_text(folder.solver.read_text().replace("snapshot: 500", "snapshot: 20"))
     training = subprocess.Popen(
@@ -114,19 +114,19 @@ def test_a_killed_run_is_interrupted_and_its_sitting_ended_by_the_next(folder):
     start = folder.latest_snapshot().iteration
     assert state.state is State.INTERRUPTED and state.iteration >= start >= 20
     assert str(state) == f"interrupted at iteration {state.iteration} of 1000000: goes on from {start}"
-    assert sittings.open_sitting(folder)["from_iteration"] == 0
+    assert sessions.open_session(folder).from_iteration == 0
 
     folder = lasting(folder, start + 1)
     train_all([folder], threads=ONE, resume=True)
     assert shown(folder) == "finished"
-    training = folder.read_record()["training"]
-    first, second = training["sittings"]
-    assert (first["ended"], first["to_iteration"]) == ("killed", state.iteration)
-    assert (second["ended"], second["from_iteration"], second["to_iteration"]) == ("finished", start, start + 1)
-    assert training["seconds"] == pytest.approx(first["seconds"] + second["seconds"]) and first["seconds"] > 0
-    times = [datetime.fromisoformat(sitting[key]) for sitting in (first, second) for key in ("started", "finished")]
+    training = folder.read_record().training
+    first, second = training.sessions
+    assert (first.ended, first.to_iteration) == ("killed", state.iteration)
+    assert (second.ended, second.from_iteration, second.to_iteration) == ("finished", start, start + 1)
+    assert training.seconds == pytest.approx(first.seconds + second.seconds) and first.seconds > 0
+    times = [datetime.fromisoformat(when) for one in (first, second) for when in (one.started, one.finished)]
     assert times == sorted(times) and all(when.tzinfo == UTC for when in times)
-    assert first["commit"] == second["commit"] is not None
+    assert first.commit == second.commit is not None
 
 
 def test_a_failed_run_says_why_until_it_goes_on(folder):
@@ -136,9 +136,9 @@ def test_a_failed_run_says_why_until_it_goes_on(folder):
     done = child("train", "--threads", "1,1", folder.path)
     assert done.returncode == 1
     failure = folder.read_failure()
-    assert failure["step"] == "training" and failure["iteration"] == 0
-    assert "Unknown layer type: Puling" in failure["reason"] and done.stderr.endswith(f"error: {failure['reason']}\n")
-    assert shown(folder) == f"failed: {failure['reason']}"
+    assert failure.step == "training" and failure.iteration == 0
+    assert "Unknown layer type: Puling" in failure.reason and done.stderr.endswith(f"error: {failure.reason}\n")
+    assert shown(folder) == f"failed: {failure.reason}"
     net.write_text(whole)
     lmdb.rename(lmdb.with_name("elsewhere"))
     try:
@@ -146,7 +146,7 @@ def test_a_failed_run_says_why_until_it_goes_on(folder):
             train_all([folder], threads=ONE, resume=True)
     finally:
         lmdb.with_name("elsewhere").rename(lmdb)
-    assert folder.read_failure()["step"] == "preparation" and "no LMDB there" in shown(folder)
+    assert folder.read_failure().step == "preparation" and "no LMDB there" in shown(folder)
     net.write_text(whole.replace('type: "Pooling"', 'type: "Puling"'))
     with pytest.raises(ProgramError, match="Puling"):
         train_all([folder], jobs=1, resume=True)  # which threads are best is measured first
@@ -154,7 +154,7 @@ def test_a_failed_run_says_why_until_it_goes_on(folder):
     net.write_text(whole)
     train_all([folder], threads=ONE, resume=True)
     assert shown(folder) == "finished" and not folder.failure.exists()
-    ended = [sitting["ended"] for sitting in folder.read_record()["training"]["sittings"]]
+    ended = [session.ended for session in folder.read_record().training.sessions]
     assert ended == ["failed", "finished"]
 
 
@@ -174,7 +174,7 @@ def test_a_signal_to_caffe_itself_interrupts_the_run(folder):
     thread.join()
     start = folder.latest_snapshot().iteration
     assert shown(folder) == f"interrupted at iteration {start} of 1000000: goes on from {start}" and start > 10
-    assert sittings.last_sitting(folder)["ended"] == "stopped" and not folder.failure.exists()
+    assert sessions.last_session(folder).ended == "stopped" and not folder.failure.exists()
 
 
 def test_a_usage_error_is_no_failure_of_the_run(folder):
@@ -219,14 +219,14 @@ def test_training_without_our_program_is_seen(folder):
     assert shown(folder) == "interrupted at iteration 6 of 6: trained, not yet evaluated"
 
 
-def test_training_notes_of_before_there_were_sittings_are_read(folder):
+def test_training_notes_of_before_there_were_sessions_are_read(folder):
     folder.training.write_text(json.dumps({"seconds": 5.0, "weights": None}))
-    assert sittings.last_sitting(folder) is None
-    sittings.end_killed_sitting(folder, 3)
-    sittings.begin_sitting(folder, 3, {"weights": None})
-    sittings.end_sitting(folder, sittings.STOPPED, 4, 2.0)
+    assert sessions.last_session(folder) is None
+    sessions.end_killed_session(folder, 3)
+    sessions.begin_session(folder, 3, {"weights": None})
+    sessions.end_session(folder, sessions.STOPPED, 4, 2.0)
     training = folder.read_training()
-    assert training["seconds"] == 7.0 and len(training["sittings"]) == 1
+    assert training.seconds == 7.0 and len(training.sessions) == 1
 
 
 def test_the_last_iteration_is_read_from_the_end_of_a_long_log(folder, monkeypatch):
@@ -237,15 +237,15 @@ def test_the_last_iteration_is_read_from_the_end_of_a_long_log(folder, monkeypat
     assert run_state.last_iteration(folder) == 500, "resumed from further back"
 
 
-def test_a_sitting_that_comes_to_no_iteration_ends_where_it_began(folder):
+def test_a_session_that_comes_to_no_iteration_ends_where_it_began(folder):
     """Not where the one before it was killed."""
-    sittings.begin_sitting(folder, 0, {})
+    sessions.begin_session(folder, 0, {})
     folder.log.write_text("I1 1 solver.cpp:45] Initializing solver from parameters: \n" + LINE.format(700))
     assert run_state.last_iteration(folder) == 700
-    sittings.end_killed_sitting(folder, run_state.last_iteration(folder))
-    sittings.begin_sitting(folder, 500, {})
+    sessions.end_killed_session(folder, run_state.last_iteration(folder))
+    sessions.begin_session(folder, 500, {})
     with folder.log.open("a") as log:
         log.write("I1 1 solver.cpp:45] Initializing solver from parameters: \nF1 1 layer.cpp:1] no memory\n")
     with pytest.raises(ProgramError), failures_noted(folder, "training"):
         raise ProgramError("no memory")
-    assert folder.read_failure()["iteration"] == 500 and shown(folder) == "failed at iteration 500 of 6: no memory"
+    assert folder.read_failure().iteration == 500 and shown(folder) == "failed at iteration 500 of 6: no memory"

@@ -205,11 +205,17 @@ def test_what_became_of_a_baseline(log, text, table, tmp_path):
         (lambda record: "{", "not valid JSON"),
         (lambda record: "", "not valid JSON"),
         (lambda record: "[]", "found list, expected a JSON object"),
-        (lambda record: json.dumps({**record, "accuracy": "0.9"}), "accuracy is '0.9', expected a share from 0 to 1"),
-        (lambda record: json.dumps({**record, "accuracy": None}), "accuracy is None"),
-        (lambda record: json.dumps({**record, "accuracy": float("nan")}), "accuracy is nan"),
-        (lambda record: json.dumps({**record, "accuracy": 90.5}), "accuracy is 90.5"),
-        (lambda record: json.dumps({**record, "experiment": 5}), "found 5, expected what was run"),
+        (lambda record: json.dumps({**record, "accuracy": "0.9"}), "accuracy: found '0.9', expected a number"),
+        (
+            lambda record: json.dumps({**record, "accuracy": None}),
+            "accuracy: found None, expected a number",
+        ),
+        (lambda record: json.dumps({**record, "accuracy": float("nan")}), "accuracy: found nan"),
+        (
+            lambda record: json.dumps({**record, "accuracy": 90.5}),
+            "accuracy: found 90.5, expected at most 1",
+        ),
+        (lambda record: json.dumps({**record, "experiment": 5}), "experiment: found 5, expected an object"),
         (
             lambda record: json.dumps({**record, "experiment": {**record["experiment"], "k": 3}}),
             "it is of another run: found k 3, expected 2",
@@ -243,7 +249,7 @@ def test_a_baselines_record_of_another_setting_is_not_taken(table, tmp_path):
 def test_what_is_not_the_papers_experiment_is_remarked(tmp_path):
     table = load(EXPERIMENTS / "office31.yaml", seeds=(0,))
     run = table.runs[0]
-    write_record(tmp_path / "runs", run, 0.9, training={"weights": None}, test_images=20)
+    write_record(tmp_path / "runs", run, 0.9, training={"seconds": 1.0, "weights": None}, test_images=20)
     cell = results(table, tmp_path)[0].cells[0]
     assert cell.remarks == (
         "began from random weights, not ImageNet's",
@@ -251,7 +257,7 @@ def test_what_is_not_the_papers_experiment_is_remarked(tmp_path):
     )
     text = table_text(table, results(table, tmp_path))
     assert "90.0 (n=1) [1] [2]" in text and "1. began from random weights" in text
-    begun = {"weights": {"file": "bvlc_alexnet.caffemodel"}}
+    begun = {"seconds": 1.0, "weights": {"file": "bvlc_alexnet.caffemodel"}}
     few = "amazon has 48 images, published 2817"
     write_record(tmp_path / "runs", run, 0.9, training=begun, incomplete_data=few)
     assert results(table, tmp_path)[0].cells[0].remarks == (f"not the published data: {few}",)

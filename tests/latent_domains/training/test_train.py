@@ -116,7 +116,7 @@ def test_ctrl_c_in_the_evaluation_and_resume_evaluates(tiny_data, tmp_path):
     assert not folder.record.exists()
     log = folder.log.read_text()
     train_all([folder], threads=ONE, resume=True)
-    assert folder.read_record()["iteration"] == 6
+    assert folder.read_record().iteration == 6
     assert folder.log.read_text() == log
 
 
@@ -169,8 +169,8 @@ def test_a_run_begins_from_the_weights_of_another(tiny_data, tmp_path):
     for layer in layers:
         if layer.name in blobs:
             assert list(blobs[layer.name]) == list(layer.blobs[0].data), layer.name
-    recorded = second.read_record()["training"]["weights"]
-    assert recorded == {"file": "kept.caffemodel", "sha256": hashlib.sha256(kept.read_bytes()).hexdigest()}
+    recorded = second.read_record().training.weights
+    assert recorded.to_json() == {"file": "kept.caffemodel", "sha256": hashlib.sha256(kept.read_bytes()).hexdigest()}
 
 
 @pytest.mark.parametrize(

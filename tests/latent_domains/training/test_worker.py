@@ -1,5 +1,6 @@
 """Real processes that train one run together on the CPU, with the real solver and tiny LMDBs."""
 
+import json
 import os
 import re
 import signal
@@ -106,7 +107,7 @@ def test_a_run_of_two_processes_is_recorded_and_read_like_any_other(tiny_data, t
         "model_iter_6.caffemodel",
         "model_iter_6.solverstate",
     ]
-    record = run.read_record()
+    record = json.loads(run.record.read_text())
     assert record["training"]["processes"] == 2 and record["iteration"] == 6
     assert record["last_values"]["loss_class"] == found["train", "loss_class"][5]
     # The log's last test is one forward pass further than the snapshot, as that of caffe train.
@@ -160,7 +161,7 @@ def test_ctrl_c_stops_all_after_the_same_iteration_and_any_number_goes_on(long):
         file.write_text(file.read_text().replace("100000", str(reached + 5)))
     resumed = RunFolder.load(long.path)
     train_all([resumed], threads=ONE, resume=True, devices=Devices(1))
-    record = resumed.read_record()
+    record = json.loads(resumed.record.read_text())
     assert record["iteration"] == reached + 5 and record["training"]["processes"] == 1
     assert f"Resuming from {long.snapshots}/model_iter_{reached}.solverstate" in long.log.read_text()
 

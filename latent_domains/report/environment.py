@@ -4,14 +4,14 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from latent_domains.report.page import Section, Table, Text
-from latent_domains.report.runs import Run
+from latent_domains.report.page import Section, TableBlock, Text
+from latent_domains.report.runs import LoadedRun
+from latent_domains.runs.record import Record
 from latent_domains.runs.run_state import state_of
+from latent_domains.tables.results import NOTHING
 
-_NOTHING = "–"
 
-
-def environment_section(runs: Sequence[Run]) -> Section:
+def environment_section(runs: Sequence[LoadedRun]) -> Section:
     """Versions, hardware and commits with the runs that have them; then the runs."""
     of_finished = [(run, run.record) for run in runs if run.record]
     rows: dict[tuple[str, str], list[str]] = {}
@@ -23,11 +23,13 @@ def environment_section(runs: Sequence[Run]) -> Section:
         [what, value, "all" if len(names) == len(of_finished) else _few(names)]
         for (what, value), names in sorted(rows.items(), key=lambda item: order.index(item[0][0]))
     ]
-    blocks: list[Table | Text] = []
+    blocks: list[TableBlock | Text] = []
     if facts:
-        blocks.append(Table("Versions, hardware and commits, as the records say", ["what", "value", "runs"], facts))
+        blocks.append(
+            TableBlock("Versions, hardware and commits, as the records say", ["what", "value", "runs"], facts)
+        )
     blocks.append(
-        Table(
+        TableBlock(
             "The runs; their accuracy is that of the last iteration, never of the best",
             ["run", "#seed", "#iterations", "#accuracy (%)", "#training", "evaluated (UTC)", "state"],
             [_row(run) for run in runs],
@@ -36,19 +38,19 @@ def environment_section(runs: Sequence[Run]) -> Section:
     return Section("environment", "Environment and runs", blocks)
 
 
-def _facts(record: dict[str, Any]) -> dict[str, str]:
+def _facts(record: Record) -> dict[str, str]:
     """What a record says about how it was made; values as they are shown."""
-    training = record.get("training") or {}
-    facts: dict[str, Any] = {"commit of the evaluation": _short(record.get("commit"))}
-    sittings = training.get("sittings") or [{}]
-    facts["commit of the training"] = ", ".join(dict.fromkeys(_short(sitting.get("commit")) for sitting in sittings))
-    facts |= record.get("versions") or {}
-    facts |= record.get("hardware") or {}
+    training = record.training
+    facts: dict[str, Any] = {"commit of the evaluation": _short(record.commit)}
+    commits = [session.commit for session in training.sessions] if training else []
+    facts["commit of the training"] = ", ".join(dict.fromkeys(map(_short, commits or [None])))
+    facts |= record.versions or {}
+    facts |= record.hardware or {}
     for key in ("blas_threads", "kernel_threads", "processes"):
-        if key in training:
-            facts[key.replace("_", " ")] = training[key]
-    if weights := training.get("weights"):
-        facts["began from"] = f"{weights.get('file')}, SHA-256 {weights.get('sha256')}"
+        if (number := getattr(training, key, None)) is not None:
+            facts[key.replace("_", " ")] = number
+    if training and training.weights:
+        facts["began from"] = f"{training.weights.file}, SHA-256 {training.weights.sha256}"
     return {key: value if isinstance(value, str) else json.dumps(value) for key, value in facts.items()}
 
 
@@ -61,25 +63,17 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= 3 else f"{names[0]}, {names[1]} and {len(names) - 2} more"
 
 
-def _row(run: Run) -> list[str]:
+def _row(run: LoadedRun) -> list[str]:
     record, experiment = run.record, run.experiment
     if record is None:
-        return [
-            run.name,
-            str(experiment.seed),
-            str(experiment.iterations),
-            _NOTHING,
-            _NOTHING,
-            _NOTHING,
-            str(state_of(run.folder)),
-        ]
-    seconds = (record.get("training") or {}).get("seconds")
+        state = str(state_of(run.folder))
+        return [run.name, str(experiment.seed), str(experiment.iterations), NOTHING, NOTHING, NOTHING, state]
     return [
         run.name,
         str(experiment.seed),
-        str(record.get("iteration", experiment.iterations)),
-        _NOTHING if record["accuracy"] is None else f"{100 * record['accuracy']:.2f}",
-        _NOTHING if seconds is None else f"{seconds / 60:.1f} min",
-        str(record.get("evaluated") or _NOTHING).removesuffix("+00:00").replace("T", " "),
+        str(experiment.iterations if record.iteration is None else record.iteration),
+        NOTHING if record.accuracy is None else f"{100 * record.accuracy:.2f}",
+        f"{record.training.seconds / 60:.1f} min" if record.training else NOTHING,
+        (record.evaluated or NOTHING).removesuffix("+00:00").replace("T", " "),
         "finished" if run.folder else "a record alone",
     ]

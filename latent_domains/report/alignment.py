@@ -1,6 +1,6 @@
-"""Features in two dimensions: whether the domains lie apart, and whether the classes do."""
+"""Features in two dimensions, before and after alignment: whether domains lie apart, and whether classes do."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,11 +12,15 @@ from sklearn.manifold import TSNE
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
+from latent_domains.common.program import ProgramError
+from latent_domains.report import classes
 from latent_domains.report.chart import Chart
 from latent_domains.report.legend import Key
+from latent_domains.report.page import Block, Charts, Heading, Section, Text, missing
 from latent_domains.report.palette import MARKS, PARTS
+from latent_domains.report.runs import LoadedRun
 from latent_domains.report.text import printable
-from latent_domains.runs.features import Features
+from latent_domains.runs.features import Features, features_of
 
 FIGURES = 10
 """Classes up to which each has its own figure as a mark; with more, colours and marks repeat."""
@@ -129,3 +133,47 @@ def _figure(number: int) -> Outline:
     """A number as a mark, in the middle of its place."""
     path = TextPath((0, 0), str(number), size=1)
     return Outline(path.vertices - path.get_extents().get_points().mean(axis=0), path.codes)
+
+
+def alignment_section(shown: Sequence[LoadedRun], quick: bool, images: int, step: Callable[[], None]) -> Section:
+    """Features of the shown runs in two dimensions, before and after the alignment."""
+    blocks: list[Block] = []
+    if quick:
+        return Section("alignment", "Features before and after alignment", [Text("Left out (--quick).", note=True)])
+    for run in shown:
+        blocks.append(Heading(f"{run.experiment.title}: {run.name}"))
+        try:
+            features, labels = features_of(*run.trained(), images), classes.names(run)
+        except ProgramError as error:
+            blocks.append(missing("No features", error))
+            continue
+        sees_target = run.experiment.sees_target
+        early, last = ("Before alignment", "After alignment") if sees_target else ("Early features", "Last features")
+        charts = embedding_charts(features, labels, f"embedding-{run.name}", early, last)
+        if sees_target:
+            how = (
+                "Before alignment is what the first mDA layer gets; after alignment is what the classifier gets, each "
+                "batch aligned with its own statistics, as in training."
+            )
+        elif features.before is None:
+            how = (
+                "This net has never seen the target and normalises nothing. Last features are those of the classifier."
+            )
+        else:
+            how = (
+                "This net has never seen the target: its last features are normalised with the sources' statistics. "
+                "Early features are what the first normalisation gets, last features what the classifier gets."
+            )
+        many = " More than ten classes: colours and marks repeat." if len(labels) > FIGURES else ""
+        blocks.append(Charts(charts, how + many, [*domain_keys(features.names), *class_keys(labels)]))
+        step()
+    if any(isinstance(block, Charts) for block in blocks):
+        blocks.insert(
+            0,
+            Text(
+                "Training images, placed so that neighbours in the net's features lie close together (PCA, then "
+                "t-SNE); axes and distances between groups mean nothing. Aligned domains lie upon one another, and "
+                "useful features keep the classes apart. Target labels serve the pictures alone."
+            ),
+        )
+    return Section("alignment", "Features before and after alignment", blocks)

@@ -1,1 +1,0 @@
-"""The sections of a report: what is shown in each, what is said beside it, and what where something is missing."""

@@ -1,0 +1,165 @@
+"""What a run leaves in JSON files, each a type: its record, the notes of its training, and why it failed.
+
+A type's fields are the file's keys, in this order. What has a default is left out by older versions of the programs;
+keys that no field has are kept.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from latent_domains.common.files import read_json
+from latent_domains.common.program import ProgramError
+from latent_domains.common.validation import checked
+from latent_domains.experiment.experiment import Experiment
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class _Object(BaseModel):
+    """An object of a JSON file."""
+
+    model_config = ConfigDict(
+        strict=True, frozen=True, extra="allow", validate_by_name=True, validate_by_alias=True, serialize_by_alias=True
+    )
+
+    def to_json(self) -> dict[str, Any]:
+        """The object as it is written: a key that was left out stays out."""
+        return self.model_dump(exclude_unset=True)
+
+
+class DomainUsage(_Object):
+    """Latent domains against true source domains; ``iteration`` is that of the snapshot in a history.
+
+    ``counts[s][d]``: images of true source s whose most probable latent domain is d. ``mean_probability[s][d]``: mean
+    w of those images. ``share[d]``: share of all images in latent domain d. ``purity``: share of images whose true
+    source is the commonest one of their latent domain (1/sources if all fall into one domain and the sources are of
+    equal size). ``nmi``: normalised mutual information (arithmetic mean), 0 to 1.
+    """
+
+    iteration: int | None = None
+    sources: list[str]
+    images: int
+    counts: list[list[int]]
+    mean_probability: list[list[float]] | None = None
+    share: list[float]
+    purity: float
+    nmi: float
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.share or not _is_matrix(self.counts, len(self.sources), len(self.share)):
+            raise ValueError(f"counts {self.counts} and share {self.share} do not fit")
+        return self
+
+
+class Session(_Object):
+    """One time that a run was trained: it has no end while it is under way, or if it was killed."""
+
+    commit: str | None = None
+    started: str
+    finished: str | None = None
+    seconds: float | None = None
+    from_iteration: int = 0
+    to_iteration: int | None = None
+    ended: str | None = None
+
+
+class BegunFrom(_Object):
+    """The caffemodel that a training began from."""
+
+    file: str
+    sha256: str | None = None
+
+
+class Training(_Object):
+    """How a run was trained so far, and how long it took."""
+
+    seconds: float
+    blas_threads: int | None = None
+    kernel_threads: int | None = None
+    solver_mode: str | None = None
+    processes: int | None = None
+    weights: BegunFrom | None = None
+    sessions: list[Session] = Field([], alias="sittings")
+
+
+class Failure(_Object):
+    """Why a run failed when it was last trained, and what it was at."""
+
+    reason: str
+    step: str
+    iteration: int
+    time: str
+
+
+class OnTarget(_Object):
+    """Accuracy on one target; ``confusion`` counts its test images (classes×classes; rows true, columns predicted)."""
+
+    accuracy: Share
+    test_images: int | None = None
+    confusion: list[list[int]] | None = None
+
+
+class Record(_Object):
+    """A run's accuracy at its last iteration (of a shallow baseline: its only one), and how it came about.
+
+    It is of an ``experiment`` (:meth:`Experiment.to_json`) or of a ``baseline`` with its options. ``accuracy`` is None
+    if no target has labels. Only records of baselines have the three keys that ``seconds`` begins.
+    """
+
+    experiment: dict[str, Any] | None = None
+    baseline: dict[str, Any] | None = None
+    iteration: int | None = None
+    accuracy: Share | None
+    test_images: int | None = None
+    targets: dict[str, OnTarget]
+    classes: list[str] | None = None
+    incomplete_data: str | None = None
+    domain_usage: DomainUsage | None = None
+    target_domain_usage: DomainUsage | None = None
+    domain_usage_history: list[DomainUsage] | None = None
+    last_values: dict[str, float] | None = None
+    training: Training | None = None
+    seconds: float | None = None
+    discovery_seconds: float | None = None
+    memory_mib: int | None = None
+    evaluated: str | None = None
+    commit: str | None = None
+    versions: dict[str, Any] | None = None
+    hardware: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.experiment is None) == (self.baseline is None):
+            found = "neither" if self.experiment is None else "both"
+            raise ValueError(f"experiment, baseline: found {found}, expected one: what was run")
+        for usage in self.domain_usage_history or []:
+            if usage.iteration is None:
+                raise ValueError("domain_usage_history: iteration is None, expected a number")
+        return self
+
+    def check(self, experiment: Experiment, where: str) -> None:
+        """Raise ProgramError, naming ``where`` and the first key that does not fit the experiment that was run."""
+        classes = experiment.data.classes
+        for target, found in self.targets.items():
+            if found.confusion is not None and not _is_matrix(found.confusion, classes, classes):
+                raise ProgramError(f"{where}: targets: {target}: confusion: expected {classes}×{classes} numbers")
+        if self.classes is not None and len(self.classes) != classes:
+            raise ProgramError(f"{where}: classes: found {self.classes!r}, expected {classes} names")
+        if experiment.has_branch and self.domain_usage is None:
+            raise ProgramError(f"{where}: domain_usage: found None, expected an object, as a branch predicts domains")
+
+
+Of = TypeVar("Of", Record, Training, Failure)
+
+
+def read(kind: type[Of], file: Path) -> Of:
+    """What a JSON file holds. Raises ProgramError naming file, key, what was found and what was expected."""
+    keys = tuple(name for name, field in kind.model_fields.items() if field.is_required())
+    return checked(kind, read_json(file, keys), str(file))
+
+
+def _is_matrix(rows: list[list[int]], height: int, width: int) -> bool:
+    return len(rows) == height and all(len(row) == width for row in rows)

@@ -1,0 +1,83 @@
+"""The sessions in which a run was trained: when, by which commit, how far, and how each ended (RUN/training.json).
+
+A session is noted when it begins. One that was killed can note nothing more, so the next one ends it for it.
+"""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from latent_domains.common.files import json_text, write_text
+from latent_domains.common.versions import commit
+from latent_domains.runs.record import Session, Training
+from latent_domains.runs.run_folder import RunFolder
+
+FINISHED, STOPPED, FAILED, KILLED = "finished", "stopped", "failed", "killed"
+"""How a session ends: at the last iteration, by Ctrl-C or a signal, by an error, or without a word."""
+
+
+def begin_session(folder: RunFolder, iteration: int, how: dict[str, Any]) -> None:
+    """Note that training goes on from ``iteration``; ``how`` has threads, mode and the like of :class:`Training`."""
+    before = folder.read_training() or Training(seconds=0.0)
+    session = Session(
+        commit=commit(),
+        started=now(),
+        finished=None,
+        seconds=None,
+        from_iteration=iteration,
+        to_iteration=None,
+        ended=None,
+    )
+    _write(folder, Training(seconds=before.seconds, **how, sessions=[*before.sessions, session]))
+
+
+def end_session(folder: RunFolder, ended: str, iteration: int, seconds: float) -> None:
+    """Note how the session that was begun last ended, at which iteration, and how long it took."""
+    _end(folder, ended, iteration, now(), seconds)
+
+
+def end_killed_session(folder: RunFolder, iteration: int) -> None:
+    """End a session that did not end itself, when the log was last written to; ``iteration`` is the log's last.
+
+    To be called by who holds the folder's lock: the session is another process's if it is still under way.
+    """
+    session = open_session(folder)
+    if session is None:
+        return
+    started = datetime.fromisoformat(session.started)
+    last = max(started, _changed(folder.log)) if folder.log.exists() else started
+    _end(folder, KILLED, iteration, last.isoformat(timespec="seconds"), (last - started).total_seconds())
+
+
+def _end(folder: RunFolder, ended: str, iteration: int, finished: str, seconds: float) -> None:
+    """Complete the last session, and add its time to the whole."""
+    training = folder.read_training()
+    end = {"finished": finished, "seconds": seconds, "to_iteration": iteration, "ended": ended}
+    *before, last = training.sessions
+    sessions = [*before, last.model_copy(update=end)]
+    _write(folder, training.model_copy(update={"seconds": training.seconds + seconds, "sessions": sessions}))
+
+
+def open_session(folder: RunFolder) -> Session | None:
+    """The session that has begun and not ended: it is under way, or was killed."""
+    session = last_session(folder)
+    return session if session and session.ended is None else None
+
+
+def last_session(folder: RunFolder) -> Session | None:
+    """The session that was begun last; None if there was none, or the run is from before sessions were noted."""
+    training = folder.read_training()
+    return training.sessions[-1] if training and training.sessions else None
+
+
+def now() -> str:
+    """The time in UTC, as records have it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _changed(file: Path) -> datetime:
+    return datetime.fromtimestamp(file.stat().st_mtime, UTC)
+
+
+def _write(folder: RunFolder, training: Training) -> None:
+    write_text(folder.training, json_text(training.to_json()))

@@ -1,0 +1,39 @@
+"""What is told of the latent domains."""
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from latent_domains.report import domains
+from latent_domains.runs.record import DomainUsage
+
+
+def usage(counts, iteration=0):
+    counts = np.array(counts)
+    share = (counts.sum(axis=0) / counts.sum()).tolist()
+    return DomainUsage(
+        sources=["a", "b"],
+        images=int(counts.sum()),
+        counts=counts.tolist(),
+        share=share,
+        purity=0.5,
+        nmi=0.0 if max(share) > 0.9 else 0.8,
+        iteration=iteration,
+    )
+
+
+def test_a_collapsed_branch_is_told():
+    collapsed = usage([[10, 0], [10, 0]])
+    history = [usage([[5, 5], [7, 3]]), collapsed]
+    told = domains.told(collapsed, history)
+    assert "100.0 % went to s₁, 0.0 % went to s₂" in told
+    assert "The branch collapsed" in told and "the initialisation put 60 % of them into one domain" in told
+    found = domains.told(usage([[10, 0], [0, 10]]), [])
+    assert "collapsed" not in found and "largely are the true ones" in found and "initialisation" not in found
+
+
+def test_matrices_hold_their_numbers():
+    drawn = domains.matrix_chart(usage([[30, 10], [0, 0]]), "m")
+    axes = Figure().subplots()
+    drawn.draw(axes)
+    assert [text.get_text() for text in axes.texts] == ["75.0 %", "25.0 %", "0.0 %", "0.0 %"]
+    assert "a: 75.0 % in s₁, 25.0 % in s₂" in drawn.alt

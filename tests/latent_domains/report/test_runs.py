@@ -1,0 +1,85 @@
+"""What a report is made of: run folders, records alone and baselines, each read and checked."""
+
+import re
+
+import pytest
+
+from latent_domains.common.program import ProgramError
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.report.runs import load_runs
+from tests.latent_domains.report.records import write_record
+
+
+def test_names_of_runs_are_unique(tmp_path):
+    experiment = make_experiment("digits", "mda")
+    paths = [write_record(tmp_path / folder / "run.json", experiment, 0.5) for folder in ("a", "b")]
+    assert len({run.name for run in load_runs(paths)[0]}) == 2
+    with pytest.raises(ProgramError, match=r"run\.json: given twice"):
+        load_runs([paths[0], paths[0]])
+
+
+def test_two_baselines_of_one_name_are_named(tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "gong.json").write_text('{"baseline": {}, "accuracy": 0.4, "targets": {}}')
+    with pytest.raises(ProgramError, match=r"gong\.json: a second baseline of this name"):
+        load_runs([tmp_path / folder / "gong.json" for folder in ("a", "b")])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "x.json: no such file, expected a run folder or a record"),
+        ("[]", "x.json: found list, expected a JSON object"),
+        ("{", "x.json: not valid JSON"),
+        ('{"accuracy": 0.5}', "x.json: found no targets"),
+        ('{"accuracy": "high", "targets": {}, "baseline": {}}', "x.json: accuracy: found 'high', expected a number"),
+        ('{"accuracy": 0.5, "targets": {}, "domain_usage": null}', "x.json: experiment"),
+        ('{"accuracy": 0.5, "targets": {}, "domain_usage": null, "experiment": {"k": 1}}', "x.json: experiment descr"),
+    ],
+)
+def test_what_is_no_record_is_named(text, message, tmp_path):
+    file = tmp_path / "x.json"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(ProgramError) as error:
+        load_runs([file])
+    assert message in str(error.value)
+
+
+USAGE = {"sources": ["a"], "images": 1, "counts": [[1, 0]], "share": [1.0, 0.0], "purity": 1.0, "nmi": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"accuracy": "high"}, "accuracy: found 'high', expected a number"),
+        ({"targets": {"usps": 0.5}}, "targets: usps: found 0.5, expected an object"),
+        ({"targets": {"usps": {"accuracy": "1"}}}, "targets: usps: accuracy: found '1', expected a number"),
+        (
+            {"targets": {"usps": {"accuracy": 1.0, "confusion": [[1, 2], [3, 4]]}}},
+            "targets: usps: confusion: expected 10×10",
+        ),
+        (
+            {"targets": {"usps": {"accuracy": 1.0, "confusion": "no"}}},
+            "targets: usps: confusion: found 'no', expected a list",
+        ),
+        ({"classes": ["a"]}, "classes: found ['a'], expected 10 names"),
+        ({"domain_usage": None}, "domain_usage: found None, expected an object, as a branch predicts domains"),
+        ({"domain_usage": {}}, "domain_usage: found no sources, images, counts, share, purity, nmi"),
+        ({"domain_usage": {**USAGE, "share": [1.0]}}, "domain_usage: counts [[1, 0]] and share [1.0] do not fit"),
+        ({"domain_usage": {**USAGE, "nmi": None}}, "domain_usage: nmi: found None, expected a number"),
+        ({"domain_usage_history": [USAGE]}, "domain_usage_history: iteration is None, expected a number"),
+        ({"domain_usage_history": 5}, "domain_usage_history: found 5, expected a list"),
+        ({"training": "long"}, "training: found 'long', expected an object"),
+    ],
+)
+def test_a_damaged_record_is_named(change, message, tmp_path):
+    record = write_record(tmp_path / "r.json", make_experiment("digits", "mda"), **{"accuracy": 0.5, **change})
+    with pytest.raises(ProgramError, match=re.escape(f"r.json: {message}")):
+        load_runs([record])
+
+
+def test_an_empty_folder_is_named(tmp_path):
+    with pytest.raises(ProgramError, match=r"no experiment.json and no record.json in it, expected a run folder"):
+        load_runs([tmp_path])

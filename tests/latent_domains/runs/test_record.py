@@ -1,0 +1,53 @@
+"""Records, notes of trainings and failures as files: kept ones, older ones, damaged ones."""
+
+import json
+import re
+
+import pytest
+
+from latent_domains.common.files import json_text
+from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.runs.record import Failure, Record, Training, read
+
+OLD = {"experiment": make_experiment("digits", "dial").to_json(), "accuracy": 0.5, "targets": {}}
+
+
+def test_kept_records_are_read_and_written_to_the_letter():
+    files = sorted((ROOT / "results").glob("*/*_seed?.json"))
+    assert len(files) > 50
+    for file in files:
+        assert json_text(read(Record, file).to_json()) == file.read_text(), file
+
+
+def test_what_older_versions_left_out_stays_out_and_unknown_keys_stay(tmp_path):
+    file = tmp_path / "r.json"
+    file.write_text(json_text({**OLD, "training": {"seconds": 2.5, "nodes": 3}, "mood": "good"}))
+    record = read(Record, file)
+    assert record.domain_usage_history is None and record.training.sessions == []
+    assert json_text(record.to_json()) == file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "message"),
+    [
+        (Record, "{", "not valid JSON"),
+        (Record, "[]", "found list, expected a JSON object with accuracy, targets"),
+        (Record, {"accuracy": 0.5}, "found no targets, expected a JSON object with accuracy, targets"),
+        (Record, {"accuracy": 0.5, "targets": {}}, "experiment, baseline: found neither, expected one: what was run"),
+        (Record, {**OLD, "baseline": {}}, "experiment, baseline: found both, expected one: what was run"),
+        (Record, {**OLD, "accuracy": True}, "accuracy: found True, expected a number"),
+        (Record, {**OLD, "accuracy": -1}, "accuracy: found -1, expected at least 0"),
+        (Record, {**OLD, "iteration": 2.5}, "iteration: found 2.5, expected a whole number"),
+        (Record, {**OLD, "commit": 5}, "commit: found 5, expected a text"),
+        (Record, {**OLD, "training": {}}, "training: found no seconds"),
+        (Record, {**OLD, "classes": "abc"}, "classes: found 'abc', expected a list"),
+        (Training, {"seconds": 1, "sittings": [{}]}, "sittings[0]: found no started"),
+        (Failure, {"reason": "full"}, "found no step, iteration, time, expected a JSON object with reason, step"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(kind, text, message, tmp_path):
+    file = tmp_path / "r.json"
+    file.write_text(text if isinstance(text, str) else json.dumps(text))
+    with pytest.raises(ProgramError, match=re.escape(f"{file}: {message}")):
+        read(kind, file)
