@@ -6,6 +6,8 @@ from latent_domains.bench.training import read_net
 from latent_domains.common.caffe_process import Threads
 from latent_domains.common.program import ProgramError
 
+pytestmark = pytest.mark.program
+
 LOG = """\
 I1121 04:19:21.1 7 caffe.cpp:412] Iteration: 1 forward-backward time: 5 ms.
 I1121 04:19:21.1 7 caffe.cpp:415] Average time per layer:

@@ -26,6 +26,7 @@ def test_data_in_memory_and_batch_norm_in_place_of_mda():
     assert "MDALayer" not in str(norms)
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("variant", [lambda net: net, training.with_batch_norm])
 def test_an_iteration_runs_and_trains(variant):
     step = training.iteration(variant(training.with_data_in_memory(training.read_net())))
