@@ -1,5 +1,17 @@
 """Caffe layers that discover latent domains and align them; a prototxt names them by ``module: "caffe_layers"``.
 
+Which file to open, in the order in which x goes through ``MDALayer.forward`` on the CPU:
+
+    mda.py                     the layer as Caffe sees it: parameters, blobs, shapes
+    _backend.py                CPU or GPU? also a batch's sizes and arrays to work in
+    _cpu_mda.py                what the CPU does, step by step, in the paper's symbols
+    _row_kernels.py            its loops over x, for rows of several values; _column_kernels.py: of one
+    _formulas.py               the formulas, once for CPU and GPU
+
+The other two layers are domain_assignment.py and entropy_loss.py, with _cpu_softmax.py. On a GPU _gpu_mda.py and
+_gpu_softmax.py start the kernels of mda.cu and softmax.cu, by _device.py (CuPy) and _cuda_source.py. Every layer checks
+param_str by _param_str.py, bottoms by _bottoms.py; _kernel_cache.py keeps the CPU's machine code on disk.
+
 A layer is imported when it is first asked for, so that the mathematics can be used where there is no Caffe.
 """
 

@@ -1,31 +1,53 @@
-"""Which of a layer's two implementations runs: the one for where Caffe computes at the moment."""
+"""What a layer's two implementations share, the CPU's and the GPU's.
 
+Which of the two runs, a batch's sizes, arrays to work in, and what a GPU finds wrong with a blob's values.
+"""
+
+import math
+import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from caffe_layers import _device
-from caffe_layers._fault import Fault
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+if TYPE_CHECKING:
+    from caffe_layers._device import Array, Device
+
+
+class Geometry(NamedTuple):
+    """The sizes of a batch: N, C and S of x (S: the product of the axes after C), and D."""
+
+    samples: int
+    channels: int
+    size: int
+    domains: int
+
+    @property
+    def volume(self) -> tuple[int, int, int]:
+        """x's shape as the implementations see it, N×C×S."""
+        return self[:3]
 
 
 class Backend:
     """The implementation on the CPU or on a GPU. It is made anew for each shape; what a GPU found wrong outlives it."""
 
     def __init__(self) -> None:
-        self._faults: dict[_device.Device, Fault] = {}
+        self._faults: dict[Device, Fault] = {}
 
-    def make(self, on_cpu: Callable[[], Any], on_gpu: Callable[[_device.Device, Fault], Any]) -> None:
+    def make(self, on_cpu: Callable[[], Any], on_gpu: "Callable[[Device, Fault], Any]") -> None:
         """Make the implementation, by one of the two, for a new shape."""
         self._make = on_cpu, on_gpu
-        self._choose(_device.current())
+        self._choose(current())
 
     def now(self) -> Any:
-        """What a forward uses. The mode may change between two of them."""
-        device = _device.current()
+        """What a forward uses: the implementation for where Caffe computes, which may change between two of them."""
+        device = current()
         if device is not self._device:
             self._choose(device)
         return self.last
 
-    def _choose(self, device: _device.Device | None) -> None:
+    def _choose(self, device: "Device | None") -> None:
         on_cpu, on_gpu = self._make
         self._device = device
         if device is None:
@@ -34,3 +56,77 @@ class Backend:
         if device not in self._faults:
             self._faults[device] = Fault(device)
         self.last = on_gpu(device, self._faults[device])
+
+
+def current() -> "Device | None":
+    """The device that Caffe computes on, None for the CPU. Raises RuntimeError in GPU mode if CuPy cannot be used."""
+    import caffe  # here: the mathematics, which works in this module's arrays, also runs where there is no Caffe
+
+    # A Caffe without this function is not our build: its blobs are read on the host, as Caffe's own Python layers do.
+    if getattr(caffe, "get_mode", lambda: "CPU")() == "CPU":
+        return None
+    from caffe_layers import _device
+
+    return _device.gpu()
+
+
+class Fault:
+    """What a kernel finds wrong: one word that it may fill, a row + 1 in the upper half, a float32 in the lower.
+
+    The host looks at it before a later step, and never waits.
+    """
+
+    def __init__(self, device: "Device") -> None:
+        self.argument: Array
+        with device.active():
+            self.argument, self._word = device.fault()
+
+    def check(self, describe: Callable[[int, float], str]) -> None:
+        """Raise ValueError with ``describe(row, value)`` if an earlier step left a fault; once for each."""
+        word = int(self._word[0])
+        if word == 0:
+            return
+        self._word[0] = 0
+        value = float(np.uint32(word & 0xFFFFFFFF).view(np.float32))
+        raise ValueError(f"{describe((word >> 32) - 1, value)} (found on the GPU in an earlier step)")
+
+
+class Pool:
+    """Working arrays that all layers of a thread share, since only one of them computes at a time.
+
+    They go by name and type and come from ``allocate(size, dtype)``; their memory only ever grows.
+    """
+
+    def __init__(self, allocate: Callable[[int, DTypeLike], Any]) -> None:
+        self._allocate = allocate
+        self._local = threading.local()
+
+    def array(self, name: str, shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> Any:
+        """An uninitialised C-contiguous array; the next call with the same name and type reuses its memory."""
+        views = self._local.__dict__.setdefault("views", {})
+        request = name, shape, dtype
+        if request not in views:  # a view costs a GPU's host time
+            views[request] = self._view(*request)
+        return views[request]
+
+    def _view(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
+        arrays = self._local.__dict__.setdefault("arrays", {})
+        key = name, np.dtype(dtype).char
+        size = math.prod(shape)
+        if key not in arrays or arrays[key].size < size:
+            arrays[key] = self._allocate(size, dtype)
+            views = self._local.views
+            for request in [each for each in views if (each[0], np.dtype(each[2]).char) == key]:
+                del views[request]
+        return arrays[key][:size].reshape(shape)
+
+
+_pool = Pool(np.empty)
+
+
+def scratch(name: str, shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> NDArray:
+    """An array of the calling thread's NumPy arrays.
+
+    A layer that calls this in ``reshape`` allocates nothing in forward and backward.
+    """
+    return _pool.array(name, shape, dtype)

@@ -1,10 +1,10 @@
-"""Checks of what a layer is given, each a ValueError that names the layer, what it got and what it expected."""
+"""Checks of the shapes that a layer is given, and what CPU and GPU say of wrong values.
+
+Each is a ValueError that names the layer, what it got and what it expected.
+"""
 
 from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 # Far looser than rounding, so that a finite difference may step beside the simplex; logits do not pass.
 SLACK = 0.05
@@ -44,30 +44,10 @@ def check_labels_shape(role: str, shape: tuple[int, ...], rows: int) -> None:
         raise ValueError(f"{role}: labels have shape {shape}; expected ({rows},): one per row of logits")
 
 
-def labels(role: str, values: NDArray, limit: int | None) -> NDArray[np.int64]:
-    """Integer labels from a blob's float ones. Raise unless each is -1 or 0 to ``limit`` - 1 (None: no limit)."""
-    wrong = ~((values >= -1) & (values == np.floor(values)) & (values < (np.inf if limit is None else limit)))
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise ValueError(wrong_label(role, row, values[row], limit))
-    return values.astype(np.int64)
-
-
 def wrong_label(role: str, row: int, value: float, limit: int | None) -> str:
     """The message for a label that is not -1 or 0 to ``limit`` - 1 (None: no limit)."""
     top = "0, 1, 2, …" if limit is None else f"0 to {limit - 1}"
     return f"{role}: label {row} is {value:g}; expected {top}, or -1 for unknown"
-
-
-def probabilities(role: str, name: str, rows: NDArray) -> NDArray:
-    """Return ``rows`` (N×D). Raise unless every row is finite, not negative and sums to 1 (within 0.05)."""
-    sums = rows @ np.ones(rows.shape[1], rows.dtype)  # a product: NumPy is slow at sums over short axes
-    # Written so that NaN fails.
-    if rows.min() >= -SLACK and np.abs(sums - 1).max() <= SLACK:
-        return rows
-    row = int((~((np.abs(sums - 1) <= SLACK) & (rows.min(axis=1) >= -SLACK))).argmax())
-    values = np.array2string(rows[row], precision=4, threshold=12)
-    raise ValueError(not_probabilities(role, f"row {row} of {name} is {values}, which sums to {sums[row]:g}"))
 
 
 def not_probabilities(role: str, found: str) -> str:

@@ -4,25 +4,23 @@ Load this module through ``_kernel_cache``: its functions compile when it is imp
 float32; ``w`` and ``share`` N×D, and the domain statistics D×C, are float64. Threads share out tiles of channels;
 within a tile the innermost loops run over channels, and the zeros of one-hot rows are skipped. Loops over slices
 vectorise here, loops over two indices do not.
-The formulas are those of ``_mathematics`` with m = x and v = 0, so that nothing of x's size is kept in float64.
+Here m = x and v = 0, so that nothing of x's size is kept in float64.
 """
 
 import numpy as np
 from numba import njit, prange
 
+from caffe_layers import _formulas as formulas
+from caffe_layers._kernel_cache import kernel
+
 _DATA, _SMALL, _PARTS = "float32[:,::1]", "float64[:,::1]", "float64[:,:,::1]"
 TILE = 128
+_term = njit(formulas.weight_gradient_term, inline="always")
 
 
-def _kernel(signature: str, *, sums: bool = False):
-    # Only sums over the innermost loop may be reassociated, to be vectorised; NaN and infinities keep their meaning.
-    fastmath = {"contract", "reassoc", "nsz"} if sums else {"contract"}
-    return njit(signature, parallel=True, fastmath=fastmath, error_model="numpy", cache=True)
-
-
-@_kernel(f"void({_DATA}, {_SMALL}, {_SMALL}, {_SMALL})")
+@kernel(f"void({_DATA}, {_SMALL}, {_SMALL}, {_SMALL})")
 def column_moments(x, share, mean, variance):
-    """Eq. 2 into ``mean`` and ``variance``: the mean first, then the squared distances to it."""
+    """Eq. 1 into ``mean`` and ``variance``: the mean first, then the squared distances to it."""
     samples, channels = x.shape
     domains = share.shape[1]
     for tile in prange((channels + TILE - 1) // TILE):
@@ -48,9 +46,9 @@ def column_moments(x, share, mean, variance):
                         v[c] += a * (distance * distance)
 
 
-@_kernel(f"void({_DATA}, {_SMALL}, {_SMALL}, {_SMALL}, {_DATA})")
+@kernel(f"void({_DATA}, {_SMALL}, {_SMALL}, {_SMALL}, {_DATA})")
 def column_normalise(x, w, mean, inverse, y):
-    """Eq. 4: y = Σ_d w_id r_dc (x - μ_dc)."""
+    """Eq. 3: y = Σ_d w_id r_dc (x - μ_dc)."""
     samples, channels = x.shape
     domains = w.shape[1]
     for tile in prange((channels + TILE - 1) // TILE):
@@ -72,7 +70,7 @@ def column_normalise(x, w, mean, inverse, y):
                 out[c] = result[c]
 
 
-@_kernel(f"void({_DATA}, {_DATA}, {_SMALL}, {_SMALL}, {_SMALL}, {_SMALL})")
+@kernel(f"void({_DATA}, {_DATA}, {_SMALL}, {_SMALL}, {_SMALL}, {_SMALL})")
 def column_gradient_sums(x, g, share, mean, grad_sum, grad_dot):
     """Σ_i α_id g and Σ_i α_id g (x - μ_d), each D×C."""
     samples, channels = x.shape
@@ -97,7 +95,7 @@ def column_gradient_sums(x, g, share, mean, grad_sum, grad_dot):
                         dot[c] += weighted * (row[c] - m[c])
 
 
-@_kernel(f"void({_DATA}, {_DATA}, {_SMALL}, {_SMALL}, {_SMALL}, {_SMALL}, {_DATA})")
+@kernel(f"void({_DATA}, {_DATA}, {_SMALL}, {_SMALL}, {_SMALL}, {_SMALL}, {_DATA})")
 def column_input_gradient(x, g, w, scale, slope, offset, dx):
     """dx = Σ_d w_id (scale_dc g + slope_dc x + offset_dc)."""
     samples, channels = x.shape
@@ -123,9 +121,9 @@ def column_input_gradient(x, g, w, scale, slope, offset, dx):
                 out[c] = result[c]
 
 
-@_kernel(f"void({_DATA}, {_DATA}, {_SMALL}, {_SMALL}, {_SMALL}, {_SMALL}, {_SMALL}, {_PARTS})", sums=True)
+@kernel(f"void({_DATA}, {_DATA}, {_SMALL}, {_SMALL}, {_SMALL}, {_SMALL}, {_SMALL}, {_PARTS})", sums=True)
 def column_weight_gradient(x, g, mean, variance, inverse, grad_mean, grad_variance, parts):
-    """∂w_id = Σ_c (r g + ∂μ/W) (x - μ) + (∂σ²/W) ((x - μ)² - σ²), one part per tile (tiles×N×D)."""
+    """∂w_id = Σ_c of ``_formulas.weight_gradient_term``, one part per tile (tiles×N×D)."""
     samples, channels = x.shape
     domains = mean.shape[0]
     for tile in prange((channels + TILE - 1) // TILE):
@@ -142,6 +140,5 @@ def column_weight_gradient(x, g, mean, variance, inverse, grad_mean, grad_varian
                 grad = g[i, first:last]
                 total = 0.0
                 for c in range(row.size):
-                    distance = row[c] - m[c]
-                    total += (r[c] * grad[c] + p[c]) * distance + q[c] * (distance * distance - v[c])
+                    total += _term(row[c], grad[c], m[c], v[c], r[c], p[c], q[c])
                 parts[tile, i, d] = total

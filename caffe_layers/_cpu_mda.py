@@ -1,30 +1,42 @@
-"""mDA on the CPU."""
+"""mDA on the CPU (paper section 3.2, Eq. 1-3, and their gradients).
 
-from collections.abc import Sequence
+Kernels read and write what has x's size, N×C×S in float32: those of ``_row_kernels``, and where S is 1 those of
+``_column_kernels``. All that is smaller is float64 and computed here by NumPy, with the formulas of ``_formulas``.
+Where S > 1, forward reads x twice and writes y; backward reads x and g = ∂L/∂y twice and writes ∂x.
+
+    w                        N×D  assignment, rows sum to 1
+    share                    N×D  α_id = w_id / W_d, with the mass W_d = Σ_i w_id (Eq. 2)
+    mean, variance, inverse  D×C  μ_dc, σ²_dc and r_dc = (σ²_dc + ε)^-½
+    row_mean, row_variance   N×C  m_ic and v_ic, of the S values of one sample and channel
+    grad_sum, grad_dot       N×C  G_ic = Σ_s g and Σ_s g (x - m)
+"""
+
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from caffe_layers import _bottoms
-from caffe_layers import _mathematics as mathematics
-from caffe_layers._cpu_columns import ColumnBackend
-from caffe_layers._cpu_rows import RowBackend
-from caffe_layers._mathematics import Array
-from caffe_layers._problem import Problem
+from caffe_layers import _bottoms, _kernel_cache
+from caffe_layers import _formulas as formulas
+from caffe_layers._backend import Geometry, scratch
+
+Array = NDArray[np.floating]
 
 
 class CpuMda:
-    """The layer on blobs of pycaffe, in the host's memory."""
+    """The layer on blobs of pycaffe, in the host's memory. ``fixed``: the running statistics, not the batch's."""
 
-    def __init__(self, problem: Problem) -> None:
-        self._problem = problem
-        samples, channels, size = problem.volume
-        domains = problem.domains
+    def __init__(self, geometry: Geometry, eps: float, fraction: float, fixed: bool) -> None:
+        self._geometry = geometry
+        self._eps, self._fraction, self._fixed = eps, fraction, fixed
+        samples, channels, size, domains = geometry
         self._w = np.ones((samples, domains))
         self._dw = np.zeros((samples, domains))
         self._mean = np.zeros((domains, channels))
         self._variance = np.zeros((domains, channels))
-        self._rows = ColumnBackend(samples, channels, domains) if size == 1 else RowBackend(samples, channels, size)
+        self._share: Array | None = None
+        self._steps = Columns(geometry) if size == 1 else Rows(geometry)
 
     def forward(self, role: str, bottom: Sequence[Any], top: Sequence[Any], blobs: Sequence[Any], first: int) -> None:
         """Write y; with the batch's statistics, fold them into the layer's three blobs, from domain ``first`` on."""
@@ -32,30 +44,260 @@ class CpuMda:
         if np.may_share_memory(x, y):
             raise ValueError(_bottoms.in_place(role))
         if len(bottom) == 2:
-            self._w[...] = _bottoms.probabilities(role, "w", bottom[1].data.reshape(self._w.shape))
-        problem = self._problem
-        running = tuple(blob.data[first : first + problem.domains] for blob in blobs)
-        if problem.fixed:
-            mathematics.running_statistics(running, self._mean, self._variance)
-            self._inverse = mathematics.inverse_deviation(self._variance, problem.eps)
+            self._w[...] = _probabilities(role, bottom[1].data.reshape(self._w.shape))
+        running = tuple(blob.data[first : first + self._geometry.domains] for blob in blobs)
+        mass = None
+        if self._fixed:
+            running_statistics(running, self._mean, self._variance)
         else:
-            self._share, mass = mathematics.domain_shares(self._w)
-            self._rows.moments(x, self._share, self._mean, self._variance)
-            mathematics.update_running(running, self._mean, self._variance, mass, problem.size, problem.fraction)
-            self._inverse = mathematics.inverse_deviation(self._variance, problem.eps, mass)
-        self._rows.normalise(x, self._w, self._mean, self._inverse, y)
+            self._share, mass = domain_shares(self._w)
+            self._steps.moments(x, self._share, self._mean, self._variance)
+            update_running(running, self._mean, self._variance, mass, self._geometry.size, self._fraction)
+        self._inverse = inverse_deviation(self._variance, self._eps, mass)
+        self._steps.normalise(x, self._w, self._mean, self._inverse, y)
 
     def backward(self, top: Sequence[Any], wants_x: bool, wants_w: bool, bottom: Sequence[Any]) -> None:
         """Write the gradients that are wanted."""
         x, g = self._view(bottom[0].data), self._view(top[0].diff)
         dx = self._view(bottom[0].diff) if wants_x else None
         dw = self._dw if wants_w else None
-        if self._problem.fixed:
-            self._rows.fixed_gradients(x, g, self._w, self._mean, self._inverse, dx, dw)
-        else:
-            self._rows.batch_gradients(x, g, self._w, self._share, self._mean, self._variance, self._inverse, dx, dw)
+        self._steps.gradients(x, g, self._w, self._share, self._mean, self._variance, self._inverse, dx, dw)
         if dw is not None:
             bottom[1].diff[...] = dw.reshape(bottom[1].diff.shape)
 
     def _view(self, array: np.ndarray) -> Array:
-        return array.reshape(self._problem.volume)
+        return array.reshape(self._geometry.volume)
+
+
+class Rows:
+    """The three steps for S >= 2: kernels over rows of S values, and the small matrices between them."""
+
+    def __init__(self, geometry: Geometry) -> None:
+        self._kernels = _kernel_cache.load("_row_kernels")
+        samples, channels, self._size, _ = geometry
+        self._matrix = samples, channels
+        self._rows = samples * channels, self._size
+        self._numbers("abcd")
+        self._centre()
+
+    def moments(self, x: Array, share: Array, mean: Array, variance: Array) -> None:
+        """Eq. 1: the batch's domain statistics, into ``mean`` and ``variance``.
+
+        σ²_dc = Σ_i α_id [v_ic + (m_ic - μ_dc)²] is the law of total variance: nothing large is ever subtracted.
+        """
+        row_mean, row_variance, spread = self._numbers("abc")
+        self._run(self._kernels.row_moments, x, row_mean, row_variance)
+        np.matmul(share.T, row_mean, out=mean)
+        for d in range(len(mean)):
+            spread[...] = formulas.spread(row_variance, row_mean, mean[d])
+            np.matmul(share[:, d], spread, out=variance[d])
+
+    def normalise(self, x: Array, w: Array, mean: Array, inverse: Array, y: Array) -> None:
+        """Eq. 3, into ``y``: scale_ic (x_ics - centre_ic) + offset_ic."""
+        scale, offset, shift = self._numbers("abc")
+        centre = self._expected_mean(w, mean, shift)
+        np.matmul(w, inverse, out=scale)
+        np.matmul(w, inverse * mean, out=shift)
+        offset[...] = formulas.affine_offset(scale, centre, shift)
+        self._run(self._kernels.row_affine, x, centre, scale, offset, y)
+
+    def gradients(
+        self,
+        x: Array,
+        g: Array,
+        w: Array,
+        share: Array | None,
+        mean: Array,
+        variance: Array,
+        inverse: Array,
+        dx: Array | None,
+        dw: Array | None,
+    ) -> None:
+        """∂x and ∂w into ``dx`` and ``dw``, unless None: through the map and the batch's statistics.
+
+        With ``share`` None the statistics are constants, and the gradients go through the map alone.
+        """
+        fixed = share is None
+        row_mean, row_variance, grad_sum, grad_dot = self._numbers("abcd")
+        if dw is not None or not fixed:
+            self._run(self._kernels.row_gradients, x, g, row_mean, row_variance, grad_sum, grad_dot)
+            # From here on means count from one origin per channel, which keeps their squares small.
+            origin = row_mean.mean(axis=0)
+            np.subtract(row_mean, origin, out=row_mean)
+            local_mean = mean - origin
+            _add_product(grad_dot, grad_sum, row_mean)  # Σ_s g x
+        if not fixed:
+            total = share.T @ grad_sum
+            grad_mean = formulas.mean_gradient(inverse, total)
+            grad_variance = formulas.variance_gradient(inverse, formulas.about(share.T @ grad_dot, local_mean, total))
+            linear = formulas.linear(grad_mean, grad_variance, local_mean)
+        if dw is not None:
+            dw[...] = grad_dot @ inverse.T - grad_sum @ (inverse * local_mean).T
+            if not fixed:
+                _add_product(row_variance, row_mean, row_mean)  # the mean of x²
+                constant = formulas.constant(grad_mean, grad_variance, local_mean, variance)
+                dw += row_mean @ linear.T + row_variance @ grad_variance.T + constant.sum(axis=1)
+        if dx is None:
+            return
+        # The row sums are spent: their arrays hold the coefficients of ∂x.
+        scale, slope, offset = row_variance, grad_sum, grad_dot
+        if fixed:  # ∂x_ics = scale_ic g_ics: x is not read
+            np.matmul(w, inverse, out=scale)
+            offset.fill(0)
+            centre = self._centre()
+            centre.fill(0)
+            self._run(self._kernels.row_affine, g, centre, scale, offset, dx)
+            return
+        # ∂x_ics = scale_ic g_ics + slope_ic (x_ics - centre_ic) + offset_ic.
+        centre, shift = self._expected_mean(w, mean, scale), row_mean
+        np.matmul(w, inverse, out=scale)
+        np.matmul(w, formulas.input_slope(grad_variance, self._size), out=slope)
+        np.matmul(w, linear / self._size, out=offset)
+        np.subtract(centre, origin, out=shift)
+        np.multiply(slope, shift, out=shift)
+        np.add(offset, shift, out=offset)
+        self._run(self._kernels.row_input_gradient, x, g, centre, scale, slope, offset, dx)
+
+    def _expected_mean(self, w: Array, mean: Array, work: Array) -> Array:
+        """Each row's Σ_d w_id μ_dc, rounded to float32; ``work`` is overwritten.
+
+        Affine maps are written around it, so that rows with a large mean lose no digits.
+        """
+        centre = self._centre()
+        centre[...] = np.matmul(w, mean, out=work)
+        return centre
+
+    def _run(self, kernel: Callable[..., None], *arrays: Array) -> None:
+        """Run a kernel on rows of S values (N×C×S) and numbers of rows (N×C)."""
+        kernel(*[each.reshape(self._rows) if each.ndim == 3 else each.ravel() for each in arrays])
+
+    def _numbers(self, names: str) -> list[Array]:
+        return [scratch(f"rows {name}", self._matrix) for name in names]
+
+    def _centre(self) -> Array:
+        return scratch("rows centre", self._matrix, np.float32)
+
+
+class Columns:
+    """The steps of ``Rows`` for S = 1, where rows are single values: kernels over tiles of channels."""
+
+    def __init__(self, geometry: Geometry) -> None:
+        self._kernels = _kernel_cache.load("_column_kernels")
+        samples, channels, _, domains = geometry
+        self._statistics = domains, channels
+        self._tiles = -(-channels // self._kernels.TILE), samples, domains
+        self._numbers("ab")
+        self._parts()
+
+    def moments(self, x: Array, share: Array, mean: Array, variance: Array) -> None:
+        """Eq. 1: the batch's domain statistics, into ``mean`` and ``variance``."""
+        self._kernels.column_moments(x[:, :, 0], share, mean, variance)
+
+    def normalise(self, x: Array, w: Array, mean: Array, inverse: Array, y: Array) -> None:
+        """Eq. 3, into ``y``."""
+        self._kernels.column_normalise(x[:, :, 0], w, mean, inverse, y[:, :, 0])
+
+    def gradients(
+        self,
+        x: Array,
+        g: Array,
+        w: Array,
+        share: Array | None,
+        mean: Array,
+        variance: Array,
+        inverse: Array,
+        dx: Array | None,
+        dw: Array | None,
+    ) -> None:
+        """∂x and ∂w, as ``Rows.gradients``."""
+        x, g = x[:, :, 0], g[:, :, 0]
+        total, dot = self._numbers("ab")
+        if share is None:
+            total.fill(0)
+            variance = grad_mean = grad_variance = total
+        else:
+            self._kernels.column_gradient_sums(x, g, share, mean, total, dot)
+            grad_mean, grad_variance = formulas.mean_gradient(inverse, total), formulas.variance_gradient(inverse, dot)
+        if dw is not None:
+            parts = self._parts()
+            self._kernels.column_weight_gradient(x, g, mean, variance, inverse, grad_mean, grad_variance, parts)
+            np.sum(parts, axis=0, out=dw)
+        if dx is not None:
+            # A column's coefficients are sums of its domains': x needs no centre in float64.
+            slope = formulas.input_slope(grad_variance, 1)
+            offset = formulas.linear(grad_mean, grad_variance, mean)
+            self._kernels.column_input_gradient(x, g, w, inverse, slope, offset, dx[:, :, 0])
+
+    def _numbers(self, names: str) -> list[Array]:
+        return [scratch(f"columns {name}", self._statistics) for name in names]
+
+    def _parts(self) -> Array:
+        return scratch("columns parts", self._tiles)
+
+
+def domain_shares(w: Array) -> tuple[Array, Array]:
+    """Eq. 2: the shares α (N×D) and the masses W (D). A domain without mass has shares of zero."""
+    mass = np.ones(len(w)) @ w  # a product: NumPy is slow at sums over short axes
+    return np.divide(w, mass, out=np.zeros_like(w), where=mass != 0), mass
+
+
+def inverse_deviation(variance: Array, eps: float, mass: Array | None = None) -> Array:
+    """r = (σ² + ε)^-½, D×C; with ``mass`` given, 0 for domains that have none, which silences their gradients."""
+    inverse = formulas.inverse_deviation(variance, eps)
+    if mass is not None:
+        inverse[mass == 0] = 0
+    return inverse
+
+
+def unbiased_factor(mass: Array, size: int) -> Array:
+    """m / (m - 1) with m = W_d S, and 1 where m <= 1 (D): what makes a variance of m values unbiased.
+
+    It never exceeds 2, the factor of two values: a soft domain whose mass is just above one value would otherwise
+    put a single huge term into its running variance.
+    """
+    count = mass * size
+    # Two values stand in for a count without a factor, which is not used.
+    return np.where(count > 1, formulas.unbiased_factor(np.where(count > 1, count, 2)), 1)
+
+
+def update_running(
+    blobs: tuple[Array, Array, Array], mean: Array, variance: Array, mass: Array, size: int, fraction: float
+) -> None:
+    """Fold one batch into the running sums (Σ mean D×C, Σ variance D×C, divisor D), as Caffe's BatchNorm does.
+
+    A domain without mass keeps its sums.
+    """
+    seen = mass != 0
+    mean_sum, variance_sum, divisor = blobs
+    decay = np.where(seen, fraction, 1.0)
+    unbiased = variance * unbiased_factor(mass, size)[:, None]
+    mean_sum[...] = formulas.folded(mean_sum, decay[:, None], np.where(seen[:, None], mean, 0))
+    variance_sum[...] = formulas.folded(variance_sum, decay[:, None], np.where(seen[:, None], unbiased, 0))
+    divisor[...] = formulas.folded(divisor, decay, seen)
+
+
+def running_statistics(blobs: tuple[Array, Array, Array], mean: Array, variance: Array) -> None:
+    """The running mean and variance (D×C): each sum over its divisor, and zero for a domain never seen."""
+    mean_sum, variance_sum, divisor = blobs
+    scale = np.divide(1, divisor, out=np.zeros_like(divisor), where=divisor != 0)[:, None]
+    np.multiply(mean_sum, scale, out=mean)
+    np.multiply(variance_sum, scale, out=variance)
+
+
+def _add_product(total: Array, first: Array, second: Array) -> None:
+    """total += first · second, a few rows at a time: no array of their size is made."""
+    step = max(1, 4096 // total.shape[1])
+    for start in range(0, len(total), step):
+        part = slice(start, start + step)
+        total[part] += first[part] * second[part]
+
+
+def _probabilities(role: str, rows: NDArray) -> NDArray:
+    """The rows of w (N×D). Raise unless every row is finite, not negative and sums to 1 (within 0.05)."""
+    sums = rows @ np.ones(rows.shape[1], rows.dtype)  # a product: NumPy is slow at sums over short axes
+    # Written so that NaN fails.
+    if rows.min() >= -_bottoms.SLACK and np.abs(sums - 1).max() <= _bottoms.SLACK:
+        return rows
+    row = int((~((np.abs(sums - 1) <= _bottoms.SLACK) & (rows.min(axis=1) >= -_bottoms.SLACK))).argmax())
+    values = np.array2string(rows[row], precision=4, threshold=12)
+    raise ValueError(_bottoms.not_probabilities(role, f"row {row} of w is {values}, which sums to {sums[row]:g}"))

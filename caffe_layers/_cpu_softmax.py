@@ -1,11 +1,15 @@
-"""Domain assignment and entropy loss on the CPU."""
+"""Domain assignment and entropy loss on the CPU: softmax along axis 1, its entropy, and their gradients in float64."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from caffe_layers import _bottoms, _softmax
+from caffe_layers import _bottoms
+from caffe_layers import _formulas as formulas
+
+Array = NDArray[np.floating]
 
 
 class CpuAssignment:
@@ -18,10 +22,10 @@ class CpuAssignment:
     def forward(self, role: str, bottom: Sequence[Any], top: Sequence[Any]) -> None:
         """Write w."""
         logits = bottom[0].data.reshape(self._p.shape).astype(np.float64)
-        np.exp(_softmax.log_softmax(logits), out=self._p)
+        np.exp(log_softmax(logits), out=self._p)
         if len(bottom) == 2:
             rows, group = self._p.shape
-            labels = _bottoms.labels(role, bottom[1].data.reshape(rows), group)
+            labels = _labels(role, bottom[1].data.reshape(rows), group)
             known = np.flatnonzero(labels >= 0)
             self._p[known] = 0
             self._p[known, labels[known]] = 1
@@ -32,7 +36,7 @@ class CpuAssignment:
     def backward(self, top: Sequence[Any], bottom: Sequence[Any]) -> None:
         """Write the gradient of the logits."""
         # The gradient of a known, one-hot row comes out as zero.
-        grad = _softmax.softmax_gradient(self._p, top[0].diff[:, self._columns])
+        grad = softmax_gradient(self._p, top[0].diff[:, self._columns])
         bottom[0].diff[...] = grad.reshape(bottom[0].diff.shape)
 
 
@@ -46,16 +50,46 @@ class CpuEntropy:
     def forward(self, role: str, bottom: Sequence[Any], top: Sequence[Any]) -> None:
         """Write the loss."""
         logits = bottom[0].data.reshape(self._log_p.shape).astype(np.float64)
-        self._log_p[...] = _softmax.log_softmax(logits)
+        self._log_p[...] = log_softmax(logits)
         if len(bottom) == 2:
-            labels = _bottoms.labels(role, bottom[1].data.reshape(len(self._counts)), None)
+            labels = _labels(role, bottom[1].data.reshape(len(self._counts)), None)
             np.equal(labels, -1, out=self._counts)
         self._number = max(1, int(self._counts.sum()) * self._log_p.shape[2])
-        top[0].data[...] = _softmax.entropy(self._log_p)[self._counts].sum() / self._number
+        top[0].data[...] = entropy(self._log_p)[self._counts].sum() / self._number
 
     def backward(self, top: Sequence[Any], bottom: Sequence[Any]) -> None:
         """Write the gradient of the logits."""
-        grad = _softmax.entropy_gradient(self._log_p)
+        grad = entropy_gradient(self._log_p)
         grad *= float(top[0].diff) / self._number
         grad[~self._counts] = 0
         bottom[0].diff[...] = grad.reshape(bottom[0].diff.shape)
+
+
+def log_softmax(logits: Array) -> Array:
+    """log p, in the precision of ``logits``; finite for finite logits of any size."""
+    largest = logits.max(axis=1, keepdims=True)
+    return formulas.log_probability(logits, largest, np.exp(logits - largest).sum(axis=1, keepdims=True))
+
+
+def softmax_gradient(p: Array, grad: Array) -> Array:
+    """∂L/∂logits from p and ∂L/∂p (one shape): p (∂p - Σ p ∂p)."""
+    return formulas.softmax_gradient(p, grad, (p * grad).sum(axis=1, keepdims=True))
+
+
+def entropy(log_p: Array) -> Array:
+    """-Σ p log p (h of section 3.4, for one prediction); axis 1 is kept with length 1."""
+    return formulas.surprise(log_p).sum(axis=1, keepdims=True)
+
+
+def entropy_gradient(log_p: Array) -> Array:
+    """∂ entropy / ∂logits: -p (log p + entropy)."""
+    return formulas.entropy_gradient(log_p, entropy(log_p))
+
+
+def _labels(role: str, values: NDArray, limit: int | None) -> NDArray[np.int64]:
+    """Integer labels from a blob's float ones. Raise unless each is -1 or 0 to ``limit`` - 1 (None: no limit)."""
+    wrong = ~((values >= -1) & (values == np.floor(values)) & (values < (np.inf if limit is None else limit)))
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise ValueError(_bottoms.wrong_label(role, row, values[row], limit))
+    return values.astype(np.int64)

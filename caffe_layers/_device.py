@@ -1,4 +1,4 @@
-"""Where Caffe computes: nothing to do on the CPU, and on a GPU what the layers' kernels need, by CuPy.
+"""What the layers' kernels need on a GPU, by CuPy.
 
 CuPy is optional: it is imported when a layer first runs in Caffe's GPU mode.
 """
@@ -10,13 +10,12 @@ from functools import cache, lru_cache
 from types import ModuleType
 from typing import Any, Protocol
 
-import caffe
 import numpy as np
 from caffe import _caffe
 from numpy.typing import DTypeLike, NDArray
 
 from caffe_layers import _cuda_source
-from caffe_layers._scratch import Pool
+from caffe_layers._backend import Pool
 
 _REMEDY = (
     "install it for the CUDA that Caffe was built with (pip install cupy-cuda11x for CUDA 11, cupy-cuda12x, "
@@ -52,7 +51,7 @@ class Device(Protocol):
         """A float32 array of ones."""
 
     def scratch(self, name: str, shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> Array:
-        """An array that all layers share (see ``_scratch.Pool``)."""
+        """An array that all layers share (see ``_backend.Pool``)."""
 
     def fault(self) -> tuple[Array, NDArray[np.uint64]]:
         """A word of host memory that kernels can write: the argument for them, and the host's view of it."""
@@ -64,11 +63,8 @@ class Device(Protocol):
         """A context in which arrays are made and kernels started on Caffe's device and stream."""
 
 
-def current() -> Device | None:
-    """The device that Caffe computes on, None for the CPU. Raises RuntimeError in GPU mode if CuPy cannot be used."""
-    # A Caffe without this function is not our build: its blobs are read on the host, as Caffe's own Python layers do.
-    if getattr(caffe, "get_mode", lambda: "CPU")() == "CPU":
-        return None
+def gpu() -> Device:
+    """The GPU that Caffe computes on. Raises RuntimeError if CuPy cannot be used."""
     # CUDA keeps one device for a thread, whichever of the two libraries chose it.
     return _gpu(_cupy().cuda.runtime.getDevice())
 

@@ -1,17 +1,18 @@
-"""The formulas of the mDA layer and of softmax that both backends share, one number at a time.
+"""The formulas of the mDA layer and of softmax that CPU and GPU share, one number at a time.
 
-Each function is one expression of its arguments. NumPy evaluates it over arrays, for ``_mathematics`` and
-``_softmax``; ``_cuda_source`` writes the same expression into the kernels that run on a GPU. So there is one place
-to get a formula wrong. Allowed are + - * /, numbers, the functions imported below, and other formulas of this module.
+Each function is one expression of its arguments. NumPy evaluates it over arrays, for ``_cpu_mda`` and
+``_cpu_softmax``; numba compiles it into the kernels of the CPU, and ``_cuda_source`` writes it into those of a GPU. So
+there is one place to get a formula wrong. Allowed are + - * /, numbers, the functions imported below, and other
+formulas of this module.
 
-Symbols are those of ``_mathematics``: m, v a row's mean and variance; μ, σ², r those of a domain; G = Σ_s g.
+Symbols are those of ``_cpu_mda``: m, v a row's mean and variance; μ, σ², r those of a domain; G = Σ_s g.
 """
 
 from numpy import exp, log, minimum, sqrt
 
 
 def spread(row_variance, row_mean, mean):
-    """v + (m - μ)²: what a row adds to its domain's variance (Eq. 2, by the law of total variance)."""
+    """v + (m - μ)²: what a row adds to its domain's variance (Eq. 1, by the law of total variance)."""
     return row_variance + (row_mean - mean) * (row_mean - mean)
 
 
@@ -21,7 +22,7 @@ def inverse_deviation(variance, eps):
 
 
 def affine_offset(scale, centre, shift):
-    """What y = scale (x - centre) + offset adds, where ``shift`` is Σ_d w r μ (Eq. 4)."""
+    """What y = scale (x - centre) + offset adds, where ``shift`` is Σ_d w r μ (Eq. 3)."""
     return scale * centre - shift
 
 
@@ -40,13 +41,18 @@ def variance_gradient(inverse, grad_dot):
     return -0.5 * (inverse * inverse * inverse) * grad_dot
 
 
+def weight_gradient_term(x, grad, mean, variance, inverse, grad_mean, grad_variance):
+    """What one value adds to ∂w of a domain: (r g + ∂μ/W) (x - μ) + ∂σ²/W ((x - μ)² - σ²)."""
+    return (inverse * grad + grad_mean) * (x - mean) + grad_variance * ((x - mean) * (x - mean) - variance)
+
+
 def linear(grad_mean, grad_variance, mean):
-    """What multiplies x in (∂μ (x - μ) + ∂σ² (x - μ)²), besides ∂σ² x². Divided by S, what ∂x adds (one domain)."""
+    """What multiplies x in ``weight_gradient_term`` where g is zero, besides ∂σ²/W x². Divided by S, what ∂x adds."""
     return grad_mean - 2 * grad_variance * mean
 
 
 def constant(grad_mean, grad_variance, mean, variance):
-    """What is left of (∂μ (x - μ) + ∂σ² ((x - μ)² - σ²)) where x is zero."""
+    """What is left of ``weight_gradient_term`` where g and x are zero."""
     return grad_variance * (mean * mean - variance) - grad_mean * mean
 
 

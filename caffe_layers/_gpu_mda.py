@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from caffe_layers import _bottoms
+from caffe_layers._backend import Fault, Geometry
 from caffe_layers._device import Array, Device
-from caffe_layers._fault import Fault
-from caffe_layers._problem import Problem
 
 # Threads of a block of the N×C kernels: channels, and the parts that the samples are shared out into.
 TILE, SLICES = 32, 16
@@ -35,17 +34,18 @@ class GpuMda:
     means, variances and inverse deviations (D×C). All else lies in arrays that layers share.
     """
 
-    def __init__(self, device: Device, fault: Fault, problem: Problem) -> None:
-        self._device, self._fault, self._problem = device, fault, problem
-        samples, channels, size = problem.volume
-        domains = problem.domains
+    def __init__(
+        self, device: Device, fault: Fault, geometry: Geometry, eps: float, fraction: float, fixed: bool
+    ) -> None:
+        self._device, self._fault, self._geometry, self._fixed = device, fault, geometry, fixed
+        samples, channels, size, domains = geometry
         self._flat = size == 1
         self._tiles = -(-channels // TILE)
         rows, share = samples * channels, lanes(size)
         self._row_grid = -(-rows // (BLOCK // share))
         self._row_numbers = np.int64(rows), np.int32(size), np.int32(share)
         self._sizes = np.int32(samples), np.int32(channels), np.int32(size)
-        self._choices = np.float64(problem.eps), np.float64(problem.fraction), np.int32(problem.fixed)
+        self._choices = np.float64(eps), np.float64(fraction), np.int32(fixed)
         with device.active():
             self._kernels = device.kernels(
                 "mda", DOMAINS=domains, FLAT=int(self._flat), TILE=TILE, SLICES=SLICES, SLACK=f"{_bottoms.SLACK}f"
@@ -67,15 +67,15 @@ class GpuMda:
                 role, f"row {row} of w is none of probabilities (its sum, or an element, is {found:g})"
             )
         )
-        device, problem = self._device, self._problem
+        device, geometry = self._device, self._geometry
         with device.active():
-            x, y = device.data(bottom[0], problem.volume), device.data(top[0], problem.volume)
+            x, y = device.data(bottom[0], geometry.volume), device.data(top[0], geometry.volume)
             if x is y:
                 raise ValueError(_bottoms.in_place(role))
             scale = offset = None
             if not self._flat:
                 scale, offset = self._matrix("mda scale"), self._matrix("mda offset")
-                if not problem.fixed:
+                if not self._fixed:
                     self._launch_rows("row_moments", x, self._row_mean, self._row_variance)
             self._launch_tiles(
                 "statistics",
@@ -101,18 +101,18 @@ class GpuMda:
 
     def backward(self, top: Sequence[Any], wants_x: bool, wants_w: bool, bottom: Sequence[Any]) -> None:
         """Write the gradients that are wanted."""
-        device, problem = self._device, self._problem
+        device, geometry = self._device, self._geometry
         with device.active():
-            x, g = device.data(bottom[0], problem.volume), device.diff(top[0], problem.volume)
-            dx = device.diff(bottom[0], problem.volume) if wants_x else None
+            x, g = device.data(bottom[0], geometry.volume), device.diff(top[0], geometry.volume)
+            dx = device.diff(bottom[0], geometry.volume) if wants_x else None
             scale = slope = offset = grad_sum = grad_dot = parts = None
             if not self._flat:
                 scale, slope, offset = (self._matrix(name) for name in ("mda scale", "mda slope", "mda offset"))
                 grad_sum, grad_dot = (self._matrix(name, np.float64) for name in ("mda sum", "mda dot"))
-                if wants_w or not problem.fixed:
+                if wants_w or not self._fixed:
                     self._launch_rows("row_gradients", x, g, self._centre, grad_sum, grad_dot)
             if wants_w:
-                parts = device.scratch("mda parts", (self._tiles, problem.samples, problem.domains))
+                parts = device.scratch("mda parts", (self._tiles, geometry.samples, geometry.domains))
             self._launch_tiles(
                 "gradients",
                 x,
@@ -138,12 +138,12 @@ class GpuMda:
                 np.int32(wants_w),
             )
             if wants_w:
-                size = problem.samples * problem.domains
-                dw = device.diff(bottom[1], (problem.samples, problem.domains))
+                size = geometry.samples * geometry.domains
+                dw = device.diff(bottom[1], (geometry.samples, geometry.domains))
                 numbers = np.int32(size), np.int32(self._tiles)
                 self._kernels.launch("weight_gradient", -(-size // SUM_BLOCK), SUM_BLOCK, parts, dw, *numbers)
             if wants_x and not self._flat:
-                if problem.fixed:  # slope and offset are zero: x is not needed
+                if self._fixed:  # slope and offset are zero: x is not needed
                     self._launch_rows("row_affine", g, slope, scale, offset, dx)
                 else:
                     self._launch_rows("row_input_gradient", x, g, self._centre, scale, slope, offset, dx)
@@ -156,14 +156,14 @@ class GpuMda:
 
     def _running(self, blobs: Sequence[Any], first: int) -> list[Array]:
         """Σ mean and Σ variance (D×C) and the divisors (D) of this layer's domains."""
-        shape = self._problem.domains, self._problem.channels
+        shape = self._geometry.domains, self._geometry.channels
         sums = [self._device.data(blob, shape, first * shape[1]) for blob in blobs[:2]]
         return [*sums, self._device.data(blobs[2], shape[:1], first)]
 
     def _w(self, bottom: Sequence[Any]) -> Array:
         if len(bottom) == 1:
             return self._ones
-        return self._device.data(bottom[1], (self._problem.samples, self._problem.domains))
+        return self._device.data(bottom[1], (self._geometry.samples, self._geometry.domains))
 
     def _matrix(self, name: str, dtype: type = np.float32) -> Array:
-        return self._device.scratch(name, self._problem[:2], dtype)
+        return self._device.scratch(name, self._geometry[:2], dtype)

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from caffe_layers import _bottoms
+from caffe_layers._backend import Fault
 from caffe_layers._device import Array, Device
-from caffe_layers._fault import Fault
 
 BLOCK = 128
 

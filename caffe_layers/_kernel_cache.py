@@ -1,8 +1,8 @@
-"""Loads the kernel modules with their machine code kept on disk.
+"""Compiles the CPU's kernels and loads their modules, with the machine code kept on disk.
 
 numba keeps compiled code beside the source or in the user's cache folder, but its index and its data are two files:
 two processes that compile at once, or two kinds of CPU on a shared folder, can leave an index that names the
-other's code. So every combination of source, numba and CPU gets a folder of its own, and one process at a time may
+other's code. So every combination of sources, numba and CPU gets a folder of its own, and one process at a time may
 compile into it; the others wait and load.
 """
 
@@ -11,7 +11,7 @@ import hashlib
 import importlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -28,7 +28,9 @@ def load(name: str) -> ModuleType:
     import llvmlite.binding
     import numba
 
-    source = Path(__file__).with_name(f"{name}.py").read_bytes()
+    # The formulas are compiled into the kernels; numba looks at a kernel's own file alone.
+    files = (Path(__file__).with_name(f"{each}.py") for each in (name, "_formulas", "_kernel_cache"))
+    source = b"\0".join(file.read_bytes() for file in files)
     cpu = f"{numba.config.CPU_NAME or llvmlite.binding.get_host_cpu_name()} {numba.config.CPU_FEATURES or ''}"
     features = llvmlite.binding.get_host_cpu_features().flatten()
     stamp = hashlib.sha256("\0".join([numba.__version__, cpu, features]).encode() + b"\0" + source).hexdigest()
@@ -43,6 +45,15 @@ def load(name: str) -> ModuleType:
                 return importlib.import_module(module)
         finally:
             numba.config.CACHE_DIR = previous
+
+
+def kernel(signature: str, *, sums: bool = False) -> Callable[[Callable], Callable]:
+    """Decorates a kernel: compiled, or taken from disk, as its module is loaded."""
+    from numba import njit
+
+    # Only sums over the innermost loop may be reassociated, to be vectorised; NaN and infinities keep their meaning.
+    fastmath = {"contract", "reassoc", "nsz"} if sums else {"contract"}
+    return njit(signature, parallel=True, fastmath=fastmath, error_model="numpy", cache=True)
 
 
 def _writable_folder(name: str) -> Path | None:

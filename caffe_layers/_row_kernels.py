@@ -5,20 +5,16 @@ float32 with R = N·C, and one number per row (R): ``centre`` float32, the rest 
 """
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
+
+from caffe_layers._kernel_cache import kernel
 
 _ROWS, _CENTRE, _NUMBERS = "float32[:,::1]", "float32[::1]", "float64[::1]"
 # float32 sums run over at most this many values (in 32 vector lanes) before they join a float64 sum.
 _BLOCK = 1024
 
 
-def _kernel(signature: str, *, sums: bool = False):
-    # Only sums over the innermost loop may be reassociated, to be vectorised; NaN and infinities keep their meaning.
-    fastmath = {"contract", "reassoc", "nsz"} if sums else {"contract"}
-    return njit(signature, parallel=True, fastmath=fastmath, error_model="numpy", cache=True)
-
-
-@_kernel(f"void({_ROWS}, {_NUMBERS}, {_NUMBERS})", sums=True)
+@kernel(f"void({_ROWS}, {_NUMBERS}, {_NUMBERS})", sums=True)
 def row_moments(x, mean, variance):
     """Mean and biased variance of every row.
 
@@ -48,7 +44,7 @@ def row_moments(x, mean, variance):
         variance[r] = max(square / size - step * step, 0.0)
 
 
-@_kernel(f"void({_ROWS}, {_ROWS}, {_NUMBERS}, {_NUMBERS}, {_NUMBERS}, {_NUMBERS})", sums=True)
+@kernel(f"void({_ROWS}, {_ROWS}, {_NUMBERS}, {_NUMBERS}, {_NUMBERS}, {_NUMBERS})", sums=True)
 def row_gradients(x, g, mean, variance, grad_sum, grad_dot):
     """Mean and biased variance of every row of x, Σ g and Σ g (x - mean): one read of x and g."""
     rows, size = x.shape
@@ -84,7 +80,7 @@ def row_gradients(x, g, mean, variance, grad_sum, grad_dot):
         grad_dot[r] = dot - grad * step
 
 
-@_kernel(f"void({_ROWS}, {_CENTRE}, {_NUMBERS}, {_NUMBERS}, {_ROWS})")
+@kernel(f"void({_ROWS}, {_CENTRE}, {_NUMBERS}, {_NUMBERS}, {_ROWS})")
 def row_affine(x, centre, scale, offset, y):
     """y = scale (x - centre) + offset."""
     rows, size = x.shape
@@ -96,7 +92,7 @@ def row_affine(x, centre, scale, offset, y):
             y[r, s] = a * (x[r, s] - c) + b
 
 
-@_kernel(f"void({_ROWS}, {_ROWS}, {_CENTRE}, {_NUMBERS}, {_NUMBERS}, {_NUMBERS}, {_ROWS})")
+@kernel(f"void({_ROWS}, {_ROWS}, {_CENTRE}, {_NUMBERS}, {_NUMBERS}, {_NUMBERS}, {_ROWS})")
 def row_input_gradient(x, g, centre, scale, slope, offset, dx):
     """dx = scale g + slope (x - centre) + offset."""
     rows, size = x.shape

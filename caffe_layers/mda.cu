@@ -235,7 +235,7 @@ __device__ bool domain_masses(const float* w, int samples, double* mass, unsigne
   return !wrong;
 }
 
-// Eq. 2-4. The domains' statistics, D×C: the batch's, which are folded into the running sums, or with `fixed` the running
+// Eq. 1-3. The domains' statistics, D×C: the batch's, which are folded into the running sums, or with `fixed` the running
 // ones. Where w is wrong the running sums stay as they are and the result is NaN. Then what they make of each row: y, if a row is one value, else the coefficients of row_affine.
 extern "C" __global__ void __launch_bounds__(TILE * SLICES) statistics(
     const float* __restrict__ x, const double* __restrict__ row_mean,

@@ -1,4 +1,4 @@
-"""The multi-domain alignment layer (paper section 3.2, Eq. 2-4)."""
+"""The multi-domain alignment layer (paper section 3.2, Eq. 1-3)."""
 
 import math
 from typing import Any
@@ -6,10 +6,9 @@ from typing import Any
 import caffe
 
 from caffe_layers import _bottoms, _param_str
-from caffe_layers._backend import Backend
+from caffe_layers._backend import Backend, Geometry
 from caffe_layers._cpu_mda import CpuMda
 from caffe_layers._gpu_mda import GpuMda
-from caffe_layers._problem import Problem
 
 _KEYS = {
     "num_domains": _param_str.integer(1),
@@ -60,10 +59,9 @@ class MDALayer(caffe.Layer):
         _bottoms.check_counts(_ROLE, bottom, top, "x, or x and w", minimum=1, maximum=2)
         values = parameters(self.param_str)
         domains = values["num_domains"]
-        self._eps = values["eps"]
-        self._fraction = values["moving_average_fraction"]
         use_global = values["use_global_stats"]
-        self._use_global = self.phase == caffe.TEST if use_global is None else use_global
+        fixed = self.phase == caffe.TEST if use_global is None else use_global
+        self._choices = values["eps"], values["moving_average_fraction"], fixed
         self._assigned = len(bottom) == 2
         column = values["domain"]
         if column is not None and self._assigned:
@@ -94,16 +92,11 @@ class MDALayer(caffe.Layer):
         if channels != kept:
             raise ValueError(f"{_ROLE}: x has {channels} channels (shape {shape}); its statistics are of {kept}")
         top[0].reshape(*shape)
-        problem = Problem(
-            samples,
-            channels,
-            math.prod(shape[2:]),
-            self._domains if self._assigned else 1,
-            self._eps,
-            self._fraction,
-            self._use_global,
+        geometry = Geometry(samples, channels, math.prod(shape[2:]), self._domains if self._assigned else 1)
+        self._backend.make(
+            lambda: CpuMda(geometry, *self._choices),
+            lambda device, fault: GpuMda(device, fault, geometry, *self._choices),
         )
-        self._backend.make(lambda: CpuMda(problem), lambda device, fault: GpuMda(device, fault, problem))
         self._shape = shape
 
     def forward(self, bottom, top) -> None:

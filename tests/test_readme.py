@@ -15,7 +15,7 @@ layer { name: "inputs" type: "Input" top: "conv1" top: "domain_logits" top: "con
 
 
 def test_layers_of_the_readme_run_in_caffe(tmp_path):
-    blocks = re.findall(r"```\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    blocks = re.findall(r"^```\w*\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
     prototxt = next(block for block in blocks if "MDALayer" in block)
     file = tmp_path / "net.prototxt"
     file.write_text("force_backward: true" + INPUTS + prototxt)

@@ -3,11 +3,13 @@
 Where the paper, the work it refers to and the authors' published files differ, docs/differences.md says so.
 """
 
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Annotated, Any, Literal
 
-from latent_domains.common.json_values import decode
+from annotated_types import Ge
+
 from latent_domains.common.program import ProgramError
+from latent_domains.common.validation import Positive, checked
 from latent_domains.data.preprocessing import Preprocessing
 from latent_domains.data.sets.published import OFFICE31, OFFICE_CALTECH, PACS, ImageSet, pacs_split_counts
 
@@ -26,18 +28,18 @@ class Recipe:
     batch_size: int
     batch_split: str
     base_lr: float
-    lr_policy: str
+    lr_policy: Literal["inv", "step"]
     weight_decay: float
     lambda_c: float
     lambda_d: float
     lambda_t: float
-    test_interval: int
-    snapshot_interval: int
+    test_interval: Positive
+    snapshot_interval: Positive
     lr_step: float = 1.0
     iter_size: int = 1
     momentum: float = 0.9
     moving_average_fraction: float = 0.95
-    solver_mode: str = "GPU"
+    solver_mode: Literal["CPU", "GPU"] = "GPU"
 
 
 @dataclass(frozen=True)
@@ -60,11 +62,11 @@ class Dataset:
     domains: tuple[str, ...]
     sources: tuple[str, ...]
     targets: tuple[str, ...]
-    classes: int
+    classes: Annotated[int, Ge(2)]
     network: str
     stored_shape: tuple[int, int, int]
     mean: tuple[float, ...]
-    counts: dict[str, int] = field(hash=False)
+    counts: dict[str, Positive] = field(hash=False)
     recipe: Recipe
     made_by: str = field(compare=False)
     crop: int | None = None
@@ -72,8 +74,8 @@ class Dataset:
     scale: float = 1.0
     test_split: bool = False
     test_counts: dict[str, int] | None = field(default=None, hash=False)
-    usage_images: int = 1000
-    test_batch_limit: int = 64
+    usage_images: Positive = 1000
+    test_batch_limit: Positive = 64
     unlabelled: tuple[str, ...] = ()
 
     @property
@@ -311,8 +313,10 @@ def from_json(values: Any) -> Dataset:
 
     Raises ProgramError for missing or unknown keys, for values of another type, and for what does not go together.
     """
-    decoded = decode({field.name: field.type for field in fields(Dataset)}, values, "dataset")
-    data = Dataset(**decoded)
+    data = checked(Dataset, values, "dataset")
+    for found, whole in ((values, data), (values["recipe"], data.recipe)):  # nothing falls back on a default
+        if missing := [key for key in vars(whole) if key not in found]:
+            raise ProgramError(f"dataset: found no {', '.join(missing)}, expected {', '.join(vars(whole))}")
     _check(data)
     return data
 
@@ -326,17 +330,9 @@ def _check(data: Dataset) -> None:
         ("sources", set() < set(data.sources) <= domains, data.sources, "some of the domains"),
         ("targets", set() < set(data.targets) <= domains, data.targets, "some of the domains"),
         ("unlabelled", set(data.unlabelled) <= domains, data.unlabelled, "some of the domains"),
-        ("classes", data.classes >= 2, data.classes, "at least 2"),
         ("counts", set(data.counts) == domains, data.counts, "the number of images of each domain"),
-        ("counts", min(data.counts.values(), default=0) > 0, data.counts, "at least 1 image of each domain"),
         ("test_counts", set(data.test_counts or domains) == domains, data.test_counts, "a number for each domain"),
         ("mean", len(data.mean) in (0, 1, data.stored_shape[0]), data.mean, "one value, or one for each channel"),
-        ("usage_images", data.usage_images > 0, data.usage_images, "at least 1"),
-        ("test_batch_limit", data.test_batch_limit > 0, data.test_batch_limit, "at least 1"),
-        ("recipe.lr_policy", data.recipe.lr_policy in ("inv", "step"), data.recipe.lr_policy, "inv or step"),
-        ("recipe.solver_mode", data.recipe.solver_mode in ("CPU", "GPU"), data.recipe.solver_mode, "CPU or GPU"),
-        ("recipe.test_interval", data.recipe.test_interval > 0, data.recipe.test_interval, "at least 1"),
-        ("recipe.snapshot_interval", data.recipe.snapshot_interval > 0, data.recipe.snapshot_interval, "at least 1"),
     ]
     for name, holds, found, expected in expectations:
         if not holds:

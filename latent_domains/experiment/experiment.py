@@ -5,19 +5,16 @@ Everything that differs between two runs stands here; everything that a dataset 
 :class:`Experiment`.
 """
 
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, make_dataclass
+from typing import Annotated, Any, Literal
 
-from latent_domains.common.json_values import decode
+from annotated_types import Interval
+
 from latent_domains.common.program import ProgramError
+from latent_domains.common.validation import checked
 from latent_domains.experiment import datasets
 from latent_domains.experiment.datasets import DATASETS, Dataset
-
-_LARGEST = 10**8
-"""Of any count: far beyond use, and within Caffe's 32 bits even times the number of domains."""
-
-_LARGEST_SEED = 2**32 - 1
-"""Caffe keeps the lower 32 bits of a seed."""
 
 METHODS = {
     "plain": "source only, no normalisation",
@@ -37,10 +34,35 @@ BATCH_SPLITS = ("per_domain", "equally", "by_size")
 GEOMETRIES = ("torch", "caffe")
 """Of ResNet18: Torch's own, or that of the widespread Caffe model (:mod:`latent_domains.nets.resnet18`)."""
 
+_LARGEST = 10**8
+"""Of any count: far beyond use, and within Caffe's 32 bits even times the number of domains."""
+
+_Domains = Annotated[int, Interval(ge=0, le=_LARGEST)]
+_Count = Annotated[int, Interval(ge=1, le=_LARGEST)]
+_Seed = Annotated[int, Interval(ge=0, le=2**32 - 1)]  # Caffe keeps the lower 32 bits; a negative one is none to it
+_Share = Annotated[float, Interval(ge=0, le=1)]
+_Rate = Annotated[float, Interval(gt=0, lt=float("inf"))]
+_Weight = Annotated[float, Interval(ge=0, lt=float("inf"))]
+
+RECIPE = "the dataset's"
+"""The default of a setting that is a field of the dataset's recipe as well."""
+
+
+def _setting(in_name: Callable[[Any], str], help: str, default: Any = None, **option: Any) -> Any:
+    """A field of :class:`Experiment` that can be chosen; its type has its bounds.
+
+    ``in_name`` makes its part of a folder's name. ``default`` is a value, RECIPE, or None: see :func:`_defaults`.
+    ``help`` and ``option`` describe its option on command lines (:mod:`latent_domains.experiment.options`).
+    """
+    return field(metadata={"in_name": in_name, "help": help, "default": default, "option": option})
+
 
 @dataclass(frozen=True)
 class Experiment:
     """A point of the paper's tables; build it with :func:`make_experiment`, which checks and fills in.
+
+    This is the one table of settings: from it come the options of programs, the keys of experiments/*.yaml, names of
+    run folders, and what is written as JSON and read again. Rules between settings are in :func:`_check`.
 
     ``data`` is the dataset: the paper's, or a description of one's own images.
     ``k`` is the number of source domains that the normalisation knows: 0 for ``plain`` (no normalisation) and
@@ -53,25 +75,47 @@ class Experiment:
     """
 
     data: Dataset
-    sources: tuple[str, ...]
-    targets: tuple[str, ...]
-    method: str
-    k: int
-    k_target: int
-    undivided: bool
-    known_share: float
-    seed: int
-    iterations: int
-    batch_size: int
-    batch_split: str
-    iter_size: int
-    base_lr: float
-    geometry: str
-    test_mirror: bool
-    lambda_c: float
-    lambda_d: float
-    lambda_t: float
-    lambda_b: float
+    sources: tuple[str, ...] = _setting("+".join, "source domains (default: the paper's)", metavar="A+B+…")
+    targets: tuple[str, ...] = _setting("+".join, "target domain or domains (default: the paper's)", metavar="A+…")
+    method: Literal[*METHODS] = _setting("{}".format, "how domains are aligned", "mda")
+    k: _Domains = _setting("k{}".format, "latent source domains of mda (default: the number of sources)")
+    k_target: _Domains = _setting(
+        "kt{}".format, "target domains of mDA, latent if more than 1 (default: the number of targets)"
+    )
+    undivided: bool = _setting(
+        "undivided".format,
+        "the sources come as one LMDB of unknown mixture, named A+B+… (python -m tools.join_lmdbs)",
+        False,
+    )
+    known_share: _Share = _setting(
+        lambda share: f"known{100 * share:g}",
+        "share of source images whose domain label is known, 0 to 1",
+        0.0,
+        metavar="SHARE",
+    )
+    lambda_b: _Weight = _setting(
+        "balance{:g}".format, "weight of the balance term, which rewards using all k domains; not the paper's", 0.0
+    )
+    iterations: _Count = _setting("iterations{}".format, "training iterations", RECIPE)
+    batch_size: _Count = _setting("batch{}".format, "images in a batch, see --batch-split", RECIPE)
+    batch_split: Literal[*BATCH_SPLITS] = _setting(
+        "split-{}".format,
+        "whether --batch-size counts the images of each domain, or those of the whole batch, shared out equally "
+        "or by the domains' sizes",
+        RECIPE,
+    )
+    iter_size: _Count = _setting("itersize{}".format, "batches that make one iteration", RECIPE)
+    base_lr: _Rate = _setting("lr{}".format, "initial learning rate", RECIPE)
+    geometry: Literal[*GEOMETRIES] = _setting(
+        "geometry-{}".format, "of ResNet18: Torch's own, or that of the widespread Caffe model (default: torch)"
+    )
+    lambda_c: _Weight = _setting("lambdac{}".format, "weight of the target's class entropy", RECIPE)
+    lambda_d: _Weight = _setting("lambdad{}".format, "weight of the domain entropy", RECIPE)
+    lambda_t: _Weight = _setting("lambdat{}".format, "weight of the domain log-loss", RECIPE)
+    test_mirror: bool = _setting(
+        "testmirror".format, "mirror test images at random, as the authors' ResNet net does", False
+    )
+    seed: _Seed = _setting("seed{}".format, "seed of initialisation and of the known labels", 0)
 
     @property
     def dataset(self) -> str:
@@ -153,42 +197,25 @@ class Experiment:
     @property
     def name(self) -> str:
         """A folder name that says what differs from the dataset's default experiment."""
-        data, parts = self.data, [self.method]
-        if self.method == "mda":
-            parts.append(f"k{self.k}")
-        if self.k_target != _default_k_target(self.method, self.targets):
-            parts.append(f"kt{self.k_target}")
-        if self.undivided:
-            parts.append("undivided")
-        if self.known_share:
-            parts.append(f"known{100 * self.known_share:g}")
-        if self.lambda_b:
-            parts.append(f"balance{self.lambda_b:g}")
-        recipe = data.recipe
-        chosen = {
-            "iterations": (self.iterations, recipe.iterations),
-            "batch": (self.batch_size, recipe.batch_size),
-            "split-": (self.batch_split, recipe.batch_split),
-            "itersize": (self.iter_size, recipe.iter_size),
-            "lr": (self.base_lr, recipe.base_lr),
-            "geometry-": (self.geometry, default_geometry(data.network)),
-            "lambdac": (self.lambda_c, recipe.lambda_c),
-            "lambdad": (self.lambda_d, recipe.lambda_d),
-            "lambdat": (self.lambda_t, recipe.lambda_t),
-        }
-        parts += [f"{key}{value}" for key, (value, default) in chosen.items() if value != default]
-        if self.test_mirror:
-            parts.append("testmirror")
-        if (self.sources, self.targets) != (data.sources, data.targets):
-            parts.append(f"{'+'.join(self.sources)}-{self.target}")
-        parts.append(f"seed{self.seed}")
+        usual = _defaults(self.data, self.method, self.sources, self.targets)
+        always = ("method", "k", "seed") if self.has_branch else ("method", "seed")
+        said = {name: setting.metadata["in_name"](getattr(self, name)) for name, setting in SETTINGS.items()}
+        domains = f"{said.pop('sources')}-{said.pop('targets')}"
+        parts = [text for name, text in said.items() if name in always or getattr(self, name) != usual[name]]
+        if (self.sources, self.targets) != (self.data.sources, self.data.targets):
+            parts.insert(-1, domains)
         return "_".join(parts)
 
     def to_json(self) -> dict[str, Any]:
         """All that :func:`from_json` needs: the dataset by its name, or described in full if it is none of DATASETS."""
-        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "data"}
         described = self.data.name if DATASETS.get(self.data.name) == self.data else self.data.to_json()
-        return {"dataset": described, **values}
+        return {"dataset": described, **{name: getattr(self, name) for name in SETTINGS}}
+
+
+SETTINGS = {setting.name: setting for setting in fields(Experiment) if setting.metadata}
+"""The fields of :class:`Experiment` that can be chosen, by name."""
+
+_Settings = make_dataclass("_Settings", [(name, setting.type) for name, setting in SETTINGS.items()])
 
 
 def methods_of(data: Dataset) -> tuple[str, ...]:
@@ -201,119 +228,92 @@ def default_geometry(network: str) -> str:
     return "torch" if network == "resnet18" else "caffe"
 
 
-def _default_k_target(method: str, targets: tuple[str, ...]) -> int:
-    if method in SOURCE_ONLY:
-        return 0
-    return len(targets) if method == "mda" else 1
-
-
-def make_experiment(
-    dataset: str | Dataset,
-    method: str,
-    *,
-    sources: tuple[str, ...] | None = None,
-    targets: tuple[str, ...] | None = None,
-    k: int | None = None,
-    k_target: int | None = None,
-    undivided: bool = False,
-    known_share: float = 0.0,
-    seed: int = 0,
-    iterations: int | None = None,
-    batch_size: int | None = None,
-    batch_split: str | None = None,
-    iter_size: int | None = None,
-    base_lr: float | None = None,
-    geometry: str | None = None,
-    test_mirror: bool = False,
-    lambda_c: float | None = None,
-    lambda_d: float | None = None,
-    lambda_t: float | None = None,
-    lambda_b: float = 0.0,
-) -> Experiment:
-    """Check a description and fill in the paper's values for what is None.
-
-    Raises ProgramError naming the option, what it got and what it expected.
-    """
-    data = dataset if isinstance(dataset, Dataset) else datasets.named(dataset)
-    recipe = data.recipe
-    if method not in METHODS:
-        raise ProgramError(f"method: got {method!r}, expected one of {', '.join(METHODS)}")
-    if method not in methods_of(data):
-        raise ProgramError("method: got 'plain'; ResNet18 is not trained without normalisation, expected another")
-    sources, targets = _domains(data, sources, targets)
-    k = _checked_k(method, k, sources)
-    k_target = _checked_k_target(method, k_target, targets)
-    if undivided and method == "multi_source":
-        raise ProgramError("undivided: got multi_source, whose source domains are known; expected another method")
-    if not 0.0 <= known_share <= 1.0:
-        raise ProgramError(f"known share: got {known_share}, expected a share from 0 to 1")
-    if known_share and method != "mda":
-        raise ProgramError(f"known share: got {known_share} for method {method}; only mda takes known domain labels")
-    if known_share and k != len(sources):
-        raise ProgramError(f"k: got {k}; with known domain labels expected the number of sources, {len(sources)}")
-    if known_share and undivided:
-        raise ProgramError(f"known share: got {known_share} for an undivided source, whose domains nobody knows")
-    if not 0 <= seed <= _LARGEST_SEED:
-        raise ProgramError(
-            f"seed: got {seed}, expected 0 to {_LARGEST_SEED} (Caffe takes a negative seed as 'none' and keeps 32 bits)"
-        )
-    iterations = recipe.iterations if iterations is None else iterations
-    batch_size = recipe.batch_size if batch_size is None else batch_size
-    iter_size = recipe.iter_size if iter_size is None else iter_size
-    for option, value in (("iterations", iterations), ("batch size", batch_size), ("iter size", iter_size)):
-        if not 1 <= value <= _LARGEST:
-            raise ProgramError(f"{option}: got {value}, expected at least 1 and at most {_LARGEST}")
-    batch_split = recipe.batch_split if batch_split is None else batch_split
-    if batch_split not in BATCH_SPLITS:
-        raise ProgramError(f"batch split: got {batch_split!r}, expected one of {', '.join(BATCH_SPLITS)}")
-    base_lr = recipe.base_lr if base_lr is None else base_lr
-    if not 0.0 < base_lr < float("inf"):
-        raise ProgramError(f"base lr: got {base_lr}, expected a finite learning rate above 0")
-    geometry = default_geometry(data.network) if geometry is None else geometry
-    if geometry not in GEOMETRIES or (geometry == "torch" and data.network != "resnet18"):
-        expected = "torch or caffe" if data.network == "resnet18" else f"caffe for {data.network}"
-        raise ProgramError(f"geometry: got {geometry!r}, expected {expected}")
-    lambdas = {
-        "lambda_c": recipe.lambda_c if lambda_c is None else lambda_c,
-        "lambda_d": recipe.lambda_d if lambda_d is None else lambda_d,
-        "lambda_t": recipe.lambda_t if lambda_t is None else lambda_t,
-        "lambda_b": lambda_b,
-    }
-    for option, value in lambdas.items():
-        if not 0.0 <= value < float("inf"):
-            raise ProgramError(f"{option}: got {value}, expected a finite weight of 0 or more")
-    if lambda_b and (method != "mda" or k < 2):
-        raise ProgramError(f"lambda_b: got {lambda_b} for {method} with k={k}; it balances the domains of mda, k >= 2")
-    return Experiment(
-        data,
-        sources,
-        targets,
-        method,
-        k,
-        k_target,
-        undivided,
-        known_share,
-        seed,
-        iterations,
-        batch_size,
-        batch_split,
-        iter_size,
-        base_lr,
-        geometry,
-        test_mirror,
-        **lambdas,
-    )
-
-
-def _domains(
-    data: Dataset, sources: tuple[str, ...] | None, targets: tuple[str, ...] | None
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Sources and targets: the dataset's own; with targets alone, all other domains are sources."""
-    known = ", ".join(data.domains)
-    if targets is None:
-        targets = data.targets
+def _defaults(
+    data: Dataset, method: str, sources: tuple[str, ...] | None, targets: tuple[str, ...] | None
+) -> dict[str, Any]:
+    """What every setting is where nobody chooses it; with targets alone, all other domains are sources."""
+    targets = data.targets if targets is None else targets
     if sources is None:
         sources = data.sources if targets == data.targets else data.others(targets)
+    constants = {name: setting.metadata["default"] for name, setting in SETTINGS.items()}
+    return {
+        **{name: getattr(data.recipe, name) if value is RECIPE else value for name, value in constants.items()},
+        "sources": sources,
+        "targets": targets,
+        "method": method,
+        "k": {"plain": 0, "source_only": 0, "dial": 1}.get(method, len(sources)),
+        "k_target": {"plain": 0, "source_only": 0, "mda": len(targets)}.get(method, 1),
+        "geometry": default_geometry(data.network),
+    }
+
+
+def make_experiment(dataset: str | Dataset, method: str, **settings: Any) -> Experiment:
+    """Check the settings that were chosen, by the names of SETTINGS, and fill in the paper's values for what is None.
+
+    Raises ProgramError naming the setting, what was found and what was expected.
+    """
+    data = dataset if isinstance(dataset, Dataset) else datasets.named(dataset)
+    chosen = {name: value for name, value in settings.items() if value is not None}
+    return _made(data, {**_defaults(data, method, chosen.get("sources"), chosen.get("targets")), **chosen})
+
+
+def from_json(values: Any) -> Experiment:
+    """The experiment that :meth:`Experiment.to_json` wrote.
+
+    Raises ProgramError for missing or unknown keys, and for values of another type or out of range.
+    """
+    if not isinstance(values, dict):
+        raise ProgramError(f"experiment: found {values!r}, expected an object")
+    settings = dict(values)
+    match settings.pop("dataset", None):
+        case str(name):
+            return _made(datasets.named(name), settings)
+        case dict(described):
+            return _made(datasets.from_json(described), settings)
+        case None:
+            raise ProgramError("experiment: found no dataset, expected a name or a description")
+        case found:
+            raise ProgramError(f"dataset: found {found!r}, expected a name or a description")
+
+
+def _made(data: Dataset, settings: dict[str, Any]) -> Experiment:
+    experiment = Experiment(data, **vars(checked(_Settings, settings, "")))
+    _check(experiment)
+    return experiment
+
+
+def _check(experiment: Experiment) -> None:
+    """The rules between settings: raise ProgramError naming one that does not go with the others."""
+    data, method, sources, k = experiment.data, experiment.method, experiment.sources, experiment.k
+    k_target, share, geometry = experiment.k_target, experiment.known_share, experiment.geometry
+    usual = _defaults(data, method, sources, experiment.targets)
+    if method not in methods_of(data):
+        raise ProgramError("method: got 'plain'; ResNet18 is not trained without normalisation, expected another")
+    _check_domains(data, sources, experiment.targets)
+    if method != "mda" and k != usual["k"]:
+        raise ProgramError(f"k: got {k}, expected {usual['k']} for {method} with {len(sources)} sources")
+    if method == "mda" and k < 1:
+        raise ProgramError(f"k: got {k}, expected at least 1 latent domain")
+    if method in (*SOURCE_ONLY, "dial") and k_target != usual["k_target"]:
+        raise ProgramError(f"k_target: got {k_target}, expected {usual['k_target']} for {method}")
+    if method not in SOURCE_ONLY and k_target < 1:
+        raise ProgramError(f"k_target: got {k_target}, expected at least 1 target domain")
+    if experiment.undivided and method == "multi_source":
+        raise ProgramError("undivided: got multi_source, whose source domains are known; expected another method")
+    if share and method != "mda":
+        raise ProgramError(f"known_share: got {share} for method {method}; only mda takes known domain labels")
+    if share and k != len(sources):
+        raise ProgramError(f"k: got {k}; with known domain labels expected the number of sources, {len(sources)}")
+    if share and experiment.undivided:
+        raise ProgramError(f"known_share: got {share} for an undivided source, whose domains nobody knows")
+    if geometry == "torch" and data.network != "resnet18":
+        raise ProgramError(f"geometry: got {geometry!r}, expected caffe for {data.network}")
+    if (weight := experiment.lambda_b) and (method != "mda" or k < 2):
+        raise ProgramError(f"lambda_b: got {weight} for {method} with k={k}; it balances the domains of mda, k >= 2")
+
+
+def _check_domains(data: Dataset, sources: tuple[str, ...], targets: tuple[str, ...]) -> None:
+    known = ", ".join(data.domains)
     for role, chosen in (("sources", sources), ("targets", targets)):
         if not chosen:
             raise ProgramError(f"{role}: got none, expected some of {known} ({data.name})")
@@ -327,42 +327,3 @@ def _domains(
             raise ProgramError(f"sources: {domain!r} is a target, expected other domains")
         if domain in data.unlabelled:
             raise ProgramError(f"sources: the images of {domain!r} have no labels, expected labelled domains")
-    return sources, targets
-
-
-def _checked_k(method: str, k: int | None, sources: tuple[str, ...]) -> int:
-    fixed = {"plain": 0, "source_only": 0, "dial": 1, "multi_source": len(sources)}
-    if method in fixed:
-        if k not in (None, fixed[method]):
-            raise ProgramError(f"k: got {k}, expected {fixed[method]} for {method} with {len(sources)} sources")
-        return fixed[method]
-    if k is None:
-        return len(sources)
-    if not 1 <= k <= _LARGEST:
-        raise ProgramError(f"k: got {k}, expected at least 1 latent domain and at most {_LARGEST}")
-    return k
-
-
-def _checked_k_target(method: str, k_target: int | None, targets: tuple[str, ...]) -> int:
-    default = _default_k_target(method, targets)
-    if k_target is None:
-        return default
-    if method in (*SOURCE_ONLY, "dial"):
-        if k_target != default:
-            raise ProgramError(f"k_target: got {k_target}, expected {default} for {method}")
-    elif not 1 <= k_target <= _LARGEST:
-        raise ProgramError(f"k_target: got {k_target}, expected at least 1 target domain and at most {_LARGEST}")
-    return k_target
-
-
-def from_json(values: Any) -> Experiment:
-    """The experiment that :meth:`Experiment.to_json` wrote.
-
-    Raises ProgramError for missing or unknown keys, and for values of another type or out of range.
-    """
-    types = {field.name: field.type for field in fields(Experiment) if field.name != "data"}
-    described = isinstance(values, dict) and isinstance(values.get("dataset"), dict)
-    decoded = decode({"dataset": dict if described else str, **types}, values, "experiment description")
-    if described:
-        decoded["dataset"] = datasets.from_json(decoded["dataset"])
-    return make_experiment(**decoded)

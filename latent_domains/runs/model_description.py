@@ -4,12 +4,12 @@ A model exported from a run has it beside its two files, as ``PREFIX.json``.
 """
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from latent_domains.common.files import expect_file, read_json
-from latent_domains.common.json_values import decode
 from latent_domains.common.program import ProgramError
+from latent_domains.common.validation import checked
 from latent_domains.data.preprocessing import Preprocessing
 from latent_domains.runs.confusion import class_names
 from latent_domains.runs.run_folder import RunFolder
@@ -49,9 +49,8 @@ def of_run(folder: RunFolder) -> Description:
 def read(file: Path) -> Description:
     """Read the file. Raises ProgramError naming it if it is missing, damaged or contradicts itself."""
     expect_file(file, "the classes and the preprocessing of a model (python -m tools.export writes it)")
-    types = {field.name: field.type for field in fields(Description)}
     try:
-        description = Description(**decode(types, read_json(file, ()), "model"))
+        description = checked(Description, read_json(file, ()), "model")
         _check(description)
     except ProgramError as error:
         text = str(error)

@@ -21,15 +21,20 @@
 whose mean accuracy on the target is best, which is how the paper defines these rows: it looks at target labels.
 """
 
-import inspect
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, make_dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from annotated_types import Interval, MinLen
+from pydantic import Field
 
 from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.common.validation import Natural, Positive, checked
 from latent_domains.experiment.datasets import DATASETS, Dataset
-from latent_domains.experiment.experiment import METHODS, Experiment, from_json, make_experiment
-from latent_domains.tables.strict_yaml import Value, read_yaml
+from latent_domains.experiment.experiment import SETTINGS, Experiment, make_experiment
+from latent_domains.tables.strict_yaml import read_yaml
 
 EXPERIMENTS = ROOT / "experiments"
 """Folder of the tables' definitions."""
@@ -42,12 +47,8 @@ BASELINES = (*DISCOVERY, "gfk", "svm")
 VARIANTS = ("ensemble", "matching")
 """How discovered domains are used."""
 
-OPTIONS = tuple(
-    name
-    for name, parameter in inspect.signature(make_experiment).parameters.items()
-    if parameter.kind == parameter.KEYWORD_ONLY and name not in ("sources", "targets", "seed")
-)
-"""What a row may say of its runs beside their method; the rest is the table's or the column's."""
+_Text = Annotated[str, Field(pattern=r"\S")]
+_Percent = Annotated[float, Interval(ge=0, le=100)]
 
 
 @dataclass(frozen=True)
@@ -91,9 +92,9 @@ def place(run: Run) -> str:
 class Column:
     """A setting: which domains are sources, which are targets."""
 
-    name: str
-    sources: tuple[str, ...]
-    targets: tuple[str, ...]
+    name: _Text
+    sources: Annotated[tuple[_Text, ...], MinLen(1)]
+    targets: Annotated[tuple[_Text, ...], MinLen(1)]
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,56 @@ class Table:
         return tuple(found.values())
 
 
+_CHOICES = {name: setting.type for name, setting in SETTINGS.items() if name not in ("sources", "targets", "seed")}
+"""What a row may say of its runs; the rest is the table's or the column's."""
+
+_Runs = make_dataclass(
+    "_Runs",
+    [
+        ("method", _CHOICES.pop("method")),
+        *((name, kind, None) for name, kind in _CHOICES.items()),
+        ("best_single_source", bool, False),
+    ],
+)
+
+
+@dataclass(frozen=True)
+class _Baseline:
+    method: Literal[*BASELINES]
+    variant: Literal[*VARIANTS] | None = None
+    k: Positive | None = None
+    limit: Positive | None = None
+
+
+@dataclass(frozen=True)
+class _Paper:
+    values: tuple[_Percent, ...] | None = None
+    mean: _Percent | None = None
+    missing: _Text | None = None
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row as the file has it."""
+
+    name: _Text
+    paper: _Paper
+    runs: _Runs | None = None
+    baseline: _Baseline | None = None
+    cited: _Text | None = None
+    note: _Text | None = None
+
+
+@dataclass(frozen=True)
+class _File:
+    title: _Text
+    source: _Text
+    dataset: Literal[*DATASETS]
+    seeds: Annotated[tuple[Natural, ...], MinLen(1)]
+    columns: Annotated[tuple[Column, ...], MinLen(1)]
+    rows: Annotated[tuple[_Row, ...], MinLen(1)]
+
+
 def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | None = None) -> Table:
     """Read and check the table that a YAML file defines.
 
@@ -165,128 +216,104 @@ def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | 
     if not path.is_file():
         known = ", ".join(sorted(file.stem for file in path.parent.glob("*.yaml")))
         raise ProgramError(f"{path}: no such file" + (f", expected one of {known}" if known else ""))
-    keys = read_yaml(path).keys(("title", "source", "dataset", "seeds", "columns", "rows"))
-    dataset = keys["dataset"].text()
-    if dataset not in DATASETS:
-        raise keys["dataset"].error(f"one of {', '.join(DATASETS)}")
-    if seeds is None:
-        seeds = tuple(item.natural() for item in keys["seeds"].items())
+    file = checked(_File, read_yaml(path), str(path))
+    seeds = file.seeds if seeds is None else seeds
     if len(set(seeds)) != len(seeds) or not seeds:
         raise ProgramError(f"{path}: seeds: found {list(seeds)}, expected each once")
-    columns = tuple(_column(item) for item in keys["columns"].items())
-    _distinct(keys["columns"], [column.name for column in columns])
-    rows = tuple(_row(item, dataset, columns, seeds, iterations) for item in keys["rows"].items())
-    _distinct(keys["rows"], [row.name for row in rows])
-    return Table(path.stem, keys["title"].text(), keys["source"].text(), dataset, seeds, columns, rows)
-
-
-def _distinct(where: Value, names: list[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
-            raise ProgramError(f"{where.where}: found the name {name!r} twice, expected each once")
-
-
-def _column(value: Value) -> Column:
-    keys = value.keys(("name", "sources", "targets"))
-    domains = {key: tuple(item.text() for item in keys[key].items()) for key in ("sources", "targets")}
-    return Column(keys["name"].text(), domains["sources"], domains["targets"])
+    for key, named in (("columns", file.columns), ("rows", file.rows)):
+        names = [one.name for one in named]
+        for name in names:
+            if names.count(name) > 1:
+                raise ProgramError(f"{path}: {key}: found the name {name!r} twice, expected each once")
+    rows = tuple(
+        _row(row, f"{path}: rows[{i}] ({row.name})", file.dataset, file.columns, seeds, iterations)
+        for i, row in enumerate(file.rows)
+    )
+    return Table(path.stem, file.title, file.source, file.dataset, seeds, file.columns, rows)
 
 
 def _row(
-    value: Value, dataset: str, columns: tuple[Column, ...], seeds: tuple[int, ...], iterations: int | None
+    row: _Row,
+    where: str,
+    dataset: str,
+    columns: tuple[Column, ...],
+    seeds: tuple[int, ...],
+    iterations: int | None,
 ) -> Row:
-    keys = value.keys(("name", "paper"), ("runs", "baseline", "cited", "note"))
-    name = keys["name"].text()
-    keys = {key: Value(f"{value.where} ({name}): {key}", item.found) for key, item in keys.items()}
-    kinds = [kind for kind in ("runs", "baseline", "cited") if kind in keys]
+    kinds = [kind for kind in ("runs", "baseline", "cited") if getattr(row, kind) is not None]
     if len(kinds) != 1:
-        raise ProgramError(
-            f"{value.where} ({name}): found {' and '.join(kinds) or 'none of them'}, "
-            "expected exactly one of runs, baseline, cited"
-        )
-    best = False
-    if "runs" in keys:
-        best = Value(f"{keys['runs'].where}: best_single_source", _best_single_source(keys["runs"])).flag()
-        settings = [
-            [replace(column, sources=(source,)) for source in column.sources] if best else [column]
+        found = " and ".join(kinds) or "none of them"
+        raise ProgramError(f"{where}: found {found}, expected exactly one of runs, baseline, cited")
+    best = row.runs is not None and row.runs.best_single_source
+    if row.runs is not None:
+        choices = {name: value for name in ("method", *_CHOICES) if (value := getattr(row.runs, name)) is not None}
+        if iterations is not None:
+            choices["iterations"] = iterations
+        candidates = [
+            tuple(
+                _trained(choices, f"{where}: runs", dataset, setting, seeds)
+                for setting in ([replace(column, sources=(source,)) for source in column.sources] if best else [column])
+            )
             for column in columns
         ]
-        candidates = [
-            tuple(_trained(keys["runs"], dataset, setting, seeds, iterations) for setting in alone)
-            for alone in settings
-        ]
-    elif "baseline" in keys:
-        candidates = [(_baseline(keys["baseline"], dataset, column, seeds),) for column in columns]
+    elif row.baseline is not None:
+        candidates = [(_baseline(row.baseline, f"{where}: baseline", dataset, column, seeds),) for column in columns]
     else:
         candidates = [()] * len(columns)
-    values, mean, missing = _paper(keys["paper"], columns)
-    if "cited" in keys and missing:
-        raise keys["paper"].error("values: a cited row is nothing but the paper's numbers")
+    values = _paper(row, f"{where}: paper", len(columns))
     return Row(
-        name,
+        row.name,
         tuple(Cell(*pair) for pair in zip(values, candidates, strict=True)),
-        mean,
-        missing,
-        keys["cited"].text() if "cited" in keys else None,
+        row.paper.mean,
+        row.paper.missing,
+        row.cited,
         best,
-        keys["note"].text() if "note" in keys else None,
+        row.note,
     )
 
 
-def _best_single_source(value: Value) -> object:
-    return value.found.get("best_single_source", False) if isinstance(value.found, dict) else False
+def _paper(row: _Row, where: str, columns: int) -> Sequence[float | None]:
+    """The paper's values for each column; none of them if it has none."""
+    paper = row.paper
+    given = [key for key in ("values", "mean", "missing") if getattr(paper, key) is not None]
+    if row.cited is not None and paper.missing:
+        raise ProgramError(f"{where}: found missing, expected values: a cited row is nothing but the paper's numbers")
+    expected = ["missing"] if paper.missing else ["values", "mean"] if columns > 1 else ["values"]
+    if given != expected:  # a single column has no mean
+        found = ", ".join(given) or "nothing"
+        raise ProgramError(f"{where}: found {found}, expected {', '.join(expected)}")
+    if paper.values is None:
+        return (None,) * columns
+    if len(paper.values) != columns:
+        raise ProgramError(
+            f"{where}: values: found {list(paper.values)}, expected {columns} values, one for each column"
+        )
+    return paper.values
 
 
-def _paper(value: Value, columns: tuple[Column, ...]) -> tuple[tuple[float | None, ...], float | None, str | None]:
-    """The paper's values for each column, its printed mean, and why there are none."""
-    if isinstance(value.found, dict) and "missing" in value.found:
-        return (None,) * len(columns), None, value.keys(("missing",))["missing"].text()
-    # A single column has no mean.
-    keys = value.keys(("values", "mean") if len(columns) > 1 else ("values",))
-    values = tuple(item.percent() for item in keys["values"].items())
-    if len(values) != len(columns):
-        raise keys["values"].error(f"{len(columns)} values, one for each column")
-    return values, keys["mean"].percent() if "mean" in keys else None, None
-
-
-def _trained(value: Value, dataset: str, column: Column, seeds: tuple[int, ...], iterations: int | None) -> Candidate:
+def _trained(choices: dict[str, Any], where: str, dataset: str, column: Column, seeds: tuple[int, ...]) -> Candidate:
     """The experiments of one setting, each checked as ``tools.write_run`` checks it."""
-    keys = value.keys(("method",), (*OPTIONS, "best_single_source"))
-    options = {key: item.found for key, item in keys.items() if key != "best_single_source"}
-    if iterations is not None:
-        options["iterations"] = iterations
-    method = keys["method"].text()
-    if method not in METHODS:
-        raise keys["method"].error(f"one of {', '.join(METHODS)}")
     try:
-        runs = []
-        for seed in seeds:
-            default = make_experiment(dataset, method, sources=column.sources, targets=column.targets, seed=seed)
-            runs.append(from_json({**default.to_json(), **options}))  # it checks the types too
+        domains = {"sources": column.sources, "targets": column.targets}
+        runs = tuple(make_experiment(dataset, **choices, **domains, seed=seed) for seed in seeds)
     except ProgramError as error:
-        raise ProgramError(f"{value.where}, column {column.name!r}: {error}") from error
-    return Candidate(column.sources, tuple(runs))
+        raise ProgramError(f"{where}, column {column.name!r}: {error}") from error
+    return Candidate(column.sources, runs)
 
 
-def _baseline(value: Value, dataset: str, column: Column, seeds: tuple[int, ...]) -> Candidate:
-    keys = value.keys(("method",), ("variant", "k", "limit"))
-    for key, known in (("method", BASELINES), ("variant", VARIANTS)):
-        if key in keys and keys[key].text() not in known:
-            raise keys[key].error(f"one of {', '.join(known)}")
+def _baseline(baseline: _Baseline, where: str, dataset: str, column: Column, seeds: tuple[int, ...]) -> Candidate:
     for key in ("variant", "k"):
-        if key in keys and keys["method"].found not in DISCOVERY:
-            raise keys[key].error(f"nothing: {keys['method'].found} discovers no domains")
-    chosen = {key: item.found for key, item in keys.items() if key != "method"}
-    for key in ("k", "limit"):
-        if key in keys and keys[key].natural() == 0:
-            raise keys[key].error("a whole number of at least 1")
+        found = getattr(baseline, key)
+        if found is not None and baseline.method not in DISCOVERY:
+            raise ProgramError(
+                f"{where}: {key}: found {found!r}, expected nothing: {baseline.method} discovers no domains"
+            )
     try:  # of the domains' names
         make_experiment(dataset, "dial", sources=column.sources, targets=column.targets)
     except ProgramError as error:
-        raise ProgramError(f"{value.where}, column {column.name!r}: {error}") from error
-    return Candidate(
-        column.sources,
-        tuple(
-            Baseline(dataset, keys["method"].found, column.sources, column.targets, seed, **chosen) for seed in seeds
-        ),
+        raise ProgramError(f"{where}, column {column.name!r}: {error}") from error
+    runs = (
+        Baseline(dataset=dataset, sources=column.sources, targets=column.targets, seed=seed, **vars(baseline))
+        for seed in seeds
     )
+    return Candidate(column.sources, tuple(runs))

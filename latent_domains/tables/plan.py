@@ -7,9 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator
 
 from latent_domains.common.program import ProgramError
+from latent_domains.common.validation import Positive, checked
 from latent_domains.data.sets.published import IMAGE_SETS
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.tables.definition import EXPERIMENTS, Baseline, Run, Table, load, place
@@ -26,99 +29,50 @@ BASELINE_MEMORY = 6000
 NO_WEIGHTS = "none"
 
 
+def _seeds(found: Any) -> tuple[int, ...]:
+    """0,1,2 on a command line, or a list in a file."""
+    parts = found if isinstance(found, list) else str(found).split(",")
+    if not parts or not all(str(part).strip().isdecimal() for part in parts):
+        raise ValueError(f"found {found!r}, expected seeds such as 0,1,2")
+    return tuple(map(int, parts))
+
+
+def _images(found: Any) -> Any:
+    """A folder for whichever set is wanted, or one for each."""
+    folders = found if isinstance(found, dict) else dict.fromkeys(IMAGE_SETS, found)
+    for name, folder in folders.items():
+        if name in IMAGE_SETS and not (isinstance(folder, str) and Path(folder).is_dir()):
+            raise ValueError(f"found {folder!r}, expected a folder with the images of {IMAGE_SETS[name].title}")
+    return folders
+
+
+def _weights(found: str) -> str:
+    if found != NO_WEIGHTS and not Path(found).exists():
+        raise ValueError(f"found {found!r}, expected a caffemodel, a folder of them, or {NO_WEIGHTS}")
+    return found
+
+
 @dataclass(frozen=True)
 class Settings:
     """The values of ``snakemake --config``; :meth:`read` checks them."""
 
-    seeds: tuple[int, ...] | None = None
-    iterations: int | None = None
-    images: Mapping[str, str] = field(default_factory=dict)
+    seeds: Annotated[tuple[int, ...], BeforeValidator(_seeds)] | None = None
+    iterations: Positive | None = None
+    images: Annotated[dict[Literal[*IMAGE_SETS], str], BeforeValidator(_images)] = field(default_factory=dict)
     """Folder of the unpacked archive by image set."""
     allow_incomplete: bool = False
-    weights: str | None = None
+    weights: Annotated[str, AfterValidator(_weights)] | None = None
     """A folder of weights or one caffemodel; "none": begin at random; None: DATA/weights."""
-    solver_mode: str | None = None
+    solver_mode: Literal["CPU", "GPU"] | None = None
     data: Path = Path("data")
     runs: Path = Path("runs")
     experiments: Path = EXPERIMENTS
-    threads: int = 1
+    threads: Positive = 1
 
     @classmethod
     def read(cls, config: Mapping[str, Any]) -> "Settings":
         """The settings that Snakemake's ``config`` holds. Raises ProgramError naming the key that is wrong."""
-        known = {
-            "seeds": _seeds,
-            "iterations": _positive,
-            "images": _images,
-            "allow_incomplete": _flag,
-            "weights": _weights,
-            "solver_mode": _mode,
-            "data": _path,
-            "runs": _path,
-            "experiments": _path,
-            "threads": _positive,
-        }
-        for key in config:
-            if key not in known:
-                raise ProgramError(f"--config {key}: no such setting, expected some of {', '.join(known)}")
-        return cls(**{key: known[key](key, value) for key, value in config.items() if value is not None})
-
-
-def _wrong(key: str, value: Any, expected: str) -> ProgramError:
-    return ProgramError(f"--config {key}: got {value!r}, expected {expected}")
-
-
-def _positive(key: str, value: Any) -> int:
-    if not str(value).isdecimal() or int(value) < 1:
-        raise _wrong(key, value, "a whole number of at least 1")
-    return int(value)
-
-
-def _seeds(key: str, value: Any) -> tuple[int, ...]:
-    """0,1,2 on a command line, or a list in a file."""
-    parts = value if isinstance(value, list) else str(value).split(",")
-    if not parts or not all(str(part).strip().isdecimal() for part in parts):
-        raise _wrong(key, value, "seeds such as 0,1,2")
-    return tuple(int(part) for part in parts)
-
-
-def _images(key: str, value: Any) -> dict[str, str]:
-    """A folder for whichever set is wanted, or one for each."""
-    folders = value if isinstance(value, dict) else dict.fromkeys(IMAGE_SETS, value)
-    for name, folder in folders.items():
-        if name not in IMAGE_SETS:
-            raise ProgramError(f"--config {key}: got a folder for {name!r}, expected some of {', '.join(IMAGE_SETS)}")
-        if not isinstance(folder, str) or not Path(folder).is_dir():
-            raise _wrong(key, folder, f"a folder with the images of {IMAGE_SETS[name].title}")
-    return dict(folders)
-
-
-def _flag(key: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise _wrong(key, value, "True or False")
-    return value
-
-
-def _text(key: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise _wrong(key, value, "a text")
-    return value
-
-
-def _weights(key: str, value: Any) -> str:
-    if _text(key, value) != NO_WEIGHTS and not Path(value).exists():
-        raise _wrong(key, value, f"a caffemodel, a folder of them, or {NO_WEIGHTS}")
-    return value
-
-
-def _mode(key: str, value: Any) -> str:
-    if value not in ("CPU", "GPU"):
-        raise _wrong(key, value, "CPU or GPU")
-    return value
-
-
-def _path(key: str, value: Any) -> Path:
-    return Path(_text(key, value))
+        return checked(cls, {key: value for key, value in config.items() if value is not None}, "--config")
 
 
 @dataclass(frozen=True)

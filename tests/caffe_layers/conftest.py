@@ -3,7 +3,7 @@
 import caffe
 import pytest
 
-from caffe_layers import _device
+from caffe_layers import _backend
 from tests.caffe_layers.emulation.device import EmulatedDevice
 from tests.gpu import WHY_NO_GPU
 
@@ -25,7 +25,7 @@ def where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch):
     """``cpu``; ``emulated``: the GPU's kernels run on the CPU; ``cuda``: Caffe in GPU mode. The device's name."""
     if request.param == "emulated":
         device = EmulatedDevice("shuffled")
-        monkeypatch.setattr(_device, "current", lambda: device)
+        monkeypatch.setattr(_backend, "current", lambda: device)
     elif request.param == "cuda":
         caffe.set_mode_gpu()
     yield request.param

@@ -1,4 +1,4 @@
-"""The row kernels in plain NumPy and in the precision of their arguments, to run ``RowBackend`` in float64."""
+"""The row kernels in plain NumPy and in the precision of their arguments, to run ``_cpu_mda.Rows`` in float64."""
 
 
 def row_moments(x, mean, variance):

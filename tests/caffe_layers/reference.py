@@ -6,7 +6,7 @@ import numpy as np
 
 
 def domain_statistics(x, w):
-    """Eq. 2 and 3 over x (N×C×S) and w (N×D): means and variances (D×C), zeros where a domain has no mass."""
+    """Eq. 1 and 2 over x (N×C×S) and w (N×D): means and variances (D×C), zeros where a domain has no mass."""
     samples, channels, size = x.shape
     domains = w.shape[1]
     mean = np.zeros((domains, channels))
@@ -26,7 +26,7 @@ def domain_statistics(x, w):
 
 
 def normalise(x, w, mean, variance, eps):
-    """Eq. 4 with given statistics: y (N×C×S)."""
+    """Eq. 3 with given statistics: y (N×C×S)."""
     y = np.zeros(x.shape)
     for i, c, s in np.ndindex(*x.shape):
         for d in range(w.shape[1]):
@@ -36,7 +36,7 @@ def normalise(x, w, mean, variance, eps):
 
 
 def mda(x, w, eps):
-    """Eq. 2-4: y (N×C×S) from the batch's own statistics."""
+    """Eq. 1-3: y (N×C×S) from the batch's own statistics."""
     return normalise(x, w, *domain_statistics(x, w), eps)
 
 

@@ -1,48 +1,42 @@
-"""One forward and backward of a backend outside Caffe, and random problems for it."""
+"""One forward and backward on the CPU outside Caffe, and random problems for it."""
 
 from types import SimpleNamespace
 
 import numpy as np
 
-from caffe_layers import _mathematics as mathematics
-from caffe_layers._cpu_columns import ColumnBackend
-from caffe_layers._cpu_rows import RowBackend
+from caffe_layers import _cpu_mda
+from caffe_layers._backend import Geometry
 from tests.caffe_layers import numpy_kernels
 
 
-def cpu_backend(x, w):
-    """The backend that the layer would choose."""
-    samples, channels, size = x.shape
-    if size == 1:
-        return ColumnBackend(samples, channels, w.shape[1])
-    return RowBackend(samples, channels, size)
+def cpu_steps(x, w):
+    """The steps that the layer would choose."""
+    steps = _cpu_mda.Columns if x.shape[2] == 1 else _cpu_mda.Rows
+    return steps(Geometry(*x.shape, w.shape[1]))
 
 
-def float64_backend(x):
-    """RowBackend with NumPy's float64 in place of the kernels, for any S."""
-    backend = RowBackend(*x.shape)
-    backend._kernels = numpy_kernels
-    return backend
+def float64_steps(x):
+    """The steps over rows with NumPy's float64 in place of the kernels, for any S."""
+    steps = _cpu_mda.Rows(Geometry(*x.shape, 1))
+    steps._kernels = numpy_kernels
+    return steps
 
 
-def run(backend, x, w, g, eps=1e-5, fixed=None, wants=("x", "w")):
+def run(steps, x, w, g, eps=1e-5, fixed=None, wants=("x", "w")):
     """All results for x (N×C×S), w and g = ∂L/∂y, in x's precision; ``fixed`` is a (mean, variance) to use instead."""
-    share, mass = mathematics.domain_shares(w)
+    share, mass = _cpu_mda.domain_shares(w)
     mean, variance = np.zeros((2, w.shape[1], x.shape[1]))
     if fixed is None:
-        backend.moments(x, share, mean, variance)
-        inverse = mathematics.inverse_deviation(variance, eps, mass)
+        steps.moments(x, share, mean, variance)
+        inverse = _cpu_mda.inverse_deviation(variance, eps, mass)
     else:
         mean[...], variance[...] = fixed
-        inverse = mathematics.inverse_deviation(variance, eps)
+        inverse = _cpu_mda.inverse_deviation(variance, eps)
     y = np.full_like(x, np.nan)
-    backend.normalise(x, w, mean, inverse, y)
+    steps.normalise(x, w, mean, inverse, y)
     dx = np.full_like(x, np.nan) if "x" in wants else None
     dw = np.full_like(w, np.nan) if "w" in wants else None
-    if fixed is None:
-        backend.batch_gradients(x, g, w, share, mean, variance, inverse, dx, dw)
-    else:
-        backend.fixed_gradients(x, g, w, mean, inverse, dx, dw)
+    steps.gradients(x, g, w, share if fixed is None else None, mean, variance, inverse, dx, dw)
     return SimpleNamespace(mean=mean, variance=variance, mass=mass, inverse=inverse, y=y, dx=dx, dw=dw)
 
 

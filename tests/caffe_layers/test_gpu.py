@@ -9,7 +9,7 @@ import pytest
 from caffe.proto import caffe_pb2
 from google.protobuf import text_format
 
-from caffe_layers import _device
+from caffe_layers import _backend
 from caffe_layers._gpu_mda import BLOCK, SLICES, lanes
 from latent_domains.bench import training
 from latent_domains.experiment.experiment import make_experiment
@@ -31,13 +31,13 @@ gpus = pytest.mark.parametrize("gpu", GPUS, indirect=True)
 def gpu(request, monkeypatch):
     """A function that switches Caffe's layers to the GPU; they begin on the CPU."""
     emulated = EmulatedDevice("shuffled")
-    current = _device.current
+    current = _backend.current
 
     def switch(on=True):
         if request.param == "cuda":
             caffe.set_mode_gpu() if on else caffe.set_mode_cpu()
             return None
-        monkeypatch.setattr(_device, "current", (lambda: emulated) if on else current)
+        monkeypatch.setattr(_backend, "current", (lambda: emulated) if on else current)
         return emulated
 
     yield switch
@@ -47,7 +47,7 @@ def gpu(request, monkeypatch):
 @pytest.fixture
 def emulated(monkeypatch):
     device = EmulatedDevice()
-    monkeypatch.setattr(_device, "current", lambda: device)
+    monkeypatch.setattr(_backend, "current", lambda: device)
     return device
 
 

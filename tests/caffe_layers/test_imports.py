@@ -14,7 +14,7 @@ def fresh(code):
     return done.stdout.split()
 
 
-@pytest.mark.parametrize("module", ["_mathematics", "_softmax", "_param_str"])
+@pytest.mark.parametrize("module", ["_cpu_mda", "_cpu_softmax", "_param_str"])
 def test_the_mathematics_needs_neither_caffe_nor_numba(module):
     loaded = fresh(
         "import sys; sys.modules['caffe'] = sys.modules['numba'] = None\n"  # an import of either now fails

@@ -96,11 +96,12 @@ def test_a_changed_source_or_cpu_is_compiled_anew(package):
     assert finish(start(package)) == "cold"
     assert finish(start(package, NUMBA_CPU_NAME="x86-64")) == "cold"
     assert finish(start(package, NUMBA_CPU_NAME="x86-64")) == "warm"
-    source = package / "caffe_layers/_row_kernels.py"
-    source.write_text(source.read_text() + "\n# changed\n")
-    assert finish(start(package)) == "cold"
+    for name in ("_row_kernels", "_formulas"):
+        source = package / f"caffe_layers/{name}.py"
+        source.write_text(source.read_text() + "\n# changed\n")
+        assert finish(start(package)) == "cold"
     # None of them shares a folder with another: an index can never name another's code.
-    assert len({path.rsplit("/", 1)[0] for path in files(package)}) == 3
+    assert len({path.rsplit("/", 1)[0] for path in files(package)}) == 4
 
 
 def test_a_package_that_cannot_be_written_uses_the_users_cache(package, tmp_path):

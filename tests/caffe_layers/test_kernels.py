@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.caffe_layers.reference import assert_close
-from tests.caffe_layers.steps import cpu_backend, float64_backend, random_rows, run
+from tests.caffe_layers.steps import cpu_steps, float64_steps, random_rows, run
 
 # Derandomised: the same examples every time. No deadline: a first call may wait for the disk.
 settings_ = settings(deadline=None, derandomize=True, max_examples=120)
@@ -52,8 +52,8 @@ def assert_same(got, want, x, w, g):
 @given(problems())
 def test_batch_statistics(problem):
     x, w, g, eps = problem
-    got = run(cpu_backend(x, w), x, w, g, eps)
-    want = run(float64_backend(x), x.astype(np.float64), w, g.astype(np.float64), eps)
+    got = run(cpu_steps(x, w), x, w, g, eps)
+    want = run(float64_steps(x), x.astype(np.float64), w, g.astype(np.float64), eps)
     assert_same(got, want, x, w, g)
 
 
@@ -64,8 +64,8 @@ def test_fixed_statistics(problem):
     # Statistics of about the data's own size, as running ones are.
     share = np.full((w.shape[1], 1), 0.9)
     fixed = x.mean(axis=(0, 2), dtype=np.float64) * share, x.var(axis=(0, 2), dtype=np.float64) * share
-    got = run(cpu_backend(x, w), x, w, g, eps, fixed=fixed)
-    want = run(float64_backend(x), x.astype(np.float64), w, g.astype(np.float64), eps, fixed=fixed)
+    got = run(cpu_steps(x, w), x, w, g, eps, fixed=fixed)
+    want = run(float64_steps(x), x.astype(np.float64), w, g.astype(np.float64), eps, fixed=fixed)
     want.mass = got.mass = np.ones(w.shape[1])
     assert_same(got, want, x, w, g)
 
@@ -76,9 +76,9 @@ def test_only_what_is_wanted_is_computed(size, fixed):
     rng = np.random.default_rng(size)
     x, g = rng.normal(size=(2, 4, 3, size)).astype(np.float32)
     w = random_rows(rng, 4, 2)
-    both = run(cpu_backend(x, w), x, w, g, fixed=fixed)
-    only_x = run(cpu_backend(x, w), x, w, g, fixed=fixed, wants="x")
-    only_w = run(cpu_backend(x, w), x, w, g, fixed=fixed, wants="w")
+    both = run(cpu_steps(x, w), x, w, g, fixed=fixed)
+    only_x = run(cpu_steps(x, w), x, w, g, fixed=fixed, wants="x")
+    only_w = run(cpu_steps(x, w), x, w, g, fixed=fixed, wants="w")
     assert only_x.dw is None
     assert only_w.dx is None
     assert_close("dx alone", only_x.dx, both.dx)
@@ -89,7 +89,7 @@ def test_only_what_is_wanted_is_computed(size, fixed):
 def test_a_constant_channel_gives_zero(size):
     x = np.full((4, 3, size), 1234.567, np.float32)
     w = random_rows(np.random.default_rng(0), 4, 3)
-    got = run(cpu_backend(x, w), x, w, np.ones_like(x))
+    got = run(cpu_steps(x, w), x, w, np.ones_like(x))
     assert_close("variance", got.variance, np.zeros((3, 3)), atol=1e-20)
     assert_close("y", got.y, np.zeros(x.shape), atol=1e-6)
     assert np.isfinite(got.dx).all()
@@ -102,8 +102,8 @@ def test_a_row_that_begins_unlike_its_rest(odd):
     x = np.random.default_rng(5).normal(size=(3, 2, 4000)).astype(np.float32)
     x[:, :, :odd] -= 3e4
     w = np.full((3, 2), 0.5)
-    got = run(cpu_backend(x, w), x, w, x)
-    want = run(float64_backend(x), x.astype(np.float64), w, x.astype(np.float64))
+    got = run(cpu_steps(x, w), x, w, x)
+    want = run(float64_steps(x), x.astype(np.float64), w, x.astype(np.float64))
     assert_close("mean", got.mean, want.mean, rtol=1e-6)
     assert_close("variance", got.variance, want.variance, rtol=2e-6)
 
@@ -113,9 +113,9 @@ def test_nan_stays_in_its_channel(size):
     rng = np.random.default_rng(1)
     x, g = rng.normal(size=(2, 4, 3, size)).astype(np.float32)
     w = random_rows(rng, 4, 2)
-    clean = run(cpu_backend(x, w), x, w, g)
+    clean = run(cpu_steps(x, w), x, w, g)
     x[1, 2, 0] = np.nan
-    got = run(cpu_backend(x, w), x, w, g)
+    got = run(cpu_steps(x, w), x, w, g)
     assert np.isnan(got.y[:, 2]).all()
     assert_close("y of other channels", got.y[:, :2], clean.y[:, :2], atol=1e-6)
     assert_close("dx of other channels", got.dx[:, :2], clean.dx[:, :2], atol=1e-5)
@@ -126,6 +126,6 @@ def test_same_input_same_bits(size):
     rng = np.random.default_rng(2)
     x, g = rng.normal(size=(2, 32, 130, size)).astype(np.float32)
     w = random_rows(rng, 32, 3)
-    first, second = (run(cpu_backend(x, w), x, w, g) for _ in range(2))
+    first, second = (run(cpu_steps(x, w), x, w, g) for _ in range(2))
     for name in ("mean", "variance", "y", "dx", "dw"):
         assert np.array_equal(getattr(first, name), getattr(second, name)), name

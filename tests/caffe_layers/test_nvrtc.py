@@ -7,10 +7,9 @@ from functools import cache
 import pytest
 
 from caffe_layers import _cuda_source
-from caffe_layers._fault import Fault
+from caffe_layers._backend import Fault, Geometry
 from caffe_layers._gpu_mda import GpuMda
 from caffe_layers._gpu_softmax import GpuAssignment, GpuEntropy
-from caffe_layers._problem import Problem
 from latent_domains.common.program import ROOT
 from tests.caffe_layers.emulation import nvrtc
 from tests.caffe_layers.emulation.device import EmulatedDevice
@@ -37,7 +36,7 @@ class AskedDevice(EmulatedDevice):
 def mda(size: int, domains: int) -> tuple[str, tuple[str, ...]]:
     """The source and the options for an MDALayer whose rows have ``size`` values."""
     device = AskedDevice()
-    GpuMda(device, Fault(device), Problem(4, 3, size, domains, 1e-5, 0.999, False))
+    GpuMda(device, Fault(device), Geometry(4, 3, size, domains), 1e-5, 0.999, False)
     return device.asked[0]
 
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from caffe_layers import _mathematics as mathematics
+from caffe_layers import _cpu_mda
 from tests.caffe_layers.reference import assert_close
-from tests.caffe_layers.steps import cpu_backend, random_rows, run
+from tests.caffe_layers.steps import cpu_steps, random_rows, run
 
 settings_ = settings(deadline=None, derandomize=True, max_examples=40)
 SEEDS = st.integers(0, 2**32 - 1)
@@ -29,7 +29,7 @@ def batch_norm(x, eps=1e-5):
 @given(SEEDS, SIZES)
 def test_one_domain_is_batch_normalisation(seed, size):
     x, w, g = make(seed, size, domains=1)
-    got = run(cpu_backend(x, w), x, w, g)
+    got = run(cpu_steps(x, w), x, w, g)
     assert_close("y", got.y, batch_norm(x), atol=1e-5)
     # Rows that must sum to 1 leave w nothing to say: its gradient is Σ g y minus what the statistics give back.
     assert_close("Σ dx", got.dx.sum(axis=(0, 2), dtype=np.float64), np.zeros(5), atol=1e-3)
@@ -39,7 +39,7 @@ def test_one_domain_is_batch_normalisation(seed, size):
 @given(SEEDS, SIZES)
 def test_known_domains_are_normalised_apart(seed, size):
     x, w, g = make(seed, size, hard=1.0)
-    got = run(cpu_backend(x, w), x, w, g)
+    got = run(cpu_steps(x, w), x, w, g)
     for d in range(3):
         rows = w[:, d] == 1
         if rows.any():
@@ -50,8 +50,8 @@ def test_known_domains_are_normalised_apart(seed, size):
 @given(SEEDS, SIZES, st.permutations(range(3)))
 def test_domains_have_no_order(seed, size, order):
     x, w, g = make(seed, size, hard=0.3)
-    got = run(cpu_backend(x, w), x, w, g)
-    permuted = run(cpu_backend(x, w), x, np.ascontiguousarray(w[:, order]), g)
+    got = run(cpu_steps(x, w), x, w, g)
+    permuted = run(cpu_steps(x, w), x, np.ascontiguousarray(w[:, order]), g)
     assert_close("y", permuted.y, got.y, atol=1e-5)
     assert_close("dx", permuted.dx, got.dx, atol=1e-4)
     assert_close("dw", permuted.dw, got.dw[:, order], atol=2e-3)
@@ -63,8 +63,8 @@ def test_domains_have_no_order(seed, size, order):
 def test_samples_have_no_order(seed, size, order):
     x, w, g = make(seed, size)
     order = list(order)
-    got = run(cpu_backend(x, w), x, w, g)
-    permuted = run(cpu_backend(x, w), *(np.ascontiguousarray(array[order]) for array in (x, w, g)))
+    got = run(cpu_steps(x, w), x, w, g)
+    permuted = run(cpu_steps(x, w), *(np.ascontiguousarray(array[order]) for array in (x, w, g)))
     assert_close("y", permuted.y, got.y[order], atol=1e-5)
     assert_close("dx", permuted.dx, got.dx[order], atol=1e-4)
     assert_close("dw", permuted.dw, got.dw[order], atol=2e-3)
@@ -77,7 +77,7 @@ def test_a_shift_of_x_changes_nothing(seed, size, shift):
     # Multiples of 1/64: the shifted values are exact in float32.
     x = (np.round(x * 64) / 64).astype(np.float32)
     moved = x + np.float32(round(shift))
-    got, after = run(cpu_backend(x, w), x, w, g), run(cpu_backend(x, w), moved, w, g)
+    got, after = run(cpu_steps(x, w), x, w, g), run(cpu_steps(x, w), moved, w, g)
     assert_close("y", after.y, got.y, atol=2e-5)
     assert_close("dx", after.dx, got.dx, atol=2e-4)
     assert_close("dw", after.dw, got.dw, atol=3e-3)
@@ -88,8 +88,8 @@ def test_a_shift_of_x_changes_nothing(seed, size, shift):
 def test_a_scale_of_x_changes_nothing_but_epsilon(seed, size, exponent):
     x, w, g = make(seed, size)
     factor = 2.0**exponent
-    got = run(cpu_backend(x, w), x, w, g, 1e-3)
-    after = run(cpu_backend(x, w), (x * factor).astype(np.float32), w, g, 1e-3 * factor**2)
+    got = run(cpu_steps(x, w), x, w, g, 1e-3)
+    after = run(cpu_steps(x, w), (x * factor).astype(np.float32), w, g, 1e-3 * factor**2)
     assert_close("y", after.y, got.y, atol=1e-5)
     assert_close("dx", after.dx * factor, got.dx, atol=1e-4)
     assert_close("dw", after.dw, got.dw, atol=2e-3)
@@ -100,7 +100,7 @@ def test_a_scale_of_x_changes_nothing_but_epsilon(seed, size, exponent):
 def test_the_mass_of_w_only_scales_y(seed, size, factor):
     # α is relative: the same statistics, y and dx in proportion.
     x, w, g = make(seed, size)
-    got, after = run(cpu_backend(x, w), x, w, g), run(cpu_backend(x, w), x, w * factor, g)
+    got, after = run(cpu_steps(x, w), x, w, g), run(cpu_steps(x, w), x, w * factor, g)
     assert_close("mean", after.mean, got.mean, atol=1e-6)
     assert_close("y", after.y / factor, got.y, atol=1e-5)
     assert_close("dx", after.dx / factor, got.dx, atol=1e-4)
@@ -110,8 +110,8 @@ def test_the_mass_of_w_only_scales_y(seed, size, factor):
 @given(SEEDS, SIZES)
 def test_an_empty_domain_is_as_if_it_were_not_there(seed, size):
     x, w, g = make(seed, size, domains=3, empty=1)
-    got = run(cpu_backend(x, w), x, w, g)
-    without = run(cpu_backend(x, w[:, 1:]), x, np.ascontiguousarray(w[:, 1:]), g)
+    got = run(cpu_steps(x, w), x, w, g)
+    without = run(cpu_steps(x, w[:, 1:]), x, np.ascontiguousarray(w[:, 1:]), g)
     assert_close("y", got.y, without.y, atol=1e-5)
     assert_close("dx", got.dx, without.dx, atol=1e-4)
     assert_close("dw", got.dw[:, 1:], without.dw, atol=2e-3)
@@ -125,8 +125,8 @@ def test_a_fixed_mixture_is_the_mixture_of_fixed_domains(seed, domains):
     x, w, g = make(seed, 6, domains=domains)
     rng = np.random.default_rng(seed)
     fixed = rng.normal(size=(domains, 5)), rng.uniform(0.1, 2, (domains, 5))
-    mixed = run(cpu_backend(x, w), x, w, g, fixed=fixed).y
-    alone = [run(cpu_backend(x, w), x, np.eye(domains)[[d] * 8], g, fixed=fixed).y for d in range(domains)]
+    mixed = run(cpu_steps(x, w), x, w, g, fixed=fixed).y
+    alone = [run(cpu_steps(x, w), x, np.eye(domains)[[d] * 8], g, fixed=fixed).y for d in range(domains)]
     assert_close("y", mixed, np.einsum("nd,dncs->ncs", w, alone), atol=1e-5)
 
 
@@ -134,7 +134,7 @@ def test_a_fixed_mixture_is_the_mixture_of_fixed_domains(seed, domains):
 def test_one_row_per_domain(size):
     # S = 1: each row is its domain's mean, so y and every gradient vanish.
     x, _, g = make(0, size, samples=3)
-    got = run(cpu_backend(x, np.eye(3)), x, np.eye(3), g)
+    got = run(cpu_steps(x, np.eye(3)), x, np.eye(3), g)
     expected = np.stack([batch_norm(x[i : i + 1])[0] for i in range(3)])
     assert_close("y", got.y, expected, atol=1e-5)
     assert np.isfinite(got.dx).all()
@@ -142,5 +142,5 @@ def test_one_row_per_domain(size):
         assert_close("variance", got.variance, np.zeros((3, 5)))
         assert_close("dx", got.dx, np.zeros(x.shape), atol=1e-3)
         blobs = tuple(np.zeros(shape, np.float32) for shape in [(3, 5), (3, 5), (3,)])
-        mathematics.update_running(blobs, got.mean, got.variance, got.mass, 1, 0.9)
+        _cpu_mda.update_running(blobs, got.mean, got.variance, got.mass, 1, 0.9)
         assert all(np.isfinite(blob).all() for blob in blobs)

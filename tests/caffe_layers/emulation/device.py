@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from caffe_layers import _cuda_source
-from caffe_layers._scratch import Pool
+from caffe_layers._backend import Pool
 from tests.caffe_layers.emulation import emulator
 
 

@@ -1,7 +1,12 @@
+import argparse
+import json
+from typing import Any
+
 import pytest
 
 from latent_domains.common.program import ProgramError
-from latent_domains.experiment.experiment import METHODS, from_json, make_experiment
+from latent_domains.experiment.experiment import METHODS, SETTINGS, from_json, make_experiment
+from latent_domains.experiment.options import add_experiment_options, experiment_from_options
 
 
 def test_papers_defaults_of_the_digits_experiment():
@@ -33,7 +38,7 @@ def test_another_target_takes_the_other_domains_as_sources():
     ("options", "message"),
     [
         ({"dataset": "mnist"}, "dataset: got 'mnist', expected one of digits, demo"),
-        ({"method": "mDA"}, "method: got 'mDA', expected one of plain, source_only"),
+        ({"method": "mDA"}, "method: found 'mDA', expected one of plain, source_only"),
         ({"targets": ("svhn",)}, "targets: got 'svhn', expected one of mnist, mnistm, usps"),
         ({"targets": ("",)}, "targets: got '', expected one of mnist, mnistm, usps"),
         ({"sources": ()}, "sources: got none, expected some of mnist, mnistm, usps"),
@@ -44,19 +49,19 @@ def test_another_target_takes_the_other_domains_as_sources():
         ({"method": "dial", "k": 2}, "k: got 2, expected 1 for dial with 2 sources"),
         ({"method": "multi_source", "k": 3}, "k: got 3, expected 2 for multi_source with 2 sources"),
         ({"method": "source_only", "k": 1}, "k: got 1, expected 0 for source_only"),
-        ({"known_share": 1.5}, "known share: got 1.5, expected a share from 0 to 1"),
-        ({"known_share": float("nan")}, "known share: got nan"),
+        ({"known_share": 1.5}, "known_share: found 1.5, expected at most 1"),
+        ({"known_share": float("nan")}, "known_share: found nan, expected a finite number"),
         ({"known_share": 0.5, "method": "dial"}, "only mda takes known domain labels"),
         ({"known_share": 0.5, "k": 3}, "k: got 3; with known domain labels expected the number of sources, 2"),
-        ({"seed": -1}, "seed: got -1"),
-        ({"seed": 2**32}, "seed: got 4294967296, expected 0 to 4294967295"),
-        ({"iterations": 2**31}, "iterations: got 2147483648, expected at least 1 and at most 100000000"),
-        ({"batch_size": 2**31}, "batch size: got 2147483648, expected at least 1 and at most 100000000"),
-        ({"k": 10**12}, "k: got 1000000000000, expected at least 1 latent domain and at most 100000000"),
-        ({"iterations": 0}, "iterations: got 0, expected at least 1"),
-        ({"batch_size": 0}, "batch size: got 0, expected at least 1"),
-        ({"lambda_c": -0.1}, "lambda_c: got -0.1"),
-        ({"lambda_d": float("inf")}, "lambda_d: got inf"),
+        ({"seed": -1}, "seed: found -1, expected at least 0"),
+        ({"seed": 2**32}, "seed: found 4294967296, expected at most 4294967295"),
+        ({"iterations": 2**31}, "iterations: found 2147483648, expected at most 100000000"),
+        ({"batch_size": 2**31}, "batch_size: found 2147483648, expected at most 100000000"),
+        ({"k": 10**12}, "k: found 1000000000000, expected at most 100000000"),
+        ({"iterations": 0}, "iterations: found 0, expected at least 1"),
+        ({"batch_size": 0}, "batch_size: found 0, expected at least 1"),
+        ({"lambda_c": -0.1}, "lambda_c: found -0.1, expected at least 0"),
+        ({"lambda_d": float("inf")}, "lambda_d: found inf, expected a finite number"),
         ({"lambda_b": 0.1, "k": 1}, "lambda_b: got 0.1 for mda with k=1"),
         ({"lambda_b": 0.1, "method": "dial"}, "lambda_b: got 0.1 for dial"),
     ],
@@ -76,22 +81,27 @@ def test_json_round_trip(method):
 def test_json_with_missing_and_unknown_keys():
     values = make_experiment("digits", "mda").to_json()
     del values["k"]
-    with pytest.raises(ProgramError, match=r"missing keys \['k'\], unknown keys \['K'\]"):
+    with pytest.raises(ProgramError, match="found no k, expected sources, targets, method, k, k_target"):
+        from_json(values)
+    with pytest.raises(ProgramError, match="found the key 'K', expected some of sources, targets, method, k, k_target"):
         from_json({**values, "K": 2})
+    del values["dataset"]
+    with pytest.raises(ProgramError, match="found no dataset"):
+        from_json(values)
 
 
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("k", "2", "k: got '2', expected an integer"),
-        ("k", 2.0, "k: got 2.0, expected an integer"),
-        ("batch_size", True, "batch_size: got True, expected an integer"),
-        ("targets", None, "targets: got None, expected a list of texts"),
-        ("dataset", [], "dataset: got [], expected a text"),
-        ("sources", "mnist", "sources: got 'mnist', expected a list of texts"),
-        ("sources", [["mnist"]], "sources: got [['mnist']], expected a list of texts"),
-        ("lambda_c", None, "lambda_c: got None, expected a number"),
-        ("known_share", False, "known_share: got False, expected a number"),
+        ("k", "2", "k: found '2', expected a whole number"),
+        ("k", 2.0, "k: found 2.0, expected a whole number"),
+        ("batch_size", True, "batch_size: found True, expected a whole number"),
+        ("targets", None, "targets: found None, expected a list"),
+        ("dataset", [], "dataset: found [], expected a name or a description"),
+        ("sources", "mnist", "sources: found 'mnist', expected a list"),
+        ("sources", [["mnist"]], "sources[0]: found ['mnist'], expected a text"),
+        ("lambda_c", None, "lambda_c: found None, expected a number"),
+        ("known_share", False, "known_share: found False, expected a number"),
     ],
 )
 def test_json_values_of_another_type(key, value, message):
@@ -136,16 +146,16 @@ def test_a_mixture_has_no_order():
     [
         ({"method": "plain"}, "ResNet18 is not trained without normalisation"),
         ({"method": "multi_source", "undivided": True}, "undivided: got multi_source, whose source domains are known"),
-        ({"undivided": True, "known_share": 0.1}, "known share: got 0.1 for an undivided source"),
+        ({"undivided": True, "known_share": 0.1}, "known_share: got 0.1 for an undivided source"),
         ({"targets": ("sketch", "sketch")}, "targets: got sketch, sketch, expected each domain once"),
         ({"method": "dial", "k_target": 2}, "k_target: got 2, expected 1 for dial"),
         ({"method": "source_only", "k_target": 1}, "k_target: got 1, expected 0 for source_only"),
         ({"k_target": 0}, "k_target: got 0, expected at least 1 target domain"),
-        ({"batch_split": "evenly"}, "batch split: got 'evenly', expected one of per_domain, equally, by_size"),
-        ({"iter_size": 0}, "iter size: got 0, expected at least 1"),
-        ({"base_lr": 0.0}, "base lr: got 0.0, expected a finite learning rate above 0"),
-        ({"base_lr": float("nan")}, "base lr: got nan"),
-        ({"geometry": "tf"}, "geometry: got 'tf', expected torch or caffe"),
+        ({"batch_split": "evenly"}, "batch_split: found 'evenly', expected one of per_domain, equally, by_size"),
+        ({"iter_size": 0}, "iter_size: found 0, expected at least 1"),
+        ({"base_lr": 0.0}, "base_lr: found 0.0, expected more than 0"),
+        ({"base_lr": float("nan")}, "base_lr: found nan, expected a finite number"),
+        ({"geometry": "tf"}, "geometry: found 'tf', expected one of torch, caffe"),
         ({"dataset": "office31", "geometry": "torch"}, "geometry: got 'torch', expected caffe for alexnet"),
     ],
 )
@@ -162,3 +172,44 @@ def test_names_tell_experiments_apart():
     }
     assert len(names) == 6
     assert "mda_k2_seed0" in names
+
+
+OTHERS = {
+    "sources": ("photo",),
+    "targets": ("photo",),
+    "method": "multi_source",
+    "undivided": True,
+    "batch_split": "by_size",
+    "geometry": "caffe",
+    "test_mirror": True,
+}
+"""A value that is not the default, for each setting that is no number."""
+
+
+def other(name: str, default: Any) -> Any:
+    if name in OTHERS:
+        return OTHERS[name]
+    return default + 1 if isinstance(default, int) else default / 2 + 0.2  # within 0 to 1 if the default is
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_setting_of_the_table_is_everywhere(name):
+    """In Python, in JSON, in a folder's name and on command lines; test_definition.py has the keys of YAML."""
+    default = make_experiment("pacs", "mda")
+    value = other(name, getattr(default, name))
+    made = make_experiment("pacs", **{"method": "mda", name: value})
+    assert getattr(made, name) == value and made.name != default.name
+    assert from_json(json.loads(json.dumps(made.to_json()))) == made
+
+    parser = argparse.ArgumentParser()
+    add_experiment_options(parser)
+    option = f"--{name.replace('_', '-')}"
+    words = [] if value is True else ["+".join(value) if isinstance(value, tuple) else str(value)]
+    assert experiment_from_options(parser.parse_args(["--dataset", "pacs", option, *words])) == made
+    assert experiment_from_options(parser.parse_args(["--dataset", "pacs"])) == default
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_value_of_another_type_is_refused_by_the_settings_name(name):
+    with pytest.raises(ProgramError, match=rf"^{name}: found \{{\}}, expected "):
+        from_json({**make_experiment("digits", "mda").to_json(), name: {}})

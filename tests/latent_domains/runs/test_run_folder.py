@@ -16,9 +16,9 @@ from tests.run_folders import ONE, small
         (lambda file: file.write_text("{"), "experiment.json: "),
         (lambda file: file.write_text("{}"), "experiment.json: found no experiment, data"),
         (lambda file: file.write_bytes(b"\xff"), "experiment.json: not valid JSON"),
-        (lambda file: file.write_text('{"experiment": 5, "data": "data"}'), "got 5, expected an object"),
+        (lambda file: file.write_text('{"experiment": 5, "data": "data"}'), "found 5, expected an object"),
         (lambda file: file.write_text(file.read_text().replace('"data": "', '"data": 5, "x": "')), "data: got 5"),
-        (lambda file: file.write_text(file.read_text().replace('"k": 2', '"k": "2"')), "k: got '2', expected an int"),
+        (lambda file: file.write_text(file.read_text().replace('"k": 2', '"k": "2"')), "k: found '2', expected"),
         (lambda file: file.write_text(file.read_text().replace('"k": 2', '"k": 0')), "k: got 0"),
     ],
 )

@@ -1,12 +1,13 @@
 """Tables as data: the committed files against the paper's tables, and one clear message for every mistake."""
 
+import json
 import re
 
 import pytest
 import yaml
 
 from latent_domains.common.program import ProgramError
-from latent_domains.experiment.experiment import make_experiment
+from latent_domains.experiment.experiment import SETTINGS, make_experiment
 from latent_domains.nets import make_nets_and_solver
 from latent_domains.tables.definition import BASELINES, EXPERIMENTS, Baseline, load
 
@@ -167,25 +168,29 @@ def test_the_good_file_is_good(tmp_path):
         ("title: T", "title: [T]", ": title: found ['T'], expected a text"),
         ("dataset: digits", "dataset: digit", ": dataset: found 'digit', expected one of digits, demo"),
         ("[0, 1]", "[0, 0]", ": seeds: found [0, 0], expected each once"),
-        ("[0, 1]", "[]", ": seeds: found [], expected a list of at least one"),
-        ("[0, 1]", "5", ": seeds: found 5, expected a list of at least one"),
-        ("[0, 1]", "[0, -1]", ": seeds[1]: found -1, expected a whole number of at least 0"),
+        ("[0, 1]", "[]", ": seeds: found [], expected at least 1 of them"),
+        ("[0, 1]", "5", ": seeds: found 5, expected a list"),
+        ("[0, 1]", "[0, -1]", ": seeds[1]: found -1, expected at least 0"),
         ("[0, 1]", "[0, true]", ": seeds[1]: found True, expected a whole number"),
-        ("[0, 1]", "[0, 4294967296]", "seed: got 4294967296, expected 0 to 4294967295"),
+        ("[0, 1]", "[0, 4294967296]", "seed: found 4294967296, expected at most 4294967295"),
         ("name: Mm,", "name: U,", ": columns: found the name 'U' twice, expected each once"),
         ("name: theirs", "name: ours", ": rows: found the name 'ours' twice"),
         ("targets: [usps]", "targets: [ups]", "rows[0] (ours): runs, column 'U': targets: got 'ups', expected one of"),
-        ("targets: [usps]", "target: [usps]", ": columns[0]: found the key 'target', expected some of name, sources"),
+        (
+            "targets: [usps]",
+            "target: [usps]",
+            ": columns[0] (U): found the key 'target', expected some of name, sources",
+        ),
         ("method: mda, k: 3", "method: mDA", ": rows[0] (ours): runs: method: found 'mDA', expected one of plain"),
         ("method: mda, k: 3", "k: 3", ": rows[0] (ours): runs: found no method"),
         ("k: 3", "kk: 3", ": rows[0] (ours): runs: found the key 'kk', expected some of method, k, k_target"),
         ("k: 3", "seed: 3", ": rows[0] (ours): runs: found the key 'seed', expected some of"),
-        ("k: 3", "k: '3'", ": rows[0] (ours): runs, column 'U': k: got '3', expected an integer"),
+        ("k: 3", "k: '3'", ": rows[0] (ours): runs: k: found '3', expected a whole number"),
         ("k: 3", "k: 0", ": rows[0] (ours): runs, column 'U': k: got 0, expected at least 1 latent domain"),
         ("k: 3", "k: 3, known_share: 0.5", "k: got 3; with known domain labels expected the number of sources, 2"),
         ("k: 3", "k: 3, k: 4", ", line 12: not valid YAML: found the key 'k' twice, expected it once"),
         ("k: 3", "best_single_source: 1", "runs: best_single_source: found 1, expected true or false"),
-        ("runs: {method: mda, k: 3}", "runs: mda", ": rows[0] (ours): runs: found 'mda', expected keys and values"),
+        ("runs: {method: mda, k: 3}", "runs: mda", ": rows[0] (ours): runs: found 'mda', expected an object"),
         ("runs: {method: mda, k: 3}", "note: x", "(ours): found none of them, expected exactly one of runs, baseline"),
         ("cited: Some", "runs: {method: mda}\n    cited: Some", "(theirs): found runs and cited, expected exactly one"),
         ("runs: {method: mda, k: 3}", "baseline: {method: gong}", "method: found 'gong', expected one of gong2013"),
@@ -195,20 +200,29 @@ def test_the_good_file_is_good(tmp_path):
             "variant: found 'all', expected one of ensemble, matching",
         ),
         ("runs: {method: mda, k: 3}", "baseline: {method: svm, k: 2}", "k: found 2, expected nothing: svm discover"),
-        ("runs: {method: mda, k: 3}", "baseline: {method: svm, limit: 0}", "limit: found 0, expected a whole number"),
-        ("values: [1, 2.5]", "values: [1]", "paper: values: found [1], expected 2 values, one for each column"),
-        ("values: [1, 2.5]", "values: [1, 250]", "paper: values[1]: found 250, expected a number from 0 to 100"),
-        ("values: [1, 2.5]", "values: [1, .nan]", "paper: values[1]: found nan, expected a number from 0 to 100"),
-        (", mean: 1.75", "", "(ours): paper: found no mean, expected values, mean"),
-        ("{values: [1, 2], mean: 1.5}", "{missing: why}", "(theirs): paper: found {'missing': 'why'}, expected values"),
+        ("runs: {method: mda, k: 3}", "baseline: {method: svm, limit: 0}", "limit: found 0, expected at least 1"),
+        ("values: [1, 2.5]", "values: [1]", "paper: values: found [1.0], expected 2 values, one for each column"),
+        ("values: [1, 2.5]", "values: [1, 250]", "paper: values[1]: found 250, expected at most 100"),
+        ("values: [1, 2.5]", "values: [1, .nan]", "paper: values[1]: found nan, expected a finite number"),
+        (", mean: 1.75", "", "(ours): paper: found values, expected values, mean"),
+        ("{values: [1, 2], mean: 1.5}", "{missing: why}", "(theirs): paper: found missing, expected values"),
         ("title: T", "title: !!python/object/apply:os.getcwd []", "not valid YAML: could not determine a constructor"),
         ("title: T", "title: 'T", "not valid YAML: "),
         ("title: T", "title: T\x00", "not valid YAML: "),
-        ("title: T", "? {a: b}\n: c\ntitle: T", "not valid YAML: found unhashable key"),
+        ("title: T", "? {a: b}\n: c\ntitle: T", "not valid YAML: found the key {'a': 'b'}, expected a text"),
     ],
 )
 def test_a_mistake_is_named(old, new, message, tmp_path):
     assert message in broken(tmp_path, old, new)
+
+
+@pytest.mark.parametrize("name", sorted({*SETTINGS} - {"sources", "targets", "seed", "method"}))
+def test_a_row_takes_every_setting_that_is_not_the_tables_or_the_columns(name, tmp_path):
+    default = make_experiment("digits", "mda")
+    value = json.dumps(getattr(default, name))
+    (tmp_path / "table.yaml").write_text(GOOD.replace("k: 3", f"{name}: {value}"))
+    assert load(tmp_path / "table.yaml").rows[0].cells[0].candidates[0].runs[0] == default
+    assert f": rows[0] (ours): runs: {name}: found None" in broken(tmp_path, "k: 3", f"{name}:")
 
 
 @pytest.mark.parametrize("text", ["", "5", "[]", "a: b: c", "null"])

@@ -46,19 +46,25 @@ def test_settings_are_read_as_snakemake_gives_them(tmp_path):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"seed": 0}, "--config seed: no such setting, expected some of seeds, iterations, images"),
-        ({"seeds": "0-4"}, "--config seeds: got '0-4', expected seeds such as 0,1,2"),
-        ({"seeds": []}, r"--config seeds: got \[\], expected seeds"),
-        ({"seeds": -1}, "--config seeds: got -1"),
-        ({"iterations": 0}, "--config iterations: got 0, expected a whole number of at least 1"),
-        ({"threads": 1.5}, "--config threads: got 1.5"),
-        ({"images": "/nowhere/at/all"}, "got '/nowhere/at/all', expected a folder with the images of Office-31"),
-        ({"images": {"pac": "/"}}, "got a folder for 'pac', expected some of office31, office_caltech, pacs"),
-        ({"images": 5}, "--config images: got 5, expected a folder"),
-        ({"allow_incomplete": "yes"}, "--config allow_incomplete: got 'yes', expected True or False"),
-        ({"solver_mode": "cpu"}, "--config solver_mode: got 'cpu', expected CPU or GPU"),
-        ({"weights": "/nowhere/at/all"}, "got '/nowhere/at/all', expected a caffemodel, a folder of them, or none"),
-        ({"runs": 5}, "--config runs: got 5, expected a text"),
+        ({"seed": 0}, "--config: found the key 'seed', expected some of seeds, iterations, images"),
+        ({"seeds": "0-4"}, "--config: seeds: found '0-4', expected seeds such as 0,1,2"),
+        ({"seeds": []}, r"--config: seeds: found \[\], expected seeds"),
+        ({"seeds": -1}, "--config: seeds: found -1, expected seeds such as 0,1,2"),
+        ({"iterations": 0}, "--config: iterations: found 0, expected at least 1"),
+        ({"threads": 1.5}, "--config: threads: found 1.5, expected a whole number"),
+        (
+            {"images": "/nowhere/at/all"},
+            "images: found '/nowhere/at/all', expected a folder with the images of Office-31",
+        ),
+        ({"images": {"pac": "/"}}, "images: pac: .*'pac', expected one of office31, office_caltech, pacs"),
+        ({"images": 5}, "--config: images: found 5, expected a folder"),
+        ({"allow_incomplete": "yes"}, "--config: allow_incomplete: found 'yes', expected true or false"),
+        ({"solver_mode": "cpu"}, "--config: solver_mode: found 'cpu', expected one of CPU, GPU"),
+        (
+            {"weights": "/nowhere/at/all"},
+            "weights: found '/nowhere/at/all', expected a caffemodel, a folder of them, or none",
+        ),
+        ({"runs": 5}, "--config: runs: found 5, expected a text"),
     ],
 )
 def test_a_wrong_setting_is_named(config, message):

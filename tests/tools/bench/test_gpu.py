@@ -12,7 +12,7 @@ from tests.gpu import WHY_NO_GPU
 
 
 def program(*arguments):
-    command = [sys.executable, "-m", "latent_domains.bench.gpu", *arguments]
+    command = [sys.executable, "-m", "tools.bench.gpu", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from caffe_layers import _softmax
+from caffe_layers import _cpu_softmax
 from tests.caffe_layers import reference
 from tests.caffe_layers.reference import assert_close, numeric_gradient
 
@@ -14,7 +14,7 @@ def logits():
 
 
 def test_log_softmax(logits):
-    got = np.exp(_softmax.log_softmax(logits))
+    got = np.exp(_cpu_softmax.log_softmax(logits))
     for t in range(2):
         assert_close(f"p at {t}", got[:, :, t], reference.softmax_rows(logits[:, :, t]), rtol=1e-12)
 
@@ -22,24 +22,24 @@ def test_log_softmax(logits):
 def test_softmax_gradient(logits):
     z = np.ascontiguousarray(logits[:, :, 0])
     g = np.random.default_rng(2).normal(size=z.shape)
-    got = _softmax.softmax_gradient(reference.softmax_rows(z), g)
+    got = _cpu_softmax.softmax_gradient(reference.softmax_rows(z), g)
     expected = numeric_gradient(lambda: float((reference.softmax_rows(z) * g).sum()), z)
     assert_close("dlogits", got, expected, atol=1e-8)
 
 
 def test_entropy_and_its_gradient(logits):
-    log_p = _softmax.log_softmax(logits)
-    assert_close("h", _softmax.entropy(log_p).mean(), reference.entropy(logits), rtol=1e-12)
+    log_p = _cpu_softmax.log_softmax(logits)
+    assert_close("h", _cpu_softmax.entropy(log_p).mean(), reference.entropy(logits), rtol=1e-12)
     expected = numeric_gradient(lambda: 6 * reference.entropy(logits), logits)
-    assert_close("dlogits", _softmax.entropy_gradient(log_p), expected, atol=1e-8)
+    assert_close("dlogits", _cpu_softmax.entropy_gradient(log_p), expected, atol=1e-8)
 
 
 @pytest.mark.parametrize("size", [1e-30, 80.0, 1e4, 3e38])
 def test_extreme_logits(size):
     z = np.array([[size, 0.0, -size], [-size, -size, -size]])
-    log_p = _softmax.log_softmax(z)
+    log_p = _cpu_softmax.log_softmax(z)
     assert_close("Σ p", np.exp(log_p).sum(axis=1), [1, 1], rtol=1e-12)
-    assert np.isfinite(_softmax.entropy_gradient(log_p)).all()
-    assert_close("uniform row", _softmax.entropy(log_p)[1], [np.log(3)], rtol=1e-12)
+    assert np.isfinite(_cpu_softmax.entropy_gradient(log_p)).all()
+    assert_close("uniform row", _cpu_softmax.entropy(log_p)[1], [np.log(3)], rtol=1e-12)
     if size >= 80:
-        assert_close("certain row", _softmax.entropy(log_p)[0], [0], atol=1e-30)
+        assert_close("certain row", _cpu_softmax.entropy(log_p)[0], [0], atol=1e-30)

@@ -1,8 +1,11 @@
+"""What the CPU's and the GPU's half of a layer share; which of them runs on a GPU is in test_device.py."""
+
 import threading
 
+import caffe
 import numpy as np
 
-from caffe_layers._scratch import scratch
+from caffe_layers._backend import current, scratch
 
 
 def test_one_name_is_one_memory_whatever_the_shape():
@@ -35,3 +38,8 @@ def test_threads_are_apart():
     thread.start()
     thread.join()
     assert not np.may_share_memory(mine, theirs[0])
+
+
+def test_a_caffe_that_tells_no_mode_runs_on_the_cpu(monkeypatch):
+    monkeypatch.delattr(caffe, "get_mode")
+    assert current() is None

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from caffe_layers import _mathematics as mathematics
+from caffe_layers import _cpu_mda
 from tests.caffe_layers import reference
 from tests.caffe_layers.reference import assert_close, numeric_gradient
-from tests.caffe_layers.steps import float64_backend, random_rows, run
+from tests.caffe_layers.steps import float64_steps, random_rows, run
 
 CASES = [
     # samples, channels, size, domains, empty, share of one-hot rows, offset of x
@@ -29,7 +29,7 @@ def problem(samples, channels, size, domains, empty, hard, offset):
 @pytest.mark.parametrize("case", CASES)
 def test_forward_is_the_papers(case):
     x, w, g = problem(*case)
-    got = run(float64_backend(x), x, w, g)
+    got = run(float64_steps(x), x, w, g)
     mean, variance = reference.domain_statistics(x, w)
     assert_close("mean", got.mean, mean, rtol=1e-12, atol=1e-12)
     assert_close("variance", got.variance, variance, rtol=1e-12, atol=1e-12)
@@ -40,7 +40,7 @@ def test_forward_is_the_papers(case):
 @pytest.mark.parametrize("case", CASES)
 def test_gradients_through_the_batch(case):
     x, w, g = problem(*case)
-    got = run(float64_backend(x), x, w, g)
+    got = run(float64_steps(x), x, w, g)
 
     def loss():
         return float((reference.mda(x, w, 1e-5) * g).sum())
@@ -59,7 +59,7 @@ def test_gradients_with_fixed_statistics(case):
     rng = np.random.default_rng(7)
     fixed = rng.normal(size=(w.shape[1], x.shape[1])), rng.uniform(0, 2, (w.shape[1], x.shape[1]))
     fixed[1][0, 0] = 0
-    got = run(float64_backend(x), x, w, g, fixed=fixed)
+    got = run(float64_steps(x), x, w, g, fixed=fixed)
 
     def loss():
         return float((reference.normalise(x, w, *fixed, 1e-5) * g).sum())
@@ -76,28 +76,28 @@ def test_domains_far_apart_keep_their_digits():
     x = rng.normal(size=(6, 1, 50)) * 1e-3
     x[3:] += 1e5
     w = np.repeat(np.eye(2), 3, axis=0)
-    got = run(float64_backend(x), x, w, x, eps=1e-12)
+    got = run(float64_steps(x), x, w, x, eps=1e-12)
     assert_close("variance", got.variance[:, 0], [x[:3].var(), x[3:].var()], rtol=1e-9)
 
 
 def test_shares_of_vanishing_mass_stay_finite():
     w = np.array([[1.0, 1e-300], [1.0, 3e-300], [1.0, 0.0]])
-    share, mass = mathematics.domain_shares(w)
+    share, mass = _cpu_mda.domain_shares(w)
     assert_close("share", share, [[1 / 3, 0.25], [1 / 3, 0.75], [1 / 3, 0]], rtol=1e-12)
     assert_close("mass", mass, [3, 4e-300], rtol=1e-12)
 
 
 def test_shares_of_an_empty_domain_are_zero():
-    share, mass = mathematics.domain_shares(np.array([[1.0, 0.0], [1.0, 0.0]]))
+    share, mass = _cpu_mda.domain_shares(np.array([[1.0, 0.0], [1.0, 0.0]]))
     assert_close("share", share, [[0.5, 0], [0.5, 0]])
     assert_close("mass", mass, [2, 0])
 
 
 def test_unbiased_factor():
     mass = np.array([0.0, 0.25, 0.5, 1.0, 2.5])
-    assert_close("factor at S = 4", mathematics.unbiased_factor(mass, 4), [1, 1, 2, 4 / 3, 10 / 9], rtol=1e-12)
-    assert_close("factor at S = 1", mathematics.unbiased_factor(mass, 1), [1, 1, 1, 1, 5 / 3], rtol=1e-12)
-    assert_close("just above one value", mathematics.unbiased_factor(np.array([1 + 1e-9, 1.5, 2.0]), 1), [2, 2, 2])
+    assert_close("factor at S = 4", _cpu_mda.unbiased_factor(mass, 4), [1, 1, 2, 4 / 3, 10 / 9], rtol=1e-12)
+    assert_close("factor at S = 1", _cpu_mda.unbiased_factor(mass, 1), [1, 1, 1, 1, 5 / 3], rtol=1e-12)
+    assert_close("just above one value", _cpu_mda.unbiased_factor(np.array([1 + 1e-9, 1.5, 2.0]), 1), [2, 2, 2])
 
 
 def test_running_statistics_follow_caffes_convention():
@@ -106,8 +106,8 @@ def test_running_statistics_follow_caffes_convention():
     means, variances = rng.normal(size=(2, 3, 2)), rng.uniform(0.5, 2, (2, 3, 2))
     masses = np.array([[2.0, 1.5, 0.0], [1.0, 0.0, 0.0]])
     for batch in range(2):
-        mathematics.update_running(blobs, means[batch], variances[batch], masses[batch], 4, 0.9)
-    factor = mathematics.unbiased_factor
+        _cpu_mda.update_running(blobs, means[batch], variances[batch], masses[batch], 4, 0.9)
+    factor = _cpu_mda.unbiased_factor
     # Domain 0 saw both batches, domain 1 the first only, domain 2 none.
     assert_close("Σ mean", blobs[0], [0.9 * means[0, 0] + means[1, 0], means[0, 1], [0, 0]], rtol=1e-6)
     first, second = factor(masses[0], 4), factor(masses[1], 4)
@@ -116,7 +116,7 @@ def test_running_statistics_follow_caffes_convention():
     assert_close("divisor", blobs[2], [1.9, 1, 0], rtol=1e-6)
 
     mean, variance = np.full((2, 3, 2), np.nan)
-    mathematics.running_statistics(blobs, mean, variance)
+    _cpu_mda.running_statistics(blobs, mean, variance)
     assert_close("running mean", mean[:2], blobs[0][:2] / blobs[2][:2, None], rtol=1e-6)
     assert_close("running variance", variance[:2], blobs[1][:2] / blobs[2][:2, None], rtol=1e-6)
     assert_close("never seen", [mean[2], variance[2]], [[0, 0], [0, 0]])

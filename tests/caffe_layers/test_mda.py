@@ -9,7 +9,7 @@ import pytest
 from tests.caffe_layers import reference
 from tests.caffe_layers.nets import fill, forward_twice, inputs, make_net, mda, python_layer, python_object
 from tests.caffe_layers.reference import assert_close
-from tests.caffe_layers.steps import float64_backend, random_rows, run
+from tests.caffe_layers.steps import float64_steps, random_rows, run
 
 pytestmark = pytest.mark.usefixtures("where")
 
@@ -51,7 +51,7 @@ def test_forward_and_backward(shape):
     assert y.shape == shape
     assert_close("y", flat(y), reference.mda(flat(x), w.astype(np.float64), 1e-4), atol=3e-6)
     backward(net, g)
-    want = run(float64_backend(flat(x)), flat(x), w.astype(np.float64), flat(g), 1e-4)
+    want = run(float64_steps(flat(x)), flat(x), w.astype(np.float64), flat(g), 1e-4)
     assert_close("dx", flat(net.blobs["x"].diff), want.dx, atol=1e-5)
     assert_close("dw", net.blobs["w"].diff, want.dw, atol=1e-4)
     assert_close("top's gradient", net.blobs["y"].diff, g)
@@ -79,7 +79,7 @@ def test_x_alone_belongs_to_one_domain(shape, domain, column):
     params = {} if domain is None else {"domain": domain}
     net = make_net(inputs(x=shape) + mda("x", "y", 4, **params))
     ones = np.ones((shape[0], 1))
-    want = run(float64_backend(flat(x)), flat(x), ones, flat(g))
+    want = run(float64_steps(flat(x)), flat(x), ones, flat(g))
     assert_close("y", flat(forward(net, x=x)), want.y, atol=3e-6)
     backward(net, g)
     assert_close("dx", flat(net.blobs["x"].diff), want.dx, atol=1e-5)
@@ -133,7 +133,7 @@ def test_the_test_phase_uses_shared_running_statistics(shape):
     y = forward(test, x=x, w=w)
     assert_close("y", flat(y), reference.normalise(flat(x), w.astype(np.float64), *fixed, 1e-5), atol=1e-5)
     backward(test, g)
-    want = run(float64_backend(flat(x)), flat(x), w.astype(np.float64), flat(g), fixed=fixed)
+    want = run(float64_steps(flat(x)), flat(x), w.astype(np.float64), flat(g), fixed=fixed)
     assert_close("dx", flat(test.blobs["x"].diff), want.dx, atol=1e-5)
     assert_close("dw", test.blobs["w"].diff, want.dw, atol=1e-4)
     assert all(np.array_equal(a, b) for a, b in zip(before, blobs(test), strict=True))
@@ -200,7 +200,7 @@ def test_reshaping_remakes_the_buffers_and_only_then():
             f"y {shape}", flat(forward(net, x=x, w=w)), reference.mda(flat(x), w.astype(np.float64), 1e-5), atol=3e-6
         )
         backward(net, g)
-        want = run(float64_backend(flat(x)), flat(x), w.astype(np.float64), flat(g))
+        want = run(float64_steps(flat(x)), flat(x), w.astype(np.float64), flat(g))
         assert_close(f"dx {shape}", flat(net.blobs["x"].diff), want.dx, atol=1e-5)
 
 
@@ -219,7 +219,7 @@ def test_two_layers_do_not_disturb_each_other():
         net.blobs[f"y{name}"].diff[...] = g
     net.backward()
     for name, x in data.items():
-        want = run(float64_backend(flat(x)), flat(x), w.astype(np.float64), flat(grads[name]))
+        want = run(float64_steps(flat(x)), flat(x), w.astype(np.float64), flat(grads[name]))
         assert_close(f"y{name}", flat(net.blobs[f"y{name}"].data), want.y, atol=3e-6)
         assert_close(f"d{name}", flat(net.blobs[name].diff), want.dx, atol=1e-5)
 
@@ -254,15 +254,15 @@ LOSS = 'layer { name: "sum" type: "Reduction" bottom: "y" top: "sum" loss_weight
 
 
 def record_requests(layer):
-    """The gradients asked of the layer's backend, one list for each backward pass."""
-    rows = layer._backend.last._rows
-    asked, original = [], rows.batch_gradients
+    """The gradients asked of the layer's steps, one list for each backward pass."""
+    steps = layer._backend.last._steps
+    asked, original = [], steps.gradients
 
     def record(*args):
         asked.append([name for name, array in zip("xw", args[-2:], strict=True) if array is not None])
         original(*args)
 
-    rows.batch_gradients = record
+    steps.gradients = record
     return asked
 
 
