@@ -16,9 +16,9 @@ import pytest
 
 from latent_domains.common.caffe_log import curves
 from latent_domains.common.caffe_process import start
-from latent_domains.data.build import build
 from latent_domains.data.image_datum import Format
 from latent_domains.data.image_list import Entry, read_tree
+from latent_domains.data.image_lmdb import build
 from latent_domains.data.sets.published import PACS
 from latent_domains.experiment.experiment import Experiment, make_experiment
 from latent_domains.runs.run_folder import RunFolder

@@ -5,21 +5,17 @@ whose most probable latent domain is the commonest one (1/k: balanced; 1: collap
 true source domains and NMI against the classes, along the iterations; and the accuracy on the target at the last.
 """
 
-import argparse
-import os
 from pathlib import Path
 
+from latent_domains.common.arguments import program_parser
 from latent_domains.common.files import json_text, write_text
-from latent_domains.common.markdown import table
 from latent_domains.common.program import ROOT, run
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.training.ablations import VARIANTS, ablate
+from latent_domains.training.ablations import VARIANTS, ablate, table_of_variants
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.ablate_domains", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser("tools.ablate_domains", __doc__)
     parser.add_argument("--dataset", choices=("digits", "demo"), default="digits", help="default: %(default)s")
     parser.add_argument("--k", type=int, help="latent domains (default: the number of sources)")
     parser.add_argument("--iterations", type=int, default=300, help="default: %(default)s")
@@ -31,9 +27,6 @@ def main() -> int:
     parser.add_argument("--variants", type=int, nargs="+", metavar="I", choices=choices, help=f"only these: {names}")
     parser.add_argument("--out", type=Path, help="write the results there as JSON")
     options = parser.parse_args()
-    options.data = options.data.resolve()
-    options.out = options.out and options.out.resolve()
-    os.chdir(ROOT)  # the nets name their LMDBs relative to it
     jobs = []  # all described before the first is trained, so that a wrong option shows at once
     for variant in [VARIANTS[i] for i in options.variants] if options.variants else VARIANTS:
         for seed in options.seeds:
@@ -47,30 +40,12 @@ def main() -> int:
                 **variant.options,
             )
             jobs.append((variant, experiment))
-    results, rows = [], []
+    results = []
     for variant, experiment in jobs:
-        result = ablate(variant, experiment, options.data)
-        results.append(result)
-        usages = result["usage_of_batches"]
-        largest = [f"{100 * max(usage['share']):.0f}" for usage in usages.values()]
-        last = list(usages.values())[-1]
-        rows.append(
-            [
-                variant.name,
-                str(experiment.seed),
-                " ".join(largest),
-                f"{last['purity']:.2f}",
-                f"{last['nmi']:.2f}",
-                f"{last['nmi_classes']:.2f}",
-                f"{100 * result['accuracy']:.1f}",
-            ]
-        )
+        results.append(ablate(variant, experiment, options.data))
         if options.out:
             write_text(options.out, json_text(results))
-    iterations = " ".join(map(str, results[0]["usage_of_batches"]))
-    shares = f"largest share (%) at {iterations}"
-    header = ["variant", "seed", shares, "purity", "NMI", "NMI with classes", "target accuracy (%)"]
-    print(table(header, rows))
+    print(table_of_variants(results))
     return 0
 
 

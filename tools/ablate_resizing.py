@@ -5,31 +5,25 @@ training anew: their last iteration is tested on USPS's test images resized in s
 and standard deviation over the runs of a setting, and writes those of every run to --out as JSON.
 """
 
-import argparse
 import os
 from dataclasses import replace
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any
 
 from tqdm import tqdm
 
+from latent_domains.common.arguments import program_parser
 from latent_domains.common.files import json_text, write_text
-from latent_domains.common.markdown import table
 from latent_domains.common.program import ROOT, run
 from latent_domains.data import fetch
 from latent_domains.data.sets import usps
-from latent_domains.data.sets.homes import USPS_TEST
-from latent_domains.runs.resizing import WAYS, accuracies
+from latent_domains.data.sets.urls import USPS_TEST
 from latent_domains.runs.run_folder import RunFolder
+from latent_domains.training.ablations import accuracies, table_of_resizing
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.ablate_resizing",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = program_parser("tools.ablate_resizing", __doc__)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="trained run folders, source_only on digits")
     parser.add_argument(
         "--mirror",
@@ -50,12 +44,7 @@ def main() -> int:
         found = accuracies(folder, images, labels)
         results.append({"experiment": folder.experiment.to_json(), "accuracy": found})
         settings.setdefault(replace(folder.experiment, seed=0).name, []).append(found)
-    rows = []
-    for way in WAYS:
-        columns = [[100 * found[way] for found in runs] for runs in settings.values()]
-        rows.append([way, *(f"{mean(c):.1f}" + (f" ± {stdev(c):.1f}" if len(c) > 1 else "") for c in columns)])
-    header = [f"{name.removesuffix('_seed0')} (n = {len(runs)})" for name, runs in settings.items()]
-    print(table(["USPS resized", *header], rows))
+    print(table_of_resizing(settings))
     if options.out:
         write_text(options.out, json_text(results))
     return 0

@@ -14,21 +14,18 @@ measured and said before it begins. More: docs/own_images.md.
 """
 
 import argparse
-import os
 import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
 from latent_domains.adapt import settings
-from latent_domains.adapt.dataset import RECIPES
-from latent_domains.adapt.lmdbs import build_lmdbs
-from latent_domains.adapt.paths import Paths
 from latent_domains.adapt.results import contents, usage
-from latent_domains.adapt.stages import begin_anew, finish, make_task, open_run, train
-from latent_domains.adapt.trees import Images, check_apart, read_images
+from latent_domains.adapt.stages import RECIPES, begin_anew, finish, make_task, open_run, train
+from latent_domains.adapt.task import Paths, build_lmdbs
+from latent_domains.adapt.trees import TaskImages, check_apart, read_images
 from latent_domains.adapt.weights import NONE, starting_weights
-from latent_domains.common.arguments import positive
+from latent_domains.common.arguments import add_jobs_option, program_parser
 from latent_domains.common.program import ROOT, from_root, run
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.options import add_method_options, method_options
@@ -39,9 +36,7 @@ from latent_domains.training.options import add_training_options
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.adapt", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser("tools.adapt", __doc__)
     parser.add_argument(
         "--source", type=_folder, action="append", required=True, metavar="DIR", help="a domain: DIR/CLASS/…/IMAGE"
     )
@@ -66,12 +61,7 @@ def _arguments() -> argparse.Namespace:
     )
     add_method_options(parser)
     add_training_options(parser, jobs=None)
-    parser.add_argument(
-        "--jobs",
-        type=positive,
-        default=len(os.sched_getaffinity(0)),
-        help="processes that read images (default: one a core)",
-    )
+    add_jobs_option(parser)
     parser.add_argument("--force", action="store_true", help="begin anew, whatever an earlier call left in OUT")
     return parser.parse_args()
 
@@ -105,7 +95,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _say(images: Images, experiment: Experiment) -> None:
+def _say(images: TaskImages, experiment: Experiment) -> None:
     """Print what was found and what will be done with it."""
     for domain in images.domains:
         role = "source" if domain in images.sources else "target, labelled" if images.labelled else "target"
@@ -119,7 +109,6 @@ def _say(images: Images, experiment: Experiment) -> None:
 def main() -> int:
     options = _arguments()
     paths, chosen = Paths(options.out), method_options(options)
-    os.chdir(ROOT)  # the nets name their LMDBs relative to it
     command = shlex.join(["python", "-m", "tools.adapt", *sys.argv[1:]])
     check_apart([*options.source, options.target, paths.root])
     images = read_images(

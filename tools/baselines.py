@@ -13,17 +13,16 @@ Labels of the target are read for the accuracy alone. Methods and choices: docs/
 """
 
 import argparse
+from dataclasses import fields
 from pathlib import Path
 
 from latent_domains.baselines.classifiers import VARIANTS
-from latent_domains.baselines.run import DISCOVERY, make_record
+from latent_domains.baselines.run import DISCOVERY, METHODS, Baseline, make_record
 from latent_domains.common.arguments import natural, positive
 from latent_domains.common.files import check_free, json_text, write_text
 from latent_domains.common.program import ROOT, ProgramError, run
 from latent_domains.experiment import datasets
 from latent_domains.experiment.experiment import make_experiment
-
-METHODS = (*DISCOVERY, "gfk", "svm")
 
 
 def _k(text: str) -> int | None:
@@ -99,7 +98,8 @@ def main() -> None:
     )
     if unlabelled := [target for target in experiment.targets if target in experiment.data.unlabelled]:
         raise ProgramError(f"targets: nobody knows the labels of {', '.join(unlabelled)}: there is no accuracy")
-    record = make_record(options, experiment)
+    baseline = Baseline(**{field.name: getattr(options, field.name) for field in fields(Baseline)})
+    record = make_record(baseline, experiment)
     write_text(options.out, json_text(record))
     print(f"{options.out}: {100 * record['accuracy']:.2f} % on {experiment.target}")
 

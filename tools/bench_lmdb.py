@@ -5,20 +5,16 @@ its median printed. Without --images the set is made of 227×227 JPEG crops of t
 """
 
 import argparse
-import shutil
-import sys
-import tempfile
 from pathlib import Path
 from statistics import median
 
-from latent_domains.bench.lmdbs import make_set, rounds
+from latent_domains.bench.lmdbs import compare
+from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import ProgramError, run
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.bench_lmdb", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser("tools.bench_lmdb", __doc__)
     parser.add_argument("--images", type=Path, metavar="DIR", help="take JPEGs from here, repeated up to --count")
     parser.add_argument("--count", type=int, default=9991, help="images in the set (default: 9991)")
     parser.add_argument("--side", type=int, default=256, help="side they are resized to (default: 256)")
@@ -34,28 +30,15 @@ def main() -> None:
     arguments = _arguments()
     if min(arguments.count, arguments.side, arguments.rounds, *arguments.jobs) < 1 or arguments.seed < 0:
         raise ProgramError("--count, --side, --rounds and --jobs must be at least 1, --seed at least 0")
-    caffe = shutil.which("convert_imageset")
-    if caffe is None:
-        raise ProgramError("convert_imageset is not on the PATH: source env.sh first")
-    with tempfile.TemporaryDirectory(dir=arguments.tmp) as name:
-        tmp = Path(name)
-        images, listing, out = tmp / "images", tmp / "list.txt", tmp / "lmdb"
-        images.mkdir()
-        make_set(images, arguments.images, arguments.count, arguments.seed)
-        listing.write_text("".join(f"{path.name} {i % 7}\n" for i, path in enumerate(sorted(images.iterdir()))))
-        side = arguments.side
-        tables = {}
-        for store, theirs, ours in (
-            ("raw", [], []),
-            ("jpg", ["--encoded", "--encode_type=jpg"], ["--encoded", "jpg"]),
-        ):
-            reference = [caffe, f"--resize_height={side}", f"--resize_width={side}", *theirs, f"{images}/"]
-            commands = {"convert_imageset": [*reference, str(listing), str(out)]}
-            for jobs in arguments.jobs:
-                builder = [sys.executable, "-m", "tools.build_lmdb", str(listing), str(out), "--root", str(images)]
-                options = ["--resize", f"{side}x{side}", "--no-shuffle", "--jobs", str(jobs), *ours]
-                commands[f"build_lmdb --jobs {jobs}"] = builder + options
-            tables[store] = rounds(commands, out, arguments.rounds, store)
+    tables = compare(
+        arguments.images,
+        count=arguments.count,
+        side=arguments.side,
+        rounds=arguments.rounds,
+        jobs=arguments.jobs,
+        tmp=arguments.tmp,
+        seed=arguments.seed,
+    )
     print(f"{'':8}{'':22}{'images/s':>10}{'ratio':>8}   {'ratio of each round'}")
     for store, seconds in tables.items():
         theirs = seconds["convert_imageset"]

@@ -12,7 +12,7 @@ from latent_domains.bench.nets import measure
 from latent_domains.common.arguments import positive
 from latent_domains.common.caffe_process import Threads
 from latent_domains.common.markdown import table
-from latent_domains.common.program import ROOT, ProgramError, run
+from latent_domains.common.program import ProgramError, run
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.preflight import check_caffe
@@ -31,7 +31,6 @@ def main() -> int:
         if name not in DATASETS:
             raise ProgramError(f"dataset: got {name!r}, expected one of {', '.join(DATASETS)}")
     check_caffe()
-    os.chdir(ROOT)
     cores = len(os.sched_getaffinity(0))
     threads = Threads(cores, cores)
     rows = []

@@ -8,23 +8,20 @@ and so on; they are written to OUT/classes.txt. The records are those of convert
 """
 
 import argparse
-import os
 import re
 from pathlib import Path
 
 import numpy as np
 
-from latent_domains.common.arguments import natural, positive
+from latent_domains.common.arguments import add_jobs_option, natural, program_parser
 from latent_domains.common.program import ProgramError, run
-from latent_domains.data.build import build
 from latent_domains.data.image_datum import Format
 from latent_domains.data.image_list import read_classes, read_list, read_tree
+from latent_domains.data.image_lmdb import build
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.build_lmdb", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser("tools.build_lmdb", __doc__)
     parser.add_argument("input", type=Path, help="list file, or folder that holds one folder for each class")
     parser.add_argument("out", type=Path, help="LMDB folder to make")
     parser.add_argument("--root", type=Path, metavar="DIR", help="folder the list's paths start from (default: here)")
@@ -40,9 +37,7 @@ def _arguments() -> argparse.Namespace:
         "--skip-unreadable", action="store_true", help="name and count unreadable images instead of stopping"
     )
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
-    parser.add_argument(
-        "--jobs", type=positive, default=len(os.sched_getaffinity(0)), help="processes (default: one a core)"
-    )
+    add_jobs_option(parser)
     arguments = parser.parse_args()
     return arguments
 

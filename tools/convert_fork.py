@@ -22,9 +22,8 @@ import re
 from argparse import ArgumentTypeError
 from pathlib import Path
 
-from latent_domains.common.files import expect_file
-from latent_domains.common.program import ProgramError, run
-from latent_domains.convert.fork.converter import _Converter
+from latent_domains.common.program import run
+from latent_domains.convert.fork.converter import Converter
 from latent_domains.convert.options import add_force, add_verification
 
 
@@ -76,12 +75,16 @@ def _shape(text: str) -> tuple[int, ...]:
 def main() -> None:
     """Convert, verify and write."""
     arguments = _arguments()
-    if not arguments.out.name:
-        raise ProgramError(f"OUT {arguments.out}: expected a name that the files begin with")
-    for file in (arguments.net, arguments.weights):
-        if file is not None:
-            expect_file(file, "the fork's")
-    _Converter(arguments).write()
+    converter = Converter(
+        arguments.net,
+        arguments.weights,
+        arguments.out,
+        values=dict(arguments.set),
+        shape=arguments.input,
+        seed=arguments.seed,
+        force=arguments.force,
+    )
+    converter.write(verify=arguments.verify, folder=arguments.images)
 
 
 if __name__ == "__main__":

@@ -6,11 +6,7 @@ page, report.html.
 """
 
 import argparse
-import os
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
 
 from latent_domains.common.markdown import table
 from latent_domains.common.program import ROOT, run
@@ -20,24 +16,13 @@ from latent_domains.data.sets import demo as demo_data
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.report.build import build
 from latent_domains.report.figures import Discovery, draw_latent_domains, draw_learning_curves, draw_samples
-from latent_domains.runs.branch import source_probabilities
 from latent_domains.runs.evaluate import last_snapshot
-from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.outputs import latent_domain_images
 from latent_domains.training.options import add_training_options
-from latent_domains.training.suite import run_suite
+from latent_domains.training.train import run_suite
 
 KNOWN_SHARE = 0.05
 """Share of source images whose domain is told to the last run, the paper's smallest in Fig. 3."""
-
-
-def latent_domain_images(folder: RunFolder, seed: int, count: int = 48) -> list[NDArray[np.uint8]]:
-    """Up to ``count`` source images of each latent domain (n×C×H×W), drawn by ``seed`` from those assigned to it."""
-    limit = 1000
-    probabilities = source_probabilities(folder, last_snapshot(folder), limit=limit, quiet=True)
-    images = np.concatenate([read_images(folder.train_lmdbs[source], limit)[0] for source in probabilities])
-    assigned = np.concatenate(list(probabilities.values())).argmax(axis=1)
-    order = np.random.default_rng(seed).permutation(len(images))
-    return [images[order[assigned[order] == d][:count]] for d in range(folder.experiment.k)]
 
 
 def main() -> int:
@@ -49,7 +34,6 @@ def main() -> int:
     add_training_options(parser, jobs=2)
     options = parser.parse_args()
     options.runs, options.data = options.runs.resolve(), options.data.resolve()
-    os.chdir(ROOT)  # the nets name their LMDBs relative to it
     build_missing(demo_data.parts(options.data, 0))
     common = {"seed": options.seed, "iterations": options.iterations}
     experiments = [
@@ -71,7 +55,8 @@ def main() -> int:
     for folder, record in results:
         title, usage = folder.experiment.title, record["domain_usage"]
         if usage:
-            discoveries.append(Discovery(title, usage, latent_domain_images(folder, options.seed)))
+            images = latent_domain_images(folder, last_snapshot(folder), options.seed)
+            discoveries.append(Discovery(title, usage, images))
         discovered = f"purity {usage['purity']:.2f}, NMI {usage['nmi']:.2f}" if usage else ""
         rows.append([title, f"{100 * record['accuracy']:.1f} %", discovered])
     print(table(["plain + photo → handwritten", "target accuracy", "latent domains against true ones"], rows))

@@ -5,21 +5,18 @@ images, the last values of the loss terms and, where a branch predicts domains, 
 the snapshots. A finished run's record can be made again at any time.
 """
 
-import argparse
 from pathlib import Path
 
-from latent_domains.common.arguments import natural
+from latent_domains.common.arguments import natural, program_parser
 from latent_domains.common.files import json_text, write_text
 from latent_domains.common.program import run
+from latent_domains.runs.devices import add_mode_option
 from latent_domains.runs.evaluate import evaluate, summary
 from latent_domains.runs.run_folder import RunFolder
-from latent_domains.runs.solver_mode import add_mode_option
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.evaluate", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser("tools.evaluate", __doc__)
     parser.add_argument("run", type=Path, metavar="RUN", help="run folder, trained to its last iteration")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.add_argument("--gpu", type=natural, metavar="N", help="the GPU to use in GPU mode (default: 0)")

@@ -12,20 +12,16 @@ from pathlib import Path
 
 import caffe
 
-from latent_domains.common.arguments import positive
+from latent_domains.common.arguments import positive, program_parser
 from latent_domains.common.program import ROOT, run
 from latent_domains.data.parts import build_missing
 from latent_domains.experiment.datasets import DATASETS
+from latent_domains.runs.devices import MODES, VARIABLE, check_available, requested_mode
 from latent_domains.runs.extraction import DATASET_NAMES, parts
-from latent_domains.runs.solver_mode import MODES, VARIABLE, check_available, requested_mode
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.extract_features",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = program_parser("tools.extract_features", __doc__)
     parser.add_argument("dataset", choices=DATASET_NAMES)
     parser.add_argument(
         "--weights", type=Path, required=True, metavar="FILE", help="AlexNet trained on ImageNet, a caffemodel"

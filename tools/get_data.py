@@ -14,18 +14,16 @@ import argparse
 import os
 from pathlib import Path
 
-from latent_domains.common.arguments import natural, positive
+from latent_domains.common.arguments import add_jobs_option, natural, program_parser
 from latent_domains.common.program import ProgramError, run
 from latent_domains.data.parts import Part, build_missing
 from latent_domains.data.sets import demo, digits, image_sets
-from latent_domains.data.sets.image_sets import Settings
+from latent_domains.data.sets.image_sets import BuildOptions
 from latent_domains.data.sets.published import IMAGE_SETS, ImageSet
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.get_data", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser("tools.get_data", __doc__)
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--out", type=Path, default=Path("data"), metavar="DIR", help="data folder (default: data)")
     common.add_argument("--seed", type=natural, default=0, help="of all that is drawn at random (default: 0)")
@@ -78,9 +76,7 @@ def _add_image_set(
             "an LMDB for each list",
         )
     parser.add_argument("--encoded", choices=("jpg", "png"), help="store image files of this format, not raw pixels")
-    parser.add_argument(
-        "--jobs", type=positive, default=len(os.sched_getaffinity(0)), help="processes (default: one a core)"
-    )
+    add_jobs_option(parser)
     parser.add_argument(
         "--allow-incomplete", action="store_true", help="build what is there even if it is not the published set"
     )
@@ -94,7 +90,7 @@ def _parts(arguments: argparse.Namespace) -> list[Part]:
         return digits.parts(arguments.out, arguments.seed, arguments.mirror)
     if arguments.which == "demo":
         return demo.parts(arguments.out, arguments.seed)
-    settings = Settings(arguments.seed, arguments.encoded, arguments.jobs, arguments.allow_incomplete)
+    settings = BuildOptions(arguments.seed, arguments.encoded, arguments.jobs, arguments.allow_incomplete)
     if arguments.which == "pacs" and arguments.splits is not None:
         return image_sets.pacs_split_parts(arguments.images, arguments.splits, arguments.out, settings)
     return image_sets.parts(IMAGE_SETS[arguments.which], arguments.images, arguments.out, settings)

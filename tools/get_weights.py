@@ -3,8 +3,8 @@
     python -m tools.get_weights alexnet && python -m tools.train RUN --weights data/weights/bvlc_alexnet.caffemodel
     python -m tools.get_weights resnet18 && python -m tools.convert_resnet18 data/weights/resnet18-f37072fd.pth OUT
 
-A download that breaks, is interrupted or killed leaves its part as OUT/FILE.part, and the same command goes on from
-there. The file gets its name once its hash is right; what stands already is checked and not fetched again.
+A download whose connection breaks is taken up again. The file gets its name once its hash is right; what stands
+already is checked and not fetched again.
 
 Without a network: put the file into OUT yourself and run this to have it checked, or name a folder that holds it by
 --mirror, WEIGHTS_MIRROR or DATA_MIRROR (FILE itself or weights/FILE). When a download fails, the error says which file
@@ -13,12 +13,11 @@ that is, where it lives and what its hash must be.
 
 import argparse
 import os
-import sys
 from pathlib import Path
 
 from latent_domains.common.program import run
-from latent_domains.data.sets.homes import WEIGHTS
-from latent_domains.data.weights_files import find_in_mirror, get, waiting
+from latent_domains.data.sets.urls import WEIGHTS
+from latent_domains.data.weights_files import find_in_mirror, get
 
 
 def _arguments() -> argparse.Namespace:
@@ -45,12 +44,7 @@ def main() -> None:
     """Fetch the weights named on the command line."""
     arguments = _arguments()
     file = WEIGHTS[arguments.net]
-    target = arguments.out / file.name
-    try:
-        get(file, arguments.out, find_in_mirror(file, arguments.mirror), force=arguments.force)
-    except KeyboardInterrupt:
-        print("", *waiting(target), sep="\n", file=sys.stderr)  # after the bar's line
-        raise
+    target = get(file, arguments.out, find_in_mirror(file, arguments.mirror), force=arguments.force)
     print(f"{target}: {file.title}, {', '.join(file.hashes)} as published")
 
 

@@ -9,15 +9,13 @@ Each record is copied byte for byte and keeps its name; the number in its key is
 import argparse
 from pathlib import Path
 
-from latent_domains.common.arguments import natural
+from latent_domains.common.arguments import natural, program_parser
 from latent_domains.common.program import run
 from latent_domains.data.join import PROGRAM, join
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog=f"python -m {PROGRAM}", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(PROGRAM, __doc__)
     parser.add_argument("inputs", type=Path, nargs="+", metavar="IN", help="LMDB folder, at least two of them")
     parser.add_argument("out", type=Path, metavar="OUT", help="LMDB folder to make")
     parser.add_argument("--seed", type=natural, default=0, help="of the order of the records (default: 0)")

@@ -12,14 +12,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import ProgramError, run
-from latent_domains.runs.gpus import VISIBLE, choose_gpu, visible_gpus
+from latent_domains.runs.devices import VISIBLE, choose_gpu, visible_gpus
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.one_gpu", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser("tools.one_gpu", __doc__)
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="what to run, with its arguments")
     command = parser.parse_args().command
     if not command:

@@ -7,36 +7,16 @@ as the unlabelled target, trains from random weights on the CPU, and fails if th
 over the last iterations, is not above 90 %.
 """
 
-import argparse
-import os
 from pathlib import Path
 
-import numpy as np
-
+from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import ROOT, ProgramError, run
-from latent_domains.data.build import build
-from latent_domains.data.image_datum import Format
-from latent_domains.data.sets.published import PACS
-from latent_domains.experiment.experiment import make_experiment
-from latent_domains.runs.run_folder import RunFolder
-from latent_domains.runs.write import write_run
 from latent_domains.training.options import add_training_options
-from latent_domains.training.overfit import (
-    EACH,
-    EXPERIMENTS,
-    GOAL,
-    LAST,
-    choose,
-    display_every_iteration,
-    training_accuracy,
-)
-from latent_domains.training.train import train_all
+from latent_domains.training.overfit import EXPERIMENTS, GOAL, LAST, overfit
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.overfit", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser("tools.overfit", __doc__)
     parser.add_argument("network", choices=EXPERIMENTS)
     parser.add_argument("--images", type=Path, required=True, metavar="DIR", help="PACS, or a sample of it")
     parser.add_argument("--seed", type=int, default=0, help="of the choice and of the weights (default: %(default)s)")
@@ -46,39 +26,21 @@ def main() -> int:
     parser.add_argument("--force", action="store_true", help="replace the run of an earlier call")
     add_training_options(parser, jobs=None)
     options = parser.parse_args()
-    if options.iterations < LAST:
-        raise ProgramError(f"iterations: got {options.iterations}, expected at least {LAST} (they are averaged)")
-    runs, images = options.runs.resolve(), options.images.resolve()
-    os.chdir(ROOT)  # the nets name their LMDBs relative to it
-    dataset, sources, target = EXPERIMENTS[options.network]
-    experiment = make_experiment(
-        dataset,
-        "mda",
-        sources=sources,
-        targets=(target,),
+    runs = options.runs.resolve()
+    accuracy = overfit(
+        options.network,
+        options.images.resolve(),
+        runs,
         seed=options.seed,
         iterations=options.iterations,
         base_lr=options.base_lr,
-        batch_split="per_domain",
-        batch_size=EACH * len(PACS.classes) // 2,
+        force=options.force,
+        threads=options.threads,
+        solver_mode=options.solver_mode,
     )
-    path, data = runs / options.network, runs / f"{options.network}_data"
-    if path.exists():
-        if not options.force:
-            raise ProgramError(f"{path} exists: pass --force to replace it")
-        with RunFolder.load(path).locked():  # nobody trains on the pictures that are replaced below
-            pass
-    rng = np.random.default_rng(options.seed)
-    for part, entries in zip(experiment.parts, choose(images, options.seed).values(), strict=True):
-        shuffled = [entries[i] for i in rng.permutation(len(entries))]
-        build(shuffled, data / experiment.data.train_lmdb(part), Format((256, 256)), force=True)
-    folder = write_run(experiment, path, data=data, solver_mode="CPU", force=options.force)
-    display_every_iteration(folder)
-    train_all([folder], threads=options.threads, solver_mode=options.solver_mode)
-    accuracy = training_accuracy(folder)
     print(f"{options.network}: {100 * accuracy:.1f} % of the training pictures, mean of the last {LAST} iterations")
     if accuracy <= GOAL:
-        raise ProgramError(f"expected more than {100 * GOAL:g} % (the log is {folder.log})")
+        raise ProgramError(f"expected more than {100 * GOAL:g} % (the log is {runs / options.network / 'train.log'})")
     return 0
 
 

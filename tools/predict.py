@@ -8,31 +8,25 @@ MODEL is a run folder, one of python -m tools.adapt, or what the names of an exp
 An image that cannot be read is named and left out.
 """
 
-import argparse
-import os
 from pathlib import Path
 
-from latent_domains.common.arguments import positive
+from latent_domains.common.arguments import add_jobs_option, program_parser
 from latent_domains.common.files import check_free
 from latent_domains.common.program import run
 from latent_domains.data.image_list import folder_entries
+from latent_domains.runs.devices import add_mode_option, choose_mode
 from latent_domains.runs.predict import open_classifier, predict, write_predictions
-from latent_domains.runs.solver_mode import add_mode_option, choose_mode
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.predict", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser("tools.predict", __doc__)
     parser.add_argument("model", type=Path, metavar="MODEL", help="run folder, or beginning of a model's file names")
     parser.add_argument("images", type=Path, metavar="DIR", help="folder of images, at any depth")
     parser.add_argument(
         "--out", type=Path, default=Path("predictions.csv"), metavar="FILE", help="default: %(default)s"
     )
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
-    parser.add_argument(
-        "--jobs", type=positive, default=len(os.sched_getaffinity(0)), help="processes that read (default: one a core)"
-    )
+    add_jobs_option(parser)
     add_mode_option(parser)
     options = parser.parse_args()
     check_free(options.out, force=options.force)

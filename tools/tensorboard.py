@@ -6,20 +6,18 @@ each iteration once. ``python -m tools.train --tensorboard`` writes the same whi
     tensorboard --logdir runs/digits
 """
 
-import argparse
 from pathlib import Path
 
 from tqdm import tqdm
 
+from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import run
 from latent_domains.runs.run_folder import RunFolder, find_runs
 from latent_domains.training.events import convert
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.tensorboard", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser("tools.tensorboard", __doc__)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders, or folders of run folders")
     options = parser.parse_args()
     folders = [RunFolder.load(path) for given in options.runs for path in find_runs(given)]

@@ -7,26 +7,19 @@ With --gpus, one process on each GPU takes its share of every domain's images in
 --processes does the same on the CPU.
 """
 
-import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from latent_domains.common.arguments import positive
+from latent_domains.common.arguments import positive, program_parser
 from latent_domains.common.program import run
 from latent_domains.runs.devices import ALL, Devices, gpu_list, on_gpus
 from latent_domains.runs.evaluate import summary
 from latent_domains.runs.run_folder import RunFolder
-
-if TYPE_CHECKING:
-    pass
 from latent_domains.training.options import add_training_options
 from latent_domains.training.train import train_all
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.train", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser("tools.train", __doc__)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders (python -m tools.write_run)")
     parser.add_argument("--resume", action="store_true", help="go on from the last snapshot; skip finished runs")
     parser.add_argument(

@@ -5,18 +5,15 @@ leaves the runs alone. It ends by itself when all runs are finished or failed, w
 terminal it prints whenever a state or an accuracy changes; with --once it prints once.
 """
 
-import argparse
 from pathlib import Path
 
-from latent_domains.common.arguments import seconds
+from latent_domains.common.arguments import program_parser, seconds
 from latent_domains.common.program import run
-from latent_domains.runs.view import watch
+from latent_domains.runs.watch import watch
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.watch", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser("tools.watch", __doc__)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders, or folders of run folders")
     parser.add_argument("--once", action="store_true", help="print how it stands now, and end")
     parser.add_argument(

@@ -3,19 +3,17 @@
 Example: python -m tools.write_run --dataset digits --method mda --k 3 --seed 1 runs/digits/mda_k3_seed1
 """
 
-import argparse
 from pathlib import Path
 
+from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import ROOT, run
 from latent_domains.experiment.options import add_experiment_options, experiment_from_options
-from latent_domains.runs.solver_mode import add_mode_option
+from latent_domains.runs.devices import add_mode_option
 from latent_domains.runs.write import write_run
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.write_run", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser("tools.write_run", __doc__)
     add_experiment_options(parser)
     parser.add_argument("folder", type=Path, nargs="?", help="run folder (default: runs/DATASET/NAME)")
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="folder of the LMDBs (default: data)")

@@ -1,6 +1,5 @@
 """How long training will take on this machine's processor: measured before hours are spent."""
 
-import os
 from pathlib import Path
 
 from latent_domains.common.caffe_process import Threads
@@ -68,11 +67,3 @@ def available_gib() -> float | None:
     if "MemAvailable" not in lines:
         return None
     return int(lines["MemAvailable"].split()[0]) / 2**20
-
-
-def free_bytes(folder: Path) -> int:
-    """Bytes that are free on the disk of a folder that need not be there yet."""
-    while not folder.exists():
-        folder = folder.parent
-    status = os.statvfs(folder)
-    return status.f_bavail * status.f_frsize

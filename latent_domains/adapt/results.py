@@ -5,13 +5,13 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
-from latent_domains.adapt.paths import Paths
-from latent_domains.adapt.trees import Images
+from latent_domains.adapt.task import Paths
+from latent_domains.adapt.trees import TaskImages
 from latent_domains.common.files import write_aside, write_text
 from latent_domains.common.program import from_root
 from latent_domains.data.lmdb_io import read, record_name
-from latent_domains.runs.branch import source_lmdbs, source_probabilities
 from latent_domains.runs.evaluate import last_snapshot, summary
+from latent_domains.runs.outputs import source_lmdbs, source_probabilities
 from latent_domains.runs.run_folder import RunFolder
 
 
@@ -28,12 +28,12 @@ def write_domains(folder: RunFolder, out: Path) -> None:
                 writer.writerow([source, path, int(row.argmax()) + 1, *(f"{value:.6f}" for value in row)])
 
 
-def write_readme(paths: Paths, folder: RunFolder, images: Images, command: str) -> None:
+def write_readme(paths: Paths, folder: RunFolder, images: TaskImages, command: str) -> None:
     """Write the page that explains the folder."""
     write_text(paths.readme, "\n".join([*_readme(paths, folder, images, command), ""]))
 
 
-def _readme(paths: Paths, folder: RunFolder, images: Images, command: str) -> Iterable[str]:
+def _readme(paths: Paths, folder: RunFolder, images: TaskImages, command: str) -> Iterable[str]:
     experiment = folder.experiment
     sources = ", ".join(f"{source.name} ({source.folder})" for source in images.sources)
     yield f"{experiment.title}: {sources} to {images.target.name} ({images.target.folder})"

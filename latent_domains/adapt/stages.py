@@ -1,25 +1,32 @@
 """What is done for a task, one stage after the other; what stands is left alone."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from latent_domains.adapt.dataset import describe
 from latent_domains.adapt.duration import in_words, measure, memory_note, rows, total
-from latent_domains.adapt.paths import Paths
 from latent_domains.adapt.results import write_domains, write_readme
-from latent_domains.adapt.trees import Images
+from latent_domains.adapt.task import Paths
+from latent_domains.adapt.trees import TaskImages
 from latent_domains.common.caffe_process import Threads
 from latent_domains.common.files import json_text, remove, write_text
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.export import export, run_source
-from latent_domains.experiment.experiment import Experiment, make_experiment
+from latent_domains.experiment.datasets import DATASETS, of_network
+from latent_domains.experiment.experiment import SOURCE_ONLY, Experiment, make_experiment
 from latent_domains.report.build import build
+from latent_domains.runs.devices import choose_mode, mode_of, requested_mode
 from latent_domains.runs.predict import open_classifier, predict, write_predictions
 from latent_domains.runs.run_folder import RunFolder
-from latent_domains.runs.solver_mode import choose_mode, mode_of, requested_mode
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
+
+RECIPES = {"resnet18": DATASETS["pacs"].recipe, "alexnet": DATASETS["pacs"].recipe, "mnist": DATASETS["digits"].recipe}
+"""The networks to choose from, each with the recipe it is trained by."""
+
+FEWEST_ROWS = 8
+"""Images of each domain in a batch, also of one that has fewer (they come again): batch statistics need some."""
 
 DEFAULT_K = 2
 """Latent domains of a single source, which is taken for an undivided mixture."""
@@ -43,20 +50,40 @@ def begin_anew(paths: Paths) -> None:
 
 
 def make_task(
-    paths: Paths, images: Images, network: str, chosen: Mapping[str, Any], counts: Mapping[str, int], made_by: str
+    paths: Paths, images: TaskImages, network: str, chosen: Mapping[str, Any], counts: Mapping[str, int], made_by: str
 ) -> Experiment:
-    """The experiment on images of which ``counts`` are stored; ``chosen`` are options of the method.
+    """The experiment on images of which ``counts`` are stored for each domain; ``chosen`` are options of the method.
 
-    Raises ProgramError naming an option that does not fit.
+    A batch holds as many images of each domain as the recipe of the network says, fewer where the domains are small.
+    Tests and snapshots come four times in a training at least. Raises ProgramError naming an option that does not fit.
     """
-    data = describe(
-        paths.name,
-        images,
-        network,
-        chosen["method"],
-        iterations=chosen["iterations"],
-        counts=counts,
+    recipe = RECIPES[network]
+    sources, target = tuple(source.name for source in images.sources), images.target.name
+    seen = sources if chosen["method"] in SOURCE_ONLY else (*sources, target)
+    rows = recipe.batch_size if recipe.batch_split == "per_domain" else recipe.batch_size // len(seen)
+    rows = max(FEWEST_ROWS, min(rows, *(counts[domain] for domain in seen)))
+    iterations = chosen["iterations"] or recipe.iterations
+    data = replace(
+        of_network(network),
+        name=paths.name,
+        domains=(*sources, target),
+        sources=sources,
+        targets=(target,),
+        unlabelled=() if images.labelled else (target,),
+        classes=len(images.classes),
+        counts=dict(counts),
+        test_split=False,
+        test_counts=None,
+        usage_images=max(counts.values()),
         made_by=made_by,
+        recipe=replace(
+            recipe,
+            iterations=iterations,
+            batch_size=rows if recipe.batch_split == "per_domain" else rows * len(seen),
+            test_interval=min(recipe.test_interval, max(1, iterations // 4)),
+            snapshot_interval=min(recipe.snapshot_interval, max(1, iterations // 4)),
+            solver_mode="GPU",
+        ),
     )
     k = chosen["k"]
     if chosen["method"] == "mda" and k is None and len(images.sources) == 1:
@@ -102,7 +129,7 @@ def _say_duration(folder: RunFolder, iterations: int, threads: Threads | None) -
 
 
 def finish(
-    paths: Paths, folder: RunFolder, images: Images, *, jobs: int, solver_mode: str | None, command: str
+    paths: Paths, folder: RunFolder, images: TaskImages, *, jobs: int, solver_mode: str | None, command: str
 ) -> None:
     """Make what is missing of model, predictions, domains, report and README, or is older than the record."""
 

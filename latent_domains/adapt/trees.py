@@ -26,7 +26,7 @@ class Domain:
 
 
 @dataclass(frozen=True)
-class Images:
+class TaskImages:
     """All images of a task. Without ``labelled`` the target's entries have the label -1."""
 
     sources: tuple[Domain, ...]
@@ -44,7 +44,7 @@ class Images:
 
 def read_images(
     sources: Sequence[Path], target: Path, *, unlabelled: bool = False, allow_missing_classes: bool = False
-) -> Images:
+) -> TaskImages:
     """List the images of the folders.
 
     The classes are the names of the sources' class folders. The target is labelled if its folders are called like
@@ -82,7 +82,7 @@ def read_images(
     else:
         entries = folder_entries(target)
         notes.append(f"{target}: taken as unlabelled, so there will be predictions, but no accuracy")
-    images = Images(tuple(domains), Domain(names[-1], target, tuple(entries)), classes, labelled, ())
+    images = TaskImages(tuple(domains), Domain(names[-1], target, tuple(entries)), classes, labelled, ())
     for domain in images.domains:
         if len(domain.entries) < FEWEST:
             raise ProgramError(f"{domain.folder}: {len(domain.entries)} image, expected at least {FEWEST} of a domain")
@@ -96,7 +96,7 @@ def read_images(
             f"{which} also in a source, file for file: {_shown(target)} is {_shown(source)}; an accuracy on such "
             "images says little"
         )
-    return Images(images.sources, images.target, classes, labelled, tuple(notes))
+    return TaskImages(images.sources, images.target, classes, labelled, tuple(notes))
 
 
 def domain_names(folders: Sequence[Path]) -> list[str]:
@@ -117,7 +117,7 @@ def plain_name(folder: Path) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", folder.resolve().name).strip(".-") or "images"
 
 
-def identical(images: Images) -> list[tuple[Path, Path]]:
+def identical(images: TaskImages) -> list[tuple[Path, Path]]:
     """Pairs of a source's and a target's file with the same contents. Only files of the same size are read, once."""
     by_size: dict[int, list[Path]] = defaultdict(list)
     for source in images.sources:

@@ -5,7 +5,7 @@ from pathlib import Path
 from latent_domains.adapt.programs import program
 from latent_domains.common.files import expect_file
 from latent_domains.common.program import ROOT, ProgramError
-from latent_domains.data.sets.homes import WEIGHTS
+from latent_domains.data.sets.urls import WEIGHTS
 from latent_domains.data.weights_files import find_in_mirror, get
 from latent_domains.experiment.experiment import Experiment
 

@@ -8,8 +8,8 @@ from tqdm import tqdm
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
+from latent_domains.data.preprocessing import batches
 from latent_domains.experiment.datasets import Dataset
-from latent_domains.runs.lmdb_batches import batches
 
 MAX_FEATURES = 10_000
 """Of a sample: beyond, the records are images, not features, and the methods here would take days."""
@@ -38,7 +38,7 @@ def read_features(
     features, labels = np.empty((samples, size)), np.empty(samples, np.int64)
     first = 0
     with tqdm(total=records, desc=path.name, unit="rec", disable=quiet, leave=False) as bar:
-        for inputs, found in batches(path, data, BATCH):
+        for inputs, found in batches(path, data.preprocessing, BATCH):
             begin, end = np.searchsorted(chosen, [first, first + len(inputs)])
             rows = chosen[begin:end] - first
             features[begin:end], labels[begin:end] = inputs[rows].reshape(len(rows), size), found[rows]

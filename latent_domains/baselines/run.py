@@ -1,9 +1,10 @@
 """One shallow baseline on stored features, from LMDBs to its record."""
 
-import argparse
 import resource
 import time
+from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,19 +28,41 @@ from latent_domains.runs.domain_usage import domain_usage
 
 DISCOVERY = {"gong2013": DistinctiveDomains, "hoffman2012": ConstrainedDomains}
 
-Table = tuple[NDArray[np.float64], NDArray[np.int64]]
+METHODS = (*DISCOVERY, "gfk", "svm")
+
+Labelled = tuple[NDArray[np.float64], NDArray[np.int64]]
 """Features (n×d) and labels (n)."""
 
 
-def make_record(options: argparse.Namespace, experiment: Experiment) -> dict[str, Any]:
-    sources, targets, tests = _read(options, experiment)
+@dataclass(frozen=True)
+class Baseline:
+    """A method and its settings; None stands for the method's own."""
+
+    method: str
+    """One of METHODS."""
+    k: int | None
+    """Latent domains; None: 2 to ``max_k``, by cross-validation."""
+    max_k: int
+    variant: str | None
+    min_domain: int | None
+    seed: int
+    limit: int | None
+    """Records of each source and target to learn from; None: all."""
+    data: Path
+    """The folder of the LMDBs."""
+    quiet: bool
+
+
+def make_record(baseline: Baseline, experiment: Experiment) -> dict[str, Any]:
+    """Run a baseline and return its record."""
+    sources, targets, tests = _read(baseline, experiment)
     X, y = (np.concatenate(part) for part in zip(*sources.values(), strict=True))
     X_target = np.concatenate([features for features, _ in targets.values()])
     check_training(X, y)
     begin = time.monotonic()
-    discovered = _discover(options, X, y) if options.method in DISCOVERY else None
+    discovered = _discover(baseline, X, y) if baseline.method in DISCOVERY else None
     discovery = time.monotonic() - begin
-    classifier = _adapt(options, X, y, X_target, discovered)
+    classifier = _adapt(baseline, X, y, X_target, discovered)
     correct = {
         target: int((classifier.predict(features) == labels).sum()) for target, (features, labels) in tests.items()
     }
@@ -51,17 +74,17 @@ def make_record(options: argparse.Namespace, experiment: Experiment) -> dict[str
         usage = domain_usage(dict(zip(sources, np.split(discovered["assignments"], ends), strict=True))).to_json()
     return {
         "baseline": {
-            "method": options.method,
-            "variant": (options.variant or VARIANTS[0]) if discovered else None,
+            "method": baseline.method,
+            "variant": (baseline.variant or VARIANTS[0]) if discovered else None,
             "k": discovered["k"] if discovered else None,
             "learnability": discovered["learnability"] if discovered else None,
             "dataset": experiment.dataset,
             "sources": list(experiment.sources),
             "targets": list(experiment.targets),
-            "min_domain": options.min_domain,
+            "min_domain": baseline.min_domain,
             "undivided": experiment.undivided,
-            "seed": options.seed,
-            "limit": options.limit,
+            "seed": baseline.seed,
+            "limit": baseline.limit,
             "source_images": len(X),
             "target_images": len(X_target),
             "features": X.shape[1],
@@ -82,37 +105,37 @@ def make_record(options: argparse.Namespace, experiment: Experiment) -> dict[str
 
 
 def _read(
-    options: argparse.Namespace, experiment: Experiment
-) -> tuple[dict[str, Table], dict[str, Table], dict[str, Table]]:
-    """Tables of the sources, of the targets to adapt to and of those to test on, by domain."""
+    baseline: Baseline, experiment: Experiment
+) -> tuple[dict[str, Labelled], dict[str, Labelled], dict[str, Labelled]]:
+    """Features and labels of the sources, of the targets to adapt to and of those to test on, by domain."""
     data = experiment.data
 
-    def read(lmdb: str, limit: int | None) -> Table:
-        return read_features(options.data / lmdb, data, limit=limit, quiet=options.quiet)
+    def read(lmdb: str, limit: int | None) -> Labelled:
+        return read_features(baseline.data / lmdb, data, limit=limit, quiet=baseline.quiet)
 
-    sources = {part: read(data.train_lmdb(part), options.limit) for part in experiment.source_parts}
+    sources = {part: read(data.train_lmdb(part), baseline.limit) for part in experiment.source_parts}
     tests = {target: read(data.test_lmdb(target), None) for target in experiment.targets}
     targets = {}
     for target, test in tests.items():
-        same = data.test_lmdb(target) == data.train_lmdb(target) and options.limit is None
-        targets[target] = test if same else read(data.train_lmdb(target), options.limit)
+        same = data.test_lmdb(target) == data.train_lmdb(target) and baseline.limit is None
+        targets[target] = test if same else read(data.train_lmdb(target), baseline.limit)
     return sources, targets, tests
 
 
-def _discover(options: argparse.Namespace, X: NDArray[np.float64], y: NDArray[np.int64]) -> dict[str, Any]:
+def _discover(baseline: Baseline, X: NDArray[np.float64], y: NDArray[np.int64]) -> dict[str, Any]:
     """Discover domains of the source: their number, A by number if that was chosen, and assignments (n×k)."""
-    estimator = DISCOVERY[options.method]
-    settings = {"random_state": options.seed, "verbose": not options.quiet}
-    if options.min_domain is not None:
-        settings["min_samples"] = options.min_domain
-    if options.k is not None:
-        found, learnability = estimator(options.k, **settings).fit(X, y), None
+    estimator = DISCOVERY[baseline.method]
+    settings = {"random_state": baseline.seed, "verbose": not baseline.quiet}
+    if baseline.min_domain is not None:
+        settings["min_samples"] = baseline.min_domain
+    if baseline.k is not None:
+        found, learnability = estimator(baseline.k, **settings).fit(X, y), None
     else:
-        largest = min(options.max_k, int(np.unique(y, return_counts=True)[1].min()))
+        largest = min(baseline.max_k, int(np.unique(y, return_counts=True)[1].min()))
         if largest < 2:
             raise ProgramError("k: a class has a single sample, so that auto can try no number of domains: pass --k 1")
         estimators = [estimator(k, **settings) for k in range(2, largest + 1)]
-        found, learnability = choose_domains(estimators, X, y, seed=options.seed, verbose=not options.quiet)
+        found, learnability = choose_domains(estimators, X, y, seed=baseline.seed, verbose=not baseline.quiet)
     return {
         "k": found.n_domains,
         "learnability": learnability,
@@ -122,7 +145,7 @@ def _discover(options: argparse.Namespace, X: NDArray[np.float64], y: NDArray[np
 
 
 def _adapt(
-    options: argparse.Namespace,
+    baseline: Baseline,
     X: NDArray[np.float64],
     y: NDArray[np.int64],
     X_target: NDArray[np.float64],
@@ -130,9 +153,9 @@ def _adapt(
 ) -> SourceClassifier | GFKClassifier | LatentDomainClassifier:
     """The trained classifier of the target."""
     if discovered is None:
-        classifier = SourceClassifier() if options.method == "svm" else GFKClassifier(random_state=options.seed)
+        classifier = SourceClassifier() if baseline.method == "svm" else GFKClassifier(random_state=baseline.seed)
         return classifier.fit(X, y, X_target)
     latent = LatentDomainClassifier(
-        variant=options.variant or VARIANTS[0], random_state=options.seed, verbose=not options.quiet
+        variant=baseline.variant or VARIANTS[0], random_state=baseline.seed, verbose=not baseline.quiet
     )
     return latent.fit(X, y, X_target, discovered["domains"])

@@ -7,9 +7,10 @@ from statistics import median
 
 from latent_domains.bench import training
 from latent_domains.bench.layers import LayerBench, Shape, batch_norm_layer, mda_layer
-from latent_domains.bench.row import Measured, Row, text
+from latent_domains.bench.rows import Measured, Row
 from latent_domains.common.program import ROOT
 from latent_domains.common.timing import compare
+from latent_domains.data.lmdb_io import by
 
 SHAPES: tuple[Shape, ...] = ((48, 64, 112, 112), (48, 64, 56, 56), (48, 512, 7, 7), (384, 32, 24, 24), (256, 4096))
 
@@ -110,8 +111,8 @@ def make_rows(wait: Wait, make_copy: Callable[[int], Callable[[], None]]) -> tup
     rows = []
     for shape in SHAPES:
         goals = (1.5, 1.0) if shape == SHAPES[0] else (None, None)
-        rows.append(Row(f"copy-{text(shape)}", "mDA / copy", goals[0], True, "×", against_copy(shape, wait, make_copy)))
-        name = f"batchnorm-{text(shape)}"
+        rows.append(Row(f"copy-{by(shape)}", "mDA / copy", goals[0], True, "×", against_copy(shape, wait, make_copy)))
+        name = f"batchnorm-{by(shape)}"
         rows.append(Row(name, "BatchNorm / mDA", goals[1], False, "×", against_batch_norm(shape, wait)))
     for name, net, image, goal in (
         ("resnet18", PACS, PACS_IMAGE, 1.15),

@@ -1,4 +1,4 @@
-"""Single layers on one blob inside a real net, run one at a time."""
+"""Single layers on one blob inside a real net, run one at a time, and kernels that only read and write as mDA does."""
 
 import json
 import tempfile
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import caffe
 import numpy as np
+from numba import njit, prange
 
 Shape = tuple[int, ...]
 
@@ -61,3 +62,32 @@ class LayerBench:
         index = self._index[name]
         self.net._forward(index, index)
         self.net._backward(index, index)
+
+
+_FASTMATH = {"reassoc", "contract", "nsz"}
+
+
+@njit(parallel=True, fastmath=_FASTMATH)
+def read_and_write_forward(x, y, sums):
+    """Read x; read x and write y. Arrays are R×S, ``sums`` R."""
+    for r in prange(x.shape[0]):
+        total = np.float32(0)
+        for s in range(x.shape[1]):
+            total += x[r, s]
+        sums[r] = total
+    for r in prange(x.shape[0]):
+        for s in range(x.shape[1]):
+            y[r, s] = x[r, s] + sums[r]
+
+
+@njit(parallel=True, fastmath=_FASTMATH)
+def read_and_write_backward(x, g, dx, sums):
+    """Read x and g; read x and g and write dx. Arrays are R×S, ``sums`` R."""
+    for r in prange(x.shape[0]):
+        total = np.float32(0)
+        for s in range(x.shape[1]):
+            total += x[r, s] * g[r, s]
+        sums[r] = total
+    for r in prange(x.shape[0]):
+        for s in range(x.shape[1]):
+            dx[r, s] = g[r, s] + sums[r] * x[r, s]

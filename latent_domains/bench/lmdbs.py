@@ -3,7 +3,10 @@
 import os
 import shutil
 import subprocess
+import sys
+import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import cv2
@@ -44,12 +47,34 @@ def _seconds(command: list[str], out: Path) -> float:
     return seconds
 
 
-def rounds(commands: dict[str, list[str]], out: Path, rounds: int, store: str) -> dict[str, list[float]]:
-    """Return each command's seconds, round by round."""
-    seconds: dict[str, list[float]] = {label: [] for label in commands}
-    with tqdm(total=rounds * len(commands), desc=f"bench {store}", unit="run") as bar:
-        for _ in range(rounds):
-            for label, command in commands.items():
-                seconds[label].append(_seconds(command, out))
-                bar.update()
-    return seconds
+def compare(
+    images: Path | None, *, count: int, side: int, rounds: int, jobs: Sequence[int], tmp: Path | None, seed: int
+) -> dict[str, dict[str, list[float]]]:
+    """Return the seconds of convert_imageset and of build_lmdb by ``jobs``, round by round: by store, by program.
+
+    ``images`` is a folder of JPEGs, of which ``count`` are taken; without it the set is made of photographs.
+    """
+    caffe = shutil.which("convert_imageset")
+    if caffe is None:
+        raise ProgramError("convert_imageset is not on the PATH: source env.sh first")
+    with tempfile.TemporaryDirectory(dir=tmp) as name:
+        files, listing, out = Path(name) / "images", Path(name) / "list.txt", Path(name) / "lmdb"
+        files.mkdir()
+        make_set(files, images, count, seed)
+        listing.write_text("".join(f"{path.name} {i % 7}\n" for i, path in enumerate(sorted(files.iterdir()))))
+        found = {}
+        for store, theirs, ours in (
+            ("raw", [], []),
+            ("jpg", ["--encoded", "--encode_type=jpg"], ["--encoded", "jpg"]),
+        ):
+            reference = [caffe, f"--resize_height={side}", f"--resize_width={side}", *theirs, f"{files}/"]
+            commands = {"convert_imageset": [*reference, str(listing), str(out)]}
+            for number in jobs:
+                builder = [sys.executable, "-m", "tools.build_lmdb", str(listing), str(out), "--root", str(files)]
+                options = ["--resize", f"{side}x{side}", "--no-shuffle", "--jobs", str(number), *ours]
+                commands[f"build_lmdb --jobs {number}"] = builder + options
+            found[store] = {label: [] for label in commands}
+            for _ in tqdm(range(rounds), desc=f"bench {store}", unit="round"):
+                for label, command in commands.items():
+                    found[store][label].append(_seconds(command, out))
+    return found

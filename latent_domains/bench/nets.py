@@ -9,7 +9,7 @@ from caffe.proto.caffe_pb2 import Datum
 from tqdm import tqdm
 
 from latent_domains.common.caffe_log import ending
-from latent_domains.common.caffe_process import Threads, start
+from latent_domains.common.caffe_process import Threads, read_log, start
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.experiment.datasets import Dataset
@@ -47,11 +47,7 @@ def write_nets(experiment: Experiment, folder: Path, data: Path) -> tuple[Path, 
 def peak_memory(solver: Path, threads: Threads) -> float:
     """The most memory (GiB) that ``caffe train`` held at a time."""
     child = start(["train", "-solver", str(solver)], threads)
-    try:
-        log = child.stdout.read()
-    except BaseException:  # Ctrl-C: it would go on alone
-        child.kill()
-        raise
+    log = read_log(child)
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:

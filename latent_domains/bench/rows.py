@@ -1,13 +1,94 @@
-"""The rows of the speed table: what each measures, and the goal it is held against."""
+"""The rows of a speed table: what each measures, the goal it is held against, and how it is printed."""
 
-from collections.abc import Callable
+import argparse
+import gc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
 
 import numpy as np
 
-from latent_domains.bench import memory, traffic, training
-from latent_domains.bench.layers import LayerBench, Shape, batch_norm_layer, mda_layer
-from latent_domains.bench.row import Measured, Row, milliseconds, text
+from latent_domains.bench import memory, training
+from latent_domains.bench.layers import (
+    LayerBench,
+    Shape,
+    batch_norm_layer,
+    mda_layer,
+    read_and_write_backward,
+    read_and_write_forward,
+)
+from latent_domains.common.arguments import seconds
+from latent_domains.common.program import ProgramError
 from latent_domains.common.timing import compare
+from latent_domains.data.lmdb_io import by
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A row's result: ``value`` against its goal, and in words what it was made of."""
+
+    value: float
+    detail: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row. The goal is met when value >= goal, or, with ``at_most``, when value <= goal; None is no goal."""
+
+    name: str
+    what: str
+    goal: float | None
+    at_most: bool
+    unit: str
+    measure: Callable[[float], Measured]
+
+    def met(self, value: float) -> bool:
+        """Whether ``value`` meets the goal."""
+        if self.goal is None:
+            return True
+        return value <= self.goal if self.at_most else value >= self.goal
+
+
+def milliseconds(seconds: float) -> str:
+    """12.3 ms."""
+    return f"{1e3 * seconds:.1f} ms"
+
+
+def make_parser(program: str, description: str, names: Sequence[str]) -> argparse.ArgumentParser:
+    """The options that every speed table has."""
+    parser = argparse.ArgumentParser(prog=program, description=description, epilog="Rows: " + ", ".join(names))
+    parser.add_argument("--only", nargs="+", metavar="ROW", help="rows to measure; patterns such as 'batchnorm-*' work")
+    parser.add_argument("--list", action="store_true", help="print the names of the rows and stop")
+    parser.add_argument("--seconds", type=seconds, default=4, help="time to spend on each comparison (default 4)")
+    return parser
+
+
+def choose(names: Sequence[str], patterns: Sequence[str] | None) -> list[str]:
+    """The names that match any of the patterns of ``--only``; all without any. Raises ProgramError if none does."""
+    chosen = [name for name in names if not patterns or any(fnmatch(name, pattern) for pattern in patterns)]
+    if not chosen:
+        raise ProgramError(f"--only {' '.join(patterns or [])}: no such row; the rows are {', '.join(names)}")
+    return chosen
+
+
+def print_rows(rows: Sequence[Row], duration: float, width: int) -> None:
+    """Measure each row, spending ``duration`` seconds on it, and print its line; ``width`` is that of the names."""
+    print(f"{'row':{width}}  {'what':23}  {'measured':>9}  {'goal':>7}  {'':6}  of")
+    for row in rows:
+        result = _measure(row, duration)
+        goal = "" if row.goal is None else f"{'≤' if row.at_most else '≥'} {row.goal:g}{row.unit}"
+        verdict = "" if row.goal is None else "met" if row.met(result.value) else "MISSED"
+        measured = f"{result.value:.2f}{row.unit}"
+        print(f"{row.name:{width}}  {row.what:23}  {measured:>9}  {goal:>7}  {verdict:6}  {result.detail}", flush=True)
+
+
+def _measure(row: Row, duration: float) -> Measured:
+    """Measure one row and let go of its nets."""
+    try:
+        return row.measure(duration)
+    finally:
+        gc.collect()
+
 
 CONVOLUTIONAL: tuple[Shape, ...] = ((384, 32, 24, 24), (48, 64, 56, 56), (48, 64, 112, 112))
 FULLY_CONNECTED: Shape = (128, 4096)
@@ -37,8 +118,8 @@ def against_traffic(shape: Shape) -> Callable[[float], Measured]:
         sums = np.empty(len(x), np.float32)
 
         def bare() -> None:
-            traffic.forward(x, y, sums)
-            traffic.backward(x, g, dx, sums)
+            read_and_write_forward(x, y, sums)
+            read_and_write_backward(x, g, dx, sums)
 
         result = compare(lambda: bench.step("mda"), bare, seconds)
         moved = 8 * x.nbytes / result.second / 1e9
@@ -79,13 +160,13 @@ def added_memory(shape: Shape) -> Callable[[float], Measured]:
 
 
 def _all_rows() -> tuple[Row, ...]:
-    rows = [Row(f"batchnorm-{text(s)}", "BatchNorm / mDA", 4, False, "×", against_batch_norm(s)) for s in CONVOLUTIONAL]
+    rows = [Row(f"batchnorm-{by(s)}", "BatchNorm / mDA", 4, False, "×", against_batch_norm(s)) for s in CONVOLUTIONAL]
     s = FULLY_CONNECTED
-    rows.append(Row(f"batchnorm-{text(s)}", "BatchNorm / mDA", 1.5, False, "×", against_batch_norm(s)))
-    rows += [Row(f"traffic-{text(s)}", "mDA / bare traffic", 1.3, True, "×", against_traffic(s)) for s in CONVOLUTIONAL]
-    rows += [Row(f"domains-{text(s)}", "D=8 / D=2", 1.1, True, "×", many_domains(s)) for s in CONVOLUTIONAL]
+    rows.append(Row(f"batchnorm-{by(s)}", "BatchNorm / mDA", 1.5, False, "×", against_batch_norm(s)))
+    rows += [Row(f"traffic-{by(s)}", "mDA / bare traffic", 1.3, True, "×", against_traffic(s)) for s in CONVOLUTIONAL]
+    rows += [Row(f"domains-{by(s)}", "D=8 / D=2", 1.1, True, "×", many_domains(s)) for s in CONVOLUTIONAL]
     rows.append(Row("digits", "BatchNorm net / mDA net", 1, False, "×", digits_iteration))
-    rows += [Row(f"memory-{text(s)}", "added / x", 5, True, "%", added_memory(s)) for s in CONVOLUTIONAL]
+    rows += [Row(f"memory-{by(s)}", "added / x", 5, True, "%", added_memory(s)) for s in CONVOLUTIONAL]
     return tuple(rows)
 
 

@@ -1,6 +1,8 @@
-"""Whole training iterations of a net with mDA, by default the digits net, and of it with Caffe's BatchNorm."""
+"""Training iterations of a net with mDA, by default the digits net, and with BatchNorm: whole, and by kind of layer."""
 
+import re
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +11,9 @@ import numpy as np
 from caffe.proto import caffe_pb2
 from google.protobuf import text_format
 
-from latent_domains.common.program import ROOT
+from latent_domains.common.caffe_log import failure_reason
+from latent_domains.common.caffe_process import Threads, read_log, start
+from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.models import prototxt
 
 NET = ROOT / "prototxt/mnist/digits_train.prototxt"
@@ -77,3 +81,40 @@ def iteration(net: caffe_pb2.NetParameter) -> Callable[[], None]:
     # A rate this small keeps the numbers, and so the work, the same in every iteration.
     solver = make_solver(net, 1e-8)
     return lambda: solver.step(1)
+
+
+_LINE = re.compile(r"\]\s+(\S+)\s+(?:forward|backward): ([0-9.e+-]+) ms")
+
+
+def layer_times(log: str) -> dict[str, float]:
+    """Milliseconds of forward and backward together for each layer in the log of ``caffe time``."""
+    start = log.find("Average time per layer")
+    if start < 0:
+        raise ProgramError(f"caffe time printed no average time per layer; it ended with: {log.strip()[-500:]}")
+    times: Counter[str] = Counter()
+    for name, milliseconds in _LINE.findall(log[start:]):
+        times[name] += float(milliseconds)
+    return dict(times)
+
+
+def kind(layer: caffe_pb2.LayerParameter) -> str:
+    """What a layer counts as: its type, or for our own layers their class."""
+    return layer.python_param.layer if layer.type == "Python" else layer.type
+
+
+def times_by_kind(net: caffe_pb2.NetParameter, iterations: int, threads: Threads) -> dict[str, float]:
+    """Milliseconds of an iteration for each kind of layer, largest first; layers that only hold inputs left out."""
+    with tempfile.TemporaryDirectory() as folder:
+        model = Path(folder) / "net.prototxt"
+        model.write_text(text_format.MessageToString(net))
+        with start(["time", "-model", str(model), "-iterations", str(iterations)], threads) as child:
+            log = read_log(child)
+    if child.returncode:
+        raise ProgramError(f"caffe time ended with exit code {child.returncode}: {failure_reason(log)}")
+    kinds = {layer.name: kind(layer) for layer in net.layer}
+    total: Counter[str] = Counter()
+    for name, milliseconds in layer_times(log).items():
+        # Caffe inserts the Split layers itself.
+        total[kinds.get(name, "Split")] += milliseconds
+    del total["Input"]
+    return dict(total.most_common())

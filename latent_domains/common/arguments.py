@@ -1,6 +1,20 @@
-"""Values of command lines: what argparse needs to read them and to say what is wrong with them."""
+"""Command lines: parsers of programs, and values with a message that says what is wrong with them."""
 
-from argparse import ArgumentTypeError
+import os
+from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
+
+
+def program_parser(name: str, description: str) -> ArgumentParser:
+    """The parser of ``python -m NAME``, which shows a program's docstring as it is written."""
+    return ArgumentParser(
+        prog=f"python -m {name}", description=description, formatter_class=RawDescriptionHelpFormatter
+    )
+
+
+def add_jobs_option(parser: ArgumentParser, what: str = "threads that read images") -> None:
+    """The option of every program that reads many images."""
+    cores = len(os.sched_getaffinity(0))
+    parser.add_argument("--jobs", type=positive, default=cores, help=f"{what} (default: one a core)")
 
 
 def positive(text: str) -> int:

@@ -74,6 +74,15 @@ def start_logged(command: list[str], threads: Threads, descriptors: tuple[int, .
     )
 
 
+def read_log(child: subprocess.Popen[str]) -> str:
+    """The whole log of a child that ends by itself. After Ctrl-C it would go on alone: it is killed."""
+    try:
+        return child.stdout.read()
+    except BaseException:
+        child.kill()
+        raise
+
+
 def has_cuda() -> bool:
     """Whether this Caffe was built for GPUs. In a build for CPU alone, the first layer that wants one ends the process.
 

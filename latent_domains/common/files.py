@@ -16,11 +16,8 @@ from latent_domains.common.program import ProgramError
 @contextmanager
 def write_aside(path: Path) -> Iterator[Path]:
     """Yield a temporary file name beside ``path``; rename it to ``path`` on success, remove it otherwise."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _named(path), tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
-        aside = Path(folder) / path.name
+    with write_together(path, force=True) as (aside,):
         yield aside
-        aside.replace(path)
 
 
 @contextmanager

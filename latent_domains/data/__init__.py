@@ -1,1 +1,1 @@
-"""The digit data sets: where they come from, how they are read, and how their LMDBs are made."""
+"""LMDBs of images as Caffe reads them: built, joined, read and downloaded."""

@@ -1,28 +1,23 @@
-"""Downloads: resumed when the connection breaks, checked, and whole or absent."""
+"""Downloads: taken up again when the connection breaks, checked, and whole or absent."""
 
-import errno
-import fcntl
 import hashlib
 import http.client
-import os
-import shutil
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tqdm import tqdm
 
 from latent_domains.common.files import write_aside
 from latent_domains.common.program import ProgramError
-from latent_domains.data.sets.homes import GzipFile
 from latent_domains.data.sets.mnist import gunzip
+from latent_domains.data.sets.urls import GzipFile
 
 ATTEMPTS = 4
-"""Connections to one home before the next one is tried; each goes on where the last one broke."""
+"""Connections to one URL before the next one is tried; each goes on where the last one broke."""
 
 TIMEOUT = 30
 """Seconds without a byte after which a connection counts as broken."""
@@ -30,102 +25,50 @@ TIMEOUT = 30
 _CHUNK = 1 << 16
 
 _AGENT = "caffe-latent-domains"
-"""Some homes refuse the name that urllib has."""
+"""Some servers refuse the name that urllib has."""
 
 
 class Unavailable(ProgramError):
-    """No home delivers the file: the message has what went wrong at each."""
+    """No URL delivers the file: the message has what went wrong at each."""
 
 
-class _HomeFailed(Exception):
-    """A home cannot deliver the file; the next one may."""
+class _Failed(Exception):
+    """A URL cannot deliver the file; the next one may."""
 
 
-def download(
-    urls: Sequence[str],
-    target: Path,
-    check: Callable[[Path], None],
-    *,
-    keep_part: bool = False,
-    pause: float = 1.0,
-) -> None:
+class _Broken(Exception):
+    """The connection failed or ended before the file did."""
+
+
+def download(urls: Sequence[str], target: Path, check: Callable[[Path], None], *, pause: float = 1.0) -> None:
     """Download ``target`` from the first of ``urls`` that delivers it whole and as ``check`` wants it.
 
     ``check`` gets the file and raises ProgramError if it is the wrong one. ``pause`` seconds, doubled each time, lie
-    between two attempts. Raises Unavailable if no home does, and ProgramError if the disk fails, and leaves nothing
-    then; with ``keep_part`` what has arrived stays in :func:`part_of` the target, however this ends, and the next call
-    goes on from there. Wrong contents are never kept.
+    between two attempts. Raises Unavailable if no URL does, and ProgramError if the disk fails, and leaves nothing
+    then.
     """
     failures = []
-    with _lasting_part(target) if keep_part else write_aside(target) as file:
+    with write_aside(target) as file:
         for url in urls:
             try:
-                _obtain(url, file, check, pause)
+                _download_from(url, file, pause)
+                check(file)
                 return
-            except (_HomeFailed, ProgramError) as failure:
+            except (_Failed, ProgramError) as failure:
                 failures.append(f"\n  {url}: {failure}")
             except OSError as error:  # the disk's, not the network's
                 raise ProgramError(f"{target}: writing it failed: {error.strerror or error}") from error
         raise Unavailable(
-            f"{target.name} could not be had from its homes (a folder that holds it can be named by --mirror or "
+            f"{target.name} could not be had from its URLs (a folder that holds it can be named by --mirror or "
             f"DATA_MIRROR):{''.join(failures)}"
         )
 
 
-def part_of(target: Path) -> Path:
-    """Where a download that is kept waits for its rest."""
-    return target.with_name(f"{target.name}.part")
-
-
-@contextmanager
-def _lasting_part(target: Path) -> Iterator[Path]:
-    """Yield the target's part, for this process alone; rename it to ``target`` on success, else leave what is in it."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = part_of(target)
-    with part.open("ab") as held:
-        busy = ProgramError(f"{part}: another download is writing it: wait for it, or end it")
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise busy from error
-        if not part.exists() or not os.path.samestat(part.stat(), os.fstat(held.fileno())):
-            raise busy  # it has just got its name
-        try:
-            yield part
-            part.replace(target)
-        finally:
-            if part.exists() and not _size(part):
-                part.unlink()
-
-
-def _size(file: Path) -> int:
-    return file.stat().st_size if file.exists() else 0
-
-
-def _drop(file: Path) -> None:
-    """Let go of what has arrived. The file itself stays: it may be locked."""
-    if file.exists():
-        os.truncate(file, 0)
-
-
-def _obtain(url: str, file: Path, check: Callable[[Path], None], pause: float) -> None:
-    """Fill ``file`` from one home and check it. Raises _HomeFailed, or the check's ProgramError: it is empty then."""
-    # What is there may be of another home, of another day, or damaged when the machine went down.
-    for begun in (True, False) if _size(file) else (False,):
-        _download_from(url, file, pause)
-        try:
-            check(file)
-            return
-        except ProgramError:
-            _drop(file)
-            if not begun:
-                raise
-
-
 def _download_from(url: str, file: Path, pause: float) -> None:
-    """Fill ``file`` from one home. Raises _HomeFailed after ATTEMPTS connections or an answer that is final."""
+    """Fill ``file`` from one URL. Raises _Failed after ATTEMPTS connections or an answer that is final."""
     if not url.startswith(("http://", "https://")):
-        raise _HomeFailed("only http and https are fetched")
+        raise _Failed("only http and https are fetched")
+    file.write_bytes(b"")
     reason = ""
     for attempt in range(ATTEMPTS):
         if attempt:
@@ -141,60 +84,34 @@ def _download_from(url: str, file: Path, pause: float) -> None:
                 break
         except _Broken as broken:
             reason = str(broken)
-    raise _HomeFailed(reason)
-
-
-class _Broken(Exception):
-    """The connection failed or ended before the file did."""
+    raise _Failed(reason)
 
 
 def _continue(url: str, file: Path) -> None:
     """Fetch what ``file`` still lacks. Raises _Broken or HTTPError; an OSError is then the disk's."""
-    have = _size(file)
+    have = file.stat().st_size
     headers = {"User-Agent": _AGENT, **({"Range": f"bytes={have}-"} if have else {})}
     request = urllib.request.Request(url, headers=headers)  # noqa: S310
     try:
         response = urllib.request.urlopen(request, timeout=TIMEOUT)  # noqa: S310
     except urllib.error.HTTPError as error:
         error.close()
-        if error.code == 416:
-            if error.headers.get("Content-Range") == f"bytes */{have}":
-                return  # all of it is here
-            _drop(file)  # the part here is not a part of what is there
-            raise _Broken("the file there is shorter than what had arrived") from error
         raise
     except (OSError, http.client.HTTPException) as error:
         raise _Broken(f"no connection: {getattr(error, 'reason', error)}") from error
     with response:
         if response.status != 206:
             have = 0  # the server sends the whole file whatever was asked for
-        length = response.headers.get("Content-Length")
-        total = have + int(length) if length is not None and length.isdigit() else None
-        _check_space(file, total)
-        with (
-            file.open("ab" if have else "wb") as out,
-            tqdm(
-                desc=file.name.removesuffix(".part"),
-                total=total,
-                initial=have,
-                unit="B",
-                unit_scale=True,
-                unit_divisor=1024,
-            ) as bar,
-        ):
+        length = response.headers.get("Content-Length", "")
+        total = have + int(length) if length.isdigit() else None
+        bar = tqdm(desc=file.name, total=total, initial=have, unit="B", unit_scale=True, unit_divisor=1024)
+        with file.open("ab" if have else "wb") as out, bar:
             while chunk := _read(response):
                 out.write(chunk)
                 have += len(chunk)
                 bar.update(len(chunk))
     if total is not None and have < total:
         raise _Broken(f"the connection ended after {have} of {total} bytes")
-
-
-def _check_space(file: Path, total: int | None) -> None:
-    """Raise OSError if the disk has no room for the rest of a file of ``total`` bytes."""
-    free = shutil.disk_usage(file.parent).free
-    if total is not None and total - _size(file) > free:
-        raise OSError(errno.ENOSPC, f"{total - _size(file)} more bytes are needed, {free} are free there")
 
 
 def _read(response: http.client.HTTPResponse) -> bytes:
@@ -226,7 +143,7 @@ def unpacked(file: GzipFile, downloads: Path, mirror: Path | None = None) -> byt
     if not path.is_file():
         if mirror is not None:
             raise ProgramError(f"{path}: not there; a mirror folder must hold {file.path}")
-        download(file.homes, path, lambda aside: _check(file, str(path), aside) and None)
+        download(file.urls, path, lambda aside: _check(file, str(path), aside) and None)
     return _check(file, str(path), path)
 
 

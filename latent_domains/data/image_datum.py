@@ -1,30 +1,22 @@
-"""Image file → serialised Datum, bit for bit as ``convert_imageset`` makes it, in one or several processes."""
+"""Image file → serialised Datum, bit for bit as ``convert_imageset`` makes it, in one or several threads."""
 
-import ctypes
-import mmap
-import multiprocessing
-import signal
+import sys
+from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import cv2
 import numpy as np
+from tqdm import tqdm
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data.image_list import Entry
 from latent_domains.data.lmdb_io import encoded_datum, image_datum
 
-CHUNK = 16
-"""Images handed to a process at a time."""
-
-SLOT = 4 << 20
-"""Bytes of shared memory for the Datums of a chunk: 16 raw ones of 256×256×3 fit."""
-
-SLOTS = 3
-"""Chunks a process may be ahead of the reader."""
+AHEAD = 16
+"""Images a thread may be ahead of the reader."""
 
 
 @dataclass(frozen=True)
@@ -92,101 +84,37 @@ def _suffix(file: Path) -> str:
     return "jpg" if suffix == "jpeg" else suffix
 
 
-def make_all(entries: Sequence[Entry], form: Format, jobs: int) -> Iterator[Made]:
-    """Yield what ``make`` returns for each entry, in order. With ``jobs`` > 1 that many processes do the work.
+def make_readable(
+    entries: Sequence[Entry], form: Format, jobs: int, *, skip: bool, remedy: str = ""
+) -> Iterator[tuple[Entry, Made]]:
+    """Yield each entry that can be read, with what ``make`` returns.
 
-    Process w of n makes the chunks w, w + n, w + 2n, … and is never more than SLOTS chunks ahead, so a slow reader of
-    the results does not fill the memory. Raises ProgramError if a process dies.
+    One that cannot is named on stderr and left out or, unless ``skip``, raises ProgramError with ``remedy`` at its end.
     """
-    cv2.setNumThreads(1)  # the processes are the parallelism; also, threads do not survive a fork
-    if jobs == 1:
+    for entry, made in zip(entries, make_all(entries, form, jobs), strict=True):
+        if made.failure is None:
+            yield entry, made
+        elif skip:
+            tqdm.write(f"left out {entry.file}: {made.failure}", file=sys.stderr)
+        else:
+            raise ProgramError(f"{entry.file}: {made.failure}{remedy}")
+
+
+def make_all(entries: Sequence[Entry], form: Format, jobs: int) -> Iterator[Made]:
+    """Yield what ``make`` returns for each entry, in order. With ``jobs`` > 1 that many threads do the work.
+
+    OpenCV works outside the interpreter's lock. The threads are never more than AHEAD images each ahead, so a slow
+    reader of the results does not fill the memory.
+    """
+    cv2.setNumThreads(1)  # ours are the parallelism
+    waiting: deque[Future[Made]] = deque()
+    pool = ThreadPoolExecutor(jobs)
+    try:
         for entry in entries:
-            yield make(entry.file, entry.label, form)
-        return
-    chunks = [entries[start : start + CHUNK] for start in range(0, len(entries), CHUNK)]
-    workers: list[_Worker] = []
-    try:
-        with _ctrl_c_held_back():
-            for first in range(min(jobs, len(chunks))):
-                workers.append(_Worker(chunks[first::jobs], form))
-        for number in range(len(chunks)):
-            yield from workers[number % jobs].next_chunk()
+            waiting.append(pool.submit(make, entry.file, entry.label, form))
+            if len(waiting) > AHEAD * jobs:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
     finally:
-        for worker in workers:
-            worker.end()
-
-
-@contextmanager
-def _ctrl_c_held_back() -> Iterator[None]:
-    """Processes started here never see Ctrl-C: it is the parent's, which gets it afterwards."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-_Sent = list[tuple[Made, slice | None]]
-"""A chunk as a process sends it: a Datum lies in the shared memory at the slice or, without room there, in Made."""
-
-
-class _Worker:
-    """A process that makes chunks one after the other, and the parent's end of the pipe to it."""
-
-    def __init__(self, chunks: Sequence[Sequence[Entry]], form: Format) -> None:
-        self._shared = mmap.mmap(-1, SLOTS * SLOT)
-        self._pipe, far_end = multiprocessing.Pipe()
-        arguments = (chunks, form, self._shared, far_end)
-        self._process = multiprocessing.get_context("fork").Process(target=_work, args=arguments, daemon=True)
-        self._process.start()
-        far_end.close()  # now the pipe ends with the process
-
-    def next_chunk(self) -> Iterator[Made]:
-        """Yield the next chunk's results, then give its place in the shared memory back."""
-        try:
-            sent: _Sent = self._pipe.recv()
-        except (EOFError, ConnectionError) as error:
-            self._process.join()
-            raise ProgramError(
-                f"a decoding process died with exit code {self._process.exitcode} (-9: killed, perhaps for its memory)"
-            ) from error
-        for made, place in sent:
-            yield made if place is None else replace(made, datum=self._shared[place])
-        with suppress(ConnectionError):  # it may have made its last chunk and be gone
-            self._pipe.send_bytes(b"free")
-
-    def end(self) -> None:
-        """Kill the process, whatever it is doing, and wait until it is gone."""
-        self._process.kill()
-        self._process.join()
-        self._pipe.close()
-        self._shared.close()
-
-
-def _work(chunks: Sequence[Sequence[Entry]], form: Format, shared: mmap.mmap, pipe: Connection) -> None:
-    """Make all chunks, each into the next slot as soon as the parent has given it back."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    for number, chunk in enumerate(chunks):
-        if number >= SLOTS:
-            pipe.recv_bytes()
-        slot = number % SLOTS
-        pipe.send(_make_chunk(chunk, form, shared, slot * SLOT, (slot + 1) * SLOT))
-
-
-_PR_SET_PDEATHSIG = 1
-"""prctl(2): the signal a process gets when its parent dies."""
-
-
-def _make_chunk(chunk: Sequence[Entry], form: Format, shared: mmap.mmap, start: int, end: int) -> _Sent:
-    """Make a chunk's Datums and lay them into the shared memory from ``start`` to ``end``, one behind the other."""
-    sent: _Sent = []
-    for entry in chunk:
-        made = make(entry.file, entry.label, form)
-        place = slice(start, start + len(made.datum))
-        if place.stop > end:
-            sent.append((made, None))
-            continue
-        shared[place] = made.datum
-        start = place.stop
-        sent.append((replace(made, datum=b""), place))
-    return sent
+        pool.shutdown(cancel_futures=True)

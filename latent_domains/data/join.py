@@ -2,10 +2,9 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
-import lmdb
 import numpy as np
 from tqdm import tqdm
 
@@ -39,16 +38,11 @@ def join(inputs: Sequence[Path], out: Path, *, seed: int | None = 0, force: bool
 
 
 def _check_paths(inputs: Sequence[Path], out: Path) -> None:
-    files = set()
-    for path in inputs:
-        file = path / "data.mdb"
-        if file.is_file():
-            status = file.stat()
-            if (status.st_dev, status.st_ino) in files:
-                raise ProgramError(f"{path}: given twice, expected each LMDB once")
-            files.add((status.st_dev, status.st_ino))
+    target, places = out.resolve(), [(path / "data.mdb").resolve().parent for path in inputs]
+    for i, (path, place) in enumerate(zip(inputs, places, strict=True)):
+        if place in places[:i]:
+            raise ProgramError(f"{path}: given twice, expected each LMDB once")
         # Replacing a folder removes what is in it.
-        place, target = path.resolve(), out.resolve()
         if place.is_relative_to(target) or target.is_relative_to(place):
             raise ProgramError(f"{out}: it and the input {path} are the same folder, or one lies in the other")
 
@@ -98,20 +92,9 @@ def _classes(inputs: Sequence[Path]) -> tuple[str, ...]:
 def _records(inputs: Sequence[Path], seed: int | None) -> Iterator[tuple[str, bytes]]:
     """Yield name and value of all records. Only their keys are held in memory."""
     with ExitStack() as stack:
-        # They were described before, and so are whole: no read can run past the end of a file.
-        transactions = [stack.enter_context(_transaction(path)) for path in inputs]
-        places = [(i, key) for i, one in enumerate(transactions) for key in one.cursor().iternext(values=False)]
+        transactions = [stack.enter_context(lmdb_io.open_lmdb(path))[1] for path in inputs]
+        places = [(i, bytes(key)) for i, one in enumerate(transactions) for key in one.cursor().iternext(values=False)]
         order = range(len(places)) if seed is None else np.random.default_rng(seed).permutation(len(places))
         for place in order:
             i, key = places[place]
-            yield lmdb_io.record_name(key), transactions[i].get(key)
-
-
-@contextmanager
-def _transaction(path: Path) -> Iterator[lmdb.Transaction]:
-    try:
-        env = lmdb.open(str(path), readonly=True, lock=False)
-    except lmdb.Error as error:  # it is open in this process already, say
-        raise ProgramError(f"{path}: the LMDB cannot be opened: {error}") from error
-    with env, env.begin() as transaction:
-        yield transaction
+            yield lmdb_io.record_name(key), bytes(transactions[i].get(key))

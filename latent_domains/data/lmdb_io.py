@@ -74,6 +74,11 @@ def by(shape: Sequence[int]) -> str:
     return "×".join(map(str, shape)) or "a scalar"
 
 
+def shown(key: bytes) -> str:
+    """Return a record's key as messages show it."""
+    return repr(key.decode(errors="backslashreplace"))
+
+
 def record_name(key: bytes) -> str:
     """Return the second part of a record's key: its name, without the number."""
     return os.fsdecode(re.sub(rb"^\d{8}_", b"", key))
@@ -193,8 +198,11 @@ def _environment(folder: Path) -> Iterator[lmdb.Environment]:
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[tuple[lmdb.Environment, lmdb.Transaction]]:
-    """Open an LMDB folder for reading, after making sure that no read can run past the end of its file."""
+def open_lmdb(path: Path) -> Iterator[tuple[lmdb.Environment, lmdb.Transaction]]:
+    """Open an LMDB folder for reading, after making sure that no read can run past the end of its file.
+
+    Values are views of the file. Raises ProgramError naming what is there if it is no LMDB, or damaged.
+    """
     if not path.is_dir():
         found = "a file" if path.exists() else "nothing"
         raise ProgramError(f"{path}: found {found}, expected an LMDB folder")
@@ -221,13 +229,12 @@ def _parse(path: Path, key: bytes, value: bytes) -> Datum:
     try:
         return Datum.FromString(value)
     except DecodeError as error:
-        name = key.decode(errors="backslashreplace")
-        raise ProgramError(f"{path}: record {name!r} holds no Datum: this is no LMDB of Caffe's") from error
+        raise ProgramError(f"{path}: record {shown(key)} holds no Datum: this is no LMDB of Caffe's") from error
 
 
 def count(path: Path) -> int:
     """Return the number of records. Raises ProgramError if ``path`` is no LMDB."""
-    with _open(path) as (env, _):
+    with open_lmdb(path) as (env, _):
         return int(env.stat()["entries"])
 
 
@@ -249,7 +256,7 @@ def count_filled(path: Path, made_by: str | None = None) -> int:
 
 def read(path: Path) -> Iterator[tuple[bytes, Datum]]:
     """Yield key and Datum of every record, in Caffe's order. Raises ProgramError if ``path`` is no LMDB of Caffe's."""
-    with _open(path) as (_, transaction):
+    with open_lmdb(path) as (_, transaction):
         for key, value in transaction.cursor():
             yield bytes(key), _parse(path, bytes(key), bytes(value))
 
@@ -272,12 +279,11 @@ def read_images(path: Path, limit: int | None = None) -> tuple[NDArray[np.uint8]
         try:
             images.append(datum_image(datum))
         except ValueError as error:
-            raise ProgramError(f"{path}: record {key.decode(errors='backslashreplace')!r}: {error}") from error
+            raise ProgramError(f"{path}: record {shown(key)}: {error}") from error
         labels.append(datum.label)
         if images[-1].shape != images[0].shape:
             raise ProgramError(
-                f"{path}: record {key.decode(errors='backslashreplace')!r} is {images[-1].shape}, "
-                f"expected {images[0].shape} as the first"
+                f"{path}: record {shown(key)} is {images[-1].shape}, expected {images[0].shape} as the first"
             )
     return np.stack(images) if images else np.zeros((0, 0, 0, 0), np.uint8), np.array(labels, np.int64)
 
@@ -316,8 +322,7 @@ def describe(path: Path) -> Description:
             try:
                 size = _size(datum)
             except ValueError as error:
-                name = key.decode(errors="backslashreplace")
-                raise ProgramError(f"{path}: record {name!r} holds no image of Caffe's: {error}") from error
+                raise ProgramError(f"{path}: record {shown(key)} holds no image of Caffe's: {error}") from error
         if first is None:
             first, encoded = size, datum.encoded
         elif datum.encoded != encoded or (not encoded and size != first):

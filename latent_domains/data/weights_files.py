@@ -8,15 +8,15 @@ from tqdm import tqdm
 
 from latent_domains.common.files import check_free, write_aside
 from latent_domains.common.program import ProgramError
-from latent_domains.data.fetch import Unavailable, check_hashes, download, part_of
-from latent_domains.data.sets.homes import WeightsFile
+from latent_domains.data.fetch import Unavailable, check_hashes, download
+from latent_domains.data.sets.urls import WeightsFile
 
 
 def get(file: WeightsFile, out: Path, mirror: Path | None, *, force: bool = False) -> Path:
     """Return the place of the whole, checked file in the folder ``out``; copy it from ``mirror`` or download it.
 
     Raises ProgramError if another file of its name stands there and ``force`` is false, if the mirror's is another
-    one, or if no home delivers it; what has arrived by then is kept for the next call.
+    one, or if no URL delivers it.
     """
     target = out / file.name
     check_free(target, force=True)
@@ -31,11 +31,9 @@ def get(file: WeightsFile, out: Path, mirror: Path | None, *, force: bool = Fals
         _copy(mirror, target, file)
         return target
     try:
-        download(file.homes, target, lambda arrived: check_hashes(arrived, file.hashes, file.name), keep_part=True)
+        download(file.urls, target, lambda arrived: check_hashes(arrived, file.hashes, file.name))
     except Unavailable as error:
-        raise ProgramError("\n".join([str(error), _by_hand(file, target), *waiting(target)])) from error
-    except ProgramError as error:
-        raise ProgramError("\n".join([str(error), *waiting(target)])) from error
+        raise ProgramError(f"{error}\n{_by_hand(file, target)}") from error
     return target
 
 
@@ -71,14 +69,6 @@ def find_in_mirror(file: WeightsFile, mirror: Path | None) -> Path | None:
 def _by_hand(file: WeightsFile, target: Path) -> str:
     hashes = ", ".join(f"{algorithm} {value}" for algorithm, value in file.hashes.items())
     return (
-        f"Where there is no network: fetch {file.homes[0]} elsewhere ({hashes}), put it at {target} and run this "
+        f"Where there is no network: fetch {file.urls[0]} elsewhere ({hashes}), put it at {target} and run this "
         "again to have it checked."
     )
-
-
-def waiting(target: Path) -> list[str]:
-    """What there is to say of the part of a file that has arrived: one line, or none."""
-    part = part_of(target)
-    if not part.is_file():
-        return []
-    return [f"{part.stat().st_size} bytes have arrived and wait in {part}: the same command goes on from there."]

@@ -1,13 +1,13 @@
 """A net as a graph of values, so that layers can be taken out and put in.
 
 In a prototxt a blob's name stands for several arrays where layers work in place. Here each array is a Value of its own,
-made by one node and read by any number. Whatever is done to the graph, a Value that stays is the same array: that is
-what the folded net is compared by.
+made by one node and read by any number; :meth:`Graph.definition` gives blobs their names again. Whatever is done to the
+graph, a Value that stays is the same array: that is what a converted net is compared by.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from operator import attrgetter
 
 import numpy as np
 from caffe.proto.caffe_pb2 import TRAIN, LayerParameter, NetParameter
@@ -27,15 +27,17 @@ _FILLERS = ("weight_filler", "bias_filler", "filler")
 
 @dataclass(eq=False)
 class Value:
-    """An array between layers: the name of its blob in the net that was read, and its shape there."""
+    """An array between layers: its name, its shape where it is known, and the value whose place it takes, if any."""
 
-    blob: str
-    shape: tuple[int, ...]
+    name: str
+    shape: tuple[int, ...] = ()
+    over: "Value | None" = None
+    """What its layer overwrites, if it works in place."""
 
 
 @dataclass(eq=False)
 class Node:
-    """A layer with what it reads, what it makes and its blobs, in double precision."""
+    """A layer with what it reads, what it makes and its blobs; the bottoms and tops in ``layer`` are not used."""
 
     layer: LayerParameter
     bottoms: list[Value]
@@ -51,6 +53,16 @@ class Node:
         return self.layer.type
 
     @property
+    def kind(self) -> str:
+        """The layer's type, a Python layer's class."""
+        return self.layer.python_param.layer or self.layer.type
+
+    @property
+    def said(self) -> str:
+        """The layer as messages name it."""
+        return f"{self.name} ({self.kind})"
+
+    @property
     def trains(self) -> bool:
         """Whether the layer itself says that it is one of the TRAIN phase, in whatever net."""
         return self.layer.HasField("phase") and self.layer.phase == TRAIN
@@ -60,46 +72,87 @@ class Node:
         return axis % len(self.bottoms[0].shape)
 
 
-@dataclass
+@dataclass(eq=False)
 class Graph:
     """The nodes of a net, each after those it reads from."""
 
+    name: str
     nodes: list[Node]
-    outputs: set[Value]
-    """What nothing read in the net that was read: it stays."""
-    names: set[str]
+    outputs: set[Value] | None = None
+    """What nothing reads in the net as it was: it stays. By default, what nothing reads now."""
+    names: set[str] = field(default_factory=set)
     """Names of layers and blobs, those that are gone too: a new layer gets another one."""
     notes: list[str] = field(default_factory=list)
     """What the user should know."""
 
+    def __post_init__(self) -> None:
+        if self.outputs is None:
+            read = {value for node in self.nodes for value in node.bottoms}
+            self.outputs = {value for node in self.nodes for value in node.tops} - read
+
+    def values(self) -> list[Value]:
+        """All values, in the order in which they appear."""
+        return list(dict.fromkeys(value for node in self.nodes for value in (*node.bottoms, *node.tops)))
+
     def readers(self, value: Value) -> list[Node]:
         return [node for node in self.nodes if value in node.bottoms]
 
-    def maker(self, value: Value) -> Node:
-        return next(node for node in self.nodes if value in node.tops)
+    def makers(self, value: Value) -> list[Node]:
+        """One node, or several if the graph is that of more than one phase."""
+        return [node for node in self.nodes if value in node.tops]
+
+    def maker(self, value: Value) -> Node | None:
+        """The node that makes ``value``, None if it comes from outside."""
+        return next((node for node in self.nodes if value in node.tops), None)
 
     def only_reader(self, value: Value) -> Node | None:
         """The one node that reads ``value``, None if there are several or the value is an output."""
         readers = self.readers(value)
         return readers[0] if len(readers) == 1 and value not in self.outputs else None
 
+    def ancestors(
+        self, values: Iterable[Value], needs: Callable[[Node], Iterable[Value]] = attrgetter("bottoms")
+    ) -> list[Node]:
+        """The nodes that ``values`` are computed by, in order. ``needs`` says what a node computes from."""
+        wanted = set(values)
+        found = []
+        for node in reversed(self.nodes):
+            if wanted.intersection(node.tops):
+                wanted.update(needs(node))
+                found.append(node)
+        return found[::-1]
+
+    def part(self, values: Iterable[Value]) -> "Graph":
+        """The graph of the nodes that ``values`` are computed by."""
+        return Graph(self.name, self.ancestors(values))
+
     def replace(self, old: Node, new: Iterable[Node]) -> None:
         """Put nodes in the place of one."""
         at = self.nodes.index(old)
         self.nodes[at : at + 1] = new
 
-    def add(
-        self,
-        name: str,
-        kind: str,
-        bottoms: Sequence[Value],
-        tops: Sequence[Value],
-        blobs: Sequence[Array] = (),
-        **fields: Any,
-    ) -> Node:
-        """A node that is not in the graph yet; its tops are called after it, or what their ``blob`` says."""
-        layer = LayerParameter(name=name, type=kind, top=[top.blob for top in tops], **fields)
-        return Node(layer, list(bottoms), list(tops), list(blobs))
+    def absorb(self, node: Node) -> None:
+        """Take a node out and let the maker of its bottom make its top, by the bottom's name unless it is an output."""
+        old, new = node.bottoms[0], node.tops[0]
+        maker = self.maker(old)
+        maker.tops[maker.tops.index(old)] = new
+        new.over = old.over
+        if new not in self.outputs:
+            new.name = old.name
+        self.nodes.remove(node)
+
+    def remove_unread(self) -> None:
+        """Take out nodes whose every top nothing reads, though it is no output, and what only they needed."""
+        for node in reversed(list(self.nodes)):
+            if node.tops and not any(top in self.outputs or self.readers(top) for top in node.tops):
+                self.nodes.remove(node)
+
+    def silence_unread(self) -> None:
+        """Add a Silence for each value that nothing reads, though it is no output: Caffe would take it for one."""
+        for node in list(self.nodes):
+            unread = [top for top in node.tops if top not in self.outputs and not self.readers(top)]
+            layers = [LayerParameter(name=self.fresh(f"silence_{top.name}"), type="Silence") for top in unread]
+            self.replace(node, [node, *(Node(layer, [top], []) for layer, top in zip(layers, unread, strict=True))])
 
     def fresh(self, name: str) -> str:
         """A name like ``name`` for a new layer or blob."""
@@ -108,58 +161,102 @@ class Graph:
         self.names.add(name)
         return name
 
+    def check_made(self, where: str) -> None:
+        """Raise ProgramError, beginning with ``where``, for the first layer that reads what none before it makes."""
+        made: set[Value] = set()
+        for node in self.nodes:
+            for bottom in node.bottoms:
+                if bottom not in made:
+                    raise ProgramError(
+                        f"{where}, layer {node.said} reads {bottom.name}, which no layer before it makes"
+                    )
+            made.update(node.tops)
 
-def read_graph(model: Model, shapes: Mapping[str, tuple[int, ...]]) -> tuple[Graph, dict[Value, str]]:
-    """The graph of a net for tests, whose blobs have ``shapes``; and the values that can be seen in it once it has run.
+    def definition(self, names: Mapping[Value, str] | None = None) -> tuple[NetParameter, dict[Value, str]]:
+        """The net, and the blob of each value: by ``names``, or else by its own name.
 
-    Those are the last of each blob's name. Raises ProgramError if a layer holds a number that is not finite.
+        A layer works in place where it did, no other layer reads what is lost, and ``names`` does not say otherwise.
+        """
+        names = names or {}
+        blobs: dict[Value, str] = {}
+        net = NetParameter(name=self.name)
+        for node in self.nodes:
+            layer = net.layer.add()
+            layer.CopyFrom(node.layer)
+            layer.bottom[:] = [blobs[bottom] for bottom in node.bottoms]
+            del layer.top[:]
+            for top in node.tops:
+                in_place = top.over in node.bottoms and self.readers(top.over) == [node]
+                if in_place and names.get(top, blobs[top.over]) == blobs[top.over]:
+                    blobs[top] = blobs[top.over]
+                else:
+                    blobs[top] = _free(names.get(top, top.name), node.name, set(blobs.values()))
+                layer.top.append(blobs[top])
+        return net, blobs
+
+
+def read_graph(net: NetParameter, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
+    """The graph of a net, whose blobs have ``shapes``. What no layer makes is a value of no node.
+
+    Layers with rules (include, exclude) may stand for one another: those of a blob of one name make the same value.
     """
-    nodes, now = [], {}
-    names = {layer.name for layer in model.net.layer} | set(shapes)
-    for layer in model.net.layer:
-        bottoms = [now[name] for name in layer.bottom]
-        tops = [Value(name, shapes[name]) for name in layer.top]
-        now.update(zip(layer.top, tops, strict=True))
-        blobs = [blob.astype(np.float64) for blob in model.blobs.get(layer.name, ())]
-        for i, blob in enumerate(blobs):
-            if not np.isfinite(blob).all():
-                raise ProgramError(f"layer {layer.name}: blob {i} has values that are not finite, expected numbers")
-        kept = LayerParameter()
-        kept.CopyFrom(layer)
-        nodes.append(Node(kept, bottoms, tops, blobs))
-    read = {value for node in nodes for value in node.bottoms}
-    outputs = {value for node in nodes for value in node.tops} - read
-    return Graph(nodes, outputs, names), {value: name for name, value in now.items()}
+    shapes = shapes or {}
+    now: dict[str, Value] = {}
+    nodes = []
+    for layer in net.layer:
+        bottoms = [now.setdefault(name, Value(name, shapes.get(name, ()))) for name in layer.bottom]
+        tops = []
+        for name in layer.top:
+            if name in layer.bottom or name not in now or not (layer.include or layer.exclude):
+                now[name] = Value(name, shapes.get(name, ()), now[name] if name in layer.bottom else None)
+            tops.append(now[name])
+        nodes.append(Node(layer, bottoms, tops))
+    return Graph(net.name, nodes, names={layer.name for layer in net.layer} | set(now))
 
 
-def write_graph(graph: Graph, name: str) -> tuple[Model, dict[Value, str]]:
-    """The model of a graph, without what only training needs; and the values that can be seen in its net.
-
-    A blob is called after the layer that makes it, an output as it was. Layers that worked in place still do where
-    nothing else reads what they overwrite. Tops that nothing reads, and that are no outputs, are silenced.
-    """
-    net, blobs, called = NetParameter(name=name), {}, {}
-    seen: dict[str, Value] = {}
+def of_model(model: Model, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
+    """The graph of a net for tests with its blobs. Raises ProgramError if one holds a number that is not finite."""
+    net = NetParameter()
+    net.CopyFrom(model.net)  # the graph's layers may be changed
+    graph = read_graph(net, shapes)
     for node in graph.nodes:
-        layer = net.layer.add()
-        layer.CopyFrom(node.layer)
-        del layer.bottom[:], layer.top[:]
-        layer.bottom.extend(called[value] for value in node.bottoms)
-        for given, value in zip(node.layer.top, node.tops, strict=True):
-            top = value.blob if value in graph.outputs else given
-            for bottom, before in zip(node.bottoms, node.layer.bottom, strict=False):
-                if given == before and graph.only_reader(bottom) is node and value not in graph.outputs:
-                    top = called[bottom]
-            layer.top.append(top)
-            called[value], seen[top] = top, value
+        node.blobs = [blob.astype(np.float64) for blob in model.blobs.get(node.name, ())]
+        for i, blob in enumerate(node.blobs):
+            if not np.isfinite(blob).all():
+                raise ProgramError(f"layer {node.name}: blob {i} has values that are not finite, expected numbers")
+    return graph
+
+
+def to_model(graph: Graph) -> tuple[Model, dict[Value, str]]:
+    """The model of a graph, without what only training needs, and the blob of each value. Outputs keep their names."""
+    graph.silence_unread()
+    net, blobs = graph.definition({value: value.name for value in graph.outputs})
+    for layer in net.layer:
         _clear(layer)
-        if node.blobs:
-            with np.errstate(over="ignore"):  # infinite then, which the proof finds
-                blobs[node.name] = [blob.astype(np.float32) for blob in node.blobs]
-        for value in node.tops:
-            if value not in graph.outputs and not graph.readers(value):
-                net.layer.add(name=graph.fresh(f"silence_{called[value]}"), type="Silence", bottom=[called[value]])
-    return Model(net, blobs), {value: name for name, value in seen.items()}
+    with np.errstate(over="ignore"):  # infinite then, which the proof finds
+        values = {node.name: [blob.astype(np.float32) for blob in node.blobs] for node in graph.nodes if node.blobs}
+    return Model(net, values), blobs
+
+
+def last_of_blobs(blobs: Mapping[Value, str]) -> dict[Value, str]:
+    """The values that are still in their blobs after a forward pass, of all in the order they were made."""
+    last = {name: value for value, name in blobs.items()}
+    return {value: name for name, value in last.items()}
+
+
+def copy(layer: LayerParameter, name: str | None = None) -> LayerParameter:
+    """A layer's parameters, to be changed; ``name``: its new one."""
+    new = LayerParameter()
+    new.CopyFrom(layer)
+    if name is not None:
+        new.name = name
+    return new
+
+
+def _free(wanted: str, layer: str, taken: set[str]) -> str:
+    """``wanted``, the layer's name, or one with a number: the first that is not taken."""
+    names = [wanted, layer, *(f"{layer}_{i}" for i in range(2, len(taken) + 3))]
+    return next(name for name in names if name not in taken)
 
 
 def _clear(layer: LayerParameter) -> None:

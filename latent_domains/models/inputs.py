@@ -65,6 +65,11 @@ def images(
     return chosen, _transformed(pixels, mean, scale)
 
 
+def in_batches(inputs: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+    """``inputs``, AT_ONCE in a batch."""
+    return [inputs[start : start + AT_ONCE] for start in range(0, len(inputs), AT_ONCE)]
+
+
 def _transformed(pixels: NDArray[np.float32], mean: Sequence[float], scale: float) -> NDArray[np.float32]:
     means = np.array(mean or (0,), np.float32).reshape(-1, *[1] * (pixels.ndim - 2))
     return (pixels - means) * np.float32(scale)

@@ -3,7 +3,8 @@
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,10 +69,8 @@ def check_loads(net: Path) -> None:
 
 def load(model: Model) -> caffe.Net:
     """Make a net for the TEST phase out of a model. Raises ValueError if blobs do not fit the net."""
-    with tempfile.NamedTemporaryFile("w", suffix=".prototxt") as file:
-        file.write(net_text(model.net.name, model.net))
-        file.flush()
-        net = caffe.Net(file.name, caffe.TEST)
+    with as_file(model.net) as file:
+        net = caffe.Net(str(file), caffe.TEST)
     if set(net.params) != set(model.blobs):
         raise ValueError(f"blobs of {sorted(model.blobs)}, expected those of {sorted(net.params)}")
     for name, blobs in model.blobs.items():
@@ -80,6 +79,21 @@ def load(model: Model) -> caffe.Net:
                 raise ValueError(f"layer {name}: a blob of shape {blob.shape}, expected {target.data.shape}")
             target.data[...] = blob
     return net
+
+
+@contextmanager
+def as_file(net: NetParameter) -> Iterator[Path]:
+    """A prototxt of the net, without the fillers of large layers: they take seconds, and weights come after them."""
+    quick = NetParameter()
+    quick.CopyFrom(net)
+    for layer in quick.layer:
+        for field in ("convolution_param", "inner_product_param"):
+            if layer.HasField(field):
+                getattr(layer, field).ClearField("weight_filler")
+    with tempfile.NamedTemporaryFile("w", suffix=".prototxt") as file:
+        file.write(net_text(quick.name, quick))
+        file.flush()
+        yield Path(file.name)
 
 
 def write_model(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latent_domains.data.lmdb_io import read_images
-from latent_domains.runs.branch import source_lmdbs, source_probabilities
+from latent_domains.runs.outputs import source_lmdbs, source_probabilities
 from latent_domains.runs.preflight import check_data, check_nets
 from latent_domains.runs.run_folder import RunFolder, Snapshot
 

@@ -1,22 +1,24 @@
 """A run's record: its accuracy at the last iteration, and how it came about."""
 
-import os
 from datetime import UTC, datetime
 from typing import Any
 
 import caffe
 
 from latent_domains.common.caffe_log import curves
-from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.common.program import ProgramError
 from latent_domains.common.versions import commit, hardware, versions
-from latent_domains.runs.branch import source_probabilities, target_probabilities, usage_history
-from latent_domains.runs.completeness import incompleteness
-from latent_domains.runs.confusion import class_names, confusion_counts
-from latent_domains.runs.devices import gpu_names
+from latent_domains.runs.devices import gpu_names, mode_of, requested_mode
 from latent_domains.runs.domain_usage import domain_usage
-from latent_domains.runs.preflight import check_data, check_mode, check_nets
+from latent_domains.runs.outputs import (
+    class_names,
+    confusion_counts,
+    source_probabilities,
+    target_probabilities,
+    usage_history,
+)
+from latent_domains.runs.preflight import check_data, check_mode, check_nets, incompleteness
 from latent_domains.runs.run_folder import RunFolder, Snapshot
-from latent_domains.runs.solver_mode import mode_of, requested_mode
 
 
 def evaluate(
@@ -31,7 +33,6 @@ def evaluate(
     snapshot = last_snapshot(folder)
     check_nets(folder)
     check_data(folder)  # Caffe would abort
-    os.chdir(ROOT)  # the nets name their LMDBs relative to it
     experiment = folder.experiment
     mode = requested_mode(solver_mode) or mode_of(folder)
     check_mode(folder, mode)

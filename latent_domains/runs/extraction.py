@@ -1,7 +1,7 @@
 """Features of a trained net: from LMDBs of images to LMDBs of features."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -14,11 +14,11 @@ from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.image_list import read_classes
 from latent_domains.data.parts import FINGERPRINT, NOTE, Part, Records
+from latent_domains.data.preprocessing import keyed_batches
 from latent_domains.experiment.datasets import DATASETS, Dataset
 from latent_domains.models.weights import check_weights
 from latent_domains.nets.committed import FEATURES
 from latent_domains.nets.features import BLOB
-from latent_domains.runs.lmdb_batches import keyed_batches
 
 VERSION = 1
 """Raised whenever the same images and weights give other features."""
@@ -45,7 +45,7 @@ def features(net: caffe.Net, images: Path, data: Dataset, batch_size: int) -> It
 
     Raises ProgramError if a record is no image of the dataset or the net gives anything but finite numbers for it.
     """
-    for keys, inputs, labels in keyed_batches(images, data, batch_size):
+    for keys, inputs, labels in keyed_batches(images, data.preprocessing, batch_size):
         net.blobs["data"].reshape(*inputs.shape)
         net.blobs["data"].data[...] = inputs
         rows = net.forward()[BLOB]
@@ -66,31 +66,24 @@ def parts(dataset: str, domains: tuple[str, ...], weights: Path, data: Path, out
     with weights.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     net = cache(lambda: load_net(weights))
-    return [
-        _part(
-            DATASETS[dataset],
-            data / DATASETS[dataset].train_lmdb(domain),
-            out / DATASETS[f"{dataset}_fc7"].train_lmdb(domain),
-            digest,
-            net,
-            batch_size,
-        )
-        for domain in domains
-    ]
+    images_of, features_of = DATASETS[dataset], DATASETS[f"{dataset}_fc7"]
 
+    def part(domain: str) -> Part:
+        images, place = data / images_of.train_lmdb(domain), out / features_of.train_lmdb(domain)
+        count = lmdb_io.count_filled(images, images_of.made_by)
+        recipe = {
+            "program": f"tools.extract_features {dataset}",
+            "part": place.name,
+            "version": VERSION,
+            "weights": digest,
+            "images": count,
+            FINGERPRINT: fingerprint(images),
+        }
+        names = images / "classes.txt"
+        classes = tuple(read_classes(names)) if names.is_file() else ()
+        return Part(place, recipe, lambda: Records(count, features(net(), images, images_of, batch_size)), classes)
 
-def _part(data: Dataset, images: Path, out: Path, digest: str, net: Callable[[], caffe.Net], batch_size: int) -> Part:
-    count = lmdb_io.count_filled(images, data.made_by)
-    recipe = {
-        "program": f"tools.extract_features {data.name}",
-        "part": out.name,
-        "version": VERSION,
-        "weights": digest,
-        "images": count,
-        FINGERPRINT: fingerprint(images),
-    }
-    classes = read_classes(images / "classes.txt") if (images / "classes.txt").is_file() else []
-    return Part(out, recipe, lambda: Records(count, features(net(), images, data, batch_size)), tuple(classes))
+    return [part(domain) for domain in domains]
 
 
 def fingerprint(lmdb: Path) -> str:

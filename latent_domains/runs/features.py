@@ -1,6 +1,5 @@
 """A run's features before its domains are aligned, and after: those that the classifier sees."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,9 +8,9 @@ import numpy as np
 from caffe.proto.caffe_pb2 import LayerParameter
 from numpy.typing import NDArray
 
-from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
-from latent_domains.runs.lmdb_batches import batches
+from latent_domains.data.preprocessing import batches
 from latent_domains.runs.preflight import check_data, check_nets
 from latent_domains.runs.run_folder import RunFolder, Snapshot
 
@@ -50,7 +49,6 @@ def features_of(folder: RunFolder, snapshot: Snapshot, images: int = 384) -> Fea
     """
     check_nets(folder)
     check_data(folder)  # Caffe would abort
-    os.chdir(ROOT)  # the nets name their LMDBs relative to it
     features = (_of_training_net if folder.experiment.sees_target else _of_deploy_net)(folder, snapshot, images)
     if len(features.after) < FEWEST:
         raise ProgramError(f"{len(features.after)} images, expected at least {FEWEST}")
@@ -66,7 +64,7 @@ def _of_training_net(folder: RunFolder, snapshot: Snapshot, images: int) -> Feat
     sizes = {layer.name: layer.data_param.batch_size for layer in layers if layer.type == "Data"}
     rows = np.array([sizes[f"data_{part}"] for part in parts])
     caffe.set_random_seed(0)  # of mirrored and cropped images
-    net = caffe.Net(str(folder.net("train").resolve()), caffe.TRAIN, weights=str(snapshot.model.resolve()))
+    net = folder.load_net("train", caffe.TRAIN, snapshot.model)
     records = [lmdb_io.count(folder.train_lmdbs[part]) for part in parts]
     whole = max(-(-count // size) for count, size in zip(records, rows, strict=True))  # beyond, nothing is new
     forwards = min(max(1, images // int(rows.sum())), whole)
@@ -100,13 +98,13 @@ def _by_batch(of_parts: Sequence[NDArray], forwards: int) -> NDArray:
 def _of_deploy_net(folder: RunFolder, snapshot: Snapshot, images: int) -> Features:
     before, after = _blobs(folder, "deploy")
     experiment, data = folder.experiment, folder.experiment.data
-    net = caffe.Net(str(folder.net("deploy").resolve()), caffe.TEST, weights=str(snapshot.model.resolve()))
+    net = folder.load_net("deploy", caffe.TEST, snapshot.model)
     lmdbs = {part: folder.train_lmdbs[part] for part in experiment.source_parts}
-    lmdbs |= {target: folder.data / data.train_lmdb(target) for target in experiment.targets}
+    lmdbs |= {target: folder.data_folder / data.train_lmdb(target) for target in experiment.targets}
     rows: dict[str | None, list[NDArray[np.float32]]] = {before: [], after: []}
     domains, labels = [], []
     for domain, (name, lmdb) in enumerate(lmdbs.items()):
-        for inputs, of_images in batches(lmdb, data, data.test_batch_limit, max(1, images // len(lmdbs))):
+        for inputs, of_images in batches(lmdb, data.preprocessing, data.test_batch_limit, max(1, images // len(lmdbs))):
             net.blobs["data"].reshape(*inputs.shape)
             net.blobs["data"].data[...] = inputs
             net.forward()

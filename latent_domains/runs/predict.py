@@ -1,9 +1,9 @@
-"""Classes and latent domains of pictures, by a run's folded model."""
+"""Classes of pictures by a trained model, and the description that goes with it: classes and preprocessing."""
 
 import csv
-import sys
+import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import caffe
@@ -12,17 +12,74 @@ from caffe.proto.caffe_pb2 import Datum
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from latent_domains.common.files import write_aside
+from latent_domains.common.files import expect_file, read_json, write_aside
 from latent_domains.common.program import ProgramError
-from latent_domains.data.image_datum import Format, make_all
+from latent_domains.common.validation import checked
+from latent_domains.data.image_datum import Format, make_readable
 from latent_domains.data.image_list import UNKNOWN, Entry
 from latent_domains.data.lmdb_io import by, datum_image
+from latent_domains.data.preprocessing import Preprocessing
 from latent_domains.models.model import load, read_model
-from latent_domains.runs import model_description
+from latent_domains.runs.devices import check_available
 from latent_domains.runs.evaluate import last_snapshot
-from latent_domains.runs.model_description import Description, description_file
+from latent_domains.runs.outputs import class_names
 from latent_domains.runs.run_folder import RunFolder
-from latent_domains.runs.solver_mode import check_available
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """``name`` says where the model comes from; ``classes`` are named in the order of the net's outputs."""
+
+    name: str
+    classes: tuple[str, ...]
+    preprocessing: Preprocessing
+
+    def text(self) -> str:
+        """The text of the file."""
+        return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
+
+
+def description_file(prefix: Path) -> Path:
+    """The file's name, beside PREFIX.prototxt and PREFIX.caffemodel."""
+    return prefix.with_name(f"{prefix.name}.json")
+
+
+def describe_run(folder: RunFolder) -> ModelDescription:
+    """The description of a run's model. Classes without names are called by their labels.
+
+    The names stand beside the LMDBs, and in the record, which is still there when the LMDBs are not.
+    """
+    data = folder.experiment.data
+    classes = class_names(folder)
+    if classes is None and folder.record.exists():
+        classes = folder.read_record().get("classes")
+    classes = classes or [str(label) for label in range(data.classes)]
+    return ModelDescription(
+        f"{folder.experiment.dataset}, {folder.experiment.name}", tuple(classes), data.preprocessing
+    )
+
+
+def read_description(file: Path) -> ModelDescription:
+    """Read the file. Raises ProgramError naming it if it is missing, damaged or contradicts itself."""
+    expect_file(file, "the classes and the preprocessing of a model (python -m tools.export writes it)")
+    try:
+        description = checked(ModelDescription, read_json(file, ()), "model")
+        _check_description(description)
+    except ProgramError as error:
+        text = str(error)
+        raise ProgramError(text if text.startswith(str(file)) else f"{file}: {text}") from error
+    return description
+
+
+def _check_description(description: ModelDescription) -> None:
+    form = description.preprocessing
+    if len(set(description.classes)) != len(description.classes) or not description.classes:
+        raise ProgramError(f"classes: got {list(description.classes)}, expected each name once")
+    if min(form.stored_shape) < 1 or not 1 <= (form.crop or 1) <= min(form.stored_shape[1:]):
+        raise ProgramError(f"crop: got {form.crop} of images of {list(form.stored_shape)}, expected one that fits")
+    if len(form.mean) not in (0, 1, form.stored_shape[0]):
+        raise ProgramError(f"mean: got {list(form.mean)}, expected one value, or one for each channel")
+
 
 BATCH = 16
 """Images that go through the net together."""
@@ -33,7 +90,7 @@ class Classifier:
     """A net with one input and class probabilities as its output, and what it takes and means."""
 
     net: caffe.Net
-    description: Description
+    description: ModelDescription
 
     def probabilities(self, images: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
         """Class probabilities (n×classes) of images of the stored shape (C×H×W)."""
@@ -61,13 +118,13 @@ def open_classifier(model: Path, mode: str) -> Classifier:
     if (model / "experiment.json").is_file():
         folder = RunFolder.load(model)
         net, weights = folder.net("deploy"), last_snapshot(folder).model
-        description = model_description.of_run(folder)
+        description = describe_run(folder)
     else:
         prefix = model / "model" if model.is_dir() else _prefix(model)
         net, weights = (prefix.with_name(f"{prefix.name}.{suffix}") for suffix in ("prototxt", "caffemodel"))
         if not net.is_file():
             raise ProgramError(f"{model}: no {net.name} there, expected a run folder or an exported model")
-        description = model_description.read(description_file(prefix))
+        description = read_description(description_file(prefix))
     if mode == "GPU":
         check_available(mode, str(model))
         caffe.set_mode_gpu()
@@ -115,11 +172,8 @@ def predict(
             yield Prediction(entry, int(row.argmax()), float(row.max()))
         waiting.clear()
 
-    made = make_all(entries, form, jobs)
-    for entry, one in zip(entries, tqdm(made, desc=desc, total=len(entries), unit="img"), strict=True):
-        if one.failure is not None:
-            tqdm.write(f"left out {entry.file}: {one.failure}", file=sys.stderr)
-            continue
+    readable = make_readable(entries, form, jobs, skip=True)
+    for entry, one in tqdm(readable, desc=desc, total=len(entries), unit="img"):
         waiting.append((entry, datum_image(Datum.FromString(one.datum))))
         if len(waiting) == BATCH:
             yield from go()

@@ -15,8 +15,9 @@ import caffe
 from latent_domains.common.caffe_process import Threads, caffe_binary, environment
 from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.data.lmdb_io import count, describe
+from latent_domains.experiment.batches import published_counts
+from latent_domains.runs.devices import check_available, mode_of
 from latent_domains.runs.run_folder import RunFolder
-from latent_domains.runs.solver_mode import check_available, mode_of
 
 # caffe_layers imports a layer when it is first asked for, and a layer numba when it is first set up.
 _IMPORT = "import numba; from caffe_layers import DomainAssignmentLayer, EntropyLossLayer, MDALayer"
@@ -116,7 +117,7 @@ def check_data(run: RunFolder) -> None:
     for path, part in parts.items():
         made_by = data.made_by
         if experiment.undivided and part in experiment.source_parts:
-            divided = [from_root(run.data / data.train_lmdb(source)) for source in part.split("+")]
+            divided = [from_root(run.data_folder / data.train_lmdb(source)) for source in part.split("+")]
             made_by = shlex.join(["python", "-m", "tools.join_lmdbs", *divided, from_root(path)])
         hint = f"build it with: {made_by}"
         if not (path / "data.mdb").is_file():
@@ -145,3 +146,17 @@ def check_domain_labels(run: RunFolder) -> None:
         images, labels = count(run.train_lmdbs[source]), count(run.domain_labels(source))
         if labels != images:
             raise ProgramError(f"{run.domain_labels(source)}: {labels} domain labels for {images} images of {source}")
+
+
+def incompleteness(folder: RunFolder) -> str | None:
+    """What a run's LMDBs hold where it is not the published number of images, in words; None if they all do."""
+    experiment = folder.experiment
+    published = {folder.train_lmdbs[part]: images for part, images in published_counts(experiment).items()}
+    published |= {lmdb: experiment.data.test_count(target) for target, lmdb in folder.test_lmdbs.items()}
+    found = {lmdb: count(lmdb) for lmdb in published}
+    different = [
+        f"{lmdb.name} has {found[lmdb]} images, published {images}"
+        for lmdb, images in published.items()
+        if found[lmdb] != images
+    ]
+    return "; ".join(different) or None

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import struct
+import tempfile
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import caffe
 from caffe.proto import caffe_pb2
+from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from latent_domains.common.files import read_json
@@ -41,7 +44,8 @@ class RunFolder:
 
     path: Path
     experiment: Experiment
-    data: Path
+    data_folder: Path
+    """Holds the images' LMDBs."""
 
     @classmethod
     def load(cls, path: Path) -> "RunFolder":
@@ -59,18 +63,21 @@ class RunFolder:
 
     def description(self) -> str:
         """The text of ``experiment.json``."""
-        values = {"experiment": self.experiment.to_json(), "data": from_root(self.data)}
+        values = {"experiment": self.experiment.to_json(), "data": from_root(self.data_folder)}
         return json.dumps(values, indent=2) + "\n"
 
     @property
     def train_lmdbs(self) -> dict[str, Path]:
         """LMDBs of the training images of each of the experiment's parts: sources and, if it sees them, targets."""
-        return {part: self.data / self.experiment.data.train_lmdb(part) for part in self.experiment.parts}
+        return {part: self.data_folder / self.experiment.data.train_lmdb(part) for part in self.experiment.parts}
 
     @property
     def test_lmdbs(self) -> dict[str, Path]:
         """LMDB of the test images of each target that is tested."""
-        return {target: self.data / self.experiment.data.test_lmdb(target) for target in self.experiment.tests.values()}
+        return {
+            target: self.data_folder / self.experiment.data.test_lmdb(target)
+            for target in self.experiment.tests.values()
+        }
 
     @property
     def test_nets(self) -> dict[str, Path]:
@@ -95,6 +102,14 @@ class RunFolder:
     def read_net(self, name: str) -> caffe_pb2.NetParameter:
         """One of the run's nets. Raises ProgramError naming the file if it does not parse."""
         return prototxt.read(self.net(name), caffe_pb2.NetParameter())
+
+    def load_net(self, name: str, phase: int, weights: Path | None = None) -> caffe.Net:
+        """One of the run's nets in Caffe, with the parameters of a caffemodel or as its fillers make them."""
+        net = with_whole_names(self.read_net(name))
+        with tempfile.NamedTemporaryFile("w", suffix=".prototxt") as file:
+            file.write(text_format.MessageToString(net))
+            file.flush()
+            return caffe.Net(file.name, phase, **({"weights": str(weights.resolve())} if weights else {}))
 
     def read_solver(self) -> caffe_pb2.SolverParameter:
         """The run's solver. Raises ProgramError naming the file if it does not parse."""
@@ -212,6 +227,14 @@ class RunFolder:
         for snapshot in sorted(found, key=lambda s: s.iteration, reverse=True):
             if _parses(snapshot.state, caffe_pb2.SolverState) and _parses(snapshot.model, caffe_pb2.NetParameter):
                 yield snapshot
+
+
+def with_whole_names(net: caffe_pb2.NetParameter) -> caffe_pb2.NetParameter:
+    """``net`` itself, its LMDBs named by absolute paths: a run's nets name them from the repository's root."""
+    for layer in net.layer:
+        if layer.type == "Data":
+            layer.data_param.source = str(ROOT / layer.data_param.source)
+    return net
 
 
 def _parses(file: Path, message: type[caffe_pb2.SolverState] | type[caffe_pb2.NetParameter]) -> bool:

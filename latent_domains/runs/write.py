@@ -13,8 +13,8 @@ from latent_domains.data.lmdb_io import count, count_filled
 from latent_domains.experiment.batches import published_counts
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.nets import make_nets_and_solver
+from latent_domains.runs.devices import choose_mode
 from latent_domains.runs.run_folder import RunFolder
-from latent_domains.runs.solver_mode import choose_mode
 
 
 def write_run(
@@ -31,7 +31,7 @@ def write_run(
     ``caffe train -solver FOLDER/solver.prototxt`` works from there. The folder appears whole or not at all.
     ``data`` is the folder of the images' LMDBs; a test pass covers the test LMDB that is there exactly once (or, if
     it is not there yet, one with the published number of images), and a batch is shared out by the sizes of the LMDBs
-    that are there. ``solver_mode`` is GPU or CPU (None: see :func:`latent_domains.runs.solver_mode.choose_mode`).
+    that are there. ``solver_mode`` is GPU or CPU (None: see :func:`latent_domains.runs.devices.choose_mode`).
     Raises ProgramError if ``folder`` exists and ``force`` is false, if it is something else than a run folder or is
     being trained, or if an LMDB whose length is needed is missing.
     """
@@ -92,7 +92,7 @@ def write_missing(experiment: Experiment, path: Path, *, data: Path, solver_mode
 
 
 def _described(folder: RunFolder) -> dict[str, Any]:
-    return {**folder.experiment.to_json(), "data": from_root(folder.data)}
+    return {**folder.experiment.to_json(), "data": from_root(folder.data_folder)}
 
 
 def _difference(there: dict[str, Any], here: dict[str, Any]) -> str:

@@ -219,7 +219,7 @@ class Plan:
         """Where a run is computed, as its folder will be written: baselines on the CPU."""
         if isinstance(run, Baseline):
             return "CPU"
-        from latent_domains.runs.solver_mode import choose_mode  # it imports Caffe
+        from latent_domains.runs.devices import choose_mode  # it imports Caffe
 
         return choose_mode(self.settings.solver_mode, run.data.recipe.solver_mode)
 

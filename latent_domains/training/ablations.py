@@ -1,22 +1,29 @@
-"""Variants of mDA that each change something in the paper's setting, and where the source images go in each."""
+"""Ablations: what each part of the paper's setting does to the latent domains, and what the resizing of USPS does."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import mean, stdev
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import caffe
+import cv2
 import numpy as np
 from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
 from google.protobuf import text_format
+from numpy.typing import NDArray
 from sklearn.metrics import normalized_mutual_info_score
 from tqdm import tqdm
 
-from latent_domains.experiment.experiment import Experiment
+from latent_domains.common.markdown import table
+from latent_domains.common.program import ProgramError
+from latent_domains.data.sets import usps
+from latent_domains.experiment.experiment import SOURCE_ONLY, Experiment
 from latent_domains.runs.domain_usage import domain_usage
+from latent_domains.runs.evaluate import last_snapshot
 from latent_domains.runs.preflight import preflight
-from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.run_folder import RunFolder, with_whole_names
 from latent_domains.runs.write import write_run
 
 WATCHED = (0, 5, 10, 20, 50, 100, 200, 300, 400, 500, 750, 1000, 1500, 2000)
@@ -86,10 +93,11 @@ def ablate(variant: Variant, experiment: Experiment, data: Path) -> dict[str, An
     with TemporaryDirectory() as scratch:
         folder = write_run(experiment, Path(scratch) / "run", data=data)
         preflight(folder)
-        net = text_format.Parse(folder.net("train").read_text(), NetParameter())
-        for edit in variant.edits:
-            edit(net)
-        folder.net("train").write_text(text_format.MessageToString(net))
+        for name in ("train", *experiment.tests):
+            net = with_whole_names(folder.read_net(name))
+            for edit in variant.edits if name == "train" else ():
+                edit(net)
+            folder.net(name).write_text(text_format.MessageToString(net))
         solver = caffe.SGDSolver(str(folder.solver))
         watched = {}
         for iteration in tqdm(range(experiment.iterations), desc=variant.name):
@@ -105,6 +113,24 @@ def ablate(variant: Variant, experiment: Experiment, data: Path) -> dict[str, An
         "usage_of_batches": watched,
         "accuracy": accuracy,
     }
+
+
+def table_of_variants(results: Sequence[dict[str, Any]]) -> str:
+    """What :func:`ablate` returned, a line each: largest shares along the iterations, and how it ended."""
+    rows = []
+    for result in results:
+        usages = list(result["usage_of_batches"].values())
+        rows.append(
+            [
+                result["variant"],
+                str(result["experiment"]["seed"]),
+                " ".join(f"{100 * max(usage['share']):.0f}" for usage in usages),
+                *(f"{usages[-1][key]:.2f}" for key in ("purity", "nmi", "nmi_classes")),
+                f"{100 * result['accuracy']:.1f}",
+            ]
+        )
+    shares = f"largest share (%) at {' '.join(map(str, results[0]['usage_of_batches']))}"
+    return table(["variant", "seed", shares, "purity", "NMI", "NMI with classes", "target accuracy (%)"], rows)
 
 
 def batch_usage(net: caffe.Net, experiment: Experiment) -> dict[str, Any]:
@@ -130,3 +156,48 @@ def target_accuracy(solver: caffe.SGDSolver, folder: RunFolder) -> float:
     test.share_with(solver.net)
     ((_, batches),) = folder.test_batches().values()
     return float(np.mean([float(test.forward()["accuracy"]) for _ in range(batches)]))
+
+
+WAYS: dict[str, dict[str, int]] = {
+    "bilinear (ours)": {},
+    "bicubic": {"interpolation": cv2.INTER_CUBIC},
+    "nearest": {"interpolation": cv2.INTER_NEAREST},
+    "bilinear, margin 1": {"margin": 1},
+    "bilinear, margin 2": {"margin": 2},
+    "bilinear, margin 3": {"margin": 3},
+    "bilinear, margin 4 as MNIST": {"margin": 4},
+}
+"""Arguments of :func:`latent_domains.data.sets.usps.resize`; MNIST's digits lie in the inner 20×20 pixels."""
+
+
+def accuracies(folder: RunFolder, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> dict[str, float]:
+    """Accuracy of a run's last iteration on USPS images (n×16×16) with ``labels`` (n), by the way they are resized.
+
+    Raises ProgramError if the run is not of the digits, saw the target in training or is not finished.
+    """
+    experiment = folder.experiment
+    if experiment.dataset != "digits" or experiment.method not in SOURCE_ONLY:
+        raise ProgramError(
+            f"{folder.path}: {experiment.method} on {experiment.dataset}, expected source_only or plain on digits: "
+            "the other methods were trained on resized target images"
+        )
+    net = folder.load_net("deploy", caffe.TEST, last_snapshot(folder).model)
+    found = {}
+    for way, arguments in WAYS.items():
+        resized = usps.resize(images, **arguments)
+        inputs = experiment.data.preprocessing.inputs(list(np.repeat(resized[:, np.newaxis], 3, axis=1)))
+        net.blobs["data"].reshape(*inputs.shape)
+        net.blobs["data"].data[...] = inputs
+        (scores,) = net.forward().values()
+        found[way] = float((scores.reshape(len(labels), -1).argmax(axis=1) == labels).mean())
+    return found
+
+
+def table_of_resizing(settings: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
+    """Accuracies by the way of resizing: mean and standard deviation over the runs of each setting."""
+    rows = []
+    for way in WAYS:
+        columns = [[100 * found[way] for found in runs] for runs in settings.values()]
+        rows.append([way, *(f"{mean(c):.1f}" + (f" ± {stdev(c):.1f}" if len(c) > 1 else "") for c in columns)])
+    header = [f"{name.removesuffix('_seed0')} (n = {len(runs)})" for name, runs in settings.items()]
+    return table(["USPS resized", *header], rows)

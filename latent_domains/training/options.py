@@ -1,14 +1,10 @@
 """The options of every program that trains."""
 
 import argparse
-from typing import TYPE_CHECKING
 
 from latent_domains.common.arguments import positive
 from latent_domains.common.caffe_process import Threads
-from latent_domains.runs.solver_mode import add_mode_option
-
-if TYPE_CHECKING:
-    pass
+from latent_domains.runs.devices import add_mode_option
 
 
 def _threads(text: str) -> Threads:

@@ -1,4 +1,4 @@
-"""A net learns a handful of real pictures by heart: which pictures, and how well it knows them."""
+"""A net learns a handful of real pictures by heart: whether it can tells whether it learns at all."""
 
 from pathlib import Path
 
@@ -6,12 +6,18 @@ import numpy as np
 from google.protobuf import text_format
 
 from latent_domains.common.caffe_log import curves
+from latent_domains.common.caffe_process import Threads
 from latent_domains.common.files import write_text
 from latent_domains.common.program import ProgramError
+from latent_domains.data.image_datum import Format
 from latent_domains.data.image_list import Entry
+from latent_domains.data.image_lmdb import build
 from latent_domains.data.sets import trees
 from latent_domains.data.sets.published import PACS
+from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.write import write_run
+from latent_domains.training.train import train_all
 
 EXPERIMENTS = {
     "resnet18": ("pacs", ("art_painting", "cartoon"), "photo"),
@@ -29,6 +35,54 @@ GOAL = 0.9
 
 LAST = 10
 """Iterations that are averaged at the end. A batch holds half of the pictures: each of them counts five times."""
+
+
+def overfit(
+    network: str,
+    images: Path,
+    runs: Path,
+    *,
+    seed: int,
+    iterations: int,
+    base_lr: float | None = None,
+    force: bool = False,
+    threads: Threads | None = None,
+    solver_mode: str | None = None,
+) -> float:
+    """Train mDA on the chosen pictures, in ``runs``/NETWORK; return its accuracy on those of the sources.
+
+    Raises ProgramError if there are too few iterations or pictures, or a run stands there and ``force`` is false.
+    """
+    if iterations < LAST:
+        raise ProgramError(f"iterations: got {iterations}, expected at least {LAST} (they are averaged)")
+    dataset, sources, target = EXPERIMENTS[network]
+    experiment = make_experiment(
+        dataset,
+        "mda",
+        sources=sources,
+        targets=(target,),
+        seed=seed,
+        iterations=iterations,
+        base_lr=base_lr,
+        batch_split="per_domain",
+        batch_size=EACH * len(PACS.classes) // 2,
+    )
+    path, data = runs / network, runs / f"{network}_data"
+    if path.exists():
+        if not force:
+            raise ProgramError(f"{path} exists: pass --force to replace it")
+        with RunFolder.load(path).locked():  # nobody trains on the pictures that are replaced below
+            pass
+    rng = np.random.default_rng(seed)
+    for part, entries in zip(experiment.parts, choose(images, seed).values(), strict=True):
+        shuffled = [entries[i] for i in rng.permutation(len(entries))]
+        build(shuffled, data / experiment.data.train_lmdb(part), Format((256, 256)), force=True)
+    folder = write_run(experiment, path, data=data, solver_mode="CPU", force=force)
+    solver = folder.read_solver()
+    solver.display = 1  # the log gets the accuracy of every batch
+    write_text(folder.solver, text_format.MessageToString(solver))
+    train_all([folder], threads=threads, solver_mode=solver_mode)
+    return training_accuracy(folder)
 
 
 def choose(images: Path, seed: int) -> dict[str, list[Entry]]:
@@ -49,10 +103,3 @@ def training_accuracy(run: RunFolder) -> float:
     """Accuracy on the source images of the last iterations, from a log that has every iteration's."""
     values = curves(run.log.read_text(errors="replace").splitlines())[("train", "source_accuracy")]
     return float(np.mean([values[iteration] for iteration in sorted(values)[-LAST:]]))
-
-
-def display_every_iteration(run: RunFolder) -> None:
-    """Make the run's log have the accuracy of every batch."""
-    solver = run.read_solver()
-    solver.display = 1
-    write_text(run.solver, text_format.MessageToString(solver))

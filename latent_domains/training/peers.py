@@ -1,11 +1,14 @@
 """Small host arrays between the processes of one run: a star of sockets with the first process in its middle.
 
-Every method is called by all the processes, in the same order, with arrays of the same shapes.
+How they come to the same gradients and begin with the same parameters: both ways take the mean over the processes
+after every backward pass, before the solver's update. Every method is called by all the processes, in the same order,
+with arrays of the same shapes.
 """
 
 import socket
 from collections.abc import Sequence
 
+import caffe
 import numpy as np
 from numpy.typing import NDArray
 
@@ -98,3 +101,43 @@ def _receive(other: socket.socket, values: NDArray[np.generic]) -> None:
         if received == 0:
             raise PeerLost
         view = view[received:]
+
+
+_UID_BYTES = 128  # NCCL_UNIQUE_ID_BYTES
+
+
+class NcclReduction:
+    """Gradients between GPUs, by NCCL: ``Caffe::solver_rank`` and ``solver_count`` must be set."""
+
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
+
+    def attach(self, solver: caffe.SGDSolver) -> None:
+        uid = np.zeros(_UID_BYTES, np.uint8)
+        if self._peers.first:
+            made = caffe.NCCL.new_uid()
+            if len(made) != _UID_BYTES:
+                raise RuntimeError(
+                    f"caffe.NCCL.new_uid() gave {len(made)} bytes, expected {_UID_BYTES}: pycaffe cuts them at a zero "
+                    "byte; rebuild Caffe with docker/patches"
+                )
+            uid[:] = np.frombuffer(made, np.uint8)
+        self._peers.broadcast([uid])
+        self._nccl = caffe.NCCL(solver, uid.tobytes())  # kept: Caffe has only its address
+        self._nccl.bcast()
+        solver.add_callback(self._nccl)
+        if solver.param.layer_wise_reduce:
+            solver.net.after_backward(self._nccl)
+
+
+class HostReduction:
+    """Gradients between processes on the CPU, over the peers' sockets."""
+
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
+
+    def attach(self, solver: caffe.SGDSolver) -> None:
+        blobs = [blob for layer in solver.net.layers for blob in layer.blobs]
+        self._peers.broadcast([blob.data for blob in blobs])
+        if self._peers.size > 1:
+            solver.add_callback(lambda: None, lambda: self._peers.average([blob.diff for blob in blobs]))

@@ -4,7 +4,6 @@ Caffe's Data layers deal their records out to the processes in turn, so that an 
 batch that one process would have had, and an epoch has every image once.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from caffe.proto import caffe_pb2
@@ -16,24 +15,17 @@ from latent_domains.nets import make_nets
 from latent_domains.runs.run_folder import RunFolder
 
 
-@dataclass(frozen=True)
 class Share:
-    """The files of a share: ``train`` is each process's net, ``first`` the solver of the one that tests too."""
+    """The files of a share: ``train`` is each process's net, ``first`` the solver of the one that tests too.
 
-    folder: Path
+    The others' solver, ``other``, makes no test nets.
+    """
 
-    @property
-    def train(self) -> Path:
-        return self.folder / "train.prototxt"
-
-    @property
-    def first(self) -> Path:
-        return self.folder / "solver.prototxt"
-
-    @property
-    def other(self) -> Path:
-        """The solver of the other processes: it makes no test nets."""
-        return self.folder / "solver_without_tests.prototxt"
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.train = folder / "train.prototxt"
+        self.first = folder / "solver.prototxt"
+        self.other = folder / "solver_without_tests.prototxt"
 
 
 def make_share(run: RunFolder, size: int) -> tuple[str, str, str]:
@@ -92,5 +84,5 @@ def _train_net(run: RunFolder, sizes: dict[str, int]) -> str:
         known = {source: from_root(run.domain_labels(source)) for source in run.experiment.sources}
     tests = {target: batch_size for target, (batch_size, _) in run.test_batches().items()}
     return make_nets(
-        run.experiment, from_root(run.data), sizes=sizes, test_batch_sizes=tests, domain_label_lmdbs=known
+        run.experiment, from_root(run.data_folder), sizes=sizes, test_batch_sizes=tests, domain_label_lmdbs=known
     )["train"]

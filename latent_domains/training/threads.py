@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from latent_domains.common.caffe_log import ending
-from latent_domains.common.caffe_process import Threads, start
+from latent_domains.common.caffe_process import Threads, read_log, start
 from latent_domains.common.program import ProgramError
 
 _AVERAGE = re.compile(r"Average Forward-Backward: (\S+) ms")
@@ -25,11 +25,7 @@ def candidates(cores: int, jobs: int) -> list[Threads]:
 def milliseconds(net: Path, threads: Threads, iterations: int) -> float:
     """Forward and backward time of one training iteration of ``net`` by ``caffe time``, in milliseconds."""
     with start(["time", "-model", str(net.resolve()), "-iterations", str(iterations)], threads) as child:
-        try:
-            log = child.stdout.read()
-        except BaseException:  # Ctrl-C: it would go on alone
-            child.kill()
-            raise
+        log = read_log(child)
     match = _AVERAGE.search(log)
     if child.returncode or not match:
         raise ProgramError(f"{net}: caffe time failed: {ending(child.returncode, log)}")

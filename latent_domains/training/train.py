@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,22 +15,23 @@ import caffe
 from tqdm import tqdm
 
 from latent_domains.common.caffe_log import LogReader, ending
-from latent_domains.common.caffe_process import UNMOVED_BY_SIGTERM, Threads, environment, start
+from latent_domains.common.caffe_process import UNMOVED_BY_SIGTERM, Threads, start, start_logged
 from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.experiment.experiment import Experiment
 from latent_domains.models.weights import check_weights
-from latent_domains.runs.devices import Devices
+from latent_domains.runs.devices import Devices, mode_of, requested_mode, set_mode
 from latent_domains.runs.preflight import preflight
 from latent_domains.runs.run_folder import RunFolder, Snapshot
 from latent_domains.runs.run_state import Interrupted, failures_noted, forget_failure, last_iteration
 from latent_domains.runs.sittings import FAILED, FINISHED, STOPPED, begin_sitting, end_killed_sitting, end_sitting
-from latent_domains.runs.solver_mode import mode_of, requested_mode, set_mode
+from latent_domains.runs.write import write_missing
 from latent_domains.training.group import Group, start_workers
 from latent_domains.training.share import Share, make_share, write_share
 from latent_domains.training.threads import choose
 
 if TYPE_CHECKING:
     from latent_domains.training.events import Events
-from latent_domains.training.children import Children
+from latent_domains.training.group import Children
 
 
 class _Bar(tqdm):
@@ -97,8 +97,8 @@ def train_all(
     finished one is left alone. ``solver_mode`` (GPU or CPU) is written into the runs' solvers; None takes that of the
     environment, if any. Runs begin from the caffemodel ``weights``, as far as layers have the same names. With
     ``devices``, one run after the other is shared out to several processes. With ``tensorboard``, event files are
-    written too. Raises ProgramError for the first run that
-    fails (the others are finished first, and their errors printed) and KeyboardInterrupt after a clean stop.
+    written too. Raises ProgramError for the first run that fails (the others are finished first, and their errors
+    printed) and KeyboardInterrupt after a clean stop.
     """
     if devices and jobs > 1:
         raise ProgramError(f"{devices.option}: got --jobs {jobs}; runs on several processes are trained one by one")
@@ -176,21 +176,8 @@ def evaluate_apart(folder: RunFolder, threads: Threads, children: Children, gpu:
     command = [*UNMOVED_BY_SIGTERM, sys.executable, "-m", "tools.evaluate", "--quiet", str(folder.path.resolve())]
     if gpu is not None:
         command += ["--gpu", str(gpu)]
-    with (
-        subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=environment(threads),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        ) as child,
-        children.watch(child),
-    ):
-        log = child.stderr.read()
+    with start_logged(command, threads) as child, children.watch(child):
+        log = child.stdout.read()
     if child.returncode and not children.stopping:
         raise ProgramError(f"{folder.path}: evaluation failed: {ending(child.returncode, log)}")
 
@@ -305,8 +292,8 @@ def _how(job: _Job, threads: Threads) -> dict[str, Any]:
 
 def loaded_from(folder: RunFolder, weights: Path) -> str:
     """What a run takes from a caffemodel, in words. Raises ProgramError if the file is none, or fits no layer."""
-    nets = [net for net in (folder.net("deploy"), folder.net("domains")) if net.exists()]
-    fit = check_weights(weights, [caffe.Net(str(net.resolve()), caffe.TEST) for net in nets])
+    names = [name for name in ("deploy", "domains") if folder.net(name).exists()]
+    fit = check_weights(weights, [folder.load_net(name, caffe.TEST) for name in names])
     if folder.experiment.data.network == "resnet18" and fit.loaded:
         of_caffe = "res2a_branch1" in (*fit.loaded, *fit.unused)
         if of_caffe != (folder.experiment.geometry == "caffe"):
@@ -327,3 +314,23 @@ def _check_began_without_weights(folder: RunFolder) -> None:
             f"{folder.path}: it began from {training['weights']['file']} and has no snapshot: pass --weights again "
             "(or write the run again with --force)"
         )
+
+
+def run_suite(
+    experiments: Sequence[Experiment],
+    base: Path,
+    *,
+    data: Path,
+    jobs: int,
+    threads: Threads | None,
+    solver_mode: str | None = None,
+) -> list[tuple[RunFolder, dict[str, Any]]]:
+    """Bring every experiment on the LMDBs under ``data`` to its record under ``base``.
+
+    Interrupted runs go on where they stopped, finished ones are left alone. Returns the run folders with their
+    records, in order. Raises ProgramError if a folder of the same name holds another experiment or another data
+    folder's.
+    """
+    folders = [write_missing(experiment, base / experiment.name, data=data) for experiment in experiments]
+    train_all(folders, jobs=jobs, threads=threads, resume=True, solver_mode=solver_mode)
+    return [(folder, folder.read_record()) for folder in folders]

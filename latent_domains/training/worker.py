@@ -1,5 +1,7 @@
 """One of the processes that train a run together. ``python -m tools.train --gpus …`` starts them; nobody else should.
 
+It is started in the repository's root: the solver names its nets, and they their LMDBs, relative to it.
+
 The first process logs, tests and writes snapshots. Before each of these the running statistics of mDA and BN are
 averaged over the processes, which gather them from their own shares of the batch. When any process is told to stop
 (SIGINT, SIGTERM, SIGHUP), all do so after the same iteration, with a snapshot.
@@ -20,11 +22,9 @@ import numpy as np
 from caffe.proto import caffe_pb2
 from numpy.typing import NDArray
 
-from latent_domains.common.arguments import natural, positive
-from latent_domains.common.program import ROOT
+from latent_domains.common.arguments import natural, positive, program_parser
 from latent_domains.models import prototxt
-from latent_domains.training.peers import PeerLost, Peers
-from latent_domains.training.reduction import HostReduction, NcclReduction, Reduction
+from latent_domains.training.peers import HostReduction, NcclReduction, PeerLost, Peers
 
 LOST = 3
 """Exit code of a process that ends because another one did."""
@@ -67,7 +67,7 @@ def statistics(net: caffe.Net, definition: caffe_pb2.NetParameter) -> list[caffe
 def train(
     solver_file: Path,
     peers: Peers,
-    reduction: Reduction,
+    reduction: HostReduction | NcclReduction,
     stop: StopSignals,
     *,
     snapshot: Path | None = None,
@@ -132,7 +132,6 @@ def _work(options: argparse.Namespace) -> None:
     caffe.init_log()  # before our handlers of signals: it sets some of its own
     stop = StopSignals()
     _end_with(options.parent)
-    os.chdir(ROOT)  # the solver names its nets, and they their LMDBs, relative to it
     if options.gpu is not None:
         caffe.set_device(options.gpu)  # first: whatever comes before would take memory of GPU 0
         caffe.set_mode_gpu()
@@ -146,11 +145,7 @@ def _work(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m latent_domains.training.worker",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = program_parser("latent_domains.training.worker", __doc__)
     parser.add_argument("--solver", type=Path, required=True, metavar="FILE", help="solver of the share")
     parser.add_argument("--rank", type=natural, required=True, help="number of this process, from 0")
     parser.add_argument("--size", type=positive, required=True, help="number of processes")

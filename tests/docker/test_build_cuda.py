@@ -252,7 +252,5 @@ def test_cuda_build_without_a_gpu_says_so(cuda_build: Path, tmp_path: Path) -> N
         assert done.returncode == 1
         assert "was asked for, but there is none: " in done.stderr
         assert "Check failed" not in done.stderr
-    code = (
-        "from latent_domains.runs.solver_mode import check_available; check_available('GPU', 'this run wants the GPU')"
-    )
+    code = "from latent_domains.runs.devices import check_available; check_available('GPU', 'this run wants the GPU')"
     assert "ProgramError: this run wants the GPU, but " in run(sys.executable, "-c", code).stderr

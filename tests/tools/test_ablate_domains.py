@@ -1,5 +1,4 @@
 import json
-import os
 
 import pytest
 from caffe.proto import caffe_pb2
@@ -46,7 +45,6 @@ def test_a_wrong_option_shows_before_anything_is_trained(monkeypatch):
         raise AssertionError("trained")
 
     monkeypatch.setattr(ablate_domains, "ablate", ablate)
-    monkeypatch.setattr(os, "chdir", lambda _: None)
     done = program("ablate_domains", "--k", 1)
     assert (done.returncode, done.stderr) == (
         1,

@@ -15,10 +15,10 @@ import pytest
 from latent_domains.common.caffe_process import Threads, start
 from latent_domains.convert.fold import export, verify
 from latent_domains.convert.fold.verify import Agreement
+from latent_domains.data.preprocessing import batches
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.compare import Difference
 from latent_domains.models.model import model_files, read_model, write_model
-from latent_domains.runs.lmdb_batches import batches
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
@@ -98,7 +98,7 @@ def test_opencv_and_onnx_runtime_are_right_where_caffe_is(
     done = program("export_onnx", net, weights, tmp_path / "digits.onnx")
     assert done.returncode == 0, done.stderr
 
-    ((inputs, labels),) = batches(run.test_lmdbs["usps"], run.experiment.data, TEST)
+    ((inputs, labels),) = batches(run.test_lmdbs["usps"], run.experiment.data.preprocessing, TEST)
     opencv = cv2.dnn.readNetFromCaffe(str(net), str(weights))
     opencv.setInput(inputs)
     runtime = onnxruntime.InferenceSession(str(tmp_path / "digits.onnx"), providers=["CPUExecutionProvider"])

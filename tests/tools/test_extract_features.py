@@ -16,10 +16,10 @@ from google.protobuf import text_format
 from latent_domains.common.caffe_process import has_cuda
 from latent_domains.common.program import ROOT
 from latent_domains.data import lmdb_io
+from latent_domains.data.preprocessing import batches
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.nets.committed import FEATURES
 from latent_domains.runs import extraction
-from latent_domains.runs.lmdb_batches import batches
 from tests.programs import Done, interrupt, names, program
 
 OFFICE = DATASETS["office31"]
@@ -46,7 +46,7 @@ def keys_and_labels(path: Path) -> list[tuple[bytes, int]]:
 
 
 def read_features(path: Path) -> np.ndarray:
-    return np.concatenate([inputs for inputs, _ in batches(path, DATASETS["office31_fc7"], 100)])
+    return np.concatenate([inputs for inputs, _ in batches(path, DATASETS["office31_fc7"].preprocessing, 100)])
 
 
 def behind_a_data_layer(text: str, lmdb: Path, batch_size: int) -> str:

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from latent_domains.common.program import ROOT
-from latent_domains.runs import gpus
+from latent_domains.runs import devices
 from tests.programs import child
 
 HOLD = """
@@ -75,11 +75,11 @@ os.execvp("sleep", ["sleep", "60"])
     ("visible", "expected"), [(None, ["0", "1", "2"]), ("", ["0", "1", "2"]), ("4,6,7", ["4", "6", "7"])]
 )
 def test_the_gpus_are_those_that_cuda_shows(visible, expected, monkeypatch):
-    monkeypatch.setattr(gpus, "gpu_names", lambda: ["a GPU"] * 3)
-    monkeypatch.delenv(gpus.VISIBLE, raising=False)
+    monkeypatch.setattr(devices, "gpu_names", lambda: ["a GPU"] * 3)
+    monkeypatch.delenv(devices.VISIBLE, raising=False)
     if visible is not None:
-        monkeypatch.setenv(gpus.VISIBLE, visible)
-    assert gpus.visible_gpus() == expected
+        monkeypatch.setenv(devices.VISIBLE, visible)
+    assert devices.visible_gpus() == expected
 
 
 def test_a_command_is_run_with_its_options_and_exit_code():

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from latent_domains.training import overfit
 from tests.pictures import EACH, draw
 from tests.programs import program
-from tools import overfit
 
 
 def test_overfit_takes_what_it_is_given_and_no_less(tmp_path):
@@ -37,7 +37,6 @@ def test_overfit_fails_unless_the_pictures_are_known(accuracy, code, tmp_path, m
 
     monkeypatch.setattr(overfit, "train_all", train_all)
     monkeypatch.setattr(overfit, "EACH", EACH)
-    monkeypatch.setattr("latent_domains.training.overfit.EACH", EACH)
     done = program("overfit", "resnet18", "--images", draw(tmp_path / "images"), "--runs", tmp_path / "runs")
     assert done.returncode == code, done.stderr
     assert f"{100 * accuracy:.1f} % of the training pictures" in done.stdout

@@ -11,13 +11,12 @@ import cv2
 import numpy as np
 import pytest
 
-from latent_domains.data.build import build
 from latent_domains.data.image_datum import Format
 from latent_domains.data.image_list import folder_entries
-from latent_domains.data.preprocessing import Preprocessing
+from latent_domains.data.image_lmdb import build
+from latent_domains.data.preprocessing import Preprocessing, batches
 from latent_domains.experiment.datasets import DATASETS
-from latent_domains.runs.lmdb_batches import batches
-from latent_domains.runs.model_description import Description
+from latent_domains.runs.predict import ModelDescription
 from tests.odd_images import odd_images
 from tests.programs import interrupt, names, program
 from tests.shapes import LOOKS, picture
@@ -43,7 +42,7 @@ def model(tmp_path: Path) -> Path:
     net.write_text(NET)
     caffe.set_random_seed(0)
     caffe.Net(str(net), caffe.TEST).save(str(prefix.with_name("small.v1.caffemodel")))
-    prefix.with_name("small.v1.json").write_text(Description("small", ("cat", "a dog", "élan"), FORM).text())
+    prefix.with_name("small.v1.json").write_text(ModelDescription("small", ("cat", "a dog", "élan"), FORM).text())
     return prefix
 
 
@@ -72,7 +71,7 @@ def test_odd_images_are_read_as_opencv_reads_them_and_as_an_lmdb_holds_them(mode
         resized = cv2.resize(expected, (24, 20)).transpose(2, 0, 1)
         build([entries[file]], tmp_path / f"{file.name}_lmdb", Format((20, 24)))
         data = replace(DATASETS["digits"], stored_shape=(3, 20, 24), crop=16, mean=FORM.mean, scale=FORM.scale)
-        ((inputs, _),) = batches(tmp_path / f"{file.name}_lmdb", data, 1)
+        ((inputs, _),) = batches(tmp_path / f"{file.name}_lmdb", data.preprocessing, 1)
         difference = np.abs(inputs - FORM.inputs([resized])).max() / FORM.scale
         assert difference <= tolerance, file.name
 
@@ -80,7 +79,7 @@ def test_odd_images_are_read_as_opencv_reads_them_and_as_an_lmdb_holds_them(mode
     assert done.returncode == 0, done.stderr
     net = caffe.Net(f"{model}.prototxt", caffe.TEST, weights=f"{model}.caffemodel")
     for row in rows(tmp_path / "odd.csv"):
-        ((inputs, _),) = batches(tmp_path / f"{row['path']}_lmdb", data, 1)
+        ((inputs, _),) = batches(tmp_path / f"{row['path']}_lmdb", data.preprocessing, 1)
         net.blobs["data"].data[...] = inputs
         probabilities = net.forward()["prob"][0]
         assert row["class"] == ("cat", "a dog", "élan")[probabilities.argmax()]

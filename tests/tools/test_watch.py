@@ -19,9 +19,8 @@ import pytest
 from latent_domains.common.program import ROOT
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs import sittings
-from latent_domains.runs.follow import Follower
 from latent_domains.runs.run_folder import RunFolder
-from latent_domains.runs.view import ASCII, BLOCKS, Style, brief, curve, duration, frame, full
+from latent_domains.runs.watch import ASCII, BLOCKS, Follower, Style, brief, curve, duration, frame, full
 from latent_domains.runs.write import write_run
 from tests.programs import program
 

@@ -17,8 +17,7 @@ def main() -> int:
     """Measure, print a line per row, then where an iteration's time goes."""
     # One image at a time is too little for more threads; this is also how the programs train.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from latent_domains.bench.row import choose, print_rows
-    from latent_domains.bench.rows import ROWS
+    from latent_domains.bench.rows import ROWS, choose, print_rows
 
     names = [*(row.name for row in ROWS), SHARE]
     arguments = _arguments(names)
@@ -44,12 +43,12 @@ def main() -> int:
 
 
 def _print_share(iterations: int, threads: Threads) -> None:
-    from latent_domains.bench import breakdown, training
+    from latent_domains.bench import training
 
     net = training.with_data_in_memory(training.read_net())
     print(f"\nWhere a digits iteration goes (caffe time, {iterations} iterations, forward and backward):")
     for title, variant in (("BatchNorm", training.with_batch_norm(net)), ("mDA", net)):
-        times = breakdown.times_by_kind(variant, iterations, threads)
+        times = training.times_by_kind(variant, iterations, threads)
         total = sum(times.values())
         parts = [f"{kind} {ms:.1f} ms ({100 * ms / total:.0f} %)" for kind, ms in times.items() if ms >= 0.01 * total]
         print(f"  {title:9}  {total:6.1f} ms: {', '.join(parts)}")
@@ -62,7 +61,7 @@ def _print_share(iterations: int, threads: Threads) -> None:
 
 
 def _arguments(names: list[str]) -> argparse.Namespace:
-    from latent_domains.bench.row import make_parser
+    from latent_domains.bench.rows import make_parser
 
     parser = make_parser(
         "python -m tools.bench", "Measure how fast the mDA layer is, each row against its goal.", names

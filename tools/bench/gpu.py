@@ -12,10 +12,10 @@ from collections.abc import Callable
 import caffe
 
 from latent_domains.bench.gpu import STEPS, make_rows
-from latent_domains.bench.row import choose, make_parser, print_rows
+from latent_domains.bench.rows import choose, make_parser, print_rows
 from latent_domains.common.arguments import natural
 from latent_domains.common.program import ProgramError, run
-from latent_domains.runs.solver_mode import why_no_layers_on_gpu
+from latent_domains.runs.devices import why_no_layers_on_gpu
 
 
 def main() -> int:

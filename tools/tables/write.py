@@ -10,7 +10,7 @@ from pathlib import Path
 
 from latent_domains.common.program import ROOT, ProgramError, run
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.runs.solver_mode import add_mode_option
+from latent_domains.runs.devices import add_mode_option
 from latent_domains.runs.write import write_missing
 from latent_domains.tables.definition import load, place
 from latent_domains.tables.options import add_choice_options, definition_file

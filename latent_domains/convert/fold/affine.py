@@ -28,8 +28,7 @@ def fold_maps(graph: Graph, domains: Mapping[Value, range]) -> None:
         alone = graph.only_reader(node.bottoms[0]) is node
         if alone and _takes_maps(maker):
             _put_into(maker, found)
-            maker.tops[0] = node.tops[0]
-            graph.nodes.remove(node)
+            graph.absorb(node)
         elif alone and (before := channel_map(graph, maker, domains)) is not None:
             graph.nodes.remove(maker)
             _make_scale(node, maker, compose(before, found))
@@ -63,9 +62,10 @@ def compose(first: Map, then: Map) -> Map:
 
 def _make_scale(node: Node, first: Node, found: Map) -> None:
     """Make a Scale with bias out of ``node``, by its name; it reads what ``first`` did."""
-    bottom, top = first.layer.bottom[:1], node.layer.top
-    node.layer = LayerParameter(name=node.name, type="Scale", bottom=bottom, top=top, scale_param={"bias_term": True})
+    node.layer = LayerParameter(name=node.name, type="Scale", scale_param={"bias_term": True})
     node.bottoms, node.blobs = first.bottoms[:1], list(found)
+    if node.tops[0].over in first.tops:
+        node.tops[0].over = first.tops[0].over
 
 
 def _per_channel(node: Node, axis: int) -> bool:

@@ -9,6 +9,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from caffe.proto.caffe_pb2 import LayerParameter
 
 from caffe_layers import domain_assignment
 from latent_domains.convert.fold.affine import Map, channel_map, compose
@@ -34,22 +35,12 @@ def fold_assignments(graph: Graph) -> dict[Value, range]:
         domains[w] = range(given["first"], given["first"] + group)
         columns = np.zeros((given["num_domains"], group))
         columns[domains[w], range(group)] = 1
+        product = {"num_output": len(columns), "bias_term": False}
+        spread = LayerParameter(name=node.name, type="InnerProduct", inner_product_param=product)
         name = graph.fresh(f"{node.name}_softmax")
         p = Value(name, logits.shape)
-        graph.replace(
-            node,
-            [
-                graph.add(name, "Softmax", [logits], [p]),
-                graph.add(
-                    node.name,
-                    "InnerProduct",
-                    [p],
-                    [w],
-                    [columns],
-                    inner_product_param={"num_output": len(columns), "bias_term": False},
-                ),
-            ],
-        )
+        softmax = Node(LayerParameter(name=name, type="Softmax"), [logits], [p])
+        graph.replace(node, [softmax, Node(spread, [p], [w], [columns])])
     return domains
 
 
@@ -93,7 +84,7 @@ def _applied(graph: Graph, node: Node, top: Value, maps: Map) -> list[Node]:
 
     def make(kind: str, name: str, bottoms: list[Value], shape: tuple[int, ...], *blobs: Array, **fields: Any) -> Value:
         made = Value(graph.fresh(f"{node.name}_{name}"), shape)
-        nodes.append(graph.add(made.blob, kind, bottoms, [made], blobs, **fields))
+        nodes.append(Node(LayerParameter(name=made.name, type=kind, **fields), bottoms, [made], list(blobs)))
         return made
 
     product = {"num_output": channels, "bias_term": False}
@@ -111,4 +102,4 @@ def _applied(graph: Graph, node: Node, top: Value, maps: Map) -> list[Node]:
         constant = np.zeros(channels), np.ones(channels)
         ones = make("Scale", "ones", [x], x.shape, *constant, scale_param={"bias_term": True})
         offset = make("Scale", "offset_spread", [ones, offset], x.shape, scale_param={"axis": 0})
-    return [*nodes, graph.add(node.name, "Eltwise", [scaled, offset], [top])]
+    return [*nodes, Node(LayerParameter(name=node.name, type="Eltwise"), [scaled, offset], [top])]

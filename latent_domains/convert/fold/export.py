@@ -11,15 +11,14 @@ from caffe_layers import mda
 from latent_domains.common.files import check_free, expect_file
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.fold import Folded, fold
-from latent_domains.convert.fold.verify import compare_nets, compare_opencv, in_batches, speed_up
+from latent_domains.convert.fold.verify import batches_for, compare_nets, compare_opencv, speed_up
 from latent_domains.data.lmdb_io import by
 from latent_domains.models import inputs, prototxt
 from latent_domains.models.compare import TOLERANCE, require, worst
 from latent_domains.models.model import Array, Model, load, model_files, read_model, write_model
 from latent_domains.models.weights import read_layers
-from latent_domains.runs import model_description
 from latent_domains.runs.evaluate import last_snapshot
-from latent_domains.runs.model_description import Description, description_file
+from latent_domains.runs.predict import ModelDescription, describe_run, description_file
 from latent_domains.runs.run_folder import RunFolder
 
 _FILE_LAYERS = ("Data", "ImageData", "HDF5Data", "WindowData", "MemoryData")
@@ -37,7 +36,7 @@ class Source:
     weights: Path
     mean: tuple[float, ...]
     scale: float
-    description: Description | None = None
+    description: ModelDescription | None = None
 
 
 def read(source: Source) -> Model:
@@ -116,7 +115,7 @@ def _verify(model: Model, folded: Folded, rows: Array, names: str, net: Path, we
     Raises ProgramError if they differ, in Caffe or in OpenCV.
     """
     original, written = load(model), load(read_model(net, weights))
-    batches = in_batches(model.net, rows)
+    batches = batches_for(model.net, rows)
     found, outputs = compare_nets(original, written, folded, batches)
     require(found)
     furthest = worst(found)
@@ -153,7 +152,7 @@ def _input_line(shape: tuple[int, ...], source: Source) -> str:
 
 def run_source(folder: RunFolder) -> Source:
     """A run's deploy net at its last iteration. Raises ProgramError if the run has not reached it."""
-    description = model_description.of_run(folder)
+    description = describe_run(folder)
     form = description.preprocessing
     model = last_snapshot(folder).model
     return Source(f"{description.name},", folder.net("deploy"), model, form.mean, form.scale, description)

@@ -7,9 +7,9 @@ from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.affine import fold_maps
 from latent_domains.convert.fold.assignment import fold_assigned, fold_assignments
 from latent_domains.convert.fold.pooling import crop_floor_pools
-from latent_domains.convert.fold.removal import remove_idle, remove_unread
+from latent_domains.convert.fold.removal import remove_idle
 from latent_domains.convert.fold.statistics import is_mda
-from latent_domains.models.graph import Graph, Node, read_graph, write_graph
+from latent_domains.models.graph import Graph, Node, last_of_blobs, of_model, to_model
 from latent_domains.models.model import Model, load
 
 
@@ -37,17 +37,19 @@ def fold(model: Model) -> Folded:
     """
     net = load(model)
     shapes = {name: tuple(blob.shape) for name, blob in net.blobs.items()}
-    graph, before = read_graph(model, shapes)
+    graph = of_model(model, shapes)
+    before = last_of_blobs({value: value.name for value in graph.values()})
     remove_idle(graph)
     domains = fold_assignments(graph)
     fold_assigned(graph, domains)
     fold_maps(graph, domains)
     crop_floor_pools(graph)
-    remove_unread(graph)
+    graph.remove_unread()
     _refuse_python(graph)
     probabilities = [node for node in graph.nodes if node.type == "Softmax" and node.tops[0] in graph.outputs]
     heads = graph.outputs | {node.bottoms[0] for node in probabilities}
-    folded, after = write_graph(graph, model.net.name)
+    folded, blobs = to_model(graph)
+    after = last_of_blobs(blobs)
     return Folded(
         folded,
         {before[value]: after[value] for value in before if value in after},

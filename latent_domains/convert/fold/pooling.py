@@ -4,7 +4,7 @@
 adds at most one row and one column behind.
 """
 
-from caffe.proto.caffe_pb2 import PoolingParameter
+from caffe.proto.caffe_pb2 import LayerParameter, PoolingParameter
 
 from latent_domains.models.graph import Graph, Node, Value
 from latent_domains.models.windows import pair
@@ -22,7 +22,7 @@ def crop_floor_pools(graph: Graph) -> None:
         axes = [axis for axis in (2, 3) if shape[axis] != wanted.shape[axis]]
         if axes:
             whole = Value(graph.fresh(f"{node.name}_whole"), shape)
-            node.tops[0], node.layer.top[0] = whole, whole.blob
+            node.tops[0] = whole
             graph.replace(node, [node, *_crops(graph, node.name, whole, wanted, axes)])
 
 
@@ -51,7 +51,8 @@ def _crops(graph: Graph, name: str, whole: Value, wanted: Value, axes: list[int]
             wanted if axis == axes[-1] else Value(crop, _resized(value, axis, kept)),
             Value(graph.fresh(f"{crop}_rest"), _resized(value, axis, size - kept)),
         ]
-        nodes.append(graph.add(crop, "Slice", [value], tops, slice_param={"axis": axis, "slice_point": [kept]}))
+        cut = {"axis": axis, "slice_point": [kept]}
+        nodes.append(Node(LayerParameter(name=crop, type="Slice", slice_param=cut), [value], tops))
         value = tops[0]
     return nodes
 

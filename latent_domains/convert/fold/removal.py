@@ -10,19 +10,9 @@ def remove_idle(graph: Graph) -> None:
             graph.nodes.remove(node)
         elif node.type in ("Dropout", "Split") and not node.trains:
             value = node.bottoms[0]
-            maker = graph.maker(value)
             if len(node.tops) == 1 and graph.only_reader(value) is node:
-                maker.tops[maker.tops.index(value)] = node.tops[0]
-                graph.nodes.remove(node)
+                graph.absorb(node)
             elif not graph.outputs & set(node.tops):
                 for reader in graph.nodes:
                     reader.bottoms = [value if bottom in node.tops else bottom for bottom in reader.bottoms]
                 graph.nodes.remove(node)
-
-
-def remove_unread(graph: Graph) -> None:
-    """Take out layers whose every top nothing reads, though it is no output: what only they needed goes with them."""
-    for node in reversed(list(graph.nodes)):
-        wanted = any(top in graph.outputs or graph.readers(top) for top in node.tops)
-        if node.tops and not wanted:
-            graph.nodes.remove(node)

@@ -14,10 +14,8 @@ from tqdm import tqdm
 from latent_domains.common.timing import compare as compare_times
 from latent_domains.convert.fold.fold import Folded
 from latent_domains.models.compare import TOLERANCE, Difference, differences, keep_worst, worst
-from latent_domains.models.inputs import AT_ONCE
-from latent_domains.models.model import forward
-
-Array = NDArray[np.float32]
+from latent_domains.models.inputs import in_batches
+from latent_domains.models.model import Array, forward
 
 SECONDS = 2.0
 """What the times of both nets are measured for, if seven passes of each do not take longer."""
@@ -34,14 +32,14 @@ class Agreement:
     """The largest difference over the blobs."""
 
 
-def in_batches(net: NetParameter, inputs: Array) -> list[Array]:
+def batches_for(net: NetParameter, inputs: Array) -> list[Array]:
     """``inputs`` in batches of AT_ONCE or, if a layer of ``net`` has its number of rows written down, of just as many.
 
     The last batch is then filled up with the first inputs again.
     """
     (rows,) = [layer.input_param.shape[0].dim[0] for layer in net.layer if layer.type == "Input"]
     if not any(layer.type in ("DummyData", "Parameter") or _first(layer) > 0 for layer in net.layer):
-        return [inputs[start : start + AT_ONCE] for start in range(0, len(inputs), AT_ONCE)]
+        return in_batches(inputs)
     filled = inputs[np.arange(-(-len(inputs) // rows) * rows) % len(inputs)]
     return [filled[start : start + rows] for start in range(0, len(filled), rows)]
 

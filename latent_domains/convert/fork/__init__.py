@@ -3,9 +3,9 @@
 ``text``       prototxt with template fields and with fields that Caffe does not know
 ``messages``   the fork's definitions of layers; nets as Caffe's own messages
 ``reference``  the fork's two layers, from their formulas, to compare with
-``graph``      a net as a graph of values                ``rows``      how many rows each value has
-``groups``     what stands for one mDA layer             ``names``     our generator's names for the same roles
-``rewrite``    the graph with our layers in it           ``deploy``    from an image to its class scores
-``weights``    the fork's blobs and ours                 ``verify``    both sides on the same inputs
-``conversion`` all of it together
+``rows``       how many rows each value has              ``groups``    what stands for one mDA layer
+``names``      our generator's names for the same roles  ``rewrite``   the graph with our layers in it
+``deploy``     from an image to its class scores         ``weights``   the fork's blobs and ours
+``verify``     both sides on the same inputs             ``conversion`` a net read, understood and written as ours
+``converter``  all of it together, with weights and files
 """

@@ -1,7 +1,6 @@
 """A net of the fork's read, understood and written as ours."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -9,14 +8,14 @@ import caffe
 from caffe.proto.caffe_pb2 import NetParameter
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.fork import messages, rows
-from latent_domains.convert.fork.deploy import Images, deploy_graph, find_images, find_scores, images_of
-from latent_domains.convert.fork.graph import Graph, Value, read_graph
-from latent_domains.convert.fork.groups import Group, check_same_assignment, recognise
+from latent_domains.convert.fork import messages, rows, text
+from latent_domains.convert.fork.deploy import ImageInput, deploy_graph, find_images, find_scores, images_of
+from latent_domains.convert.fork.groups import Group, Recogniser, check_same_assignment
 from latent_domains.convert.fork.names import Names, find_names
-from latent_domains.convert.fork.rewrite import rewrite
-from latent_domains.convert.fork.text import Place, Template
+from latent_domains.convert.fork.rewrite import Rewritten, rewrite
+from latent_domains.convert.fork.text import Place
 from latent_domains.models.definition import for_phase
+from latent_domains.models.graph import Graph, Value, read_graph
 
 _SIZE = {"crop_size", "new_height", "new_width", "is_color", "mean_value", "scale"}
 """Fields of data layers that the deploy net depends on."""
@@ -27,14 +26,6 @@ _TRAINING = (("loss_weight",), ("slice_param", "slice_point"))
 
 _EVEN = 60
 """Rows from each data layer that any Slice divides into equal parts."""
-
-
-@dataclass(frozen=True)
-class Rewritten:
-    """Our graph in the place of a fork's, and what its blobs are called."""
-
-    graph: Graph
-    blobs: Mapping[Value, str]
 
 
 class Conversion:
@@ -48,33 +39,31 @@ class Conversion:
         """
         self.file = file
         try:
-            text = file.read_text()
+            template = file.read_text()
         except UnicodeDecodeError as error:
             raise ProgramError(f"{file}: not a prototxt of the authors' fork of Caffe: {error}") from error
-        template = Template(file, text, messages.net_class().DESCRIPTOR)
-        self.unknown = template.unknown
-        if odd := [name for name in values if name not in template.places]:
+        places = text.places(file, template)
+        if odd := [name for name in values if name not in places]:
             raise ProgramError(
                 f"--set {', '.join(odd)}: {file} has no such template field; it has "
-                f"{', '.join(sorted(template.places)) or 'none'}"
+                f"{', '.join(sorted(places)) or 'none'}"
             )
-        net = messages.parse(file, template.filled(values))
+        fork, self.unknown = text.parse(file, text.filled(file, template, values))
+        net = messages.stock(file, fork)
         train, test = (read_graph(for_phase(net, phase, file)) for phase in (caffe.TRAIN, caffe.TEST))
-        train.check_made(file, "TRAIN")
-        groups = recognise(train, file, "TRAIN")
+        train.check_made(where := f"{file}: in the TRAIN phase")
+        groups = Recogniser(train, where).groups()
         if not any(norm.kind == messages.MULTIMODAL for group in groups for norm in group.norms):
-            raise ProgramError(
-                f"{file}: in the TRAIN phase, no layer is a {messages.MULTIMODAL}: it is no net of the authors' fork"
-            )
-        check_same_assignment(groups, f"{file}: in the TRAIN phase")
+            raise ProgramError(f"{where}, no layer is a {messages.MULTIMODAL}: it is no net of the authors' fork")
+        check_same_assignment(groups, where)
         self.train, self.groups = train, groups
         self.names: Names = find_names(train, groups, file)
         self.scores = find_scores(test, file)
-        self._check_given(net, test, template.places, values)
+        self._check_given(net, test, places, values)
         used = test.part([self.scores])
-        used.check_made(file, "TEST")
+        used.check_made(f"{file}: in the TEST phase")
         found, sources = find_images(used, self.scores, file)
-        self.images: Images = images_of(sources, shape, file)
+        self.images: ImageInput = images_of(sources, shape, file)
         self.deploy = deploy_graph(used, self.scores, found, self.images.shape)
         self.image_value = self.deploy.nodes[0].tops[0]
 
@@ -82,11 +71,11 @@ class Conversion:
     def our_deploy(self) -> Rewritten:
         """The deploy net: the target's statistics, or several latent targets with the branch that tells them apart."""
         targets = {norm.name for group in self.groups for norm in group.norms}
-        groups = recognise(self.deploy, self.file, "TEST", targets)
         where = f"{self.file}: in the TEST phase"
+        groups = Recogniser(self.deploy, where).groups(targets)
         self._check_groups(groups, where)
         check_same_assignment(groups, where)
-        return Rewritten(*rewrite(self.deploy, groups, self.names, {}, where))
+        return rewrite(self.deploy, groups, self.names, {}, where)
 
     def our_train(self, train: Graph) -> Rewritten:
         """The training net in place of ``train``: the fork's, or it with other batch sizes.
@@ -95,8 +84,8 @@ class Conversion:
         """
         known = rows.segments(train, self.file)
         rows.check_labels(train, known, self.file)
-        groups = recognise(train, self.file, "TRAIN")
-        return Rewritten(*rewrite(train, groups, self.names, known, f"{self.file}: in the TRAIN phase"))
+        where = f"{self.file}: in the TRAIN phase"
+        return rewrite(train, Recogniser(train, where).groups(), self.names, known, where)
 
     def parameters(self) -> Graph:
         """The layers of the training net that may have parameters, with batches that fit each other."""

@@ -1,43 +1,59 @@
 """From the fork's net and weights to ours: read, convert, verify, write."""
 
-import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 import caffe
-from caffe.proto.caffe_pb2 import NetParameter
 from tqdm import tqdm
 
-from latent_domains.common.files import check_free, write_together
+from latent_domains.common.files import check_free, expect_file, write_together
+from latent_domains.common.program import ProgramError
 from latent_domains.convert.fork import rows
-from latent_domains.convert.fork.conversion import Conversion, Rewritten
-from latent_domains.convert.fork.graph import Graph
+from latent_domains.convert.fork.conversion import Conversion
+from latent_domains.convert.fork.rewrite import Rewritten
 from latent_domains.convert.fork.verify import (
     Side,
-    as_file,
     check,
     compare,
-    compare_images,
     put,
     random_inputs,
     with_inputs,
 )
 from latent_domains.convert.fork.weights import converted, kinds_of, random_blobs, read_blobs
 from latent_domains.models.compare import Difference, require, worst
-from latent_domains.models.inputs import NOISE, images, noise
-from latent_domains.models.model import Array, Model, about_lines, check_loads, model_files, weights_bytes
+from latent_domains.models.graph import Graph
+from latent_domains.models.inputs import NOISE, images, in_batches, noise
+from latent_domains.models.model import Array, Model, about_lines, as_file, check_loads, model_files, weights_bytes
 from latent_domains.models.text import net_text
 
 
-class _Converter:
-    """One run of the program."""
+class Converter:
+    """A net of the fork's, with its weights or without (None), on its way to the files that begin with ``out``."""
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
-        self._arguments = arguments
-        self._fork = Conversion(arguments.net, dict(arguments.set), arguments.input)
-        fork = self._fork
+    def __init__(
+        self,
+        net: Path,
+        weights: Path | None,
+        out: Path,
+        *,
+        values: Mapping[str, str],
+        shape: tuple[int, ...] | None,
+        seed: int,
+        force: bool,
+    ) -> None:
+        """Read and convert. ``values`` and ``shape`` are those of :class:`Conversion`; ``seed`` of what is random.
+
+        Raises ProgramError naming what is wrong with a file or, unless ``force``, if one of the files to write exists.
+        """
+        if not out.name:
+            raise ProgramError(f"OUT {out}: expected a name that the files begin with")
+        self._inputs = [file for file in (net, weights) if file is not None]
+        for file in self._inputs:
+            expect_file(file, "the fork's")
+        self._weights, self._out, self._seed, self._force = weights, out, seed, force
+        self._fork = fork = Conversion(net, values, shape)
         for unknown in fork.unknown:
             print(
                 f"warning: {fork.file}:{unknown.line}: {unknown.message} has no field {unknown.name}: passed over",
@@ -51,10 +67,11 @@ class _Converter:
             self._train = fork.our_train(fork.train)
             small = rows.shrunk(fork.train, fork.file, NOISE)
             self._tried = with_inputs(small, fork.images.shape), _with_inputs(fork.our_train(small), fork)
-        weighted = arguments.weights is not None
-        self._files = output_files(arguments.out, weights=weighted, train=self._train is not None)
-        inputs = [file for file in (arguments.net, arguments.weights) if file is not None]
-        check_free(*self._files, force=arguments.force, inputs=inputs)  # before anything that takes time
+        text, caffemodel = model_files(out)
+        self._files = [text] if weights is None else [text, caffemodel]
+        if self._train is not None:
+            self._files.append(out.with_name(f"{out.name}_train.prototxt"))
+        check_free(*self._files, force=force, inputs=self._inputs)  # before anything that takes time
         self._theirs, self._ours = self._read_weights()
 
     def _read_weights(self) -> tuple[dict[str, list[Array]], dict[str, list[Array]]]:
@@ -69,19 +86,18 @@ class _Converter:
             with as_file(definition) as file:
                 nets.append(caffe.Net(str(file), caffe.TEST))
         kinds = kinds_of(*graphs)
-        if self._arguments.weights is None:
-            blobs = random_blobs(nets, kinds, self._arguments.seed)
+        if self._weights is None:
+            blobs = random_blobs(nets, kinds, self._seed)
         else:
-            blobs = read_blobs(self._arguments.weights, nets, kinds)
+            blobs = read_blobs(self._weights, nets, kinds)
         return blobs, converted(blobs, fork.groups, fork.names)
 
-    def write(self) -> None:
-        """Write the files, verified; say what was done."""
-        arguments = self._arguments
-        with write_together(*self._files, force=arguments.force) as asides:
+    def write(self, *, verify: bool, folder: Path | None) -> None:
+        """Write the files and say what was done. ``verify``: compare both sides, on images of ``folder`` too."""
+        with write_together(*self._files, force=self._force) as asides:
             self._write(asides)
-            if arguments.verify:
-                self._verify(asides)
+            if verify:
+                self._verify(asides, folder)
             else:
                 check_loads(asides[0])
                 print("not verified")
@@ -93,23 +109,22 @@ class _Converter:
             print(f"no training net: it takes values for {', '.join(self._fork.lacks)} too (--set NAME=VALUE)")
 
     def _write(self, asides: Sequence[Path]) -> None:
-        arguments, out = self._arguments, self._arguments.out.name
-        of = " and ".join(file.name for file in (arguments.net, arguments.weights) if file is not None)
+        out, of = self._out.name, " and ".join(file.name for file in self._inputs)
         about = f"Converted by python -m tools.convert_fork from {of} of the authors' fork of Caffe."
         left = list(asides)
-        definition = _definition(self._deploy)
+        definition = self._deploy.definition()
         left.pop(0).write_text(about_lines(about) + net_text(out, definition))
-        if arguments.weights is not None:
+        if self._weights is not None:
             definition.name = out
             left.pop(0).write_bytes(weights_bytes(Model(definition, self._ours)))
         if self._train is not None:
-            left.pop(0).write_text(about_lines(about) + net_text(f"{out}_train", _definition(self._train)))
+            left.pop(0).write_text(about_lines(about) + net_text(f"{out}_train", self._train.definition()))
 
-    def _verify(self, asides: Sequence[Path]) -> None:
+    def _verify(self, asides: Sequence[Path], folder: Path | None) -> None:
         """Compare both sides; ours has the weights of the caffemodel that was written."""
-        fork, seed = self._fork, self._arguments.seed
+        fork = self._fork
         fill = put(self._ours)
-        if self._arguments.weights is not None:
+        if self._weights is not None:
             weights = str(asides[1])
 
             def fill(net: caffe.Net) -> None:
@@ -118,21 +133,22 @@ class _Converter:
         check_loads(asides[0])
         theirs = Side(fork.deploy, {}, put(self._theirs))
         ours = Side(self._deploy.graph, self._deploy.blobs, fill)
-        given = [(f"{NOISE} random inputs", noise(fork.images.shape, seed, fork.images.mean, fork.images.scale))]
-        if self._arguments.images is not None:
-            found, pixels = images(self._arguments.images, fork.images.shape, fork.images.mean, fork.images.scale)
-            given.append((f"{len(found)} images", pixels))
+        pixels = noise(fork.images.shape, self._seed, fork.images.mean, fork.images.scale)
+        given = [(f"{NOISE} random inputs", [{fork.image_value: pixels}])]
+        if folder is not None:
+            found, pixels = images(folder, fork.images.shape, fork.images.mean, fork.images.scale)
+            given.append((f"{len(found)} images", [{fork.image_value: batch} for batch in in_batches(pixels)]))
         steps: list[tuple[str, Callable[[], list[Difference]]]] = [
-            (f"deploy net, {said}", partial(compare_images, theirs, ours, fork.image_value, pixels))
-            for said, pixels in given
+            (f"deploy net, {said}", partial(compare, theirs, ours, caffe.TEST, batches, self._seed))
+            for said, batches in given
         ]
         if self._tried is not None:
             graph, rewritten = self._tried
-            check(_definition(rewritten), f"{self._arguments.out}_train.prototxt")
+            check(rewritten.definition(), f"{self._out}_train.prototxt")
             sides = Side(graph, {}, put(self._theirs)), Side(rewritten.graph, rewritten.blobs, fill)
-            inputs = random_inputs(graph, fork.images, self._classes(), seed)
+            inputs = random_inputs(graph, fork.images, self._classes(), self._seed)
             steps += [
-                (f"training net, {said} statistics", partial(compare, *sides, phase, inputs, seed))
+                (f"training net, {said} statistics", partial(compare, *sides, phase, [inputs], self._seed))
                 for phase, said in ((caffe.TRAIN, "the batch's"), (caffe.TEST, "every domain's running"))
             ]
         for said, step in tqdm(steps, desc="verifying", leave=False):
@@ -140,7 +156,7 @@ class _Converter:
 
     def _classes(self) -> int:
         """How many classes the scores have."""
-        with as_file(_definition(self._deploy)) as file:
+        with as_file(self._deploy.definition()) as file:
             return caffe.Net(str(file), caffe.TEST).blobs["prob"].data.shape[1]
 
 
@@ -153,13 +169,3 @@ def _judge(said: str, found: list[Difference]) -> None:
 
 def _with_inputs(rewritten: Rewritten, fork: Conversion) -> Rewritten:
     return Rewritten(with_inputs(rewritten.graph, fork.images.shape), rewritten.blobs)
-
-
-def _definition(rewritten: Rewritten) -> NetParameter:
-    return rewritten.graph.definition(rewritten.blobs)[0]
-
-
-def output_files(out: Path, *, weights: bool, train: bool) -> list[Path]:
-    """The files that are written: deploy net, weights, training net."""
-    net, caffemodel = model_files(out)
-    return [net, *([caffemodel] if weights else []), *([out.with_name(f"{out.name}_train.prototxt")] if train else [])]

@@ -7,14 +7,14 @@ from pathlib import Path
 from caffe.proto.caffe_pb2 import LayerParameter, TransformationParameter
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.fork.graph import Graph, Node, Value
 from latent_domains.convert.fork.rows import is_data, joins_rows, splits_rows
+from latent_domains.models.graph import Graph, Node, Value
 
 _JUDGES = ("Accuracy", "SoftmaxWithLoss")
 
 
 @dataclass(frozen=True)
-class Images:
+class ImageInput:
     """What a net takes: shape (C×H×W) and the transformation of pixels."""
 
     shape: tuple[int, ...]
@@ -29,8 +29,9 @@ def find_scores(graph: Graph, file: Path) -> Value:
     """
     judged = [node.bottoms[0] for node in graph.nodes if node.kind in _JUDGES]
     if not judged:
-        made = {top: node for top, node in graph.producer.items() if not is_data(node) and not joins_rows(node)}
-        judged = [value for value in made if not graph.consumers[value]]
+        judged = [
+            value for value in graph.outputs if not is_data(maker := graph.maker(value)) and not joins_rows(maker)
+        ]
     found = {_behind(graph, value) for value in judged}
     if len(found) != 1:
         names = ", ".join(sorted(value.name for value in found)) or "none"
@@ -43,7 +44,7 @@ def find_scores(graph: Graph, file: Path) -> Value:
 
 def _behind(graph: Graph, value: Value) -> Value:
     """The value of all rows, before a softmax, that ``value`` is a part of."""
-    while (node := graph.producer.get(value)) is not None and (splits_rows(node) or node.kind == "Softmax"):
+    while (node := graph.maker(value)) is not None and (splits_rows(node) or node.kind == "Softmax"):
         value = node.bottoms[0]
     return value
 
@@ -71,7 +72,7 @@ def find_images(graph: Graph, scores: Value, file: Path) -> tuple[Value, tuple[N
     return whole[0], images[whole[0]]
 
 
-def images_of(nodes: Sequence[Node], shape: tuple[int, ...] | None, file: Path) -> Images:
+def images_of(nodes: Sequence[Node], shape: tuple[int, ...] | None, file: Path) -> ImageInput:
     """Shape and transformation of the images that data layers give.
 
     ``shape`` is what the user says it is. Raises ProgramError if the layers do not tell and the user did not.
@@ -83,7 +84,7 @@ def images_of(nodes: Sequence[Node], shape: tuple[int, ...] | None, file: Path) 
         raise ProgramError(
             f"{file}: data layers {names} do not tell one size of images: give it with --input CHANNELS,HEIGHT,WIDTH"
         )
-    return Images(shape or found.pop(), tuple(transform.mean_value), transform.scale)
+    return ImageInput(shape or found.pop(), tuple(transform.mean_value), transform.scale)
 
 
 def _shape(layer: LayerParameter, transform: TransformationParameter) -> tuple[int, ...] | None:

@@ -8,14 +8,13 @@ known domain, a BatchNorm; a Concat of the groups. In the test net, the target's
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from pathlib import Path
 
 from caffe.proto.caffe_pb2 import EltwiseParameter
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.fork.graph import Graph, Node, Value
 from latent_domains.convert.fork.messages import MULTIMODAL
 from latent_domains.convert.fork.rows import joins_rows, splits_rows
+from latent_domains.models.graph import Graph, Node, Value
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ class Recogniser:
                 taken.update(part.norms)
         for node in self._graph.nodes:
             if node.kind == MULTIMODAL and node not in taken:
-                if any(self._is_sum(user) for user in self._graph.consumers[node.tops[0]]):
+                if any(self._is_sum(user) for user in self._graph.readers(node.tops[0])):
                     raise self._error(node, "is summed together with layers of another kind")
                 part = self._part(node)
                 found.append(Group(part.x, node.tops[0], node, (part,)))
@@ -83,14 +82,14 @@ class Recogniser:
 
     def _joined(self, node: Node) -> Group | None:
         """The group that ends in a Concat of rows; None if it joins something else."""
-        roots = [self._graph.producer[bottom] for bottom in node.bottoms]
+        roots = [self._graph.maker(bottom) for bottom in node.bottoms]
         if not all(root.kind == "BatchNorm" or self._is_norm(root) for root in roots):
             odd = next(root for root in roots if not (root.kind == "BatchNorm" or self._is_norm(root)))
             if any(self._is_norm(root) for root in roots):
                 raise self._error(node, f"joins normalised rows with those of {odd.said}, expected a BatchNorm's")
             return None
         parts = tuple(self._part(root) for root in roots)
-        slices = {self._graph.producer[part.x] for part in parts}
+        slices = {self._graph.maker(part.x) for part in parts}
         (source, *others) = slices
         whole = not others and splits_rows(source) and list(source.tops) == [part.x for part in parts]
         if not whole:
@@ -129,7 +128,7 @@ class Recogniser:
         """The softmax whose columns are the weights of ``norms``, and the column of each."""
         softmaxes, columns = [], []
         for norm in norms:
-            source = self._graph.producer[norm.bottoms[1]]
+            source = self._graph.maker(norm.bottoms[1])
             if source.kind == "Slice" and _cuts_columns(source):
                 columns.append(list(source.tops).index(norm.bottoms[1]))
                 if len(source.tops) != len(norms):
@@ -137,7 +136,7 @@ class Recogniser:
                         source,
                         f"gives {len(source.tops)} domains, but {norm.name} is summed with {len(norms) - 1} others",
                     )
-                source = self._graph.producer[source.bottoms[0]]
+                source = self._graph.maker(source.bottoms[0])
             else:
                 columns.append(0)
             if source.kind != "Softmax" or source.layer.softmax_param.axis != 1:
@@ -160,14 +159,12 @@ class Recogniser:
         return node.kind == MULTIMODAL or self._is_sum(node)
 
     def _is_sum(self, node: Node) -> bool:
-        return node.kind == "Eltwise" and any(
-            self._graph.producer[bottom].kind == MULTIMODAL for bottom in node.bottoms
-        )
+        return node.kind == "Eltwise" and any(self._graph.maker(bottom).kind == MULTIMODAL for bottom in node.bottoms)
 
     def _summed(self, root: Node) -> list[Node]:
         if root.kind == MULTIMODAL:
             return [root]
-        summed = [self._graph.producer[bottom] for bottom in root.bottoms]
+        summed = [self._graph.maker(bottom) for bottom in root.bottoms]
         for node in summed:
             if node.kind != MULTIMODAL:
                 raise self._error(root, f"adds {node.said} to normalised features, expected {MULTIMODAL} layers alone")
@@ -175,11 +172,6 @@ class Recogniser:
 
     def _error(self, node: Node, why: str) -> ProgramError:
         return ProgramError(f"{self._where}: layer {node.said} {why}")
-
-
-def recognise(graph: Graph, file: Path, phase: str, targets: Collection[str] = ()) -> list[Group]:
-    """The groups of a graph: :meth:`Recogniser.groups`."""
-    return Recogniser(graph, f"{file}: in the {phase} phase").groups(targets)
 
 
 def check_same_assignment(groups: Sequence[Group], where: str) -> None:

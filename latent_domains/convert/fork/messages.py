@@ -10,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from caffe.proto import caffe_pb2
-from caffe.proto.caffe_pb2 import LayerParameter, LossParameter, NetParameter
-from google.protobuf import text_format
+from caffe.proto.caffe_pb2 import LossParameter, NetParameter
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
@@ -52,20 +51,18 @@ def net_class() -> type[Message]:
         type_name=".caffe.MultiModalBatchNormParameter",
         label=FieldDescriptorProto.LABEL_OPTIONAL,
     )
+    for message in file.message_type:
+        message.extension_range.add(start=_NUMBER + 1, end=_NUMBER + 2)  # fields that nobody knows take its form
     pool = DescriptorPool()
     pool.Add(file)
     return GetMessageClass(pool.FindMessageTypeByName("caffe.NetParameter"))
 
 
-def parse(file: Path, text: str) -> NetParameter:
-    """The net in ``text``, with the reference's Python layers for those that stock Caffe lacks.
+def stock(file: Path, fork: Message) -> NetParameter:
+    """The net, with the reference's Python layers for those that stock Caffe lacks.
 
-    Raises ProgramError naming ``file`` if the text is no net or a layer is used in a way that is not the fork's.
+    Raises ProgramError naming ``file`` if a layer is used in a way that is not the fork's.
     """
-    try:
-        fork = text_format.Parse(text, net_class()())
-    except text_format.ParseError as error:
-        raise ProgramError(f"{file}: not a prototxt of the authors' fork of Caffe: {error}") from error
     for layer in fork.layer:
         if layer.type == MULTIMODAL:
             param = getattr(layer, _FIELD)
@@ -76,11 +73,6 @@ def parse(file: Path, text: str) -> NetParameter:
                 layer.loss_weight.append(1)  # the default of losses in C++, not of Python layers
         layer.ClearField(_FIELD)
     return NetParameter.FromString(fork.SerializeToString())
-
-
-def kind(layer: LayerParameter) -> str:
-    """The type that the fork calls a layer by."""
-    return layer.python_param.layer if layer.python_param.module == MODULE else layer.type
 
 
 def statistics_param(param: Message, *, given: bool) -> dict[str, object]:

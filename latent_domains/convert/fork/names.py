@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.fork.graph import Graph, Node, Value
 from latent_domains.convert.fork.groups import Group
 from latent_domains.convert.fork.messages import ENTROPY
 from latent_domains.convert.fork.rows import splits_rows
+from latent_domains.models.graph import Graph, Node, Value
 
 _RESIDUAL = re.compile(r"res(\w+_branch\w+)")
 _POINTWISE = ("BatchNorm", "Scale", "ReLU")
@@ -40,10 +40,10 @@ def find_names(graph: Graph, groups: Sequence[Group], file: Path) -> Names:
     """
     names = Names({}, {}, {}, {})
     for group in groups:
-        mda, scale = _normalisation(graph.producer[group.x].name)
+        mda, scale = _normalisation(graph.maker(group.x).name)
         for column, norm in enumerate(group.norms):
             names.mda[norm.name], names.columns[norm.name] = mda, column
-        users = graph.consumers[group.out]
+        users = graph.readers(group.out)
         if len(users) == 1 and users[0].kind == "Scale" and len(users[0].bottoms) == 1:
             names.layers[users[0].name] = scale
     trunk = _trunk(graph, groups)
@@ -53,7 +53,7 @@ def find_names(graph: Graph, groups: Sequence[Group], file: Path) -> Names:
             branch = [node for node in graph.ancestors(softmax.bottoms) if node not in trunk]
             for old, new in _branch(Graph(graph.name, branch), prefix).items():
                 names.layers.setdefault(old, new)
-            for node in graph.consumers[softmax.bottoms[0]]:
+            for node in graph.readers(softmax.bottoms[0]):
                 if node.kind == ENTROPY:
                     names.layers[node.name] = f"entropy_{prefix}"
     names.layers.update(_losses(graph, names.layers))
@@ -80,14 +80,8 @@ def _normalisation(name: str) -> tuple[str, str]:
 
 def _trunk(graph: Graph, groups: Sequence[Group]) -> set[Node]:
     """What the features are computed by, but not the weights of their domains."""
-    features = {group.out: group.x for group in groups}
-    wanted = {group.x for group in groups}
-    found = set()
-    for node in reversed(graph.nodes):
-        if wanted.intersection(node.tops):
-            found.add(node)
-            wanted.update([features[node.tops[0]]] if node.tops[0] in features else node.bottoms)
-    return found
+    features = {group.out: [group.x] for group in groups}
+    return set(graph.ancestors([group.x for group in groups], lambda node: features.get(node.tops[0], node.bottoms)))
 
 
 def _branch(branch: Graph, prefix: str) -> dict[str, str]:
@@ -125,7 +119,7 @@ def _block(branch: Graph, eltwise: Node, prefix: str) -> dict[str, str] | None:
                 part = left.pop(0)
             new = {"Convolution": "res2a_{}", "BatchNorm": "bn2a_{}", "Scale": "scale2a_{}", "ReLU": "res2a_{}_relu"}
             names[node.name] = f"{prefix}_{new[node.kind].format(part)}"
-    after = branch.consumers[eltwise.tops[0]]
+    after = branch.readers(eltwise.tops[0])
     if len(after) == 1 and after[0].kind == "ReLU":
         names[after[0].name] = f"{prefix}_res2a_relu"
     return names
@@ -134,7 +128,7 @@ def _block(branch: Graph, eltwise: Node, prefix: str) -> dict[str, str] | None:
 def _path(branch: Graph, value: Value) -> list[Node]:
     """The chain of convolutions and layers on single values that ends in ``value``, in order."""
     path: list[Node] = []
-    while (node := branch.producer.get(value)) is not None and node.kind in ("Convolution", *_POINTWISE):
+    while (node := branch.maker(value)) is not None and node.kind in ("Convolution", *_POINTWISE):
         path.insert(0, node)
         (value,) = node.bottoms
     first = next((i for i, node in enumerate(path) if node.kind == "Convolution"), len(path))
@@ -148,7 +142,7 @@ def _losses(graph: Graph, named: dict[str, str]) -> dict[str, str]:
         alone = [node for node in graph.nodes if node.kind == kind and node.name not in named]
         if len(alone) == 1:
             names[alone[0].name] = name
-            source = graph.producer[alone[0].bottoms[0]]
+            source = graph.maker(alone[0].bottoms[0])
             if splits_rows(source) and len(source.tops) == 2:
                 names[source.name] = "scores_source"
     return names

@@ -1,29 +1,42 @@
 """A graph of the fork's with our layers in it: MDALayer for each group, DomainAssignmentLayer, EntropyLossLayer."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from caffe.proto.caffe_pb2 import LayerParameter
+from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.fork.graph import Graph, Node, Value, copy
 from latent_domains.convert.fork.groups import Group, Part
 from latent_domains.convert.fork.messages import ENTROPY, MULTIMODAL, statistics_param
 from latent_domains.convert.fork.names import Names, part_names
 from latent_domains.convert.fork.rows import Segment, count
+from latent_domains.models.graph import Graph, Node, Value, copy
 from latent_domains.nets.blocks import STATISTIC
 
 _DEFAULT_EPS = 1e-5
 
 
+@dataclass(frozen=True)
+class Rewritten:
+    """Our graph in the place of the fork's, and the blobs that are called otherwise than their values."""
+
+    graph: Graph
+    blobs: Mapping[Value, str]
+
+    def definition(self) -> NetParameter:
+        """The net."""
+        return self.graph.definition(self.blobs)[0]
+
+
 def rewrite(
     graph: Graph, groups: Sequence[Group], names: Names, rows: Mapping[Value, Sequence[Segment]], where: str
-) -> tuple[Graph, dict[Value, str]]:
-    """The graph with our layers, and the blobs that are called otherwise than their values.
+) -> Rewritten:
+    """The graph with our layers. Values that both graphs have are the same objects.
 
-    Values that both graphs have are the same objects. ``rows`` gives the constant rows w of a known domain their
-    number; ``where`` begins messages: file and phase. Raises ProgramError naming the layers if the domains of a group
-    have settings of their own or are in another order than in training.
+    ``rows`` gives the constant rows w of a known domain their number; ``where`` begins messages: file and phase.
+    Raises ProgramError naming the layers if the domains of a group have settings of their own or are in another order
+    than in training.
     """
     return _Rewriting(graph, groups, names, rows, where).result()
 
@@ -36,9 +49,9 @@ class _Rewriting:
         self._domains = 1 + max(names.columns.values())
         self._blobs: dict[Value, str] = {}
         # Like the mDA layers, which cannot work in place, they get blobs of their own, as in our nets.
-        self._scales = {node for group in groups for node in graph.consumers[group.out] if node.kind == "Scale"}
+        self._scales = {node for group in groups for node in graph.readers(group.out) if node.kind == "Scale"}
 
-    def result(self) -> tuple[Graph, dict[Value, str]]:
+    def result(self) -> Rewritten:
         """See :func:`rewrite`."""
         by_root = {group.root: group for group in self._groups}
         before, w = self._assignments()
@@ -49,15 +62,16 @@ class _Rewriting:
             else:
                 nodes.append(self._renamed(node))
             nodes += before.get(node, ())
-        nodes = before.get(None, []) + nodes
-        nodes = _without_unread(self._graph, nodes)
-        left = [node.said for node in nodes if node.kind == MULTIMODAL]
+        graph = Graph(self._graph.name, before.get(None, []) + nodes, self._graph.outputs)
+        graph.remove_unread()
+        left = [node.said for node in graph.nodes if node.kind == MULTIMODAL]
         if left:
             raise ProgramError(
                 f"{self._where}: what {', '.join(left)} makes is read by other layers too, so no MDALayer can stand "
                 "in its place"
             )
-        return Graph(self._graph.name, _with_silence(self._graph, nodes)), self._blobs
+        graph.silence_unread()
+        return Rewritten(graph, self._blobs)
 
     def _assignments(self) -> tuple[dict[Node | None, list[Node]], Value | None]:
         """The layers that make w, by the node they follow (None: they come first), and w itself."""
@@ -146,33 +160,6 @@ class _Rewriting:
         if node.kind == ENTROPY:
             layer.python_param.CopyFrom(_python(name, "EntropyLossLayer", {}).python_param)
         return Node(layer, node.bottoms, node.tops)
-
-
-def _without_unread(before: Graph, nodes: Iterable[Node]) -> list[Node]:
-    """The nodes without those that nobody reads any more, though somebody did before."""
-    nodes = list(nodes)
-    while True:
-        read = {bottom for node in nodes for bottom in node.bottoms}
-        kept = [
-            node
-            for node in nodes
-            if not node.tops or any(top in read or not before.consumers.get(top) for top in node.tops)
-        ]
-        if len(kept) == len(nodes):
-            return kept
-        nodes = kept
-
-
-def _with_silence(before: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """The nodes with a Silence for each value that nobody reads any more: Caffe would print it at every display."""
-    read = {bottom for node in nodes for bottom in node.bottoms}
-    found = []
-    for node in nodes:
-        found.append(node)
-        for top in node.tops:
-            if top not in read and before.consumers.get(top):
-                found.append(Node(LayerParameter(name=f"silence_{top.name}", type="Silence"), [top], []))
-    return found
 
 
 def _python(name: str, layer: str, params: dict[str, object]) -> LayerParameter:

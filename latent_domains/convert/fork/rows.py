@@ -8,7 +8,7 @@ from pathlib import Path
 from caffe.proto.caffe_pb2 import LayerParameter
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.fork.graph import Graph, Node, Value, copy
+from latent_domains.models.graph import Graph, Node, Value, copy
 
 _SIZED = {
     "ImageData": "image_data_param",

@@ -1,31 +1,29 @@
 """Prototxt as the fork's files have it: with template fields (``%NAME%``), and perhaps with fields unknown to Caffe.
 
-Caffe's own parser refuses both. Here every field of a file is found first: those that its message lacks are passed
-over, and a template field is known by the places where it stands.
+Values take the places of template fields first; what is left is read by protobuf's own parser.
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
-from google.protobuf.descriptor import Descriptor
+from google.protobuf import text_format
+from google.protobuf.message import Message
 
 from latent_domains.common.program import ProgramError
+from latent_domains.convert.fork.messages import net_class
 
-_TOKEN = re.compile(
-    r"(?P<space>\s+|#[^\n]*)"
-    r"|(?P<string>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')"
-    r"|(?P<mark>[{}<>\[\]:;,])"
-    r"|(?P<word>[^\s{}<>\[\]:;,\"'#]+)"
-)
+_PIECE = re.compile(r"#[^\n]*|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|%\w+%")
+"""Comments, strings, and template fields outside of both."""
 _TEMPLATE = re.compile(r"%(\w+)%")
 _WORD = re.compile(r"[^\s{}<>\[\]:;,\"'#]+")
-_CLOSING = {"{": "}", "<": ">", "[": "]"}
+_NO_FIELD = re.compile(r'Message type "caffe\.(\w+)" has no field named "(\w+)"')
+_SKIPPED = "[unknown.field]"
+"""An extension that nobody registered: the parser passes over it, whatever its value is."""
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where a template field stands."""
 
     layer: int | None
@@ -34,8 +32,7 @@ class Place:
     """The fields that lead there, as ("inner_product_param", "num_output")."""
 
 
-@dataclass(frozen=True)
-class Unknown:
+class Unknown(NamedTuple):
     """A field that its message does not have."""
 
     name: str
@@ -43,132 +40,73 @@ class Unknown:
     line: int
 
 
-@dataclass
-class _Token:
-    kind: str
-    text: str
-    line: int
+def filled(file: Path, text: str, values: Mapping[str, str]) -> str:
+    """``text`` with each template field's value in its place; lines keep their numbers.
 
-
-class Template:
-    """A prototxt file, read as far as its structure goes.
-
-    ``places`` are those of each template field; ``unknown`` the fields that the messages do not have, which
-    :meth:`filled` leaves out.
+    A field without a value stays as it is within quotes and becomes 1 elsewhere. Raises ProgramError if a value would
+    be more than one value of the file.
     """
 
-    def __init__(self, file: Path, text: str, message: Descriptor) -> None:
-        """``message`` describes the whole file. Raises ProgramError naming file and line if it is no prototxt."""
-        self.places: dict[str, list[Place]] = {}
-        self.unknown: list[Unknown] = []
-        self._file = file
-        self._tokens = self._split(text)
-        self._next = 0
-        self._layers = 0
-        self._message(message, None, (), None)
-
-    def filled(self, values: Mapping[str, str]) -> str:
-        """The text without comments and unknown fields, with each template field's value in its place.
-
-        Lines keep their numbers. A field without a value stays as it is within quotes and becomes 1 elsewhere.
-        Raises ProgramError if a value would be more than one value of the file.
-        """
-        return "".join(self._written(token, values) for token in self._tokens)
-
-    def _written(self, token: _Token, values: Mapping[str, str]) -> str:
-        if token.kind == "space":
-            return "\n" * token.text.count("\n") or " "
-        if token.kind == "string":
-            quote = token.text[0]
+    def piece(found: re.Match[str]) -> str:
+        quote = found[0][0]
+        if quote == "#":
+            return found[0]
+        if quote != "%":
             escaped = {name: value.replace("\\", r"\\").replace(quote, "\\" + quote) for name, value in values.items()}
-            return _TEMPLATE.sub(lambda found: escaped.get(found[1], found[0]), token.text)
-        if token.kind == "word":
-            for name in _TEMPLATE.findall(token.text):
-                if name in values and not _WORD.fullmatch(values[name]):
-                    raise ProgramError(
-                        f"--set {name}={values[name]}: expected one value, as line {token.line} of "
-                        f"{self._file} takes it"
-                    )
-            return _TEMPLATE.sub(lambda found: values.get(found[1], "1"), token.text)
-        return token.text
+            return _TEMPLATE.sub(lambda field: escaped.get(field[1], field[0]), found[0])
+        name = found[0].strip("%")
+        if not _WORD.fullmatch(values.get(name, "1")):
+            line = 1 + text.count("\n", 0, found.start())
+            raise ProgramError(f"--set {name}={values[name]}: expected one value, as line {line} of {file} takes it")
+        return values.get(name, "1")
 
-    def _split(self, text: str) -> list[_Token]:
-        tokens, at, line = [], 0, 1
-        while at < len(text):
-            found = _TOKEN.match(text, at)
-            if found is None:
-                raise ProgramError(f"{self._file}:{line}: a quote that does not end, expected a prototxt of Caffe's")
-            tokens.append(_Token(str(found.lastgroup), found[0], line))
-            line += found[0].count("\n")
-            at = found.end()
-        return tokens
+    return _PIECE.sub(piece, text)
 
-    def _take(self, expected: str) -> _Token:
-        token = self._peek()
-        if token is None:
-            line = self._tokens[-1].line if self._tokens else 1
-            raise ProgramError(f"{self._file}:{line}: the file ends, expected {expected}: is it whole?")
-        self._next += 1
-        return token
 
-    def _peek(self) -> _Token | None:
-        while self._next < len(self._tokens) and self._tokens[self._next].kind == "space":
-            self._next += 1
-        return self._tokens[self._next] if self._next < len(self._tokens) else None
+def parse(file: Path, text: str) -> tuple[Message, list[Unknown]]:
+    """The net of a text without template fields, and the fields in it that its messages do not have.
 
-    def _message(self, message: Descriptor | None, layer: int | None, path: tuple[str, ...], end: str | None) -> None:
-        """Read the fields of a message up to ``end`` (None: the end of the file); without ``message`` all are known."""
-        while True:
-            if end is None and self._peek() is None:
-                return
-            token = self._take(f"'{end}'")
-            if token.text == end:
-                return
-            if token.text in (";", ","):
-                continue
-            if token.kind != "word":
-                raise ProgramError(f"{self._file}:{token.line}: found {token.text}, expected the name of a field")
-            start = self._next - 1
-            field = message.fields_by_name.get(token.text) if message else None
-            if layer is None and not path and token.text == "layer":
-                below = (self._layers, ())
-                self._layers += 1
-            else:
-                below = (layer, (*path, token.text))
-            dropped = message is not None and field is None
-            before = {name: len(places) for name, places in self.places.items()}
-            self._value(field.message_type if field else None, *below, token.text)
-            if dropped:
-                self.unknown.append(Unknown(token.text, message.name, token.line))
-                for number in range(start, self._next):
-                    self._tokens[number].kind = "space"
-                self.places = {name: places[: before[name]] for name, places in self.places.items() if name in before}
+    Raises ProgramError naming ``file`` if it is no prototxt.
+    """
+    unknown: list[Unknown] = []
+    lines = text.split("\n")
+    while True:
+        try:
+            return text_format.Parse("\n".join(lines), net_class()(), allow_unknown_extension=True), unknown
+        except text_format.ParseError as error:
+            if not (found := _NO_FIELD.search(str(error))):
+                # The parser does not say where it is lost in a field that it passes over.
+                lost = unknown and error.GetLine() is None
+                where = f"line {unknown[-1].line}, field {unknown[-1].name}: " if lost else ""
+                raise ProgramError(f"{file}: not a prototxt of the authors' fork of Caffe: {where}{error}") from error
+            line, column = error.GetLine() - 1, error.GetColumn() - 1
+            unknown.append(Unknown(found[2], found[1], line + 1))
+            # It is passed over from now on, so that the parser comes to the next one.
+            lines[line] = lines[line][:column] + _SKIPPED + lines[line][column + len(found[2]) :]
 
-    def _value(self, message: Descriptor | None, layer: int | None, path: tuple[str, ...], name: str) -> None:
-        token = self._take(f"the value of {name}")
-        if token.text == ":" and token.kind == "mark":
-            token = self._take(f"the value of {name}")
-        if token.kind == "mark" and token.text in "{<":
-            self._message(message, layer, path, _CLOSING[token.text])
-        elif token.kind == "mark" and token.text == "[":
-            self._list(message, layer, path, name)
-        elif token.kind == "mark":
-            raise ProgramError(f"{self._file}:{token.line}: found {token.text}, expected the value of {name}")
-        else:
-            self._note(token, layer, path)
-            while token.kind == "string" and (more := self._peek()) is not None and more.kind == "string":
-                token = self._take("a string")
-                self._note(token, layer, path)
 
-    def _list(self, message: Descriptor | None, layer: int | None, path: tuple[str, ...], name: str) -> None:
-        while (token := self._take("']'")).text != "]":
-            if token.kind == "mark" and token.text in "{<":
-                self._message(message, layer, path, _CLOSING[token.text])
-            elif token.kind in ("word", "string"):
-                self._note(token, layer, path)
-            elif token.text != ",":
-                raise ProgramError(f"{self._file}:{token.line}: found {token.text}, expected the values of {name}")
+def places(file: Path, text: str) -> dict[str, list[Place]]:
+    """Where each template field stands: what changes in the net with its value. Raises as :func:`parse` does."""
+    plain, _ = parse(file, filled(file, text, {}))
+    found = {}
+    for name in dict.fromkeys(_TEMPLATE.findall(text)):
+        other, _ = parse(file, filled(file, text, {name: "0"}))
+        if differing := list(_differing(plain, other, None, ())):
+            found[name] = differing
+    return found
 
-    def _note(self, token: _Token, layer: int | None, path: tuple[str, ...]) -> None:
-        for name in _TEMPLATE.findall(token.text):
-            self.places.setdefault(name, []).append(Place(layer, path))
+
+def _differing(one: Message, other: Message, layer: int | None, path: tuple[str, ...]) -> Iterator[Place]:
+    """The places of the values that two messages of the same fields do not share."""
+    for field, values in one.ListFields():
+        repeated = field.label == field.LABEL_REPEATED
+        pairs = (
+            zip(values, getattr(other, field.name), strict=True) if repeated else [(values, getattr(other, field.name))]
+        )
+        for number, (a, b) in enumerate(pairs):
+            in_layers = layer is None and (*path, field.name) == ("layer",)
+            place = Place(number, ()) if in_layers else Place(layer, (*path, field.name))
+            if field.type == field.TYPE_MESSAGE:
+                yield from _differing(a, b, *place)
+            elif a != b:
+                yield place

@@ -1,23 +1,19 @@
 """Both sides on the same inputs: the fork's net with its layers' references, and ours."""
 
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import caffe
 import numpy as np
 from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.fork.deploy import Images
-from latent_domains.convert.fork.graph import Graph, Node, Value, last_of_blobs
+from latent_domains.convert.fork.deploy import ImageInput
 from latent_domains.convert.fork.rows import batch_size, is_data
 from latent_domains.models.compare import Difference, difference, keep_worst
-from latent_domains.models.inputs import AT_ONCE, NOISE, noise
-from latent_domains.models.model import Array, check_loads, forward
-from latent_domains.models.text import net_text
+from latent_domains.models.graph import Graph, Node, Value, last_of_blobs
+from latent_domains.models.inputs import NOISE, noise
+from latent_domains.models.model import Array, as_file, check_loads, forward
 
 
 @dataclass(frozen=True)
@@ -48,23 +44,6 @@ def put(blobs: Mapping[str, Sequence[Array]]) -> Callable[[caffe.Net], None]:
     return fill
 
 
-@contextmanager
-def as_file(definition: NetParameter) -> Iterator[Path]:
-    """A prototxt of the net, without the fillers of large layers: they take seconds, and weights come after them."""
-    quick = NetParameter()
-    quick.CopyFrom(definition)
-    for layer in quick.layer:
-        layer.convolution_param.ClearField("weight_filler")
-        layer.inner_product_param.ClearField("weight_filler")
-        for field in ("convolution_param", "inner_product_param"):
-            if not getattr(layer, field).ByteSize():
-                layer.ClearField(field)
-    with tempfile.NamedTemporaryFile("w", suffix=".prototxt") as file:
-        file.write(net_text(quick.name, quick))
-        file.flush()
-        yield Path(file.name)
-
-
 def check(definition: NetParameter, said: str) -> None:
     """Raise ProgramError, beginning with ``said``, if Caffe refuses a net."""
     with as_file(definition) as file:
@@ -87,7 +66,7 @@ def with_inputs(graph: Graph, shape: Sequence[int]) -> Graph:
     return Graph(graph.name, nodes)
 
 
-def random_inputs(graph: Graph, images: Images, classes: int, seed: int) -> dict[Value, Array]:
+def random_inputs(graph: Graph, images: ImageInput, classes: int, seed: int) -> dict[Value, Array]:
     """Random images and labels for the Input layers of a graph."""
     rng = np.random.default_rng(seed)
     found: dict[Value, Array] = {}
@@ -103,40 +82,29 @@ def random_inputs(graph: Graph, images: Images, classes: int, seed: int) -> dict
     return found
 
 
-def compare(theirs: Side, ours: Side, phase: int, inputs: Mapping[Value, Array], seed: int) -> list[Difference]:
-    """One forward pass of each side; the differences of all values that both have, by the names of ours.
+def compare(
+    theirs: Side, ours: Side, phase: int, batches: Iterable[Mapping[Value, Array]], seed: int
+) -> list[Difference]:
+    """Run both sides on batches of inputs; the largest difference of each value that both have, by our blobs' names.
 
     Raises ProgramError if two have different shapes.
     """
-    return _compare(theirs, theirs.net(phase), ours, ours.net(phase), inputs, seed)
-
-
-def compare_images(theirs: Side, ours: Side, images: Value, rows: Array) -> list[Difference]:
-    """Like :func:`compare` in the TEST phase, for any number of rows of the one input ``images``."""
-    nets = theirs.net(caffe.TEST), ours.net(caffe.TEST)
+    sides = [(side.net(phase), side.graph.definition(side.blobs)[1]) for side in (theirs, ours)]
     furthest: dict[str, Difference] = {}
-    for start in range(0, len(rows), AT_ONCE):
-        batch = {images: rows[start : start + AT_ONCE]}
-        keep_worst(furthest, _compare(theirs, nets[0], ours, nets[1], batch, 0))
+    for inputs in batches:
+        results = []
+        for net, blobs in sides:
+            caffe.set_random_seed(seed)  # Dropout
+            values = forward(net, {blobs[value]: rows for value, rows in inputs.items()})
+            results.append({value: values[name] for value, name in last_of_blobs(blobs).items()})
+        expected, found = results
+        rows = [
+            difference(blobs[value], _measured(expected[value]), _measured(found[value]))
+            for value in found
+            if value in expected and value not in inputs
+        ]
+        keep_worst(furthest, rows)
     return list(furthest.values())
-
-
-def _compare(
-    theirs: Side, their_net: caffe.Net, ours: Side, our_net: caffe.Net, inputs: Mapping[Value, Array], seed: int
-) -> list[Difference]:
-    results = []
-    for side, net in ((theirs, their_net), (ours, our_net)):
-        caffe.set_random_seed(seed)  # Dropout
-        _, blobs = side.graph.definition(side.blobs)
-        values = forward(net, {blobs[value]: rows for value, rows in inputs.items()})
-        results.append({value: values[name] for value, name in last_of_blobs(blobs).items()})
-    _, names = ours.graph.definition(ours.blobs)
-    expected, found = results
-    return [
-        difference(names[value], _measured(expected[value]), _measured(found[value]))
-        for value in found
-        if value in expected and value not in inputs
-    ]
 
 
 def _measured(values: Array) -> Array:

@@ -7,10 +7,10 @@ import caffe
 import numpy as np
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.fork.graph import Graph
 from latent_domains.convert.fork.groups import Group
 from latent_domains.convert.fork.messages import MULTIMODAL
 from latent_domains.convert.fork.names import Names
+from latent_domains.models.graph import Graph
 from latent_domains.models.model import Array
 from latent_domains.models.weights import check_weights
 

@@ -1,7 +1,6 @@
 """An ONNX graph while it is made: its nodes and constants, and names that are all different; and the model of it."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,15 +14,7 @@ IR_VERSION = 7
 """The file format of the ONNX release that brought OPSET; older runtimes refuse newer ones."""
 
 
-@dataclass(frozen=True)
-class Value:
-    """What a layer reads or writes: its name in the graph and its shape in the Caffe net, the batch first."""
-
-    name: str
-    shape: tuple[int, ...]
-
-
-class Graph:
+class OnnxGraph:
     """Collects nodes and constants. ``reserved`` are the names that values of the Caffe net have."""
 
     def __init__(self, reserved: Iterable[str]) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 from caffe.proto.caffe_pb2 import LayerParameter
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.onnx.graph import Graph, Value
+from latent_domains.convert.onnx.graph import OnnxGraph
+from latent_domains.models.graph import Value
 from latent_domains.models.model import Array
 
 
@@ -22,13 +23,16 @@ def refusal(layer: LayerParameter, reason: str) -> Refused:
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer of a Caffe net with what it reads, what it writes and its parameters."""
+    """A layer of a Caffe net with what it reads, what it writes and its parameters.
+
+    Its values have their names in the ONNX graph and their shapes in the Caffe net, the batch first.
+    """
 
     param: LayerParameter
     bottoms: tuple[Value, ...]
     tops: tuple[Value, ...]
     blobs: Sequence[Array]
-    graph: Graph
+    graph: OnnxGraph
 
     def refuse(self, reason: str) -> Refused:
         """The refusal of this layer."""

@@ -8,9 +8,10 @@ from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
 from onnx import ModelProto, TensorProto, helper
 
 from latent_domains.convert.onnx import linear, normalisation, pointwise, pooling, shapes
-from latent_domains.convert.onnx.graph import Graph, Value
+from latent_domains.convert.onnx.graph import OnnxGraph
 from latent_domains.convert.onnx.layer import Layer, Refused, refusal
 from latent_domains.data.lmdb_io import by
+from latent_domains.models.graph import Value
 from latent_domains.models.model import Array, Model
 
 BATCH = "N"
@@ -73,7 +74,7 @@ def onnx_model(model: Model, net: caffe.Net, *, producer: str, about: str, metad
     layers = [layer for layer in model.net.layer if layer.type != "Input"]
     shapes_of = {name: tuple(blob.shape) for name, blob in net.blobs.items()}
     values = {name: Value(name, shapes_of[name]) for name in net.inputs}
-    graph = Graph(shapes_of)
+    graph = OnnxGraph(shapes_of)
     last_writers = {top: number for number, layer in enumerate(layers) for top in layer.top if not _is_idle(layer)}
     for number, param in enumerate(layers):
         if _is_idle(param):

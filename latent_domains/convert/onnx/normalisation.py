@@ -3,8 +3,8 @@
 import numpy as np
 from caffe.proto.caffe_pb2 import LRNParameter
 
-from latent_domains.convert.onnx.graph import Value
 from latent_domains.convert.onnx.layer import Layer
+from latent_domains.models.graph import Value
 from latent_domains.models.model import Array
 
 

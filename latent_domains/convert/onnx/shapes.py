@@ -1,7 +1,7 @@
 """Layers that move values without changing them: Concat, Slice, Crop, Flatten, Reshape, Split, Dropout, Silence."""
 
-from latent_domains.convert.onnx.graph import Value
 from latent_domains.convert.onnx.layer import Layer
+from latent_domains.models.graph import Value
 
 
 def concat(layer: Layer) -> None:

@@ -69,17 +69,13 @@ def batches(net: caffe.Net, images: Path | None, seed: int) -> Iterator[dict[str
             raise ProgramError(f"--images: the net has the inputs {', '.join(net.inputs)}, expected a single one")
         (name,) = net.inputs
         _, pictures = inputs.images(images, net.blobs[name].shape[1:], [MEAN])
-        for row in range(0, len(pictures), inputs.AT_ONCE):
-            yield {name: factor * pictures[row : row + inputs.AT_ONCE]}
+        yield from ({name: factor * batch} for batch in inputs.in_batches(pictures))
 
 
 def _calming(net: caffe.Net, batch: Mapping[str, Array]) -> np.float32:
     """The factor, at most 1, for inputs that leave no Softmax with more than about LOGIT."""
     logits = [
-        blob
-        for name, layer in zip(net._layer_names, net.layers, strict=True)
-        if layer.type == "Softmax"
-        for blob in net.bottom_names[name]
+        blob for name, layer in net.layer_dict.items() if layer.type == "Softmax" for blob in net.bottom_names[name]
     ]
     factor = np.float32(1)
     for _ in range(CALMING_STEPS if logits else 0):

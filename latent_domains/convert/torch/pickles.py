@@ -8,7 +8,7 @@ import pickletools
 import sys
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, BinaryIO
 
 from numpy.typing import NDArray
 
@@ -32,12 +32,6 @@ STORAGES = {
 _MODELS = ("torch.nn.", "torchvision.", "timm.", "__main__", "__torch__")
 """Modules whose classes are in a pickle when a whole model was saved."""
 
-_REFUSED = {
-    **dict.fromkeys(("EMPTY_SET", "FROZENSET", "ADDITEMS"), "a set"),
-    **dict.fromkeys(("EXT1", "EXT2", "EXT4"), "a number in place of a name"),
-}
-"""What some of a pickle's instructions make."""
-
 
 class Storage(Inert):
     """So many numbers of a kind that tensors are parts of, in the file under ``key``."""
@@ -58,18 +52,9 @@ class Storage(Inert):
 
 
 class Dict(dict):
-    """In place of an OrderedDict. A state dict carries versions of its modules as an attribute: not needed here.
-
-    Python 2 gave it a list of its items, what came later adds them one by one.
-    """
+    """In place of an OrderedDict. A state dict carries versions of its modules as an attribute: not needed here."""
 
     __slots__ = ()
-
-    def __init__(self, items: Any = ()) -> None:
-        super().__init__()
-        for key, value in items:
-            _check_key(key)
-            self[key] = value
 
     def __setstate__(self, state: object) -> None:
         pass
@@ -93,7 +78,7 @@ def load(file: BinaryIO, storage: Callable[[tuple[Any, ...]], Storage]) -> Any:
     Raises CheckpointError if the pickle is damaged or asks for anything that a state dict does not need.
     """
     try:
-        _check_opcodes(file)
+        _check_memo(file)
         return _Unpickler(file, storage).load()
     except CheckpointError:
         raise
@@ -102,39 +87,7 @@ def load(file: BinaryIO, storage: Callable[[tuple[Any, ...]], Storage]) -> Any:
         raise CheckpointError(f"its pickle is damaged or truncated: {found}") from error
 
 
-def _check_key(key: object) -> None:
-    """Raise CheckpointError unless a dict's key is a string or a whole number, as those in checkpoints are.
-
-    A tuple has no end to its hashing where each one in it holds the next twice, and nothing can interrupt that.
-    """
-    if not isinstance(key, (str, int)):
-        raise CheckpointError(
-            f"its pickle holds a dict with a {type(key).__name__} among its keys, expected strings and whole numbers"
-        )
-
-
-class _Unpickler(pickle._Unpickler):  # the one in Python: that in C would hash the keys of dicts before they are seen
-    dispatch: ClassVar = dict(pickle._Unpickler.dispatch)
-
-    def load_dict(self) -> None:
-        items = self.pop_mark()
-        self.append(Dict(zip(items[::2], items[1::2], strict=True)))
-
-    def load_setitem(self) -> None:
-        _check_key(self.stack[-2])
-        super().load_setitem()
-
-    def load_setitems(self) -> None:
-        for key in self.stack[::2]:  # all since the last mark
-            _check_key(key)
-        super().load_setitems()
-
-    dispatch |= {
-        pickle.DICT[0]: load_dict,
-        pickle.SETITEM[0]: load_setitem,
-        pickle.SETITEMS[0]: load_setitems,
-    }
-
+class _Unpickler(pickle.Unpickler):
     def __init__(self, file: BinaryIO, storage: Callable[[tuple[Any, ...]], Storage]) -> None:
         super().__init__(file, encoding="utf-8")
         self._storage = storage
@@ -189,16 +142,15 @@ def _whole_model(what: str) -> str:
     )
 
 
-def _check_opcodes(file: BinaryIO) -> None:
-    """Walk through the pickle once without doing what it says; leave ``file`` where it stood.
+def _check_memo(file: BinaryIO) -> None:
+    """Raise CheckpointError for a place in the memo that no pickle of this length has; leave ``file`` where it stood.
 
-    So a truncated one is refused as a whole, and what no state dict needs: sets, which hash what is in them, and names
-    in the registry of copyreg.
+    The unpickler fills its table up to that place: one wrong bit could take all memory.
     """
     start = file.tell()
-    for opcode, _, _ in pickletools.genops(file):
-        if opcode.name in _REFUSED:
-            raise CheckpointError(f"its pickle holds {_REFUSED[opcode.name]}, which no state dict needs")
+    for opcode, number, position in pickletools.genops(file):
+        if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") and number > position:
+            raise CheckpointError(f"its pickle is damaged: thing {number} of its memo at byte {position}")
     file.seek(start)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import TensorProto, helper
 
-from latent_domains.convert.onnx.graph import Graph
+from latent_domains.convert.onnx.graph import OnnxGraph
 from latent_domains.convert.onnx.verification import Runtime
 from latent_domains.convert.torch.resnet import EPS, ResNet
 from latent_domains.convert.torch.torch_resnet import Preprocessing
@@ -52,7 +52,7 @@ class TorchNet:
         return self._runtime.forward({"data": normalised})
 
     def _model(self, net: ResNet) -> bytes:
-        graph = Graph(["data", *self.outputs])
+        graph = OnnxGraph(["data", *self.outputs])
         constants = {name: graph.constant(name, values) for name, values in net.values.items()}
 
         def unit(x: str, convolution: str, bn: str, stride: int, pad: int) -> str:

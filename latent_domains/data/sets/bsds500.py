@@ -17,7 +17,7 @@ from tqdm import tqdm
 from latent_domains.common.files import build_folder_aside
 from latent_domains.common.program import ProgramError
 from latent_domains.data.fetch import download
-from latent_domains.data.sets.homes import BSDS500_HOMES, BSDS500_SUMS
+from latent_domains.data.sets.urls import BSDS500_SUMS, BSDS500_URLS
 
 
 def read_sums(path: Path = BSDS500_SUMS) -> dict[str, str]:
@@ -62,7 +62,7 @@ def _fetch(folder: Path) -> None:
     sums = read_sums()
     with build_folder_aside(folder) as aside:
         archive = aside / "BSR_bsds500.tgz"
-        download(BSDS500_HOMES, archive, lambda file: unpack(file, aside, sums))
+        download(BSDS500_URLS, archive, lambda file: unpack(file, aside, sums))
         archive.unlink()
 
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from latent_domains.data import fetch
 from latent_domains.data.parts import Images, Part, array_part
-from latent_domains.data.sets import bsds500, homes, mnist, mnistm, usps
-from latent_domains.data.sets.homes import GzipFile
+from latent_domains.data.sets import bsds500, mnist, mnistm, urls, usps
+from latent_domains.data.sets.urls import GzipFile
 
 VERSION = 1
 """Raised whenever the same inputs and seed give other images or another order."""
@@ -27,7 +27,7 @@ def parts(out: Path, seed: int, mirror: Path | None = None) -> list[Part]:
 
     @cache
     def mnist_images(split: str) -> Images:
-        images, labels = homes.MNIST_TRAIN if split == "train" else homes.MNIST_TEST
+        images, labels = urls.MNIST_TRAIN if split == "train" else urls.MNIST_TEST
         return mnist.parse_images(*unpacked(images)), mnist.parse_labels(*unpacked(labels))
 
     @cache
@@ -37,7 +37,7 @@ def parts(out: Path, seed: int, mirror: Path | None = None) -> list[Part]:
     def usps_images(split: str) -> Images:
         train = split == "train"
         images, labels = usps.parse(
-            *unpacked(homes.USPS_TRAIN if train else homes.USPS_TEST),
+            *unpacked(urls.USPS_TRAIN if train else urls.USPS_TEST),
             usps.TRAIN_COUNTS if train else usps.TEST_COUNTS,
         )
         return usps.resize(images), labels

@@ -8,19 +8,18 @@ from pathlib import Path
 from latent_domains.common.program import ProgramError
 from latent_domains.data.image_datum import Format
 from latent_domains.data.image_list import Entry
-from latent_domains.data.image_part import image_part
+from latent_domains.data.image_lmdb import image_part
 from latent_domains.data.parts import Part
-from latent_domains.data.sets import counts, pacs_splits, trees
-from latent_domains.data.sets.counts import Difference
+from latent_domains.data.sets import pacs_splits, trees
 from latent_domains.data.sets.published import PACS, ImageSet
-from latent_domains.data.sets.trees import Tree
+from latent_domains.data.sets.trees import Difference, Tree
 
 SIZE = (256, 256)
 """Height and width of the stored images."""
 
 
 @dataclass(frozen=True)
-class Settings:
+class BuildOptions:
     """How the LMDBs are built."""
 
     seed: int = 0
@@ -28,35 +27,35 @@ class Settings:
     encoded: str | None = None
     """``jpg`` or ``png``: images are stored as such files; None: raw pixels."""
     jobs: int = 1
-    """Processes that read and resize."""
+    """Threads that read and resize."""
     allow_incomplete: bool = False
     """Whether other images than the published ones are only a note on stderr."""
 
 
-def parts(image_set: ImageSet, images: Path, out: Path, settings: Settings) -> list[Part]:
+def parts(image_set: ImageSet, images: Path, out: Path, options: BuildOptions) -> list[Part]:
     """Return a part for each domain under ``out``/SET; no image is read before its part is built.
 
-    Raises ProgramError with a table of what is missing and extra in the folder ``images``, unless the settings allow
+    Raises ProgramError with a table of what is missing and extra in the folder ``images``, unless the options allow
     that; then a domain without images has no part.
     """
     tree = trees.read(images, image_set)
-    _judge(image_set, tree, counts.differences(image_set, tree), settings)
+    _judge(image_set, tree, trees.differences(image_set, tree), options)
     found = {domain: [] for domain in image_set.domains}
     for domain, classes in tree.images.items():
         found[domain] = [entry for entries in classes.values() for entry in entries]
-    return _parts(image_set, found, out / image_set.name, settings)
+    return _parts(image_set, found, out / image_set.name, options)
 
 
-def pacs_split_parts(images: Path, lists: Path, out: Path, settings: Settings) -> list[Part]:
+def pacs_split_parts(images: Path, lists: Path, out: Path, options: BuildOptions) -> list[Part]:
     """Return a part for each of PACS's lists in the folder ``lists``, under ``out``/pacs_splits; else as ``parts``."""
     tree = trees.read(images, PACS)
     splits, differences = pacs_splits.read(lists, tree)
-    _judge(PACS, tree, [*counts.differences(PACS, tree), *differences], settings)
-    return _parts(PACS, splits, out / "pacs_splits", settings)
+    _judge(PACS, tree, [*trees.differences(PACS, tree), *differences], options)
+    return _parts(PACS, splits, out / "pacs_splits", options)
 
 
-def _judge(image_set: ImageSet, tree: Tree, differences: Sequence[Difference], settings: Settings) -> None:
-    """Report what differs from the published set: as an error or, if the settings allow it, as a note."""
+def _judge(image_set: ImageSet, tree: Tree, differences: Sequence[Difference], options: BuildOptions) -> None:
+    """Report what differs from the published set: as an error or, if the options allow it, as a note."""
     if tree.left_out:
         files = "1 file" if len(tree.left_out) == 1 else f"{len(tree.left_out)} files"
         print(f"left out {files} that are no images by name, such as {tree.left_out[0]}", file=sys.stderr)
@@ -66,33 +65,29 @@ def _judge(image_set: ImageSet, tree: Tree, differences: Sequence[Difference], s
     found = sum(len(entries) for classes in tree.images.values() for entries in classes.values())
     report = (
         f"{tree.root}: not {image_set.title} as published ({found} images of its classes, published {published}):\n"
-        f"{counts.table(differences)}"
+        f"{trees.table(differences)}"
     )
-    if not settings.allow_incomplete:
+    if not options.allow_incomplete:
         raise ProgramError(f"{report}\nnothing was built; --allow-incomplete builds what is there")
     print(f"note: {report}", file=sys.stderr)
 
 
-def _parts(image_set: ImageSet, found: Mapping[str, Sequence[Entry]], folder: Path, settings: Settings) -> list[Part]:
+def _parts(
+    image_set: ImageSet, found: Mapping[str, Sequence[Entry]], folder: Path, options: BuildOptions
+) -> list[Part]:
     if not any(found.values()):
         raise ProgramError(f"none of the images of {image_set.title} are there")
     return [
-        _part(image_set, folder / name, entries, (settings.seed, 200 + number), settings)
+        image_part(
+            folder / name,
+            entries,
+            image_set.classes,
+            Format(SIZE, encoded=options.encoded),
+            program=f"tools.get_data {image_set.name}",
+            order=(options.seed, 200 + number),
+            jobs=options.jobs,
+            remedy="replace it, or remove it and pass --allow-incomplete to go on without it",
+        )
         for number, (name, entries) in enumerate(found.items())
         if entries
     ]
-
-
-def _part(
-    image_set: ImageSet, path: Path, entries: Sequence[Entry], order: tuple[int, ...], settings: Settings
-) -> Part:
-    return image_part(
-        path,
-        entries,
-        image_set.classes,
-        Format(SIZE, encoded=settings.encoded),
-        program=f"tools.get_data {image_set.name}",
-        order=order,
-        jobs=settings.jobs,
-        remedy="replace it, or remove it and pass --allow-incomplete to go on without it",
-    )

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data.image_list import Entry, read_list
-from latent_domains.data.sets.counts import Difference
 from latent_domains.data.sets.published import PACS, pacs_split_counts
-from latent_domains.data.sets.trees import Tree
+from latent_domains.data.sets.trees import Difference, Tree
 
 SPLITS = ("train", "crossval", "test")
 

@@ -1,7 +1,5 @@
 """How long training takes, in numbers and in words."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from latent_domains.adapt import duration
@@ -46,9 +44,3 @@ def test_memory_of_this_machine(monkeypatch, tmp_path):
     assert 0.01 < duration.available_gib() < 10**6
     monkeypatch.setattr(duration, "Path", lambda name: tmp_path / "none")
     assert duration.available_gib() is None and memory_note("resnet18", 10**6) is None
-
-
-def test_free_space_of_a_folder_that_is_not_there_yet(tmp_path, monkeypatch):
-    assert duration.free_bytes(tmp_path / "a" / "b") == pytest.approx(duration.free_bytes(tmp_path), rel=0.05)
-    monkeypatch.setattr(duration.os, "statvfs", lambda folder: SimpleNamespace(f_bavail=3, f_frsize=4096))
-    assert duration.free_bytes(tmp_path) == 12288

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from latent_domains.adapt.trees import Images, check_apart, domain_names, read_images
+from latent_domains.adapt.trees import TaskImages, check_apart, domain_names, read_images
 from latent_domains.common.program import ProgramError
 from tests.shapes import CLASSES, plant_domain
 
@@ -32,7 +32,7 @@ def refusal(*arguments: object, **options: object) -> str:
     return str(error.value)
 
 
-def labels(images: Images) -> list[int]:
+def labels(images: TaskImages) -> list[int]:
     return [entry.label for entry in images.target.entries]
 
 

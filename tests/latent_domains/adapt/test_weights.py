@@ -22,7 +22,7 @@ def experiment(network: str, method: str = "mda") -> Experiment:
 def folder(tmp_path, monkeypatch) -> Path:
     """An empty folder in place of data/weights, and no place to fetch anything from."""
     monkeypatch.setattr(weights, "FOLDER", tmp_path / "weights")
-    unreachable = {name: replace(file, homes=("http://127.0.0.1:9/x",)) for name, file in weights.WEIGHTS.items()}
+    unreachable = {name: replace(file, urls=("http://127.0.0.1:9/x",)) for name, file in weights.WEIGHTS.items()}
     monkeypatch.setattr(weights, "WEIGHTS", unreachable)
     monkeypatch.setattr("latent_domains.data.fetch.time.sleep", lambda seconds: None)
     monkeypatch.delenv("DATA_MIRROR", raising=False)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from latent_domains.models.graph import read_graph, write_graph
+from latent_domains.models.graph import last_of_blobs, of_model, to_model
 from latent_domains.models.model import forward, load
 from latent_domains.models.text import net_text
 from tests.latent_domains.convert.fold.models import DATA, layer, mda, trained, tried
@@ -16,12 +16,13 @@ def test_a_graph_that_nothing_is_done_to_is_the_same_net() -> None:
     text += layer("c", "TanH", "conv", "c") + layer("prob", "Softmax", "c", "prob")
     model = trained(DATA + text)
     net = load(model)
-    graph, before = read_graph(model, {name: tuple(blob.shape) for name, blob in net.blobs.items()})
+    graph = of_model(model, {name: tuple(blob.shape) for name, blob in net.blobs.items()})
+    before = last_of_blobs({value: value.name for value in graph.values()})
     assert set(before.values()) == {"data", "conv", "a", "c", "prob"}
-    assert {value.blob for value in graph.outputs} == {"a", "prob"}
-    again, after = write_graph(graph, "")
+    assert {value.name for value in graph.outputs} == {"a", "prob"}
+    again, blobs = to_model(graph)
     assert net_text("", again.net) == net_text("", model.net)
-    assert before == after
+    assert before == last_of_blobs(blobs)
     x = np.random.default_rng(0).normal(size=(2, 4, 7, 6))
     for name, values in forward(load(again), x).items():
         np.testing.assert_array_equal(values, forward(net, x)[name])

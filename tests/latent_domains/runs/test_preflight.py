@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,12 @@ import pytest
 from latent_domains.common.caffe_process import environment
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
-from latent_domains.runs.preflight import preflight
+from latent_domains.experiment.datasets import DATASETS
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.runs.preflight import incompleteness, preflight
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
-from tests.fixtures import TEST
+from tests.fixtures import TEST, TRAIN
 from tests.run_folders import edit, small
 
 pytestmark = pytest.mark.program
@@ -131,3 +134,20 @@ def test_preflight_without_caffe_on_the_path(tiny_data, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ProgramError, match=re.escape("no caffe on PATH: run '. ./env.sh'")):
         preflight(folder)
+
+
+def test_what_differs_from_the_published_numbers(tiny_data, tmp_path):
+    folder = RunFolder(tmp_path, make_experiment("digits", "mda", sources=("mnist",)), tiny_data)
+    assert incompleteness(folder) == (
+        f"mnist_train has {TRAIN} images, published 60000; usps_train has {TRAIN} images, published 7291; "
+        f"usps_test has {TEST} images, published 2007"
+    )
+    source_only = make_experiment("digits", "source_only", sources=("mnist",))
+    assert "usps_train" not in incompleteness(RunFolder(tmp_path, source_only, tiny_data))
+
+
+def test_nothing_differs(tiny_data, tmp_path):
+    counts = dict.fromkeys(("mnist", "mnistm", "usps"), TRAIN)
+    tests = dict.fromkeys(counts, TEST)
+    data = replace(DATASETS["digits"], counts=counts, test_counts=tests)
+    assert incompleteness(RunFolder(tmp_path, make_experiment(data, "mda"), tiny_data)) is None

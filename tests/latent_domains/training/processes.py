@@ -73,8 +73,7 @@ def _train(solver: Path, rank: int, size: int, ends: list[socket.socket], kept: 
     the Ith blob of statistics when they were averaged for the last time; and ``data``, the last batch."""
     import caffe
 
-    from latent_domains.training.peers import Peers
-    from latent_domains.training.reduction import HostReduction
+    from latent_domains.training.peers import HostReduction, Peers
     from latent_domains.training.worker import StopSignals, train
 
     class Peeking(Peers):

@@ -1,5 +1,7 @@
 """Groups of small processes that fail in every way there is."""
 
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -7,7 +9,7 @@ import time
 import pytest
 
 from latent_domains.training import group
-from latent_domains.training.group import Group
+from latent_domains.training.group import Children, Group
 from latent_domains.training.worker import LOST
 
 FOREVER = "import time; print('here', flush=True); time.sleep(600)"
@@ -80,3 +82,40 @@ def test_an_error_while_reading_kills_them():
         for _ in found.lines():
             raise OSError("disk full")
     assert [process.returncode for process in found.members.values()] == [-9, -9]
+
+
+@pytest.fixture
+def stubborn():
+    """A process that ignores Ctrl-C."""
+    code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); print(flush=True); signal.pause()"
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    child.stdout.readline()
+    yield child
+    child.kill()
+    child.communicate()
+
+
+def test_a_second_ctrl_c_kills_but_not_one_that_comes_at_once(stubborn, monkeypatch, capsys):
+    children = Children()
+    with children.take_signals(), children.watch(stubborn):
+        for number in (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(os.getpid(), number)
+        with pytest.raises(subprocess.TimeoutExpired):
+            stubborn.wait(0.3)
+        assert children.stopping
+        monkeypatch.setattr("latent_domains.training.group.SAME_SIGNAL", 0)
+        os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):
+            stubborn.wait(0.3)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stubborn.wait(10) == -signal.SIGKILL
+    assert capsys.readouterr().err.splitlines() == [
+        "stopping: each run writes a snapshot first (Ctrl-C again to kill)",
+        "killed",
+    ]
+
+
+def test_an_error_kills_the_child(stubborn):
+    with pytest.raises(RuntimeError), Children().watch(stubborn):
+        raise RuntimeError
+    assert stubborn.wait(10) == -signal.SIGKILL

@@ -10,8 +10,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.prototxt import read
-from latent_domains.runs.devices import Devices
-from latent_domains.runs.solver_mode import mode_of, set_mode
+from latent_domains.runs.devices import Devices, mode_of, set_mode
 from latent_domains.runs.write import write_run
 from latent_domains.training.share import make_share, write_share
 from latent_domains.training.train import train_all

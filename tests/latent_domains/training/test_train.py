@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from latent_domains.experiment.experiment import METHODS, make_experiment
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from latent_domains.training import train
-from latent_domains.training.train import loaded_from, train_all
+from latent_domains.training.train import loaded_from, run_suite, train_all
 from tests.fixtures import TEST
 from tests.pictures import QUICK
 from tests.programs import program, wait_until
@@ -284,3 +285,18 @@ def test_weights_of_the_other_geometry_are_refused(pictures, tmp_path):
     assert "res2a_branch1, " in loaded and "scale5b_branch2b, classifier" in loaded
     assert "mda2a_branch1" in anew and "domain_fc" in anew and "domain_bn2a_branch1" in anew
     assert "bn2a_branch1" in unused
+
+
+def test_a_suite_never_repeats_a_finished_run(tiny_data, tmp_path):
+    experiments = [small("dial"), small("mda")]
+    first = run_suite(experiments, tmp_path, data=tiny_data, jobs=2, threads=None)
+    times = [folder.record.stat().st_mtime_ns for folder, _ in first]
+    second = run_suite(experiments, tmp_path, data=tiny_data, jobs=2, threads=None)
+    assert [folder.record.stat().st_mtime_ns for folder, _ in second] == times
+    assert [record for _, record in first] == [record for _, record in second]
+    longer = small("dial", iterations=7)
+    shutil.copytree(tmp_path / experiments[0].name, tmp_path / longer.name)
+    with pytest.raises(ProgramError, match=r"dial_\S*seed0 holds another experiment: iterations is 6 there, 7 here"):
+        run_suite([longer], tmp_path, data=tiny_data, jobs=1, threads=None)
+    with pytest.raises(ProgramError, match=r"seed0 holds another experiment: data is '.*' there, '.*other' here"):
+        run_suite([small("dial")], tmp_path, data=tmp_path / "other", jobs=1, threads=None)

@@ -8,8 +8,9 @@ import pytest
 
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.fold import Folded, fold
-from latent_domains.convert.fold.verify import AT_ONCE, compare_nets, compare_opencv, in_batches, measured, same_best
+from latent_domains.convert.fold.verify import batches_for, compare_nets, compare_opencv, measured, same_best
 from latent_domains.models.compare import worst
+from latent_domains.models.inputs import AT_ONCE
 from latent_domains.models.model import Model, forward, load, write_model
 from tests.latent_domains.convert.fold.models import DATA, layer, trained
 
@@ -89,14 +90,14 @@ def test_even_classes_are_the_same_best() -> None:
 
 def test_batches_are_those_that_the_net_takes() -> None:
     free = trained(TEXT.replace("dim: 1 dim: 4", "dim: 3 dim: 4")).net
-    assert [len(batch) for batch in in_batches(free, X)] == [AT_ONCE, 7 - AT_ONCE]
+    assert [len(batch) for batch in batches_for(free, X)] == [AT_ONCE, 7 - AT_ONCE]
     reshape = layer("r", "Reshape", "fc", "r", "reshape_param { shape { dim: 3 dim: 5 } }")
     fixed = trained(TEXT.replace("dim: 1 dim: 4", "dim: 3 dim: 4") + reshape).net
-    found = in_batches(fixed, X)
+    found = batches_for(fixed, X)
     assert [len(batch) for batch in found] == [3, 3, 3]
     np.testing.assert_array_equal(np.concatenate(found), np.concatenate([X, X[:2]]))
     any_rows = trained(TEXT + reshape.replace("dim: 3 dim: 5", "dim: 0 dim: 5")).net
-    assert len(in_batches(any_rows, X)[0]) == AT_ONCE
+    assert len(batches_for(any_rows, X)[0]) == AT_ONCE
 
 
 def test_opencv_that_makes_another_shape(model: Model, folded: Folded, tmp_path: Path) -> None:

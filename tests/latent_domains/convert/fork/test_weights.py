@@ -8,8 +8,9 @@ import pytest
 
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fork.conversion import Conversion
-from latent_domains.convert.fork.verify import as_file, with_inputs
+from latent_domains.convert.fork.verify import with_inputs
 from latent_domains.convert.fork.weights import converted, kinds_of, random_blobs, read_blobs
+from latent_domains.models.model import as_file
 from tests.latent_domains.convert.fork.fork_nets import digits, save
 
 NET = digits(2)

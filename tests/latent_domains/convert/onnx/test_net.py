@@ -127,7 +127,9 @@ def test_names_that_meet_are_told_apart() -> None:
 
 LAYER = 'layer {{ name: "a" bottom: "data" top: "a" {} }}'
 REFUSED = {
-    'type: "Python" python_param { module: "caffe_layers" layer: "MDALayer" }': r"layer a \(Python\): runs caffe_layers\.MDALayer; expected stock layers: fold it first: python -m tools\.exp",
+    'type: "Python" python_param { module: "caffe_layers" layer: "MDALayer" }': (
+        r"layer a \(Python\): runs caffe_layers\.MDALayer; expected stock layers: fold it first: python -m tools\.exp"
+    ),
     'type: "SoftmaxWithLoss"': r"layer a \(SoftmaxWithLoss\): expected a deploy net",
     'type: "Data"': r"layer a \(Data\): expected a deploy net",
     'type: "Accuracy"': r"layer a \(Accuracy\): expected a deploy net",

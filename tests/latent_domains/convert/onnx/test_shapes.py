@@ -51,12 +51,24 @@ NETS = {
 }
 
 REFUSED = {
-    """layer { name: "a" type: "Concat" bottom: "data" bottom: "data" top: "a" concat_param { axis: 0 } }""": r"\(Concat\): axis: the first axis is the batch",
-    """layer { name: "a" type: "Slice" bottom: "data" top: "a" top: "b" slice_param { axis: -4 } }""": r"\(Slice\): axis: the first axis is the batch",
-    """layer { name: "a" type: "Crop" bottom: "data" bottom: "data" top: "a" crop_param { axis: 0 } }""": r"\(Crop\): axis: the first axis is the batch",
-    """layer { name: "a" type: "Flatten" bottom: "data" top: "a" flatten_param { axis: 0 } }""": r"\(Flatten\): axis: the first axis is the batch",
-    """layer { name: "a" type: "Reshape" bottom: "data" top: "a" reshape_param { shape { dim: 2 dim: -1 } } }""": r"\(Reshape\): shape: the first axis is the batch",
-    """layer { name: "a" type: "Reshape" bottom: "data" top: "a" reshape_param { shape { dim: -1 dim: 3 } } }""": r"\(Reshape\): shape: the first axis is the batch",
+    """layer { name: "a" type: "Concat" bottom: "data" bottom: "data" top: "a" concat_param { axis: 0 } }""": (
+        r"\(Concat\): axis: the first axis is the batch"
+    ),
+    """layer { name: "a" type: "Slice" bottom: "data" top: "a" top: "b" slice_param { axis: -4 } }""": (
+        r"\(Slice\): axis: the first axis is the batch"
+    ),
+    """layer { name: "a" type: "Crop" bottom: "data" bottom: "data" top: "a" crop_param { axis: 0 } }""": (
+        r"\(Crop\): axis: the first axis is the batch"
+    ),
+    """layer { name: "a" type: "Flatten" bottom: "data" top: "a" flatten_param { axis: 0 } }""": (
+        r"\(Flatten\): axis: the first axis is the batch"
+    ),
+    """layer { name: "a" type: "Reshape" bottom: "data" top: "a" reshape_param { shape { dim: 2 dim: -1 } } }""": (
+        r"\(Reshape\): shape: the first axis is the batch"
+    ),
+    """layer { name: "a" type: "Reshape" bottom: "data" top: "a" reshape_param { shape { dim: -1 dim: 3 } } }""": (
+        r"\(Reshape\): shape: the first axis is the batch"
+    ),
     """layer { name: "a" type: "Reshape" bottom: "data" top: "a"
        reshape_param { axis: 0 num_axes: 0 shape { dim: 1 } } }""": r"\(Reshape\): shape: the first axis is the batch",
 }

@@ -6,8 +6,6 @@ import pickle
 import pickletools
 import resource
 import struct
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -143,51 +141,32 @@ def test_torchscript_is_refused_with_what_to_do(tmp_path):
 def test_a_memo_of_one_thing_does_not_fill_the_memory():
     """The unpickler in C has a table as long as the largest index: 32 GiB for this one."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert unpickled(b"\x80\x02Nr\xff\xff\xff\x7f.") is None
+    for put in (b"r\xff\xff\xff\x7f", b"p2147483647\n"):
+        with pytest.raises(CheckpointError, match="its pickle is damaged: thing 2147483647 of its memo at byte 3"):
+            unpickled(b"\x80\x02N" + put + b".")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20  # of KiB
 
 
 TUPLES = b"K\x01\x85q\x00" + b"".join(b"h%ch%c\x86q%c" % (i - 1, i - 1, i) for i in range(1, 60))
-"""Tuples that each hold the one before twice: a small file, but 2^60 steps for whoever hashes or prints them."""
+"""Tuples that each hold the one before twice: a small file, but 2^60 steps for whoever prints them."""
 
-FOREVER = (
-    # what follows the tuples in a pickle, where \x3b is the last of them; what is said of it
-    (b"}h\x3bNs.", "a dict with a tuple among its keys, expected strings and whole numbers"),  # SETITEM
-    (b"}(K\x01Nh\x3bNu.", "a dict with a tuple among its keys"),  # SETITEMS
-    (b"(h\x3bNd.", "a dict with a tuple among its keys"),  # DICT
-    (b"ccollections\nOrderedDict\n]h\x3bN\x86a\x85R.", "a dict with a tuple among its keys"),  # REDUCE
-    (b"ccollections\nOrderedDict\n)R(h\x3bNu.", "a dict with a tuple among its keys"),
-    (b"(ccollections\nOrderedDict\n]h\x3bN\x86ao.", "a dict with a tuple among its keys"),  # OBJ
-    (b"(]h\x3bN\x86aicollections\nOrderedDict\n.", "a dict with a tuple among its keys"),  # INST
-    (b"ccollections\nOrderedDict\n]h\x3bN\x86a\x85\x81.", "{}"),  # NEWOBJ
-    (b"ccollections\nOrderedDict\n)}h\x3bNs\x92.", "a dict with a tuple among its keys"),  # NEWOBJ_EX
-    (b"\x8f(h\x3b\x90.", "its pickle holds a set"),  # ADDITEMS
-    (b"(h\x3b\x91.", "its pickle holds a set"),  # FROZENSET
-    (b"h\x3bQ.", "refers to something outside"),  # BINPERSID
-    (b"ctorch._utils\n_rebuild_tensor_v2\n(NK\x00ccollections\nOrderedDict\n)RK\x01h\x3bs)tR.", "without a storage"),
-    (b"ctorch._utils\n_rebuild_tensor_v2\n(NK\x00h\x3b)tR.", "without a storage"),
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        # where \x3b is the last of the tuples
+        (b"h\x3bQ.", "refers to something outside"),  # BINPERSID
+        (
+            b"ctorch._utils\n_rebuild_tensor_v2\n(NK\x00ccollections\nOrderedDict\n)RK\x01h\x3bs)tR.",
+            "without a storage",
+        ),
+        (b"ctorch._utils\n_rebuild_tensor_v2\n(NK\x00h\x3b)tR.", "without a storage"),
+    ],
 )
-
-WORK = """
-import io, sys
-from latent_domains.convert.torch.pickles import load
-from latent_domains.convert.torch.tensors import CheckpointError
-for line in sys.stdin:
-    try:
-        print(load(io.BytesIO(bytes.fromhex(line)), lambda _: None))
-    except CheckpointError as error:
-        print(error)
-"""
-
-
-def test_what_takes_forever_to_hash_or_to_print_is_refused():
-    """In a process of its own: nothing but its end would interrupt the hashing."""
-    lines = "\n".join((b"\x80\x02" + TUPLES + b"0" + code).hex() for code, _ in FOREVER)
-    done = subprocess.run(
-        [sys.executable, "-c", WORK], input=lines, capture_output=True, text=True, timeout=60, check=True
-    )
-    for (_, said), found in zip(FOREVER, done.stdout.splitlines(), strict=True):
-        assert said in found and len(found) < 500
+def test_what_takes_forever_to_print_is_cut(code, said):
+    with pytest.raises(CheckpointError, match=said) as raised:
+        unpickled(b"\x80\x02" + TUPLES + b"0" + code)
+    assert len(str(raised.value)) < 500
 
 
 @pytest.mark.parametrize(

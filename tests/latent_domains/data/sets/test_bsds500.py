@@ -82,8 +82,8 @@ def test_a_damaged_archive_is_named(tmp_path, share):
 
 
 def test_a_failed_download_leaves_no_photographs(tmp_path, monkeypatch):
-    monkeypatch.setattr(bsds500, "BSDS500_HOMES", ("ftp://nowhere/x.tgz",))
-    with pytest.raises(ProgramError, match=r"BSR_bsds500\.tgz could not be had from its homes"):
+    monkeypatch.setattr(bsds500, "BSDS500_URLS", ("ftp://nowhere/x.tgz",))
+    with pytest.raises(ProgramError, match=r"BSR_bsds500\.tgz could not be had from its URLs"):
         bsds500.load(tmp_path)
     assert names(tmp_path) == []
 
@@ -99,7 +99,7 @@ def test_an_archive_is_fetched_once_and_not_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(bsds500, "download", download)
     monkeypatch.setattr(bsds500, "read_sums", lambda: SUMS)
     first, second = bsds500.load(tmp_path), bsds500.load(tmp_path)
-    assert calls == [bsds500.BSDS500_HOMES] and names(tmp_path / "bsds500") == sorted(PHOTOGRAPHS)
+    assert calls == [bsds500.BSDS500_URLS] and names(tmp_path / "bsds500") == sorted(PHOTOGRAPHS)
     assert len(first) == 3 and all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
-from latent_domains.data.sets import bsds500, digits, homes, mnistm, usps
-from latent_domains.data.sets.homes import GzipFile
+from latent_domains.data.sets import bsds500, digits, mnistm, urls, usps
+from latent_domains.data.sets.urls import GzipFile
 from tests.programs import Done, names, program
 
 PARTS = ["mnist_test", "mnist_train", "mnistm_test", "mnistm_train", "usps_test", "usps_train"]
@@ -36,9 +36,9 @@ def tiny_mirror(tmp_path, monkeypatch) -> Path:
         n = len(MNIST[split])
         images = put(f"mnist/{name}-images.gz", struct.pack(">4I", 0x803, n, 28, 28) + MNIST[split].tobytes())
         labels = put(f"mnist/{name}-labels.gz", struct.pack(">2I", 0x801, n) + bytes(i % 10 for i in range(n)))
-        monkeypatch.setattr(homes, f"MNIST_{split.upper()}", (images, labels))
+        monkeypatch.setattr(urls, f"MNIST_{split.upper()}", (images, labels))
         rows = (f"{i % 10} {' '.join(map(str, row))}\n" for i, row in enumerate(USPS[split]))
-        monkeypatch.setattr(homes, f"USPS_{split.upper()}", put(f"usps/{split}.gz", "".join(rows).encode()))
+        monkeypatch.setattr(urls, f"USPS_{split.upper()}", put(f"usps/{split}.gz", "".join(rows).encode()))
         monkeypatch.setattr(usps, f"{split.upper()}_COUNTS", (len(USPS[split]) // 10,) * 10)
     monkeypatch.setattr(bsds500, "load", lambda *_: PHOTOGRAPHS)
     return folder

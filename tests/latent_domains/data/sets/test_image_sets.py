@@ -8,7 +8,7 @@ import pytest
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io, parts
-from latent_domains.data.sets.image_sets import Settings, pacs_split_parts
+from latent_domains.data.sets.image_sets import BuildOptions, pacs_split_parts
 from latent_domains.data.sets.published import IMAGE_SETS, PACS, ImageSet, pacs_split_counts
 from tests.image_trees import plant, scaled, write_lists
 from tests.programs import Done, interrupt, names, program
@@ -255,7 +255,7 @@ def test_each_list_becomes_an_lmdb(images, tmp_path):
 def test_lists_and_tree_of_the_published_size_differ_in_nothing(tmp_path):
     root = plant(tmp_path / "kfold", PACS.counts)
     lists = write_lists(tmp_path / "lists", root)
-    made = pacs_split_parts(tmp_path, lists, tmp_path / "data", Settings())
+    made = pacs_split_parts(tmp_path, lists, tmp_path / "data", BuildOptions())
     expected = {f"{d}_{s}": sum(pacs_split_counts(d, s).values()) for d in PACS.domains for s in SPLITS}
     assert {part.path.name: part.recipe["images"] for part in made} == expected
 
@@ -264,7 +264,7 @@ def test_lists_and_tree_of_the_published_size_differ_in_nothing(tmp_path):
     crossval.write_text(crossval.read_text().replace("sketch/dog/pic_0001.jpg 1\n", ""))
     (root / "cartoon" / "horse" / "pic_0324.jpg").unlink()
     with pytest.raises(ProgramError) as raised:
-        pacs_split_parts(tmp_path, lists, tmp_path / "data", Settings())
+        pacs_split_parts(tmp_path, lists, tmp_path / "data", BuildOptions())
     assert [" ".join(line.split()) for line in str(raised.value).splitlines()[1:]] == [
         "found published",
         "cartoon horse 323 324 1 missing",

@@ -4,7 +4,7 @@ import pytest
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data.image_list import read_tree
-from latent_domains.data.sets import counts, trees
+from latent_domains.data.sets import trees
 from latent_domains.data.sets.published import IMAGE_SETS, OFFICE31, OFFICE_CALTECH, PACS, ImageSet
 from tests.image_trees import plant, scaled
 
@@ -21,7 +21,7 @@ def test_a_tree_of_the_published_size_differs_in_nothing(tmp_path, name):
     image_set = IMAGE_SETS[name]
     tree = trees.read(plant(tmp_path, image_set.counts), image_set)
     assert found(tree) == image_set.counts
-    assert counts.differences(image_set, tree) == [] and tree.left_out == []
+    assert trees.differences(image_set, tree) == [] and tree.left_out == []
     for images in tree.images.values():
         for label, (class_name, entries) in enumerate(images.items()):
             assert class_name == image_set.classes[label]
@@ -122,7 +122,7 @@ THREE = ImageSet("pacs", "PACS", scaled(PACS, 3))
 
 def lines(root: Path) -> list[str]:
     """The table of what differs from three images in each class."""
-    return counts.table(counts.differences(THREE, trees.read(root, THREE))).splitlines()
+    return trees.table(trees.differences(THREE, trees.read(root, THREE))).splitlines()
 
 
 def test_everything_missing_and_extra_is_in_one_table(tmp_path):

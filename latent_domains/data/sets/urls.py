@@ -16,8 +16,8 @@ class GzipFile:
     """Its place under the mirror or download folder."""
     sha256: str
     """Of the unpacked contents: copies of MNIST in circulation are packed differently."""
-    homes: tuple[str, ...]
-    """URLs, tried in this order."""
+    urls: tuple[str, ...]
+    """Tried in this order."""
 
 
 def _mnist(name: str, sha256: str) -> GzipFile:
@@ -48,7 +48,7 @@ MNIST_TEST = (
 USPS_TRAIN = _usps("zip.train.gz", "abc9f5c75b997cabe66b5d01727d5a681c69298e1641a8d37b55433a52129dc0")
 USPS_TEST = _usps("zip.test.gz", "6bde17b4f1cd68e0630cd2751d6495b5795d9165ab2dc4a0be8b7002b732f4cc")
 
-BSDS500_HOMES = (
+BSDS500_URLS = (
     "https://www2.eecs.berkeley.edu/Research/Projects/CS/vision/grouping/BSR/BSR_bsds500.tgz",
     "http://www.eecs.berkeley.edu/Research/Projects/CS/vision/grouping/BSR/BSR_bsds500.tgz",
 )
@@ -61,12 +61,12 @@ class WeightsFile:
     """Weights that others trained on ImageNet."""
 
     name: str
-    """Of the file, as its home calls it."""
+    """Of the file, as its server calls it."""
     title: str
     hashes: Mapping[str, str]
     """By algorithm; the file must have all of them."""
-    homes: tuple[str, ...]
-    """URLs, tried in this order."""
+    urls: tuple[str, ...]
+    """Tried in this order."""
 
 
 def _torchvision(title: str, name: str, sha256: str) -> WeightsFile:

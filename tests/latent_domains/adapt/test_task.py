@@ -2,9 +2,7 @@
 
 import pytest
 
-from latent_domains.adapt import lmdbs
-from latent_domains.adapt.lmdbs import build_lmdbs
-from latent_domains.adapt.paths import Paths
+from latent_domains.adapt.task import Paths, build_lmdbs
 from latent_domains.adapt.trees import read_images
 from latent_domains.common.program import ProgramError
 from latent_domains.data.lmdb_io import describe
@@ -16,14 +14,6 @@ from tests.shapes import LOOKS, plant_domain
 def images(tmp_path):
     night, day, dusk = (plant_domain(tmp_path / look, look, 2) for look in LOOKS)
     return read_images([night, day], dusk)
-
-
-def test_what_does_not_fit_is_not_begun(images, tmp_path, monkeypatch):
-    monkeypatch.setattr(lmdbs, "free_bytes", lambda folder: 3 << 20)
-    paths = Paths(tmp_path / "out")
-    with pytest.raises(ProgramError, match=f"{paths.data}: the LMDBs of 18 images take 4 MB, but 3 MB are free on"):
-        build_lmdbs(paths, images, "resnet18", jobs=1, skip_unreadable=False)
-    assert not paths.root.exists()
 
 
 def test_unreadable_images_are_left_out_and_not_counted(images, tmp_path, capsys):

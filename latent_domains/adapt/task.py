@@ -1,0 +1,75 @@
+"""The folder of a task, and the LMDBs in it."""
+
+from pathlib import Path
+
+from latent_domains.adapt.trees import TaskImages, plain_name
+from latent_domains.common.program import ProgramError
+from latent_domains.data.image_datum import Format
+from latent_domains.data.image_lmdb import image_part
+from latent_domains.data.lmdb_io import count
+from latent_domains.data.parts import Part, build_missing
+from latent_domains.experiment.datasets import of_network
+from latent_domains.models.model import model_files
+from latent_domains.runs.predict import description_file
+
+
+class Paths:
+    """Names of what the folder holds that a call fills."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.name = plain_name(root)
+        """The task's name, that of the folder."""
+        self.settings = root / "settings.json"
+        """What was asked for; it makes a folder one of these."""
+        self.data = root / "data"
+        """The data folder, as every program takes one."""
+        self.lmdbs = self.data / self.name
+        """An LMDB for each domain, in the data folder under the task's name."""
+        self.dataset = self.lmdbs / "dataset.json"
+        """The dataset's description, for other experiments on the same LMDBs."""
+        self.run = root / "run"
+        """The run folder: nets, solver, log, snapshots, record."""
+        self.weights = root / "weights" / "resnet18"
+        """What the names of converted weights begin with."""
+        self.model = root / "model"
+        """What the names of the folded model's files begin with."""
+        self.model_files = (*model_files(self.model), description_file(self.model))
+        """The folded model's net, weights and description."""
+        self.predictions = root / "predictions.csv"
+        self.domains = root / "domains.csv"
+        self.report = root / "report.html"
+        self.readme = root / "README.txt"
+
+
+def build_lmdbs(paths: Paths, images: TaskImages, network: str, *, jobs: int, skip_unreadable: bool) -> dict[str, int]:
+    """Build what is missing and return the images of each domain.
+
+    Raises ProgramError naming an image that cannot be read (unless it may be skipped), an LMDB that was made from
+    other images, or if the disk is full.
+    """
+    parts = _parts(paths, images, network, jobs, skip_unreadable)
+    build_missing(list(parts.values()))
+    counts = {name: count(part.path) for name, part in parts.items()}
+    for name, stored in counts.items():
+        if stored == 0:
+            raise ProgramError(f"{parts[name].path}: none of the images could be read")
+    return counts
+
+
+def _parts(paths: Paths, images: TaskImages, network: str, jobs: int, skip_unreadable: bool) -> dict[str, Part]:
+    _, height, width = of_network(network).stored_shape
+    return {
+        domain.name: image_part(
+            paths.lmdbs / domain.name,
+            domain.entries,
+            images.classes,
+            Format((height, width)),
+            program="tools.adapt",
+            order=(0, number),
+            jobs=jobs,
+            remedy="replace or remove it, or pass --skip-unreadable to go on without such images",
+            skip_unreadable=skip_unreadable,
+        )
+        for number, domain in enumerate(images.domains)
+    }

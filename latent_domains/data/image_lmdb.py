@@ -1,0 +1,97 @@
+"""LMDBs of image files: at once, or as a part with a note that tells whether they are still the same."""
+
+import hashlib
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from latent_domains.common.program import ProgramError
+from latent_domains.data import lmdb_io
+from latent_domains.data.image_datum import Format, make_readable
+from latent_domains.data.image_list import Entry
+from latent_domains.data.parts import FINGERPRINT, Part, Records
+
+
+def build(
+    entries: list[Entry],
+    out: Path,
+    form: Format,
+    *,
+    jobs: int = 1,
+    classes: list[str] | None = None,
+    skip_unreadable: bool = False,
+    force: bool = False,
+) -> tuple[int, int]:
+    """Write the images to a new LMDB at ``out``, in the order of ``entries``. Return how many were stored and skipped.
+
+    Raises ProgramError naming the first unreadable image (unless it may be skipped), or if nothing is left to store.
+    """
+    sizes: Counter[tuple[int, ...]] = Counter()
+    remedy = " (--skip-unreadable leaves such images out)"
+    with lmdb_io.create(out, force=force) as (writer, folder):
+        readable = make_readable(entries, form, jobs, skip=skip_unreadable, remedy=remedy)
+        for entry, made in tqdm(readable, desc=out.name, total=len(entries), unit="img"):
+            writer.put(entry.name, made.datum)
+            sizes[made.shape] += 1
+        if not sizes:
+            raise ProgramError(f"none of the {len(entries)} images could be read")
+        if classes is not None:
+            (folder / "classes.txt").write_text("".join(f"{name}\n" for name in classes))
+    if len(sizes) > 1:
+        print(
+            f"note: the images have {len(sizes)} different sizes; without --resize a Data layer takes them only one at "
+            "a time, and compute_image_mean not at all",
+            file=sys.stderr,
+        )
+    return sizes.total(), len(entries) - sizes.total()
+
+
+VERSION = 1
+"""Raised whenever the same images and seed give other records or another order."""
+
+
+def image_part(
+    path: Path,
+    entries: Sequence[Entry],
+    classes: tuple[str, ...],
+    form: Format,
+    *,
+    program: str,
+    order: tuple[int, ...],
+    jobs: int,
+    remedy: str,
+    skip_unreadable: bool = False,
+) -> Part:
+    """Return a part of image files, resized as ``form`` says, in an order drawn by the seed ``order``.
+
+    ``program`` makes it, by the seed ``order[0]``. No image is read before the part is built. One that cannot be read
+    is then named on stderr and left out or, unless ``skip_unreadable``, an error that ends in the words ``remedy``.
+    """
+    height, width = form.resize or (0, 0)
+    recipe = {
+        "program": program,
+        "part": path.name,
+        "seed": order[0],
+        "version": VERSION,
+        "size": f"{height}x{width}",
+        "encoded": form.encoded or "no",
+        "images": len(entries),
+        FINGERPRINT: _fingerprint(entries),
+    }
+
+    def records() -> Records:
+        shuffled = [entries[i] for i in np.random.default_rng(order).permutation(len(entries))]
+        readable = make_readable(shuffled, form, jobs, skip=skip_unreadable, remedy=f"; {remedy}")
+        return Records(len(shuffled), ((entry.name, made.datum) for entry, made in readable))
+
+    return Part(path, recipe, records, classes)
+
+
+def _fingerprint(entries: Sequence[Entry]) -> str:
+    """Return a hash of the images' names, labels and sizes on disk: a tree that was changed is noticed by them."""
+    lines = (f"{entry.name}\0{entry.label}\0{entry.file.stat().st_size}\n" for entry in entries)
+    return hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()[:16]

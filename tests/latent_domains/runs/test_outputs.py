@@ -1,0 +1,112 @@
+"""What branches predict, at the start and along the snapshots of a real run."""
+
+import json
+
+import caffe
+import numpy as np
+import pytest
+from caffe.proto import caffe_pb2
+
+from latent_domains.common.caffe_process import Threads
+from latent_domains.common.program import ProgramError
+from latent_domains.data.lmdb_io import read_images, read_labels
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.runs import outputs
+from latent_domains.runs.outputs import class_names, confusion_counts, predictions, source_probabilities, usage_history
+from latent_domains.runs.write import write_run
+from latent_domains.training.train import train_all
+from tests.fixtures import TEST
+
+
+def test_probabilities_are_rows_of_the_domain_net(trained, tiny_data):
+    found = source_probabilities(trained, trained.latest_snapshot(), limit=5, quiet=True)
+    assert [(source, rows.shape) for source, rows in found.items()] == [("mnist", (5, 3)), ("mnistm", (5, 3))]
+    images, _ = read_images(tiny_data / "digits" / "mnistm_train", 5)
+    net = caffe.Net(str(trained.net("domains")), caffe.TEST, weights=str(trained.latest_snapshot().model))
+    net.blobs["data"].reshape(*images.shape)
+    net.blobs["data"].data[...] = (images - np.float32(127.5)) / 128
+    np.testing.assert_allclose(found["mnistm"], net.forward()["domain_prob"], rtol=1e-5, atol=1e-6)
+
+
+def test_the_history_begins_as_the_solver_initialises_the_branch(trained, monkeypatch):
+    history = usage_history(trained, quiet=True)
+    assert [usage["iteration"] for usage in history] == [0, 2, 4]
+    assert all(usage["images"] == 96 and sum(usage["share"]) == pytest.approx(1) for usage in history)
+    last = outputs.domain_usage(source_probabilities(trained, trained.latest_snapshot(), quiet=True))
+    assert history[-1] == {"iteration": 4, **last.to_json()}
+    solver = caffe.SGDSolver(str(trained.solver))
+    net = outputs._initial(trained)
+    for name, blobs in net.params.items():
+        for blob, initial in zip(blobs, solver.net.params[name], strict=True):
+            assert np.array_equal(blob.data, initial.data), name
+
+
+def test_the_beginning_is_not_known_of_a_run_that_began_from_weights(trained):
+    before = trained.training.read_text()
+    try:
+        trained.training.write_text(json.dumps({"seconds": 1.0, "weights": {"file": "w", "sha256": "0"}}))
+        assert [usage["iteration"] for usage in usage_history(trained, quiet=True)] == [2, 4]
+    finally:
+        trained.training.write_text(before)
+
+
+def test_without_a_branch_there_is_nothing_to_tell(tiny_data, tmp_path):
+    folder = write_run(make_experiment("digits", "dial"), tmp_path / "run", data=tiny_data)
+    assert usage_history(folder) == []
+
+
+@pytest.fixture(scope="module")
+def two_iterations(tiny_data, tmp_path_factory):
+    """mDA after two iterations on the tiny digits."""
+    experiment = make_experiment("digits", "mda", batch_size=8, iterations=2)
+    folder = write_run(experiment, tmp_path_factory.mktemp("runs") / "run", data=tiny_data)
+    train_all([folder], threads=Threads(1, 1))
+    return folder
+
+
+def test_the_counts_are_those_of_caffes_accuracy(two_iterations):
+    snapshot = two_iterations.latest_snapshot()
+    counts = confusion_counts(two_iterations, snapshot, "usps")
+    net = caffe.Net(str(two_iterations.net("test")), caffe.TEST, weights=str(snapshot.model))
+    assert counts.trace() / TEST == pytest.approx(float(net.forward()["accuracy"]), abs=1e-6)
+    labels = read_labels(two_iterations.test_lmdbs["usps"])
+    assert counts.sum(axis=1).tolist() == np.bincount(labels, minlength=10).tolist()
+
+
+def test_a_tie_goes_where_caffe_lets_it_go(tmp_path):
+    net_file = tmp_path / "net.prototxt"
+    net_file.write_text(
+        'layer { name: "in" type: "Input" top: "scores" top: "label"'
+        " input_param { shape { dim: 1 dim: 3 } shape { dim: 1 } } }"
+        'layer { name: "accuracy" type: "Accuracy" bottom: "scores" bottom: "label" top: "accuracy" }'
+    )
+    net = caffe.Net(str(net_file), caffe.TEST)
+    for scores in ([1, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1], [2, 1, 1]):
+        net.blobs["scores"].data[...] = scores
+        for label in range(3):
+            net.blobs["label"].data[...] = label
+            correct = predictions(np.array([scores], np.float32), np.array([label]))[0] == label
+            assert float(net.forward()["accuracy"]) == correct, (scores, label)
+
+
+def test_a_training_that_diverged_is_told(two_iterations, tmp_path):
+    snapshot = two_iterations.latest_snapshot()
+    model = caffe_pb2.NetParameter.FromString(snapshot.model.read_bytes())
+    layer = next(layer for layer in model.layer if layer.name == "fc5")
+    layer.blobs[0].data[0] = float("nan")
+    broken = tmp_path / "model_iter_2.caffemodel"
+    broken.write_bytes(model.SerializeToString())
+    with pytest.raises(ProgramError, match="scores on usps are NaN: the training diverged"):
+        confusion_counts(two_iterations, type(snapshot)(2, snapshot.state, broken), "usps")
+
+
+def test_names_of_the_classes(two_iterations):
+    file = two_iterations.test_lmdbs["usps"] / "classes.txt"
+    assert class_names(two_iterations) is None
+    try:
+        file.write_text("".join(f"digit {label}\n" for label in range(10)))
+        assert class_names(two_iterations) == [f"digit {label}" for label in range(10)]
+        file.write_text("only one\n")
+        assert class_names(two_iterations) is None
+    finally:
+        file.unlink()
