@@ -74,6 +74,7 @@ def make_net(layers):
     return text
 
 
+@pytest.mark.program
 def test_times_by_kind_of_a_real_net():
     text = make_net(
         [
@@ -88,6 +89,7 @@ def test_times_by_kind_of_a_real_net():
     assert list(times.values()) == sorted(times.values(), reverse=True)
 
 
+@pytest.mark.program
 def test_a_net_that_caffe_refuses_is_an_error():
     with pytest.raises(ProgramError, match="caffe time ended with exit code"):
         training.times_by_kind(make_net([("x", "NoSuchLayer", [], ["x"])]), 1, Threads(1, 1))
