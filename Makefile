@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup demo digits test test-gpu test-slurm bench bench-gpu lint check
 in_project := . ./env.sh &&
-fast := not program and not torch and not browser and not gpu and not slurm
+fast := not program and not slow and not torch and not browser and not gpu and not slurm
 pytest := python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 lint := ruff check --quiet . && ruff format --check --quiet . && lint-imports --no-cache
 

@@ -10,14 +10,24 @@ from typing import Any
 
 import pytest
 
-STARTERS = {"Popen", "check_call", "check_output", "subprocess", "start", "start_workers", "train_all", "run_suite"}
+STARTERS = {
+    "Popen",
+    "SGDSolver",
+    "check_call",
+    "check_output",
+    "subprocess",
+    "start",
+    "start_workers",
+    "train_all",
+    "run_suite",
+}
 """What starts a program or trains: a test is marked ``program`` if its code, or that of tests' helpers, names one."""
 
 NOT_IMPORTED = ("torch", "browser")
 """A whole file that bears such a mark is not imported where the mark is deselected: what it needs may be missing."""
 
-ALLOWED = {"git"}
-"""Programs that a test may start without the mark."""
+ALLOWED = {"dot", "git"}
+"""Programs that a test may start without the mark: they take no time."""
 
 _WHOLE_FILE = re.compile(rf"^pytestmark = .*pytest\.mark\.({'|'.join(NOT_IMPORTED)})\b", re.MULTILINE)
 

@@ -58,6 +58,7 @@ def test_commands_are_found():
     assert ("README.md", "tools.watch runs/digits") in PROGRAMS
 
 
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")  # other tests have imported it
 @pytest.mark.parametrize("module", sorted(set(PROGRAMS.values())))
 def test_programs_know_their_documented_options(module):
     known = set(_OPTION.findall(help_of(module)))

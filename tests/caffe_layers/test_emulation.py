@@ -10,7 +10,10 @@ import pytest
 
 from tests.caffe_layers.emulation import emulator
 
-pytestmark = pytest.mark.skipif(emulator.COMPILER is None, reason="needs g++, which compiles kernels for the emulator")
+pytestmark = [
+    pytest.mark.program,
+    pytest.mark.skipif(emulator.COMPILER is None, reason="needs g++, which compiles kernels for the emulator"),
+]
 
 ORDERS = ("forward", "reverse", "shuffled")
 

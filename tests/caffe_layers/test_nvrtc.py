@@ -18,7 +18,10 @@ from tests.caffe_layers.emulation.device import EmulatedDevice
 DEFAULT = re.search(r"\{CUDA_ARCH_BIN:-([\d ]+)\}", (ROOT / "docker/build_caffe.sh").read_text())[1]
 ARCHITECTURES = tuple(map(int, DEFAULT.split()))
 
-pytestmark = pytest.mark.skipif(not nvrtc.installed(), reason="needs NVRTC: pip install -r requirements/dev.txt")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not nvrtc.installed(), reason="needs NVRTC: pip install -r requirements/dev.txt"),
+]
 
 
 class AskedDevice(EmulatedDevice):

@@ -108,6 +108,7 @@ def test_a_library_that_strip_would_damage_stays(tmp_path: Path, trim_python: Mo
     assert library.read_bytes() == before
 
 
+@pytest.mark.program
 def test_not_every_file_is_a_library(tmp_path: Path, trim_python: ModuleType) -> None:
     text = tmp_path / "notes.so"
     for content in (b"", b"INPUT(libx.so.1)"):

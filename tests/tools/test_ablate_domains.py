@@ -13,6 +13,7 @@ from tests.programs import program
 from tools import ablate_domains
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("variant", VARIANTS, ids=[variant.name for variant in VARIANTS])
 def test_every_variant_trains(variant, tiny_data):
     experiment = make_experiment("digits", "mda", batch_size=8, iterations=2, **variant.options)
@@ -51,6 +52,7 @@ def test_a_wrong_option_shows_before_anything_is_trained(monkeypatch):
     )
 
 
+@pytest.mark.program
 def test_missing_data_is_named(tmp_path):
     with pytest.raises(ProgramError, match="mnist_train: no LMDB there; build it with: "):
         ablate(VARIANTS[0], make_experiment("digits", "mda"), tmp_path / "data")

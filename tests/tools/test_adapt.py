@@ -20,6 +20,8 @@ from latent_domains.runs.run_folder import RunFolder
 from tests.programs import Done, interrupt, names, program
 from tests.shapes import CLASSES, picture, plant_domain
 
+pytestmark = pytest.mark.program
+
 SMALL = ("--network", "mnist", "--iterations", 8, "--batch-size", 8, "--threads", "1,1", "--jobs", 1)
 
 RESULTS = {

@@ -68,6 +68,7 @@ def test_a_limit_takes_records_from_all_over_the_lmdb(tmp_path, monkeypatch):
         np.testing.assert_array_equal(y, np.array(expected) // 8)
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("method", ["gong2013", "hoffman2012"])
 def test_the_record_of_latent_domains(data, mixed, tmp_path, method):
     out = tmp_path / "deep" / "out.json"
@@ -104,6 +105,7 @@ def test_the_record_of_latent_domains(data, mixed, tmp_path, method):
         assert other[key] == record[key], "the same command, the same result"
 
 
+@pytest.mark.program
 def test_k_is_chosen_on_the_source(data, tmp_path):
     out = tmp_path / "out.json"
     done = baselines("hoffman2012", data, out, "--variant", "matching", "--max-k", 3)
@@ -114,6 +116,7 @@ def test_k_is_chosen_on_the_source(data, tmp_path):
     assert found["learnability"][str(found["k"])] == max(found["learnability"].values())
 
 
+@pytest.mark.program
 def test_the_targets_labels_change_the_accuracy_alone(data, mixed, tmp_path):
     other = tmp_path / "data"
     shutil.copytree(data, other)
@@ -132,6 +135,7 @@ def test_the_targets_labels_change_the_accuracy_alone(data, mixed, tmp_path):
     assert accuracies[0] > 0.9 and accuracies[1] < 0.1
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("method", ["svm", "gfk"])
 def test_references_and_several_targets(data, tmp_path, method):
     out = tmp_path / "out.json"
@@ -144,6 +148,7 @@ def test_references_and_several_targets(data, tmp_path, method):
     assert record["accuracy"] == pytest.approx(np.mean(each))
 
 
+@pytest.mark.program
 def test_an_undivided_mixture_is_a_source(data, tmp_path):
     out = tmp_path / "out.json"
     done = baselines("gong2013", data, out, "--k", 2, "--undivided", "--min-domain", 12)
@@ -153,6 +158,7 @@ def test_an_undivided_mixture_is_a_source(data, tmp_path):
     assert record["domain_usage"]["sources"] == ["amazon+dslr"] and sum(record["domain_usage"]["counts"][0]) == 48
 
 
+@pytest.mark.program
 def test_test_images_are_those_of_the_test_split(tiny_data, tmp_path):
     out = tmp_path / "out.json"
     done = baselines("hoffman2012", tiny_data, out, "--k", 1, "--limit", 40, dataset="digits")
@@ -171,6 +177,7 @@ def digits(mirror, tmp_path) -> Iterator[Path]:
     shutil.rmtree(tmp_path / "data")
 
 
+@pytest.mark.program
 def test_digits_hold_domains_and_adaptation_helps(digits, tmp_path):
     """Real digits: MNIST and MNIST-M are told apart far above chance, and the kernel helps."""
     found = {}
@@ -273,6 +280,7 @@ def test_unknown_names_are_explained(tmp_path, arguments, message):
     assert done.returncode == 1 and message in done.stderr and names(tmp_path) == []
 
 
+@pytest.mark.program
 def test_a_record_that_stands_is_not_replaced_unasked(data, tmp_path):
     out = tmp_path / "out.json"
     out.write_text("mine")

@@ -8,6 +8,7 @@ from latent_domains.bench import lmdbs
 from tests.programs import names, program
 
 
+@pytest.mark.program
 def test_every_program_has_its_line(tmp_path):
     (tmp_path / "images" / "deep").mkdir(parents=True)
     cv2.imwrite(str(tmp_path / "images" / "deep" / "x.jpg"), np.zeros((50, 40, 3), np.uint8))

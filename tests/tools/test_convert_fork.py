@@ -100,6 +100,7 @@ def done(fork: tuple[ForkNet, list[Path]]) -> tuple[Path, str]:
     return out, ended.stdout
 
 
+@pytest.mark.program
 def test_outputs_are_the_forks(fork, done) -> None:
     net, _ = fork
     out, said = done
@@ -112,6 +113,7 @@ def test_outputs_are_the_forks(fork, done) -> None:
     assert np.abs(found - expected).max() < 1e-5 * np.abs(expected).max()
 
 
+@pytest.mark.program
 def test_several_latent_targets_keep_their_branch(tmp_path) -> None:
     net = digits(3, 2)
     blobs = net.weights(2)
@@ -128,6 +130,7 @@ def test_several_latent_targets_keep_their_branch(tmp_path) -> None:
     assert np.abs(found - expected).max() < 1e-5 * np.abs(expected).max()
 
 
+@pytest.mark.program
 def test_the_training_net_is_ours(done) -> None:
     out, _ = done
     net = parse(Path(f"{out}_train.prototxt").read_text())
@@ -152,6 +155,7 @@ def test_the_training_net_is_ours(done) -> None:
     assert left == {"loss_class", "entropy_class", "entropy_domain"}
 
 
+@pytest.mark.program
 def test_weights_load_by_name_into_our_nets(done) -> None:
     """Into the generator's nets of the digits experiment, whose scores are then the same."""
     out, _ = done
@@ -172,6 +176,7 @@ def test_weights_load_by_name_into_our_nets(done) -> None:
     np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.program
 def test_our_training_program_takes_the_weights(done, tiny_data, tmp_path) -> None:
     out, _ = done
     run = write_run(make_experiment("digits", "mda", k=2, iterations=1), tmp_path / "run", data=tiny_data)
@@ -220,6 +225,7 @@ def parse_weights(file: Path) -> NetParameter:
     return NetParameter.FromString(file.read_bytes())
 
 
+@pytest.mark.program
 def test_residual_net_is_our_resnet18_of_caffes_geometry(tmp_path) -> None:
     """Images are small here, which changes no parameter."""
     net = residual(3, 48)
@@ -274,6 +280,7 @@ def test_wrong_batches_are_refused(fork, tmp_path) -> None:
     assert names(tmp_path) == []
 
 
+@pytest.mark.program
 def test_net_alone_is_verified_with_random_weights(fork, tmp_path) -> None:
     net, _ = fork
     text = net.text.replace('name: "conv2"\n', 'name: "conv2"\n  new_field { deep: 7 } other: "%LOST%"\n', 1)
@@ -290,6 +297,7 @@ def test_net_alone_is_verified_with_random_weights(fork, tmp_path) -> None:
     assert len(differences(ended.stdout)) == 1 and "deploy net, 4 random inputs" in ended.stdout
 
 
+@pytest.mark.program
 def test_a_wrong_conversion_is_never_written(fork, tmp_path, monkeypatch) -> None:
     net, files = fork
     (tmp_path / "out.prototxt").write_text("mine")
@@ -309,6 +317,7 @@ def test_a_wrong_conversion_is_never_written(fork, tmp_path, monkeypatch) -> Non
     assert names(tmp_path) == ["out.prototxt"] and (tmp_path / "out.prototxt").read_text() == "mine"
 
 
+@pytest.mark.program
 def test_outputs_that_exist_and_wrong_inputs_are_refused(fork, done, tmp_path) -> None:
     net, files = fork
     out, _ = done

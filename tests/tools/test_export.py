@@ -203,6 +203,7 @@ def test_a_net_for_batches_of_one_size_alone(tmp_path: Path) -> None:
     assert "top-1 of 6 of 6 inputs" in done.stdout and "forward of a batch of 3" in done.stdout
 
 
+@pytest.mark.program
 def test_without_verification_nothing_is_run_and_it_says_so(
     small: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -344,6 +345,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("fault", FAULTS)
 def test_bad_input_is_one_message_and_no_output(fault: str, small: tuple[Path, Path], tmp_path: Path) -> None:
     done = exported(damaged(fault, small), tmp_path / "out" / "m")

@@ -44,6 +44,7 @@ def assert_refused(done: Done, message: str, out: Path) -> None:
     assert not out.parent.is_dir() or names(out.parent) in ([], ["in"])
 
 
+@pytest.mark.program
 def test_the_file_gives_what_caffe_gives(model: Model, files: tuple[Path, Path], tmp_path: Path) -> None:
     out = tmp_path / "deep" / "net.onnx"
     done = export(files, out)
@@ -60,6 +61,7 @@ def test_the_file_gives_what_caffe_gives(model: Model, files: tuple[Path, Path],
     assert about["input data"].startswith("N×3×28×28 32-bit floats") and str(tmp_path) not in str(made.metadata_props)
 
 
+@pytest.mark.program
 def test_images_are_compared_too(files: tuple[Path, Path], tmp_path: Path) -> None:
     for i in range(3):
         image = np.random.default_rng(i).integers(0, 256, (9, 8, 3)).astype(np.uint8)
@@ -72,6 +74,7 @@ def test_images_are_compared_too(files: tuple[Path, Path], tmp_path: Path) -> No
     assert missing.returncode == 1 and "none: no such folder" in missing.stderr
 
 
+@pytest.mark.program
 def test_a_net_that_differs_is_not_written(
     files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +90,7 @@ def test_a_net_that_differs_is_not_written(
     assert unchecked.returncode == 0 and out.is_file() and "agrees" not in unchecked.stdout
 
 
+@pytest.mark.program
 def test_a_difference_in_the_file_alone_shows(
     files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,6 +109,7 @@ def test_a_difference_in_the_file_alone_shows(
     assert_refused(export(files, out), "in prob (of the file)", out)
 
 
+@pytest.mark.program
 def test_what_stands_is_replaced_only_by_force(files: tuple[Path, Path], tmp_path: Path) -> None:
     out = tmp_path / "net.onnx"
     out.write_text("mine")
@@ -117,6 +122,7 @@ def test_what_stands_is_replaced_only_by_force(files: tuple[Path, Path], tmp_pat
     assert "a folder is there" in export(files, out, "--force").stderr
 
 
+@pytest.mark.program
 def test_bad_input_gets_one_line(files: tuple[Path, Path], tmp_path: Path) -> None:
     net, weights = files
     out = tmp_path / "net.onnx"

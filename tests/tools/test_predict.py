@@ -21,6 +21,8 @@ from tests.odd_images import odd_images
 from tests.programs import interrupt, names, program
 from tests.shapes import LOOKS, picture
 
+pytestmark = pytest.mark.program
+
 FORM = Preprocessing((3, 20, 24), 16, (104.0, 117.0, 123.0), 1 / 64)
 
 NET = """

@@ -17,6 +17,7 @@ def test_words(seconds, words):
     assert in_words(seconds) == words
 
 
+@pytest.mark.program
 def test_iterations_tests_and_the_evaluation_count(tiny_data, tmp_path):
     folder = write_run(make_experiment("digits", "mda", batch_size=10, iter_size=2), tmp_path / "run", data=tiny_data)
     assert rows(folder) == 30

@@ -5,6 +5,8 @@ import pytest
 from latent_domains.bench import memory
 from latent_domains.common.program import ProgramError
 
+pytestmark = pytest.mark.program
+
 
 def test_memory_of_a_layer_is_measured_in_a_process_of_its_own():
     # 64 channels of 64 rows are 0.3 MB of row sums for an x of 67 MB; twice that is room for the allocator.

@@ -28,6 +28,7 @@ def test_data_in_memory_and_batch_norm_in_place_of_mda():
     assert "MDALayer" not in str(norms)
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("variant", [lambda net: net, training.with_batch_norm])
 def test_an_iteration_runs_and_trains(variant):
     step = training.iteration(variant(training.with_data_in_memory(training.read_net())))
@@ -73,6 +74,7 @@ def make_net(layers):
     return text
 
 
+@pytest.mark.program
 def test_times_by_kind_of_a_real_net():
     text = make_net(
         [
@@ -87,6 +89,7 @@ def test_times_by_kind_of_a_real_net():
     assert list(times.values()) == sorted(times.values(), reverse=True)
 
 
+@pytest.mark.program
 def test_a_net_that_caffe_refuses_is_an_error():
     with pytest.raises(ProgramError, match="caffe time ended with exit code"):
         training.times_by_kind(make_net([("x", "NoSuchLayer", [], ["x"])]), 1, Threads(1, 1))

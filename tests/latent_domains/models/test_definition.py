@@ -46,6 +46,7 @@ def test_layers_of_the_other_phase_are_those_that_caffe_makes(tmp_path: Path) ->
     assert found == ["data", "a", "d", "g"]
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     "shape", ["input_dim: 5 input_dim: 2 input_dim: 3 input_dim: 4", "input_shape { dim: 5 dim: 2 dim: 3 dim: 4 }"]
 )

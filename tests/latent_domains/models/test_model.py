@@ -35,6 +35,7 @@ def model() -> Model:
     return Model(parse(NET), {"conv": blobs})
 
 
+@pytest.mark.program
 def test_written_model_is_read_as_it_was(model: Model, tmp_path: Path) -> None:
     write_model(model, tmp_path / "a.b", about="One line.\nAnother.", force=False)
     net, weights = model_files(tmp_path / "a.b")
@@ -86,6 +87,7 @@ def test_what_stands_is_replaced_only_by_force(model: Model, tmp_path: Path) -> 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.caffemodel", "m.prototxt"]
 
 
+@pytest.mark.program
 def test_files_are_checked_before_they_get_their_names(model: Model, tmp_path: Path) -> None:
     def check(net: Path, weights: Path) -> None:
         assert read_model(net, weights).net == model.net
@@ -113,6 +115,7 @@ def test_a_prefix_ends_in_no_suffix_of_its_files(suffix: str) -> None:
         model_files(Path(f"out{suffix}"))
 
 
+@pytest.mark.program
 def test_a_net_that_loads_and_does_not_run_is_refused(tmp_path: Path) -> None:
     crop = 'layer { name: "s" type: "Slice" bottom: "conv" top: "a" top: "b" slice_param { axis: 2 slice_point: 2 } }'
     (tmp_path / "net.prototxt").write_text(NET + crop)
@@ -120,6 +123,7 @@ def test_a_net_that_loads_and_does_not_run_is_refused(tmp_path: Path) -> None:
         check_loads(tmp_path / "net.prototxt")
 
 
+@pytest.mark.program
 def test_files_that_are_no_model(model: Model, tmp_path: Path) -> None:
     net, weights = write_model(model, tmp_path / "m", about="", force=False)
     with pytest.raises(ProgramError, match=r"none\.prototxt: no such file"):

@@ -176,6 +176,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NETS)
 def test_caffe_loads_every_committed_net(path, root, monkeypatch):
     monkeypatch.chdir(root)

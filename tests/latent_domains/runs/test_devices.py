@@ -175,6 +175,7 @@ def test_a_variable_that_names_no_mode_is_refused(monkeypatch):
         requested_mode(None)
 
 
+@pytest.mark.program
 def test_gpu_mode_without_cuda_is_refused_before_training(tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     done = program("train", "--threads", "1,1", "--solver-mode", "GPU", folder.path)

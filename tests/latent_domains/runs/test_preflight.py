@@ -19,6 +19,8 @@ from latent_domains.runs.write import write_run
 from tests.fixtures import TEST, TRAIN
 from tests.run_folders import edit, small
 
+pytestmark = pytest.mark.program
+
 
 def with_lmdb(data: Path, copy: Path, name: str, images: list[np.ndarray], labels: list[int]) -> Path:
     """A copy of a data folder with one LMDB written anew."""

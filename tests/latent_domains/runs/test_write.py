@@ -33,6 +33,7 @@ def test_a_run_folder_holds_its_nets_solver_and_description(tiny_data, tmp_path)
     assert batch_size * batches == TEST
 
 
+@pytest.mark.program
 def test_known_domain_labels_are_a_share_of_each_source(tiny_data, tmp_path):
     folder = write_run(small(known_share=0.25, seed=4), tmp_path / "run", data=tiny_data)
     for index, source in enumerate(("mnist", "mnistm")):
@@ -66,6 +67,7 @@ def test_a_run_on_the_whole_set_has_the_committed_solver(tmp_path):
     assert solver == committed
 
 
+@pytest.mark.program
 def test_official_splits_train_on_their_train_and_test_on_their_test_lists(pictures, tmp_path):
     for domain in PACS.domains:
         for split in ("train", "test"):

@@ -81,6 +81,7 @@ def test_the_first_process_tests_and_the_others_do_not(tiny_data, tmp_path):
     assert batches(read(share.train, caffe_pb2.NetParameter()))["data_mnist"] == 2
 
 
+@pytest.mark.program
 def test_a_batch_that_cannot_be_shared_out_is_named(tiny_data, tmp_path):
     run = write_run(make_experiment("digits", "dial", batch_size=9), tmp_path / "run", data=tiny_data)
     done = program("train", "--processes", 2, "--threads", "1,1", run.path)

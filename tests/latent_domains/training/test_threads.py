@@ -32,6 +32,7 @@ def test_the_fastest_is_chosen_by_the_better_of_two_measurements():
     assert measured == {"1 BLAS + 4 kernel threads": 100.0, "4 BLAS + 4 kernel threads": 140.0}
 
 
+@pytest.mark.program
 def test_a_net_is_named_relative_to_the_caller(tiny_data, tmp_path, monkeypatch):
     write_run(make_experiment("digits", "dial", batch_size=2), tmp_path / "run", data=tiny_data)
     monkeypatch.chdir(tmp_path)

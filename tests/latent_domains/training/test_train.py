@@ -148,6 +148,7 @@ def test_a_damaged_record_is_named(text, tiny_data, tmp_path):
     assert done.stderr.endswith(f"; make it again with: python -m tools.evaluate {folder.path}\n")
 
 
+@pytest.mark.program
 def test_a_run_begins_from_the_weights_of_another(tiny_data, tmp_path):
     weights = initial_weights(write_run(small("dial", lambda_c=0.0), tmp_path / "first", data=tiny_data))
     second = write_run(small("mda", iterations=1), tmp_path / "second", data=tiny_data)
@@ -173,6 +174,7 @@ def test_a_run_begins_from_the_weights_of_another(tiny_data, tmp_path):
     assert recorded.to_json() == {"file": "kept.caffemodel", "sha256": hashlib.sha256(kept.read_bytes()).hexdigest()}
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -189,6 +191,7 @@ def test_weights_that_are_none_are_refused_before_training(make, message, tiny_d
     assert not folder.log.exists() and not list(folder.snapshots.iterdir())
 
 
+@pytest.mark.program
 def test_a_run_that_began_from_weights_does_not_begin_again_without_them(tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     folder.training.write_text(json.dumps({"seconds": 1.0, "weights": {"file": "w.caffemodel", "sha256": "0"}}))
@@ -197,6 +200,7 @@ def test_a_run_that_began_from_weights_does_not_begin_again_without_them(tiny_da
     assert "it began from w.caffemodel and has no snapshot: pass --weights again" in done.stderr
 
 
+@pytest.mark.program
 def test_a_branch_of_another_number_of_domains_is_refused(tiny_data, tmp_path):
     weights = initial_weights(write_run(small("mda", k=3), tmp_path / "first", data=tiny_data))
     model = caffe_pb2.NetParameter.FromString(weights.read_bytes())
@@ -209,6 +213,7 @@ def test_a_branch_of_another_number_of_domains_is_refused(tiny_data, tmp_path):
     assert done.returncode == 1 and "blob 0 of layer domain_fc4 is 3×100, expected 2×100" in done.stderr
 
 
+@pytest.mark.program
 def test_weights_of_another_number_of_domains_are_refused(tiny_data, tmp_path):
     weights = initial_weights(write_run(small("dial"), tmp_path / "first", data=tiny_data))
     second = write_run(small("mda"), tmp_path / "second", data=tiny_data)
@@ -217,6 +222,7 @@ def test_weights_of_another_number_of_domains_are_refused(tiny_data, tmp_path):
     assert "blob 0 of layer conv1_mda is 2×32, expected 3×32" in done.stderr
 
 
+@pytest.mark.program
 def test_a_failing_layer_is_named_and_the_log_kept(tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     net = folder.net("train")
@@ -265,6 +271,7 @@ def test_bvlcs_alexnet_loads_by_name_but_for_its_classifier(pictures, tmp_path):
     weights.unlink()  # a quarter of a gigabyte
 
 
+@pytest.mark.program
 def test_weights_of_the_other_geometry_are_refused(pictures, tmp_path):
     other = make_experiment("pacs", "source_only", iterations=1, batch_size=3, geometry="caffe")
     weights = initial_weights(write_run(other, tmp_path / "caffe", data=pictures))

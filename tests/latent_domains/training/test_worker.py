@@ -91,6 +91,7 @@ def test_first_statistics_are_those_of_the_shares_of_the_batch(tiny_data, tmp_pa
     np.testing.assert_array_equal(model["conv1_bn.2"], 1)
 
 
+@pytest.mark.program
 def test_a_run_of_two_processes_is_recorded_and_read_like_any_other(tiny_data, tmp_path):
     run = written(tmp_path / "run", tiny_data, known_share=0.25)
     text = run.solver.read_text().replace("test_interval: 100", "test_interval: 3")

@@ -7,6 +7,8 @@ from latent_domains.experiment.experiment import METHODS, make_experiment
 from latent_domains.nets.family import deploy_net
 from tests.latent_domains.convert.fold.models import Tried, trained, tried
 
+pytestmark = pytest.mark.slow
+
 SIZES = {"mnist": 28, "alexnet": 99, "resnet18": 64}
 """Height and width; AlexNet's inner products are narrow, too."""
 

@@ -138,6 +138,7 @@ def test_too_few_digits_of_a_class_are_named(tiny_mirror, tmp_path, monkeypatch)
 # --- the real thing
 
 
+@pytest.mark.slow
 def test_the_real_data_sets(mirror, tmp_path):
     done = program("get_data", "digits", "--out", tmp_path, "--mirror", mirror)
     assert done.returncode == 0, done.stderr
