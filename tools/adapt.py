@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from latent_domains.adapt import settings
-from latent_domains.adapt.dataset import RECIPES
+from latent_domains.adapt.dataset import CHOICES
 from latent_domains.adapt.lmdbs import build_lmdbs
 from latent_domains.adapt.paths import Paths
 from latent_domains.adapt.results import contents, usage
@@ -56,12 +56,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--unlabelled", action="store_true", help="the target's folders are no labels")
     parser.add_argument("--allow-missing-classes", action="store_true", help="a source may lack some of the classes")
     parser.add_argument("--skip-unreadable", action="store_true", help="name and leave out images that cannot be read")
-    parser.add_argument("--network", choices=RECIPES, default="resnet18", help="default: %(default)s")
+    parser.add_argument("--network", choices=CHOICES, default="resnet18", help="default: %(default)s")
     parser.add_argument(
         "--weights",
         type=_weights,
         metavar=f"FILE|{NONE}",
-        help="what training begins with: a caffemodel, for ResNet18 also a checkpoint of PyTorch, or none: random "
+        help="what training begins with: a caffemodel, for ResNets also a checkpoint of PyTorch, or none: random "
         "weights (default: ImageNet's, fetched once to data/weights; none for mnist)",
     )
     add_method_options(parser)

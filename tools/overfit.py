@@ -17,15 +17,16 @@ from latent_domains.common.program import ROOT, ProgramError, run
 from latent_domains.data.build import build
 from latent_domains.data.image_datum import Format
 from latent_domains.data.sets.published import PACS
+from latent_domains.experiment.datasets import of_network
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from latent_domains.training.options import add_training_options
 from latent_domains.training.overfit import (
     EACH,
-    EXPERIMENTS,
     GOAL,
     LAST,
+    NETS,
     choose,
     display_every_iteration,
     training_accuracy,
@@ -37,7 +38,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.overfit", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("network", choices=EXPERIMENTS)
+    parser.add_argument("network", choices=NETS)
     parser.add_argument("--images", type=Path, required=True, metavar="DIR", help="PACS, or a sample of it")
     parser.add_argument("--seed", type=int, default=0, help="of the choice and of the weights (default: %(default)s)")
     parser.add_argument("--iterations", type=int, default=200, help="default: %(default)s")
@@ -50,12 +51,12 @@ def main() -> int:
         raise ProgramError(f"iterations: got {options.iterations}, expected at least {LAST} (they are averaged)")
     runs, images = options.runs.resolve(), options.images.resolve()
     os.chdir(ROOT)  # the nets name their LMDBs relative to it
-    dataset, sources, target = EXPERIMENTS[options.network]
+    dataset = of_network(options.network)
     experiment = make_experiment(
         dataset,
         "mda",
-        sources=sources,
-        targets=(target,),
+        sources=dataset.domains[:2],
+        targets=dataset.domains[2:3],
         seed=options.seed,
         iterations=options.iterations,
         base_lr=options.base_lr,

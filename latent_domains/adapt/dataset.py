@@ -6,9 +6,10 @@ from dataclasses import replace
 from latent_domains.adapt.trees import Images
 from latent_domains.experiment.datasets import DATASETS, Dataset, of_network
 from latent_domains.experiment.experiment import SOURCE_ONLY
+from latent_domains.experiment.networks import NETWORKS
 
-RECIPES = {"resnet18": DATASETS["pacs"].recipe, "alexnet": DATASETS["pacs"].recipe, "mnist": DATASETS["digits"].recipe}
-"""The networks to choose from, each with the recipe it is trained by."""
+CHOICES = tuple(name for name, network in NETWORKS.items() if network.recipe)
+"""The networks that there is a recipe for."""
 
 FEWEST_ROWS = 8
 """Images of each domain in a batch, also of one that has fewer (they come again): batch statistics need some."""
@@ -24,12 +25,12 @@ def describe(
     counts: Mapping[str, int],
     made_by: str,
 ) -> Dataset:
-    """The dataset of ``images``, of which ``counts`` are stored for each domain, for a network of RECIPES.
+    """The dataset of ``images``, of which ``counts`` are stored for each domain, for a network of CHOICES.
 
     A batch holds as many images of each domain as the recipe says, fewer where the domains are small. Tests and
     snapshots come four times in a training at least.
     """
-    data, recipe = of_network(network), RECIPES[network]
+    data, recipe = of_network(network), DATASETS[NETWORKS[network].recipe].recipe
     sources, target = tuple(source.name for source in images.sources), images.target.name
     seen = sources if method in SOURCE_ONLY else (*sources, target)
     rows = recipe.batch_size if recipe.batch_split == "per_domain" else recipe.batch_size // len(seen)

@@ -46,8 +46,8 @@ class Paths:
 
     @property
     def weights(self) -> Path:
-        """What the names of converted weights begin with."""
-        return self.root / "weights" / "resnet18"
+        """The folder of converted weights."""
+        return self.root / "weights"
 
     @property
     def model(self) -> Path:

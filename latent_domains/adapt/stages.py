@@ -38,7 +38,7 @@ def begin_anew(paths: Paths) -> None:
         with RunFolder.load(paths.run).locked():
             pass
     results = (paths.readme, paths.report, paths.domains, paths.predictions, *paths.model_files)
-    for path in (*results, paths.run, paths.data, paths.weights.parent):
+    for path in (*results, paths.run, paths.data, paths.weights):
         remove(path)
 
 

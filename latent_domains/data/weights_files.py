@@ -2,6 +2,8 @@
 
 import os
 import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from tqdm import tqdm
@@ -9,7 +11,19 @@ from tqdm import tqdm
 from latent_domains.common.files import check_free, write_aside
 from latent_domains.common.program import ProgramError
 from latent_domains.data.fetch import Unavailable, check_hashes, download, part_of
-from latent_domains.data.sets.homes import WeightsFile
+
+
+@dataclass(frozen=True)
+class WeightsFile:
+    """Weights that others trained on ImageNet."""
+
+    name: str
+    """Of the file, as it is published."""
+    title: str
+    hashes: Mapping[str, str]
+    """By algorithm; the file must have all of them."""
+    urls: tuple[str, ...]
+    """Tried in this order."""
 
 
 def get(file: WeightsFile, out: Path, mirror: Path | None, *, force: bool = False) -> Path:
@@ -31,7 +45,7 @@ def get(file: WeightsFile, out: Path, mirror: Path | None, *, force: bool = Fals
         _copy(mirror, target, file)
         return target
     try:
-        download(file.homes, target, lambda arrived: check_hashes(arrived, file.hashes, file.name), keep_part=True)
+        download(file.urls, target, lambda arrived: check_hashes(arrived, file.hashes, file.name), keep_part=True)
     except Unavailable as error:
         raise ProgramError("\n".join([str(error), _by_hand(file, target), *waiting(target)])) from error
     except ProgramError as error:
@@ -71,7 +85,7 @@ def find_in_mirror(file: WeightsFile, mirror: Path | None) -> Path | None:
 def _by_hand(file: WeightsFile, target: Path) -> str:
     hashes = ", ".join(f"{algorithm} {value}" for algorithm, value in file.hashes.items())
     return (
-        f"Where there is no network: fetch {file.homes[0]} elsewhere ({hashes}), put it at {target} and run this "
+        f"Where there is no network: fetch {file.urls[0]} elsewhere ({hashes}), put it at {target} and run this "
         "again to have it checked."
     )
 

@@ -12,6 +12,7 @@ from latent_domains.common.json_values import decode
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment import datasets
 from latent_domains.experiment.datasets import DATASETS, Dataset
+from latent_domains.experiment.networks import NETWORKS
 
 _LARGEST = 10**8
 """Of any count: far beyond use, and within Caffe's 32 bits even times the number of domains."""
@@ -33,9 +34,6 @@ SOURCE_ONLY = ("plain", "source_only")
 
 BATCH_SPLITS = ("per_domain", "equally", "by_size")
 """How a batch is made of the domains: see :class:`latent_domains.experiment.datasets.Recipe`."""
-
-GEOMETRIES = ("torch", "caffe")
-"""Of ResNet18: Torch's own, or that of the widespread Caffe model (:mod:`latent_domains.nets.resnet18`)."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +169,7 @@ class Experiment:
             "split-": (self.batch_split, recipe.batch_split),
             "itersize": (self.iter_size, recipe.iter_size),
             "lr": (self.base_lr, recipe.base_lr),
-            "geometry-": (self.geometry, default_geometry(data.network)),
+            "geometry-": (self.geometry, NETWORKS[data.network].geometries[0]),
             "lambdac": (self.lambda_c, recipe.lambda_c),
             "lambdad": (self.lambda_d, recipe.lambda_d),
             "lambdat": (self.lambda_t, recipe.lambda_t),
@@ -192,13 +190,8 @@ class Experiment:
 
 
 def methods_of(data: Dataset) -> tuple[str, ...]:
-    """The methods that a dataset's network knows: ResNet18 is not trained without normalisation."""
-    return tuple(method for method in METHODS if not (method == "plain" and data.network == "resnet18"))
-
-
-def default_geometry(network: str) -> str:
-    """Torch's for ResNet, whose weights come from Torch; Caffe's for the nets that were born in Caffe."""
-    return "torch" if network == "resnet18" else "caffe"
+    """The methods that a dataset's network knows: some nets are not trained without normalisation."""
+    return tuple(method for method in METHODS if method != "plain" or NETWORKS[data.network].plain)
 
 
 def _default_k_target(method: str, targets: tuple[str, ...]) -> int:
@@ -238,8 +231,11 @@ def make_experiment(
     recipe = data.recipe
     if method not in METHODS:
         raise ProgramError(f"method: got {method!r}, expected one of {', '.join(METHODS)}")
+    network = NETWORKS[data.network]
     if method not in methods_of(data):
-        raise ProgramError("method: got 'plain'; ResNet18 is not trained without normalisation, expected another")
+        raise ProgramError(
+            f"method: got {method!r}; {network.title} is not trained without normalisation, expected another"
+        )
     sources, targets = _domains(data, sources, targets)
     k = _checked_k(method, k, sources)
     k_target = _checked_k_target(method, k_target, targets)
@@ -269,10 +265,9 @@ def make_experiment(
     base_lr = recipe.base_lr if base_lr is None else base_lr
     if not 0.0 < base_lr < float("inf"):
         raise ProgramError(f"base lr: got {base_lr}, expected a finite learning rate above 0")
-    geometry = default_geometry(data.network) if geometry is None else geometry
-    if geometry not in GEOMETRIES or (geometry == "torch" and data.network != "resnet18"):
-        expected = "torch or caffe" if data.network == "resnet18" else f"caffe for {data.network}"
-        raise ProgramError(f"geometry: got {geometry!r}, expected {expected}")
+    geometry = network.geometries[0] if geometry is None else geometry
+    if geometry not in network.geometries:
+        raise ProgramError(f"geometry: got {geometry!r}, expected {' or '.join(network.geometries)} for {data.network}")
     lambdas = {
         "lambda_c": recipe.lambda_c if lambda_c is None else lambda_c,
         "lambda_d": recipe.lambda_d if lambda_d is None else lambda_d,

@@ -8,7 +8,8 @@ from latent_domains.common.files import expect_file, read_json
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment import datasets
 from latent_domains.experiment.datasets import DATASETS, Dataset
-from latent_domains.experiment.experiment import BATCH_SPLITS, GEOMETRIES, METHODS, Experiment, make_experiment
+from latent_domains.experiment.experiment import BATCH_SPLITS, METHODS, Experiment, make_experiment
+from latent_domains.experiment.networks import GEOMETRIES
 
 
 def add_experiment_options(parser: argparse.ArgumentParser) -> None:

@@ -11,13 +11,12 @@ from latent_domains.common.program import ProgramError
 from latent_domains.data.image_list import Entry
 from latent_domains.data.sets import trees
 from latent_domains.data.sets.published import PACS
+from latent_domains.experiment.datasets import of_network
+from latent_domains.experiment.networks import NETWORKS
 from latent_domains.runs.run_folder import RunFolder
 
-EXPERIMENTS = {
-    "resnet18": ("pacs", ("art_painting", "cartoon"), "photo"),
-    "alexnet": ("office31", ("amazon", "dslr"), "webcam"),
-}
-"""For each net the dataset, sources and target of the experiment that is trained on these pictures."""
+NETS = tuple(name for name in NETWORKS if of_network(name).crop)
+"""The nets that see pictures."""
 
 DOMAINS = ("art_painting", "cartoon", "photo")
 """The domains of PACS that are taken for the two sources and the target."""

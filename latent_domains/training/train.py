@@ -18,6 +18,7 @@ from tqdm import tqdm
 from latent_domains.common.caffe_log import LogReader, ending
 from latent_domains.common.caffe_process import UNMOVED_BY_SIGTERM, Threads, environment, start
 from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.experiment.networks import NETWORKS
 from latent_domains.models.weights import check_weights
 from latent_domains.runs.devices import Devices
 from latent_domains.runs.preflight import preflight
@@ -307,11 +308,12 @@ def loaded_from(folder: RunFolder, weights: Path) -> str:
     """What a run takes from a caffemodel, in words. Raises ProgramError if the file is none, or fits no layer."""
     nets = [net for net in (folder.net("deploy"), folder.net("domains")) if net.exists()]
     fit = check_weights(weights, [caffe.Net(str(net.resolve()), caffe.TEST) for net in nets])
-    if folder.experiment.data.network == "resnet18" and fit.loaded:
-        of_caffe = "res2a_branch1" in (*fit.loaded, *fit.unused)
+    layer = NETWORKS[folder.experiment.data.network].caffe_only
+    if layer and fit.loaded:
+        of_caffe = layer in (*fit.loaded, *fit.unused)
         if of_caffe != (folder.experiment.geometry == "caffe"):
             raise ProgramError(
-                f"{weights}: it has {'a' if of_caffe else 'no'} res2a_branch1, so its geometry is "
+                f"{weights}: it has {'a' if of_caffe else 'no'} {layer}, so its geometry is "
                 f"{'caffe' if of_caffe else 'torch'}; that of the run is {folder.experiment.geometry}: "
                 "write the run again with the other --geometry"
             )

@@ -12,7 +12,8 @@ import pytest
 
 from latent_domains.common.program import ROOT
 from latent_domains.data import fetch
-from latent_domains.data.sets.homes import WEIGHTS, WeightsFile
+from latent_domains.data.weights_files import WeightsFile
+from latent_domains.experiment.networks import WEIGHTS
 from tests.programs import Done, names, program
 from tests.server import CONTENTS, Server
 from tools import get_weights
@@ -44,7 +45,7 @@ def test_what_is_published_is_what_is_pinned() -> None:
             assert re.fullmatch(r"[0-9a-f]+", value) and len(value) == 2 * hashlib.new(algorithm).digest_size
         tag = re.search(r"-([0-9a-f]{8})\.pth$", file.name)
         assert net == "alexnet" or (tag and file.hashes["sha256"].startswith(tag[1]) and file.name.startswith(net))
-        assert all(home.startswith(("http://", "https://")) for home in file.homes)
+        assert all(url.startswith(("http://", "https://")) for url in file.urls)
 
 
 def test_a_file_is_fetched_once(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +77,7 @@ def test_nothing_is_lost_on_interruption(
 ) -> None:
     file = weights(server, "/stuck")
     code = (
-        "import sys; from tools import get_weights; from latent_domains.data.sets.homes import WeightsFile; "
+        "import sys; from tools import get_weights; from latent_domains.data.weights_files import WeightsFile; "
         f"from latent_domains.common.program import run; "
         f"get_weights.WEIGHTS['alexnet'] = {file!r}; run(get_weights.main)"
     )

@@ -13,7 +13,7 @@ from latent_domains.convert.torch.architectures import described
 from latent_domains.convert.torch.tensors import CheckpointError, Tensor
 from latent_domains.convert.torch.words import plain
 from latent_domains.data.lmdb_io import by
-from latent_domains.nets.resnet18 import BLOCKS, STAGES, blocks
+from latent_domains.nets.resnet import BLOCKS, STAGES, blocks
 
 EPS = 1e-5
 """What PyTorch adds to the variance, and Caffe."""

@@ -14,7 +14,7 @@ from latent_domains.convert.onnx.verification import Runtime
 from latent_domains.convert.torch.resnet import EPS, ResNet
 from latent_domains.convert.torch.torch_resnet import Preprocessing
 from latent_domains.models.model import Array
-from latent_domains.nets.resnet18 import blocks
+from latent_domains.nets.resnet import blocks
 
 STEM, POOLED = "scale_conv1", "pool5"
 """Caffe's names for what conv1 with its BN and ReLU gives, and for the features before the classifier."""

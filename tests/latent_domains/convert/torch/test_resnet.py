@@ -9,7 +9,7 @@ import torch
 from latent_domains.convert.torch.architectures import described
 from latent_domains.convert.torch.resnet import residual_net, shapes, units
 from latent_domains.convert.torch.tensors import CheckpointError, Tensor
-from latent_domains.nets.resnet18 import convolution_name, normalisation_name
+from latent_domains.nets.resnet import convolution_name, normalisation_name
 from tests.latent_domains.convert.torch.nets import RESNET18, RESNET34, ResNet
 
 

@@ -1,4 +1,4 @@
-"""ResNet18 (He et al.) with the paper's additions (section 4.1): mDA in place of every BN but conv1's.
+"""ResNets (He et al.) with the paper's additions (section 4.1): mDA in place of every BN but conv1's.
 
 Layers have the names that Caffe's users know: conv1, bn_conv1, scale_conv1, res2a_branch2a, scale2a_branch2a, …; an mDA
 layer is called mda2a_branch2a where the original net has bn2a_branch2a.
@@ -7,7 +7,7 @@ Two geometries: "torch" is that of Torch's ResNet18 (the first pooling pads by 1
 as it is), exact for weights converted from Torch; "caffe" is that of the Caffe model the authors started from (no
 padding, rounded up, a projection in res2a).
 
-ResNet34 is the same net with more blocks; it is there for weights from Torch (:func:`converted_net`).
+ResNet34 is the same net with more blocks.
 """
 
 from collections.abc import Iterator
@@ -18,6 +18,7 @@ from caffe import params as P
 from caffe.net_spec import NetSpec, Top
 
 from latent_domains.experiment.experiment import Experiment
+from latent_domains.experiment.networks import NETWORKS
 from latent_domains.nets.blocks import (
     GAUSSIAN,
     MSRA,
@@ -28,8 +29,6 @@ from latent_domains.nets.blocks import (
     max_pool,
     relu,
 )
-
-FOLDER = "resnet18"
 
 BRANCH_SEES_ALL = True
 """The branch has BN layers of its own: their statistics are the whole batch's, as in the authors' net."""
@@ -67,7 +66,8 @@ def branch(n: NetSpec, conv1: Top, experiment: Experiment, k: int, prefix: str) 
 
 def trunk(n: NetSpec, conv1: Top, normalise: Normalisation, experiment: Experiment) -> Top:
     """The residual stages and the classifier. Returns class scores N×classes."""
-    x = _stages(n, conv1, normalise, BLOCKS[18], torch=experiment.geometry == "torch")
+    counts = BLOCKS[NETWORKS[experiment.data.network].layers]
+    x = _stages(n, conv1, normalise, counts, torch=experiment.geometry == "torch")
     return inner_product(n, "classifier", x, experiment.data.classes, bias=True, filler=GAUSSIAN, lr_mult=10)
 
 

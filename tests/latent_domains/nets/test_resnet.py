@@ -6,7 +6,7 @@ from caffe.proto.caffe_pb2 import NetParameter
 from latent_domains.common.program import ROOT
 from latent_domains.models import prototxt
 from latent_domains.nets.blocks import Normalisation
-from latent_domains.nets.resnet18 import BLOCKS, blocks, converted_net
+from latent_domains.nets.resnet import BLOCKS, blocks, converted_net
 
 
 @pytest.mark.parametrize(
