@@ -1,6 +1,6 @@
-"""Convert a ResNet18 or ResNet34 from PyTorch or Lua Torch to Caffe.
+"""Convert a ResNet18, ResNet34 or ResNet50 from PyTorch or Lua Torch to Caffe.
 
-    python -m tools.convert_resnet resnet18.pth resnet18
+    python -m tools.convert_resnet resnet50.pth resnet50
 
 reads a state dict of torch.save (zip or older format, by itself or in a training checkpoint), safetensors (names of
 torchvision or timm) or a .t7 of fb.resnet.torch, told apart by what is in them; no code in them ever runs. It writes

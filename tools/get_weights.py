@@ -1,4 +1,4 @@
-"""Fetch weights that were trained on ImageNet: BVLC's AlexNet, torchvision's ResNet18 and ResNet34.
+"""Fetch weights that were trained on ImageNet: BVLC's AlexNet, torchvision's ResNet18, ResNet34 and ResNet50.
 
     python -m tools.get_weights alexnet && python -m tools.train RUN --weights data/weights/bvlc_alexnet.caffemodel
     python -m tools.get_weights resnet18 && python -m tools.convert_resnet data/weights/resnet18-f37072fd.pth OUT

@@ -119,8 +119,14 @@ NETWORKS = {
         _resnet(
             34,
             "b627a593bcbe140c234610266fe4f8ae95ea42fc881d091c9b6052e6b1d0590f",
-            megabytes=8000,
-            gib=(0.3, 0.115),
+            megabytes=11000,
+            gib=(0.8, 0.145),
+        ),
+        _resnet(
+            50,
+            "0676ba61b6795bbe1773cffd859882e5e297624d384b6993f7c9e683e722fb8a",
+            megabytes=26000,
+            gib=(0.8, 0.375),
         ),
     )
 }
