@@ -15,6 +15,7 @@ finished run's record again. One that was interrupted, killed or failed goes on 
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -122,8 +123,6 @@ def table_of(wildcards):
 localrules:
     all,
     images,
-    weights_alexnet,
-    weights_resnet18,
     table,
 
 
@@ -169,33 +168,24 @@ rule features:
         "python -m tools.extract_features {params.options:q} > {log:q} 2>&1"
 
 
-rule weights_alexnet:
-    """AlexNet as trained on ImageNet: fetched, or from WEIGHTS_MIRROR or DATA_MIRROR."""
-    output:
-        str(SETTINGS.data / "weights" / "bvlc_alexnet.caffemodel"),
-    log:
-        str(SETTINGS.data / "weights" / "alexnet.log"),
-    message:
-        "ImageNet's weights of AlexNet"
-    shell:
-        "python -m tools.get_weights alexnet --out {SETTINGS.data}/weights > {log:q} 2>&1"
+for network in PLAN.pretrained:
 
-
-rule weights_resnet18:
-    """ResNet18 as trained on ImageNet, for nets of each number of domains."""
-    output:
-        str(SETTINGS.data / "weights" / "resnet18.caffemodel"),
-        [str(SETTINGS.data / "weights" / f"resnet18_mda{domains}.caffemodel") for domains in PLAN.resnet_domains],
-    params:
-        folder=str(SETTINGS.data / "weights"),
-        domains=[option for domains in PLAN.resnet_domains for option in ("--num-domains", str(domains))],
-    log:
-        str(SETTINGS.data / "weights" / "resnet18.log"),
-    message:
-        "ImageNet's weights of ResNet18"
-    shell:
-        "(python -m tools.get_weights resnet18 --out {params.folder:q} && python -m tools.convert_resnet18 --force "
-        "{params.folder:q}/resnet18-f37072fd.pth {params.folder:q}/resnet18 {params.domains:q}) > {log:q} 2>&1"
+    rule:
+        # What a net begins from as trained on ImageNet: fetched, or from WEIGHTS_MIRROR or DATA_MIRROR; and converted,
+        # for nets of each number of domains.
+        name:
+            f"weights_{network}"
+        localrule: True
+        output:
+            PLAN.weights_files(network),
+        params:
+            commands=" && ".join(map(shlex.join, PLAN.weights_commands(network))),
+        log:
+            str(SETTINGS.data / "weights" / f"{network}.log"),
+        message:
+            f"ImageNet's weights of {network}"
+        shell:
+            "({params.commands}) > {log:q} 2>&1"
 
 
 rule train:

@@ -21,7 +21,7 @@ from typing import Any
 
 from latent_domains.adapt import settings
 from latent_domains.adapt.results import contents, usage
-from latent_domains.adapt.stages import RECIPES, begin_anew, finish, make_task, open_run, train
+from latent_domains.adapt.stages import CHOICES, begin_anew, finish, make_task, open_run, train
 from latent_domains.adapt.task import Paths, build_lmdbs
 from latent_domains.adapt.trees import TaskImages, check_apart, read_images
 from latent_domains.adapt.weights import NONE, starting_weights
@@ -51,12 +51,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--unlabelled", action="store_true", help="the target's folders are no labels")
     parser.add_argument("--allow-missing-classes", action="store_true", help="a source may lack some of the classes")
     parser.add_argument("--skip-unreadable", action="store_true", help="name and leave out images that cannot be read")
-    parser.add_argument("--network", choices=RECIPES, default="resnet18", help="default: %(default)s")
+    parser.add_argument("--network", choices=CHOICES, default="resnet18", help="default: %(default)s")
     parser.add_argument(
         "--weights",
         type=_weights,
         metavar=f"FILE|{NONE}",
-        help="what training begins with: a caffemodel, for ResNet18 also a checkpoint of PyTorch, or none: random "
+        help="what training begins with: a caffemodel, for ResNets also a checkpoint of PyTorch, or none: random "
         "weights (default: ImageNet's, fetched once to data/weights; none for mnist)",
     )
     add_method_options(parser)

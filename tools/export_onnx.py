@@ -3,7 +3,7 @@
     python -m tools.export RUN pacs                                   # folds mDA into stock layers
     python -m tools.export_onnx pacs.prototxt pacs.caffemodel pacs.onnx
 
-The net is a deploy net, as tools.export, tools.convert_resnet18 or BVLC's models have it, with BatchNorm and Scale or
+The net is a deploy net, as tools.export, tools.convert_resnet or BVLC's models have it, with BatchNorm and Scale or
 without. Its inputs take any number of images; everything else keeps the sizes that the prototxt has. Inputs, outputs
 and blobs have Caffe's names, and what was done to Caffe's input (channels B, G, R; the mean) is to be done to this
 one's. The file is of ONNX's operator set 13.

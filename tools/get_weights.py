@@ -1,7 +1,7 @@
-"""Fetch weights that were trained on ImageNet: BVLC's AlexNet, torchvision's ResNet18 and ResNet34.
+"""Fetch weights that were trained on ImageNet: BVLC's AlexNet, torchvision's ResNet18, ResNet34 and ResNet50.
 
     python -m tools.get_weights alexnet && python -m tools.train RUN --weights data/weights/bvlc_alexnet.caffemodel
-    python -m tools.get_weights resnet18 && python -m tools.convert_resnet18 data/weights/resnet18-f37072fd.pth OUT
+    python -m tools.get_weights resnet18 && python -m tools.convert_resnet data/weights/resnet18-f37072fd.pth OUT
 
 A download whose connection breaks is taken up again. The file gets its name once its hash is right; what stands
 already is checked and not fetched again.
@@ -16,8 +16,8 @@ import os
 from pathlib import Path
 
 from latent_domains.common.program import run
-from latent_domains.data.sets.urls import WEIGHTS
 from latent_domains.data.weights_files import find_in_mirror, get
+from latent_domains.experiment.networks import WEIGHTS
 
 
 def _arguments() -> argparse.Namespace:

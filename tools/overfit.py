@@ -12,12 +12,12 @@ from pathlib import Path
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import ROOT, ProgramError, run
 from latent_domains.training.options import add_training_options
-from latent_domains.training.overfit import EXPERIMENTS, GOAL, LAST, overfit
+from latent_domains.training.overfit import GOAL, LAST, NETS, overfit
 
 
 def main() -> int:
     parser = program_parser("tools.overfit", __doc__)
-    parser.add_argument("network", choices=EXPERIMENTS)
+    parser.add_argument("network", choices=NETS)
     parser.add_argument("--images", type=Path, required=True, metavar="DIR", help="PACS, or a sample of it")
     parser.add_argument("--seed", type=int, default=0, help="of the choice and of the weights (default: %(default)s)")
     parser.add_argument("--iterations", type=int, default=200, help="default: %(default)s")

@@ -3,11 +3,9 @@
 from pathlib import Path
 
 from latent_domains.common.caffe_process import Threads
+from latent_domains.experiment.networks import NETWORKS
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.training.threads import choose, milliseconds
-
-GIB = {"resnet18": (0.3, 0.115), "alexnet": (0.9, 0.0125)}
-"""Memory that training takes, in GiB: at all, and for each image of a batch; measured (README.md)."""
 
 
 def measure(folder: RunFolder, threads: Threads | None) -> tuple[Threads, float]:
@@ -46,9 +44,9 @@ def in_words(seconds: float) -> str:
 
 def memory_note(network: str, images: int) -> str | None:
     """A warning if a batch of so many images takes more memory than there is; None if it does not."""
-    if network not in GIB or (there := available_gib()) is None:
+    if (gib := NETWORKS[network].gib) is None or (there := available_gib()) is None:
         return None
-    fixed, each = GIB[network]
+    fixed, each = gib
     needed = fixed + each * images
     if needed <= there:
         return None

@@ -15,6 +15,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.export import export, run_source
 from latent_domains.experiment.datasets import DATASETS, of_network
 from latent_domains.experiment.experiment import SOURCE_ONLY, Experiment, make_experiment
+from latent_domains.experiment.networks import NETWORKS
 from latent_domains.report.build import build
 from latent_domains.runs.devices import choose_mode, mode_of, requested_mode
 from latent_domains.runs.predict import open_classifier, predict, write_predictions
@@ -22,8 +23,8 @@ from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
 
-RECIPES = {"resnet18": DATASETS["pacs"].recipe, "alexnet": DATASETS["pacs"].recipe, "mnist": DATASETS["digits"].recipe}
-"""The networks to choose from, each with the recipe it is trained by."""
+CHOICES = tuple(name for name, network in NETWORKS.items() if network.recipe)
+"""The networks that there is a recipe for."""
 
 FEWEST_ROWS = 8
 """Images of each domain in a batch, also of one that has fewer (they come again): batch statistics need some."""
@@ -45,7 +46,7 @@ def begin_anew(paths: Paths) -> None:
         with RunFolder.load(paths.run).locked():
             pass
     results = (paths.readme, paths.report, paths.domains, paths.predictions, *paths.model_files)
-    for path in (*results, paths.run, paths.data, paths.weights.parent):
+    for path in (*results, paths.run, paths.data, paths.weights):
         remove(path)
 
 
@@ -57,7 +58,7 @@ def make_task(
     A batch holds as many images of each domain as the recipe of the network says, fewer where the domains are small.
     Tests and snapshots come four times in a training at least. Raises ProgramError naming an option that does not fit.
     """
-    recipe = RECIPES[network]
+    recipe = DATASETS[NETWORKS[network].recipe].recipe
     sources, target = tuple(source.name for source in images.sources), images.target.name
     seen = sources if chosen["method"] in SOURCE_ONLY else (*sources, target)
     rows = recipe.batch_size if recipe.batch_split == "per_domain" else recipe.batch_size // len(seen)

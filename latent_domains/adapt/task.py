@@ -30,8 +30,8 @@ class Paths:
         """The dataset's description, for other experiments on the same LMDBs."""
         self.run = root / "run"
         """The run folder: nets, solver, log, snapshots, record."""
-        self.weights = root / "weights" / "resnet18"
-        """What the names of converted weights begin with."""
+        self.weights = root / "weights"
+        """The folder of converted weights."""
         self.model = root / "model"
         """What the names of the folded model's files begin with."""
         self.model_files = (*model_files(self.model), description_file(self.model))

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from tqdm import tqdm
@@ -9,7 +11,19 @@ from tqdm import tqdm
 from latent_domains.common.files import check_free, write_aside
 from latent_domains.common.program import ProgramError
 from latent_domains.data.fetch import Unavailable, check_hashes, download
-from latent_domains.data.sets.urls import WeightsFile
+
+
+@dataclass(frozen=True)
+class WeightsFile:
+    """Weights that others trained on ImageNet."""
+
+    name: str
+    """Of the file, as it is published."""
+    title: str
+    hashes: Mapping[str, str]
+    """By algorithm; the file must have all of them."""
+    urls: tuple[str, ...]
+    """Tried in this order."""
 
 
 def get(file: WeightsFile, out: Path, mirror: Path | None, *, force: bool = False) -> Path:

@@ -12,6 +12,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import Positive, checked
 from latent_domains.data.preprocessing import Preprocessing
 from latent_domains.data.sets.published import OFFICE31, OFFICE_CALTECH, PACS, ImageSet, pacs_split_counts
+from latent_domains.experiment.networks import NETWORKS
 
 
 @dataclass(frozen=True)
@@ -301,11 +302,8 @@ def named(name: str) -> Dataset:
 
 
 def of_network(network: str) -> Dataset:
-    """The first of DATASETS that is made for a network: its geometry and its recipe suit that network."""
-    return next(data for data in DATASETS.values() if data.network == network)
-
-
-NETWORKS = tuple(dict.fromkeys(data.network for data in DATASETS.values()))
+    """The dataset whose images suit a network, for that network."""
+    return replace(DATASETS[NETWORKS[network].images], network=network)
 
 
 def from_json(values: Any) -> Dataset:

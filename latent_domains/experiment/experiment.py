@@ -15,6 +15,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import checked
 from latent_domains.experiment import datasets
 from latent_domains.experiment.datasets import DATASETS, Dataset
+from latent_domains.experiment.networks import GEOMETRIES, NETWORKS
 
 METHODS = {
     "plain": "source only, no normalisation",
@@ -30,9 +31,6 @@ SOURCE_ONLY = ("plain", "source_only")
 
 BATCH_SPLITS = ("per_domain", "equally", "by_size")
 """How a batch is made of the domains: see :class:`latent_domains.experiment.datasets.Recipe`."""
-
-GEOMETRIES = ("torch", "caffe")
-"""Of ResNet18: Torch's own, or that of the widespread Caffe model (:mod:`latent_domains.nets.resnet18`)."""
 
 _LARGEST = 10**8
 """Of any count: far beyond use, and within Caffe's 32 bits even times the number of domains."""
@@ -219,13 +217,8 @@ _Settings = make_dataclass("_Settings", [(name, setting.type) for name, setting 
 
 
 def methods_of(data: Dataset) -> tuple[str, ...]:
-    """The methods that a dataset's network knows: ResNet18 is not trained without normalisation."""
-    return tuple(method for method in METHODS if not (method == "plain" and data.network == "resnet18"))
-
-
-def default_geometry(network: str) -> str:
-    """Torch's for ResNet, whose weights come from Torch; Caffe's for the nets that were born in Caffe."""
-    return "torch" if network == "resnet18" else "caffe"
+    """The methods that a dataset's network knows: some nets are not trained without normalisation."""
+    return tuple(method for method in METHODS if method != "plain" or NETWORKS[data.network].plain)
 
 
 def _defaults(
@@ -243,7 +236,7 @@ def _defaults(
         "method": method,
         "k": {"plain": 0, "source_only": 0, "dial": 1}.get(method, len(sources)),
         "k_target": {"plain": 0, "source_only": 0, "mda": len(targets)}.get(method, 1),
-        "geometry": default_geometry(data.network),
+        "geometry": NETWORKS[data.network].geometries[0],
     }
 
 
@@ -286,9 +279,11 @@ def _check(experiment: Experiment) -> None:
     """The rules between settings: raise ProgramError naming one that does not go with the others."""
     data, method, sources, k = experiment.data, experiment.method, experiment.sources, experiment.k
     k_target, share, geometry = experiment.k_target, experiment.known_share, experiment.geometry
-    usual = _defaults(data, method, sources, experiment.targets)
+    network, usual = NETWORKS[data.network], _defaults(data, method, sources, experiment.targets)
     if method not in methods_of(data):
-        raise ProgramError("method: got 'plain'; ResNet18 is not trained without normalisation, expected another")
+        raise ProgramError(
+            f"method: got {method!r}; {network.title} is not trained without normalisation, expected another"
+        )
     _check_domains(data, sources, experiment.targets)
     if method != "mda" and k != usual["k"]:
         raise ProgramError(f"k: got {k}, expected {usual['k']} for {method} with {len(sources)} sources")
@@ -306,8 +301,8 @@ def _check(experiment: Experiment) -> None:
         raise ProgramError(f"k: got {k}; with known domain labels expected the number of sources, {len(sources)}")
     if share and experiment.undivided:
         raise ProgramError(f"known_share: got {share} for an undivided source, whose domains nobody knows")
-    if geometry == "torch" and data.network != "resnet18":
-        raise ProgramError(f"geometry: got {geometry!r}, expected caffe for {data.network}")
+    if geometry not in network.geometries:
+        raise ProgramError(f"geometry: got {geometry!r}, expected {' or '.join(network.geometries)} for {network.name}")
     if (weight := experiment.lambda_b) and (method != "mda" or k < 2):
         raise ProgramError(f"lambda_b: got {weight} for {method} with k={k}; it balances the domains of mda, k >= 2")
 

@@ -1,15 +1,15 @@
 """The nets of every experiment, defined once over ``caffe.NetSpec``.
 
 ``blocks``  the layers every architecture is made of      ``domains`` inputs, domain groups and the rows w
-``mnist``, ``alexnet``, ``alexnet_fc7``, ``resnet18``     the architectures: stem, branch, trunk
+``mnist``, ``alexnet``, ``alexnet_fc7``, ``resnet``       the architectures: stem, branch, trunk
 ``family``  train, test, deploy and domain nets of an experiment, whatever its architecture and method
 ``losses``  the terms of Eq. 7                            ``solver`` an experiment's solver
 ``whole``   nets and solver together                      ``text``   prototxt as people write it
 ``committed`` the files in the repository                 ``__main__`` writes them
 """
 
-from latent_domains.nets.family import NETWORKS, make_nets
+from latent_domains.nets.family import make_nets
 from latent_domains.nets.solver import make_solver
 from latent_domains.nets.whole import make_nets_and_solver
 
-__all__ = ["NETWORKS", "make_nets", "make_nets_and_solver", "make_solver"]
+__all__ = ["make_nets", "make_nets_and_solver", "make_solver"]

@@ -20,8 +20,6 @@ from latent_domains.nets.blocks import (
     relu,
 )
 
-FOLDER = "alexnet"
-
 BRANCH_SEES_ALL = False
 """The branch has no normalisation: it gets the rows it decides about."""
 

@@ -10,8 +10,6 @@ from latent_domains.experiment.experiment import Experiment
 from latent_domains.nets.alexnet import classifier
 from latent_domains.nets.blocks import GAUSSIAN, Normalisation, inner_product, relu
 
-FOLDER = "alexnet"
-
 BRANCH_SEES_ALL = False
 """The branch has no normalisation: it gets the rows it decides about."""
 

@@ -2,7 +2,7 @@
 
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment, make_experiment, methods_of
-from latent_domains.nets.family import NETWORKS
+from latent_domains.experiment.networks import NETWORKS
 from latent_domains.nets.features import feature_net
 from latent_domains.nets.whole import make_nets_and_solver
 
@@ -22,7 +22,7 @@ def committed_files() -> dict[str, str]:
     """
     files = {FEATURES: feature_net()}
     for name in NAMES:
-        folder = f"prototxt/{NETWORKS[DATASETS[name].network].FOLDER}"
+        folder = f"prototxt/{NETWORKS[DATASETS[name].network].folder}"
         for experiment in default_experiments(name):
             stem = f"{folder}/{name}" if experiment.method == "mda" else f"{folder}/{name}_{experiment.method}"
             nets, solver = make_nets_and_solver(

@@ -1,6 +1,7 @@
 """Train, test, deploy and domain nets of an experiment: one family for all methods and architectures."""
 
 from collections.abc import Mapping
+from importlib import import_module
 from types import ModuleType
 
 from caffe import NetSpec
@@ -8,19 +9,19 @@ from caffe import layers as L
 from caffe.net_spec import Top
 
 from latent_domains.experiment.experiment import Experiment
+from latent_domains.experiment.networks import NETWORKS
 from latent_domains.models.text import net_text
-from latent_domains.nets import alexnet, alexnet_fc7, domains, losses, mnist, resnet18
+from latent_domains.nets import domains, losses
 from latent_domains.nets.blocks import Normalisation
 
-# An architecture is a module with stem(n, data, experiment), branch(n, stem, experiment, k, prefix) and
-# trunk(n, stem, normalise, experiment); FOLDER, where its nets lie in prototxt/; and BRANCH_SEES_ALL, whether source
-# and target rows go through the branch together.
-NETWORKS: dict[str, ModuleType] = {
-    "mnist": mnist,
-    "alexnet": alexnet,
-    "alexnet_fc7": alexnet_fc7,
-    "resnet18": resnet18,
-}
+
+def architecture(experiment: Experiment) -> ModuleType:
+    """The module that defines the experiment's network.
+
+    It has stem(n, data, experiment), branch(n, stem, experiment, k, prefix) and trunk(n, stem, normalise, experiment);
+    and BRANCH_SEES_ALL, whether source and target rows go through the branch together.
+    """
+    return import_module(f"latent_domains.nets.{NETWORKS[experiment.data.network].module}")
 
 
 def make_nets(
@@ -56,7 +57,7 @@ def train_net(
     experiment: Experiment, sizes: Mapping[str, int], data_folder: str, domain_label_lmdbs: Mapping[str, str]
 ) -> NetSpec:
     """The training net. Source rows come first in every blob; target labels are in no blob at all."""
-    network = NETWORKS[experiment.data.network]
+    network = architecture(experiment)
     n = NetSpec()
     batch = domains.training_batch(n, experiment, sizes, data_folder, domain_label_lmdbs)
     stem = network.stem(n, batch.data, experiment)
@@ -99,7 +100,7 @@ def deploy_net(experiment: Experiment) -> NetSpec:
 
 def domain_net(experiment: Experiment) -> NetSpec:
     """The stem and the branches alone: probabilities of the latent source and target domains (N×k)."""
-    network = NETWORKS[experiment.data.network]
+    network = architecture(experiment)
     n = _with_input(experiment)
     stem = network.stem(n, n.data, experiment)
     if experiment.has_branch:
@@ -126,9 +127,10 @@ def _domain_logits(
 
     The branches share nothing but the stem.
     """
-    branch = NETWORKS[experiment.data.network].branch
+    network = architecture(experiment)
+    branch = network.branch
     source = target = None
-    if NETWORKS[experiment.data.network].BRANCH_SEES_ALL:
+    if network.BRANCH_SEES_ALL:
         if experiment.has_branch:
             n.domain_logits, n.domain_logits_unused = batch.split(branch(n, stem, experiment, experiment.k, _SOURCE))
             _silence(n, "domain_logits_unused")
@@ -156,7 +158,7 @@ def _silence(n: NetSpec, name: str) -> None:
 
 
 def _target_scores(n: NetSpec, experiment: Experiment, data: Top) -> Top:
-    network = NETWORKS[experiment.data.network]
+    network = architecture(experiment)
     stem = network.stem(n, data, experiment)
     w = None
     if experiment.has_target_branch:

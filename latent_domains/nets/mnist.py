@@ -10,8 +10,6 @@ from caffe.net_spec import NetSpec, Top
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.nets.blocks import Normalisation, convolution, inner_product, max_pool, relu
 
-FOLDER = "mnist"
-
 BRANCH_SEES_ALL = False
 """The branch has no normalisation: it gets the rows it decides about."""
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from latent_domains.data.sets.published import IMAGE_SETS
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment
+from latent_domains.experiment.networks import NETWORKS
 from latent_domains.tables.definition import Run
 
 FEATURES = "_fc7"
@@ -43,19 +44,14 @@ def missing_images(run: Run, data: Path) -> bool:
 
 def weights(run: Run) -> Weights | None:
     """The weights that the paper begins a run from; None for nets that begin at random and for baselines."""
-    network = run.data.network
-    if network == "alexnet":
-        return Weights("weights/bvlc_alexnet.caffemodel", "python -m tools.get_weights alexnet")
-    if network == "resnet18" and isinstance(run, Experiment):
-        # mDA layers keep a column of statistics for each domain: the file is one for their number.
-        domains = run.num_domains
-        name = f"resnet18_mda{domains}" if run.sees_target else "resnet18"
-        convert = (
-            "python -m tools.get_weights resnet18, then "
-            "python -m tools.convert_resnet18 data/weights/resnet18-f37072fd.pth data/weights/resnet18"
-        )
-        return Weights(f"weights/{name}.caffemodel", convert + (f" --num-domains {domains}" if run.sees_target else ""))
-    return None
+    network = NETWORKS[run.data.network]
+    if network.weights is None or not isinstance(run, Experiment):
+        return None
+    made_by, domains = f"python -m tools.get_weights {network.name}", run.num_domains
+    if network.converter:
+        made_by += f", then python -m tools.{network.converter} data/weights/{network.weights.name} "
+        made_by += f"data/weights/{network.name}" + (f" --num-domains {domains}" if domains else "")
+    return Weights(f"weights/{network.weights_name(domains)}", made_by)
 
 
 def why_missing(run: Run, data: Path) -> str:

@@ -14,15 +14,14 @@ from pydantic import AfterValidator, BeforeValidator
 from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import Positive, checked
 from latent_domains.data.sets.published import IMAGE_SETS
+from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment
+from latent_domains.experiment.networks import NETWORKS
 from latent_domains.tables.definition import EXPERIMENTS, Baseline, Run, Table, load, place
 from latent_domains.tables.inputs import FEATURES, lmdbs, missing_images, missing_lmdbs, title, weights, why_missing
 
 MADE = ("digits", "demo")
 """Datasets that ``tools.get_data`` fetches or renders by itself."""
-
-MEMORY = {"mnist": 2000, "alexnet_fc7": 1500, "alexnet": 6000, "resnet18": 8000}
-"""What training and evaluating a net takes at the paper's batch sizes, in MB, with room to spare."""
 
 BASELINE_MEMORY = 6000
 
@@ -164,7 +163,7 @@ class Plan:
         """What must be there before the features of ``dataset`` are extracted."""
         run = next(run for run in self.runs.values() if run.data.name == dataset)
         images = [self.mark(dataset.removesuffix(FEATURES))] if missing_images(run, self.settings.data) else []
-        return [*images, self._weights_file("weights/bvlc_alexnet.caffemodel")]
+        return [*images, self._features_weights(dataset)]
 
     def mark(self, dataset: str) -> Path:
         """A file that stands for a dataset's LMDBs while the workflow builds them.
@@ -206,14 +205,37 @@ class Plan:
 
     def features_options(self, dataset: str) -> list[str]:
         """The command line of ``python -m tools.extract_features``."""
-        weights_file = self._weights_file("weights/bvlc_alexnet.caffemodel")
+        weights_file = self._features_weights(dataset)
         return [dataset.removesuffix(FEATURES), "--weights", str(weights_file), "--data", str(self.settings.data)]
 
+    def _features_weights(self, dataset: str) -> Path:
+        """The weights that features are extracted with: those of the images' network."""
+        network = NETWORKS[DATASETS[dataset.removesuffix(FEATURES)].network]
+        return self._weights_file(f"weights/{network.weights_name(0)}")
+
     @cached_property
-    def resnet_domains(self) -> list[int]:
-        """For how many domains weights of ResNet18 are converted."""
-        resnets = [run for run in self.runs.values() if run.data.network == "resnet18" and isinstance(run, Experiment)]
-        return sorted({run.num_domains for run in resnets if run.sees_target})
+    def pretrained(self) -> dict[str, list[int]]:
+        """The networks that begin from ImageNet's weights, and how many domains mDA nets of each have."""
+        found: dict[str, set[int]] = {name: set() for name, network in NETWORKS.items() if network.weights}
+        for run in self.runs.values():
+            if run.data.network in found and isinstance(run, Experiment):
+                found[run.data.network].add(run.num_domains)
+        return {name: sorted(numbers - {0}) for name, numbers in found.items()}
+
+    def weights_files(self, network: str) -> list[str]:
+        """The files that nets of a network begin from."""
+        names = dict.fromkeys(NETWORKS[network].weights_name(number) for number in (0, *self.pretrained[network]))
+        return [str(self.settings.data / "weights" / name) for name in names]
+
+    def weights_commands(self, network: str) -> list[list[str]]:
+        """The command lines that make them."""
+        known, folder = NETWORKS[network], self.settings.data / "weights"
+        commands = [["get_weights", network, "--out", str(folder)]]
+        if known.converter:
+            domains = [option for number in self.pretrained[network] for option in ("--num-domains", str(number))]
+            files = [str(folder / known.weights.name), str(folder / network)]
+            commands.append([known.converter, "--force", *files, *domains])
+        return [["python", "-m", f"tools.{program}", *options] for program, *options in commands]
 
     def solver_mode(self, run: Run) -> str:
         """Where a run is computed, as its folder will be written: baselines on the CPU."""
@@ -229,7 +251,7 @@ class Plan:
 
     def memory(self, run: Run) -> int:
         """MB that a run takes."""
-        return BASELINE_MEMORY if isinstance(run, Baseline) else MEMORY[run.data.network]
+        return BASELINE_MEMORY if isinstance(run, Baseline) else NETWORKS[run.data.network].megabytes
 
 
 def baseline_options(run: Baseline) -> list[str]:

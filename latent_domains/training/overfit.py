@@ -14,16 +14,15 @@ from latent_domains.data.image_list import Entry
 from latent_domains.data.image_lmdb import build
 from latent_domains.data.sets import trees
 from latent_domains.data.sets.published import PACS
+from latent_domains.experiment.datasets import of_network
 from latent_domains.experiment.experiment import make_experiment
+from latent_domains.experiment.networks import NETWORKS
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
 
-EXPERIMENTS = {
-    "resnet18": ("pacs", ("art_painting", "cartoon"), "photo"),
-    "alexnet": ("office31", ("amazon", "dslr"), "webcam"),
-}
-"""For each net the dataset, sources and target of the experiment that is trained on these pictures."""
+NETS = tuple(name for name in NETWORKS if of_network(name).crop)
+"""The nets that see pictures."""
 
 DOMAINS = ("art_painting", "cartoon", "photo")
 """The domains of PACS that are taken for the two sources and the target."""
@@ -55,12 +54,12 @@ def overfit(
     """
     if iterations < LAST:
         raise ProgramError(f"iterations: got {iterations}, expected at least {LAST} (they are averaged)")
-    dataset, sources, target = EXPERIMENTS[network]
+    dataset = of_network(network)
     experiment = make_experiment(
         dataset,
         "mda",
-        sources=sources,
-        targets=(target,),
+        sources=dataset.domains[:2],
+        targets=dataset.domains[2:3],
         seed=seed,
         iterations=iterations,
         base_lr=base_lr,

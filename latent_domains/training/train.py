@@ -18,6 +18,7 @@ from latent_domains.common.caffe_log import LogReader, ending
 from latent_domains.common.caffe_process import UNMOVED_BY_SIGTERM, Threads, start, start_logged
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.experiment.experiment import Experiment
+from latent_domains.experiment.networks import NETWORKS
 from latent_domains.models.weights import check_weights
 from latent_domains.runs.devices import Devices, mode_of, requested_mode, set_mode
 from latent_domains.runs.preflight import preflight
@@ -295,11 +296,12 @@ def loaded_from(folder: RunFolder, weights: Path) -> str:
     """What a run takes from a caffemodel, in words. Raises ProgramError if the file is none, or fits no layer."""
     names = [name for name in ("deploy", "domains") if folder.net(name).exists()]
     fit = check_weights(weights, [folder.load_net(name, caffe.TEST) for name in names])
-    if folder.experiment.data.network == "resnet18" and fit.loaded:
-        of_caffe = "res2a_branch1" in (*fit.loaded, *fit.unused)
+    layer = NETWORKS[folder.experiment.data.network].caffe_only
+    if layer and fit.loaded:
+        of_caffe = layer in (*fit.loaded, *fit.unused)
         if of_caffe != (folder.experiment.geometry == "caffe"):
             raise ProgramError(
-                f"{weights}: it has {'a' if of_caffe else 'no'} res2a_branch1, so its geometry is "
+                f"{weights}: it has {'a' if of_caffe else 'no'} {layer}, so its geometry is "
                 f"{'caffe' if of_caffe else 'torch'}; that of the run is {folder.experiment.geometry}: "
                 "write the run again with the other --geometry"
             )

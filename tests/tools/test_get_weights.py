@@ -12,7 +12,8 @@ import pytest
 
 from latent_domains.common.program import ROOT
 from latent_domains.data import fetch
-from latent_domains.data.sets.urls import WEIGHTS, WeightsFile
+from latent_domains.data.weights_files import WeightsFile
+from latent_domains.experiment.networks import WEIGHTS
 from tests.programs import Done, names, program
 from tests.server import CONTENTS, Server
 from tools import get_weights
@@ -71,7 +72,7 @@ def test_nothing_is_left_by_an_interruption(
 ) -> None:
     file = weights(server, "/stuck")
     code = (
-        "import sys; from tools import get_weights; from latent_domains.data.sets.urls import WeightsFile; "
+        "import sys; from tools import get_weights; from latent_domains.data.weights_files import WeightsFile; "
         f"from latent_domains.common.program import run; "
         f"get_weights.WEIGHTS['alexnet'] = {file!r}; run(get_weights.main)"
     )

@@ -1,6 +1,6 @@
 """Reading checkpoints of PyTorch and Lua Torch without either, and without running anything that is in them.
 
-``read``     any of the formats, by content          ``resnet`` what a ResNet18 or ResNet34 must hold
+``read``     any of the formats, by content          ``resnet`` what a ResNet must hold
 ``pth``      torch.save, as a zip and as before      ``pickles`` the restricted unpickler under it
 ``t7``       Lua Torch's objects                     ``lua_resnet`` the nets of fb.resnet.torch among them
 ``state``    the state dict in what was saved        ``architectures`` what another state dict looks like

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from latent_domains.convert.torch.tensors import Tensor
 from latent_domains.convert.torch.words import plain
 
-_BOTTLENECKS = {6: "ResNet50", 23: "ResNet101", 36: "ResNet152"}
+_BOTTLENECKS = {23: "ResNet101", 36: "ResNet152"}
 """By the blocks of the third stage."""
 
 _FAMILIES = (
@@ -24,7 +24,7 @@ _FAMILIES = (
 
 
 def described(tensors: Mapping[str, Tensor]) -> str:
-    """Words for a state dict that is no ResNet18 or ResNet34."""
+    """Words for a state dict of a net that is not known here."""
     if "layer1.0.conv3.weight" in tensors:
         count = len({name.split(".")[1] for name in tensors if name.startswith("layer3.")})
         return f"it looks like {_BOTTLENECKS.get(count, 'a ResNet')}, whose blocks have three convolutions"

@@ -115,12 +115,14 @@ class _Cursor:
 def _add_block(tensors: dict[str, Tensor], block: _Module, name: str, *, stride: int) -> None:
     parts = _Cursor(block)
     branches = _Cursor(parts.take("ConcatTable"))
-    convolutions = _Cursor(branches.take("Sequential"))
-    _add_unit(tensors, convolutions, f"{name}.conv1", f"{name}.bn1", stride=stride, pad=1)
-    number = 1
-    while convolutions.take_if("ReLU"):
-        number += 1
-        _add_unit(tensors, convolutions, f"{name}.conv{number}", f"{name}.bn{number}", stride=1, pad=1)
+    sequential = branches.take("Sequential")
+    convolutions = _Cursor(sequential)
+    bottleneck = sum(child.kind in _CONVOLUTIONS for child in sequential.children()) == 3
+    steps = ((1, 0), (stride, 1), (1, 0)) if bottleneck else ((stride, 1), (1, 1))
+    for number, (step, pad) in enumerate(steps, 1):
+        if number > 1:
+            convolutions.take("ReLU")
+        _add_unit(tensors, convolutions, f"{name}.conv{number}", f"{name}.bn{number}", stride=step, pad=pad)
     convolutions.end()
     if not branches.take_if("Identity"):
         shortcut = _Cursor(branches.take("Sequential"))  # of type A it begins with a pooling

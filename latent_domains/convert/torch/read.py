@@ -23,7 +23,7 @@ _EXPECTED = "expected a state dict of torch.save, safetensors or a binary .t7 of
 
 
 def read_resnet(path: Path, *, head: bool) -> ResNet:
-    """The ResNet18 or ResNet34 in a checkpoint of any of the formats; without ``head``, all but its classifier.
+    """The ResNet in a checkpoint of any of the formats; without ``head``, all but its classifier.
 
     Raises ProgramError naming the file if it is missing, damaged, of another format or another net's.
     """

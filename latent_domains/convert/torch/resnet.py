@@ -1,10 +1,11 @@
-"""What a ResNet18 or ResNet34 of PyTorch holds: the names and shapes of its tensors, and the check that they are there.
+"""What a ResNet of PyTorch holds: the names and shapes of its tensors, and the check that they are there.
 
 Names are those of torchvision's state dicts, which timm's plain nets share: conv1.weight, layer1.0.bn2.running_var, …
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from string import ascii_lowercase
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from latent_domains.convert.torch.architectures import described
 from latent_domains.convert.torch.tensors import CheckpointError, Tensor
 from latent_domains.convert.torch.words import plain
 from latent_domains.data.lmdb_io import by
-from latent_domains.nets.resnet18 import BLOCKS, STAGES, blocks
+from latent_domains.nets.resnet import DEPTHS, STAGES, blocks
 
 EPS = 1e-5
 """What PyTorch adds to the variance, and Caffe."""
@@ -22,6 +23,9 @@ _STATISTICS = ("weight", "bias", "running_mean", "running_var")
 """Tensors of a BN that count; num_batches_tracked does not."""
 
 _FC = "fc"
+
+_DEPTHS = [f"ResNet{layers}" for layers in DEPTHS]
+_KNOWN = f"{', '.join(_DEPTHS[:-1])} or {_DEPTHS[-1]}"
 
 
 @dataclass(frozen=True)
@@ -52,19 +56,25 @@ class ResNet:
 def units(layers: int) -> list[Unit]:
     """Every convolution with its BN, in the order of the net. A block's shortcut comes last, if it is projected."""
     found = [Unit("conv1", "bn1", "conv1", 64, 3, 7)]
-    widths = dict(STAGES)
+    depth, widths = DEPTHS[layers], dict(STAGES)
+    entering = found[0].filters
     for stage, place, name in blocks(layers):
-        filters, projected = widths[stage], place == 0 and stage > 2
-        entering = widths[stage - 1] if projected else filters
-        parts = [("conv1", "bn1", "branch2a", entering, 3), ("conv2", "bn2", "branch2b", filters, 3)]
-        if projected:
-            parts.append(("downsample.0", "downsample.1", "branch1", entering, 1))
-        block = f"layer{stage - 1}.{place}"
-        found += [
-            Unit(f"{block}.{convolution}", f"{block}.{bn}", f"{name}_{branch}", filters, channels, kernel_size)
-            for convolution, bn, branch, channels, kernel_size in parts
-        ]
+        block, filters = f"layer{stage - 1}.{place}", widths[stage]
+        leaving = filters * depth.expansion
+        channels = [entering, *[filters] * (len(depth.kernels) - 1), leaving]
+        for number, kernel_size in enumerate(depth.kernels, 1):
+            names = (f"{block}.conv{number}", f"{block}.bn{number}", f"{name}_branch2{ascii_lowercase[number - 1]}")
+            found.append(Unit(*names, channels[number], channels[number - 1], kernel_size))
+        if entering != leaving:
+            names = (f"{block}.downsample.0", f"{block}.downsample.1", f"{name}_branch1")
+            found.append(Unit(*names, leaving, entering, 1))
+        entering = leaving
     return found
+
+
+def features(layers: int) -> int:
+    """Inputs of the classifier."""
+    return STAGES[-1][1] * DEPTHS[layers].expansion
 
 
 def shapes(layers: int) -> dict[str, tuple[int, ...]]:
@@ -77,7 +87,7 @@ def shapes(layers: int) -> dict[str, tuple[int, ...]]:
 
 
 def residual_net(tensors: Mapping[str, Tensor], *, head: bool) -> ResNet:
-    """Check that ``tensors`` are those of a ResNet18 or ResNet34, and read them; without ``head``, all but ``fc``'s.
+    """Check that ``tensors`` are those of a ResNet known here, and read them; without ``head``, all but ``fc``'s.
 
     Raises CheckpointError naming the tensors that are missing, too many, of another shape or not finite, or saying
     which other net it looks like.
@@ -86,8 +96,8 @@ def residual_net(tensors: Mapping[str, Tensor], *, head: bool) -> ResNet:
     expected = shapes(layers)
     classes = None
     if head:
-        classes = _classes(tensors)
-        expected |= {f"{_FC}.weight": (classes, dict(STAGES)[5]), f"{_FC}.bias": (classes,)}
+        classes = _classes(tensors, features(layers))
+        expected |= {f"{_FC}.weight": (classes, features(layers)), f"{_FC}.bias": (classes,)}
     missing = [name for name in expected if name not in tensors]
     extra = [name for name in tensors if name not in expected and not _is_left_out(name, head=head)]
     if missing or extra:
@@ -104,17 +114,24 @@ def residual_net(tensors: Mapping[str, Tensor], *, head: bool) -> ResNet:
 
 
 def _layers(tensors: Mapping[str, Tensor]) -> int:
-    """18 or 34, by the numbers of blocks."""
-    if "conv1.weight" not in tensors or "layer1.0.conv1.weight" not in tensors or "layer1.0.conv3.weight" in tensors:
-        raise CheckpointError(f"{described(tensors)}, expected ResNet18 or ResNet34")
+    """The depth, by the numbers of blocks and of convolutions in one."""
+    if "conv1.weight" not in tensors or "layer1.0.conv1.weight" not in tensors:
+        raise CheckpointError(f"{described(tensors)}, expected {_KNOWN}")
     _check_stem(tensors["conv1.weight"].shape)
     counts = tuple(
         len({name.split(".")[1] for name in tensors if name.startswith(f"layer{stage - 1}.")}) for stage, _ in STAGES
     )
-    for layers, expected in BLOCKS.items():
-        if counts == expected:
+    convolutions = 3 if "layer1.0.conv3.weight" in tensors else 2
+    for layers, depth in DEPTHS.items():
+        if (counts, convolutions) == (depth.blocks, len(depth.kernels)):
             return layers
-    wanted = " or ".join(f"{' '.join(map(str, expected))} of ResNet{layers}" for layers, expected in BLOCKS.items())
+    if convolutions == 3:
+        raise CheckpointError(f"{described(tensors)}, expected {_KNOWN}")
+    wanted = " or ".join(
+        f"{' '.join(map(str, depth.blocks))} of ResNet{layers}"
+        for layers, depth in DEPTHS.items()
+        if len(depth.kernels) == convolutions
+    )
     raise CheckpointError(f"a residual net of {' '.join(map(str, counts))} blocks in its stages, expected {wanted}")
 
 
@@ -127,15 +144,15 @@ def _check_stem(shape: tuple[int, ...]) -> None:
         use = " (for gray images)"
     elif shape[2:] == (3, 3):
         use = " (for small images, such as CIFAR's)"
-    raise CheckpointError(f"tensor conv1.weight is {by(shape)}{use}, expected 64×3×7×7 as in ResNet18 and ResNet34")
+    raise CheckpointError(f"tensor conv1.weight is {by(shape)}{use}, expected 64×3×7×7 as in {_KNOWN}")
 
 
-def _classes(tensors: Mapping[str, Tensor]) -> int:
+def _classes(tensors: Mapping[str, Tensor], channels: int) -> int:
     if f"{_FC}.weight" not in tensors:
         raise CheckpointError(f"it has no {_FC}.weight, the classifier: expected one, or --no-head to do without")
     shape = tensors[f"{_FC}.weight"].shape
     if len(shape) != 2 or not shape[0]:
-        raise CheckpointError(f"tensor {_FC}.weight is {by(shape)}, expected classes×512")
+        raise CheckpointError(f"tensor {_FC}.weight is {by(shape)}, expected classes×{channels}")
     return shape[0]
 
 

@@ -14,7 +14,7 @@ from latent_domains.convert.onnx.verification import Runtime
 from latent_domains.convert.torch.resnet import EPS, ResNet
 from latent_domains.convert.torch.torch_resnet import Preprocessing
 from latent_domains.models.model import Array
-from latent_domains.nets.resnet18 import blocks
+from latent_domains.nets.resnet import blocks
 
 STEM, POOLED = "scale_conv1", "pool5"
 """Caffe's names for what conv1 with its BN and ReLU gives, and for the features before the classifier."""
@@ -74,8 +74,13 @@ class TorchNet:
         for stage, place, name in blocks(net.layers):
             block = f"layer{stage - 1}.{place}"
             stride = 2 if stage > 2 and place == 0 else 1
-            y = relu(unit(x, f"{block}.conv1", f"{block}.bn1", stride, 1), graph.new_value(f"{block}.relu"))
-            y = unit(y, f"{block}.conv2", f"{block}.bn2", 1, 1)
+            if f"{block}.conv3.weight" in constants:  # a bottleneck: its second convolution has the stride
+                y = relu(unit(x, f"{block}.conv1", f"{block}.bn1", 1, 0), graph.new_value(f"{block}.relu1"))
+                y = relu(unit(y, f"{block}.conv2", f"{block}.bn2", stride, 1), graph.new_value(f"{block}.relu2"))
+                y = unit(y, f"{block}.conv3", f"{block}.bn3", 1, 0)
+            else:
+                y = relu(unit(x, f"{block}.conv1", f"{block}.bn1", stride, 1), graph.new_value(f"{block}.relu"))
+                y = unit(y, f"{block}.conv2", f"{block}.bn2", 1, 1)
             projected = f"{block}.downsample.0.weight" in constants
             shortcut = unit(x, f"{block}.downsample.0", f"{block}.downsample.1", stride, 0) if projected else x
             total = graph.new_value(f"{block}.sum")

@@ -17,7 +17,7 @@ from latent_domains.convert.torch.resnet import ResNet, units
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.models.model import Array, Model
 from latent_domains.nets.blocks import Normalisation
-from latent_domains.nets.resnet18 import converted_net, convolution_name, normalisation_name
+from latent_domains.nets.resnet import converted_net, convolution_name, normalisation_name
 
 MOVING_AVERAGE_FRACTION = DATASETS["pacs"].recipe.moving_average_fraction
 """In the converted nets, as in the mDA nets that the weights are for."""

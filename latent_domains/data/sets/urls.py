@@ -1,9 +1,8 @@
-"""Where the data sets and ImageNet's weights live, and the hashes of what must arrive.
+"""Where the data sets live, and the hashes of what must arrive.
 
-A mirror folder holds the same files: ``mnist/*.gz``, ``usps/zip.*.gz``, ``bsds500/*.jpg``, ``weights/*``.
+A mirror folder holds the same files: ``mnist/*.gz``, ``usps/zip.*.gz``, ``bsds500/*.jpg``.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,50 +53,3 @@ BSDS500_URLS = (
 )
 BSDS500_SUMS = Path(__file__).with_name("bsds500.sha256")
 """One line ``sha256  name`` for each of the 500 photographs, as sha256sum(1) writes and checks them."""
-
-
-@dataclass(frozen=True)
-class WeightsFile:
-    """Weights that others trained on ImageNet."""
-
-    name: str
-    """Of the file, as its server calls it."""
-    title: str
-    hashes: Mapping[str, str]
-    """By algorithm; the file must have all of them."""
-    urls: tuple[str, ...]
-    """Tried in this order."""
-
-
-def _torchvision(title: str, name: str, sha256: str) -> WeightsFile:
-    """The file's name carries the first eight digits of its hash."""
-    return WeightsFile(
-        name, f"torchvision's {title}", {"sha256": sha256}, (f"https://download.pytorch.org/models/{name}",)
-    )
-
-
-WEIGHTS = {
-    # BVLC publishes the sha1 (models/bvlc_alexnet/readme.md); the sha256 is OpenVINO's open_model_zoo's, for the same
-    # URL. NVIDIA's and MXNet's copies have that sha1.
-    "alexnet": WeightsFile(
-        "bvlc_alexnet.caffemodel",
-        "BVLC's AlexNet",
-        {
-            "sha1": "9116a64c0fbe4459d18f4bb6b56d647b63920377",
-            "sha256": "4bff209a9837298157915ef50a4831a59636a6ca1a6b8ebacd990c3a5f3053e0",
-        },
-        (
-            "http://dl.caffe.berkeleyvision.org/bvlc_alexnet.caffemodel",
-            "https://nvidia.box.com/shared/static/5j264j7mky11q8emy4q14w3r8hl5v6zh.caffemodel",
-            "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/caffe/models/bvlc_alexnet/"
-            "bvlc_alexnet.caffemodel",
-        ),
-    ),
-    "resnet18": _torchvision(
-        "ResNet18", "resnet18-f37072fd.pth", "f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec"
-    ),
-    "resnet34": _torchvision(
-        "ResNet34", "resnet34-b627a593.pth", "b627a593bcbe140c234610266fe4f8ae95ea42fc881d091c9b6052e6b1d0590f"
-    ),
-}
-"""By the name of the net."""

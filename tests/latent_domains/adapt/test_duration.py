@@ -28,16 +28,15 @@ def test_iterations_tests_and_the_evaluation_count(tiny_data, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("network", "images", "fits"), [("resnet18", 40, True), ("resnet18", 48, False), ("mnist", 10**6, True)]
+    ("network", "images", "gib"),
+    [("resnet18", 40, None), ("resnet18", 48, "5.8"), ("resnet50", 12, "5.3"), ("mnist", 10**6, None)],
 )
-def test_memory_that_is_not_there(monkeypatch, network, images, fits):
+def test_memory_that_is_not_there(monkeypatch, network, images, gib):
     monkeypatch.setattr(duration, "available_gib", lambda: 5.0)
-    note = memory_note(network, images)
-    assert (note is None) == fits
-    if note:
-        assert note == (
-            "a batch of 48 images takes about 5.8 GiB of memory and 5.0 GiB are free: a smaller --batch-size takes less"
-        )
+    said = (
+        f"a batch of {images} images takes about {gib} GiB of memory and 5.0 GiB are free: a smaller --batch-size takes"
+    )
+    assert memory_note(network, images) == (gib and f"{said} less")
 
 
 def test_memory_of_this_machine(monkeypatch, tmp_path):

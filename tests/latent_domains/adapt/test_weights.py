@@ -10,6 +10,7 @@ from latent_domains.adapt.weights import starting_weights
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment, make_experiment
+from latent_domains.experiment.networks import NETWORKS, WEIGHTS
 
 
 def experiment(network: str, method: str = "mda") -> Experiment:
@@ -22,22 +23,23 @@ def experiment(network: str, method: str = "mda") -> Experiment:
 def folder(tmp_path, monkeypatch) -> Path:
     """An empty folder in place of data/weights, and no place to fetch anything from."""
     monkeypatch.setattr(weights, "FOLDER", tmp_path / "weights")
-    unreachable = {name: replace(file, urls=("http://127.0.0.1:9/x",)) for name, file in weights.WEIGHTS.items()}
-    monkeypatch.setattr(weights, "WEIGHTS", unreachable)
+    for name, file in WEIGHTS.items():
+        unreachable = replace(file, urls=("http://127.0.0.1:9/x",))
+        monkeypatch.setitem(NETWORKS, name, replace(NETWORKS[name], weights=unreachable))
     monkeypatch.setattr("latent_domains.data.fetch.time.sleep", lambda seconds: None)
     monkeypatch.delenv("DATA_MIRROR", raising=False)
     return tmp_path / "weights"
 
 
 def test_random_weights(tmp_path):
-    assert starting_weights("none", experiment("resnet18"), tmp_path / "resnet18") is None
-    assert starting_weights(None, experiment("mnist"), tmp_path / "resnet18") is None
+    assert starting_weights("none", experiment("resnet18"), tmp_path) is None
+    assert starting_weights(None, experiment("mnist"), tmp_path) is None
 
 
 def test_a_caffemodel_is_taken_as_it_is(tmp_path):
     (tmp_path / "my.caffemodel").write_bytes(b"whatever: training looks into it")
     for network in ("resnet18", "alexnet", "mnist"):
-        found = starting_weights(str(tmp_path / "my.caffemodel"), experiment(network), tmp_path / "resnet18")
+        found = starting_weights(str(tmp_path / "my.caffemodel"), experiment(network), tmp_path)
         assert found == tmp_path / "my.caffemodel"
 
 
@@ -51,7 +53,7 @@ def test_a_caffemodel_is_taken_as_it_is(tmp_path):
 def test_files_that_cannot_be_used(tmp_path, name, network, message):
     (tmp_path / "there.pth").touch()
     with pytest.raises(ProgramError, match=message):
-        starting_weights(str(tmp_path / name), experiment(network), tmp_path / "resnet18")
+        starting_weights(str(tmp_path / name), experiment(network), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -61,13 +63,13 @@ def test_files_that_cannot_be_used(tmp_path, name, network, message):
 def test_converted_weights_are_those_for_the_number_of_domains(folder, tmp_path, method, file):
     folder.mkdir()
     (folder / file).touch()
-    assert starting_weights(None, experiment("resnet18", method), tmp_path / "resnet18") == folder / file
+    assert starting_weights(None, experiment("resnet18", method), tmp_path) == folder / file
 
 
 @pytest.mark.parametrize(("network", "file"), [("resnet18", "resnet18-f37072fd.pth"), ("alexnet", "bvlc_alexnet")])
 def test_without_a_network_it_says_what_can_be_done(folder, tmp_path, network, file):
     with pytest.raises(ProgramError) as error:
-        starting_weights(None, experiment(network), tmp_path / "resnet18")
+        starting_weights(None, experiment(network), tmp_path)
     said = str(error.value)
     assert f"{folder}/{file}" in said and "--weights FILE" in said and "--weights none" in said
 
@@ -83,8 +85,8 @@ def test_a_checkpoint_is_converted_once(tmp_path, monkeypatch):
     checkpoint = tmp_path / "mine.pth"
     checkpoint.touch()
     for _ in range(2):
-        found = starting_weights(str(checkpoint), experiment("resnet18"), tmp_path / "resnet18")
+        found = starting_weights(str(checkpoint), experiment("resnet18"), tmp_path)
         assert found == tmp_path / "resnet18_mda4.caffemodel"
     ((name, given, prefix, *options),) = calls
-    assert (name, given, prefix) == ("convert_resnet18", checkpoint, tmp_path / "resnet18")
+    assert (name, given, prefix) == ("convert_resnet", checkpoint, tmp_path / "resnet18")
     assert options == ["--num-domains", 4, "--no-head", "--force"]

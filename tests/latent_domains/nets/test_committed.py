@@ -15,8 +15,8 @@ from google.protobuf import text_format
 from latent_domains.common.program import ROOT
 from latent_domains.data import lmdb_io
 from latent_domains.experiment.datasets import DATASETS
+from latent_domains.experiment.networks import NETWORKS
 from latent_domains.nets.committed import FEATURES, NAMES, committed_files, default_experiments
-from latent_domains.nets.family import NETWORKS
 from tests.latent_domains.nets.graphs import STATISTICS, is_loss, kind, parse, reached
 
 FILES = committed_files()
@@ -25,7 +25,7 @@ SOLVERS = [path for path in FILES if path.startswith("solvers/")]
 
 
 def stem_of(name: str, method: str) -> str:
-    folder = NETWORKS[DATASETS[name].network].FOLDER
+    folder = NETWORKS[DATASETS[name].network].folder
     return f"prototxt/{folder}/{name}" + ("" if method == "mda" else f"_{method}")
 
 

@@ -6,8 +6,8 @@ from latent_domains.data.lmdb_io import read_labels
 from latent_domains.runs.features import features_of
 
 
-def test_each_image_is_taken_once_however_many_are_asked_for(runs):
-    folder = runs["mda"]
+def test_each_image_is_taken_once_however_many_are_asked_for(trained):
+    folder = trained
     features = features_of(folder, folder.latest_snapshot(), images=10_000)
     assert features.names == folder.experiment.parts
     for domain, lmdb in enumerate(folder.train_lmdbs.values()):

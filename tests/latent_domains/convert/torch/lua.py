@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from tests.latent_domains.convert.torch.nets import Block, ResNet
+from tests.latent_domains.convert.torch.nets import Block, Bottleneck, ResNet
 
 _NUMBERS = {"Float": "<f4", "Double": "<f8", "Cuda": "<f4", "CudaHalf": "<f2", "Half": "<f2", "Long": "<i8"}
 
@@ -159,8 +159,10 @@ class Builder:
         self._storage.numbers = np.concatenate(self._flat)
         return _container("Sequential", modules)
 
-    def _block(self, block: Block) -> Object:
+    def _block(self, block: Block | Bottleneck) -> Object:
         convolutions = [*self._unit(block.conv1, block.bn1), self._relu(), *self._unit(block.conv2, block.bn2)]
+        if isinstance(block, Bottleneck):
+            convolutions += [self._relu(), *self._unit(block.conv3, block.bn3)]
         shortcut = Object("nn.Identity", {})
         if block.downsample is not None:
             shortcut = _container("Sequential", self._unit(*block.downsample))

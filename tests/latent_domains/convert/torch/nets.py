@@ -4,10 +4,14 @@ import torch
 from torch import nn
 
 RESNET18, RESNET34 = (2, 2, 2, 2), (3, 4, 6, 3)
+RESNET50 = RESNET34
+"""Of bottlenecks."""
 
 
 class Block(nn.Module):
     """Two 3×3 convolutions and a shortcut."""
+
+    expansion = 1
 
     def __init__(self, entering: int, filters: int, stride: int) -> None:
         super().__init__()
@@ -27,10 +31,39 @@ class Block(nn.Module):
         return self.relu(y + (x if self.downsample is None else self.downsample(x)))
 
 
-class ResNet(nn.Module):
-    """``blocks`` are those of each of the four stages, ``width`` the filters of the first."""
+class Bottleneck(nn.Module):
+    """Convolutions of 1×1, 3×3, which has the stride, and 1×1 with four times the filters; and a shortcut."""
 
-    def __init__(self, blocks: tuple[int, ...], classes: int, width: int = 64) -> None:
+    expansion = 4
+
+    def __init__(self, entering: int, filters: int, stride: int) -> None:
+        super().__init__()
+        leaving = self.expansion * filters
+        self.conv1 = nn.Conv2d(entering, filters, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(filters)
+        self.conv2 = nn.Conv2d(filters, filters, 3, stride, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(filters)
+        self.conv3 = nn.Conv2d(filters, leaving, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(leaving)
+        self.relu = nn.ReLU()
+        self.downsample = None
+        if stride != 1 or entering != leaving:
+            self.downsample = nn.Sequential(
+                nn.Conv2d(entering, leaving, 1, stride, bias=False), nn.BatchNorm2d(leaving)
+            )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.relu(self.bn1(self.conv1(x)))
+        y = self.bn3(self.conv3(self.relu(self.bn2(self.conv2(y)))))
+        return self.relu(y + (x if self.downsample is None else self.downsample(x)))
+
+
+class ResNet(nn.Module):
+    """``blocks`` are those of each of the four stages, of a ``kind``; ``width`` the filters of the first."""
+
+    def __init__(
+        self, blocks: tuple[int, ...], classes: int, width: int = 64, kind: type[Block] | type[Bottleneck] = Block
+    ) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(3, width, 7, 2, 3, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
@@ -40,8 +73,8 @@ class ResNet(nn.Module):
         for stage, count in enumerate(blocks, 1):
             filters, made = width << (stage - 1), []
             for place in range(count):
-                made.append(Block(entering, filters, 2 if stage > 1 and place == 0 else 1))
-                entering = filters
+                made.append(kind(entering, filters, 2 if stage > 1 and place == 0 else 1))
+                entering = kind.expansion * filters
             setattr(self, f"layer{stage}", nn.Sequential(*made))
         self.fc = nn.Linear(entering, classes)
 
@@ -60,13 +93,19 @@ class ResNet(nn.Module):
         return self.values(x)[f"fc{self.fc.out_features}"]
 
 
-def trained(blocks: tuple[int, ...], classes: int, seed: int = 0, width: int = 64) -> ResNet:
+def trained(
+    blocks: tuple[int, ...],
+    classes: int,
+    seed: int = 0,
+    width: int = 64,
+    kind: type[Block] | type[Bottleneck] = Block,
+) -> ResNet:
     """A net as if it was trained: no statistic, no scale and no shift is what it is initialised to.
 
     The statistics are near those of its activations, or these would vanish or explode.
     """
     torch.manual_seed(seed)
-    net = ResNet(blocks, classes, width)
+    net = ResNet(blocks, classes, width, kind)
     norms = [module for module in net.modules() if isinstance(module, nn.BatchNorm2d)]
     with torch.no_grad():
         for norm in norms:

@@ -7,7 +7,7 @@ from latent_domains.convert.torch import t7
 from latent_domains.convert.torch.lua_resnet import state_dict
 from latent_domains.convert.torch.tensors import CheckpointError
 from tests.latent_domains.convert.torch.lua import Builder, Object, Strided, tensor, written
-from tests.latent_domains.convert.torch.nets import ResNet, trained
+from tests.latent_domains.convert.torch.nets import Bottleneck, ResNet, trained
 
 pytestmark = pytest.mark.torch
 
@@ -161,9 +161,14 @@ def test_padding_of_old_nn(net):
     refused(root, r"its padW is 2, expected 3")
 
 
-def test_blocks_of_three_convolutions_keep_all_of_them(net):
-    """So that the net is called what it is."""
+def test_bottlenecks_have_their_stride_in_the_middle():
+    net = trained((1, 1, 1, 1), 5, width=4, kind=Bottleneck)
+    found = read(Builder().net(net))
+    expected = {name: value.numpy() for name, value in net.state_dict().items() if "num_batches" not in name}
+    assert set(found) == set(expected) and {"layer1.0.conv3.weight", "layer1.0.bn3.running_var"} < set(found)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=2e-6, atol=2e-6, err_msg=name)
     root = Builder().net(net)
-    convolutions = module(root, 5, 1, 1, 1).fields["modules"]
-    convolutions += [Object("nn.ReLU", {}), *convolutions[:2]]
-    assert {"layer1.0.conv3.weight", "layer1.0.bn3.running_var"} < set(read(root))
+    for place, stride in ((1, 2), (4, 1)):  # as He et al. had it first
+        module(root, 6, 1, 1, 1, place).fields.update(dW=stride, dH=stride)
+    refused(root, r"the net\.6\.1\.1\.1\.1 \(SpatialConvolution\): its dW is 2, expected 1")

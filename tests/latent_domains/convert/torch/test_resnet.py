@@ -1,4 +1,4 @@
-"""What makes a ResNet18 or ResNet34, and what another net is called."""
+"""What makes a ResNet18, ResNet34 or ResNet50, and what another net is called."""
 
 import re
 
@@ -9,16 +9,18 @@ import torch
 from latent_domains.convert.torch.architectures import described
 from latent_domains.convert.torch.resnet import residual_net, shapes, units
 from latent_domains.convert.torch.tensors import CheckpointError, Tensor
-from latent_domains.nets.resnet18 import convolution_name, normalisation_name
-from tests.latent_domains.convert.torch.nets import RESNET18, RESNET34, ResNet
+from latent_domains.nets.resnet import convolution_name, normalisation_name
+from tests.latent_domains.convert.torch.nets import RESNET18, RESNET34, RESNET50, Block, Bottleneck, ResNet
 
 pytestmark = pytest.mark.torch
 
 
-def state(blocks: tuple[int, ...] = RESNET18, classes: int = 10) -> dict[str, Tensor]:
+def state(
+    blocks: tuple[int, ...] = RESNET18, classes: int = 10, kind: type[Block] | type[Bottleneck] = Block
+) -> dict[str, Tensor]:
     """Tensors of ones in the shapes of PyTorch's, which has no memory for them here."""
     with torch.device("meta"):
-        net = ResNet(blocks, classes)
+        net = ResNet(blocks, classes, kind=kind)
     return {name: ones(tuple(value.shape)) for name, value in net.state_dict().items()}
 
 
@@ -31,11 +33,13 @@ def refused(tensors: dict[str, Tensor], match: str, *, head: bool = True) -> Non
         residual_net(tensors, head=head)
 
 
-@pytest.mark.parametrize(("layers", "blocks"), [(18, RESNET18), (34, RESNET34)])
-def test_tensors_are_those_of_pytorchs_net(layers, blocks):
-    tensors = state(blocks)
+@pytest.mark.parametrize(
+    ("layers", "blocks", "kind"), [(18, RESNET18, Block), (34, RESNET34, Block), (50, RESNET50, Bottleneck)]
+)
+def test_tensors_are_those_of_pytorchs_net(layers, blocks, kind):
+    tensors = state(blocks, kind=kind)
     expected = {name: tensor.shape for name, tensor in tensors.items() if "num_batches" not in name}
-    assert shapes(layers) | {"fc.weight": (10, 512), "fc.bias": (10,)} == expected
+    assert shapes(layers) | {"fc.weight": (10, 512 * kind.expansion), "fc.bias": (10,)} == expected
     found = residual_net(tensors, head=True)
     assert (found.layers, found.classes, set(found.values), found.notes) == (layers, 10, set(expected), ())
     headless = residual_net(tensors, head=False)
@@ -49,6 +53,9 @@ def test_names_of_caffes_layers():
     assert ("res3a_branch1", "bn3a_branch1") in names and ("res2a_branch1", "bn2a_branch1") not in names
     assert {name for name, _ in names} >= {"res3d_branch2b", "res4f_branch2a", "res5c_branch2b"}
     assert len(names) == 36 and normalisation_name("scale", "conv1") == "scale_conv1"
+    names = [convolution_name(unit.path) for unit in units(50)]
+    assert names[:5] == ["conv1", "res2a_branch2a", "res2a_branch2b", "res2a_branch2c", "res2a_branch1"]
+    assert "res4f_branch2c" in names and "res2b_branch1" not in names and len(names) == 53
 
 
 def test_missing_and_extra_tensors_are_named():
@@ -95,6 +102,8 @@ def test_other_stems(shape, said):
 
 
 def test_other_numbers_of_blocks():
+    bottlenecks = state((1, 1, 1, 1), kind=Bottleneck)
+    refused(bottlenecks, "like a ResNet, whose blocks have three convolutions, expected ResNet18, ResNet34 or ResNet50")
     refused(state((1, 1, 1, 1)), "a residual net of 1 1 1 1 blocks in its stages, expected 2 2 2 2 of ResNet18 or 3 4")
 
 
@@ -128,7 +137,6 @@ def bottleneck(blocks: int) -> dict[str, Tensor]:
 @pytest.mark.parametrize(
     ("tensors", "family"),
     [
-        (bottleneck(6), "ResNet50"),
         (bottleneck(23), "ResNet101"),
         (bottleneck(36), "ResNet152"),
         (bottleneck(7), "a ResNet"),
@@ -148,7 +156,7 @@ def bottleneck(blocks: int) -> dict[str, Tensor]:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_other_nets_are_called_by_their_names(tensors, family):
-    refused(tensors, rf"it looks like .*{re.escape(family)}.*, expected ResNet18 or ResNet34")
+    refused(tensors, rf"it looks like .*{re.escape(family)}.*, expected ResNet18, ResNet34 or ResNet50")
 
 
 def test_nets_that_are_not_known_are_shown_by_their_tensors():

@@ -9,7 +9,7 @@ from latent_domains.experiment.experiment import METHODS, make_experiment
 from latent_domains.models import prototxt
 from latent_domains.nets.blocks import Normalisation
 from latent_domains.nets.committed import default_experiments
-from latent_domains.nets.resnet18 import BLOCKS, blocks, converted_net
+from latent_domains.nets.resnet import DEPTHS, blocks, converted_net
 from tests.latent_domains.nets.experiments import nets_of
 from tests.latent_domains.nets.graphs import kind, layers, learners, parse
 from tests.pictures import QUICK, train
@@ -33,17 +33,18 @@ def test_converted_net_is_the_committed_one_up_to_its_features(file, normalise):
     assert [layer.name for layer in whole][-2:] == ["fc10", "prob"]
 
 
-@pytest.mark.parametrize(("layers", "counts"), [(18, "2222"), (34, "3463")])
+@pytest.mark.parametrize(("layers", "counts"), [(18, "2222"), (34, "3463"), (50, "3463")])
 def test_layers_are_counted_as_their_net_is_called(layers, counts):
     net = converted_net(layers, Normalisation("bn", 0, 0.95), 10).to_proto()
     shortcuts = [layer for layer in net.layer if layer.name.endswith("_branch1") and layer.type == "Convolution"]
     weighted = [layer for layer in net.layer if layer.type in ("Convolution", "InnerProduct")]
-    assert len(weighted) - len(shortcuts) == layers and len(shortcuts) == 3
-    assert tuple(map(int, counts)) == BLOCKS[layers]
+    assert len(weighted) - len(shortcuts) == layers and len(shortcuts) == (4 if layers == 50 else 3)
+    assert tuple(map(int, counts)) == DEPTHS[layers].blocks
     names = [name for _, _, name in blocks(layers)]
     assert [layer.name for layer in net.layer if layer.type == "Eltwise"] == [f"res{name}" for name in names]
+    three = "2b" if layers == 50 else "2a"  # the first 3×3 convolution of a block
     strided = {layer.name for layer in net.layer if list(layer.convolution_param.stride) == [2]}
-    assert strided == {"conv1"} | {f"res{stage}a_branch{part}" for stage in "345" for part in ("1", "2a")}
+    assert strided == {"conv1"} | {f"res{stage}a_branch{part}" for stage in "345" for part in ("1", three)}
 
 
 RESIDUAL = [f"{stage}{block}_branch{part}" for stage in "2345" for block in "ab" for part in ("2a", "2b")] + [

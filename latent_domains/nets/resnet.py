@@ -1,16 +1,19 @@
-"""ResNet18 (He et al.) with the paper's additions (section 4.1): mDA in place of every BN but conv1's.
+"""ResNets (He et al.) with the paper's additions (section 4.1): mDA in place of every BN but conv1's.
 
 Layers have the names that Caffe's users know: conv1, bn_conv1, scale_conv1, res2a_branch2a, scale2a_branch2a, …; an mDA
 layer is called mda2a_branch2a where the original net has bn2a_branch2a.
 
-Two geometries: "torch" is that of Torch's ResNet18 (the first pooling pads by 1 and rounds down, res2a adds its input
-as it is), exact for weights converted from Torch; "caffe" is that of the Caffe model the authors started from (no
-padding, rounded up, a projection in res2a).
+The depths are ResNet18 and ResNet34, whose blocks have two 3×3 convolutions, and ResNet50 with bottlenecks. These
+are Torch's: a block that halves the resolution does so in its 3×3 convolution. (He et al.'s own does in the 1×1
+convolution before it; its weights are of no use here.)
 
-ResNet34 is the same net with more blocks; it is there for weights from Torch (:func:`converted_net`).
+Two geometries: "torch" is that of Torch's ResNets (the first pooling pads by 1 and rounds down, res2a of ResNet18 adds
+its input as it is), exact for weights converted from Torch; "caffe", of ResNet18 alone, is that of the Caffe model the
+authors started from (no padding, rounded up, a projection in res2a).
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from string import ascii_lowercase
 
 from caffe import layers as L
@@ -18,6 +21,7 @@ from caffe import params as P
 from caffe.net_spec import NetSpec, Top
 
 from latent_domains.experiment.experiment import Experiment
+from latent_domains.experiment.networks import NETWORKS
 from latent_domains.nets.blocks import (
     GAUSSIAN,
     MSRA,
@@ -29,8 +33,6 @@ from latent_domains.nets.blocks import (
     relu,
 )
 
-FOLDER = "resnet18"
-
 BRANCH_SEES_ALL = True
 """The branch has BN layers of its own: their statistics are the whole batch's, as in the authors' net."""
 
@@ -40,8 +42,22 @@ SHAPE = (3, 224, 224)
 STAGES = ((2, 64), (3, 128), (4, 256), (5, 512))
 """Number of each stage, as in res2a, and its filters. All but the first halve the resolution."""
 
-BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3)}
-"""Blocks of each stage, by the layers of the net."""
+
+@dataclass(frozen=True)
+class Depth:
+    """What sets ResNets of different depths apart.
+
+    ``blocks`` counts those of each stage, ``kernels`` are the sizes of the convolutions in one, ``expansion`` is how
+    many times the stage's filters the last of them has.
+    """
+
+    blocks: tuple[int, ...]
+    kernels: tuple[int, ...] = (3, 3)
+    expansion: int = 1
+
+
+DEPTHS = {18: Depth((2, 2, 2, 2)), 34: Depth((3, 4, 6, 3)), 50: Depth((3, 4, 6, 3), kernels=(1, 3, 1), expansion=4)}
+"""By the layers of the net."""
 
 _CONV1 = "{layer}_{name}"
 """Names like bn_conv1."""
@@ -56,18 +72,19 @@ def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
 
 
 def branch(n: NetSpec, conv1: Top, experiment: Experiment, k: int, prefix: str) -> Top:
-    """A domain prediction branch: one residual block of 64 filters, stride 2, and the domain classifier.
+    """A domain prediction branch: one residual block of ResNet18, 64 filters, stride 2, and the domain classifier.
 
     Returns logits N×k.
     """
-    x = _block(n, "2a", conv1, 64, 2, _batch_norm(experiment), projected=True, prefix=f"{prefix}_")
+    x = _block(n, "2a", conv1, DEPTHS[18], 64, 2, _batch_norm(experiment), projected=True, prefix=f"{prefix}_")
     x = global_average(n, f"{prefix}_pool", x)
     return inner_product(n, f"{prefix}_fc", x, k, bias=True, filler=GAUSSIAN, lr_mult=10)
 
 
 def trunk(n: NetSpec, conv1: Top, normalise: Normalisation, experiment: Experiment) -> Top:
     """The residual stages and the classifier. Returns class scores N×classes."""
-    x = _stages(n, conv1, normalise, BLOCKS[18], torch=experiment.geometry == "torch")
+    depth = DEPTHS[NETWORKS[experiment.data.network].layers]
+    x = _stages(n, conv1, normalise, depth, torch=experiment.geometry == "torch")
     return inner_product(n, "classifier", x, experiment.data.classes, bias=True, filler=GAUSSIAN, lr_mult=10)
 
 
@@ -75,12 +92,12 @@ def converted_net(layers: int, normalise: Normalisation, classes: int | None) ->
     """A ResNet of so many ``layers`` as its weights come from Torch: the deploy net of no experiment.
 
     conv1 keeps a plain BN whatever ``normalise`` is. With ``classes`` it ends in their probabilities, and its head is
-    called after their number (fc1000), never like an experiment's classifier; without, in pool5, N×512×1×1.
+    called after their number (fc1000), never like an experiment's classifier; without, in pool5.
     """
     n = NetSpec()
     n.data = L.Input(shape={"dim": [1, *SHAPE]})
     conv1 = _stem(n, n.data, Normalisation("bn", 0, normalise.moving_average_fraction))
-    x = _stages(n, conv1, normalise, BLOCKS[layers], torch=True)
+    x = _stages(n, conv1, normalise, DEPTHS[layers], torch=True)
     if classes is not None:
         n.prob = L.Softmax(inner_product(n, f"fc{classes}", x, classes, bias=True, filler=GAUSSIAN))
     return n
@@ -88,7 +105,7 @@ def converted_net(layers: int, normalise: Normalisation, classes: int | None) ->
 
 def blocks(layers: int) -> Iterator[tuple[int, int, str]]:
     """Stage (2 to 5), place in the stage (from 0) and name (2a) of each residual block, in their order."""
-    for (stage, _), count in zip(STAGES, BLOCKS[layers], strict=True):
+    for (stage, _), count in zip(STAGES, DEPTHS[layers].blocks, strict=True):
         yield from ((stage, place, _block_name(stage, place)) for place in range(count))
 
 
@@ -107,15 +124,15 @@ def _stem(n: NetSpec, data: Top, normalise: Normalisation) -> Top:
     return relu(n, "conv1_relu", normalise(n, "conv1", x, pattern=_CONV1))
 
 
-def _stages(n: NetSpec, conv1: Top, normalise: Normalisation, counts: tuple[int, ...], *, torch: bool) -> Top:
-    """The residual stages, each of so many blocks, and the features they end in, N×512×1×1."""
+def _stages(n: NetSpec, conv1: Top, normalise: Normalisation, depth: Depth, *, torch: bool) -> Top:
+    """The residual stages and the features they end in, N×512×1×1 (ResNet50: N×2048×1×1)."""
     padding = {"pad": 1, "round_mode": P.Pooling.FLOOR} if torch else {}
     x = max_pool(n, "pool1", conv1, 3, 2, **padding)
-    for (stage, filters), count in zip(STAGES, counts, strict=True):
+    for (stage, filters), count in zip(STAGES, depth.blocks, strict=True):
         for place in range(count):
-            projected = place == 0 and (stage > 2 or not torch)
+            projected = place == 0 and (stage > 2 or depth.expansion > 1 or not torch)
             stride = 2 if place == 0 and stage > 2 else 1
-            x = _block(n, _block_name(stage, place), x, filters, stride, normalise, projected=projected)
+            x = _block(n, _block_name(stage, place), x, depth, filters, stride, normalise, projected=projected)
     return global_average(n, "pool5", x)
 
 
@@ -127,6 +144,7 @@ def _block(
     n: NetSpec,
     name: str,
     x: Top,
+    depth: Depth,
     filters: int,
     stride: int,
     normalise: Normalisation,
@@ -134,17 +152,23 @@ def _block(
     projected: bool,
     prefix: str = "",
 ) -> Top:
-    """A residual block of two 3×3 convolutions; ``projected``: its shortcut is a normalised 1×1 convolution."""
+    """A residual block, its stride in the first 3×3; ``projected``: its shortcut is a normalised 1×1 convolution."""
 
-    def normalised(part: str, x: Top, kernel_size: int, **geometry: int) -> Top:
+    def normalised(part: str, x: Top, num_output: int, kernel_size: int, stride: int) -> Top:
         path = f"{name}_{part}"
-        x = convolution(n, f"{prefix}res{path}", x, filters, kernel_size, bias=False, filler=MSRA, **geometry)
+        geometry = {"stride": stride} if stride > 1 else {}
+        if kernel_size > 1:
+            geometry["pad"] = kernel_size // 2
+        x = convolution(n, f"{prefix}res{path}", x, num_output, kernel_size, bias=False, filler=MSRA, **geometry)
         return normalise(n, path, x, pattern=prefix + _BLOCK)
 
-    halved = {"stride": stride} if stride > 1 else {}
-    shortcut = normalised("branch1", x, 1, **halved) if projected else x
-    y = relu(n, f"{prefix}res{name}_branch2a_relu", normalised("branch2a", x, 3, pad=1, **halved))
-    y = normalised("branch2b", y, 3, pad=1)
+    shortcut = normalised("branch1", x, filters * depth.expansion, 1, stride) if projected else x
+    y, strided, last = x, depth.kernels.index(3), len(depth.kernels) - 1
+    for place, kernel_size in enumerate(depth.kernels):
+        part, wide = f"branch2{ascii_lowercase[place]}", depth.expansion if place == last else 1
+        y = normalised(part, y, filters * wide, kernel_size, stride if place == strided else 1)
+        if place < last:
+            y = relu(n, f"{prefix}res{name}_{part}_relu", y)
     n[f"{prefix}res{name}"] = L.Eltwise(shortcut, y)
     return relu(n, f"{prefix}res{name}_relu", n[f"{prefix}res{name}"])
 

@@ -1,0 +1,131 @@
+"""The program that converts ResNets: its options, and what it does."""
+
+import argparse
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from latent_domains.common.arguments import natural
+from latent_domains.common.files import check_free, write_together
+from latent_domains.convert.options import add_force, add_verification
+from latent_domains.convert.torch.comparison import MDA_MEAN, compare, numbers, report, require_file
+from latent_domains.convert.torch.read import read_resnet
+from latent_domains.convert.torch.torch_reference import TorchNet
+from latent_domains.convert.torch.torch_resnet import Preprocessing, mda_model, plain_model
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.models.inputs import tried
+from latent_domains.models.model import about_lines, model_files, weights_bytes
+from latent_domains.models.text import net_text
+from latent_domains.nets.resnet import SHAPE
+
+IMAGENET = Preprocessing((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+"""What torchvision and fb.resnet.torch train with."""
+
+MOST_DOMAINS = 1000
+"""Far beyond use, and within memory."""
+
+
+def _arguments(program: str, about: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog=f"python -m tools.{program}", description=about, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="the file to read")
+    parser.add_argument("out", type=Path, metavar="OUT", help="beginning of the names of the files to write")
+    parser.add_argument("--no-head", action="store_true", help="leave the classifier out")
+    default = make_experiment("pacs", "mda").num_domains
+    parser.add_argument(
+        "--num-domains",
+        type=_domains,
+        action="append",
+        metavar="D",
+        help="domains, source and target together, of mDA nets that weights are written for; repeated, a file for each "
+        f"(default: {default}, as for PACS)",
+    )
+    parser.add_argument("--no-mda", action="store_true", help="write no weights for mDA nets")
+    for option, default_values, read, what in (
+        ("--mean", IMAGENET.mean, _mean, "mean that the checkpoint's net subtracts from pixels of 0 to 1"),
+        ("--std", IMAGENET.std, _std, "standard deviation that it divides them by"),
+    ):
+        parser.add_argument(
+            option,
+            type=read,
+            nargs=3,
+            default=default_values,
+            metavar=("R", "G", "B"),
+            help=f"{what} (default: {' '.join(map(str, default_values))})",
+        )
+    add_verification(parser)
+    add_force(parser)
+    arguments = parser.parse_args()
+    if arguments.no_mda and arguments.num_domains:
+        parser.error("--num-domains asks for weights of mDA nets, --no-mda for none: expected one of them")
+    arguments.num_domains = [] if arguments.no_mda else arguments.num_domains or [default]
+    return arguments
+
+
+def _domains(text: str) -> int:
+    value = natural(text)
+    if not 2 <= value <= MOST_DOMAINS:
+        raise argparse.ArgumentTypeError(
+            f"got {value}, expected at least 2 (a source domain and the target) and at most {MOST_DOMAINS}"
+        )
+    return value
+
+
+def _mean(text: str) -> float:
+    return _within(text, lambda value: 0 <= value <= 1, "a mean of pixels from 0 to 1")
+
+
+def _std(text: str) -> float:
+    return _within(text, lambda value: 0 < value <= 1, "a standard deviation of pixels from 0 to 1")
+
+
+def _within(text: str, accepts: Callable[[float], bool], expected: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not accepts(value):
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected {expected}")
+    return value
+
+
+def convert(program: str, about: str) -> None:
+    """Read, convert, compare, write, as the command line of a ``program`` of tools says; ``about`` is its help."""
+    arguments = _arguments(program, about)
+    net_file, weights_file = model_files(arguments.out)
+    mda_files = {
+        number: arguments.out.with_name(f"{arguments.out.name}_mda{number}.caffemodel")
+        for number in arguments.num_domains
+    }
+    files = (net_file, weights_file, *mda_files.values())
+    check_free(*files, force=arguments.force, inputs=[arguments.checkpoint])
+    preprocessing = Preprocessing(tuple(arguments.mean), tuple(arguments.std))
+    net = read_resnet(arguments.checkpoint, head=not arguments.no_head)
+    print(f"{arguments.checkpoint}: ResNet{net.layers}, {f'{net.classes} classes' if net.classes else 'no head'}")
+    for note in net.notes:
+        print(f"note: {note}")
+    plain = plain_model(net, preprocessing)
+    mda = {number: mda_model(net, preprocessing, number, MDA_MEAN) for number in mda_files}
+    if arguments.verify:
+        pixels, inputs = tried(SHAPE, arguments.seed, arguments.images)
+        comparison = compare(TorchNet(net, preprocessing), preprocessing.caffe_mean, plain, mda, pixels)
+        require_file(weights_file, comparison.plain)
+        for number, rows in comparison.mda.items():
+            require_file(mda_files[number], rows)
+        best = f"; the best class is the same for {comparison.same_class} of {len(pixels)}" if net.classes else ""
+        report(comparison, mda_files, inputs, best)
+    else:
+        print("not verified")
+    name = os.fsencode(arguments.checkpoint.name).decode(errors="replace")
+    about = (
+        f"Input: B, G, R from 0 to 255 less the mean {numbers(preprocessing.caffe_mean)}. "
+        "Zeros around it are that mean, as in Torch.\n"
+        f"ResNet{net.layers} of {name}, by python -m tools.{program}."
+    )
+    with write_together(*files, force=arguments.force) as (net_aside, *weights_asides):
+        net_aside.write_text(about_lines(about) + net_text(plain.net.name, plain.net))
+        for aside, model in zip(weights_asides, (plain, *mda.values()), strict=True):
+            aside.write_bytes(weights_bytes(model))
+    print(f"wrote {', '.join(str(file) for file in files)}")

@@ -1,0 +1,49 @@
+"""The registry of networks: every entry can be used by all that reads it."""
+
+from importlib import import_module
+from importlib.util import find_spec
+
+import pytest
+
+from latent_domains.common.program import ROOT
+from latent_domains.experiment.datasets import DATASETS, from_json, of_network
+from latent_domains.experiment.experiment import make_experiment, methods_of
+from latent_domains.experiment.networks import GEOMETRIES, NETWORKS
+from latent_domains.nets import make_nets_and_solver
+from tests.latent_domains.nets.graphs import parse
+
+ENTRIES = pytest.mark.parametrize("network", NETWORKS.values(), ids=lambda network: network.name)
+
+
+@ENTRIES
+def test_what_an_entry_names_is_there(network):
+    module = import_module(f"latent_domains.nets.{network.module}")
+    assert callable(module.stem) and callable(module.branch) and callable(module.trunk)
+    assert {network.images, network.recipe or network.images} <= set(DATASETS)
+    assert set(network.geometries) <= set(GEOMETRIES) and (network.caffe_only is None or network.geometries[1:])
+    assert network.converter is None or (network.weights and find_spec(f"tools.{network.converter}"))
+    assert network.folder is None or (ROOT / "prototxt" / network.folder).is_dir()
+    assert network.megabytes > 1000 * (network.gib[0] + network.gib[1] if network.gib else 1)
+
+
+@ENTRIES
+def test_every_method_and_geometry_has_its_nets(network):
+    data = of_network(network.name)
+    assert from_json(data.to_json()) == data and data.network == network.name
+    assert ("plain" in methods_of(data)) == network.plain
+    for method in methods_of(data):
+        for geometry in network.geometries:
+            experiment = make_experiment(data, method, geometry=geometry)
+            nets, _ = make_nets_and_solver(experiment, "data", "{}.prototxt".format, "run")
+            deploy = parse(nets["deploy"])
+            assert list(deploy.layer[0].input_param.shape[0].dim) == [1, *data.shape]
+            assert deploy.layer[-1].top == ["prob"] and deploy.name.startswith(data.name)
+
+
+@ENTRIES
+def test_names_of_weights(network):
+    names = {network.weights_name(number) for number in (0, 2, 4)}
+    if network.converter:
+        assert names == {f"{network.name}{mda}.caffemodel" for mda in ("", "_mda2", "_mda4")}
+    else:
+        assert names == {network.weights.name if network.weights else None}

@@ -1,0 +1,428 @@
+"""ResNets of PyTorch, saved in every format, as Caffe computes them after the conversion; PyTorch is the judge."""
+
+import os
+import re
+import resource
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import caffe
+import cv2
+import numpy as np
+import pytest
+import torch
+from caffe.proto.caffe_pb2 import NetParameter
+from safetensors.torch import save_file
+
+from latent_domains.common.program import ROOT
+from latent_domains.convert.torch import torch_resnet
+from latent_domains.experiment.datasets import of_network
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.models import inputs
+from latent_domains.models.compare import TOLERANCE
+from latent_domains.models.inputs import AT_ONCE
+from latent_domains.models.model import forward
+from latent_domains.models.weights import check_weights
+from latent_domains.nets import make_nets_and_solver
+from latent_domains.nets.resnet import DEPTHS
+from tests.latent_domains.convert.torch.lua import Builder, written
+from tests.latent_domains.convert.torch.nets import (
+    RESNET18,
+    RESNET34,
+    RESNET50,
+    Block,
+    Bottleneck,
+    ResNet,
+    tell_apart,
+    trained,
+)
+from tests.programs import child, interrupt, names, program
+
+pytestmark = pytest.mark.torch
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+MDA_MEAN = (104, 117, 123)
+NOISE, PICTURES = 2, 3
+SEED = 5
+
+
+@pytest.fixture(scope="module")
+def net(pixels: np.ndarray) -> ResNet:
+    """A net that finds another class in each of the pictures."""
+    net = trained(RESNET18, 1000)
+    tell_apart(net, preprocessed(pixels[NOISE:]))
+    return net
+
+
+@pytest.fixture(scope="module")
+def checkpoint(net: ResNet, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_zip(net, tmp_path_factory.mktemp("checkpoint") / "net.pth")
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of pictures: some of PACS, or drawn ones where it is not at hand."""
+    folder = tmp_path_factory.mktemp("images")
+    sample = sorted((Path(os.environ.get("DATA_MIRROR", "missing")) / "pacs_sample").glob("*/*/*.jpg"))
+    rng = np.random.default_rng(0)
+    for i in range(PICTURES):
+        if sample:
+            (folder / f"{i}.jpg").symlink_to(sample[i * len(sample) // PICTURES])
+        else:
+            picture = rng.integers(0, 256, (227, 227, 3)).astype(np.uint8)
+            cv2.circle(picture, (110, 110), 20 + 20 * i, (255, 60 * i, 30), -1)
+            cv2.imwrite(str(folder / f"{i}.jpg"), picture)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pixels(images: Path) -> np.ndarray:
+    """Random pixels and pictures (N×3×224×224; B, G, R): those that ``verified`` is compared on."""
+    return np.concatenate([inputs.noise((3, 224, 224), SEED)[:NOISE], inputs.images(images, (3, 224, 224))[1]])
+
+
+@pytest.fixture(scope="module")
+def expected(net: ResNet, pixels: np.ndarray) -> dict[str, np.ndarray]:
+    return judge(net, pixels)
+
+
+def judge(net: ResNet, pixels: np.ndarray, mean=MEAN, std=STD) -> dict[str, np.ndarray]:
+    """What PyTorch makes of pixels."""
+    with torch.no_grad():
+        return {name: value.numpy() for name, value in net.values(preprocessed(pixels, mean, std)).items()}
+
+
+def preprocessed(pixels: np.ndarray, mean=MEAN, std=STD) -> torch.Tensor:
+    """As it is usual with PyTorch."""
+    x = torch.from_numpy(pixels)[:, [2, 1, 0]].div(255)
+    return x.sub(torch.tensor(mean).view(3, 1, 1)).div(torch.tensor(std).view(3, 1, 1))
+
+
+def converted(prefix: Path, pixels: np.ndarray, mean=MEAN) -> dict[str, np.ndarray]:
+    """What Caffe makes of them, less 255 times the mean."""
+    net = caffe.Net(f"{prefix}.prototxt", caffe.TEST, weights=f"{prefix}.caffemodel")
+    return forward(net, pixels - 255 * np.array(mean[::-1], np.float32).reshape(3, 1, 1))
+
+
+def assert_close(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
+    """Every value of ``expected`` within 1e-4 of the largest."""
+    for name, values in expected.items():
+        assert np.abs(found[name] - values).max() <= 1e-4 * np.abs(values).max(), name
+
+
+def save_zip(net: ResNet, path: Path) -> Path:
+    torch.save(net.state_dict(), path)
+    return path
+
+
+def save_legacy(net: ResNet, path: Path) -> Path:
+    """As the first state dicts were: before BN counted its batches."""
+    state = {name: value for name, value in net.state_dict().items() if "num_batches" not in name}
+    torch.save(state, path, _use_new_zipfile_serialization=False)
+    return path
+
+
+def save_training(net: ResNet, path: Path) -> Path:
+    """A training checkpoint of a model on several GPUs."""
+    state = {f"module.{name}": value for name, value in net.state_dict().items()}
+    optimizer = {"state": {0: {"momentum_buffer": torch.zeros(3)}}, "param_groups": [{"lr": 0.1, "params": [0]}]}
+    torch.save({"epoch": 90, "arch": "resnet18", "state_dict": state, "optimizer": optimizer}, path)
+    return path
+
+
+def save_safetensors(net: ResNet, path: Path) -> Path:
+    save_file({name: value for name, value in net.state_dict().items() if "num_batches" not in name}, path)
+    return path
+
+
+def save_timm(net: ResNet, path: Path) -> Path:
+    """timm has torchvision's names, and says in the file's metadata that it comes from PyTorch."""
+    save_file(net.state_dict(), path, metadata={"format": "pt"})
+    return path
+
+
+def save_t7(**options: object) -> Callable[[ResNet, Path], Path]:
+    def save(net: ResNet, path: Path) -> Path:
+        path.write_bytes(written(Builder(**options).net(net)))
+        return path
+
+    return save
+
+
+FORMATS = {
+    "zip": save_zip,
+    "legacy": save_legacy,
+    "training": save_training,
+    "safetensors": save_safetensors,
+    "timm": save_timm,
+    "t7": save_t7(namespace="cudnn", kind="Cuda"),
+    "t7 with old BN": save_t7(old=True),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_gives_what_pytorch_gives(name, net, pixels, expected, tmp_path):
+    """The file's name says nothing: only its contents do."""
+    file = FORMATS[name](net, tmp_path / "checkpoint")
+    done = program("convert_resnet", file, tmp_path / "out", "--no-verify", "--no-mda")
+    assert done.returncode == 0, done.stderr
+    assert f"{file}: ResNet18, 1000 classes\n" in done.stdout
+    assert names(tmp_path) == ["checkpoint", "out.caffemodel", "out.prototxt"]
+    found = converted(tmp_path / "out", pixels)
+    assert_close(found, expected)
+    blocks = {f"res{stage}{block}" for stage in "2345" for block in "ab"}
+    assert set(expected) == {"scale_conv1", *blocks, "pool5", "fc1000"}
+    best = expected["fc1000"].argmax(axis=1)
+    assert len(set(best[NOISE:])) == PICTURES
+    np.testing.assert_array_equal(found["prob"].argmax(axis=1), best)
+
+
+@pytest.mark.parametrize(
+    ("layers", "blocks", "kind"), [(34, RESNET34, Block), (50, RESNET50, Bottleneck)], ids=["34", "50"]
+)
+def test_deeper_resnets(layers, blocks, kind, pixels, tmp_path, monkeypatch):
+    monkeypatch.setattr(inputs, "NOISE", 1)
+    pixels = pixels[1:4]
+    net = trained(blocks, 10, seed=3, kind=kind)
+    tell_apart(net, preprocessed(pixels))
+    file = save_zip(net, tmp_path / "net.pth")
+    done = program("convert_resnet", file, tmp_path / "out", "--num-domains", 2)
+    assert done.returncode == 0, done.stderr
+    assert f"{file}: ResNet{layers}, 10 classes\n" in done.stdout
+    assert names(tmp_path) == ["net.pth", "out.caffemodel", "out.prototxt", "out_mda2.caffemodel"]
+    expected = judge(net, pixels)
+    assert {"res2c", "res3d", "res4f", "res5c", "fc10"} < set(expected)
+    assert len(expected) == 3 + sum(DEPTHS[layers].blocks)
+    found = converted(tmp_path / "out", pixels)
+    assert_close(found, expected)
+    best = expected["fc10"].argmax(axis=1)
+    assert len(set(best)) > 1
+    np.testing.assert_array_equal(found["prob"].argmax(axis=1), best)
+    nets, _ = make_nets_and_solver(make_experiment(of_network(f"resnet{layers}"), "dial"), "", str, "")
+    (tmp_path / "deploy.prototxt").write_text(nets["deploy"])
+    fit = check_weights(tmp_path / "out_mda2.caffemodel", [caffe.Net(str(tmp_path / "deploy.prototxt"), caffe.TEST)])
+    assert fit.missing == ("classifier",) and fit.unused == ()
+
+
+@pytest.fixture(scope="module")
+def verified(checkpoint: Path, images: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """What the program writes and says by default, with images."""
+    folder = tmp_path_factory.mktemp("verified")
+    options = ["--images", images, "--seed", SEED, "--num-domains", 4, "--num-domains", 2, "--num-domains", 4]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inputs, "NOISE", NOISE)
+        done = program("convert_resnet", checkpoint, folder / "net", *options)
+    assert done.returncode == 0, done.stderr
+    assert names(folder) == ["net.caffemodel", "net.prototxt", "net_mda2.caffemodel", "net_mda4.caffemodel"]
+    return folder / "net", done.stdout
+
+
+def test_the_comparison_is_reported(verified):
+    said = verified[1]
+    found = re.search(
+        r"on 2 random inputs and 3 images: of 11 blobs from scale_conv1 to fc1000 \w+ differs most, by (\S+) of", said
+    )
+    assert 0 < float(found[1]) <= TOLERANCE
+    assert "the best class is the same for 5 of 5" in said
+    for domains in (2, 4):
+        found = re.search(rf"net_mda{domains}\.caffemodel, .*: (\w+) differs most, by (\S+)\n", said)
+        assert 0 < float(found[2]) <= TOLERANCE
+
+
+def test_the_prototxt_says_which_mean_it_wants(verified):
+    first, second = Path(f"{verified[0]}.prototxt").read_text().splitlines()[:2]
+    assert first.startswith("# Input: B, G, R from 0 to 255 less the mean 103.53, 116.28, 123.675.")
+    assert second == "# ResNet18 of net.pth, by python -m tools.convert_resnet."
+
+
+def blobs(weights: Path) -> dict[str, list[np.ndarray]]:
+    net = NetParameter.FromString(weights.read_bytes())
+    return {
+        layer.name: [np.array(blob.data, np.float32).reshape(blob.shape.dim) for blob in layer.blobs]
+        for layer in net.layer
+    }
+
+
+@pytest.mark.parametrize("domains", [2, 4])
+def test_every_domain_begins_with_the_checkpoints_statistics(domains, net, verified):
+    found = blobs(Path(f"{verified[0]}_mda{domains}.caffemodel"))
+    assert not [name for name in found if name.startswith(("fc", "classifier", "domain"))]
+    for path, bn in (("2a_branch2a", net.layer1[0].bn1), ("4a_branch1", net.layer3[0].downsample[1])):
+        means, variances, divisors = found[f"mda{path}"]
+        np.testing.assert_array_equal(means, np.tile(bn.running_mean.numpy(), (domains, 1)))
+        np.testing.assert_array_equal(variances, np.tile(bn.running_var.numpy(), (domains, 1)))
+        np.testing.assert_array_equal(divisors, np.ones(domains))
+        scale, shift = found[f"scale{path}"]
+        np.testing.assert_array_equal(scale, bn.weight.detach().numpy())
+        np.testing.assert_array_equal(shift, bn.bias.detach().numpy())
+
+
+@pytest.fixture(scope="module")
+def mda_found(verified: tuple[Path, str], pixels: np.ndarray) -> dict[str, np.ndarray]:
+    """What the committed mDA net makes of the pixels, with the weights that load into it by name."""
+    net, weights = caffe.Net(str(ROOT / "prototxt/resnet18/pacs_deploy.prototxt"), caffe.TEST), verified[0]
+    fit = check_weights(Path(f"{weights}_mda4.caffemodel"), [net])
+    assert fit.missing == ("classifier",) and fit.unused == ()
+    net.copy_from(f"{weights}_mda4.caffemodel")
+    return forward(net, pixels - np.array(MDA_MEAN, np.float32).reshape(3, 1, 1))
+
+
+def test_mda_net_gives_what_pytorch_gives(net, mda_found, pixels):
+    """The judge's images go on in Caffe's mean beyond their border, as what Caffe pads with is that."""
+    framed = np.empty((len(pixels), 3, 230, 230), np.float32)
+    framed[:] = np.array(MDA_MEAN).reshape(3, 1, 1)
+    framed[:, :, 3:-3, 3:-3] = pixels
+    net.conv1.padding = (0, 0)
+    try:
+        expected = judge(net, framed)
+    finally:
+        net.conv1.padding = (3, 3)
+    del expected["fc1000"]
+    assert_close(mda_found, expected)
+
+
+def test_the_reported_border_is_all_that_changes_in_the_mda_net(verified, mda_found, expected):
+    said = float(re.search(r"alone changes pool5 by up to (\S+) of", verified[1])[1])
+    changes = [
+        np.abs(mda_found["pool5"][batch] - expected["pool5"][batch]).max() / np.abs(expected["pool5"][batch]).max()
+        for batch in (slice(AT_ONCE), slice(AT_ONCE, None))
+    ]
+    assert max(changes) == pytest.approx(said, rel=0.06) and 1e-5 < said < 0.02
+    # Within the image conv1 is exact: 3 pixels of padding reach its first two rows and columns, and its last.
+    difference = np.abs(mda_found["scale_conv1"] - expected["scale_conv1"]) / expected["scale_conv1"].max()
+    assert difference[:, :, 2:-1, 2:-1].max() <= 1e-5
+    assert difference.max() > 1e-4
+
+
+def test_other_preprocessing(net, checkpoint, pixels, tmp_path, monkeypatch):
+    monkeypatch.setattr(inputs, "NOISE", 1)
+    mean, std = (0.1, 0.5, 0.9), (0.5, 0.25, 1.0)
+    done = program("convert_resnet", checkpoint, tmp_path / "out", "--mean", *mean, "--std", *std, "--num-domains", 3)
+    assert done.returncode == 0, done.stderr
+    assert "less the mean 229.5, 127.5, 25.5." in (tmp_path / "out.prototxt").read_text()
+    few = pixels[1:3]
+    assert_close(converted(tmp_path / "out", few, mean), judge(net, few, mean, std))
+
+
+def test_without_head(net, pixels, expected, tmp_path):
+    headless = {name: value for name, value in net.state_dict().items() if not name.startswith("fc.")}
+    torch.save(headless, tmp_path / "headless.pth")
+    done = program("convert_resnet", tmp_path / "headless.pth", tmp_path / "out", "--no-mda", "--no-verify")
+    assert done.returncode == 1
+    assert "headless.pth: it has no fc.weight, the classifier: expected one, or --no-head" in done.stderr
+    options = ["--no-head", "--no-mda"]
+    for file in (tmp_path / "headless.pth", save_zip(net, tmp_path / "whole.pth")):
+        done = program("convert_resnet", file, tmp_path / "out", *options)
+        assert done.returncode == 0, done.stderr
+        options += ["--force", "--no-verify"]
+        assert f"{file}: ResNet18, no head" in done.stdout and "best class" not in done.stdout
+        found = converted(tmp_path / "out", pixels[:1])
+        assert list(found)[-1] == "pool5"
+        assert_close(found, {"pool5": judge(net, pixels[:1])["pool5"]})
+
+
+def test_kinds_of_numbers_are_converted_with_a_note(net, tmp_path):
+    state = {name: value.half() if value.ndim == 4 else value for name, value in net.state_dict().items()}
+    state["bn1.running_mean"] = state["bn1.running_mean"].double()
+    state["fc.bias"] = state["fc.bias"].bfloat16()
+    torch.save(state, tmp_path / "mixed.pth")
+    done = program("convert_resnet", tmp_path / "mixed.pth", tmp_path / "out", "--no-verify", "--no-mda")
+    assert done.returncode == 0, done.stderr
+    for kind, count in (("bfloat16", 1), ("float16", 20), ("float64", 1)):
+        assert f"note: {count} of 102 tensors are {kind}: converted to float32" in done.stdout
+    found = blobs(tmp_path / "out.caffemodel")
+    np.testing.assert_array_equal(found["res2a_branch2a"][0], state["layer1.0.conv1.weight"].float().numpy())
+    np.testing.assert_array_equal(found["fc1000"][1], state["fc.bias"].float().numpy())
+
+
+@pytest.mark.parametrize(
+    ("piece", "wrong", "file"),
+    [
+        ("_folded", lambda weights, _: weights / 255 / np.float32(0.226), "out"),  # R and B exchanged
+        ("_bn_blobs", lambda mean, variance: [mean, variance + 1e-2, np.ones(1, np.float32)], "out"),
+        ("_surplus", lambda *_: np.zeros(64), "out_mda4"),
+    ],
+)
+def test_a_wrong_conversion_is_not_written(piece, wrong, file, checkpoint, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch_resnet, piece, wrong)
+    monkeypatch.setattr(inputs, "NOISE", 1)
+    done = program("convert_resnet", checkpoint, tmp_path / "out")
+    assert done.returncode == 1
+    found = re.search(rf"/{file}\.caffemodel: the two sides differ by (\S+) of .*; nothing is written\n", done.stderr)
+    assert float(found[1]) > 1e-3 and "\n  scale_conv1" in done.stderr
+    assert names(tmp_path) == []
+
+
+def test_what_stands_is_refused_before_anything_is_read(tmp_path):
+    for name in ("out.prototxt", "out.caffemodel", "out_mda3.caffemodel"):
+        (tmp_path / name).write_text("mine")
+        done = program("convert_resnet", tmp_path / "none.pth", tmp_path / "out", "--num-domains", 3)
+        assert done.returncode == 1 and f"{name} exists already" in done.stderr and "--force" in done.stderr
+        assert (tmp_path / name).read_text() == "mine"
+        (tmp_path / name).unlink()
+    done = program("convert_resnet", tmp_path / "none.pth", tmp_path / "out")
+    assert done.returncode == 1 and "none.pth: no such file, expected a checkpoint" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--mean", "123.675", "116.28", "103.53"], "argument --mean: got '123.675', expected a mean of pixels from 0"),
+        (["--mean", "nan", "0", "0"], "argument --mean: got 'nan'"),
+        (["--std", "0", "1", "1"], "argument --std: got '0', expected a standard deviation of pixels from 0 to 1"),
+        (["--std", "1", "1", "x"], "argument --std: got 'x'"),
+        (["--num-domains", "1"], "argument --num-domains: got 1, expected at least 2 (a source domain and the target)"),
+        (["--num-domains", "1001"], "argument --num-domains: got 1001, expected at least 2"),
+        (["--num-domains", "4x"], "argument --num-domains: got '4x', expected a whole number"),
+        (["--num-domains", "4", "--no-mda"], "expected one of them"),
+    ],
+)
+def test_options_out_of_range(options, said, tmp_path):
+    done = program("convert_resnet", tmp_path / "none.pth", tmp_path / "out", *options)
+    assert done.returncode == 2 and said in done.stderr
+
+
+def test_names_that_are_no_text(checkpoint, tmp_path):
+    file = tmp_path / os.fsdecode(b"\xffnet")
+    file.symlink_to(checkpoint)
+    done = program("convert_resnet", file, tmp_path / "out", "--no-verify", "--no-mda")
+    assert done.returncode == 0, done.stderr
+    assert "# ResNet18 of \N{REPLACEMENT CHARACTER}net, by" in (tmp_path / "out.prototxt").read_text()
+
+
+def test_full_disk_leaves_nothing(checkpoint, tmp_path):
+    """The net's weights fit, those of the mDA net with very many domains do not."""
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50 << 20, 50 << 20))
+
+    arguments = (checkpoint, tmp_path / "out", "--no-verify", "--num-domains", 4, "--num-domains", 400)
+    done = child("convert_resnet", *arguments, before=limit)
+    assert done.returncode == 1 and re.search(r"error: .*File too large.*out_mda400\.caffemodel", done.stderr)
+    assert names(tmp_path) == []
+
+
+def test_ctrl_c_leaves_nothing(checkpoint, tmp_path):
+    code, said = interrupt(
+        "convert_resnet", checkpoint, tmp_path / "out", at="compared with the checkpoint's net", whole_group=True
+    )
+    assert code == 130 and said.endswith("interrupted\n") and "Traceback" not in said
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_options_stand_anywhere(place: int, tmp_path: Path) -> None:
+    arguments = [tmp_path / "none.pth", tmp_path / "out"]
+    arguments[place:place] = ["--num-domains", 3]
+    done = program("convert_resnet", *arguments)
+    assert done.returncode == 1 and "none.pth: no such file" in done.stderr
+
+
+def test_a_checkpoint_is_not_overwritten(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "net.caffemodel"
+    checkpoint.write_bytes(b"mine")
+    done = program("convert_resnet", checkpoint, tmp_path / "net", "--force")
+    assert done.returncode == 1 and "net.caffemodel: it is what is read" in done.stderr
+    assert checkpoint.read_bytes() == b"mine"
