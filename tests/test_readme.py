@@ -1,9 +1,11 @@
-"""The README's prototxt works as printed."""
+"""The README's prototxt works as printed, and its links and those of docs/ lead somewhere."""
 
 import re
+from pathlib import Path
 
 import caffe
 import numpy as np
+import pytest
 
 from latent_domains.common.program import ROOT
 
@@ -12,6 +14,34 @@ layer { name: "inputs" type: "Input" top: "conv1" top: "domain_logits" top: "con
         input_param { shape { dim: 6 dim: 4 dim: 5 dim: 5 } shape { dim: 4 dim: 2 } shape { dim: 2 dim: 1 }
                       shape { dim: 2 dim: 10 } } }
 """
+
+
+PAGES = [ROOT / "README.md", ROOT / "results/README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def links(page: Path) -> list[str]:
+    """What a page's links and pictures name, but for other places' pages."""
+    return [link for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()) if "://" not in link]
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings of a page, as links name them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    for link in links(page):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_the_readme_leads_to_every_page():
+    named = {(ROOT / link.partition("#")[0]).resolve() for link in links(ROOT / "README.md")}
+    assert [page.name for page in PAGES if page not in named and page != ROOT / "README.md"] == []
 
 
 def test_layers_of_the_readme_run_in_caffe(tmp_path):
