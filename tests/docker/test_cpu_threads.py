@@ -54,6 +54,7 @@ LAYERS = {
     "Scale of rows": ((40, 60), 'type: "Scale" scale_param { bias_term: true }'),
     "BatchNorm": ((4, 6, 5, 5), 'type: "BatchNorm" batch_norm_param { use_global_stats: false }'),
     "BatchNorm of rows": ((40, 60), 'type: "BatchNorm" batch_norm_param { use_global_stats: false }'),
+    "BatchNorm by stored statistics": ((4, 6, 5, 5), 'type: "BatchNorm" batch_norm_param { use_global_stats: true }'),
     "ReLU": ((4, 6, 5, 5), 'type: "ReLU" relu_param { negative_slope: 0.1 }'),
     "InnerProduct": ((30, 90), 'type: "InnerProduct" inner_product_param { num_output: 70 }'),
     "InnerProduct, transposed": (
@@ -159,6 +160,8 @@ def forward(name: str, text: str, r: Results, x: np.ndarray) -> np.ndarray:
     per_channel = (-1, *[1] * (x.ndim - 2))
     if name.startswith("Scale"):
         return x * b[0].reshape(per_channel) + (b[1].reshape(per_channel) if len(b) > 1 else 0)
+    if "stored" in name:
+        return x / np.sqrt(1e-5)  # nothing is stored yet
     if name.startswith("BatchNorm"):
         axes = (0, *range(2, x.ndim))
         return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + 1e-5)
