@@ -35,9 +35,11 @@ else
   for _cld_file in "$_cld_root"/.venv/lib/python3*/site-packages "$_cld_root/.caffe/python" "$_cld_root"; do
     PYTHONPATH=$(_cld_first "${PYTHONPATH:-}" "$_cld_file")
   done
-  # Caffe multiplies one image at a time: more BLAS threads cost more than they bring.
+  # The layers have threads of their own (OMP_NUM_THREADS): more of BLAS cost more than they bring. A thread that waits
+  # sleeps, or it takes what other processes could use.
   OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
-  export PATH PYTHONPATH OPENBLAS_NUM_THREADS
+  OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
+  export PATH PYTHONPATH OPENBLAS_NUM_THREADS OMP_WAIT_POLICY
   _cld_status=0
 fi
 unset _cld_root _cld_file

@@ -16,7 +16,7 @@ it before it has written a snapshot. (Blocked and not ignored, since glog in caf
 
 @dataclass(frozen=True)
 class Threads:
-    """Threads of one caffe process: OpenBLAS (convolutions, inner products) and the layers' own kernels."""
+    """Threads of one caffe process: OpenBLAS, in a Caffe that leaves it more than one, and all layers."""
 
     blas: int
     kernels: int
@@ -45,6 +45,7 @@ def environment(threads: Threads) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(paths),
         "OPENBLAS_NUM_THREADS": str(threads.blas),
         "NUMBA_NUM_THREADS": str(threads.kernels),
+        "OMP_NUM_THREADS": str(threads.kernels),
         "GLOG_logtostderr": "1",
         "GLOG_minloglevel": "0",
     }
