@@ -15,11 +15,11 @@ _AVERAGE = re.compile(r"Average Forward-Backward: (\S+) ms")
 def candidates(cores: int, jobs: int) -> list[Threads]:
     """What is worth trying when ``jobs`` processes share ``cores`` cores.
 
-    Our kernels are bound by memory and gain from each core of the process's share. Caffe multiplies one image of a
-    batch at a time, so BLAS threads help large layers and hurt small ones.
+    All layers gain from each core of the process's share, but for nets so small that threads cost more than they
+    bring. They divide the work themselves: OpenBLAS has one thread.
     """
     share = max(1, cores // jobs)
-    return [Threads(blas=1, kernels=share)] + ([Threads(blas=share, kernels=share)] if share > 1 else [])
+    return [Threads(blas=1, kernels=share)] + ([Threads(blas=1, kernels=1)] if share > 1 else [])
 
 
 def milliseconds(net: Path, threads: Threads, iterations: int) -> float:

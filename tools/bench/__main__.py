@@ -55,8 +55,8 @@ def _print_share(iterations: int, threads: Threads) -> None:
         ours = {kind: 100 * ms / total for kind, ms in times.items()}
     print(
         f"mDA takes {ours.get('MDALayer', 0):.0f} % of its net's iteration, near what moving its blobs takes (rows "
-        f"traffic-*).\nWhat is left is Caffe's own: {ours.get('Convolution', 0):.0f} % is convolution, one image at a "
-        "time (im2col, then a small matrix product)."
+        f"traffic-*).\nWhat is left is Caffe's own: {ours.get('Convolution', 0):.0f} % is convolution (columns, then "
+        "matrix products)."
     )
 
 
