@@ -1,1 +1,1 @@
-"""What the converters share: a net with its parameters, inputs to try it on, and the differences between two nets."""
+"""Models from Torch (``torch``) and the authors' fork (``fork``), into stock layers (``fold``) and to ONNX (``onnx``)."""
