@@ -1,1 +1,1 @@
-"""Models from Torch (``torch``) and the authors' fork (``fork``), into stock layers (``fold``) and to ONNX (``onnx``)."""
+"""Converters of models: from Torch and the authors' fork into ours, from ours into stock layers and ONNX."""

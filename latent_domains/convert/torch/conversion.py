@@ -16,7 +16,7 @@ from latent_domains.convert.torch.torch_resnet import Preprocessing, mda_model, 
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.inputs import tried
 from latent_domains.models.model import about_lines, model_files, weights_bytes
-from latent_domains.models.text import net_text
+from latent_domains.models.prototxt import net_text
 from latent_domains.nets.resnet import SHAPE
 
 IMAGENET = Preprocessing((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
