@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
-from latent_domains.data.preprocessing import batches
+from latent_domains.data.input_batches import batches
 from latent_domains.runs.preflight import check_data, check_nets
 from latent_domains.runs.run_folder import RunFolder, Snapshot
 
