@@ -17,7 +17,7 @@ from latent_domains.common.program import ROOT, run
 from latent_domains.report.build import IMAGES, build
 from latent_domains.tables.definition import load
 from latent_domains.tables.options import definition_file, seed_list
-from latent_domains.tables.run_folders import runs_of
+from latent_domains.tables.records import runs_of
 
 
 def main() -> int:
