@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from latent_domains.common.arguments import natural
+from latent_domains.common.arguments import natural, program_parser
 from latent_domains.common.files import check_free, write_together
 from latent_domains.convert.options import add_force, add_verification
 from latent_domains.convert.torch.comparison import MDA_MEAN, compare, numbers, report, require_file
@@ -27,9 +27,7 @@ MOST_DOMAINS = 1000
 
 
 def _arguments(program: str, about: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog=f"python -m tools.{program}", description=about, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(f"tools.{program}", about)
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="the file to read")
     parser.add_argument("out", type=Path, metavar="OUT", help="beginning of the names of the files to write")
     parser.add_argument("--no-head", action="store_true", help="leave the classifier out")
