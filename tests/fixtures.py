@@ -1,4 +1,4 @@
-"""The real data sets where they are at hand, and a tiny one in real LMDBs; a server of bad manners."""
+"""The real data sets where they are at hand, a tiny one in real LMDBs and runs on it; a server of bad manners."""
 
 import os
 from collections.abc import Iterator

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from latent_domains.baselines.classifiers import VARIANTS
 from latent_domains.baselines.run import DISCOVERY, METHODS, Baseline, make_record
-from latent_domains.common.arguments import natural, positive
+from latent_domains.common.arguments import natural, positive, program_parser
 from latent_domains.common.files import check_free, json_text, write_text
 from latent_domains.common.program import ROOT, ProgramError, run
 from latent_domains.experiment import datasets
@@ -30,9 +30,7 @@ def _k(text: str) -> int | None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.baselines", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser("tools.baselines", __doc__)
     parser.add_argument("method", choices=METHODS)
     parser.add_argument("--dataset", required=True, metavar="NAME", help="dataset of features, office31_fc7 say")
     parser.add_argument("--sources", metavar="A+B+…", help="source domains (default: the paper's)")

@@ -19,21 +19,19 @@ one, in the training net, by the statistics of its batch and by the running ones
 
 import argparse
 import re
-from argparse import ArgumentTypeError
 from pathlib import Path
 
+from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import run
 from latent_domains.convert.fork.converter import Converter
 from latent_domains.convert.options import add_force, add_verification
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.convert_fork",
-        usage="%(prog)s [-h] NET WEIGHTS OUT [--set NAME=VALUE …] [options]\n"
-        "       %(prog)s --no-weights NET OUT [--set NAME=VALUE …] [options]",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = program_parser("tools.convert_fork", __doc__)
+    parser.usage = (
+        "%(prog)s [-h] NET WEIGHTS OUT [--set NAME=VALUE …] [options]\n"
+        "       %(prog)s --no-weights NET OUT [--set NAME=VALUE …] [options]"
     )
     parser.add_argument("net", type=Path, metavar="NET", help="the fork's prototxt for both phases, with include rules")
     parser.add_argument("weights", type=Path, nargs="?", metavar="WEIGHTS", help="a caffemodel that the fork wrote")
@@ -61,14 +59,14 @@ def _arguments() -> argparse.Namespace:
 def _setting(text: str) -> tuple[str, str]:
     name, found, value = text.partition("=")
     if not found or not re.fullmatch(r"\w+", name) or not value or not value.isprintable():
-        raise ArgumentTypeError(f"got {text!r}, expected NAME=VALUE, as CLASSES=7")
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected NAME=VALUE, as CLASSES=7")
     return name, value
 
 
 def _shape(text: str) -> tuple[int, ...]:
     parts = text.split(",")
     if len(parts) != 3 or not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise ArgumentTypeError(f"got {text!r}, expected channels, height and width, as 3,224,224")
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected channels, height and width, as 3,224,224")
     return tuple(int(part) for part in parts)
 
 

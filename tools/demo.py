@@ -15,7 +15,7 @@ from latent_domains.data.parts import build_missing
 from latent_domains.data.sets import demo as demo_data
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.report.build import build
-from latent_domains.report.figures import Discovery, draw_latent_domains, draw_learning_curves, draw_samples
+from latent_domains.report.demo import Discovery, draw_latent_domains, draw_learning_curves, draw_samples
 from latent_domains.runs.evaluate import last_snapshot
 from latent_domains.runs.outputs import latent_domain_images
 from latent_domains.training.options import add_training_options

@@ -18,6 +18,7 @@ run the folded net, it is said and the files are written.
 import argparse
 from pathlib import Path
 
+from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import run
 from latent_domains.convert.fold.export import Source, export, run_source
 from latent_domains.convert.options import add_force, add_verification
@@ -37,9 +38,7 @@ def _source(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Sou
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.export", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser("tools.export", __doc__)
     parser.add_argument("run", type=Path, nargs="?", metavar="RUN", help="run folder, trained to its last iteration")
     parser.add_argument("out", type=Path, metavar="OUT", help="what the two files begin with")
     parser.add_argument("--net", type=Path, metavar="FILE", help="instead of RUN: a deploy prototxt")

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import onnxruntime
 
+from latent_domains.common.arguments import program_parser
 from latent_domains.common.files import check_free, write_together
 from latent_domains.common.program import run
 from latent_domains.convert.onnx.export import export, free, sizes
@@ -29,9 +30,7 @@ from latent_domains.models.compare import require, worst
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.export_onnx", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser("tools.export_onnx", __doc__)
     parser.add_argument("net", type=Path, metavar="NET", help="deploy net, a prototxt")
     parser.add_argument("weights", type=Path, metavar="WEIGHTS", help="its caffemodel")
     parser.add_argument("out", type=Path, metavar="OUT", help="ONNX file to write")

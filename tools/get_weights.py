@@ -15,15 +15,14 @@ import argparse
 import os
 from pathlib import Path
 
+from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import run
 from latent_domains.data.weights_files import find_in_mirror, get
 from latent_domains.experiment.networks import WEIGHTS
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.get_weights", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser("tools.get_weights", __doc__)
     parser.add_argument("net", choices=WEIGHTS, help="which weights")
     parser.add_argument(
         "--out", type=Path, default=Path("data/weights"), metavar="DIR", help="where to put it (default: data/weights)"

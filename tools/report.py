@@ -9,21 +9,18 @@ A RUN is a run folder, finished or not, or a record alone. What a run lacks (log
 place of its figures.
 """
 
-import argparse
 from pathlib import Path
 
-from latent_domains.common.arguments import positive
+from latent_domains.common.arguments import positive, program_parser
 from latent_domains.common.program import ROOT, run
 from latent_domains.report.build import IMAGES, build
 from latent_domains.tables.definition import load
 from latent_domains.tables.options import definition_file, seed_list
-from latent_domains.tables.run_folders import runs_of
+from latent_domains.tables.records import runs_of
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser("tools.report", __doc__)
     parser.add_argument("runs", type=Path, nargs="*", metavar="RUN", help="(default: the table's in --runs-folder)")
     parser.add_argument("--table", metavar="NAME", help="a table of experiments/, or the path of another such file")
     parser.add_argument(

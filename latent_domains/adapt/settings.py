@@ -1,4 +1,4 @@
-"""What a call asked for, kept beside its results: the same call goes on, another one is refused."""
+"""The options of tools.adapt, kept beside its results: the same ones go on, others are refused."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -8,7 +8,7 @@ from tqdm import tqdm
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
-from latent_domains.data.preprocessing import batches
+from latent_domains.data.input_batches import batches
 from latent_domains.experiment.datasets import Dataset
 
 MAX_FEATURES = 10_000

@@ -15,6 +15,7 @@ from latent_domains.common.caffe_log import failure_reason
 from latent_domains.common.caffe_process import Threads, read_log, start
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.models import prototxt
+from latent_domains.models.graph import kind
 
 NET = ROOT / "prototxt/mnist/digits_train.prototxt"
 IMAGE = (3, 28, 28)
@@ -95,11 +96,6 @@ def layer_times(log: str) -> dict[str, float]:
     for name, milliseconds in _LINE.findall(log[start:]):
         times[name] += float(milliseconds)
     return dict(times)
-
-
-def kind(layer: caffe_pb2.LayerParameter) -> str:
-    """What a layer counts as: its type, or for our own layers their class."""
-    return layer.python_param.layer if layer.type == "Python" else layer.type
 
 
 def times_by_kind(net: caffe_pb2.NetParameter, iterations: int, threads: Threads) -> dict[str, float]:

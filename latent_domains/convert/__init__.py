@@ -1,1 +1,1 @@
-"""What the converters share: a net with its parameters, inputs to try it on, and the differences between two nets."""
+"""Converters of models: from Torch and the authors' fork into ours, from ours into stock layers and ONNX."""

@@ -25,6 +25,11 @@ _TRAINING_FIELDS = ("param", "propagate_down", "loss_weight")
 _FILLERS = ("weight_filler", "bias_filler", "filler")
 
 
+def kind(layer: LayerParameter) -> str:
+    """The layer's type, a Python layer's class."""
+    return layer.python_param.layer or layer.type
+
+
 @dataclass(eq=False)
 class Value:
     """An array between layers: its name, its shape where it is known, and the value whose place it takes, if any."""
@@ -54,8 +59,7 @@ class Node:
 
     @property
     def kind(self) -> str:
-        """The layer's type, a Python layer's class."""
-        return self.layer.python_param.layer or self.layer.type
+        return kind(self.layer)
 
     @property
     def said(self) -> str:

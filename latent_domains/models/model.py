@@ -19,7 +19,6 @@ from latent_domains.common.files import expect_file, write_together
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.models import prototxt
 from latent_domains.models.definition import for_tests
-from latent_domains.models.text import net_text
 from latent_domains.models.weights import check_weights
 
 Array = NDArray[np.float32]
@@ -91,7 +90,7 @@ def as_file(net: NetParameter) -> Iterator[Path]:
             if layer.HasField(field):
                 getattr(layer, field).ClearField("weight_filler")
     with tempfile.NamedTemporaryFile("w", suffix=".prototxt") as file:
-        file.write(net_text(quick.name, quick))
+        file.write(prototxt.net_text(quick.name, quick))
         file.flush()
         yield Path(file.name)
 
@@ -112,7 +111,7 @@ def write_model(
     """
     files, beside = model_files(prefix), beside or {}
     with write_together(*files, *beside, force=force) as (text, weights, *asides):
-        text.write_text(about_lines(about) + net_text(model.net.name, model.net))
+        text.write_text(about_lines(about) + prototxt.net_text(model.net.name, model.net))
         weights.write_bytes(weights_bytes(model))
         for aside, contents in zip(asides, beside.values(), strict=True):
             aside.write_text(contents)

@@ -4,8 +4,8 @@
 ``mnist``, ``alexnet``, ``alexnet_fc7``, ``resnet``       the architectures: stem, branch, trunk
 ``family``  train, test, deploy and domain nets of an experiment, whatever its architecture and method
 ``losses``  the terms of Eq. 7                            ``solver`` an experiment's solver
-``whole``   nets and solver together                      ``text``   prototxt as people write it
-``committed`` the files in the repository                 ``__main__`` writes them
+``whole``   nets and solver together                      ``features`` the net that extracts fc7 features
+``committed`` the files in the repository, which tools.nets writes
 """
 
 from latent_domains.nets.family import make_nets

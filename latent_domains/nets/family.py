@@ -10,7 +10,7 @@ from caffe.net_spec import Top
 
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import NETWORKS
-from latent_domains.models.text import net_text
+from latent_domains.models.prototxt import net_text
 from latent_domains.nets import domains, losses
 from latent_domains.nets.blocks import Normalisation
 

@@ -3,7 +3,7 @@
 from caffe import NetSpec
 from caffe import layers as L
 
-from latent_domains.models.text import net_text
+from latent_domains.models.prototxt import net_text
 from latent_domains.nets import alexnet
 
 BLOB = "fc7"

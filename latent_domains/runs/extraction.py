@@ -13,8 +13,8 @@ from caffe.proto.caffe_pb2 import Datum
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.image_list import read_classes
+from latent_domains.data.input_batches import keyed_batches
 from latent_domains.data.parts import FINGERPRINT, NOTE, Part, Records
-from latent_domains.data.preprocessing import keyed_batches
 from latent_domains.experiment.datasets import DATASETS, Dataset
 from latent_domains.models.weights import check_weights
 from latent_domains.nets.committed import FEATURES

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import caffe
 import numpy as np
-from caffe.proto.caffe_pb2 import LayerParameter
 from numpy.typing import NDArray
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
-from latent_domains.data.preprocessing import batches
+from latent_domains.data.input_batches import batches
+from latent_domains.models.graph import kind
 from latent_domains.runs.preflight import check_data, check_nets
 from latent_domains.runs.run_folder import RunFolder, Snapshot
 
@@ -127,15 +127,11 @@ def _of_deploy_net(folder: RunFolder, snapshot: Snapshot, images: int) -> Featur
 def _blobs(folder: RunFolder, net: str) -> tuple[str | None, str]:
     """The bottom of the first aligning layer, and that of the classifier, which is the last InnerProduct."""
     layers = list(folder.read_net(net).layer)
-    aligning = [layer for kind in _ALIGNING for layer in layers if _kind(layer) == kind]
+    aligning = [layer for wanted in _ALIGNING for layer in layers if kind(layer) == wanted]
     classifiers = [layer for layer in layers if layer.type == "InnerProduct"]
     if not classifiers:
         raise ProgramError(f"{folder.net(net)}: no InnerProduct layer, expected a classifier")
     return (aligning[0].bottom[0] if aligning else None), classifiers[-1].bottom[0]
-
-
-def _kind(layer: LayerParameter) -> str:
-    return layer.python_param.layer if layer.type == "Python" else layer.type
 
 
 def _flat(net: caffe.Net, blob: str) -> NDArray[np.float32]:

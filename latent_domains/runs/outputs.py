@@ -11,8 +11,8 @@ from tqdm import tqdm
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data.image_list import read_classes
+from latent_domains.data.input_batches import batches
 from latent_domains.data.lmdb_io import count, read_images
-from latent_domains.data.preprocessing import batches
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.record import DomainUsage
 from latent_domains.runs.run_folder import RunFolder, Snapshot

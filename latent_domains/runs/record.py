@@ -14,7 +14,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import checked
 from latent_domains.experiment.experiment import Experiment
 
-Share = Annotated[float, Field(ge=0, le=1)]
+_Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
 class _Object(BaseModel):
@@ -97,7 +97,7 @@ class Failure(_Object):
 class OnTarget(_Object):
     """Accuracy on one target; ``confusion`` counts its test images (classes×classes; rows true, columns predicted)."""
 
-    accuracy: Share
+    accuracy: _Fraction
     test_images: int | None = None
     confusion: list[list[int]] | None = None
 
@@ -112,7 +112,7 @@ class Record(_Object):
     experiment: dict[str, Any] | None = None
     baseline: dict[str, Any] | None = None
     iteration: int | None = None
-    accuracy: Share | None
+    accuracy: _Fraction | None
     test_images: int | None = None
     targets: dict[str, OnTarget]
     classes: list[str] | None = None

@@ -9,7 +9,7 @@ from latent_domains.experiment.experiment import Experiment
 from latent_domains.runs.record import Record, read
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.run_state import State, state_of
-from latent_domains.tables.definition import Baseline, Run, place
+from latent_domains.tables.definition import Baseline, Run, Table, place
 from latent_domains.tables.inputs import weights, why_missing
 
 
@@ -84,6 +84,18 @@ class Records:
             return "written, but not trained yet" if state.state == State.WRITTEN else _line(str(state))
         except (ProgramError, OSError) as error:
             return _line(str(error))
+
+
+def runs_of(table: Table, folder: Path) -> list[Path]:
+    """Folders of those of the table's runs that are there. Raises ProgramError if none is."""
+    places = [folder / place(one) for one in table.runs]
+    found = [one for one in places if (one / "experiment.json").is_file() or (one / "record.json").is_file()]
+    if not found:
+        raise ProgramError(
+            f"{folder / table.dataset}: none of the {len(places)} runs of {table.name} is there, expected some: train "
+            f"them (snakemake tables/{table.name}) or name records"
+        )
+    return found
 
 
 def _check(file: Path, record: Record, run: Run) -> None:

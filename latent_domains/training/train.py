@@ -27,13 +27,12 @@ from latent_domains.runs.run_folder import RunFolder, Snapshot
 from latent_domains.runs.run_state import Interrupted, failures_noted, forget_failure, last_iteration
 from latent_domains.runs.sessions import FAILED, FINISHED, STOPPED, begin_session, end_killed_session, end_session
 from latent_domains.runs.write import write_missing
-from latent_domains.training.group import Group, start_workers
+from latent_domains.training.group import Children, Group, start_workers
 from latent_domains.training.share import Share, make_share, write_share
 from latent_domains.training.threads import choose
 
 if TYPE_CHECKING:
     from latent_domains.training.events import Events
-from latent_domains.training.group import Children
 
 
 class _Bar(tqdm):

@@ -143,7 +143,6 @@ def test_no_result_depends_on_the_order_of_threads_and_blocks(emulated, shape, d
 
 
 ROWS = (2, 3, 4, 4)
-SMALL_BACKWARD = "row_gradients gradients weight_gradient"
 
 
 @pytest.mark.parametrize(

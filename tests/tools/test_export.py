@@ -15,7 +15,7 @@ import pytest
 from latent_domains.common.caffe_process import Threads, start
 from latent_domains.convert.fold import export, verify
 from latent_domains.convert.fold.verify import Agreement
-from latent_domains.data.preprocessing import batches
+from latent_domains.data.input_batches import batches
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.compare import Difference
 from latent_domains.models.model import model_files, read_model, write_model

@@ -16,7 +16,7 @@ from google.protobuf import text_format
 from latent_domains.common.caffe_process import has_cuda
 from latent_domains.common.program import ROOT
 from latent_domains.data import lmdb_io
-from latent_domains.data.preprocessing import batches
+from latent_domains.data.input_batches import batches
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.nets.committed import FEATURES
 from latent_domains.runs import extraction

@@ -14,7 +14,8 @@ import pytest
 from latent_domains.data.image_datum import Format
 from latent_domains.data.image_list import folder_entries
 from latent_domains.data.image_lmdb import build
-from latent_domains.data.preprocessing import Preprocessing, batches
+from latent_domains.data.input_batches import batches
+from latent_domains.data.preprocessing import Preprocessing
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.runs.predict import ModelDescription
 from tests.odd_images import odd_images

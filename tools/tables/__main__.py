@@ -8,9 +8,9 @@ NAME is a file of experiments/, or the path of another one. A cell without data 
 snakemake tables/NAME does that.
 """
 
-import argparse
 from pathlib import Path
 
+from latent_domains.common.arguments import program_parser
 from latent_domains.common.files import write_text
 from latent_domains.common.program import ROOT, ProgramError, run
 from latent_domains.tables.csv_file import csv_text
@@ -23,9 +23,7 @@ from latent_domains.tables.save import save
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.tables", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser("tools.tables", __doc__)
     parser.add_argument("name", metavar="NAME", help="a table of experiments/, or the path of another such file")
     where = parser.add_mutually_exclusive_group()
     where.add_argument(

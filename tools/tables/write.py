@@ -5,9 +5,9 @@
 A folder of the same name that holds another experiment is an error.
 """
 
-import argparse
 from pathlib import Path
 
+from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import ROOT, ProgramError, run
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.runs.devices import add_mode_option
@@ -17,9 +17,7 @@ from latent_domains.tables.options import add_choice_options, definition_file
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.tables.write", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser("tools.tables.write", __doc__)
     parser.add_argument("table", metavar="TABLE", help="a table of experiments/, or the path of another such file")
     parser.add_argument("name", metavar="RUN", help="name of one of its runs")
     parser.add_argument(

@@ -1,1 +1,1 @@
-"""Folding a trained net for tests into stock layers of Caffe: the graph, what is done to it, and the proof."""
+"""Folding a trained net for tests into stock layers of Caffe: what is done to its graph, and the proof."""

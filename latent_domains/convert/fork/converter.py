@@ -26,7 +26,7 @@ from latent_domains.models.compare import Difference, require, worst
 from latent_domains.models.graph import Graph
 from latent_domains.models.inputs import NOISE, images, in_batches, noise
 from latent_domains.models.model import Array, Model, about_lines, as_file, check_loads, model_files, weights_bytes
-from latent_domains.models.text import net_text
+from latent_domains.models.prototxt import net_text
 
 
 class Converter:

@@ -6,20 +6,20 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from latent_domains.common.arguments import natural
+from latent_domains.common.arguments import natural, program_parser
 from latent_domains.common.files import check_free, write_together
 from latent_domains.convert.options import add_force, add_verification
 from latent_domains.convert.torch.comparison import MDA_MEAN, compare, numbers, report, require_file
 from latent_domains.convert.torch.read import read_resnet
 from latent_domains.convert.torch.torch_reference import TorchNet
-from latent_domains.convert.torch.torch_resnet import Preprocessing, mda_model, plain_model
+from latent_domains.convert.torch.torch_resnet import Standardisation, mda_model, plain_model
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.inputs import tried
 from latent_domains.models.model import about_lines, model_files, weights_bytes
-from latent_domains.models.text import net_text
+from latent_domains.models.prototxt import net_text
 from latent_domains.nets.resnet import SHAPE
 
-IMAGENET = Preprocessing((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+IMAGENET = Standardisation((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 """What torchvision and fb.resnet.torch train with."""
 
 MOST_DOMAINS = 1000
@@ -27,9 +27,7 @@ MOST_DOMAINS = 1000
 
 
 def _arguments(program: str, about: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog=f"python -m tools.{program}", description=about, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(f"tools.{program}", about)
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="the file to read")
     parser.add_argument("out", type=Path, metavar="OUT", help="beginning of the names of the files to write")
     parser.add_argument("--no-head", action="store_true", help="leave the classifier out")
@@ -101,16 +99,16 @@ def convert(program: str, about: str) -> None:
     }
     files = (net_file, weights_file, *mda_files.values())
     check_free(*files, force=arguments.force, inputs=[arguments.checkpoint])
-    preprocessing = Preprocessing(tuple(arguments.mean), tuple(arguments.std))
+    standardisation = Standardisation(tuple(arguments.mean), tuple(arguments.std))
     net = read_resnet(arguments.checkpoint, head=not arguments.no_head)
     print(f"{arguments.checkpoint}: ResNet{net.layers}, {f'{net.classes} classes' if net.classes else 'no head'}")
     for note in net.notes:
         print(f"note: {note}")
-    plain = plain_model(net, preprocessing)
-    mda = {number: mda_model(net, preprocessing, number, MDA_MEAN) for number in mda_files}
+    plain = plain_model(net, standardisation)
+    mda = {number: mda_model(net, standardisation, number, MDA_MEAN) for number in mda_files}
     if arguments.verify:
         pixels, inputs = tried(SHAPE, arguments.seed, arguments.images)
-        comparison = compare(TorchNet(net, preprocessing), preprocessing.caffe_mean, plain, mda, pixels)
+        comparison = compare(TorchNet(net, standardisation), standardisation.caffe_mean, plain, mda, pixels)
         require_file(weights_file, comparison.plain)
         for number, rows in comparison.mda.items():
             require_file(mda_files[number], rows)
@@ -120,7 +118,7 @@ def convert(program: str, about: str) -> None:
         print("not verified")
     name = os.fsencode(arguments.checkpoint.name).decode(errors="replace")
     about = (
-        f"Input: B, G, R from 0 to 255 less the mean {numbers(preprocessing.caffe_mean)}. "
+        f"Input: B, G, R from 0 to 255 less the mean {numbers(standardisation.caffe_mean)}. "
         "Zeros around it are that mean, as in Torch.\n"
         f"ResNet{net.layers} of {name}, by python -m tools.{program}."
     )

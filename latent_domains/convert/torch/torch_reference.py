@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 from latent_domains.convert.onnx.graph import OnnxGraph
 from latent_domains.convert.onnx.verification import Runtime
 from latent_domains.convert.torch.resnet import EPS, ResNet
-from latent_domains.convert.torch.torch_resnet import Preprocessing
+from latent_domains.convert.torch.torch_resnet import Standardisation
 from latent_domains.models.model import Array
 from latent_domains.nets.resnet import blocks
 
@@ -26,8 +26,8 @@ _BORDER = 3
 class TorchNet:
     """A checkpoint's net, with the names that Caffe's nets have for its blobs."""
 
-    def __init__(self, net: ResNet, preprocessing: Preprocessing) -> None:
-        self._preprocessing = preprocessing
+    def __init__(self, net: ResNet, standardisation: Standardisation) -> None:
+        self._standardisation = standardisation
         self.outputs = [STEM, *(f"res{name}" for _, _, name in blocks(net.layers)), POOLED]
         self.head = None if net.classes is None else f"fc{net.classes}"
         if self.head:
@@ -40,13 +40,13 @@ class TorchNet:
         ``border`` is the colour (B, G, R) that the image goes on in where conv1 reaches over its border: by default the
         checkpoint's mean, which its normalisation makes the zeros that PyTorch pads with.
         """
-        colour = np.array(self._preprocessing.caffe_mean if border is None else border, np.float64).reshape(1, 3, 1, 1)
+        colour = self._standardisation.caffe_mean if border is None else border
         count, _, height, width = pixels.shape
         padded = np.empty((count, 3, height + 2 * _BORDER, width + 2 * _BORDER))
-        padded[:] = colour
+        padded[:] = np.array(colour, np.float64).reshape(1, 3, 1, 1)
         padded[:, :, _BORDER:-_BORDER, _BORDER:-_BORDER] = pixels
         mean, std = (
-            np.array(values).reshape(1, 3, 1, 1) for values in (self._preprocessing.mean, self._preprocessing.std)
+            np.array(values).reshape(1, 3, 1, 1) for values in (self._standardisation.mean, self._standardisation.std)
         )
         normalised = ((padded[:, ::-1] / 255 - mean) / std).astype(np.float32)
         return self._runtime.forward({"data": normalised})

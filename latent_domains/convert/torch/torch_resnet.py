@@ -24,7 +24,7 @@ MOVING_AVERAGE_FRACTION = DATASETS["pacs"].recipe.moving_average_fraction
 
 
 @dataclass(frozen=True)
-class Preprocessing:
+class Standardisation:
     """What a checkpoint's net wants its pixels to be: (p/255 - mean)/std, each for R, G, B."""
 
     mean: tuple[float, float, float]
@@ -36,15 +36,15 @@ class Preprocessing:
         return tuple(255 * value for value in reversed(self.mean))
 
 
-def plain_model(net: ResNet, preprocessing: Preprocessing) -> Model:
+def plain_model(net: ResNet, standardisation: Standardisation) -> Model:
     """The net itself, with BN and, if the checkpoint has it, the head; its input less ``caffe_mean``."""
-    blobs = _blobs(net, preprocessing, "bn", _bn_blobs)
+    blobs = _blobs(net, standardisation, "bn", _bn_blobs)
     if net.classes is not None:
         blobs[f"fc{net.classes}"] = [net.values["fc.weight"], net.values["fc.bias"]]
     return _model(net, Normalisation("bn", 0, MOVING_AVERAGE_FRACTION), net.classes, blobs)
 
 
-def mda_model(net: ResNet, preprocessing: Preprocessing, num_domains: int, mean: Sequence[float]) -> Model:
+def mda_model(net: ResNet, standardisation: Standardisation, num_domains: int, mean: Sequence[float]) -> Model:
     """The same up to pool5 with mDA in place of every BN but conv1's; its input less ``mean`` (B, G, R).
 
     Every one of the domains begins with the checkpoint's statistics.
@@ -53,8 +53,8 @@ def mda_model(net: ResNet, preprocessing: Preprocessing, num_domains: int, mean:
     def mda_blobs(*mean_and_variance: Array) -> list[Array]:
         return [*(np.tile(row, (num_domains, 1)) for row in mean_and_variance), np.ones(num_domains, np.float32)]
 
-    blobs = _blobs(net, preprocessing, "mda", mda_blobs)
-    shifted = net.values["bn1.running_mean"] + _surplus(blobs["conv1"][0], preprocessing, mean)
+    blobs = _blobs(net, standardisation, "mda", mda_blobs)
+    shifted = net.values["bn1.running_mean"] + _surplus(blobs["conv1"][0], standardisation, mean)
     blobs[normalisation_name("bn", "conv1")] = _bn_blobs(shifted.astype(np.float32), net.values["bn1.running_var"])
     return _model(net, Normalisation("mda", num_domains, MOVING_AVERAGE_FRACTION), None, blobs)
 
@@ -66,14 +66,14 @@ def _model(net: ResNet, normalise: Normalisation, classes: int | None, blobs: Ma
 
 
 def _blobs(
-    net: ResNet, preprocessing: Preprocessing, layer: str, statistics: Callable[[Array, Array], list[Array]]
+    net: ResNet, standardisation: Standardisation, layer: str, statistics: Callable[[Array, Array], list[Array]]
 ) -> dict[str, list[Array]]:
     """Blobs of every convolution, its Scale and its ``layer`` (but conv1's, which is always BN), by their names."""
     blobs: dict[str, list[Array]] = {}
     for unit in units(net.layers):
         weights = net.values[f"{unit.convolution}.weight"]
         if unit.path == "conv1":
-            weights = _folded(weights, preprocessing)
+            weights = _folded(weights, standardisation)
             name, make = normalisation_name("bn", unit.path), _bn_blobs
         else:
             name, make = normalisation_name(layer, unit.path), statistics
@@ -88,13 +88,13 @@ def _bn_blobs(mean: Array, variance: Array) -> list[Array]:
     return [mean, variance, np.ones(1, np.float32)]
 
 
-def _folded(weights: Array, preprocessing: Preprocessing) -> Array:
+def _folded(weights: Array, standardisation: Standardisation) -> Array:
     """conv1 (64×3×7×7) for pixels B, G, R from 0 to 255."""
-    scale = 1 / (255 * np.array(preprocessing.std[::-1]))
+    scale = 1 / (255 * np.array(standardisation.std[::-1]))
     return (weights[:, ::-1] * scale.reshape(1, 3, 1, 1)).astype(np.float32)
 
 
-def _surplus(weights: Array, preprocessing: Preprocessing, mean: Sequence[float]) -> NDArray[np.float64]:
+def _surplus(weights: Array, standardisation: Standardisation, mean: Sequence[float]) -> NDArray[np.float64]:
     """What folded conv1 gives more than it should (64), inside the image, if its input is less ``mean``."""
     per_channel = weights.astype(np.float64).sum(axis=(2, 3))
-    return per_channel @ (np.array(preprocessing.caffe_mean) - np.array(mean))
+    return per_channel @ (np.array(standardisation.caffe_mean) - np.array(mean))

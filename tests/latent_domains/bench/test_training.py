@@ -4,6 +4,7 @@ from caffe.proto import caffe_pb2
 from latent_domains.bench import training
 from latent_domains.common.caffe_process import Threads
 from latent_domains.common.program import ProgramError
+from latent_domains.models.graph import kind
 
 
 def test_data_in_memory_and_batch_norm_in_place_of_mda():
@@ -68,8 +69,8 @@ def test_a_log_without_times_is_an_error():
 
 def make_net(layers):
     text = caffe_pb2.NetParameter(name="tiny", force_backward=True)
-    for name, kind, bottoms, tops in layers:
-        text.layer.add(name=name, type=kind, bottom=bottoms, top=tops)
+    for name, layer_type, bottoms, tops in layers:
+        text.layer.add(name=name, type=layer_type, bottom=bottoms, top=tops)
     text.layer[0].input_param.shape.add().dim.extend([4, 3, 6, 6])
     return text
 
@@ -96,6 +97,6 @@ def test_a_net_that_caffe_refuses_is_an_error():
 
 
 def test_our_own_layers_are_kinds_of_their_own():
-    kinds = {training.kind(layer) for layer in training.read_net().layer}
+    kinds = {kind(layer) for layer in training.read_net().layer}
     assert {"MDALayer", "DomainAssignmentLayer", "EntropyLossLayer", "Convolution"} <= kinds
     assert "Python" not in kinds

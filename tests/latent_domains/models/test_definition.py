@@ -8,7 +8,7 @@ import pytest
 from latent_domains.common.program import ProgramError
 from latent_domains.models.definition import for_phase, for_tests
 from latent_domains.models.model import Model, load, read_model
-from latent_domains.models.text import net_text
+from latent_domains.models.prototxt import net_text
 from tests.latent_domains.nets.graphs import parse
 
 SHAPE = "input_param { shape { dim: 1 dim: 2 dim: 4 dim: 4 } }"

@@ -4,7 +4,7 @@ import numpy as np
 
 from latent_domains.models.graph import last_of_blobs, of_model, to_model
 from latent_domains.models.model import forward, load
-from latent_domains.models.text import net_text
+from latent_domains.models.prototxt import net_text
 from tests.latent_domains.convert.fold.models import DATA, layer, mda, trained, tried
 
 CONV = layer("conv", "Convolution", "data", "conv", "convolution_param { num_output: 6 kernel_size: 3 }")

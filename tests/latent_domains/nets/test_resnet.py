@@ -1,4 +1,4 @@
-"""The nets that converted weights come with are the committed ones, but for their heads."""
+"""ResNets read as graphs, and trained on real pictures, if only for a few iterations."""
 
 import pytest
 from caffe.proto.caffe_pb2 import NetParameter

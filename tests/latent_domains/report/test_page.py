@@ -15,7 +15,7 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
-from latent_domains.report import build
+from latent_domains.report.build import build
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 WHY = "needs a headless browser: Debian's chromium and chromium-driver"

@@ -1,5 +1,7 @@
 """What the workflow would do: settings, what can be made here and from what."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,11 @@ def with_lmdbs(tmp_path: Path, dataset: str, *domains: str) -> None:
         folder = tmp_path / "data" / dataset / domain
         folder.mkdir(parents=True)
         (folder / "data.mdb").touch()
+
+
+def test_reading_the_workflow_does_not_import_caffe():
+    code = "import sys, latent_domains.tables.plan; sys.exit('caffe' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_settings_are_read_as_snakemake_gives_them(tmp_path):

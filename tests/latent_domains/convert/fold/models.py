@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from latent_domains.convert.fold.fold import Folded, fold
 from latent_domains.models.compare import differences, worst
 from latent_domains.models.model import Model, forward, load
-from latent_domains.models.text import net_text
+from latent_domains.models.prototxt import net_text
 from tests.latent_domains.nets.graphs import parse
 
 DATA = 'layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 4 dim: 7 dim: 6 } } }\n'

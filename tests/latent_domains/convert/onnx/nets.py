@@ -14,7 +14,7 @@ from latent_domains.convert.onnx.verification import compare
 from latent_domains.models.compare import Difference
 from latent_domains.models.definition import for_tests
 from latent_domains.models.model import Array, Model, load
-from latent_domains.models.text import net_text
+from latent_domains.models.prototxt import net_text
 from tests.latent_domains.nets.graphs import parse
 
 

@@ -10,8 +10,7 @@ import pytest
 from caffe.proto.caffe_pb2 import Datum
 
 from latent_domains.common.program import ProgramError
-from latent_domains.data import lmdb_io
-from latent_domains.data import preprocessing as images
+from latent_domains.data import input_batches, lmdb_io
 from latent_domains.experiment.datasets import DATASETS, Dataset
 
 RECORDS = 7
@@ -79,7 +78,7 @@ def test_batches_are_the_data_layers_bit_for_bit(tmp_path, kind, shape, options)
     path = make(tmp_path / "db", kind, shape)
     expected, labels = data_layer(path, data)
     for batch_size, sizes in ((1, [1] * RECORDS), (3, [3, 3, 1]), (RECORDS, [RECORDS]), (100, [RECORDS])):
-        found = list(images.batches(path, data.preprocessing, batch_size))
+        found = list(input_batches.batches(path, data.preprocessing, batch_size))
         assert [len(inputs) for inputs, _ in found] == sizes
         assert all(inputs.dtype == np.float32 and inputs.shape[1:] == data.shape for inputs, _ in found)
         assert np.array_equal(np.concatenate([inputs for inputs, _ in found]), expected)
@@ -89,7 +88,7 @@ def test_batches_are_the_data_layers_bit_for_bit(tmp_path, kind, shape, options)
 def test_the_images_of_a_mirrored_dataset_are_not_mirrored(tmp_path):
     shape = (3, 16, 16)
     path = make(tmp_path / "db", "raw", shape)
-    inputs, _ = next(images.batches(path, dataset(shape, mirror=True, crop=15).preprocessing, RECORDS))
+    inputs, _ = next(input_batches.batches(path, dataset(shape, mirror=True, crop=15).preprocessing, RECORDS))
     assert np.array_equal(inputs[2], np.moveaxis(pixels(shape, 2), 2, 0)[:, :15, :15])
 
 
@@ -98,7 +97,7 @@ def test_the_images_of_a_mirrored_dataset_are_not_mirrored(tmp_path):
 )
 def test_the_limit_is_the_number_of_records(tmp_path, limit, sizes):
     path = make(tmp_path / "db", "raw", (3, 4, 4))
-    found = list(images.keyed_batches(path, dataset((3, 4, 4)).preprocessing, 3, limit))
+    found = list(input_batches.keyed_batches(path, dataset((3, 4, 4)).preprocessing, 3, limit))
     assert [len(inputs) for _, inputs, _ in found] == sizes
     assert [key for keys, _, _ in found for key in keys] == [b"%08d_record%d" % (i, i) for i in range(sum(sizes))]
     assert [label for _, _, labels in found for label in labels] == list(range(sum(sizes)))
@@ -106,7 +105,7 @@ def test_the_limit_is_the_number_of_records(tmp_path, limit, sizes):
 
 def test_batches_are_not_written_over_by_later_ones(tmp_path):
     path = make(tmp_path / "db", "raw", (3, 4, 4))
-    walk = images.batches(path, dataset((3, 4, 4)).preprocessing, 2)
+    walk = input_batches.batches(path, dataset((3, 4, 4)).preprocessing, 2)
     first, _ = next(walk)
     kept = first.copy()
     second, _ = next(walk)
@@ -115,7 +114,7 @@ def test_batches_are_not_written_over_by_later_ones(tmp_path):
 
 def test_two_walks_through_one_lmdb_do_not_disturb_each_other(tmp_path):
     path = make(tmp_path / "db", "raw", (3, 4, 4))
-    walks = [images.batches(path, dataset((3, 4, 4)).preprocessing, 2) for _ in range(2)]
+    walks = [input_batches.batches(path, dataset((3, 4, 4)).preprocessing, 2) for _ in range(2)]
     for (a, _), (b, _) in zip(*walks, strict=True):
         assert np.array_equal(a, b)
 
@@ -150,18 +149,18 @@ SIXTEEN_BITS = cv2.imencode(".png", np.zeros((8, 8, 3), np.uint16))[1].tobytes()
 def test_a_record_of_another_kind_is_named(tmp_path, datum, message):
     path = write_one(tmp_path / "db", datum)
     with pytest.raises(ProgramError) as error:
-        list(images.batches(path, dataset((3, 8, 8)).preprocessing, 4))
+        list(input_batches.batches(path, dataset((3, 8, 8)).preprocessing, 4))
     assert str(error.value).startswith(f"{path}: record '00000001_bad' {message}")
-    assert len(list(images.batches(path, dataset((3, 8, 8)).preprocessing, 4, limit=1))) == 1
+    assert len(list(input_batches.batches(path, dataset((3, 8, 8)).preprocessing, 4, limit=1))) == 1
 
 
 def test_bad_input_is_explained(tmp_path):
     with pytest.raises(ProgramError, match="found nothing, expected an LMDB folder"):
-        list(images.batches(tmp_path / "absent", dataset((3, 8, 8)).preprocessing, 4))
+        list(input_batches.batches(tmp_path / "absent", dataset((3, 8, 8)).preprocessing, 4))
     with pytest.raises(ValueError, match="batch size: got 0"):
-        list(images.batches(tmp_path, dataset((3, 8, 8)).preprocessing, 0))
+        list(input_batches.batches(tmp_path, dataset((3, 8, 8)).preprocessing, 0))
     path = make(tmp_path / "db", "raw", (3, 64, 64))
     file = path / "data.mdb"
     file.write_bytes(file.read_bytes()[:-4096])
     with pytest.raises(ProgramError, match=r"data\.mdb: truncated"):
-        list(images.batches(path, dataset((3, 64, 64)).preprocessing, 4))
+        list(input_batches.batches(path, dataset((3, 64, 64)).preprocessing, 4))
