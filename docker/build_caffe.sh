@@ -340,7 +340,7 @@ step compile ninja -C "$build" -j "$(nproc)"
 
 aside=$(mktemp -d "$prefix.partial-XXXXXX")
 trap 'rm -rf "$aside"' EXIT
-step install env "DESTDIR=$aside" ninja -C "$build" install/strip
+step install env "DESTDIR=$aside" ninja -C "$build" install
 new=$aside/new
 mv "$aside$prefix" "$new"
 step try-caffe "$new/bin/caffe" --version

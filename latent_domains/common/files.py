@@ -120,6 +120,8 @@ def read_json(path: Path, keys: tuple[str, ...]) -> dict[str, Any]:
         values = json.loads(path.read_text())
     except ValueError as error:  # JSONDecodeError and UnicodeDecodeError
         raise ProgramError(f"{path}: not valid JSON: {error}") from error
+    except RecursionError as error:
+        raise ProgramError(f"{path}: not valid JSON: nested too deeply") from error
     if not isinstance(values, dict):
         raise ProgramError(f"{path}: found {type(values).__name__}, expected a JSON object with {', '.join(keys)}")
     if missing := [key for key in keys if key not in values]:

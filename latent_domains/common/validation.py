@@ -35,6 +35,11 @@ _EXPECTED = {
 }
 """What was expected, by pydantic's names of errors."""
 
+_OUT_OF_BOUNDS = ("greater_than_equal", "greater_than", "less_than_equal", "less_than")
+
+_BOUNDS = {"ge": "at least {}", "gt": "more than {}", "le": "at most {}", "lt": "less than {}"}
+"""Of a number, by annotated_types' names of them."""
+
 T = TypeVar("T")
 
 
@@ -78,15 +83,16 @@ def _line(kind: Any, values: Any, where: str, errors: Sequence[Any]) -> str:
             said = f"found no {', '.join(missing)}, expected {', '.join(_keys(kind, place))}"
     elif first["type"] == "value_error":
         said = str(context["error"])
-    elif first["type"] == "json_invalid":  # half a character of UTF-16
-        said = f"found a text that is not Unicode ({first['msg']})"
+    elif first["type"] == "json_invalid":  # too deep for pydantic, or half a character of UTF-16
+        deep = "recursion" in first["msg"]
+        said = "nested too deeply" if deep else f"found a text that is not Unicode ({first['msg']})"
     elif first["type"] == "literal_error":
         choices = context["expected"].replace("'", "").replace(" or ", ", ")
         said = f"found {first['input']!r}, expected one of {choices}"
     else:
         expected = _EXPECTED.get(first["type"], first["msg"].removeprefix("Input should be ")).format(**context)
-        if isinstance(first["input"], float) and not isfinite(first["input"]):
-            expected = "a finite number"
+        if first["type"] in _OUT_OF_BOUNDS:
+            expected = (_bounds(_at(kind, place)) or expected) if isfinite(first["input"]) else "a finite number"
         said = f"found {first['input']!r}, expected {expected}"
     return f"{_named(values, where, place)}: {said}".removeprefix(": ")
 
@@ -106,12 +112,38 @@ def _named(values: Any, where: str, place: Sequence[str | int]) -> str:
 
 def _keys(kind: Any, place: Sequence[str | int]) -> Sequence[str]:
     """The keys of the object that a value of ``kind`` has at ``place``."""
+    return tuple(getattr(_plain(_at(kind, place)), "__annotations__", ()))
+
+
+def _at(kind: Any, place: Sequence[str | int]) -> Any:
+    """The type that a value of ``kind`` has at ``place``."""
+    for key in place:
+        kind = _plain(kind)
+        if arguments := get_args(kind):  # of a list, a tuple or a dictionary
+            kind = arguments[1 if get_origin(kind) is dict else 0]
+        else:
+            aliases = {field.alias: name for name, field in getattr(kind, "model_fields", {}).items() if field.alias}
+            kind = getattr(kind, "__annotations__", {}).get(aliases.get(key, key))
+    return kind
+
+
+def _plain(kind: Any) -> Any:
+    """A type without its bounds, and without None."""
     while get_origin(kind) in (Annotated, UnionType):
         kind = get_args(kind)[0]
-    if not place:
-        return tuple(getattr(kind, "__annotations__", ()))
-    if arguments := get_args(kind):  # of a list, a tuple or a dictionary
-        inner = arguments[1 if get_origin(kind) is dict else 0]
-    else:
-        inner = getattr(kind, "__annotations__", {}).get(place[0])
-    return _keys(inner, place[1:])
+    return kind
+
+
+def _bounds(kind: Any) -> str:
+    """Both bounds of a number in words, where its type has them; the error knows only the one that is broken."""
+    said = []
+    if get_origin(kind) is UnionType:
+        kind = get_args(kind)[0]
+    for bound in get_args(kind)[1:] if get_origin(kind) is Annotated else ():
+        values = {name: getattr(bound, name, None) for name in _BOUNDS}
+        said += [
+            _BOUNDS[name].format(f"{value:g}" if isinstance(value, float) else value)
+            for name, value in values.items()
+            if value is not None and value != float("inf")
+        ]
+    return " and ".join(said)

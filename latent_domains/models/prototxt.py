@@ -8,6 +8,7 @@ from caffe.proto.caffe_pb2 import LayerParameter, NetParameter, PoolingParameter
 from google.protobuf import text_format
 from google.protobuf.message import Message
 
+from latent_domains.common.files import expect_file
 from latent_domains.common.program import ProgramError
 
 _Message = TypeVar("_Message", bound=Message)
@@ -54,6 +55,7 @@ _COMMENTS: tuple[tuple[Callable[[LayerParameter], bool], str], ...] = (
 
 def read(file: Path, message: _Message, what: str = "a prototxt of Caffe's") -> _Message:
     """Fill ``message`` from a file and return it. Raises ProgramError naming the file if it is not ``what``."""
+    expect_file(file, what)
     try:
         return text_format.Parse(file.read_text(), message)
     except (text_format.ParseError, UnicodeDecodeError) as error:

@@ -162,7 +162,7 @@ def test_names_of_any_characters(tmp_path):
 @pytest.mark.parametrize(
     "text, message",
     [
-        (None, "No such file or directory: '{path}'"),
+        (None, "{path}: no such file, expected a net's prototxt"),
         ("layer {", "{path}: not a net's prototxt: "),
         ('net: "a.prototxt"\nbase_lr: 1', "{path}: not a net's prototxt: 1:1 : "),
         (b"\xff\xfe", "{path}: not a net's prototxt: "),

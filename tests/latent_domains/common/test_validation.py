@@ -44,7 +44,10 @@ def test_lists_become_tuples_objects_dataclasses_and_integers_numbers():
         ({"size": [1, 2.0]}, "size[1]: found 2.0, expected a whole number"),
         ({"kind": "third"}, "kind: found 'third', expected one of first, second"),
         ({"kind": "half a smile \ud83d"}, "found a text that is not Unicode"),
-        ({"inner": [{"name": "a"}, {"name": "b", "share": 2}]}, "inner[1] (b): share: found 2, expected at most 1.0"),
+        (
+            {"inner": [{"name": "a"}, {"name": "b", "share": 2}]},
+            "inner[1] (b): share: found 2, expected at least 0 and at most 1",
+        ),
         ({"inner": [{"name": "b", "share": float("nan")}]}, "inner[0] (b): share: found nan, expected a finite number"),
         ({"inner": [{"name": "b", "shore": 1}]}, "inner[0] (b): found the key 'shore', expected some of name, share"),
         ({"inner": [{"share": 1}]}, "inner[0]: found no name, expected name, share"),

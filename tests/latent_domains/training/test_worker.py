@@ -47,7 +47,10 @@ def test_two_processes_learn_what_one_learns(tiny_data, tmp_path):
 def test_one_process_does_what_caffe_train_does(method, tiny_data, tmp_path):
     ours, theirs = (written(tmp_path / name, tiny_data, method) for name in ("ours", "theirs"))
     found = train(ours, Devices(1))
-    subprocess.run(["caffe", "train", "-solver", theirs.solver], cwd=ROOT, check=True, capture_output=True)
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # as train's: another number gives other last bits
+    subprocess.run(
+        ["caffe", "train", "-solver", theirs.solver], cwd=ROOT, check=True, capture_output=True, env=one_thread
+    )
     expected = blobs(theirs.latest_snapshot().model)
     assert found.keys() == expected.keys()
     for name in found:
