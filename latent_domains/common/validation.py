@@ -27,18 +27,13 @@ _EXPECTED = {
     "dict_type": "an object",
     "dataclass_type": "an object",
     "model_type": "an object",
-    "greater_than_equal": "at least {ge}",
-    "greater_than": "more than {gt}",
-    "less_than_equal": "at most {le}",
     "too_short": "at least {min_length} of them",
     "too_long": "at most {max_length} of them",
 }
 """What was expected, by pydantic's names of errors."""
 
-_OUT_OF_BOUNDS = ("greater_than_equal", "greater_than", "less_than_equal", "less_than")
-
 _BOUNDS = {"ge": "at least {}", "gt": "more than {}", "le": "at most {}", "lt": "less than {}"}
-"""Of a number, by annotated_types' names of them."""
+"""Of a number, by the names that annotated_types and pydantic have for them."""
 
 T = TypeVar("T")
 
@@ -91,8 +86,9 @@ def _line(kind: Any, values: Any, where: str, errors: Sequence[Any]) -> str:
         said = f"found {first['input']!r}, expected one of {choices}"
     else:
         expected = _EXPECTED.get(first["type"], first["msg"].removeprefix("Input should be ")).format(**context)
-        if first["type"] in _OUT_OF_BOUNDS:
-            expected = (_bounds(_at(kind, place)) or expected) if isfinite(first["input"]) else "a finite number"
+        if broken := {name: context[name] for name in _BOUNDS if name in context}:
+            bounds = _bounds(_at(kind, place)) or broken
+            expected = _in_words(bounds) if isfinite(first["input"]) else "a finite number"
         said = f"found {first['input']!r}, expected {expected}"
     return f"{_named(values, where, place)}: {said}".removeprefix(": ")
 
@@ -134,16 +130,17 @@ def _plain(kind: Any) -> Any:
     return kind
 
 
-def _bounds(kind: Any) -> str:
-    """Both bounds of a number in words, where its type has them; the error knows only the one that is broken."""
-    said = []
-    if get_origin(kind) is UnionType:
-        kind = get_args(kind)[0]
-    for bound in get_args(kind)[1:] if get_origin(kind) is Annotated else ():
-        values = {name: getattr(bound, name, None) for name in _BOUNDS}
-        said += [
-            _BOUNDS[name].format(f"{value:g}" if isinstance(value, float) else value)
-            for name, value in values.items()
-            if value is not None and value != float("inf")
-        ]
-    return " and ".join(said)
+def _bounds(kind: Any) -> dict[str, float]:
+    """All bounds of a number, where its type has them: an error knows only the one that is broken."""
+    found = {}
+    while get_origin(kind) in (Annotated, UnionType):
+        kind, *bounds = get_args(kind)
+        found |= {
+            name: value for bound in bounds for name in _BOUNDS if (value := getattr(bound, name, None)) is not None
+        }
+    return found
+
+
+def _in_words(bounds: dict[str, float]) -> str:
+    said = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in bounds.items()}
+    return " and ".join(_BOUNDS[name].format(value) for name, value in said.items() if value != "inf")
