@@ -29,6 +29,14 @@ METHODS = {
 SOURCE_ONLY = ("plain", "source_only")
 """The methods that never see the target in training."""
 
+BRANCH_NORMS = {
+    "none": "no normalisation in the branch",
+    "layers": "",
+    "centred": "centred branch features",
+    "logits": "centred logits",
+}
+"""What BN normalises in a branch that predicts domains (:class:`Experiment`), and how titles say it."""
+
 BATCH_SPLITS = ("per_domain", "equally", "by_size")
 """How a batch is made of the domains: see :class:`latent_domains.experiment.datasets.Recipe`."""
 
@@ -67,7 +75,11 @@ class Experiment:
     ``source_only`` (plain BN), 1 for ``dial``, any k ≥ 1 for ``mda``, the number of sources for ``multi_source``.
     ``k_target`` is the number of target domains it knows: more than 1 are latent ones, predicted by a branch of their
     own, in tests too. ``undivided`` says that the sources come as one LMDB of unknown mixture. ``known_share`` is
-    the share of source images whose domain label is known (Fig. 3). ``lambda_*`` weigh the terms of Eq. 7;
+    the share of source images whose domain label is known (Fig. 3). ``branch_norm`` is what BN normalises in a branch
+    that predicts domains, by the rows of its own images: nothing; the outputs of its "layers" with parameters but the
+    last (the paper's reading); without affine, the features that enter the domain classifier ("centred") or its
+    "logits", times ``domain_gain``. ``no_w_gradient`` leaves the branch to its own losses. ``lambda_*`` weigh the
+    terms of Eq. 7;
     ``lambda_b`` weighs the balance term, which is not the paper's (0 leaves it out). ``test_mirror`` mirrors test
     images at random, as the authors' published ResNet net does.
     """
@@ -90,6 +102,16 @@ class Experiment:
         "share of source images whose domain label is known, 0 to 1",
         0.0,
         metavar="SHARE",
+    )
+    branch_norm: Literal[*BRANCH_NORMS] = _setting(
+        "branch-{}".format,
+        "what BN normalises in the branch that predicts domains: nothing, the outputs of its layers as in the paper, "
+        "or, without affine, the domain classifier's input (centred) or its logits; the last two are not the paper's",
+        "layers",
+    )
+    domain_gain: _Rate = _setting("gain{:g}".format, "factor of the normalised logits of --branch-norm logits", 1.0)
+    no_w_gradient: bool = _setting(
+        "nowgradient".format, "the losses on the classes do not reach the branch that predicts domains", False
     )
     lambda_b: _Weight = _setting(
         "balance{:g}".format, "weight of the balance term, which rewards using all k domains; not the paper's", 0.0
@@ -188,6 +210,12 @@ class Experiment:
             parts.append("undivided source")
         if self.known_share:
             parts.append(f"{100 * self.known_share:g} % of domain labels known")
+        if self.predicts_domains and BRANCH_NORMS[self.branch_norm]:
+            parts.append(BRANCH_NORMS[self.branch_norm])
+        if self.domain_gain != 1:
+            parts.append(f"gain {self.domain_gain:g}")
+        if self.no_w_gradient:
+            parts.append("no gradient through w")
         if self.lambda_b:
             parts.append(f"balance λ_b={self.lambda_b:g}")
         return ", ".join(parts)
@@ -260,13 +288,20 @@ def from_json(values: Any) -> Experiment:
     settings = dict(values)
     match settings.pop("dataset", None):
         case str(name):
-            return _made(datasets.named(name), settings)
+            data = datasets.named(name)
         case dict(described):
-            return _made(datasets.from_json(described), settings)
+            data = datasets.from_json(described)
         case None:
             raise ProgramError("experiment: found no dataset, expected a name or a description")
         case found:
             raise ProgramError(f"dataset: found {found!r}, expected a name or a description")
+    return _made(data, {**_before_they_came(data), **settings})
+
+
+def _before_they_came(data: Dataset) -> dict[str, Any]:
+    """What a description means that was written before there were these settings."""
+    branch_norm = "layers" if NETWORKS[data.network].module == "resnet" else "none"
+    return {"branch_norm": branch_norm, "domain_gain": 1.0, "no_w_gradient": False}
 
 
 def _made(data: Dataset, settings: dict[str, Any]) -> Experiment:
@@ -303,6 +338,14 @@ def _check(experiment: Experiment) -> None:
         raise ProgramError(f"known_share: got {share} for an undivided source, whose domains nobody knows")
     if geometry not in network.geometries:
         raise ProgramError(f"geometry: got {geometry!r}, expected {' or '.join(network.geometries)} for {network.name}")
+    for name in ("branch_norm", "domain_gain", "no_w_gradient"):
+        if not experiment.predicts_domains and (found := getattr(experiment, name)) != usual[name]:
+            raise ProgramError(f"{name}: got {found!r} for {method}, which has no branch that predicts domains")
+    if experiment.domain_gain != 1 and experiment.branch_norm != "logits":
+        raise ProgramError(
+            f"domain_gain: got {experiment.domain_gain:g} with branch_norm {experiment.branch_norm!r}, expected 1: "
+            "it is a factor of normalised logits"
+        )
     if (weight := experiment.lambda_b) and (method != "mda" or k < 2):
         raise ProgramError(f"lambda_b: got {weight} for {method} with k={k}; it balances the domains of mda, k >= 2")
 

@@ -33,7 +33,7 @@ _COMMENTS: tuple[tuple[Callable[[LayerParameter], bool], str], ...] = (
         "As Torch pools: padded, and rounded down where Caffe rounds up.",
     ),
     (
-        lambda layer: layer.type == "Slice" and layer.top[0] in ("stem_source", "domain_logits"),
+        lambda layer: layer.type == "Slice" and layer.top[0] in ("stem_source", "domain_features"),
         "Sources and targets part ways: a branch predicts the domains of its own images alone.",
     ),
     (

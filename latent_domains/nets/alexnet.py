@@ -19,9 +19,13 @@ from latent_domains.nets.blocks import (
     max_pool,
     relu,
 )
+from latent_domains.nets.branch import DomainClassifier
 
 BRANCH_SEES_ALL = False
-"""The branch has no normalisation: it gets the rows it decides about."""
+"""The branch gets the rows it decides about."""
+
+DOMAIN_CLASSIFIER = DomainClassifier()
+"""The branch's only layer with parameters."""
 
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
@@ -29,10 +33,9 @@ def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
     return _convolutions(n, data)
 
 
-def branch(n: NetSpec, pool5: Top, experiment: Experiment, k: int, prefix: str) -> Top:
-    """A domain prediction branch: ReLU, global average pooling, the domain classifier. Returns logits N×k."""
-    x = global_average(n, f"{prefix}_pool", relu(n, f"{prefix}_relu", pool5, in_place=False))
-    return inner_product(n, f"{prefix}_fc", x, k, bias=True, filler=GAUSSIAN, lr_mult=10)
+def branch(n: NetSpec, pool5: Top, experiment: Experiment, prefix: str) -> Top:
+    """A domain prediction branch: ReLU, global average pooling. Returns features N×256×1×1."""
+    return global_average(n, f"{prefix}_pool", relu(n, f"{prefix}_relu", pool5, in_place=False))
 
 
 def trunk(n: NetSpec, pool5: Top, normalise: Normalisation, experiment: Experiment) -> Top:

@@ -7,11 +7,10 @@ classifier. They are taken before fc7's ReLU, as in the authors' net.
 from caffe.net_spec import NetSpec, Top
 
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.nets.alexnet import classifier
-from latent_domains.nets.blocks import GAUSSIAN, Normalisation, inner_product, relu
+from latent_domains.nets.alexnet import BRANCH_SEES_ALL, DOMAIN_CLASSIFIER, classifier
+from latent_domains.nets.blocks import Normalisation, relu
 
-BRANCH_SEES_ALL = False
-"""The branch has no normalisation: it gets the rows it decides about."""
+__all__ = ["BRANCH_SEES_ALL", "DOMAIN_CLASSIFIER", "branch", "stem", "trunk"]
 
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
@@ -19,10 +18,9 @@ def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
     return data
 
 
-def branch(n: NetSpec, fc7: Top, experiment: Experiment, k: int, prefix: str) -> Top:
-    """A domain prediction branch: ReLU and the domain classifier. Returns logits N×k."""
-    x = relu(n, f"{prefix}_relu", fc7, in_place=False)
-    return inner_product(n, f"{prefix}_fc", x, k, bias=True, filler=GAUSSIAN, lr_mult=10)
+def branch(n: NetSpec, fc7: Top, experiment: Experiment, prefix: str) -> Top:
+    """A domain prediction branch: ReLU. Returns features N×4096×1×1."""
+    return relu(n, f"{prefix}_relu", fc7, in_place=False)
 
 
 def trunk(n: NetSpec, fc7: Top, normalise: Normalisation, experiment: Experiment) -> Top:

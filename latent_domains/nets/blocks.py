@@ -89,18 +89,26 @@ def relu(n: NetSpec, name: str, x: Top, *, in_place: bool = True) -> Top:
     return n[name]
 
 
+def batch_norm(n: NetSpec, name: str, x: Top, moving_average_fraction: float) -> Top:
+    """Caffe's BatchNorm, without affine."""
+    n[name] = L.BatchNorm(x, moving_average_fraction=moving_average_fraction, param=[STATISTIC] * 3)
+    return n[name]
+
+
 @dataclass(frozen=True)
 class Normalisation:
     """The normalisation after a layer with parameters: mDA or plain BN, then a Scale that all domains share; or none.
 
     ``layer`` is "mda", "bn" or "none". ``w`` are the assignment rows (N×D) that mDA takes in training, and in tests
-    where several target domains are latent; without them every row is the target's (the last domain).
+    where several target domains are latent; without them every row is the target's (the last domain). ``w_gradient``
+    False keeps the gradient from what predicts them.
     """
 
     layer: str
     num_domains: int
     moving_average_fraction: float
     w: Top | None = None
+    w_gradient: bool = True
 
     def __call__(self, n: NetSpec, name: str, x: Top, *, pattern: str = "{name}_{layer}") -> Top:
         """Add the layers after ``x``; ``pattern`` makes their names out of ``name`` and mda, bn or scale."""
@@ -116,9 +124,10 @@ class Normalisation:
                     "moving_average_fraction": self.moving_average_fraction,
                 },
                 param=[STATISTIC] * 3,
+                **({} if self.w is None or self.w_gradient else {"propagate_down": [True, False]}),
             )
         else:
-            n[norm] = L.BatchNorm(x, moving_average_fraction=self.moving_average_fraction, param=[STATISTIC] * 3)
+            batch_norm(n, norm, x, self.moving_average_fraction)
         n[scale] = L.Scale(n[norm], bias_term=True, param=[{"lr_mult": 1, "decay_mult": 0}] * 2)
         return n[scale]
 

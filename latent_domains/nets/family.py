@@ -18,8 +18,9 @@ from latent_domains.nets.blocks import Normalisation
 def architecture(experiment: Experiment) -> ModuleType:
     """The module that defines the experiment's network.
 
-    It has stem(n, data, experiment), branch(n, stem, experiment, k, prefix) and trunk(n, stem, normalise, experiment);
-    and BRANCH_SEES_ALL, whether source and target rows go through the branch together.
+    It has stem(n, data, experiment), branch(n, stem, experiment, prefix) and trunk(n, stem, normalise, experiment);
+    DOMAIN_CLASSIFIER, what a branch ends in; and BRANCH_SEES_ALL, whether source and target rows go through the branch
+    together. The domain classifier never sees but the rows it decides about.
     """
     return import_module(f"latent_domains.nets.{NETWORKS[experiment.data.network].module}")
 
@@ -100,13 +101,12 @@ def deploy_net(experiment: Experiment) -> NetSpec:
 
 def domain_net(experiment: Experiment) -> NetSpec:
     """The stem and the branches alone: probabilities of the latent source and target domains (N×k)."""
-    network = architecture(experiment)
     n = _with_input(experiment)
-    stem = network.stem(n, n.data, experiment)
+    stem = architecture(experiment).stem(n, n.data, experiment)
     if experiment.has_branch:
-        n.domain_prob = L.Softmax(network.branch(n, stem, experiment, experiment.k, _SOURCE))
+        n.domain_prob = L.Softmax(_logits(n, experiment, stem, experiment.k, _SOURCE))
     if experiment.has_target_branch:
-        n.target_domain_prob = L.Softmax(network.branch(n, stem, experiment, experiment.k_target, _TARGET))
+        n.target_domain_prob = L.Softmax(_logits(n, experiment, stem, experiment.k_target, _TARGET))
     return n
 
 
@@ -128,29 +128,40 @@ def _domain_logits(
     The branches share nothing but the stem.
     """
     network = architecture(experiment)
-    branch = network.branch
-    source = target = None
-    if network.BRANCH_SEES_ALL:
-        if experiment.has_branch:
-            n.domain_logits, n.domain_logits_unused = batch.split(branch(n, stem, experiment, experiment.k, _SOURCE))
-            _silence(n, "domain_logits_unused")
-            source = n.domain_logits
-        if experiment.has_target_branch:
-            logits = branch(n, stem, experiment, experiment.k_target, _TARGET)
-            n.target_domain_logits_unused, n.target_domain_logits = batch.split(logits)
-            _silence(n, "target_domain_logits_unused")
-            target = n.target_domain_logits
-    elif experiment.predicts_domains:
+    if not experiment.predicts_domains:
+        return None, None
+    if not network.BRANCH_SEES_ALL:
         n.stem_source, n.stem_target = batch.split(stem)
-        if experiment.has_branch:
-            source = branch(n, n.stem_source, experiment, experiment.k, _SOURCE)
-        else:
-            _silence(n, "stem_source")
-        if experiment.has_target_branch:
-            target = branch(n, n.stem_target, experiment, experiment.k_target, _TARGET)
-        else:
-            _silence(n, "stem_target")
+    source = target = None
+    if experiment.has_branch:
+        rows = _own_rows(n, experiment, batch, stem, _SOURCE)
+        source = network.DOMAIN_CLASSIFIER.logits(n, rows, experiment, experiment.k, _SOURCE)
+    elif not network.BRANCH_SEES_ALL:
+        _silence(n, "stem_source")
+    if experiment.has_target_branch:
+        rows = _own_rows(n, experiment, batch, stem, _TARGET)
+        target = network.DOMAIN_CLASSIFIER.logits(n, rows, experiment, experiment.k_target, _TARGET)
+    elif not network.BRANCH_SEES_ALL:
+        _silence(n, "stem_target")
     return source, target
+
+
+def _own_rows(n: NetSpec, experiment: Experiment, batch: domains.Batch, stem: Top, prefix: str) -> Top:
+    """The features of a branch for the rows it decides about: the sources' or the targets'."""
+    network = architecture(experiment)
+    if not network.BRANCH_SEES_ALL:
+        return network.branch(n, n.stem_source if prefix == _SOURCE else n.stem_target, experiment, prefix)
+    own, unused = f"{prefix}_features", f"{prefix}_features_unused"
+    parts = (own, unused) if prefix == _SOURCE else (unused, own)
+    n[parts[0]], n[parts[1]] = batch.split(network.branch(n, stem, experiment, prefix))
+    _silence(n, unused)
+    return n[own]
+
+
+def _logits(n: NetSpec, experiment: Experiment, stem: Top, k: int, prefix: str) -> Top:
+    """Domain logits (N×k) of images that are all of the branch's group."""
+    network = architecture(experiment)
+    return network.DOMAIN_CLASSIFIER.logits(n, network.branch(n, stem, experiment, prefix), experiment, k, prefix)
 
 
 def _silence(n: NetSpec, name: str) -> None:
@@ -162,11 +173,12 @@ def _target_scores(n: NetSpec, experiment: Experiment, data: Top) -> Top:
     stem = network.stem(n, data, experiment)
     w = None
     if experiment.has_target_branch:
-        logits = network.branch(n, stem, experiment, experiment.k_target, _TARGET)
+        logits = _logits(n, experiment, stem, experiment.k_target, _TARGET)
         w = domains.target_assignment(n, experiment, logits)
     return network.trunk(n, stem, _normalisation(experiment, w), experiment)
 
 
 def _normalisation(experiment: Experiment, w: Top | None) -> Normalisation:
     layer = {"plain": "none", "source_only": "bn"}.get(experiment.method, "mda")
-    return Normalisation(layer, experiment.num_domains, experiment.data.recipe.moving_average_fraction, w)
+    fraction = experiment.data.recipe.moving_average_fraction
+    return Normalisation(layer, experiment.num_domains, fraction, w, w_gradient=not experiment.no_w_gradient)

@@ -8,10 +8,13 @@ as the other way round at a quarter of the work.
 from caffe.net_spec import NetSpec, Top
 
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.nets.blocks import Normalisation, convolution, inner_product, max_pool, relu
+from latent_domains.nets.blocks import XAVIER, Normalisation, convolution, inner_product, max_pool, relu
+from latent_domains.nets.branch import DomainClassifier, normalisation
 
 BRANCH_SEES_ALL = False
-"""The branch has no normalisation: it gets the rows it decides about."""
+"""The branch gets the rows it decides about, and its BN layers have their statistics."""
+
+DOMAIN_CLASSIFIER = DomainClassifier("fc4", XAVIER, 1)
 
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
@@ -19,13 +22,15 @@ def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
     return convolution(n, "conv1", data, 32, 5, bias=experiment.method == "plain")
 
 
-def branch(n: NetSpec, conv1: Top, experiment: Experiment, k: int, prefix: str) -> Top:
-    """A domain prediction branch: a convolution like conv2, fc 100, the domain classifier. Returns logits N×k."""
+def branch(n: NetSpec, conv1: Top, experiment: Experiment, prefix: str) -> Top:
+    """A domain prediction branch: a convolution like conv2, fc 100. Returns features N×100."""
+    normalise = normalisation(experiment, "layers")
+    bias = normalise.leaves_bias
     x = relu(n, f"{prefix}_relu1", max_pool(n, f"{prefix}_pool1", conv1, 2, 2))
-    x = convolution(n, f"{prefix}_conv2", x, 48, 5, bias=True)
+    x = normalise(n, f"{prefix}_conv2", convolution(n, f"{prefix}_conv2", x, 48, 5, bias=bias))
     x = relu(n, f"{prefix}_relu2", max_pool(n, f"{prefix}_pool2", x, 2, 2))
-    x = relu(n, f"{prefix}_relu3", inner_product(n, f"{prefix}_fc3", x, 100, bias=True))
-    return inner_product(n, f"{prefix}_fc4", x, k, bias=True)
+    x = normalise(n, f"{prefix}_fc3", inner_product(n, f"{prefix}_fc3", x, 100, bias=bias))
+    return relu(n, f"{prefix}_relu3", x)
 
 
 def trunk(n: NetSpec, conv1: Top, normalise: Normalisation, experiment: Experiment) -> Top:

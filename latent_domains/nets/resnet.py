@@ -32,9 +32,12 @@ from latent_domains.nets.blocks import (
     max_pool,
     relu,
 )
+from latent_domains.nets.branch import DomainClassifier, normalisation
 
 BRANCH_SEES_ALL = True
 """The branch has BN layers of its own: their statistics are the whole batch's, as in the authors' net."""
+
+DOMAIN_CLASSIFIER = DomainClassifier()
 
 SHAPE = (3, 224, 224)
 """Channels, height, width of the input that the net was designed for."""
@@ -71,14 +74,14 @@ def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
     return _stem(n, data, _batch_norm(experiment))
 
 
-def branch(n: NetSpec, conv1: Top, experiment: Experiment, k: int, prefix: str) -> Top:
-    """A domain prediction branch: one residual block of ResNet18, 64 filters, stride 2, and the domain classifier.
+def branch(n: NetSpec, conv1: Top, experiment: Experiment, prefix: str) -> Top:
+    """A domain prediction branch: one residual block of ResNet18, 64 filters, stride 2. Returns features N×64×1×1.
 
-    Returns logits N×k.
+    The block has its BN layers unless ``branch_norm`` is none.
     """
-    x = _block(n, "2a", conv1, DEPTHS[18], 64, 2, _batch_norm(experiment), projected=True, prefix=f"{prefix}_")
-    x = global_average(n, f"{prefix}_pool", x)
-    return inner_product(n, f"{prefix}_fc", x, k, bias=True, filler=GAUSSIAN, lr_mult=10)
+    normalise = normalisation(experiment, "layers", "centred", "logits")
+    x = _block(n, "2a", conv1, DEPTHS[18], 64, 2, normalise, projected=True, prefix=f"{prefix}_")
+    return global_average(n, f"{prefix}_pool", x)
 
 
 def trunk(n: NetSpec, conv1: Top, normalise: Normalisation, experiment: Experiment) -> Top:
@@ -159,7 +162,9 @@ def _block(
         geometry = {"stride": stride} if stride > 1 else {}
         if kernel_size > 1:
             geometry["pad"] = kernel_size // 2
-        x = convolution(n, f"{prefix}res{path}", x, num_output, kernel_size, bias=False, filler=MSRA, **geometry)
+        x = convolution(
+            n, f"{prefix}res{path}", x, num_output, kernel_size, bias=normalise.leaves_bias, filler=MSRA, **geometry
+        )
         return normalise(n, path, x, pattern=prefix + _BLOCK)
 
     shortcut = normalised("branch1", x, filters * depth.expansion, 1, stride) if projected else x

@@ -62,6 +62,11 @@ def test_another_target_takes_the_other_domains_as_sources():
         ({"batch_size": 0}, "batch_size: found 0, expected at least 1"),
         ({"lambda_c": -0.1}, "lambda_c: found -0.1, expected at least 0"),
         ({"lambda_d": float("inf")}, "lambda_d: found inf, expected a finite number"),
+        ({"branch_norm": "batch"}, "branch_norm: found 'batch', expected"),
+        ({"branch_norm": "logits", "method": "dial"}, "branch_norm: got 'logits' for dial, which has no branch"),
+        ({"no_w_gradient": True, "method": "multi_source"}, "no_w_gradient: got True for multi_source, which has no"),
+        ({"domain_gain": 2.0}, "domain_gain: got 2 with branch_norm 'layers', expected 1"),
+        ({"domain_gain": 0.0, "branch_norm": "logits"}, "domain_gain: found 0.0, expected"),
         ({"lambda_b": 0.1, "k": 1}, "lambda_b: got 0.1 for mda with k=1"),
         ({"lambda_b": 0.1, "method": "dial"}, "lambda_b: got 0.1 for dial"),
     ],
@@ -76,6 +81,14 @@ def test_bad_descriptions_are_refused_by_name(options, message):
 def test_json_round_trip(method):
     experiment = make_experiment("digits", method, seed=3)
     assert from_json(experiment.to_json()) == experiment
+
+
+@pytest.mark.parametrize(("dataset", "branch_norm"), [("digits", "none"), ("office31", "none"), ("pacs", "layers")])
+def test_json_from_before_the_branch_could_be_normalised(dataset, branch_norm):
+    values = make_experiment(dataset, "mda").to_json()
+    for name in ("branch_norm", "domain_gain", "no_w_gradient"):
+        del values[name]
+    assert from_json(values) == make_experiment(dataset, "mda", branch_norm=branch_norm)
 
 
 def test_json_with_missing_and_unknown_keys():
@@ -180,10 +193,15 @@ OTHERS = {
     "method": "multi_source",
     "undivided": True,
     "batch_split": "by_size",
+    "branch_norm": "logits",
+    "no_w_gradient": True,
     "geometry": "caffe",
     "test_mirror": True,
 }
 """A value that is not the default, for each setting that is no number."""
+
+WITH = {"domain_gain": {"branch_norm": "logits"}}
+"""What else must be chosen."""
 
 
 def other(name: str, default: Any) -> Any:
@@ -196,8 +214,8 @@ def other(name: str, default: Any) -> Any:
 def test_a_setting_of_the_table_is_everywhere(name):
     """In Python, in JSON, in a folder's name and on command lines; test_definition.py has the keys of YAML."""
     default = make_experiment("pacs", "mda")
-    value = other(name, getattr(default, name))
-    made = make_experiment("pacs", **{"method": "mda", name: value})
+    value, others = other(name, getattr(default, name)), WITH.get(name, {})
+    made = make_experiment("pacs", **{"method": "mda", name: value, **others})
     assert getattr(made, name) == value and made.name != default.name
     assert from_json(json.loads(json.dumps(made.to_json()))) == made
 
@@ -205,6 +223,7 @@ def test_a_setting_of_the_table_is_everywhere(name):
     add_experiment_options(parser)
     option = f"--{name.replace('_', '-')}"
     words = [] if value is True else ["+".join(value) if isinstance(value, tuple) else str(value)]
+    words += [word for other, chosen in others.items() for word in (f"--{other.replace('_', '-')}", chosen)]
     assert experiment_from_options(parser.parse_args(["--dataset", "pacs", option, *words])) == made
     assert experiment_from_options(parser.parse_args(["--dataset", "pacs"])) == default
 

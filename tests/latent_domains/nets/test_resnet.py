@@ -119,8 +119,9 @@ def test_branch_of_resnet_is_one_residual_block_on_all_rows_of_the_batch():
     assert strides == {"domain_res2a_branch1": [2], "domain_res2a_branch2a": [2], "domain_res2a_branch2b": []}
     for name in ("domain_res2a_branch1", "domain_res2a_branch2a"):
         assert list(net[name].bottom) == ["scale_conv1"]
-    split = next(layer for layer in net.values() if "domain_logits" in layer.top)
-    assert (list(split.bottom), list(split.slice_param.slice_point)) == (["domain_fc"], [36])
+    split = next(layer for layer in net.values() if "domain_features" in layer.top)
+    assert (list(split.bottom), list(split.slice_param.slice_point)) == (["domain_pool"], [36])
+    assert list(net["domain_fc"].bottom) == ["domain_features"]
 
 
 @pytest.mark.parametrize("method", [method for method in METHODS if method != "plain"])
