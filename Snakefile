@@ -50,7 +50,8 @@ if workflow.is_main_process and workflow.nodes is None:  # which a cluster's exe
     # Runs side by side share this machine: its memory, and one GPU each. --resources says otherwise.
     from latent_domains.runs.devices import visible_gpus
 
-    for resource, available in (("mem_mb", psutil.virtual_memory().total // 2**20), ("gpu", len(visible_gpus()))):
+    available_here = {"mem_mb": psutil.virtual_memory().total // 2**20, "gpu": len(visible_gpus()), "downloads": 1}
+    for resource, available in available_here.items():
         if available and resource not in workflow.global_resources:
             workflow.register_resource(resource, available)
 
@@ -142,6 +143,8 @@ rule images:
         options=lambda wildcards: PLAN.images_options(wildcards.dataset),
     log:
         str(SETTINGS.data / ".built" / "{dataset}.log"),
+    resources:
+        downloads=1,  # those of other seeds take what the first one fetched
     message:
         "LMDBs of {wildcards.dataset}"
     shell:
@@ -229,7 +232,10 @@ rule baseline:
     wildcard_constraints:
         run=one_of(name for name, run in UNFINISHED.items() if isinstance(run, Baseline)),
     params:
-        options=lambda wildcards: [*baseline_options(run_of(wildcards)), "--data", str(SETTINGS.data)],
+        options=lambda wildcards: [
+            *baseline_options(run_of(wildcards)),
+            *("--data", str(PLAN.data_folder(run_of(wildcards)))),
+        ],
     log:
         str(SETTINGS.runs / "{run}" / "log"),
     threads: SETTINGS.threads

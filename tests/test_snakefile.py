@@ -81,6 +81,20 @@ def numbers(folder: Path) -> dict[str, str]:
     return {line[1].strip(): line[3].strip() for line in lines[2:]}
 
 
+def test_each_seeds_lmdbs_are_built_before_its_runs(tmp_path):
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "tiny.yaml").write_text(
+        TABLE.replace("seeds: [0]", "seeds: [0, 4]\ndata_per_seed: true")
+    )
+    done = snakemake(tmp_path, tmp_path / "data", "-n", "-p", "tables/tiny.md")
+    assert done.returncode == 0, done.stderr
+    for seed in (0, 4):
+        own = tmp_path / "data" / f"seed{seed}"
+        assert done.stdout.count(f"LMDBs of seed{seed}/digits") == 1
+        assert f"get_data digits --out {own} --seed {seed} --downloads {tmp_path / 'data' / 'downloads'}" in done.stdout
+        assert f"--seed {seed} --sources mnist+mnistm --targets usps --data {own} --quiet" in done.stdout
+
+
 def test_a_table_is_made_whatever_happens_on_the_way(tiny_data, tmp_path):
     runs = tmp_path / "runs" / "digits"
     (tmp_path / "experiments").mkdir()

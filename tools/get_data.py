@@ -6,6 +6,8 @@
     python -m tools.get_data office_caltech  Office-Caltech-10, likewise
     python -m tools.get_data pacs            PACS, likewise; --splits DIR for its official lists
 
+Each seed may have LMDBs of its own: digits --seed 3 --out data/seed3 --downloads data/downloads.
+
 What stands already is not built again. A part that was made with another seed or from other images is an error, never
 reused.
 """
@@ -38,8 +40,11 @@ def _arguments() -> argparse.Namespace:
         type=Path,
         default=os.environ.get("DATA_MIRROR") or None,
         metavar="DIR",
-        help="read mnist/*.gz, usps/zip.*.gz and bsds500/*.jpg here instead of downloading them to OUT/downloads "
+        help="read mnist/*.gz, usps/zip.*.gz and bsds500/*.jpg here instead of downloading them "
         "(default: environment variable DATA_MIRROR)",
+    )
+    digits_parser.add_argument(
+        "--downloads", type=Path, metavar="DIR", help="keep downloads here (default: OUT/downloads)"
     )
     which.add_parser(
         "demo", parents=[common], help="the demo's three domains", description="Build OUT/demo: three LMDBs."
@@ -87,7 +92,7 @@ def _parts(arguments: argparse.Namespace) -> list[Part]:
     if arguments.which == "digits":
         if arguments.mirror is not None and not arguments.mirror.is_dir():
             raise ProgramError(f"mirror {arguments.mirror}: no such folder")
-        return digits.parts(arguments.out, arguments.seed, arguments.mirror)
+        return digits.parts(arguments.out, arguments.seed, arguments.mirror, arguments.downloads)
     if arguments.which == "demo":
         return demo.parts(arguments.out, arguments.seed)
     settings = BuildOptions(arguments.seed, arguments.encoded, arguments.jobs, arguments.allow_incomplete)

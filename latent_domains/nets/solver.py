@@ -15,11 +15,13 @@ def make_solver(
     test_nets: Mapping[str, int],
     snapshot_prefix: str,
     solver_mode: str | None = None,
+    weights: str | None = None,
 ) -> str:
     """Solver prototxt; ``test_nets`` gives the number of test batches of each test net's file (none: no tests).
 
     With p = iteration/iterations, the policy "inv" is Ganin & Lempitsky's schedule, lr = base_lr (1 + 10 p)^-0.75;
-    "step" multiplies the learning rate by 0.1 once. ``solver_mode`` is GPU or CPU (None: the recipe's).
+    "step" multiplies the learning rate by 0.1 once. ``solver_mode`` is GPU or CPU (None: the recipe's). ``weights`` is
+    the caffemodel that training begins from (None: the fillers draw).
     """
     recipe = experiment.data.recipe
     schedule = {
@@ -42,6 +44,7 @@ def make_solver(
         snapshot=recipe.snapshot_interval,
         snapshot_prefix=snapshot_prefix,
         random_seed=experiment.seed,
+        weights=[weights] if weights else [],
         solver_mode=caffe_pb2.SolverParameter.SolverMode.Value(solver_mode or recipe.solver_mode),
         **schedule[recipe.lr_policy],
     )

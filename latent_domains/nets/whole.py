@@ -18,12 +18,14 @@ def make_nets_and_solver(
     test_counts: Mapping[str, int] | None = None,
     domain_label_lmdbs: Mapping[str, str] | None = None,
     solver_mode: str | None = None,
+    weights: str | None = None,
 ) -> tuple[dict[str, str], str]:
     """The texts of the nets by name (:func:`latent_domains.nets.make_nets`) and of the solver.
 
     ``net_file`` gives the path by which the solver finds a net. ``counts`` and ``test_counts`` are the images of each
     part and the test images of each tested target (None: the published numbers): a batch is shared out by the first,
-    and a test pass covers the second exactly once.
+    and a test pass covers the second exactly once. ``weights`` is the caffemodel that training begins from (None: the
+    fillers draw).
     """
     data = experiment.data
     tested = experiment.tests.values()
@@ -42,5 +44,6 @@ def make_nets_and_solver(
         test_nets={net_file(name): tests[target][1] for name, target in experiment.tests.items()},
         snapshot_prefix=snapshot_prefix,
         solver_mode=solver_mode,
+        weights=weights,
     )
     return nets, solver

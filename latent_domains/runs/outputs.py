@@ -93,20 +93,17 @@ def _nets_along_training(folder: RunFolder) -> Iterator[tuple[int, caffe.Net]]:
 
 
 def _initial(folder: RunFolder) -> caffe.Net | None:
-    """The domain net as the solver's seed initialises it.
+    """The domain net as training begins.
 
-    None where that is not known: the run began from weights, or the branch comes after a BatchNorm, which has no
-    statistics yet.
+    None where that is not known: the run began from weights that were given, the branch comes after a BatchNorm, which
+    has no statistics yet, or the folder is from before initial weights were kept.
     """
-    net = folder.load_net("domains", caffe.TEST)
+    if not folder.initial.is_file():
+        return None
+    net = folder.load_net("domains", caffe.TEST, folder.initial)
     training = folder.read_training()
     if (training and training.weights) or any(layer.type == "BatchNorm" for layer in net.layers):
         return None
-    caffe.set_random_seed(folder.experiment.seed)
-    whole = folder.load_net("train", caffe.TRAIN)  # its fillers take their numbers in turns
-    for name, blobs in net.params.items():
-        for blob, initial in zip(blobs, whole.params[name], strict=True):
-            blob.data[...] = initial.data
     return net
 
 

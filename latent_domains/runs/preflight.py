@@ -9,6 +9,7 @@ import json
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import caffe
 
@@ -60,9 +61,10 @@ def check_nets(run: RunFolder) -> None:
     """Nets and solver are there, and in what matters they are what ``experiment.json`` says."""
     names = ["train", *run.experiment.tests, *(["domains"] if run.experiment.predicts_domains else [])]
     for file in (run.solver, *map(run.net, names)):
-        if not file.is_file():
-            raise ProgramError(f"{file} is missing: {_AGAIN}")
+        _expect(file)
     solver, experiment = run.read_solver(), run.experiment
+    if solver.weights:
+        _expect(run.initial)
     numbers = [
         ("max_iter", solver.max_iter, "iterations", experiment.iterations),
         ("random_seed", solver.random_seed, "seed", experiment.seed),
@@ -85,6 +87,11 @@ def check_nets(run: RunFolder) -> None:
             )
 
 
+def _expect(file: Path) -> None:
+    if not file.is_file():
+        raise ProgramError(f"{file} is missing: {_AGAIN}")
+
+
 def check_mode(run: RunFolder, mode: str | None = None) -> None:
     """This Caffe has ``mode``, or the one that the solver asks for."""
     who = f"{run.path} was to be computed on the GPU" if mode else f"{run.solver}: solver_mode is GPU"
@@ -98,6 +105,7 @@ def check_paths(run: RunFolder) -> None:
         ("train_net", solver.train_net, run.net("train")),
         ("snapshot_prefix", solver.snapshot_prefix, run.snapshots / "model"),
     ]
+    paths += [("weights", found, run.initial) for found in solver.weights]
     found_tests, test_nets = list(solver.test_net), list(run.test_nets.values())
     found_tests += [""] * (len(test_nets) - len(found_tests))
     paths += [("test_net", found, net) for found, net in zip(found_tests, test_nets, strict=False)]

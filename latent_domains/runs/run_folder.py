@@ -184,6 +184,11 @@ class RunFolder:
         return self.path / f"{name}.prototxt"
 
     @property
+    def initial(self) -> Path:
+        """The weights that training begins from (:mod:`latent_domains.runs.initial`); old folders have none."""
+        return self.path / "initial.caffemodel"
+
+    @property
     def log(self) -> Path:
         return self.path / "train.log"
 

@@ -14,6 +14,7 @@ from latent_domains.experiment.batches import published_counts
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.nets import make_nets_and_solver
 from latent_domains.runs.devices import choose_mode
+from latent_domains.runs.initial import draw_weights
 from latent_domains.runs.run_folder import RunFolder
 
 
@@ -25,7 +26,7 @@ def write_run(
     solver_mode: str | None = None,
     force: bool = False,
 ) -> RunFolder:
-    """Write the run folder of ``experiment``: nets, solver, known domain labels, ``experiment.json``.
+    """Write the run folder of ``experiment``: nets, solver, initial weights, known domain labels, ``experiment.json``.
 
     Paths in the nets and the solver are relative to the repository root where they can be, so that
     ``caffe train -solver FOLDER/solver.prototxt`` works from there. The folder appears whole or not at all.
@@ -33,9 +34,11 @@ def write_run(
     it is not there yet, one with the published number of images), and a batch is shared out by the sizes of the LMDBs
     that are there. ``solver_mode`` is GPU or CPU (None: see :func:`latent_domains.runs.devices.choose_mode`).
     Raises ProgramError if ``folder`` exists and ``force`` is false, if it is something else than a run folder or is
-    being trained, or if an LMDB whose length is needed is missing.
+    being trained, if its name has a comma, or if an LMDB whose length is needed is missing.
     """
     run_folder = RunFolder(folder, experiment, data)
+    if "," in from_root(run_folder.initial):
+        raise ProgramError(f"{folder}: expected a name without commas: Caffe takes them to part names of weights")
     if force and folder.exists():
         if not (folder / "experiment.json").is_file():
             raise ProgramError(f"{folder} is no run folder (it has no experiment.json): --force does not replace it")
@@ -60,12 +63,14 @@ def write_run(
         test_counts=test_counts,
         domain_label_lmdbs=known,
         solver_mode=choose_mode(solver_mode, experiment.data.recipe.solver_mode),
+        weights=from_root(run_folder.initial),
     )
     with build_folder_aside(folder, force=force) as aside:
         written = RunFolder(aside, experiment, data)
         for name, text in nets.items():
             written.net(name).write_text(text)
         written.solver.write_text(solver)
+        draw_weights((nets[name] for name in ("deploy", "domains") if name in nets), experiment.seed, written.initial)
         written.snapshots.mkdir()
         if known:
             _write_known_labels(written)

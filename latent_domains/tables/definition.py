@@ -6,6 +6,7 @@
     source: Table 1                    where the paper prints it
     dataset: digits                    a name of latent_domains/experiment/datasets.py
     seeds: [0, 1, 2, 3, 4]             each cell has a run for each of them
+    data_per_seed: true                runs of a seed read LMDBs that it drew, in DATA/seedN (default: all read DATA's)
     columns:                           one for each setting; several get a mean
       - {name: …, sources: [mnist, mnistm], targets: [usps]}
     rows:
@@ -41,6 +42,9 @@ EXPERIMENTS = ROOT / "experiments"
 
 DISCOVERY = ("gong2013", "hoffman2012")
 """The shallow baselines of tools.baselines that discover domains."""
+
+FEATURES = "_fc7"
+"""End of the names of datasets that are stored features of another."""
 
 BASELINES = (*DISCOVERY, "gfk", "svm")
 
@@ -86,6 +90,11 @@ Run = Experiment | Baseline
 def place(run: Run) -> str:
     """A run's folder below that of all runs."""
     return f"{run.dataset}/{run.name}"
+
+
+def data_folder(data: Path, seed: object, *, per_seed: bool) -> Path:
+    """The folder of a run's LMDBs: ``data``, or its part of the run's seed."""
+    return data / f"seed{seed}" if per_seed else data
 
 
 @dataclass(frozen=True)
@@ -143,6 +152,8 @@ class Table:
     seeds: tuple[int, ...]
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
+    data_per_seed: bool = False
+    """Whether each seed has LMDBs of its own."""
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
@@ -205,6 +216,7 @@ class _File:
     seeds: Annotated[tuple[Natural, ...], MinLen(1)]
     columns: Annotated[tuple[Column, ...], MinLen(1)]
     rows: Annotated[tuple[_Row, ...], MinLen(1)]
+    data_per_seed: bool = False
 
 
 def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | None = None) -> Table:
@@ -220,6 +232,8 @@ def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | 
     seeds = file.seeds if seeds is None else seeds
     if len(set(seeds)) != len(seeds) or not seeds:
         raise ProgramError(f"{path}: seeds: found {list(seeds)}, expected each once")
+    if file.data_per_seed and file.dataset.endswith(FEATURES):
+        raise ProgramError(f"{path}: data_per_seed: found true, expected false: features are extracted once")
     for key, named in (("columns", file.columns), ("rows", file.rows)):
         names = [one.name for one in named]
         for name in names:
@@ -229,7 +243,7 @@ def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | 
         _row(row, f"{path}: rows[{i}] ({row.name})", file.dataset, file.columns, seeds, iterations)
         for i, row in enumerate(file.rows)
     )
-    return Table(path.stem, file.title, file.source, file.dataset, seeds, file.columns, rows)
+    return Table(path.stem, file.title, file.source, file.dataset, seeds, file.columns, rows, file.data_per_seed)
 
 
 def _row(

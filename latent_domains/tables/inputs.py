@@ -7,10 +7,7 @@ from latent_domains.data.sets.published import IMAGE_SETS
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import NETWORKS
-from latent_domains.tables.definition import Run
-
-FEATURES = "_fc7"
-"""End of the names of datasets that are stored features of another."""
+from latent_domains.tables.definition import FEATURES, Run, data_folder
 
 
 @dataclass(frozen=True)
@@ -54,17 +51,19 @@ def weights(run: Run) -> Weights | None:
     return Weights(f"weights/{network.weights_name(domains)}", made_by)
 
 
-def why_missing(run: Run, data: Path) -> str:
+def why_missing(run: Run, data: Path, *, per_seed: bool = False) -> str:
     """What keeps a run from being trained here and how to get it, in words; empty if nothing does."""
-    missing = missing_lmdbs(run, data)
+    folder = data_folder(data, run.seed, per_seed=per_seed)
+    missing = missing_lmdbs(run, folder)
     if missing:
-        whole = len(missing) == len(lmdbs(run, data))
+        whole = len(missing) == len(lmdbs(run, folder))
         if run.data.name.endswith(FEATURES) and missing_images(run, data):
             images = DATASETS[run.data.name.removesuffix(FEATURES)]
             return f"{title(images.name)} is not on this machine: {images.made_by}, then {run.data.made_by}"
         what = title(run.data.name) if whole else ", ".join(str(lmdb.relative_to(data)) for lmdb in missing)
         verb = "is" if whole or len(missing) == 1 else "are"
-        return f"{what} {verb} not on this machine: {run.data.made_by}"
+        of_seed = f" --seed N --out {data_folder(data, 'N', per_seed=True)} for each seed N" if per_seed else ""
+        return f"{what} {verb} not on this machine: {run.data.made_by}{of_seed}"
     begin = weights(run)
     if begin and not (data / begin.file).is_file():
         return f"{begin.file}, which the net begins from, is not on this machine: {begin.made_by}"

@@ -17,8 +17,8 @@ from latent_domains.data.sets.published import IMAGE_SETS
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import NETWORKS
-from latent_domains.tables.definition import EXPERIMENTS, Baseline, Run, Table, load, place
-from latent_domains.tables.inputs import FEATURES, lmdbs, missing_images, missing_lmdbs, title, weights, why_missing
+from latent_domains.tables.definition import EXPERIMENTS, FEATURES, Baseline, Run, Table, data_folder, load, place
+from latent_domains.tables.inputs import lmdbs, missing_images, missing_lmdbs, title, weights, why_missing
 
 MADE = ("digits", "demo")
 """Datasets that ``tools.get_data`` fetches or renders by itself."""
@@ -95,6 +95,27 @@ class Plan:
         return {place(run): run for table in self.tables.values() for run in table.runs}
 
     @cached_property
+    def _per_seed(self) -> dict[str, bool]:
+        """Whether each run reads LMDBs of its seed. Raises ProgramError if tables that share a run differ in it."""
+        found: dict[str, bool] = {}
+        for table in self.tables.values():
+            for run in map(place, table.runs):
+                if found.setdefault(run, table.data_per_seed) != table.data_per_seed:
+                    raise ProgramError(
+                        f"{self.settings.experiments / table.name}.yaml: data_per_seed: found {table.data_per_seed}, "
+                        f"expected {found[run]} as in another table that has the run {run}"
+                    )
+        return found
+
+    def data_folder(self, run: Run) -> Path:
+        """The folder of a run's LMDBs."""
+        return data_folder(self.settings.data, run.seed, per_seed=self._per_seed.get(place(run), False))
+
+    def _set(self, run: Run) -> str:
+        """The set of images or features that a run reads, as a folder below that of all data."""
+        return str((self.data_folder(run) / run.data.name).relative_to(self.settings.data))
+
+    @cached_property
     def unfinished(self) -> dict[str, Run]:
         """The runs that had no record when this was first asked."""
         return {name: run for name, run in self.runs.items() if not self.record(run).is_file()}
@@ -136,13 +157,14 @@ class Plan:
 
     def obstacle(self, run: Run) -> str:
         """Why a run cannot be made here, in words; empty if it can, even if something must be fetched first."""
-        images, text = run.data.name.removesuffix(FEATURES), why_missing(run, self.settings.data)
+        images, folder = run.data.name.removesuffix(FEATURES), self.data_folder(run)
+        text = why_missing(run, self.settings.data, per_seed=self._per_seed.get(place(run), False))
         begin = self.weights(run)
         if begin and self.settings.weights is not None and not begin.is_file():
             return f"{begin}, which the net begins from, is not there: --config weights names its folder"
-        if not missing_lmdbs(run, self.settings.data):
+        if not missing_lmdbs(run, folder):
             return ""  # weights can be fetched
-        domains = {path.name for path in lmdbs(run, self.settings.data)}
+        domains = {path.name for path in lmdbs(run, folder)}
         if any("+" in domain for domain in domains):
             return text  # a mixture: only its owner knows how it was made
         if images in MADE or images in self.settings.images:
@@ -155,7 +177,7 @@ class Plan:
 
     def prerequisites(self, run: Run) -> list[Path]:
         """What must be made before a run: the mark of its dataset, if LMDBs are missing, and the weights."""
-        needed = [self.mark(run.data.name)] if missing_lmdbs(run, self.settings.data) else []
+        needed = [self.mark(self._set(run))] if missing_lmdbs(run, self.data_folder(run)) else []
         begin = self.weights(run)
         return [*needed, *([begin] if begin else [])]
 
@@ -166,7 +188,7 @@ class Plan:
         return [*images, self._features_weights(dataset)]
 
     def mark(self, dataset: str) -> Path:
-        """A file that stands for a dataset's LMDBs while the workflow builds them.
+        """A file that stands for a set's LMDBs while the workflow builds them.
 
         LMDBs themselves are nobody's output: Snakemake removes outputs before a job begins.
         """
@@ -187,17 +209,25 @@ class Plan:
 
     @cached_property
     def image_sets(self) -> list[str]:
-        """Datasets whose LMDBs ``tools.get_data`` can build here."""
-        return [*MADE, *self.settings.images]
+        """Sets of images whose LMDBs ``tools.get_data`` can build here."""
+        datasets = [*MADE, *self.settings.images]
+        return list(
+            dict.fromkeys([*datasets, *(self._set(run) for run in self.runs.values() if run.dataset in datasets)])
+        )
 
     @cached_property
     def feature_sets(self) -> list[str]:
         """Datasets of stored features."""
         return sorted({run.data.name for run in self.runs.values() if run.data.name.endswith(FEATURES)})
 
-    def images_options(self, dataset: str) -> list[str]:
-        """The command line of ``python -m tools.get_data``."""
-        options = [dataset, "--out", str(self.settings.data)]
+    def images_options(self, images: str) -> list[str]:
+        """The command line of ``python -m tools.get_data`` for one of the ``image_sets``."""
+        data = self.settings.data
+        folder, dataset = (data / images).parent, Path(images).name
+        options = [dataset, "--out", str(folder)]
+        if folder != data:
+            options += ["--seed", folder.name.removeprefix("seed")]
+            options += ["--downloads", str(data / "downloads")] if dataset == "digits" else []
         if dataset in self.settings.images:
             options += ["--images", self.settings.images[dataset], "--jobs", str(self.settings.threads)]
             options += ["--allow-incomplete"] if self.settings.allow_incomplete else []

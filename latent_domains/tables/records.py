@@ -29,12 +29,14 @@ class Found:
 class Records:
     """A place of records: the run folders DATASET/NAME under ``folder``, or, where they are ``kept``, files NAME.json.
 
-    ``data`` is the folder of the LMDBs; that nothing is there is why a run could not be made.
+    ``data`` is the folder of the LMDBs, which each seed may have of its own; that nothing is there is why a run could
+    not be made.
     """
 
     folder: Path
     data: Path
     kept: bool = False
+    data_per_seed: bool = False
 
     def run_folder(self, run: Run) -> Path:
         """The folder of a run that is not kept."""
@@ -67,7 +69,7 @@ class Records:
         if self.kept:
             return "not among the records"
         begun = self._progress(run)
-        return begun or why_missing(run, self.data) or "not run yet"
+        return begun or why_missing(run, self.data, per_seed=self.data_per_seed) or "not run yet"
 
     def _progress(self, run: Run) -> str:
         """What became of a run that was begun; empty if it was not."""

@@ -77,7 +77,7 @@ class _Job:
         if self.snapshot:
             arguments += ["-snapshot", os.path.relpath(self.snapshot.state, ROOT)]
         elif self.weights:
-            arguments += ["-weights", str(self.weights)]
+            arguments += ["-weights", ",".join([*self.folder.read_solver().weights, str(self.weights)])]
         return Group({"caffe train": start(arguments, threads, (self.lock,))})
 
 

@@ -39,7 +39,12 @@ def main() -> int:
     table = load(definition_file(options.name), seeds=options.seeds, iterations=options.iterations)
     if options.records is not None and not options.records.is_dir():
         raise ProgramError(f"--records {options.records}: no such folder")
-    records = Records(options.records or options.runs, options.data, kept=options.records is not None)
+    records = Records(
+        options.records or options.runs,
+        options.data,
+        kept=options.records is not None,
+        data_per_seed=table.data_per_seed,
+    )
     rows = results(table, records)
     markdown, values = table_text(table, rows), csv_text(table, rows)
     if options.save:

@@ -12,7 +12,7 @@ from latent_domains.common.program import ROOT, ProgramError, run
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.runs.devices import add_mode_option
 from latent_domains.runs.write import write_missing
-from latent_domains.tables.definition import load, place
+from latent_domains.tables.definition import data_folder, load, place
 from latent_domains.tables.options import add_choice_options, definition_file
 
 
@@ -32,7 +32,8 @@ def main() -> int:
         raise ProgramError(f"{options.table}: it has no run {options.name!r}, expected one of {', '.join(trained)}")
     experiment = trained[options.name]
     folder = options.runs / place(experiment)
-    print(write_missing(experiment, folder, data=options.data, solver_mode=options.solver_mode).path)
+    data = data_folder(options.data, experiment.seed, per_seed=table.data_per_seed)
+    print(write_missing(experiment, folder, data=data, solver_mode=options.solver_mode).path)
     return 0
 
 

@@ -14,13 +14,15 @@ VERSION = 1
 """Raised whenever the same inputs and seed give other images or another order."""
 
 
-def parts(out: Path, seed: int, mirror: Path | None = None) -> list[Part]:
+def parts(out: Path, seed: int, mirror: Path | None = None, downloads: Path | None = None) -> list[Part]:
     """Return the six parts under ``out``/digits. Nothing is read or downloaded before one of them is built.
 
-    MNIST and USPS depend on the seed in their order alone. MNIST-M blends each digit of MNIST's same half with a patch
-    of any of the 500 photographs: they serve both halves, with draws of their own.
+    The seed draws the order of the training images and MNIST-M's patches among them; the test images are the same for
+    all seeds. MNIST-M blends each digit of MNIST's same half with a patch of any of the 500 photographs: they serve
+    both halves, with draws of their own. ``downloads`` keeps what is downloaded (default: ``out``/downloads).
     """
-    downloads = out / "downloads"
+    downloads = downloads or out / "downloads"
+    drawn = {"train": seed, "test": 0}
 
     def unpacked(file: GzipFile) -> tuple[str, bytes]:
         return file.path, fetch.unpacked(file, downloads, mirror)
@@ -44,7 +46,7 @@ def parts(out: Path, seed: int, mirror: Path | None = None) -> list[Part]:
 
     def mnistm_images(split: str) -> Images:
         digits, labels = mnist_images(split)
-        rng = np.random.default_rng([seed, 1000 + (split == "test")])
+        rng = np.random.default_rng([drawn[split], 1000 + (split == "test")])
         patches = mnistm.random_patches(photographs(), len(digits), digits.shape[1], rng)
         return mnistm.blend(digits, patches), labels
 
@@ -53,7 +55,7 @@ def parts(out: Path, seed: int, mirror: Path | None = None) -> list[Part]:
     for name, maker in makers.items():
         for split in ("train", "test"):
             part = f"{name}_{split}"
-            recipe = {"program": "tools.get_data digits", "part": part, "seed": seed, "version": VERSION}
-            order = (seed, len(result))
+            recipe = {"program": "tools.get_data digits", "part": part, "seed": drawn[split], "version": VERSION}
+            order = (drawn[split], len(result))
             result.append(array_part(out / "digits" / part, recipe, lambda m=maker, s=split: m(s), order))
     return result

@@ -110,6 +110,13 @@ def test_preflight_misses_every_net(phase, tiny_data, tmp_path):
         preflight(folder)
 
 
+def test_preflight_misses_the_initial_weights(tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    folder.initial.unlink()
+    with pytest.raises(ProgramError, match=r"run/initial\.caffemodel is missing: write the run folder again"):
+        preflight(folder)
+
+
 def test_a_copied_folder_does_not_train_into_the_first(tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     shutil.copytree(folder.path, tmp_path / "copy")

@@ -22,6 +22,7 @@ def test_a_run_folder_holds_its_nets_solver_and_description(tiny_data, tmp_path)
     assert {path.name for path in folder.path.iterdir()} == {
         "experiment.json",
         "solver.prototxt",
+        "initial.caffemodel",
         "snapshots",
         "train.prototxt",
         "test.prototxt",
@@ -56,12 +57,18 @@ def test_force_replaces_run_folders_alone(tiny_data, tmp_path):
     assert RunFolder.load(tmp_path / "run").experiment.method == "dial"
 
 
+def test_a_comma_would_part_the_name_of_the_weights(tiny_data, tmp_path):
+    with pytest.raises(ProgramError, match="a,b: expected a name without commas"):
+        write_run(small(), tmp_path / "a,b", data=tiny_data)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_run_on_the_whole_set_has_the_committed_solver(tmp_path):
     """Where no LMDB is there yet, the published numbers count, as for the committed files."""
     run = write_run(make_experiment("office31", "mda"), tmp_path / "run", data=tmp_path / "data", solver_mode="GPU")
     committed = text_format.Parse((ROOT / "solvers/office31.prototxt").read_text(), caffe_pb2.SolverParameter())
     solver = run.read_solver()
-    for field in ("train_net", "test_net", "snapshot_prefix"):
+    for field in ("train_net", "test_net", "snapshot_prefix", "weights"):
         solver.ClearField(field)
         committed.ClearField(field)
     assert solver == committed

@@ -173,6 +173,7 @@ def test_the_good_file_is_good(tmp_path):
         ("[0, 1]", "[0, -1]", ": seeds[1]: found -1, expected at least 0"),
         ("[0, 1]", "[0, true]", ": seeds[1]: found True, expected a whole number"),
         ("[0, 1]", "[0, 4294967296]", "seed: found 4294967296, expected at least 0 and at most 4294967295"),
+        ("seeds:", "data_per_seed: 1\nseeds:", ": data_per_seed: found 1, expected true or false"),
         ("name: Mm,", "name: U,", ": columns: found the name 'U' twice, expected each once"),
         ("name: theirs", "name: ours", ": rows: found the name 'ours' twice"),
         ("targets: [usps]", "targets: [ups]", "rows[0] (ours): runs, column 'U': targets: got 'ups', expected one of"),
@@ -223,6 +224,13 @@ def test_a_row_takes_every_setting_that_is_not_the_tables_or_the_columns(name, t
     (tmp_path / "table.yaml").write_text(GOOD.replace("k: 3", f"{name}: {value}"))
     assert load(tmp_path / "table.yaml").rows[0].cells[0].candidates[0].runs[0] == default
     assert f": rows[0] (ours): runs: {name}: found None" in broken(tmp_path, "k: 3", f"{name}:")
+
+
+def test_features_have_no_data_per_seed(tmp_path):
+    text = (EXPERIMENTS / "office31_fc7.yaml").read_text()
+    (tmp_path / "table.yaml").write_text(text.replace("\nseeds:", "\ndata_per_seed: true\nseeds:"))
+    with pytest.raises(ProgramError, match=r"table\.yaml: data_per_seed: found true, expected false: features are"):
+        load(tmp_path / "table.yaml")
 
 
 @pytest.mark.parametrize("text", ["", "5", "[]", "a: b: c", "null"])

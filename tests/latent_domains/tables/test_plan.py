@@ -8,7 +8,7 @@ import pytest
 
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.tables.definition import Baseline, place
+from latent_domains.tables.definition import EXPERIMENTS, Baseline, place
 from latent_domains.tables.plan import Plan, Settings, baseline_options
 from tests.latent_domains.tables.tables import write_record
 
@@ -84,10 +84,34 @@ def test_digits_can_always_be_made(tmp_path):
     table = here.tables["digits"]
     run = table.runs[0]
     assert here.obstacles(table) == [] and len(here.records(table)) == 55
-    assert here.prerequisites(run) == [tmp_path / "data" / ".built" / "digits"]
-    with_lmdbs(tmp_path, "digits", *(f"{d}_{s}" for d in ("mnist", "mnistm", "usps") for s in ("train", "test")))
+    assert here.prerequisites(run) == [tmp_path / "data" / ".built" / "seed0" / "digits"]
+    with_lmdbs(tmp_path, "seed0/digits", *(f"{d}_{s}" for d in ("mnist", "mnistm", "usps") for s in ("train", "test")))
     assert here.prerequisites(run) == []
     assert here.images_options("digits") == ["digits", "--out", str(tmp_path / "data")]
+
+
+def test_every_seed_of_the_digits_has_lmdbs_of_its_own(tmp_path):
+    here, data = plan(tmp_path, seeds=(0, 3)), tmp_path / "data"
+    runs = here.tables["digits"].runs
+    assert {(run.seed, here.data_folder(run)) for run in runs} == {(0, data / "seed0"), (3, data / "seed3")}
+    assert {file for run in runs for file in here.prerequisites(run)} == {
+        data / ".built" / "seed0" / "digits",
+        data / ".built" / "seed3" / "digits",
+    }
+    assert here.image_sets == ["digits", "demo", "seed0/digits", "seed3/digits"]
+    options = ["--out", str(data / "seed3"), "--seed", "3", "--downloads", str(data / "downloads")]
+    assert here.images_options("seed3/digits") == ["digits", *options]
+    (demo,) = {here.data_folder(run) for run in here.tables["demo"].runs}
+    assert demo == data
+
+
+def test_tables_that_share_runs_share_their_data(tmp_path):
+    text = (EXPERIMENTS / "digits.yaml").read_text()
+    (tmp_path / "a.yaml").write_text(text)
+    (tmp_path / "b.yaml").write_text(text.replace("data_per_seed: true", "data_per_seed: false"))
+    here = plan(tmp_path, experiments=tmp_path)
+    with pytest.raises(ProgramError, match=r"b\.yaml: data_per_seed: found False, expected True as in another table"):
+        here.prerequisites(here.tables["a"].runs[0])
 
 
 def test_image_sets_need_their_images(tmp_path):

@@ -166,8 +166,9 @@ def test_a_run_begins_from_the_weights_of_another(tiny_data, tmp_path):
     said = r"kept.caffemodel: loaded: conv1, conv1_scale, .*; begin anew: conv1_mda, .*domain_fc4; not used: none"
     assert re.search(said, done.stderr + done.stdout)
     after = caffe_pb2.NetParameter.FromString(second.latest_snapshot().model.read_bytes())
-    blobs = {layer.name: layer.blobs[0].data for layer in after.layer if layer.name in ("conv2", "fc3")}
-    for layer in layers:
+    blobs = {layer.name: layer.blobs[0].data for layer in after.layer if layer.name in ("conv2", "fc3", "domain_fc4")}
+    begun = caffe_pb2.NetParameter.FromString(second.initial.read_bytes()).layer
+    for layer in (*layers, *(layer for layer in begun if layer.name == "domain_fc4")):
         if layer.name in blobs:
             assert list(blobs[layer.name]) == list(layer.blobs[0].data), layer.name
     recorded = second.read_record().training.weights

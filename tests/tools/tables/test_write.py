@@ -32,6 +32,18 @@ def test_a_run_folder_is_written_once(tmp_path, tiny_data):
     assert names(folder.parent) == ["mda_k2_seed1"]
 
 
+def test_runs_read_the_lmdbs_of_their_seed(tmp_path, tiny_data):
+    small_table(tmp_path, TEXT.replace("seeds:", "data_per_seed: true\nseeds:"))
+    for seed in (0, 1):
+        (tmp_path / "data" / f"seed{seed}").mkdir(parents=True)
+        (tmp_path / "data" / f"seed{seed}" / "digits").symlink_to(tiny_data / "digits")
+        assert write(tmp_path, tmp_path / "data", f"mda_k2_seed{seed}").returncode == 0
+        run = RunFolder.load(tmp_path / "runs" / "digits" / f"mda_k2_seed{seed}")
+        assert run.data_folder == tmp_path / "data" / f"seed{seed}"
+        sources = [layer.data_param.source for layer in run.read_net("train").layer if layer.type == "Data"]
+        assert len(sources) == 3 and all(f"/seed{seed}/digits/" in source for source in sources)
+
+
 def test_a_folder_of_another_experiment_is_not_touched(tmp_path, tiny_data):
     small_table(tmp_path)
     folder = tmp_path / "runs" / "digits" / "mda_k2_seed0"

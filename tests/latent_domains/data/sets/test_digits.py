@@ -83,15 +83,24 @@ def test_a_digit_and_its_blend_lie_in_different_places(tiny_mirror, tmp_path):
     assert sorted(plain) == sorted(blended) and plain.tolist() != blended.tolist()
 
 
-def test_the_seed_decides_everything(tiny_mirror, tmp_path):
+def test_the_seed_draws_the_training_images_order_and_patches(tiny_mirror, tmp_path):
     def built(seed: int, folder: str) -> dict[str, bytes]:
         assert get(tmp_path, "--seed", seed, "--out", tmp_path / folder).returncode == 0
         return {name: (tmp_path / folder / "digits" / name / "data.mdb").read_bytes() for name in PARTS}
 
     first, again, other = built(3, "a"), built(3, "b"), built(4, "c")
-    assert first == again and not any(first[name] == other[name] for name in PARTS)
-    images = [by_source(tmp_path / folder / "digits" / "mnistm_test")[0] for folder in "ac"]
-    assert not np.array_equal(*images)
+    assert first == again
+    assert {name for name in PARTS if first[name] == other[name]} == {"mnist_test", "mnistm_test", "usps_test"}
+    for name, same_images in (("mnist_train", True), ("usps_train", True), ("mnistm_train", False)):
+        kept = [by_source(tmp_path / folder / "digits" / name) for folder in "ac"]
+        assert np.array_equal(kept[0][0], kept[1][0]) == same_images and np.array_equal(kept[0][1], kept[1][1])
+
+
+def test_downloads_can_be_shared(tiny_mirror, tmp_path, monkeypatch):
+    monkeypatch.delenv("DATA_MIRROR", raising=False)
+    done = program("get_data", "digits", "--out", tmp_path / "data" / "seed3", "--seed", 3, "--downloads", tiny_mirror)
+    assert done.returncode == 0, done.stderr
+    assert names(tmp_path / "data" / "seed3") == ["digits"] and names(tmp_path / "data/seed3/digits") == PARTS
 
 
 def test_a_second_run_repeats_nothing_and_reads_nothing(tiny_mirror, tmp_path):
@@ -111,8 +120,8 @@ def test_another_seed_is_refused_and_force_replaces(tiny_mirror, tmp_path):
     assert done.returncode == 1
     assert "mnist_train: made with seed 0 instead of 1; pass --force" in done.stderr
     assert get(tmp_path, "--seed", 1, "--force").returncode == 0
-    note = json.loads((tmp_path / "data" / "digits" / "usps_test" / "source.json").read_text())
-    assert note["recipe"]["seed"] == 1 and note["records"] == 10
+    note = json.loads((tmp_path / "data" / "digits" / "usps_train" / "source.json").read_text())
+    assert note["recipe"]["seed"] == 1 and note["records"] == 20
 
 
 def test_a_wrong_file_stops_and_the_next_run_goes_on(tiny_mirror, tmp_path):

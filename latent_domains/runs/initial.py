@@ -1,0 +1,54 @@
+"""The weights that a run begins from: each layer's are drawn from a stream of random numbers of its own.
+
+By itself Caffe fills the layers in turns from one stream, where a branch shifts what every layer after it gets. Here
+the seed and a layer's name decide: all runs of one seed begin alike in the layers that have name and shape in common.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import caffe
+from caffe.proto.caffe_pb2 import BlobShape, LayerParameter, NetParameter
+from google.protobuf import text_format
+
+from latent_domains.models.model import as_file
+
+
+def draw_weights(nets: Iterable[str], seed: int, file: Path) -> None:
+    """Write a caffemodel of all layers of ``nets`` (prototxt texts, with Inputs) that have a filler for weights.
+
+    Layers without one, which begin as constants, are not in it.
+    """
+    drawn = set()
+    with TemporaryDirectory() as scratch, file.open("wb") as out:
+        net_file, model = Path(scratch) / "net.prototxt", Path(scratch) / "net.caffemodel"
+        for text in nets:
+            for net in _layers_alone(text_format.Parse(text, NetParameter())):
+                layer = net.layer[-1]
+                if layer.name in drawn:
+                    continue
+                drawn.add(layer.name)
+                net_file.write_text(text_format.MessageToString(net))
+                caffe.set_random_seed(_stream(seed, layer.name))
+                caffe.Net(str(net_file), caffe.TEST).save(str(model))
+                whole = NetParameter.FromString(model.read_bytes())
+                # Messages of Protocol Buffers one after the other are one message with the layers of them all.
+                out.write(NetParameter(layer=whole.layer[-1:]).SerializeToString())
+
+
+def _stream(seed: int, name: str) -> int:
+    """Caffe's seed (32 bits) for a layer."""
+    return int.from_bytes(hashlib.sha256(f"{seed} {name}".encode()).digest()[:4], "big")
+
+
+def _layers_alone(net: NetParameter) -> Iterator[NetParameter]:
+    """A net of an Input and the layer, for each layer of ``net`` that has a filler for weights."""
+    with as_file(net) as file:
+        shapes = caffe.Net(str(file), caffe.TEST).blobs
+    for layer in net.layer:
+        if layer.convolution_param.HasField("weight_filler") or layer.inner_product_param.HasField("weight_filler"):
+            shape = BlobShape(dim=shapes[layer.bottom[0]].shape)
+            data = LayerParameter(name="input", type="Input", top=layer.bottom, input_param={"shape": [shape]})
+            yield NetParameter(layer=[data, layer])
