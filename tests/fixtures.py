@@ -36,9 +36,10 @@ def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "usps": lambda x: 0.6 * np.repeat(x[..., None], 3, axis=-1) + 40,
     }
     for domain, look in looks.items():
-        for split, size in (("train", TRAIN), ("test", TEST)):
+        order = rng.permutation(len(images))
+        for split, chosen in (("train", order[:TRAIN]), ("test", order[TRAIN:][:TEST])):
             with lmdb_io.create(folder / "digits" / f"{domain}_{split}") as (writer, _):
-                for i in rng.permutation(len(images))[:size]:
+                for i in chosen:
                     image = look(images[i]).clip(0, 255).astype(np.uint8)
                     writer.put(f"{domain}{i}", lmdb_io.image_datum(image, int(digits.target[i])))
     return folder

@@ -17,7 +17,8 @@ def cells(text: str) -> list[list[str]]:
 
 
 def test_the_readme_has_the_kept_table():
-    kept = [row[:4] for row in cells((RESULTS / "digits/table.md").read_text())[2:]]
+    first, _, _ = (RESULTS / "digits/table.md").read_text().partition("\n## ")
+    kept = [row[:4] for row in cells(first)[2:]]
     readme = cells((ROOT / "README.md").read_text())
     assert len(kept) == 9
     for row in kept:

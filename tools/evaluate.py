@@ -2,7 +2,7 @@
 
 The record holds the setting, versions, hardware and times, the accuracy and the confusion counts on the target's test
 images, the last values of the loss terms and, where a branch predicts domains, how it used them in the end and along
-the snapshots. A finished run's record can be made again at any time.
+the snapshots, on held-out source images where there are any. A finished run's record can be made again at any time.
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ from latent_domains.common.arguments import natural, program_parser
 from latent_domains.common.files import json_text, write_text
 from latent_domains.common.program import run
 from latent_domains.runs.devices import add_mode_option
-from latent_domains.runs.evaluate import evaluate, summary
+from latent_domains.runs.evaluate import domains_summary, evaluate, summary
 from latent_domains.runs.run_folder import RunFolder
 
 
@@ -26,6 +26,8 @@ def main() -> int:
     record = evaluate(folder, quiet=options.quiet, solver_mode=options.solver_mode, gpu=options.gpu)
     write_text(folder.record, json_text(record.to_json()))
     print(f"{options.run}: {summary(folder, record)}")
+    if domains := domains_summary(record):
+        print(f"{options.run}: {domains}")
     return 0
 
 

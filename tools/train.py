@@ -12,7 +12,7 @@ from pathlib import Path
 from latent_domains.common.arguments import positive, program_parser
 from latent_domains.common.program import run
 from latent_domains.runs.devices import ALL, Devices, gpu_list, on_gpus
-from latent_domains.runs.evaluate import summary
+from latent_domains.runs.evaluate import domains_summary, summary
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.training.options import add_training_options
 from latent_domains.training.train import train_all
@@ -52,7 +52,10 @@ def main() -> int:
         tensorboard=options.tensorboard,
     )
     for folder in runs:
-        print(f"{folder.path}: {summary(folder, folder.read_record())} at the last iteration")
+        record = folder.read_record()
+        print(f"{folder.path}: {summary(folder, record)} at the last iteration")
+        if domains := domains_summary(record):
+            print(f"{folder.path}: {domains}")
     return 0
 
 

@@ -72,7 +72,8 @@ def make_record(baseline: Baseline, experiment: Experiment) -> Record:
     usage = None
     if discovered:
         ends = np.cumsum([len(labels) for _, labels in sources.values()])[:-1]
-        usage = domain_usage(dict(zip(sources, np.split(discovered["assignments"], ends), strict=True)))
+        assignments = dict(zip(sources, np.split(discovered["assignments"], ends), strict=True))
+        usage = domain_usage(assignments, {source: labels for source, (_, labels) in sources.items()})
     return Record(
         baseline={
             "method": baseline.method,

@@ -261,6 +261,13 @@ def read(path: Path) -> Iterator[tuple[bytes, Datum]]:
             yield bytes(key), _parse(path, bytes(key), bytes(value))
 
 
+def record_names(path: Path) -> Iterator[str]:
+    """Yield the name of every record, in Caffe's order. Raises ProgramError if ``path`` is no LMDB."""
+    with open_lmdb(path) as (_, transaction):
+        for key in transaction.cursor().iternext(values=False):
+            yield record_name(bytes(key))
+
+
 def read_labels(path: Path, limit: int | None = None) -> NDArray[np.int64]:
     """Return the labels (n) of the first ``limit`` records, or of all, in Caffe's order."""
     return np.array([datum.label for _, datum in islice(read(path), limit)], np.int64)

@@ -1,4 +1,6 @@
-"""How a branch used its latent domains: their shares, and how well they match the true source domains."""
+"""How a branch used its latent domains: their shares, and how well they match true source domains and classes."""
+
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,21 +8,34 @@ from numpy.typing import NDArray
 from latent_domains.runs.record import DomainUsage
 
 
-def domain_usage(probabilities: dict[str, NDArray[np.float32]]) -> DomainUsage:
-    """Summarise the branch's probabilities (n_s×k) for the images of each true source s."""
-    from sklearn.metrics import normalized_mutual_info_score  # a second to import: for those that evaluate alone
+def domain_usage(
+    probabilities: Mapping[str, NDArray[np.floating]],
+    labels: Mapping[str, NDArray[np.int64]] | None = None,
+    *,
+    held_out: bool = False,
+) -> DomainUsage:
+    """Summarise the branch's probabilities (n_s×k) for the images of each true source s.
+
+    ``labels`` are the images' classes (n_s). ``held_out`` says that the images are none of the training images.
+    """
+    # a second to import: for those that evaluate alone
+    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
     assigned = [p.argmax(axis=1) for p in probabilities.values()]
     k = next(iter(probabilities.values())).shape[1]
     counts = np.array([np.bincount(a, minlength=k) for a in assigned])
-    true = np.repeat(np.arange(len(assigned)), [len(a) for a in assigned])
+    true, latent = np.repeat(np.arange(len(assigned)), [len(a) for a in assigned]), np.concatenate(assigned)
     total = int(counts.sum())
+    classes = None if labels is None else np.concatenate([labels[source] for source in probabilities])
     return DomainUsage(
         sources=list(probabilities),
         images=total,
+        held_out=held_out,
         counts=counts.tolist(),
         mean_probability=[p.mean(axis=0, dtype=np.float64).round(6).tolist() for p in probabilities.values()],
         share=(counts.sum(axis=0) / total).tolist(),
         purity=float(counts.max(axis=0).sum() / total),
-        nmi=float(normalized_mutual_info_score(true, np.concatenate(assigned))),
+        nmi=float(normalized_mutual_info_score(true, latent)),
+        ari=float(adjusted_rand_score(true, latent)),
+        nmi_classes=None if classes is None else float(normalized_mutual_info_score(classes, latent)),
     )

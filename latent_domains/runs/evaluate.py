@@ -8,14 +8,7 @@ from latent_domains.common.caffe_log import curves
 from latent_domains.common.program import ProgramError
 from latent_domains.common.versions import commit, hardware, versions
 from latent_domains.runs.devices import gpu_names, mode_of, requested_mode
-from latent_domains.runs.domain_usage import domain_usage
-from latent_domains.runs.outputs import (
-    class_names,
-    confusion_counts,
-    source_probabilities,
-    target_probabilities,
-    usage_history,
-)
+from latent_domains.runs.outputs import class_names, confusion_counts, source_usage, target_usage, usage_history
 from latent_domains.runs.preflight import check_data, check_mode, check_nets, incompleteness
 from latent_domains.runs.record import OnTarget, Record
 from latent_domains.runs.run_folder import RunFolder, Snapshot
@@ -43,8 +36,6 @@ def evaluate(
     confusion = {target: confusion_counts(folder, snapshot, target, quiet=quiet) for target in folder.test_nets}
     images = sum(int(counts.sum()) for counts in confusion.values())
     correct = sum(int(counts.trace()) for counts in confusion.values())
-    usage = source_probabilities(folder, snapshot, quiet=quiet)
-    target_usage = target_probabilities(folder, snapshot, quiet=quiet)
     log = folder.log.read_text(errors="replace").splitlines() if folder.log.exists() else []
     return Record(
         experiment=experiment.to_json(),
@@ -61,8 +52,8 @@ def evaluate(
         },
         classes=class_names(folder),
         incomplete_data=incompleteness(folder),
-        domain_usage=domain_usage(usage) if usage else None,
-        target_domain_usage=domain_usage(target_usage) if target_usage else None,
+        domain_usage=source_usage(folder, snapshot, quiet=quiet),
+        target_domain_usage=target_usage(folder, snapshot, quiet=quiet),
         domain_usage_history=usage_history(folder, quiet=quiet),
         last_values={name: values[max(values)] for (phase, name), values in curves(log).items() if phase == "train"},
         training=folder.read_training(),
@@ -82,6 +73,23 @@ def summary(folder: RunFolder, record: Record) -> str:
         each = ", ".join(f"{target} {100 * found.accuracy:.2f} %" for target, found in record.targets.items())
         text += f" ({each})"
     return text
+
+
+def domains_summary(record: Record) -> str:
+    """What became of the latent source domains, in a line; empty if no branch predicts them."""
+    usage = record.domain_usage
+    if usage is None:
+        return ""
+    kind = "held-out source images" if usage.held_out else "training images of the sources"
+    said = [f"largest share {100 * max(usage.share):.1f} %"]
+    if len(usage.sources) > 1:
+        least = max(map(sum, usage.counts)) / usage.images
+        said.append(
+            f"purity {usage.purity:.3f} (of one domain: {least:.3f}), NMI {usage.nmi:.3f} with the true domains"
+        )
+    if usage.nmi_classes is not None:
+        said.append(f"NMI {usage.nmi_classes:.3f} with the classes")
+    return f"latent domains of {usage.images:,} {kind}: {'; '.join(said)}"
 
 
 def last_snapshot(folder: RunFolder) -> Snapshot:

@@ -1,4 +1,4 @@
-"""What a run's nets put out: classes of the test images, domain probabilities of training images and their use along
+"""What a run's nets put out: classes of the test images, domain probabilities of source images and their use along
 training."""
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from tqdm import tqdm
 from latent_domains.common.program import ProgramError
 from latent_domains.data.image_list import read_classes
 from latent_domains.data.input_batches import batches
-from latent_domains.data.lmdb_io import count, read_images
+from latent_domains.data.lmdb_io import count, read_images, record_names
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.record import DomainUsage
 from latent_domains.runs.run_folder import RunFolder, Snapshot
@@ -24,38 +24,64 @@ HISTORY_IMAGES = 1000
 def source_probabilities(
     folder: RunFolder, snapshot: Snapshot, *, limit: int | None = None, quiet: bool = False
 ) -> dict[str, NDArray[np.float32]]:
-    """The branch's probabilities (n×k) for the first ``limit`` training images of each source.
+    """The branch's probabilities (n×k) for the first ``limit`` training images of each source (:func:`source_lmdbs`).
 
-    Empty if no branch predicts them. An undivided source is looked at by its domains where their LMDBs are there too.
+    Empty if no branch predicts them.
     """
     if not folder.experiment.has_branch:
         return {}
     net = folder.load_net("domains", caffe.TEST, snapshot.model)
-    return _probabilities(folder, net, "domain_prob", source_lmdbs(folder), limit, quiet)
+    return _predicted(folder, net, "domain_prob", source_lmdbs(folder), limit, quiet)[0]
 
 
-def target_probabilities(
-    folder: RunFolder, snapshot: Snapshot, *, limit: int | None = None, quiet: bool = False
-) -> dict[str, NDArray[np.float32]]:
-    """The targets' branch's probabilities (n×k_target) for the first ``limit`` training images of each target.
+def source_usage(folder: RunFolder, snapshot: Snapshot, *, quiet: bool = False) -> DomainUsage | None:
+    """Domain usage on held-out source images where they are there (:func:`held_out_lmdbs`), else on training images.
 
-    Empty if no branch predicts them.
+    None if no branch predicts source domains.
     """
+    if not folder.experiment.has_branch:
+        return None
+    return _source_usage(folder, folder.load_net("domains", caffe.TEST, snapshot.model), None, quiet)
+
+
+def target_usage(folder: RunFolder, snapshot: Snapshot, *, quiet: bool = False) -> DomainUsage | None:
+    """Domain usage of the targets' branch, on their training images. None if no branch predicts target domains."""
     experiment = folder.experiment
     if not experiment.has_target_branch:
-        return {}
+        return None
     lmdbs = {target: folder.train_lmdbs[target] for target in experiment.targets}
     net = folder.load_net("domains", caffe.TEST, snapshot.model)
-    return _probabilities(folder, net, "target_domain_prob", lmdbs, limit, quiet)
+    return domain_usage(_predicted(folder, net, "target_domain_prob", lmdbs, None, quiet)[0])
 
 
 def source_lmdbs(folder: RunFolder) -> dict[str, Path]:
     """LMDBs of the source images by their true domain; of the undivided mixture if it is not known."""
     experiment = folder.experiment
     lmdbs = {source: folder.data_folder / experiment.data.train_lmdb(source) for source in experiment.sources}
-    if experiment.undivided and not all((lmdb / "data.mdb").is_file() for lmdb in lmdbs.values()):
+    if experiment.undivided and not all(map(_is_there, lmdbs.values())):
         return {part: folder.train_lmdbs[part] for part in experiment.source_parts}
     return lmdbs
+
+
+def held_out_lmdbs(folder: RunFolder) -> dict[str, Path]:
+    """LMDBs of source images that are none of the training images, by their true domain.
+
+    Empty if the dataset has no test split, an LMDB of it is missing, or a source's test and training images share a
+    name (the test split of PACS holds the training images as well).
+    """
+    data, train = folder.experiment.data, source_lmdbs(folder)
+    tests = {source: folder.data_folder / data.test_lmdb(source) for source in folder.experiment.sources}
+    if not data.test_split or not all(map(_is_there, tests.values())):
+        return {}
+    for source, lmdb in tests.items():
+        whole = train.get(source) or next(iter(train.values()))  # of a mixture there is no other
+        if not set(record_names(lmdb)).isdisjoint(record_names(whole)):
+            return {}
+    return tests
+
+
+def _is_there(lmdb: Path) -> bool:
+    return (lmdb / "data.mdb").is_file()
 
 
 def latent_domain_images(
@@ -63,25 +89,29 @@ def latent_domain_images(
 ) -> list[NDArray[np.uint8]]:
     """Up to ``count`` source images of each latent domain (n×C×H×W), drawn by ``seed`` from those assigned to it."""
     probabilities = source_probabilities(folder, snapshot, limit=limit, quiet=True)
-    images = np.concatenate([read_images(folder.train_lmdbs[source], limit)[0] for source in probabilities])
+    images = np.concatenate([read_images(lmdb, limit)[0] for lmdb in source_lmdbs(folder).values()])
     assigned = np.concatenate(list(probabilities.values())).argmax(axis=1)
     order = np.random.default_rng(seed).permutation(len(images))
     return [images[order[assigned[order] == d][:count]] for d in range(folder.experiment.k)]
 
 
 def usage_history(folder: RunFolder, *, quiet: bool = False) -> list[DomainUsage]:
-    """Domain usage on some source images at every snapshot that is there, and before training.
+    """:func:`source_usage` on fewer images at every snapshot that is there, and before training.
 
     Empty if no branch predicts source domains.
     """
     if not folder.experiment.has_branch:
         return []
-    lmdbs = source_lmdbs(folder)
-    found = []
-    for iteration, net in _nets_along_training(folder):
-        usage = domain_usage(_probabilities(folder, net, "domain_prob", lmdbs, HISTORY_IMAGES, quiet))
-        found.append(usage.model_copy(update={"iteration": iteration}))
-    return found
+    return [
+        _source_usage(folder, net, HISTORY_IMAGES, quiet).model_copy(update={"iteration": iteration})
+        for iteration, net in _nets_along_training(folder)
+    ]
+
+
+def _source_usage(folder: RunFolder, net: caffe.Net, limit: int | None, quiet: bool) -> DomainUsage:
+    held_out = held_out_lmdbs(folder)
+    lmdbs = held_out or source_lmdbs(folder)
+    return domain_usage(*_predicted(folder, net, "domain_prob", lmdbs, limit, quiet), held_out=bool(held_out))
 
 
 def _nets_along_training(folder: RunFolder) -> Iterator[tuple[int, caffe.Net]]:
@@ -107,22 +137,23 @@ def _initial(folder: RunFolder) -> caffe.Net | None:
     return net
 
 
-def _probabilities(
+def _predicted(
     folder: RunFolder, net: caffe.Net, blob: str, lmdbs: dict[str, Path], limit: int | None, quiet: bool
-) -> dict[str, NDArray[np.float32]]:
+) -> tuple[dict[str, NDArray[np.float32]], dict[str, NDArray[np.int64]]]:
+    """Rows of ``blob`` (n×k) and labels (n) of the first ``limit`` images of each domain."""
     data = folder.experiment.data
     limit = min(limit or data.usage_images, data.usage_images)
-    found = {}
+    found, labels = {}, {}
     for domain, lmdb in lmdbs.items():
         rows = []
         with tqdm(desc=f"domains of {domain}", total=min(limit, count(lmdb)), unit="img", disable=quiet) as bar:
-            for inputs, _ in batches(lmdb, data.preprocessing, data.test_batch_limit, limit):
+            for inputs, classes in batches(lmdb, data.preprocessing, data.test_batch_limit, limit):
                 net.blobs["data"].reshape(*inputs.shape)
                 net.blobs["data"].data[...] = inputs
-                rows.append(net.forward()[blob].copy())
+                rows.append((net.forward()[blob].copy(), classes))
                 bar.update(len(inputs))
-        found[domain] = np.concatenate(rows)
-    return found
+        found[domain], labels[domain] = map(np.concatenate, zip(*rows, strict=True))
+    return found, labels
 
 
 def confusion_counts(folder: RunFolder, snapshot: Snapshot, target: str, *, quiet: bool = True) -> NDArray[np.int64]:

@@ -32,20 +32,26 @@ class _Object(BaseModel):
 class DomainUsage(_Object):
     """Latent domains against true source domains; ``iteration`` is that of the snapshot in a history.
 
-    ``counts[s][d]``: images of true source s whose most probable latent domain is d. ``mean_probability[s][d]``: mean
-    w of those images. ``share[d]``: share of all images in latent domain d. ``purity``: share of images whose true
-    source is the commonest one of their latent domain (1/sources if all fall into one domain and the sources are of
-    equal size). ``nmi``: normalised mutual information (arithmetic mean), 0 to 1.
+    ``held_out``: whether the images are none of the training images; older records do not say so, theirs were training
+    images. ``counts[s][d]``: images of true source s whose most probable latent domain is d.
+    ``mean_probability[s][d]``: mean w of those images. ``share[d]``: share of all images in latent domain d.
+    ``purity``: share of images whose true source is the commonest one of their latent domain (1/sources if all fall
+    into one domain and the sources are of equal size). ``nmi``: normalised mutual information (arithmetic mean), 0 to
+    1; ``nmi_classes``: that with the class labels, None where they were not looked at. ``ari``: adjusted Rand index, 0
+    for a random assignment.
     """
 
     iteration: int | None = None
     sources: list[str]
     images: int
+    held_out: bool = False
     counts: list[list[int]]
     mean_probability: list[list[float]] | None = None
     share: list[float]
     purity: float
     nmi: float
+    ari: float | None = None
+    nmi_classes: float | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -5,7 +5,8 @@ import io
 from collections.abc import Iterator, Sequence
 
 from latent_domains.tables.definition import Table
-from latent_domains.tables.results import Result, RowResults, recomputed_mean
+from latent_domains.tables.paired import Difference, differences
+from latent_domains.tables.results import DOMAINS, Result, RowResults, recomputed_mean
 
 FIELDS = (
     "table",
@@ -23,7 +24,10 @@ FIELDS = (
     "seeds",
     "difference",
 )
-"""Of every line; an accuracy for each seed, the reason and the remarks follow."""
+"""Of every line; an accuracy for each seed, what there is of DOMAINS and PAIRED, the reason and the remarks follow."""
+
+PAIRED = ("reference", "paired difference", "interval low", "interval high", "paired n", "resolvable")
+"""Of the rows of a table with a reference: see :class:`latent_domains.tables.paired.Difference`."""
 
 
 def csv_text(table: Table, rows: Sequence[RowResults]) -> str:
@@ -34,10 +38,13 @@ def csv_text(table: Table, rows: Sequence[RowResults]) -> str:
     """
     text = io.StringIO()
     seeds = [f"seed {seed}" for seed in table.seeds]
-    writer = csv.DictWriter(text, [*FIELDS, *seeds, "reason", "remarks"], restval="", lineterminator="\n")
+    paired = differences(table, rows)
+    domains = DOMAINS if any(result.usages for row in rows for result in row.results) else ()
+    fields = [*FIELDS, *seeds, *domains, *(PAIRED if paired else ()), "reason", "remarks"]
+    writer = csv.DictWriter(text, fields, restval="", lineterminator="\n")
     writer.writeheader()
     for row in rows:
-        for line in _lines(table, row):
+        for line in _lines(table, row, iter(paired.get(row.row.name, ()))):
             writer.writerow({"table": table.name, "row": row.row.name, "kind": _kind(row), **line})
     return text.getvalue()
 
@@ -46,18 +53,26 @@ def _kind(row: RowResults) -> str:
     return "cited" if row.row.cited is not None else "ours"
 
 
-def _lines(table: Table, row: RowResults) -> Iterator[dict[str, str]]:
-    """The lines of a row, without what they share."""
+def _lines(table: Table, row: RowResults, paired: Iterator[Difference | None]) -> Iterator[dict[str, str]]:
+    """The lines of a row, without what they share; ``paired`` are its differences from the reference, if any."""
     missing = {"remarks": row.row.no_paper or row.row.cited or ""}
     for column, cell, result in zip(table.columns, row.row.cells, row.cells, strict=True):
         setting = {"column": column.name, "sources": "+".join(column.sources), "targets": "+".join(column.targets)}
-        yield {**setting, "part": "cell", **missing, **_numbers(cell.paper, result, missing["remarks"])}
+        numbers = _numbers(cell.paper, result, missing["remarks"]) | _paired(table, next(paired, None))
+        yield {**setting, "part": "cell", **missing, **numbers}
         for one in result.candidates if result else ():
             yield {**setting, "part": "candidate", **_numbers(None, one, "")}
     if len(table.columns) > 1:
         again = recomputed_mean(row.row)
         line = {"column": "mean", "part": "mean", "paper_recomputed": _number(again), **missing}
-        yield line | _numbers(row.row.paper_mean, row.mean, missing["remarks"])
+        yield line | _numbers(row.row.paper_mean, row.mean, missing["remarks"]) | _paired(table, next(paired, None))
+
+
+def _paired(table: Table, found: Difference | None) -> dict[str, str]:
+    if found is None:
+        return {}
+    numbers = (found.mean, found.low, found.high, found.n, found.resolvable)
+    return dict(zip(PAIRED, [table.reference, *map(_number, numbers)], strict=True))
 
 
 def _numbers(paper: float | None, result: Result | None, remark: str) -> dict[str, str]:
@@ -72,6 +87,7 @@ def _numbers(paper: float | None, result: Result | None, remark: str) -> dict[st
         "seeds": str(result.wanted),
         "difference": _number(difference),
         **{f"seed {seed}": _number(accuracy) for seed, accuracy in result.accuracies.items()},
+        **{name: _number(value) for name, value in result.domains.items()},
         **({"sources": "+".join(result.sources)} if result.sources else {}),
         "reason": result.reason,
         "remarks": "; ".join(filter(None, [remark, *result.remarks])),

@@ -7,6 +7,7 @@
     dataset: digits                    a name of latent_domains/experiment/datasets.py
     seeds: [0, 1, 2, 3, 4]             each cell has a run for each of them
     data_per_seed: true                runs of a seed read LMDBs that it drew, in DATA/seedN (default: all read DATA's)
+    reference: DIAL                    may be left out: the row that all others are compared with, seed by seed
     columns:                           one for each setting; several get a mean
       - {name: …, sources: [mnist, mnistm], targets: [usps]}
     rows:
@@ -154,6 +155,8 @@ class Table:
     rows: tuple[Row, ...]
     data_per_seed: bool = False
     """Whether each seed has LMDBs of its own."""
+    reference: str | None = None
+    """The name of the row that all others are compared with."""
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
@@ -217,6 +220,7 @@ class _File:
     columns: Annotated[tuple[Column, ...], MinLen(1)]
     rows: Annotated[tuple[_Row, ...], MinLen(1)]
     data_per_seed: bool = False
+    reference: _Text | None = None
 
 
 def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | None = None) -> Table:
@@ -239,11 +243,24 @@ def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | 
         for name in names:
             if names.count(name) > 1:
                 raise ProgramError(f"{path}: {key}: found the name {name!r} twice, expected each once")
+    compared = [row.name for row in file.rows if row.cited is None]
+    if file.reference is not None and file.reference not in compared:
+        raise ProgramError(f"{path}: reference: found {file.reference!r}, expected a row: {'; '.join(compared)}")
     rows = tuple(
         _row(row, f"{path}: rows[{i}] ({row.name})", file.dataset, file.columns, seeds, iterations)
         for i, row in enumerate(file.rows)
     )
-    return Table(path.stem, file.title, file.source, file.dataset, seeds, file.columns, rows, file.data_per_seed)
+    return Table(
+        path.stem,
+        file.title,
+        file.source,
+        file.dataset,
+        seeds,
+        file.columns,
+        rows,
+        file.data_per_seed,
+        file.reference,
+    )
 
 
 def _row(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.runs.record import Record, read
+from latent_domains.runs.record import DomainUsage, Record, read
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.run_state import State, state_of
 from latent_domains.tables.definition import Baseline, Run, Table, place
@@ -17,12 +17,14 @@ from latent_domains.tables.inputs import weights, why_missing
 class Found:
     """What is known of one run: its accuracy on the target in %, or why there is none.
 
-    ``remarks`` are what a reader must know of the number: that the net began at random, or the data was not all there.
+    ``usage`` is that of its latent source domains, if it has any. ``remarks`` are what a reader must know of the
+    number: that the net began at random, or the data was not all there.
     """
 
     accuracy: float | None
     why_none: str = ""
     remarks: tuple[str, ...] = ()
+    usage: DomainUsage | None = None
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Records:
             return Found(None, _line(f"its record cannot be used: {error}"))
         if record is None:
             return Found(None, self._why_none(run))
-        return Found(100 * record.accuracy, "", tuple(_remarks(record, run)))
+        return Found(100 * record.accuracy, "", tuple(_remarks(record, run)), record.domain_usage)
 
     def _why_none(self, run: Run) -> str:
         if self.kept:

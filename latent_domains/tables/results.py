@@ -1,15 +1,20 @@
 """A table's numbers: mean and standard deviation over seeds, the best single source, means over columns."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
 from typing import TypeVar
 
+from latent_domains.runs.record import DomainUsage
 from latent_domains.tables.definition import Candidate, Cell, Row, Table
 from latent_domains.tables.records import Records
 
 NOTHING = "–"
 """What stands where there is no number."""
+
+
+DOMAINS = {"largest share": ".1f", "purity": ".3f", "NMI": ".3f"}
+"""What tables say of latent domains beside the accuracy, and how; the share is in %."""
 
 
 class OverSeeds:
@@ -32,10 +37,15 @@ class OverSeeds:
         return stdev(self.scores) if self.n > 1 else None
 
     def in_words(self) -> str:
-        """As tables have it: ``81.0 ± 1.5``."""
+        """As tables have it: ``81.0 ± 1.5``, with two decimals where one would make the deviation 0.0."""
         if self.mean is None:
             return NOTHING
-        return f"{self.mean:.1f}" + ("" if self.std is None else f" ± {self.std:.1f}")
+        if self.std is None:
+            return f"{self.mean:.1f}"
+        if self.std < 0.005:
+            return f"{self.mean:.2f} ± 0"
+        decimals = 2 if self.std < 0.05 else 1
+        return f"{self.mean:.{decimals}f} ± {self.std:.{decimals}f}"
 
 
 Scored = TypeVar("Scored", bound=OverSeeds)
@@ -51,7 +61,7 @@ class Result(OverSeeds):
     """Accuracies in % by seed, of which ``wanted`` should be there; ``reasons`` say why some are not.
 
     ``sources`` is what a candidate was trained on. ``candidates`` are those that a best single source was chosen from,
-    and ``remarks`` what a reader must know of the numbers.
+    and ``remarks`` what a reader must know of the numbers. ``usages`` are those of the latent domains, a run each.
     """
 
     accuracies: Mapping[int, float]
@@ -60,6 +70,18 @@ class Result(OverSeeds):
     remarks: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     candidates: tuple["Result", ...] = field(default=())
+    usages: tuple[DomainUsage, ...] = ()
+
+    @property
+    def domains(self) -> dict[str, float]:
+        """Means over the runs of what there is of DOMAINS; of one true source there is no purity and no NMI."""
+        if not self.usages:
+            return {}
+        found = {"largest share": fmean(100 * max(usage.share) for usage in self.usages)}
+        if len(self.usages[0].sources) > 1:
+            found["purity"] = fmean(usage.purity for usage in self.usages)
+            found["NMI"] = fmean(usage.nmi for usage in self.usages)
+        return found
 
     @property
     def scores(self) -> Collection[float]:
@@ -79,6 +101,11 @@ class RowResults:
     row: Row
     cells: tuple[Result | None, ...]
     mean: Result | None
+
+    @property
+    def results(self) -> list[Result]:
+        """Of the columns, and of their mean."""
+        return [result for result in (*self.cells, self.mean) if result is not None]
 
 
 def results(table: Table, records: Records) -> list[RowResults]:
@@ -109,13 +136,14 @@ def _cell(cell: Cell, table: Table, records: Records) -> Result | None:
         return Result({}, 1, reasons, candidates=tuple(found))
     best = best_of(found)
     reasons = tuple(f"{'+'.join(one.sources)} alone: {one.reason}" for one in found if one.reason)
-    return Result(best.accuracies, best.wanted, reasons, best.remarks, best.sources, tuple(found))
+    return replace(best, reasons=reasons, candidates=tuple(found))
 
 
 def _candidate(candidate: Candidate, table: Table, records: Records) -> Result:
     accuracies: dict[int, float] = {}
     why: dict[str, list[int]] = {}
     remarks: dict[str, None] = {}
+    usages: list[DomainUsage] = []
     for seed, run in zip(table.seeds, candidate.runs, strict=True):
         found = records.find(run)
         if found.accuracy is None:
@@ -123,8 +151,9 @@ def _candidate(candidate: Candidate, table: Table, records: Records) -> Result:
             continue
         accuracies[seed] = found.accuracy
         remarks |= dict.fromkeys(found.remarks)
+        usages += [found.usage] if found.usage else []
     reasons = tuple(f"{_seeds(seeds, table.seeds)} {text}".strip() for text, seeds in why.items())
-    return Result(accuracies, len(table.seeds), reasons, tuple(remarks), candidate.sources)
+    return Result(accuracies, len(table.seeds), reasons, tuple(remarks), candidate.sources, usages=tuple(usages))
 
 
 def _seeds(seeds: list[int], all_seeds: tuple[int, ...]) -> str:

@@ -13,7 +13,6 @@ import numpy as np
 from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
 from google.protobuf import text_format
 from numpy.typing import NDArray
-from sklearn.metrics import normalized_mutual_info_score
 from tqdm import tqdm
 
 from latent_domains.common.markdown import table
@@ -134,20 +133,17 @@ def table_of_variants(results: Sequence[dict[str, Any]]) -> str:
 
 
 def batch_usage(net: caffe.Net, experiment: Experiment) -> dict[str, Any]:
-    """Domain usage on the training batch that went through the net last, by the branch's own predictions.
-
-    ``nmi_classes`` is the NMI of the assignments with the class labels: whether the branch sorts by class.
-    """
+    """Domain usage on the training batch that went through the net last, by the branch's own predictions."""
     logits = net.blobs["domain_fc4"].data.astype(np.float64)
     probabilities = np.exp(logits - logits.max(axis=1, keepdims=True))
     probabilities /= probabilities.sum(axis=1, keepdims=True)
     size = experiment.batch_size
-    usage = domain_usage(
-        {source: probabilities[i * size : (i + 1) * size] for i, source in enumerate(experiment.sources)}
-    )
     classes = net.blobs["label"].data.astype(int)
-    nmi_classes = float(normalized_mutual_info_score(classes, probabilities.argmax(axis=1)))
-    return {**usage.to_json(), "nmi_classes": nmi_classes}
+    rows = {source: slice(i * size, (i + 1) * size) for i, source in enumerate(experiment.sources)}
+    return domain_usage(
+        {source: probabilities[chosen] for source, chosen in rows.items()},
+        {source: classes[chosen] for source, chosen in rows.items()},
+    ).to_json()
 
 
 def target_accuracy(solver: caffe.SGDSolver, folder: RunFolder) -> float:

@@ -15,6 +15,16 @@ def test_domains_found_exactly():
     assert usage.mean_probability == [[0, 1], [1, 0]]
 
 
+def test_how_domains_and_classes_share_the_images():
+    """Domains of another order are the same domains; classes cross them, or are them."""
+    images = {"a": one_hot([1] * 6, 2), "b": one_hot([0] * 6, 2)}
+    crossed = domain_usage(images, {"a": np.arange(6) % 2, "b": np.arange(6) % 2}, held_out=True)
+    assert (crossed.ari, crossed.nmi_classes, crossed.held_out) == (1, pytest.approx(0), True)
+    same = domain_usage(images, {"b": np.full(6, 3), "a": np.full(6, 7)})
+    assert (same.nmi_classes, same.held_out) == (pytest.approx(1), False)
+    assert domain_usage(images).nmi_classes is None
+
+
 def test_everything_in_one_domain():
     usage = domain_usage({"a": one_hot([0] * 6, 3), "b": one_hot([0] * 6, 3)})
     assert (usage.purity, usage.nmi, usage.share) == (0.5, pytest.approx(0), [1, 0, 0])
@@ -25,3 +35,5 @@ def test_partly():
     assert usage.purity == pytest.approx(7 / 8)
     assert 0 < usage.nmi < 1
     assert usage.images == 8
+    # pairs together: 3 + 10 in latent domains, 6 + 6 in true ones, 3 + 6 in both, of 28
+    assert usage.ari == pytest.approx((9 - 13 * 12 / 28) / ((13 + 12) / 2 - 13 * 12 / 28))

@@ -9,6 +9,8 @@ import subprocess
 import pytest
 
 from latent_domains.common.program import ROOT
+from latent_domains.runs.evaluate import domains_summary
+from latent_domains.runs.record import DomainUsage
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
 from tests.programs import program
@@ -24,6 +26,25 @@ def test_accuracy_of_the_record_is_that_of_caffe_test(trained):
     ).stderr
     shown = float(re.findall(r"\] accuracy = (\S+)", log)[-1])
     assert json.loads(trained.record.read_text())["accuracy"] == pytest.approx(shown, abs=1e-5)
+
+
+def test_what_became_of_the_domains_is_told_in_a_line(trained):
+    usage = trained.read_record().domain_usage
+    done = program("evaluate", trained.path, "--quiet")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[1] == (
+        f"{trained.path}: latent domains of 60 held-out source images: largest share {100 * max(usage.share):.1f} %; "
+        f"purity {usage.purity:.3f} (of one domain: 0.500), NMI {usage.nmi:.3f} with the true domains; "
+        f"NMI {usage.nmi_classes:.3f} with the classes"
+    )
+
+
+def test_a_source_of_unknown_domains_has_no_purity(trained):
+    usage = DomainUsage(sources=["a+b"], images=1200, counts=[[900, 300]], share=[0.75, 0.25], purity=1.0, nmi=0.0)
+    record = trained.read_record()
+    told = domains_summary(record.model_copy(update={"domain_usage": usage}))
+    assert told == "latent domains of 1,200 training images of the sources: largest share 75.0 %"
+    assert domains_summary(record.model_copy(update={"domain_usage": None})) == ""
 
 
 def test_evaluation_needs_the_data(tiny_data, tmp_path):

@@ -1,21 +1,32 @@
 """What branches predict, at the start and along the snapshots of a real run."""
 
 import json
+from dataclasses import replace
 
 import caffe
 import numpy as np
 import pytest
 from caffe.proto import caffe_pb2
+from sklearn.metrics import normalized_mutual_info_score
 
 from latent_domains.common.caffe_process import Threads
 from latent_domains.common.program import ProgramError
 from latent_domains.data.lmdb_io import read_images, read_labels
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs import outputs
-from latent_domains.runs.outputs import class_names, confusion_counts, predictions, source_probabilities, usage_history
+from latent_domains.runs.outputs import (
+    class_names,
+    confusion_counts,
+    held_out_lmdbs,
+    latent_domain_images,
+    predictions,
+    source_probabilities,
+    source_usage,
+    usage_history,
+)
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
-from tests.fixtures import TEST
+from tests.fixtures import TEST, TRAIN
 
 
 def test_probabilities_are_rows_of_the_domain_net(trained, tiny_data):
@@ -28,11 +39,60 @@ def test_probabilities_are_rows_of_the_domain_net(trained, tiny_data):
     np.testing.assert_allclose(found["mnistm"], net.forward()["domain_prob"], rtol=1e-5, atol=1e-6)
 
 
+def test_usage_is_measured_on_held_out_images_and_their_classes(trained, tiny_data):
+    usage = source_usage(trained, trained.latest_snapshot(), quiet=True)
+    net = caffe.Net(str(trained.net("domains")), caffe.TEST, weights=str(trained.latest_snapshot().model))
+    assigned, labels = [], []
+    for source in ("mnist", "mnistm"):
+        images, classes = read_images(tiny_data / "digits" / f"{source}_test")
+        net.blobs["data"].reshape(*images.shape)
+        net.blobs["data"].data[...] = (images - np.float32(127.5)) / 128
+        assigned.append(net.forward()["domain_prob"].argmax(axis=1))
+        labels.append(classes)
+    assert usage.held_out
+    assert usage.counts == [np.bincount(rows, minlength=3).tolist() for rows in assigned]
+    nmi = normalized_mutual_info_score(np.concatenate(labels), np.concatenate(assigned))
+    assert usage.nmi_classes == pytest.approx(nmi)
+
+
+def without(tiny_data, tmp_path, name, links):
+    """A run folder whose data are the tiny ones without the LMDB ``name`` and with ``links``."""
+    data = tmp_path / "data" / "digits"
+    data.mkdir(parents=True)
+    for lmdb in (tiny_data / "digits").iterdir():
+        if lmdb.name != name:
+            (data / lmdb.name).symlink_to(lmdb)
+    for link, lmdb in links.items():
+        (data / link).symlink_to(tiny_data / "digits" / lmdb)
+    return tmp_path / "data"
+
+
+@pytest.mark.parametrize("links", [{}, {"mnistm_test": "mnistm_train"}])
+def test_without_held_out_images_usage_is_that_of_training_images(links, trained, tiny_data, tmp_path):
+    """One test LMDB is missing, or holds training images, as that of the PACS lists does."""
+    folder = replace(trained, data_folder=without(tiny_data, tmp_path, "mnistm_test", links))
+    usage = source_usage(folder, trained.latest_snapshot(), quiet=True)
+    assert (usage.held_out, usage.images) == (False, 2 * TRAIN)
+    assert not any(usage.held_out for usage in usage_history(folder, quiet=True))
+    rows = source_probabilities(trained, trained.latest_snapshot(), quiet=True)
+    assert usage.counts == [np.bincount(p.argmax(axis=1), minlength=3).tolist() for p in rows.values()]
+
+
+def test_an_undivided_source_is_looked_at_by_its_domains(trained, tiny_data):
+    folder = replace(trained, experiment=make_experiment("digits", "mda", undivided=True, k=3))
+    assert list(held_out_lmdbs(folder)) == ["mnist", "mnistm"]
+    images = latent_domain_images(folder, trained.latest_snapshot(), seed=0)
+    assert [len(one) for one in images] == [
+        len(one) for one in latent_domain_images(trained, trained.latest_snapshot(), 0)
+    ]
+    assert sum(map(len, images)) > 0
+
+
 def test_the_history_begins_as_the_solver_initialises_the_branch(trained, monkeypatch):
     history = usage_history(trained, quiet=True)
     assert [usage.iteration for usage in history] == [0, 2, 4]
-    assert all(usage.images == 96 and sum(usage.share) == pytest.approx(1) for usage in history)
-    last = outputs.domain_usage(source_probabilities(trained, trained.latest_snapshot(), quiet=True))
+    assert all(usage.images == 2 * TEST and sum(usage.share) == pytest.approx(1) for usage in history)
+    last = source_usage(trained, trained.latest_snapshot(), quiet=True)
     assert history[-1].to_json() == {"iteration": 4, **last.to_json()}
     solver = caffe.SGDSolver(str(trained.solver))
     net = outputs._initial(trained)

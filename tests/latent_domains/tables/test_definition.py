@@ -176,6 +176,8 @@ def test_the_good_file_is_good(tmp_path):
         ("seeds:", "data_per_seed: 1\nseeds:", ": data_per_seed: found 1, expected true or false"),
         ("name: Mm,", "name: U,", ": columns: found the name 'U' twice, expected each once"),
         ("name: theirs", "name: ours", ": rows: found the name 'ours' twice"),
+        ("columns:", "reference: our\ncolumns:", ": reference: found 'our', expected a row: ours"),
+        ("columns:", "reference: theirs\ncolumns:", ": reference: found 'theirs', expected a row: ours"),
         ("targets: [usps]", "targets: [ups]", "rows[0] (ours): runs, column 'U': targets: got 'ups', expected one of"),
         (
             "targets: [usps]",

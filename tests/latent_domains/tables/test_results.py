@@ -14,6 +14,7 @@ from latent_domains.tables import results as module
 from latent_domains.tables.csv_file import csv_text
 from latent_domains.tables.definition import EXPERIMENTS, load
 from latent_domains.tables.markdown import signed, table_text
+from latent_domains.tables.paired import differences
 from latent_domains.tables.records import Records
 from tests.latent_domains.tables.tables import TEXT, small_table, write_record
 from tests.programs import program
@@ -33,6 +34,22 @@ def fill(table, runs: Path, row: int, column: int, accuracies: dict[int, float],
 
 def results(table, tmp_path: Path, **options) -> list[module.RowResults]:
     return module.results(table, Records(tmp_path / "runs", tmp_path / "data", **options))
+
+
+def one_column(tmp_path: Path, reference: str | None = None):
+    """The small table with its first column alone."""
+    text = TEXT.replace("  - {name: Mm, sources: [mnist, usps], targets: [mnistm]}\n", "")
+    for several, one in (
+        ("[80.0, 90.0], mean: 84.0", "[80.0]"),
+        ("[50, 60], mean: 55", "[50]"),
+        ("[1.2, 2.2], mean: 1.9", "[1.2]"),
+    ):
+        text = text.replace(several, one)
+    return small_table(tmp_path, text.replace("columns:", f"reference: {reference}\ncolumns:") if reference else text)
+
+
+def cells(text: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
 
 
 # --- numbers
@@ -114,6 +131,117 @@ def test_every_recomputed_mean_is_in_the_csv(tmp_path):
 @pytest.mark.parametrize(("value", "text"), [(1.25, "+1.2"), (-3.0, "−3.0"), (-0.04, "0.0"), (0.0, "0.0")])
 def test_differences_have_a_sign(value, text):
     assert signed(value) == text
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "text"),
+    [
+        ([0.81, 0.84, 0.9], "85.0 ± 4.6"),
+        ([0.9198, 0.9203, 0.9208], "92.0 ± 0.1"),
+        ([0.9200, 0.9203, 0.9206], "92.03 ± 0.03"),
+        ([0.92, 0.92], "92.00 ± 0"),
+        ([0.92], "92.0"),
+    ],
+)
+def test_a_number_has_the_decimals_that_its_deviation_needs(accuracies, text, table, tmp_path):
+    fill(table, tmp_path / "runs", 0, 0, dict(enumerate(accuracies)))
+    assert results(table, tmp_path)[0].cells[0].in_words() == text
+
+
+# --- latent domains
+
+
+def usage(first: int, second: int, **changes) -> dict:
+    """Of 100 images of two sources and two latent domains: all of the first source, and these of the second."""
+    counts = [[50, 0], [first, second]]
+    share = [(50 + first) / 100, second / 100]
+    purity = (max(50, first) + second) / 100
+    return {
+        "sources": ["a", "b"],
+        "images": 100,
+        "counts": counts,
+        "share": share,
+        "purity": purity,
+        "nmi": 0.5,
+    } | changes
+
+
+def write_usages(table, runs: Path, *usages: dict) -> None:
+    for run, one in zip(table.rows[0].cells[0].candidates[0].runs, usages, strict=False):
+        write_record(runs, run, 0.8 + run.seed / 100, domain_usage=one)
+
+
+def test_latent_domains_stand_beside_the_accuracy(tmp_path):
+    table = one_column(tmp_path)
+    write_usages(table, tmp_path / "runs", usage(50, 0), usage(10, 40, nmi=0.75))
+    fill(table, tmp_path / "runs", 1, 0, {0: 0.7})
+    text = table_text(table, results(table, tmp_path))
+    header, _, ours, best, *rest = cells(text)
+    assert header[-3:] == ["largest share", "purity", "NMI"]
+    assert ours[-3:] == ["80.0", "0.700", "0.625"]
+    assert best[-3:] == rest[-1][-3:] == ["", "", ""], "the others have no latent domains"
+    assert "purity and NMI with the true domains, on training images of the sources." in text
+    write_usages(table, tmp_path / "runs", usage(50, 0, held_out=True))
+    assert "on held-out or training images of the sources." in table_text(table, results(table, tmp_path))
+    line = next(csv.DictReader(io.StringIO(csv_text(table, results(table, tmp_path)))))
+    assert [line[key] for key in ("largest share", "purity", "NMI")] == ["80", "0.7", "0.625"]
+
+
+def test_one_true_source_has_no_purity(tmp_path):
+    table = one_column(tmp_path)
+    alone = usage(0, 0, sources=["a+b"], counts=[[50, 50]], share=[0.5, 0.5], purity=1.0, nmi=0.0)
+    write_usages(table, tmp_path / "runs", alone)
+    assert cells(table_text(table, results(table, tmp_path)))[2][-3:] == ["50.0", "", ""]
+
+
+def test_latent_domains_of_several_columns_are_a_line(table, tmp_path):
+    write_usages(table, tmp_path / "runs", usage(10, 40))
+    lines = cells(table_text(table, results(table, tmp_path)))
+    assert lines[5] == ["", "largest share, purity, NMI", "60.0, 0.900, 0.500", "", ""]
+
+
+def test_without_latent_domains_and_reference_a_table_looks_as_ever(table, tmp_path):
+    fill(table, tmp_path / "runs", 0, 0, {0: 0.8, 1: 0.9})
+    text, values = table_text(table, results(table, tmp_path)), csv_text(table, results(table, tmp_path))
+    for word in ("purity", "seed by seed", "resolvable", "reference"):
+        assert word not in text and word not in values
+
+
+# --- against a reference
+
+
+def test_differences_are_taken_seed_by_seed(tmp_path):
+    table = one_column(tmp_path, reference="best")
+    fill(table, tmp_path / "runs", 0, 0, {0: 0.81, 1: 0.84, 2: 0.9})
+    fill(table, tmp_path / "runs", 1, 0, {0: 0.8, 1: 0.82, 2: 0.87}, candidate=0)
+    fill(table, tmp_path / "runs", 1, 0, {0: 0.1}, candidate=1)
+    found = differences(table, results(table, tmp_path))
+    assert list(found) == ["ours", "shallow"] and found["shallow"] == [None]
+    (ours,) = found["ours"]
+    # 1, 2, 3 points: mean 2, s = 1; t(2) is 4.3027 at 97.5 % and 1.0607 at 80 % in printed tables
+    assert (ours.n, ours.mean) == (3, pytest.approx(2))
+    assert ours.half == pytest.approx(4.3027 / 3**0.5, abs=1e-4)
+    assert ours.resolvable == pytest.approx((4.3027 + 1.0607) / 3**0.5, abs=1e-4)
+    text = table_text(table, results(table, tmp_path))
+    assert cells(text.split("## Less best, seed by seed")[1])[2:] == [
+        ["ours", "+2.00", "−0.48 to +4.48", "3", "3.10"],
+        ["shallow", "–", "–", "–", "–"],
+    ]
+    line, *others = csv.DictReader(io.StringIO(csv_text(table, results(table, tmp_path))))
+    assert (line["reference"], line["paired difference"], line["paired n"]) == ("best", "2", "3")
+    assert float(line["interval low"]) == pytest.approx(2 - ours.half, abs=1e-4)
+    assert not any(other["reference"] for other in others)
+
+
+def test_only_seeds_that_both_rows_have_are_compared(tmp_path):
+    table = small_table(tmp_path, TEXT.replace("columns:", "reference: shallow\ncolumns:"))
+    for column in (0, 1):
+        fill(table, tmp_path / "runs", 0, column, {0: 0.81, 1: 0.84, 2: 0.9})
+        fill(table, tmp_path / "runs", 2, column, {1: 0.81, 2: 0.81})
+    ours = differences(table, results(table, tmp_path))["ours"]
+    assert [(found.n, found.mean) for found in ours] == [(2, pytest.approx(6))] * 3
+    lines = cells(table_text(table, results(table, tmp_path)).split("seed by seed")[1])
+    assert [line[:3] for line in lines[2:5]] == [["ours", name, "+6.00"] for name in ("U", "Mm", "mean")]
 
 
 # --- why something is missing
@@ -269,18 +397,12 @@ def test_what_is_not_the_papers_experiment_is_remarked(tmp_path):
 
 
 def test_the_text_of_a_table_of_one_column(tmp_path):
-    table = small_table(
-        tmp_path,
-        TEXT.replace("  - {name: Mm, sources: [mnist, usps], targets: [mnistm]}\n", "")
-        .replace("[80.0, 90.0], mean: 84.0", "[80.0]")
-        .replace("[50, 60], mean: 55", "[50]")
-        .replace("[1.2, 2.2], mean: 1.9", "[1.2]"),
-    )
+    table = one_column(tmp_path)
     fill(table, tmp_path / "runs", 0, 0, {0: 0.81, 1: 0.84, 2: 0.9})
     fill(table, tmp_path / "runs", 1, 0, {0: 0.7}, candidate=0)
     fill(table, tmp_path / "runs", 1, 0, {0: 0.6, 1: 0.5, 2: 0.4}, candidate=1)
     lines = table_text(table, results(table, tmp_path)).splitlines()
-    assert [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")][2:] == [
+    assert cells("\n".join(lines))[2:] == [
         ["ours [1]", "80.0", "85.0 ± 4.6", "3", "+5.0"],
         ["best", "– [2]", "70.0 [3] [4]", "1", ""],
         ["shallow", "50.0", "– [5]", "", ""],
@@ -293,15 +415,15 @@ def test_the_text_of_a_table_of_one_column(tmp_path):
 def test_the_text_of_a_table_of_several_columns(table, tmp_path):
     fill(table, tmp_path / "runs", 0, 0, {0: 0.8, 1: 0.9})
     fill(table, tmp_path / "runs", 0, 1, {0: 0.6, 1: 0.5})
-    lines = table_text(table, results(table, tmp_path)).splitlines()
-    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
-    assert cells[2:5] == [
+    text = table_text(table, results(table, tmp_path))
+    found = cells(text)
+    assert found[2:5] == [
         ["ours [1]", "paper", "80.0", "90.0", "84.0 (85.00)"],
-        ["", "here", "85.0 ± 7.1 (n=2) [2]", "55.0 ± 7.1 (n=2) [2]", "70.0 ± 0.0 (n=2)"],
+        ["", "here", "85.0 ± 7.1 (n=2) [2]", "55.0 ± 7.1 (n=2) [2]", "70.00 ± 0 (n=2)"],
         ["", "difference", "+5.0", "−35.0", "−14.0"],
     ]
-    assert cells[-1] == ["theirs [8]", "paper", "1.2", "2.2", "1.9 (1.70)"]
-    assert len({len(line) for line in lines if line.startswith("|")}) == 1, "the columns do not line up"
+    assert found[-1] == ["theirs [8]", "paper", "1.2", "2.2", "1.9 (1.70)"]
+    assert len({len(line) for line in text.splitlines() if line.startswith("|")}) == 1, "the columns do not line up"
 
 
 def test_the_csv_has_every_number(table, tmp_path):

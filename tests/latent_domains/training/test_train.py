@@ -43,7 +43,7 @@ def test_train_and_record(method, tiny_data, tmp_path):
     assert np.isfinite([*found["train", "loss"].values()]).all()
     if method == "mda":
         usage = record["domain_usage"]
-        assert usage["sources"] == ["mnist", "mnistm"] and usage["images"] == 96
+        assert usage["sources"] == ["mnist", "mnistm"] and (usage["images"], usage["held_out"]) == (2 * TEST, True)
         assert sum(usage["share"]) == pytest.approx(1)
     else:
         assert record["domain_usage"] is None
@@ -129,7 +129,7 @@ def test_a_progress_bar_nobody_reads_does_not_end_the_run(tiny_data, tmp_path):
     os.close(reader)
     shown, _ = training.communicate(timeout=120)
     assert training.returncode == 0
-    assert shown.endswith("% on usps at the last iteration\n")
+    assert shown.endswith("% on usps at the last iteration\n"), "DIAL has no latent domains to tell of"
 
 
 def test_a_full_disk_is_told_with_the_name_of_the_log():

@@ -1,0 +1,60 @@
+"""Rows against a reference row: differences of accuracies seed by seed, as the runs of a seed belong together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from statistics import fmean, stdev
+
+from latent_domains.tables.definition import Table
+from latent_domains.tables.results import Result, RowResults
+
+CONFIDENCE, POWER = 0.95, 0.8
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A row's accuracies less the reference's, in points, of the ``n`` seeds that both have (two at least).
+
+    ``half`` is the half-width of the interval: Student's t for CONFIDENCE times s/√n, s the sample's deviation.
+    ``resolvable`` is the true difference that a two-sided test at 1 - CONFIDENCE finds with POWER:
+    (t for CONFIDENCE + t for POWER)·s/√n, all with n - 1 degrees of freedom.
+    """
+
+    n: int
+    mean: float
+    half: float
+    resolvable: float
+
+    @property
+    def low(self) -> float:
+        return self.mean - self.half
+
+    @property
+    def high(self) -> float:
+        return self.mean + self.half
+
+
+def differences(table: Table, rows: Sequence[RowResults]) -> dict[str, list[Difference | None]]:
+    """Of every row but the reference, by its name: a difference for each column, then for the mean where it has one.
+
+    Empty if the table names no reference; None where fewer than two seeds are in both. Cited rows have no seeds.
+    """
+    if table.reference is None:
+        return {}
+    (reference,) = (row for row in rows if row.row.name == table.reference)
+    pairs = {row.row.name: zip(row.results, reference.results, strict=True) for row in rows if row.row.cited is None}
+    del pairs[table.reference]
+    return {name: [_difference(*pair) for pair in of_row] for name, of_row in pairs.items()}
+
+
+def _difference(result: Result, reference: Result) -> Difference | None:
+    from scipy.stats import t  # a second to import: for tables with a reference alone
+
+    shared = result.accuracies.keys() & reference.accuracies.keys()
+    values = [result.accuracies[seed] - reference.accuracies[seed] for seed in shared]
+    n = len(values)
+    if n < 2:
+        return None
+    error = stdev(values) / sqrt(n)
+    sure, found = (float(t.ppf(share, n - 1)) for share in ((1 + CONFIDENCE) / 2, POWER))
+    return Difference(n, fmean(values), sure * error, (sure + found) * error)
