@@ -8,6 +8,7 @@ from latent_domains.common.caffe_log import curves
 from latent_domains.common.program import ProgramError
 from latent_domains.common.versions import commit, hardware, versions
 from latent_domains.runs.devices import gpu_names, mode_of, requested_mode
+from latent_domains.runs.domain_labels import assigned_domains
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.outputs import (
     class_names,
@@ -43,7 +44,7 @@ def evaluate(
     confusion = {target: confusion_counts(folder, snapshot, target, quiet=quiet) for target in folder.test_nets}
     images = sum(int(counts.sum()) for counts in confusion.values())
     correct = sum(int(counts.trace()) for counts in confusion.values())
-    usage = source_probabilities(folder, snapshot, quiet=quiet)
+    usage = assigned_domains(folder) or source_probabilities(folder, snapshot, quiet=quiet)
     target_usage = target_probabilities(folder, snapshot, quiet=quiet)
     log = folder.log.read_text(errors="replace").splitlines() if folder.log.exists() else []
     return Record(

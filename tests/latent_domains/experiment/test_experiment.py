@@ -62,6 +62,15 @@ def test_another_target_takes_the_other_domains_as_sources():
         ({"batch_size": 0}, "batch_size: found 0, expected at least 1"),
         ({"lambda_c": -0.1}, "lambda_c: found -0.1, expected at least 0"),
         ({"lambda_d": float("inf")}, "lambda_d: found inf, expected a finite number"),
+        (
+            {"method": "random_w", "k": 1},
+            "k: got 1, expected at least 2 latent domains for random_w: with one it is dial",
+        ),
+        ({"method": "kmeans_w", "sources": ("mnist",)}, "k: got 1, expected at least 2 latent domains for kmeans_w"),
+        (
+            {"method": "kmeans_w", "known_share": 0.5},
+            "known_share: got 0.5 for method kmeans_w; only mda takes known domain labels",
+        ),
         ({"lambda_b": 0.1, "k": 1}, "lambda_b: got 0.1 for mda with k=1"),
         ({"lambda_b": 0.1, "method": "dial"}, "lambda_b: got 0.1 for dial"),
     ],
