@@ -38,7 +38,7 @@ LATENT = ("mda", *CONTROLS)
 SOURCE_ONLY = ("plain", "source_only")
 """The methods that never see the target in training."""
 
-BATCH_SPLITS = ("per_domain", "equally", "by_size")
+BATCH_SPLITS = ("per_domain", "per_group", "equally", "by_size")
 """How a batch is made of the domains: see :class:`latent_domains.experiment.datasets.Recipe`."""
 
 _LARGEST = 10**8
@@ -110,8 +110,8 @@ class Experiment:
     batch_size: _Count = _setting("batch{}".format, "images in a batch, see --batch-split", RECIPE)
     batch_split: Literal[*BATCH_SPLITS] = _setting(
         "split-{}".format,
-        "whether --batch-size counts the images of each domain, or those of the whole batch, shared out equally "
-        "or by the domains' sizes",
+        "whether --batch-size counts the images of each domain, those of all sources together and of each target, "
+        "or those of the whole batch, shared out equally or by the domains' sizes",
         RECIPE,
     )
     iter_size: _Count = _setting("itersize{}".format, "batches that make one iteration", RECIPE)

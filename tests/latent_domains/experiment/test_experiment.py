@@ -160,7 +160,10 @@ def test_a_mixture_has_no_order():
         ({"method": "dial", "k_target": 2}, "k_target: got 2, expected 1 for dial"),
         ({"method": "source_only", "k_target": 1}, "k_target: got 1, expected 0 for source_only"),
         ({"k_target": 0}, "k_target: got 0, expected at least 1 target domain"),
-        ({"batch_split": "evenly"}, "batch_split: found 'evenly', expected one of per_domain, equally, by_size"),
+        (
+            {"batch_split": "evenly"},
+            "batch_split: found 'evenly', expected one of per_domain, per_group, equally, by_size",
+        ),
         ({"iter_size": 0}, "iter_size: found 0, expected at least 1"),
         ({"base_lr": 0.0}, "base_lr: found 0.0, expected more than 0"),
         ({"base_lr": float("nan")}, "base_lr: found nan, expected a finite number"),
