@@ -18,19 +18,30 @@ def batch_sizes(experiment: Experiment, counts: Mapping[str, int]) -> dict[str, 
         part: len(experiment.sources) if part in experiment.source_parts and experiment.undivided else 1
         for part in parts
     }
-    if experiment.batch_split == "per_domain":
-        return {part: size * domains[part] for part in parts}
-    weights = counts if experiment.batch_split == "by_size" else domains
-    total = sum(weights[part] for part in parts)
-    exact = {part: size * weights[part] / total for part in parts}
-    rows = {part: int(exact[part]) for part in parts}
-    by_remainder = sorted(parts, key=lambda part: rows[part] - exact[part])
+    match experiment.batch_split:
+        case "per_domain":
+            return {part: size * domains[part] for part in parts}
+        case "per_group":
+            sources = {part: domains[part] for part in experiment.source_parts}
+            return {**_shared_out(size, sources), **{part: size for part in parts if part not in sources}}
+        case "by_size":
+            return _shared_out(size, {part: counts[part] for part in parts})
+        case _:
+            return _shared_out(size, domains)
+
+
+def _shared_out(size: int, weights: Mapping[str, int]) -> dict[str, int]:
+    """Rows of each part where ``size`` of them are shared out by the parts' weights."""
+    total = sum(weights.values())
+    exact = {part: size * weight / total for part, weight in weights.items()}
+    rows = {part: int(share) for part, share in exact.items()}
+    by_remainder = sorted(rows, key=lambda part: rows[part] - exact[part])
     for part in by_remainder[: size - sum(rows.values())]:
         rows[part] += 1
-    for part in parts:
+    for part in rows:
         if rows[part] == 0:
-            if size < len(parts):
-                raise ProgramError(f"batch size: got {size} for {len(parts)} domains, expected at least one image each")
+            if size < len(rows):
+                raise ProgramError(f"batch size: got {size} for {len(rows)} domains, expected at least one image each")
             rows[part] += 1
             rows[max(rows, key=rows.__getitem__)] -= 1
     return rows

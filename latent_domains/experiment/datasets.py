@@ -21,8 +21,9 @@ class Recipe:
 
     ``lr_policy`` is Caffe's: "inv" is Ganin & Lempitsky's schedule, "step" multiplies the learning rate by 0.1 once,
     after the share ``lr_step`` of the iterations. ``batch_split`` says what ``batch_size`` counts: the images of each
-    domain ("per_domain"), or those of the whole batch, shared out "equally" or "by_size" of the domains. ``iter_size``
-    batches make one iteration. A snapshot is written and the target tested every so many iterations.
+    domain ("per_domain"), those of all sources, shared out equally, and again of each target ("per_group"), or those of
+    the whole batch, shared out "equally" or "by_size" of the domains. ``iter_size`` batches make one iteration. A
+    snapshot is written and the target tested every so many iterations.
     """
 
     iterations: int

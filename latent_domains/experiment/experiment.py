@@ -23,8 +23,17 @@ METHODS = {
     "dial": "DIAL",
     "mda": "mDA",
     "multi_source": "multi-source",
+    "random_w": "random balanced w",
+    "kmeans_w": "k-means w",
 }
-"""The methods of the paper's tables and how they are called in tables and pictures."""
+"""The methods of the paper's tables, then our controls, and how they are called in tables and pictures."""
+
+CONTROLS = ("random_w", "kmeans_w")
+"""Methods that give each source image one of k latent domains before training, without a branch, so that mDA can be
+told from any division into k: equal numbers at random, or k-means of each channel's mean and standard deviation."""
+
+LATENT = ("mda", *CONTROLS)
+"""The methods for which k is a choice."""
 
 SOURCE_ONLY = ("plain", "source_only")
 """The methods that never see the target in training."""
@@ -37,7 +46,7 @@ BRANCH_NORMS = {
 }
 """What BN normalises in a branch that predicts domains (:class:`Experiment`), and how titles say it."""
 
-BATCH_SPLITS = ("per_domain", "equally", "by_size")
+BATCH_SPLITS = ("per_domain", "per_group", "equally", "by_size")
 """How a batch is made of the domains: see :class:`latent_domains.experiment.datasets.Recipe`."""
 
 _LARGEST = 10**8
@@ -72,7 +81,8 @@ class Experiment:
 
     ``data`` is the dataset: the paper's, or a description of one's own images.
     ``k`` is the number of source domains that the normalisation knows: 0 for ``plain`` (no normalisation) and
-    ``source_only`` (plain BN), 1 for ``dial``, any k ≥ 1 for ``mda``, the number of sources for ``multi_source``.
+    ``source_only`` (plain BN), 1 for ``dial``, any k ≥ 1 for ``mda`` and any k ≥ 2 for its controls, the number of
+    sources for ``multi_source``.
     ``k_target`` is the number of target domains it knows: more than 1 are latent ones, predicted by a branch of their
     own, in tests too. ``undivided`` says that the sources come as one LMDB of unknown mixture. ``known_share`` is
     the share of source images whose domain label is known (Fig. 3). ``branch_norm`` is what BN normalises in a branch
@@ -88,7 +98,9 @@ class Experiment:
     sources: tuple[str, ...] = _setting("+".join, "source domains (default: the paper's)", metavar="A+B+…")
     targets: tuple[str, ...] = _setting("+".join, "target domain or domains (default: the paper's)", metavar="A+…")
     method: Literal[*METHODS] = _setting("{}".format, "how domains are aligned", "mda")
-    k: _Domains = _setting("k{}".format, "latent source domains of mda (default: the number of sources)")
+    k: _Domains = _setting(
+        "k{}".format, "latent source domains of mda and its controls (default: the number of sources)"
+    )
     k_target: _Domains = _setting(
         "kt{}".format, "target domains of mDA, latent if more than 1 (default: the number of targets)"
     )
@@ -120,8 +132,8 @@ class Experiment:
     batch_size: _Count = _setting("batch{}".format, "images in a batch, see --batch-split", RECIPE)
     batch_split: Literal[*BATCH_SPLITS] = _setting(
         "split-{}".format,
-        "whether --batch-size counts the images of each domain, or those of the whole batch, shared out equally "
-        "or by the domains' sizes",
+        "whether --batch-size counts the images of each domain, those of all sources together and of each target, "
+        "or those of the whole batch, shared out equally or by the domains' sizes",
         RECIPE,
     )
     iter_size: _Count = _setting("itersize{}".format, "batches that make one iteration", RECIPE)
@@ -163,6 +175,16 @@ class Experiment:
         return self.method == "mda"
 
     @property
+    def has_latent_sources(self) -> bool:
+        """Whether the source domains are latent ones: predicted by a branch, or a control's."""
+        return self.method in LATENT
+
+    @property
+    def reads_domain_labels(self) -> bool:
+        """Whether the training net reads domain labels of the source images."""
+        return self.known_share > 0 or self.method in CONTROLS
+
+    @property
     def has_target_branch(self) -> bool:
         """Whether a side branch predicts target domains."""
         return self.k_target > 1
@@ -202,7 +224,7 @@ class Experiment:
     def title(self) -> str:
         """The method and what was chosen for it, for tables and pictures."""
         parts = [METHODS[self.method]]
-        if self.method == "mda":
+        if self.has_latent_sources:
             parts.append(f"k={self.k}")
         if self.has_target_branch:
             parts.append(f"{self.k_target} target domains")
@@ -224,7 +246,7 @@ class Experiment:
     def name(self) -> str:
         """A folder name that says what differs from the dataset's default experiment."""
         usual = _defaults(self.data, self.method, self.sources, self.targets)
-        always = ("method", "k", "seed") if self.has_branch else ("method", "seed")
+        always = ("method", "k", "seed") if self.has_latent_sources else ("method", "seed")
         said = {name: setting.metadata["in_name"](getattr(self, name)) for name, setting in SETTINGS.items()}
         domains = f"{said.pop('sources')}-{said.pop('targets')}"
         parts = [text for name, text in said.items() if name in always or getattr(self, name) != usual[name]]
@@ -320,10 +342,12 @@ def _check(experiment: Experiment) -> None:
             f"method: got {method!r}; {network.title} is not trained without normalisation, expected another"
         )
     _check_domains(data, sources, experiment.targets)
-    if method != "mda" and k != usual["k"]:
+    if method not in LATENT and k != usual["k"]:
         raise ProgramError(f"k: got {k}, expected {usual['k']} for {method} with {len(sources)} sources")
     if method == "mda" and k < 1:
         raise ProgramError(f"k: got {k}, expected at least 1 latent domain")
+    if method in CONTROLS and k < 2:
+        raise ProgramError(f"k: got {k}, expected at least 2 latent domains for {method}: with one it is dial")
     if method in (*SOURCE_ONLY, "dial") and k_target != usual["k_target"]:
         raise ProgramError(f"k_target: got {k_target}, expected {usual['k_target']} for {method}")
     if method not in SOURCE_ONLY and k_target < 1:

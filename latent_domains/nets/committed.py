@@ -1,7 +1,7 @@
 """The committed nets and solvers: what the generator writes for the paper's default of each experiment."""
 
 from latent_domains.experiment.datasets import DATASETS
-from latent_domains.experiment.experiment import Experiment, make_experiment, methods_of
+from latent_domains.experiment.experiment import CONTROLS, Experiment, make_experiment, methods_of
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.nets.features import feature_net
 from latent_domains.nets.whole import make_nets_and_solver
@@ -36,5 +36,5 @@ def committed_files() -> dict[str, str]:
 
 
 def default_experiments(name: str) -> list[Experiment]:
-    """The paper's default experiment on a dataset by every method that its network knows."""
-    return [make_experiment(name, method) for method in methods_of(DATASETS[name])]
+    """The paper's default experiment on a dataset by every method of the paper that its network knows."""
+    return [make_experiment(name, method) for method in methods_of(DATASETS[name]) if method not in CONTROLS]

@@ -110,9 +110,14 @@ def concat(n: NetSpec, name: str, tops: list[Top]) -> Top:
 
 def known_group(n: NetSpec, name: str, rows: int, column: int, num_domains: int) -> Top:
     """w of a group whose rows all belong to one known domain: softmax over one constant logit."""
+    return assignment(n, name, (constant_logits(n, name, rows, 1),), column, num_domains)
+
+
+def constant_logits(n: NetSpec, name: str, rows: int, k: int) -> Top:
+    """Logits (n×k) of a group that no branch predicts."""
     logits = f"{name}_logits"
-    n[logits] = L.DummyData(shape={"dim": [rows, 1]}, data_filler={"type": "constant", "value": 0})
-    return assignment(n, name, (n[logits],), column, num_domains)
+    n[logits] = L.DummyData(shape={"dim": [rows, k]}, data_filler={"type": "constant", "value": 0})
+    return n[logits]
 
 
 def assignment(n: NetSpec, name: str, bottoms: tuple[Top, ...], first: int, num_domains: int) -> Top:
@@ -134,16 +139,21 @@ def assignment_rows(
     source_logits: Top | None,
     target_logits: Top | None,
 ) -> Top:
-    """w (N×D) of a whole training batch: predicted, known or constant sources, then targets."""
+    """w (N×D) of a whole training batch: predicted, known or constant sources, then targets.
+
+    Domain labels take the place of what is predicted; a control's images all have one.
+    """
     num_domains = experiment.num_domains
     if experiment.method == "dial":
         groups = [known_group(n, "w_source", batch.source_rows, 0, num_domains)]
-    elif experiment.method == "multi_source":
+    elif source_logits is None and batch.domain_labels is None:
         groups = [
             known_group(n, f"w_{source}", sizes[source], column, num_domains)
             for column, source in enumerate(experiment.sources)
         ]
     else:
+        if source_logits is None:
+            source_logits = constant_logits(n, "w_source", batch.source_rows, experiment.k)
         bottoms = (source_logits,) if batch.domain_labels is None else (source_logits, batch.domain_labels)
         groups = [assignment(n, "w_source", bottoms, 0, num_domains)]
     if target_logits is not None:

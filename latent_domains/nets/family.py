@@ -38,12 +38,13 @@ def make_nets(
     By name: ``train``; a test net for each target (``experiment.tests``); ``deploy``; and ``domains`` where a branch
     predicts domains. ``sizes`` are the rows of a training batch by part
     (:func:`latent_domains.experiment.batches.batch_sizes`), ``test_batch_sizes`` those of a test batch by target.
-    ``domain_label_lmdbs`` names, for each source in order, the LMDB of its known domain labels (in the order of the
-    source's images); it is needed exactly when ``experiment.known_share`` is above 0.
+    ``domain_label_lmdbs`` names, for each part of the sources in order, the LMDB of its domain labels (in the order of
+    its images); it is needed exactly when the experiment reads such labels.
     """
     known = dict(domain_label_lmdbs or {})
-    if list(known) != (list(experiment.sources) if experiment.known_share else []):
-        raise ValueError(f"domain_label_lmdbs: got {list(known)} for known share {experiment.known_share}")
+    needed = list(experiment.source_parts) if experiment.reads_domain_labels else []
+    if list(known) != needed:
+        raise ValueError(f"domain_label_lmdbs: got {list(known)}, expected {needed}")
     nets = {"train": train_net(experiment, sizes, data_folder, known)}
     for name, target in experiment.tests.items():
         nets[name] = test_net(experiment, target, data_folder, test_batch_sizes[target])

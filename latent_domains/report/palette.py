@@ -14,6 +14,8 @@ COLOURS = {
     "dial": ("#0072b2", "#58aeea"),
     "mda": ("#cf5b00", "#ff9a57"),
     "multi_source": ("#008f68", "#2ecfa0"),
+    "random_w": ("#7d7420", "#cfc35c"),
+    "kmeans_w": ("#8a5a9e", "#c79adb"),
     "gong2013": ("#9a6700", "#e3b341"),
     "hoffman2012": ("#a2487f", "#e08fc2"),
     "part1": ("#0073b3", "#59afeb"),

@@ -8,6 +8,8 @@ from latent_domains.common.caffe_log import curves
 from latent_domains.common.program import ProgramError
 from latent_domains.common.versions import commit, hardware, versions
 from latent_domains.runs.devices import gpu_names, mode_of, requested_mode
+from latent_domains.runs.domain_labels import assigned_domains
+from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.outputs import class_names, confusion_counts, source_usage, target_usage, usage_history
 from latent_domains.runs.preflight import check_data, check_mode, check_nets, incompleteness
 from latent_domains.runs.record import OnTarget, Record
@@ -36,6 +38,7 @@ def evaluate(
     confusion = {target: confusion_counts(folder, snapshot, target, quiet=quiet) for target in folder.test_nets}
     images = sum(int(counts.sum()) for counts in confusion.values())
     correct = sum(int(counts.trace()) for counts in confusion.values())
+    assigned = assigned_domains(folder)
     log = folder.log.read_text(errors="replace").splitlines() if folder.log.exists() else []
     return Record(
         experiment=experiment.to_json(),
@@ -52,7 +55,7 @@ def evaluate(
         },
         classes=class_names(folder),
         incomplete_data=incompleteness(folder),
-        domain_usage=source_usage(folder, snapshot, quiet=quiet),
+        domain_usage=domain_usage(assigned) if assigned else source_usage(folder, snapshot, quiet=quiet),
         target_domain_usage=target_usage(folder, snapshot, quiet=quiet),
         domain_usage_history=usage_history(folder, quiet=quiet),
         last_values={name: values[max(values)] for (phase, name), values in curves(log).items() if phase == "train"},

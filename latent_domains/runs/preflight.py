@@ -36,8 +36,7 @@ def preflight(run: RunFolder, mode: str | None = None) -> None:
     check_mode(run, mode)
     check_paths(run)
     check_data(run)
-    if run.experiment.known_share:
-        check_domain_labels(run)
+    check_domain_labels(run)
 
 
 def check_caffe() -> None:
@@ -149,11 +148,11 @@ def check_data(run: RunFolder) -> None:
 
 
 def check_domain_labels(run: RunFolder) -> None:
-    """Each source's label LMDB is as long as its image LMDB, so that the two stay in step."""
-    for source in run.experiment.sources:
-        images, labels = count(run.train_lmdbs[source]), count(run.domain_labels(source))
+    """The LMDB of domain labels is as long as that of the images, so that the two stay in step."""
+    for part, lmdb in run.domain_labels.items():
+        images, labels = count(run.train_lmdbs[part]), count(lmdb)
         if labels != images:
-            raise ProgramError(f"{run.domain_labels(source)}: {labels} domain labels for {images} images of {source}")
+            raise ProgramError(f"{lmdb}: {labels} domain labels for {images} images of {part}")
 
 
 def incompleteness(folder: RunFolder) -> str | None:

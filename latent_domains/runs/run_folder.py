@@ -210,9 +210,11 @@ class RunFolder:
     def record(self) -> Path:
         return self.path / "record.json"
 
-    def domain_labels(self, source: str) -> Path:
-        """LMDB of a source's known domain labels."""
-        return self.path / "domain_labels" / source
+    @property
+    def domain_labels(self) -> dict[str, Path]:
+        """LMDB of the domain labels of each part of the sources; empty if the training net reads none."""
+        parts = self.experiment.source_parts if self.experiment.reads_domain_labels else ()
+        return {part: self.path / "domain_labels" / part for part in parts}
 
     def latest_snapshot(self) -> Snapshot | None:
         """The newest snapshot that is whole."""

@@ -1,19 +1,17 @@
-"""Write the run folder of an experiment: nets, solver, known domain labels, description."""
+"""Write the run folder of an experiment: nets, solver, domain labels, description."""
 
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from latent_domains.common.files import build_folder_aside
 from latent_domains.common.program import ROOT, ProgramError, from_root
-from latent_domains.data.domain_labels import UNKNOWN, choose_known, write_domain_labels
-from latent_domains.data.lmdb_io import count, count_filled
+from latent_domains.data.lmdb_io import count_filled
 from latent_domains.experiment.batches import published_counts
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.nets import make_nets_and_solver
 from latent_domains.runs.devices import choose_mode
+from latent_domains.runs.domain_labels import write_labels
 from latent_domains.runs.initial import draw_weights
 from latent_domains.runs.run_folder import RunFolder
 
@@ -26,7 +24,7 @@ def write_run(
     solver_mode: str | None = None,
     force: bool = False,
 ) -> RunFolder:
-    """Write the run folder of ``experiment``: nets, solver, initial weights, known domain labels, ``experiment.json``.
+    """Write the run folder of ``experiment``: nets, solver, initial weights, domain labels, ``experiment.json``.
 
     Paths in the nets and the solver are relative to the repository root where they can be, so that
     ``caffe train -solver FOLDER/solver.prototxt`` works from there. The folder appears whole or not at all.
@@ -51,9 +49,6 @@ def write_run(
         part: _count(run_folder.train_lmdbs[part], published)
         for part, published in published_counts(experiment).items()
     }
-    known = {}
-    if experiment.known_share:
-        known = {source: from_root(run_folder.domain_labels(source)) for source in experiment.sources}
     nets, solver = make_nets_and_solver(
         experiment,
         from_root(data),
@@ -61,7 +56,7 @@ def write_run(
         f"{from_root(run_folder.snapshots)}/model",
         counts=counts,
         test_counts=test_counts,
-        domain_label_lmdbs=known,
+        domain_label_lmdbs={part: from_root(lmdb) for part, lmdb in run_folder.domain_labels.items()},
         solver_mode=choose_mode(solver_mode, experiment.data.recipe.solver_mode),
         weights=from_root(run_folder.initial),
     )
@@ -72,8 +67,7 @@ def write_run(
         written.solver.write_text(solver)
         draw_weights((nets[name] for name in ("deploy", "domains") if name in nets), experiment.seed, written.initial)
         written.snapshots.mkdir()
-        if known:
-            _write_known_labels(written)
+        write_labels(written)
         (aside / "experiment.json").write_text(run_folder.description())
     return run_folder
 
@@ -110,12 +104,3 @@ def _count(lmdb: Path, published: int) -> int:
     if not (lmdb / "data.mdb").exists():
         return published
     return count_filled(lmdb)
-
-
-def _write_known_labels(folder: RunFolder) -> None:
-    """One label LMDB per source, in the order of its images: its index where known, -1 elsewhere."""
-    experiment = folder.experiment
-    counts = [count(folder.train_lmdbs[source]) for source in experiment.sources]
-    masks = choose_known(counts, experiment.known_share, experiment.seed)
-    for domain, (source, known) in enumerate(zip(experiment.sources, masks, strict=True)):
-        write_domain_labels(folder.domain_labels(source), np.where(known, domain, UNKNOWN).tolist())

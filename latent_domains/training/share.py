@@ -79,9 +79,7 @@ def _rows(run: RunFolder) -> dict[str, int]:
 
 
 def _train_net(run: RunFolder, sizes: dict[str, int]) -> str:
-    known = {}
-    if run.experiment.known_share:
-        known = {source: from_root(run.domain_labels(source)) for source in run.experiment.sources}
+    known = {part: from_root(lmdb) for part, lmdb in run.domain_labels.items()}
     tests = {target: batch_size for target, (batch_size, _) in run.test_batches().items()}
     return make_nets(
         run.experiment, from_root(run.data_folder), sizes=sizes, test_batch_sizes=tests, domain_label_lmdbs=known

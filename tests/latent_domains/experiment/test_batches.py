@@ -15,6 +15,21 @@ def test_per_domain():
     assert sizes("digits", "source_only") == {"mnist": 128, "mnistm": 128}
 
 
+def test_per_group_the_sources_together_count_as_one_domain():
+    assert sizes("digits", "dial", batch_split="per_group") == {"mnist": 64, "mnistm": 64, "usps": 128}
+    assert sizes("digits", "source_only", batch_split="per_group") == {"mnist": 64, "mnistm": 64}
+    assert sizes("digits", undivided=True, batch_split="per_group") == {"mnist+mnistm": 128, "usps": 128}
+    targets = {"sources": ("amazon", "caltech"), "targets": ("webcam", "dslr"), "batch_size": 7}
+    assert sizes("office_caltech", batch_split="per_group", **targets) == {
+        "amazon": 4,
+        "caltech": 3,
+        "webcam": 7,
+        "dslr": 7,
+    }
+    with pytest.raises(ProgramError, match="batch size: got 1 for 2 domains, expected at least one image each"):
+        sizes("digits", batch_split="per_group", batch_size=1)
+
+
 def test_equally():
     assert sizes("pacs") == {"art_painting": 12, "cartoon": 12, "photo": 12, "sketch": 12}
     assert sizes("pacs", "source_only") == {"art_painting": 16, "cartoon": 16, "photo": 16}

@@ -67,6 +67,15 @@ def test_another_target_takes_the_other_domains_as_sources():
         ({"no_w_gradient": True, "method": "multi_source"}, "no_w_gradient: got True for multi_source, which has no"),
         ({"domain_gain": 2.0}, "domain_gain: got 2 with branch_norm 'layers', expected 1"),
         ({"domain_gain": 0.0, "branch_norm": "logits"}, "domain_gain: found 0.0, expected"),
+        (
+            {"method": "random_w", "k": 1},
+            "k: got 1, expected at least 2 latent domains for random_w: with one it is dial",
+        ),
+        ({"method": "kmeans_w", "sources": ("mnist",)}, "k: got 1, expected at least 2 latent domains for kmeans_w"),
+        (
+            {"method": "kmeans_w", "known_share": 0.5},
+            "known_share: got 0.5 for method kmeans_w; only mda takes known domain labels",
+        ),
         ({"lambda_b": 0.1, "k": 1}, "lambda_b: got 0.1 for mda with k=1"),
         ({"lambda_b": 0.1, "method": "dial"}, "lambda_b: got 0.1 for dial"),
     ],
@@ -164,7 +173,10 @@ def test_a_mixture_has_no_order():
         ({"method": "dial", "k_target": 2}, "k_target: got 2, expected 1 for dial"),
         ({"method": "source_only", "k_target": 1}, "k_target: got 1, expected 0 for source_only"),
         ({"k_target": 0}, "k_target: got 0, expected at least 1 target domain"),
-        ({"batch_split": "evenly"}, "batch_split: found 'evenly', expected one of per_domain, equally, by_size"),
+        (
+            {"batch_split": "evenly"},
+            "batch_split: found 'evenly', expected one of per_domain, per_group, equally, by_size",
+        ),
         ({"iter_size": 0}, "iter_size: found 0, expected at least 1"),
         ({"base_lr": 0.0}, "base_lr: found 0.0, expected more than 0"),
         ({"base_lr": float("nan")}, "base_lr: found nan, expected a finite number"),

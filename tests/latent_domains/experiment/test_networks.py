@@ -7,7 +7,7 @@ import pytest
 
 from latent_domains.common.program import ROOT
 from latent_domains.experiment.datasets import DATASETS, from_json, of_network
-from latent_domains.experiment.experiment import make_experiment, methods_of
+from latent_domains.experiment.experiment import CONTROLS, make_experiment, methods_of
 from latent_domains.experiment.networks import GEOMETRIES, NETWORKS
 from latent_domains.nets import make_nets_and_solver
 from tests.latent_domains.nets.graphs import parse
@@ -34,7 +34,8 @@ def test_every_method_and_geometry_has_its_nets(network):
     for method in methods_of(data):
         for geometry in network.geometries:
             experiment = make_experiment(data, method, geometry=geometry)
-            nets, _ = make_nets_and_solver(experiment, "data", "{}.prototxt".format, "run")
+            labels = {part: f"labels/{part}" for part in experiment.source_parts if method in CONTROLS}
+            nets, _ = make_nets_and_solver(experiment, "data", "{}.prototxt".format, "run", domain_label_lmdbs=labels)
             deploy = parse(nets["deploy"])
             assert list(deploy.layer[0].input_param.shape[0].dim) == [1, *data.shape]
             assert deploy.layer[-1].top == ["prob"] and deploy.name.startswith(data.name)

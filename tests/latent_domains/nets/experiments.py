@@ -3,16 +3,21 @@
 from pathlib import Path
 
 from latent_domains.experiment.batches import batch_sizes, published_counts
-from latent_domains.experiment.experiment import Experiment, make_experiment
+from latent_domains.experiment.experiment import CONTROLS, Experiment, make_experiment
 from latent_domains.nets import make_nets
 
 
 def nets_of(
     dataset: str, method: str = "mda", *, data: Path | str = "data", test_batch: int = 5, **options
 ) -> tuple[Experiment, dict[str, str]]:
-    """An experiment and its nets; ``options`` are ``make_experiment``'s, and ``domain_label_lmdbs``."""
+    """An experiment and its nets; ``options`` are ``make_experiment``'s, and ``domain_label_lmdbs``.
+
+    Those of a control need not be there where its nets are only read.
+    """
     labels = options.pop("domain_label_lmdbs", None)
     experiment = make_experiment(dataset, method, **options)
+    if labels is None and method in CONTROLS:
+        labels = {part: f"labels/{part}" for part in experiment.source_parts}
     nets = make_nets(
         experiment,
         str(data),

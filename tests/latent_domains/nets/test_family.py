@@ -9,7 +9,7 @@ import pytest
 from caffe.proto import caffe_pb2
 
 from latent_domains.data.domain_labels import UNKNOWN, write_domain_labels
-from latent_domains.experiment.experiment import METHODS, SOURCE_ONLY, Experiment, make_experiment
+from latent_domains.experiment.experiment import CONTROLS, METHODS, SOURCE_ONLY, Experiment, make_experiment
 from latent_domains.nets.committed import default_experiments
 from tests.latent_domains.nets import experiments
 from tests.latent_domains.nets.graphs import STATISTICS, kind, layers, parse
@@ -55,6 +55,8 @@ def test_target_labels_are_in_no_training_net(method):
         ("source_only", {}, {"loss_class": 1}),
         ("dial", {}, {"loss_class": 1, "entropy_class": 0.1}),
         ("multi_source", {}, {"loss_class": 1, "entropy_class": 0.1}),
+        ("random_w", {}, {"loss_class": 1, "entropy_class": 0.1}),
+        ("kmeans_w", {"k": 3}, {"loss_class": 1, "entropy_class": 0.1}),
         ("mda", {}, {"loss_class": 1, "entropy_class": 0.1, "entropy_domain": 0.1}),
         (
             "mda",
@@ -117,7 +119,7 @@ def test_deploy_net_has_no_branch_and_no_w():
     assert {len(layer.bottom) for layer in layers if kind(layer) == "MDALayer"} == {1}
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [method for method in METHODS if method not in CONTROLS])
 @pytest.mark.parametrize("sources", [("mnist",), ("mnist", "mnistm")])
 def test_nets_train_and_test_in_caffe(method, sources, tiny_data, tmp_path):
     _, nets = nets_of(method, tiny_data, sources=sources)
@@ -162,6 +164,23 @@ def test_w_of_known_domains_is_one_hot(method, columns, tiny_data, tmp_path):
     net = load(nets["train"], tmp_path, caffe.TRAIN)
     net.forward()
     np.testing.assert_array_equal(net.blobs["w"].data, np.eye(experiment.num_domains)[np.repeat(columns, BATCH)])
+
+
+@pytest.mark.parametrize("method", CONTROLS)
+@pytest.mark.parametrize("k", [2, 3])
+def test_w_of_a_control_is_what_its_labels_say(method, k, tiny_data, tmp_path):
+    labels = {"mnist": [i % k for i in range(48)], "mnistm": [(i + 1) % k for i in range(48)]}
+    for source, values in labels.items():
+        write_domain_labels(tmp_path / source, values)
+    lmdbs = {source: str(tmp_path / source) for source in labels}
+    _, nets = nets_of(method, tiny_data, k=k, domain_label_lmdbs=lmdbs)
+    net = load(nets["train"], tmp_path, caffe.TRAIN)
+    for start in (0, BATCH):
+        outputs = net.forward()
+        columns = [*labels["mnist"][start:][:BATCH], *labels["mnistm"][start:][:BATCH], *[k] * BATCH]
+        np.testing.assert_array_equal(net.blobs["w"].data, np.eye(k + 1)[columns])
+    assert set(outputs) == {"loss_class", "entropy_class", "source_accuracy"}
+    assert "domains" not in nets and not [name for name in net.params if name.startswith("domain")]
 
 
 def test_known_domain_labels_fix_w_and_reach_the_domain_loss(tiny_data, tmp_path):

@@ -71,8 +71,8 @@ def test_preflight_sees_a_test_set_of_another_size(tiny_data, tmp_path):
 
 def test_preflight_sees_domain_labels_out_of_step(tiny_data, tmp_path):
     folder = write_run(small(known_share=0.5), tmp_path / "run", data=tiny_data)
-    shutil.rmtree(folder.domain_labels("mnist"))
-    shutil.copytree(tiny_data / "digits" / "mnist_test", folder.domain_labels("mnist"))
+    shutil.rmtree(folder.domain_labels["mnist"])
+    shutil.copytree(tiny_data / "digits" / "mnist_test", folder.domain_labels["mnist"])
     with pytest.raises(ProgramError, match=f"{TEST} domain labels for 48 images of mnist"):
         preflight(folder)
 

@@ -38,7 +38,7 @@ def test_a_run_folder_holds_its_nets_solver_and_description(tiny_data, tmp_path)
 def test_known_domain_labels_are_a_share_of_each_source(tiny_data, tmp_path):
     folder = write_run(small(known_share=0.25, seed=4), tmp_path / "run", data=tiny_data)
     for index, source in enumerate(("mnist", "mnistm")):
-        labels = lmdb_io.read_labels(folder.domain_labels(source))
+        labels = lmdb_io.read_labels(folder.domain_labels[source])
         assert len(labels) == 48 and set(labels) == {-1, index}
         assert (labels == index).sum() == 12
     preflight(folder)

@@ -19,7 +19,7 @@ from caffe.proto import caffe_pb2
 
 from latent_domains.common.caffe_log import curves
 from latent_domains.common.program import ROOT, ProgramError
-from latent_domains.experiment.experiment import METHODS, make_experiment
+from latent_domains.experiment.experiment import LATENT, METHODS, make_experiment
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from latent_domains.training import train
@@ -41,7 +41,7 @@ def test_train_and_record(method, tiny_data, tmp_path):
     assert record["training"]["seconds"] > 0 and record["versions"]["caffe"]
     found = curves(folder.log.read_text().splitlines())
     assert np.isfinite([*found["train", "loss"].values()]).all()
-    if method == "mda":
+    if method in LATENT:
         usage = record["domain_usage"]
         assert usage["sources"] == ["mnist", "mnistm"] and (usage["images"], usage["held_out"]) == (2 * TEST, True)
         assert sum(usage["share"]) == pytest.approx(1)

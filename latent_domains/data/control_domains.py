@@ -1,0 +1,45 @@
+"""Latent domains that nobody had to learn, as controls of those that a branch finds."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latent_domains.common.program import ProgramError
+from latent_domains.data.input_batches import batches
+from latent_domains.data.preprocessing import Preprocessing
+
+_BATCH = 1000
+_STARTS = 10
+"""K-means keeps the best of so many beginnings."""
+
+
+def random_domains(counts: Sequence[int], k: int, seed: int) -> list[NDArray[np.int64]]:
+    """One of k domains at random for each of the n records of each LMDB, equal numbers (±1) of each in every LMDB."""
+    return [np.random.default_rng([seed, i]).permutation(n) % k for i, n in enumerate(counts)]
+
+
+def kmeans_domains(lmdbs: Sequence[Path], shape: tuple[int, int, int], k: int, seed: int) -> list[NDArray[np.int64]]:
+    """The cluster of each record of each LMDB: k-means over all of them together, by :func:`image_statistics`.
+
+    Raises ProgramError if there are fewer than ``k`` different records.
+    """
+    from sklearn.cluster import KMeans  # a second to import
+
+    statistics = [image_statistics(lmdb, shape) for lmdb in lmdbs]
+    rows = np.concatenate(statistics)
+    if (different := len(np.unique(rows, axis=0))) < k:
+        raise ProgramError(f"k-means: {different} different images in {', '.join(map(str, lmdbs))}, expected ≥ {k}")
+    clusters = KMeans(k, n_init=_STARTS, random_state=seed).fit_predict(rows).astype(np.int64)
+    return np.split(clusters, np.cumsum([len(found) for found in statistics])[:-1])
+
+
+def image_statistics(lmdb: Path, shape: tuple[int, int, int]) -> NDArray[np.float64]:
+    """Mean, then standard deviation, of each channel of each record (n×2C); the records' shape is C×H×W."""
+    form = Preprocessing(shape, crop=None, mean=(), scale=1.0)
+    rows = [
+        np.concatenate([images.mean(axis=(2, 3), dtype=np.float64), images.std(axis=(2, 3), dtype=np.float64)], axis=1)
+        for images, _ in batches(lmdb, form, _BATCH)
+    ]
+    return np.concatenate(rows)

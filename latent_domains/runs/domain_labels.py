@@ -1,0 +1,39 @@
+"""The domain labels of a run's source images: written with its folder, and read again for its record."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latent_domains.data.control_domains import kmeans_domains, random_domains
+from latent_domains.data.domain_labels import UNKNOWN, choose_known, write_domain_labels
+from latent_domains.data.lmdb_io import count, read_labels
+from latent_domains.experiment.experiment import CONTROLS
+from latent_domains.runs.run_folder import RunFolder
+
+
+def write_labels(folder: RunFolder) -> None:
+    """Write the LMDBs of domain labels, in the order of their images, if the training net reads them."""
+    if folder.domain_labels:
+        for lmdb, labels in zip(folder.domain_labels.values(), _labels(folder), strict=True):
+            write_domain_labels(lmdb, labels.tolist())
+
+
+def _labels(folder: RunFolder) -> list[NDArray[np.int64]]:
+    """A latent domain, or -1 for unknown, for each image of each part of the sources."""
+    experiment = folder.experiment
+    lmdbs = [folder.train_lmdbs[part] for part in experiment.source_parts]
+    if experiment.method == "kmeans_w":
+        return kmeans_domains(lmdbs, experiment.data.stored_shape, experiment.k, experiment.seed)
+    counts = [count(lmdb) for lmdb in lmdbs]
+    if experiment.method == "random_w":
+        return random_domains(counts, experiment.k, experiment.seed)
+    masks = choose_known(counts, experiment.known_share, experiment.seed)
+    return [np.where(known, domain, UNKNOWN) for domain, known in enumerate(masks)]
+
+
+def assigned_domains(folder: RunFolder) -> dict[str, NDArray[np.float32]]:
+    """w (one-hot, n×k) of a control's training images by their true source; empty for other methods."""
+    experiment = folder.experiment
+    if experiment.method not in CONTROLS:
+        return {}
+    rows = np.eye(experiment.k, dtype=np.float32)
+    return {part: rows[read_labels(lmdb)] for part, lmdb in folder.domain_labels.items()}

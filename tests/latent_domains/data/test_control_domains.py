@@ -1,0 +1,61 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latent_domains.common.program import ProgramError
+from latent_domains.data import lmdb_io
+from latent_domains.data.control_domains import image_statistics, kmeans_domains, random_domains
+
+
+@given(st.lists(st.integers(0, 100), min_size=1, max_size=4), st.integers(2, 6), st.integers(0, 2**32 - 1))
+def test_random_domains_are_balanced_in_every_lmdb(counts, k, seed):
+    found = random_domains(counts, k, seed)
+    assert [len(labels) for labels in found] == counts
+    for labels in found:
+        numbers = np.bincount(labels, minlength=k)
+        assert len(numbers) == k and numbers.max() - numbers.min() <= 1
+    assert all(np.array_equal(a, b) for a, b in zip(found, random_domains(counts, k, seed), strict=True))
+
+
+def test_random_domains_are_drawn_by_the_seed_for_each_lmdb():
+    (a, b), (c, _) = random_domains([500, 500], 2, 0), random_domains([500, 500], 2, 1)
+    assert 200 < (a == b).sum() < 300 and 200 < (a == c).sum() < 300
+    assert abs(np.corrcoef(a, np.arange(500))[0, 1]) < 0.15  # no function of the place
+
+
+def write(path, images):
+    with lmdb_io.create(path) as (writer, _):
+        for i, image in enumerate(images):
+            writer.put(str(i), lmdb_io.image_datum(image, 0))
+    return path
+
+
+def test_statistics_are_of_each_channel(tmp_path):
+    image = np.zeros((2, 2, 3), np.uint8)
+    image[..., 0] = 10
+    image[..., 1] = [[0, 4], [0, 4]]
+    image[1, 1, 2] = 200
+    found = image_statistics(write(tmp_path / "db", [image]), (3, 2, 2))
+    np.testing.assert_allclose(found, [[10, 2, 50, 0, 2, np.sqrt(3) * 50]])
+
+
+def test_kmeans_divides_all_lmdbs_together(tmp_path):
+    """Dark and bright images in both LMDBs: a cluster is the same in each."""
+    rng = np.random.default_rng(0)
+    bright = [rng.integers(0, 2, 60), rng.integers(0, 2, 30)]
+    lmdbs = [
+        write(tmp_path / str(n), [rng.integers(120 * b, 120 * b + 90, (8, 8, 3)).astype(np.uint8) for b in which])
+        for n, which in enumerate(bright)
+    ]
+    found = kmeans_domains(lmdbs, (3, 8, 8), 2, 0)
+    same = np.concatenate(found) == np.concatenate(bright)
+    assert [len(labels) for labels in found] == [60, 30] and (same.all() or not same.any())
+    assert all(np.array_equal(a, b) for a, b in zip(found, kmeans_domains(lmdbs, (3, 8, 8), 2, 0), strict=True))
+    assert set(np.concatenate(kmeans_domains(lmdbs, (3, 8, 8), 4, 0))) == {0, 1, 2, 3}
+
+
+def test_fewer_different_images_than_clusters_are_refused(tmp_path):
+    lmdb = write(tmp_path / "db", [np.full((8, 8, 3), i // 10, np.uint8) for i in range(20)])
+    with pytest.raises(ProgramError, match=r"k-means: 2 different images in .*db, expected ≥ 3"):
+        kmeans_domains([lmdb], (3, 8, 8), 3, 0)
