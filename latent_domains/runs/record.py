@@ -77,8 +77,7 @@ class Training(_Object):
     """How a run was trained so far, and how long it took."""
 
     seconds: float
-    blas_threads: int | None = None
-    kernel_threads: int | None = None
+    threads: int | None = None
     solver_mode: str | None = None
     processes: int | None = None
     weights: BegunFrom | None = None
