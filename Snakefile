@@ -219,7 +219,7 @@ rule train:
     shell:
         "exec > {log:q} 2>&1; "
         "python -m tools.tables.write {params.table:q} {params.name:q} {params.choices:q} {params.mode:q} && "
-        "exec {params.on:q} python -m tools.train --resume --threads 1,{threads} {params.mode:q} {params.weights:q} "
+        "exec {params.on:q} python -m tools.train --resume --threads {threads} {params.mode:q} {params.weights:q} "
         "{params.folder:q}"
 
 

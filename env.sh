@@ -35,7 +35,7 @@ else
   for _cld_file in "$_cld_root"/.venv/lib/python3*/site-packages "$_cld_root/.caffe/python" "$_cld_root"; do
     PYTHONPATH=$(_cld_first "${PYTHONPATH:-}" "$_cld_file")
   done
-  # The layers have threads of their own (OMP_NUM_THREADS): more of BLAS cost more than they bring. A thread that waits
+  # OMP_NUM_THREADS is the number of all layers' threads: more of BLAS cost more than they bring. A thread that waits
   # sleeps, or it takes what other processes could use.
   OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
   OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}

@@ -6,6 +6,7 @@ other's code. So every combination of sources, numba and CPU gets a folder of it
 compile into it; the others wait and load.
 """
 
+import ctypes
 import fcntl
 import hashlib
 import importlib
@@ -18,9 +19,29 @@ from pathlib import Path
 from types import ModuleType
 
 
-@cache
 def load(name: str) -> ModuleType:
-    """Import the kernel module ``caffe_layers.NAME``, compiling it first if no machine code is on disk.
+    """Import the kernel module ``caffe_layers.NAME``.
+
+    In the calling thread it has as many threads as OpenMP, by which Caffe's layers go (OMP_NUM_THREADS), though no more
+    than NUMBA_NUM_THREADS.
+    """
+    try:
+        openmp = ctypes.CDLL("libgomp.so.1")
+    except OSError:  # then no other layer has threads
+        return _load(name)
+    threads = openmp.omp_get_max_threads()
+    module = _load(name)
+    openmp.omp_set_num_threads(threads)  # numba may have changed it
+
+    import numba
+
+    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
+    return module
+
+
+@cache
+def _load(name: str) -> ModuleType:
+    """Import a kernel module, compiling it first if no machine code is on disk.
 
     The code lies in NUMBA_CACHE_DIR if set, else in this package's ``__pycache__``, else in the user's cache folder;
     where none can be written, it is compiled for this process only.

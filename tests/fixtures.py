@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from latent_domains.common.caffe_process import Threads
 from latent_domains.common.program import ROOT
 from latent_domains.data import lmdb_io
 from latent_domains.experiment.experiment import make_experiment
@@ -61,7 +60,7 @@ def _trained(method: str, folder: Path, data: Path, **options: int) -> RunFolder
     experiment = make_experiment("digits", method, batch_size=8, iterations=4, **options)
     run = write_run(experiment, folder / "run", data=data)
     run.solver.write_text(run.solver.read_text().replace("snapshot: 500", "snapshot: 2"))
-    train_all([run], threads=Threads(1, 1))
+    train_all([run], threads=1)
     return run
 
 

@@ -26,7 +26,7 @@ from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
 from tests.programs import program
-from tests.run_folders import ONE, edit, initial_weights
+from tests.run_folders import edit, initial_weights
 
 EACH = 2
 """Pictures of each class and domain."""
@@ -91,7 +91,7 @@ def train(experiment: Experiment, folder: Path, data: Path, *, caffe_test: bool 
     """
     run = write_run(experiment, folder, data=data)
     edit(run.solver, "display: 10", "display: 1")
-    train_all([run], threads=ONE)
+    train_all([run], threads=1)
     accuracies = caffe_test_accuracy(run) if caffe_test else {}
     shutil.rmtree(run.snapshots)  # AlexNet's are half a gigabyte
     record = json.loads(run.record.read_text())
@@ -112,7 +112,7 @@ def caffe_test_accuracy(run: RunFolder) -> dict[str, float]:
     found = {}
     for target, (_, batches) in run.test_batches().items():
         arguments = ["test", "-model", str(run.test_nets[target]), "-weights", str(run.latest_snapshot().model)]
-        with start([*arguments, "-iterations", str(batches)], ONE) as child:
+        with start([*arguments, "-iterations", str(batches)], 1) as child:
             log = child.stdout.read()
         name = run.experiment.accuracy_name(target)
         found[target] = float(re.search(rf"caffe.cpp:\d+\] {name} = (\S+)", log)[1])

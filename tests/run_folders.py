@@ -6,11 +6,8 @@ from typing import Any
 
 import caffe
 
-from latent_domains.common.caffe_process import Threads
 from latent_domains.experiment.experiment import Experiment, make_experiment
 from latent_domains.runs.run_folder import RunFolder
-
-ONE = Threads(1, 1)
 
 
 def small(method: str = "mda", **options: Any) -> Experiment:

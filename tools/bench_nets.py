@@ -10,7 +10,6 @@ import os
 
 from latent_domains.bench.nets import measure
 from latent_domains.common.arguments import positive
-from latent_domains.common.caffe_process import Threads
 from latent_domains.common.markdown import table
 from latent_domains.common.program import ProgramError, run
 from latent_domains.experiment.datasets import DATASETS
@@ -32,11 +31,10 @@ def main() -> int:
             raise ProgramError(f"dataset: got {name!r}, expected one of {', '.join(DATASETS)}")
     check_caffe()
     cores = len(os.sched_getaffinity(0))
-    threads = Threads(cores, cores)
     rows = []
     for name in options.datasets or NETS:
         experiments = [make_experiment(name, method, iterations=2) for method in METHODS]
-        results = measure(experiments, threads, options.rounds)
+        results = measure(experiments, cores, options.rounds)
         for experiment, (ms, gib) in zip(experiments, results, strict=True):
             ratio = ms / results[0][0]
             rows.append(

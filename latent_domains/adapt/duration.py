@@ -2,16 +2,15 @@
 
 from pathlib import Path
 
-from latent_domains.common.caffe_process import Threads
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.training.threads import choose, milliseconds
 
 
-def measure(folder: RunFolder, threads: Threads | None) -> tuple[Threads, float]:
-    """The fastest threads, unless they are given, and the seconds of a training iteration with them."""
+def measure(folder: RunFolder, threads: int | None) -> tuple[int, float]:
+    """The fastest number of threads, unless it is given, and the seconds of a training iteration with them."""
     net, iter_size = folder.net("train"), folder.experiment.iter_size
-    times: dict[str, float] = {}
+    times: dict[int, float] = {}
     if threads is None:
         threads, times = choose(net, 1)
     best = min(times.values()) if times else milliseconds(net, threads, 3)

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 
+from latent_domains.common.caffe_process import ending_with_us
 from latent_domains.common.program import ROOT, ProgramError
 
 
@@ -14,7 +15,7 @@ def program(name: str, *arguments: object) -> None:
     """
     sys.stdout.flush()
     with subprocess.Popen(
-        [sys.executable, "-m", f"tools.{name}", *map(str, arguments)],
+        ending_with_us([sys.executable, "-m", f"tools.{name}", *map(str, arguments)]),
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         start_new_session=True,

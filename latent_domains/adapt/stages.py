@@ -9,7 +9,6 @@ from latent_domains.adapt.duration import in_words, measure, memory_note, rows, 
 from latent_domains.adapt.results import write_domains, write_readme
 from latent_domains.adapt.task import Paths
 from latent_domains.adapt.trees import TaskImages
-from latent_domains.common.caffe_process import Threads
 from latent_domains.common.files import json_text, remove, write_text
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.export import export, run_source
@@ -104,7 +103,7 @@ def open_run(paths: Paths, experiment: Experiment, solver_mode: str | None) -> R
     return folder
 
 
-def train(folder: RunFolder, weights: Path | None, threads: Threads | None, solver_mode: str | None) -> None:
+def train(folder: RunFolder, weights: Path | None, threads: int | None, solver_mode: str | None) -> None:
     """Train and evaluate, after saying how long it takes on a processor."""
     snapshot, experiment = folder.latest_snapshot(), folder.experiment
     left = experiment.iterations - (snapshot.iteration if snapshot else 0)
@@ -113,8 +112,8 @@ def train(folder: RunFolder, weights: Path | None, threads: Threads | None, solv
     train_all([folder], threads=threads, resume=True, solver_mode=solver_mode, weights=weights)
 
 
-def _say_duration(folder: RunFolder, iterations: int, threads: Threads | None) -> Threads:
-    """Print how long so many iterations take; return the threads to train with."""
+def _say_duration(folder: RunFolder, iterations: int, threads: int | None) -> int:
+    """Print how long so many iterations take; return the number of threads to train with."""
     batch = rows(folder)
     if note := memory_note(folder.experiment.data.network, batch):
         print(f"note: {note}")

@@ -9,7 +9,7 @@ from caffe.proto.caffe_pb2 import Datum
 from tqdm import tqdm
 
 from latent_domains.common.caffe_log import ending
-from latent_domains.common.caffe_process import Threads, read_log, start
+from latent_domains.common.caffe_process import read_log, start
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.experiment.datasets import Dataset
@@ -44,7 +44,7 @@ def write_nets(experiment: Experiment, folder: Path, data: Path) -> tuple[Path, 
     return folder / "train.prototxt", solver
 
 
-def peak_memory(solver: Path, threads: Threads) -> float:
+def peak_memory(solver: Path, threads: int) -> float:
     """The most memory (GiB) that ``caffe train`` held at a time."""
     child = start(["train", "-solver", str(solver)], threads)
     log = read_log(child)
@@ -55,7 +55,7 @@ def peak_memory(solver: Path, threads: Threads) -> float:
     return usage.ru_maxrss / 2**20
 
 
-def measure(experiments: list[Experiment], threads: Threads, rounds: int) -> list[tuple[float, float]]:
+def measure(experiments: list[Experiment], threads: int, rounds: int) -> list[tuple[float, float]]:
     """Milliseconds and GiB of an iteration of each experiment, all of one dataset."""
     data = experiments[0].data
     with TemporaryDirectory() as scratch:

@@ -12,7 +12,7 @@ from caffe.proto import caffe_pb2
 from google.protobuf import text_format
 
 from latent_domains.common.caffe_log import failure_reason
-from latent_domains.common.caffe_process import Threads, read_log, start
+from latent_domains.common.caffe_process import read_log, start
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.models import prototxt
 from latent_domains.models.graph import kind
@@ -98,7 +98,7 @@ def layer_times(log: str) -> dict[str, float]:
     return dict(times)
 
 
-def times_by_kind(net: caffe_pb2.NetParameter, iterations: int, threads: Threads) -> dict[str, float]:
+def times_by_kind(net: caffe_pb2.NetParameter, iterations: int, threads: int) -> dict[str, float]:
     """Milliseconds of an iteration for each kind of layer, largest first; layers that only hold inputs left out."""
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / "net.prototxt"

@@ -4,7 +4,8 @@ import os
 import shutil
 import site
 import subprocess
-from dataclasses import dataclass
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from latent_domains.common.program import ROOT, ProgramError
@@ -13,13 +14,15 @@ UNMOVED_BY_SIGTERM = ("env", "--block-signal=TERM")
 """What starts a child that ends when we tell it to. SLURM sends SIGTERM to every process of a job: caffe would end by
 it before it has written a snapshot. (Blocked and not ignored, since glog in caffe sets a handler of its own.)"""
 
+_END_WITH_PARENT = str(Path(__file__).with_name("end_with_parent.py"))
 
-@dataclass(frozen=True)
-class Threads:
-    """Threads of one caffe process: OpenBLAS, in a Caffe that leaves it more than one, and all layers."""
 
-    blas: int
-    kernels: int
+def ending_with_us(command: Sequence[str]) -> list[str]:
+    """The command of a child that the kernel kills when the thread that starts it ends, however that comes about.
+
+    Nothing else reaches a child whose parent was killed for its memory, say: it would go on, and nobody would know.
+    """
+    return [sys.executable, "-I", "-S", _END_WITH_PARENT, str(os.getpid()), *command]
 
 
 def caffe_binary() -> str:
@@ -30,8 +33,8 @@ def caffe_binary() -> str:
     return found
 
 
-def environment(threads: Threads) -> dict[str, str]:
-    """The child's environment.
+def environment(threads: int) -> dict[str, str]:
+    """The child's environment, with so many threads in all layers; a BLAS has one, since these divide the work.
 
     ``caffe`` embeds the interpreter and knows no virtual environment, so PYTHONPATH names this one's packages, the
     folder pycaffe lies in, and the repository.
@@ -43,26 +46,27 @@ def environment(threads: Threads) -> dict[str, str]:
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(paths),
-        "OPENBLAS_NUM_THREADS": str(threads.blas),
-        "NUMBA_NUM_THREADS": str(threads.kernels),
-        "OMP_NUM_THREADS": str(threads.kernels),
+        "OPENBLAS_NUM_THREADS": "1",
+        "NUMBA_NUM_THREADS": str(threads),
+        "OMP_NUM_THREADS": str(threads),
         "GLOG_logtostderr": "1",
         "GLOG_minloglevel": "0",
     }
 
 
-def start(arguments: list[str], threads: Threads, descriptors: tuple[int, ...] = ()) -> subprocess.Popen[str]:
+def start(arguments: list[str], threads: int, descriptors: tuple[int, ...] = ()) -> subprocess.Popen[str]:
     """Start ``caffe ARGUMENTS``: see :func:`start_logged`."""
     return start_logged([*UNMOVED_BY_SIGTERM, caffe_binary(), *arguments], threads, descriptors)
 
 
-def start_logged(command: list[str], threads: Threads, descriptors: tuple[int, ...] = ()) -> subprocess.Popen[str]:
+def start_logged(command: list[str], threads: int, descriptors: tuple[int, ...] = ()) -> subprocess.Popen[str]:
     """Start a program that runs Caffe, in the repository root; its log is read from the child's stdout.
 
-    It gets a session of its own: Ctrl-C reaches it only when we pass it on, once. It inherits ``descriptors``.
+    It gets a session of its own: Ctrl-C reaches it only when we pass it on, once. It inherits ``descriptors``, and ends
+    at the latest with the thread that calls this.
     """
     return subprocess.Popen(
-        command,
+        ending_with_us(command),
         cwd=ROOT,
         env=environment(threads),
         stdin=subprocess.DEVNULL,

@@ -14,7 +14,7 @@ from caffe.proto.caffe_pb2 import BlobProto, BlobShape, NetParameter
 from numpy.typing import NDArray
 
 from latent_domains.common.caffe_log import ending
-from latent_domains.common.caffe_process import Threads, environment
+from latent_domains.common.caffe_process import ending_with_us, environment
 from latent_domains.common.files import expect_file, write_together
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.models import prototxt
@@ -54,8 +54,8 @@ def read_model(net: Path, weights: Path) -> Model:
 def check_loads(net: Path) -> None:
     """Raise ProgramError if Caffe refuses a prototxt or cannot run it. It ends its process then: another one tries."""
     child = subprocess.run(
-        [sys.executable, "-c", _LOAD, str(net.resolve())],
-        env={**environment(Threads(1, 1)), "GLOG_minloglevel": "2"},
+        ending_with_us([sys.executable, "-c", _LOAD, str(net.resolve())]),
+        env={**environment(1), "GLOG_minloglevel": "2"},
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -46,7 +46,7 @@ def _facts(record: Record) -> dict[str, str]:
     facts["commit of the training"] = ", ".join(dict.fromkeys(map(_short, commits or [None])))
     facts |= record.versions or {}
     facts |= record.hardware or {}
-    for key in ("blas_threads", "kernel_threads", "processes"):
+    for key in ("threads", "blas_threads", "kernel_threads", "processes"):
         if (number := getattr(training, key, None)) is not None:
             facts[key.replace("_", " ")] = number
     if training and training.weights:

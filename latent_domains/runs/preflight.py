@@ -13,7 +13,7 @@ from pathlib import Path
 
 import caffe
 
-from latent_domains.common.caffe_process import Threads, caffe_binary, environment
+from latent_domains.common.caffe_process import caffe_binary, environment
 from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.data.lmdb_io import count, describe
 from latent_domains.experiment.batches import published_counts
@@ -46,7 +46,7 @@ def check_caffe() -> None:
         raise ProgramError("this Caffe was built without Python layers: rebuild it with -DBUILD_python_layer=ON")
     child = subprocess.run(
         [sys.executable, "-c", _IMPORT],
-        env=environment(Threads(1, 1)),
+        env=environment(1),
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -80,9 +80,13 @@ class BegunFrom(_Object):
 
 
 class Training(_Object):
-    """How a run was trained so far, and how long it took."""
+    """How a run was trained so far, and how long it took.
+
+    Older versions noted the threads of BLAS and of our layers, and not one number of all.
+    """
 
     seconds: float
+    threads: int | None = None
     blas_threads: int | None = None
     kernel_threads: int | None = None
     solver_mode: str | None = None

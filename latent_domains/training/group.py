@@ -1,6 +1,5 @@
 """Child processes: a group with one log, in which all end when one fails; and signals that reach each child once."""
 
-import os
 import queue
 import signal
 import socket
@@ -18,7 +17,7 @@ from typing import Self
 from tqdm import tqdm
 
 from latent_domains.common.caffe_log import ending
-from latent_domains.common.caffe_process import Threads, start_logged
+from latent_domains.common.caffe_process import start_logged
 from latent_domains.runs.devices import Devices
 from latent_domains.training.share import Share
 from latent_domains.training.worker import LOST
@@ -105,7 +104,7 @@ def _forward(label: str, process: subprocess.Popen[str], inbox: "queue.SimpleQue
 def start_workers(
     share: Share,
     devices: Devices,
-    threads: Threads,
+    threads: int,
     *,
     snapshot: Path | None = None,
     weights: Path | None = None,
@@ -113,7 +112,8 @@ def start_workers(
 ) -> Group:
     """Start the processes that train ``share`` on ``devices``. They inherit ``descriptors``.
 
-    Each runs ``threads``. They begin from the solverstate ``snapshot``, the caffemodel ``weights``, or the fillers.
+    Each has so many ``threads``. They begin from the solverstate ``snapshot``, the caffemodel ``weights``, or the
+    fillers.
     """
     with ExitStack() as ours:  # the processes have copies of the sockets: theirs alone keep a connection open
         pairs = [socket.socketpair() for _ in range(devices.size - 1)]
@@ -127,7 +127,7 @@ def start_workers(
                 numbers = tuple(end.fileno() for end in ends)
                 command = [sys.executable, "-m", "latent_domains.training.worker"]
                 command += ["--solver", str((share.first if rank == 0 else share.other).resolve())]
-                command += ["--rank", str(rank), "--size", str(devices.size), "--parent", str(os.getpid())]
+                command += ["--rank", str(rank), "--size", str(devices.size)]
                 if devices.gpus is not None:
                     command += ["--gpu", str(devices.gpus[rank])]
                 if devices.uses_nccl:

@@ -6,7 +6,6 @@ import numpy as np
 from google.protobuf import text_format
 
 from latent_domains.common.caffe_log import curves
-from latent_domains.common.caffe_process import Threads
 from latent_domains.common.files import write_text
 from latent_domains.common.program import ProgramError
 from latent_domains.data.image_datum import Format
@@ -45,7 +44,7 @@ def overfit(
     iterations: int,
     base_lr: float | None = None,
     force: bool = False,
-    threads: Threads | None = None,
+    threads: int | None = None,
     solver_mode: str | None = None,
 ) -> float:
     """Train mDA on the chosen pictures, in ``runs``/NETWORK; return its accuracy on those of the sources.

@@ -6,23 +6,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 from latent_domains.common.caffe_log import ending
-from latent_domains.common.caffe_process import Threads, read_log, start
+from latent_domains.common.caffe_process import read_log, start
 from latent_domains.common.program import ProgramError
 
 _AVERAGE = re.compile(r"Average Forward-Backward: (\S+) ms")
 
 
-def candidates(cores: int, jobs: int) -> list[Threads]:
-    """What is worth trying when ``jobs`` processes share ``cores`` cores.
+def candidates(cores: int, jobs: int) -> list[int]:
+    """Numbers of threads worth trying when ``jobs`` processes share ``cores`` cores: a process's share, and one.
 
-    All layers gain from each core of the process's share, but for nets so small that threads cost more than they
-    bring. They divide the work themselves: OpenBLAS has one thread.
+    Layers gain from each core, but in nets so small that threads cost more than they bring.
     """
-    share = max(1, cores // jobs)
-    return [Threads(blas=1, kernels=share)] + ([Threads(blas=1, kernels=1)] if share > 1 else [])
+    return sorted({max(1, cores // jobs), 1}, reverse=True)
 
 
-def milliseconds(net: Path, threads: Threads, iterations: int) -> float:
+def milliseconds(net: Path, threads: int, iterations: int) -> float:
     """Forward and backward time of one training iteration of ``net`` by ``caffe time``, in milliseconds."""
     with start(["time", "-model", str(net.resolve()), "-iterations", str(iterations)], threads) as child:
         log = read_log(child)
@@ -33,9 +31,9 @@ def milliseconds(net: Path, threads: Threads, iterations: int) -> float:
 
 
 def choose(
-    net: Path, jobs: int, *, cores: int | None = None, measure: Callable[[Path, Threads, int], float] = milliseconds
-) -> tuple[Threads, dict[str, float]]:
-    """The fastest candidate for ``net`` and the measured milliseconds by "BLAS threads + kernel threads".
+    net: Path, jobs: int, *, cores: int | None = None, measure: Callable[[Path, int, int], float] = milliseconds
+) -> tuple[int, dict[int, float]]:
+    """The fastest number of threads for ``net``, and the measured milliseconds by number of threads.
 
     Nothing is measured where there is nothing to choose. Each candidate is measured twice, in turns, and its
     better time counts, since other processes can only slow it down.
@@ -43,9 +41,8 @@ def choose(
     options = candidates(cores or len(os.sched_getaffinity(0)), jobs)
     if len(options) == 1:
         return options[0], {}
-    times: dict[Threads, float] = {}
+    times: dict[int, float] = {}
     for _ in range(2):
         for threads in options:
             times[threads] = min(times.get(threads, float("inf")), measure(net, threads, 3))
-    best = min(times, key=times.__getitem__)
-    return best, {f"{t.blas} BLAS + {t.kernels} kernel threads": ms for t, ms in times.items()}
+    return min(times, key=times.__getitem__), times

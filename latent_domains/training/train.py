@@ -15,7 +15,7 @@ import caffe
 from tqdm import tqdm
 
 from latent_domains.common.caffe_log import LogReader, ending
-from latent_domains.common.caffe_process import UNMOVED_BY_SIGTERM, Threads, start, start_logged
+from latent_domains.common.caffe_process import UNMOVED_BY_SIGTERM, start, start_logged
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import NETWORKS
@@ -62,7 +62,7 @@ class _Job:
     devices: Devices | None = None
     tensorboard: bool = False
 
-    def start(self, threads: Threads) -> Group:
+    def start(self, threads: int) -> Group:
         """Start the training: of each process's share of a batch on ``devices``, or by one ``caffe train``."""
         if self.share and self.devices:
             return start_workers(
@@ -85,7 +85,7 @@ def train_all(
     runs: Sequence[RunFolder],
     *,
     jobs: int = 1,
-    threads: Threads | None = None,
+    threads: int | None = None,
     resume: bool = False,
     solver_mode: str | None = None,
     weights: Path | None = None,
@@ -136,17 +136,17 @@ def train_all(
             _train_jobs(waiting, min(jobs, len(waiting)), threads)
 
 
-def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: Threads | None) -> None:
+def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: int | None) -> None:
     first = waiting[0]
     processes = jobs * (first.devices.size if first.devices else 1)
     if threads is None and mode_of(first.folder) == "GPU":
-        threads = Threads(1, max(1, len(os.sched_getaffinity(0)) // processes))
+        threads = max(1, len(os.sched_getaffinity(0)) // processes)
     if threads is None:
         with failures_noted(first.folder, "preparation"):
             threads, measured = choose(first.share.train if first.share else first.folder.net("train"), processes)
         if measured:
-            times = ", ".join(f"{name} {ms:.0f} ms" for name, ms in measured.items())
-            tqdm.write(f"an iteration with {times}: using {threads.blas} BLAS + {threads.kernels} kernel threads")
+            times = ", ".join(f"{number}: {ms:.0f} ms" for number, ms in measured.items())
+            tqdm.write(f"an iteration by number of threads: {times}; using {threads}")
     children = Children()
 
     def work(job: _Job) -> None:
@@ -169,7 +169,7 @@ def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: Threads | None) -> 
         raise KeyboardInterrupt
 
 
-def evaluate_apart(folder: RunFolder, threads: Threads, children: Children, gpu: int | None = None) -> None:
+def evaluate_apart(folder: RunFolder, threads: int, children: Children, gpu: int | None = None) -> None:
     """Evaluate in a process of its own: pycaffe logs to stderr and several runs may end at once.
 
     ``gpu`` is the one to use if the run's mode is GPU (None: Caffe's default).
@@ -197,7 +197,7 @@ def _starting_point(folder: RunFolder, resume: bool) -> Snapshot | str | None:
     return snapshot
 
 
-def _train(job: _Job, threads: Threads, children: Children) -> None:
+def _train(job: _Job, threads: int, children: Children) -> None:
     """Train to the end, or to a clean stop, with a progress bar."""
     folder, iterations = job.folder, job.folder.experiment.iterations
     first = job.snapshot.iteration if job.snapshot else 0
@@ -241,7 +241,7 @@ def _live_events(folder: RunFolder, start: int) -> AbstractContextManager["Event
 
 
 @contextmanager
-def _session(job: _Job, threads: Threads, children: Children) -> Iterator[None]:
+def _session(job: _Job, threads: int, children: Children) -> Iterator[None]:
     """Note in the folder that training is under way, and at the block's end how it ended."""
     folder = job.folder
     begin_session(folder, job.snapshot.iteration if job.snapshot else 0, _how(job, threads))
@@ -275,7 +275,7 @@ def _appending(file: Path) -> Iterator[Callable[[str], None]]:
             log.close()
 
 
-def _how(job: _Job, threads: Threads) -> dict[str, Any]:
+def _how(job: _Job, threads: int) -> dict[str, Any]:
     """What is kept of how a run is trained, and what it began from."""
     before = job.folder.read_training()
     weights = before.weights if before and job.snapshot else None
@@ -283,8 +283,7 @@ def _how(job: _Job, threads: Threads) -> dict[str, Any]:
         with job.weights.open("rb") as file:
             weights = BegunFrom(file=job.weights.name, sha256=hashlib.file_digest(file, "sha256").hexdigest())
     return {
-        "blas_threads": threads.blas,
-        "kernel_threads": threads.kernels,
+        "threads": threads,
         "solver_mode": mode_of(job.folder),
         "processes": job.devices.size if job.devices else 1,
         "weights": weights,
@@ -324,7 +323,7 @@ def run_suite(
     *,
     data: Path,
     jobs: int,
-    threads: Threads | None,
+    threads: int | None,
     solver_mode: str | None = None,
 ) -> list[tuple[RunFolder, Record]]:
     """Bring every experiment on the LMDBs under ``data`` to its record under ``base``.

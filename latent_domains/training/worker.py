@@ -8,7 +8,6 @@ averaged over the processes, which gather them from their own shares of the batc
 """
 
 import argparse
-import ctypes
 import os
 import signal
 import socket
@@ -120,18 +119,9 @@ def train(
         solver.solve()  # no iteration is left: it writes the last snapshot, tests and logs as caffe train does
 
 
-def _end_with(parent: int) -> None:
-    """Have the kernel kill this process when its parent ends: it may wait in NCCL, deaf to everything else."""
-    pr_set_pdeathsig = 1
-    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended before that
-        raise PeerLost
-
-
 def _work(options: argparse.Namespace) -> None:
     caffe.init_log()  # before our handlers of signals: it sets some of its own
     stop = StopSignals()
-    _end_with(options.parent)
     if options.gpu is not None:
         caffe.set_device(options.gpu)  # first: whatever comes before would take memory of GPU 0
         caffe.set_mode_gpu()
@@ -152,7 +142,6 @@ def main() -> None:
     parser.add_argument("--gpu", type=natural, help="GPU of this process (default: the CPU)")
     parser.add_argument("--nccl", action="store_true", help="share gradients by NCCL (default: over the sockets)")
     parser.add_argument("--sockets", type=natural, nargs="*", default=[], help="descriptors of sockets to the others")
-    parser.add_argument("--parent", type=positive, required=True, help="process that started this one")
     parser.add_argument("--snapshot", type=Path, metavar="FILE", help="solverstate to go on from")
     parser.add_argument("--weights", type=Path, metavar="FILE", help="caffemodel to begin from")
     options = parser.parse_args()

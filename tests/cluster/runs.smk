@@ -5,4 +5,4 @@ rule all:
 
 rule train:
     output: "{run}/record.json"
-    shell: "exec python -m tools.train --threads 1,1 --resume {wildcards.run}"
+    shell: "exec python -m tools.train --threads 1 --resume {wildcards.run}"

@@ -22,7 +22,7 @@ from tests.shapes import CLASSES, picture, plant_domain
 
 pytestmark = pytest.mark.program
 
-SMALL = ("--network", "mnist", "--iterations", 8, "--batch-size", 8, "--threads", "1,1", "--jobs", 1)
+SMALL = ("--network", "mnist", "--iterations", 8, "--batch-size", 8, "--threads", "1", "--jobs", 1)
 
 RESULTS = {
     "README.txt",

@@ -14,7 +14,7 @@ import pytest
 from caffe.proto.caffe_pb2 import NetParameter
 
 from latent_domains.common.caffe_log import curves
-from latent_domains.common.caffe_process import Threads, start
+from latent_domains.common.caffe_process import start
 from latent_domains.convert.fork import converter
 from latent_domains.convert.fork.weights import converted
 from latent_domains.experiment.experiment import make_experiment
@@ -204,7 +204,7 @@ def test_caffe_trains_the_training_net(fork, tmp_path) -> None:
         f'train_net: "{tmp_path / "out_train.prototxt"}" base_lr: 0.001 lr_policy: "fixed" max_iter: 3 display: 1 '
         f'momentum: 0.9 solver_mode: CPU snapshot_prefix: "{tmp_path / "snapshot"}"'
     )
-    with start(["train", "-solver", str(solver), "-weights", str(tmp_path / "out.caffemodel")], Threads(1, 1)) as run:
+    with start(["train", "-solver", str(solver), "-weights", str(tmp_path / "out.caffemodel")], 1) as run:
         log = run.stdout.read()
     assert run.returncode == 0, log[-2000:]
     found = curves(log.splitlines())

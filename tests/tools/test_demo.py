@@ -10,7 +10,7 @@ from latent_domains.common.program import ROOT
 
 
 def test_demo_prints_its_table_and_draws_its_pictures(tmp_path):
-    command = [sys.executable, "-m", "tools.demo", "--iterations", "2", "--threads", "1,1"]
+    command = [sys.executable, "-m", "tools.demo", "--iterations", "2", "--threads", "1"]
     command += ["--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "data")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -12,7 +12,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from latent_domains.common.caffe_process import Threads, start
+from latent_domains.common.caffe_process import start
 from latent_domains.convert.fold import export, verify
 from latent_domains.convert.fold.verify import Agreement
 from latent_domains.data.input_batches import batches
@@ -70,7 +70,7 @@ def runs(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[int,
     for k_target, iterations in ((1, 60), (2, 10)):
         experiment = make_experiment("digits", "mda", batch_size=16, iterations=iterations, k_target=k_target)
         found[k_target] = write_run(experiment, folder / str(k_target), data=tiny_data)
-    train_all(list(found.values()), threads=Threads(1, 1))
+    train_all(list(found.values()), threads=1)
     return found
 
 
@@ -78,7 +78,7 @@ def caffe_test(run: RunFolder) -> int:
     """How many test images ``caffe test`` finds classified correctly."""
     ((target, (batch_size, number)),) = run.test_batches().items()
     arguments = ["test", "-model", str(run.test_nets[target]), "-weights", str(run.latest_snapshot().model)]
-    with start([*arguments, "-iterations", str(number)], Threads(1, 1)) as process:
+    with start([*arguments, "-iterations", str(number)], 1) as process:
         log = process.stdout.read()
     name = run.experiment.accuracy_name(target)
     correct = float(re.search(rf"caffe.cpp:\d+\] {name} = (\S+)", log)[1]) * batch_size * number

@@ -8,7 +8,6 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from latent_domains.common.caffe_log import curves
-from latent_domains.common.caffe_process import Threads
 from latent_domains.common.program import ROOT
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.run_folder import RunFolder
@@ -17,8 +16,6 @@ from latent_domains.training.events import convert
 from latent_domains.training.train import train_all
 from tests.programs import program
 from tests.run_folders import lasting
-
-ONE = Threads(1, 1)
 
 
 def scalars(folder: Path) -> dict[str, dict[int, float]]:
@@ -44,7 +41,7 @@ def test_events_of_a_resumed_run_live_and_converted(tiny_data, tmp_path):
     folder = write_run(make_experiment("digits", "dial", batch_size=4, iterations=30), tmp_path / "run", data=tiny_data)
     solver = folder.solver.read_text().replace("snapshot: 500", "snapshot: 10")
     folder.solver.write_text(solver.replace("test_interval: 100", "test_interval: 10"))
-    train_all([folder], threads=ONE, tensorboard=True)
+    train_all([folder], threads=1, tensorboard=True)
     events = folder.path / "tensorboard"
     assert scalars(events) == of_log(folder)
     tags = {"train/loss", "train/lr", "train/loss_class", "train/entropy_class", "test/accuracy"}
@@ -54,7 +51,7 @@ def test_events_of_a_resumed_run_live_and_converted(tiny_data, tmp_path):
         snapshot.unlink()
     folder.record.unlink()
     folder = lasting(folder, 50)
-    train_all([folder], threads=ONE, resume=True, tensorboard=True)
+    train_all([folder], threads=1, resume=True, tensorboard=True)
     live = scalars(events)
     assert live == of_log(folder) and list(live["train/loss"]) == [0, 10, 20, 30, 40]
     done = program("tensorboard", tmp_path)

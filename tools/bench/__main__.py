@@ -7,7 +7,6 @@ import argparse
 import os
 
 from latent_domains.common.arguments import positive
-from latent_domains.common.caffe_process import Threads
 from latent_domains.common.program import ProgramError, run
 
 SHARE = "share"
@@ -15,8 +14,6 @@ SHARE = "share"
 
 def main() -> int:
     """Measure, print a line per row, then where an iteration's time goes."""
-    # One image at a time is too little for more threads; this is also how the programs train.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from latent_domains.bench.rows import ROWS, choose, print_rows
 
     names = [*(row.name for row in ROWS), SHARE]
@@ -27,22 +24,26 @@ def main() -> int:
         return 0
 
     import numba
+    from threadpoolctl import ThreadpoolController
 
-    if arguments.threads > numba.config.NUMBA_NUM_THREADS:
+    if (arguments.threads or 1) > numba.config.NUMBA_NUM_THREADS:
         raise ProgramError(f"--threads {arguments.threads}: expected 1 to {numba.config.NUMBA_NUM_THREADS}")
-    numba.set_num_threads(arguments.threads or numba.config.NUMBA_NUM_THREADS)
+    openmp = ThreadpoolController().select(user_api="openmp")
+    openmp.limit(limits=arguments.threads)
+    threads = openmp.info()[0]["num_threads"]
+    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
     print(
-        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; kernel threads {numba.get_num_threads()}, "
-        f"BLAS threads {os.environ['OPENBLAS_NUM_THREADS']}. A ratio's sides are timed in turn; medians of rounds."
+        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; threads {threads}. "
+        "A ratio's sides are timed in turn; medians of rounds."
     )
     width = max(map(len, names))
     print_rows([row for row in ROWS if row.name in chosen], arguments.seconds, width)
     if SHARE in chosen:
-        _print_share(arguments.iterations, Threads(int(os.environ["OPENBLAS_NUM_THREADS"]), numba.get_num_threads()))
+        _print_share(arguments.iterations, threads)
     return 0
 
 
-def _print_share(iterations: int, threads: Threads) -> None:
+def _print_share(iterations: int, threads: int) -> None:
     from latent_domains.bench import training
 
     net = training.with_data_in_memory(training.read_net())
@@ -67,7 +68,7 @@ def _arguments(names: list[str]) -> argparse.Namespace:
         "python -m tools.bench", "Measure how fast the mDA layer is, each row against its goal.", names
     )
     parser.add_argument("--iterations", type=positive, default=10, help="iterations of caffe time (default 10)")
-    parser.add_argument("--threads", type=positive, default=0, help="kernel threads (default: all that numba has)")
+    parser.add_argument("--threads", type=positive, help="threads (default: OMP_NUM_THREADS, or one a core)")
     return parser.parse_args()
 
 

@@ -4,7 +4,6 @@ import pytest
 
 from latent_domains.adapt import duration
 from latent_domains.adapt.duration import in_words, measure, memory_note, rows, total
-from latent_domains.common.caffe_process import Threads
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.write import write_run
 
@@ -23,8 +22,8 @@ def test_iterations_tests_and_the_evaluation_count(tiny_data, tmp_path):
     assert rows(folder) == 30
     # 250 iterations of 2 seconds for 60 images; 3 tests and the evaluation of 30 images at a third of that
     assert total(folder, 250, 2.0) == pytest.approx(500 + 4 * 30 * 2 / 60 / 3)
-    threads, seconds = measure(folder, Threads(1, 1))
-    assert threads == Threads(1, 1) and 0.001 < seconds < 60
+    threads, seconds = measure(folder, 1)
+    assert threads == 1 and 0.001 < seconds < 60
 
 
 @pytest.mark.parametrize(

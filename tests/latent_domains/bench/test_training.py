@@ -2,7 +2,6 @@ import pytest
 from caffe.proto import caffe_pb2
 
 from latent_domains.bench import training
-from latent_domains.common.caffe_process import Threads
 from latent_domains.common.program import ProgramError
 from latent_domains.models.graph import kind
 
@@ -85,7 +84,7 @@ def test_times_by_kind_of_a_real_net():
             ("sum", "Eltwise", ["a", "b"], ["c"]),
         ]
     )
-    times = training.times_by_kind(text, 2, Threads(1, 1))
+    times = training.times_by_kind(text, 2, 1)
     assert set(times) == {"ReLU", "BatchNorm", "Eltwise", "Split"}
     assert list(times.values()) == sorted(times.values(), reverse=True)
 
@@ -93,7 +92,7 @@ def test_times_by_kind_of_a_real_net():
 @pytest.mark.program
 def test_a_net_that_caffe_refuses_is_an_error():
     with pytest.raises(ProgramError, match="caffe time ended with exit code"):
-        training.times_by_kind(make_net([("x", "NoSuchLayer", [], ["x"])]), 1, Threads(1, 1))
+        training.times_by_kind(make_net([("x", "NoSuchLayer", [], ["x"])]), 1, 1)
 
 
 def test_our_own_layers_are_kinds_of_their_own():

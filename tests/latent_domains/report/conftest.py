@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from latent_domains.common.caffe_process import Threads
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
@@ -29,5 +28,5 @@ def runs(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
         solver = found[name].solver
         text = solver.read_text().replace("test_interval: 100", "test_interval: 2").replace("display: 10", "display: 1")
         solver.write_text(text.replace("snapshot: 500", "snapshot: 2"))
-    train_all(list(found.values()), jobs=2, threads=Threads(1, 1))
+    train_all(list(found.values()), jobs=2, threads=1)
     return found

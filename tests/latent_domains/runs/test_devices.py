@@ -6,7 +6,6 @@ import subprocess
 import caffe
 import pytest
 
-from latent_domains.common.caffe_process import Threads
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs import devices, preflight
@@ -178,7 +177,7 @@ def test_a_variable_that_names_no_mode_is_refused(monkeypatch):
 @pytest.mark.program
 def test_gpu_mode_without_cuda_is_refused_before_training(tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
-    done = program("train", "--threads", "1,1", "--solver-mode", "GPU", folder.path)
+    done = program("train", "--threads", "1", "--solver-mode", "GPU", folder.path)
     assert done.returncode == 1
     message = r"run was to be computed on the GPU, but this Caffe was built without CUDA: pass --solver-mode CPU"
     assert re.search(message, done.stderr)
@@ -211,7 +210,7 @@ def test_cuda_without_a_gpu_is_refused(names, message, monkeypatch):
 
 def test_a_run_of_a_gpu_is_evaluated_on_the_cpu_if_asked(tiny_data, tmp_path, monkeypatch):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
-    train_all([folder], threads=Threads(1, 1))
+    train_all([folder], threads=1)
     accuracy = folder.read_record().accuracy
     folder.record.unlink()
     set_mode(folder, "GPU")
@@ -227,7 +226,7 @@ def test_the_variable_switches_a_run_that_was_written_for_the_gpu(tiny_data, tmp
     with pytest.raises(ProgramError, match="built without CUDA"):
         preflight.preflight(folder)
     monkeypatch.setenv("SOLVER_MODE", "CPU")
-    train_all([folder], threads=Threads(1, 1))
+    train_all([folder], threads=1)
     assert mode_of(folder) == "CPU" and folder.read_training().solver_mode == "CPU"
 
 

@@ -14,7 +14,7 @@ from latent_domains.runs.record import DomainUsage
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
 from tests.programs import program
-from tests.run_folders import ONE, small
+from tests.run_folders import small
 
 
 def test_accuracy_of_the_record_is_that_of_caffe_test(trained):
@@ -50,7 +50,7 @@ def test_a_source_of_unknown_domains_has_no_purity(trained):
 def test_evaluation_needs_the_data(tiny_data, tmp_path):
     shutil.copytree(tiny_data, tmp_path / "data")
     folder = write_run(small("source_only"), tmp_path / "run", data=tmp_path / "data")
-    train_all([folder], threads=ONE)
+    train_all([folder], threads=1)
     shutil.rmtree(tmp_path / "data" / "digits" / "usps_test")
     done = program("evaluate", folder.path)
     assert done.returncode == 1

@@ -9,7 +9,6 @@ import pytest
 from caffe.proto import caffe_pb2
 from sklearn.metrics import normalized_mutual_info_score
 
-from latent_domains.common.caffe_process import Threads
 from latent_domains.common.program import ProgramError
 from latent_domains.data.lmdb_io import read_images, read_labels
 from latent_domains.experiment.experiment import make_experiment
@@ -120,7 +119,7 @@ def two_iterations(tiny_data, tmp_path_factory):
     """mDA after two iterations on the tiny digits."""
     experiment = make_experiment("digits", "mda", batch_size=8, iterations=2)
     folder = write_run(experiment, tmp_path_factory.mktemp("runs") / "run", data=tiny_data)
-    train_all([folder], threads=Threads(1, 1))
+    train_all([folder], threads=1)
     return folder
 
 

@@ -6,7 +6,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
-from tests.run_folders import ONE, small
+from tests.run_folders import small
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_a_damaged_description_is_named(damage, message, tiny_data, tmp_path):
 def test_a_truncated_snapshot_is_passed_over(tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     folder.solver.write_text(folder.solver.read_text().replace("snapshot: 500", "snapshot: 2"))
-    train_all([folder], threads=ONE)
+    train_all([folder], threads=1)
     assert folder.latest_snapshot().iteration == 6
     model = folder.latest_snapshot().model
     model.write_bytes(model.read_bytes()[:1000])

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from latent_domains.common.caffe_process import Threads
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs import run_state, sessions
@@ -22,7 +21,6 @@ from latent_domains.training.train import train_all
 from tests.programs import child
 from tests.run_folders import lasting
 
-ONE = Threads(1, 1)
 LINE = "I20261121 18:10:37.7 1 solver.cpp:239] Iteration {} (4.3 iter/s, 2.3s/10 iters), loss = 0.5\n"
 
 
@@ -85,7 +83,7 @@ def test_a_killed_run_is_interrupted_and_its_session_ended_by_the_next(folder):
     folder = lasting(folder, 1_000_000)
     folder.solver.write_text(folder.solver.read_text().replace("snapshot: 500", "snapshot: 20"))
     training = subprocess.Popen(
-        [sys.executable, "-m", "tools.train", "--threads", "1,1", str(folder.path)],
+        [sys.executable, "-m", "tools.train", "--threads", "1", str(folder.path)],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -117,7 +115,7 @@ def test_a_killed_run_is_interrupted_and_its_session_ended_by_the_next(folder):
     assert sessions.open_session(folder).from_iteration == 0
 
     folder = lasting(folder, start + 1)
-    train_all([folder], threads=ONE, resume=True)
+    train_all([folder], threads=1, resume=True)
     assert shown(folder) == "finished"
     training = folder.read_record().training
     first, second = training.sessions
@@ -133,7 +131,7 @@ def test_a_failed_run_says_why_until_it_goes_on(folder):
     net, lmdb = folder.net("train"), folder.train_lmdbs["mnist"]
     whole = net.read_text()
     net.write_text(whole.replace('type: "Pooling"', 'type: "Puling"'))
-    done = child("train", "--threads", "1,1", folder.path)
+    done = child("train", "--threads", "1", folder.path)
     assert done.returncode == 1
     failure = folder.read_failure()
     assert failure.step == "training" and failure.iteration == 0
@@ -143,7 +141,7 @@ def test_a_failed_run_says_why_until_it_goes_on(folder):
     lmdb.rename(lmdb.with_name("elsewhere"))
     try:
         with pytest.raises(ProgramError, match="no LMDB there"):
-            train_all([folder], threads=ONE, resume=True)
+            train_all([folder], threads=1, resume=True)
     finally:
         lmdb.with_name("elsewhere").rename(lmdb)
     assert folder.read_failure().step == "preparation" and "no LMDB there" in shown(folder)
@@ -152,7 +150,7 @@ def test_a_failed_run_says_why_until_it_goes_on(folder):
         train_all([folder], jobs=1, resume=True)  # which threads are best is measured first
     assert "Puling" in shown(folder)
     net.write_text(whole)
-    train_all([folder], threads=ONE, resume=True)
+    train_all([folder], threads=1, resume=True)
     assert shown(folder) == "finished" and not folder.failure.exists()
     ended = [session.ended for session in folder.read_record().training.sessions]
     assert ended == ["failed", "finished"]
@@ -170,7 +168,7 @@ def test_a_signal_to_caffe_itself_interrupts_the_run(folder):
     thread = threading.Thread(target=interrupt)
     thread.start()
     with pytest.raises(ProgramError, match="run: training was stopped from outside; go on with --resume"):
-        train_all([folder], threads=ONE)
+        train_all([folder], threads=1)
     thread.join()
     start = folder.latest_snapshot().iteration
     assert shown(folder) == f"interrupted at iteration {start} of 1000000: goes on from {start}" and start > 10
@@ -180,7 +178,7 @@ def test_a_signal_to_caffe_itself_interrupts_the_run(folder):
 def test_a_usage_error_is_no_failure_of_the_run(folder):
     folder.record.write_text("{")
     with pytest.raises(ProgramError, match="is finished: pass --resume"):
-        train_all([folder], threads=ONE)
+        train_all([folder], threads=1)
     assert not folder.failure.exists()
 
 

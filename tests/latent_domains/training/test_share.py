@@ -84,7 +84,7 @@ def test_the_first_process_tests_and_the_others_do_not(tiny_data, tmp_path):
 @pytest.mark.program
 def test_a_batch_that_cannot_be_shared_out_is_named(tiny_data, tmp_path):
     run = write_run(make_experiment("digits", "dial", batch_size=9), tmp_path / "run", data=tiny_data)
-    done = program("train", "--processes", 2, "--threads", "1,1", run.path)
+    done = program("train", "--processes", 2, "--threads", "1", run.path)
     assert done.returncode == 1
     assert done.stderr == (
         f"error: {run.net('train')}: layer data_mnist has 9 images in a batch, expected a multiple of 2 to share out "

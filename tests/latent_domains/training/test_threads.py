@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from latent_domains.common.caffe_process import Threads
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.write import write_run
 from latent_domains.training import threads
@@ -13,30 +12,30 @@ from latent_domains.training.threads import candidates, choose, milliseconds
 
 
 def test_a_process_gets_its_share_of_the_cores():
-    assert candidates(8, 2) == [Threads(1, 4), Threads(1, 1)]
-    assert candidates(2, 2) == [Threads(1, 1)]
-    assert candidates(2, 5) == [Threads(1, 1)]
+    assert candidates(8, 2) == [4, 1]
+    assert candidates(2, 2) == [1]
+    assert candidates(2, 5) == [1]
 
 
 def test_nothing_is_measured_where_there_is_nothing_to_choose():
     def measure(*_):
         raise AssertionError("measured")
 
-    assert choose(Path("net"), 2, cores=2, measure=measure) == (Threads(1, 1), {})
+    assert choose(Path("net"), 2, cores=2, measure=measure) == (1, {})
 
 
 def test_the_fastest_is_chosen_by_the_better_of_two_measurements():
-    times = {Threads(1, 4): [500.0, 100.0], Threads(1, 1): [150.0, 140.0]}
+    times = {4: [500.0, 100.0], 1: [150.0, 140.0]}
     best, measured = choose(Path("net"), 1, cores=4, measure=lambda _, threads, n: times[threads].pop(0))
-    assert best == Threads(1, 4)
-    assert measured == {"1 BLAS + 4 kernel threads": 100.0, "1 BLAS + 1 kernel threads": 140.0}
+    assert best == 4
+    assert measured == {4: 100.0, 1: 140.0}
 
 
 @pytest.mark.program
 def test_a_net_is_named_relative_to_the_caller(tiny_data, tmp_path, monkeypatch):
     write_run(make_experiment("digits", "dial", batch_size=2), tmp_path / "run", data=tiny_data)
     monkeypatch.chdir(tmp_path)
-    assert milliseconds(Path("run/train.prototxt"), Threads(1, 1), 1) > 0
+    assert milliseconds(Path("run/train.prototxt"), 1, 1) > 0
 
 
 def test_ctrl_c_leaves_no_measurement_behind(monkeypatch):
@@ -52,7 +51,7 @@ def test_ctrl_c_leaves_no_measurement_behind(monkeypatch):
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
-            milliseconds(Path("net"), Threads(1, 1), 1)
+            milliseconds(Path("net"), 1, 1)
     finally:
         signal.signal(signal.SIGALRM, before)
     assert children[0].wait(10) == -signal.SIGKILL

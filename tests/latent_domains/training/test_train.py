@@ -27,13 +27,13 @@ from latent_domains.training.train import loaded_from, run_suite, train_all
 from tests.fixtures import TEST
 from tests.pictures import QUICK
 from tests.programs import program, wait_until
-from tests.run_folders import ONE, edit, initial_weights, small
+from tests.run_folders import edit, initial_weights, small
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_train_and_record(method, tiny_data, tmp_path):
     folder = write_run(small(method), tmp_path / "run", data=tiny_data)
-    train_all([folder], threads=ONE)
+    train_all([folder], threads=1)
     record = json.loads(folder.record.read_text())
     assert record["iteration"] == 6 and record["test_images"] == TEST
     assert (record["accuracy"] * TEST) % 1 == pytest.approx(0, abs=1e-9)
@@ -53,13 +53,13 @@ def test_same_seed_same_losses_another_seed_others(tiny_data, tmp_path):
     losses = []
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):
         folder = write_run(small(seed=seed), tmp_path / name, data=tiny_data)
-        train_all([folder], threads=ONE)
+        train_all([folder], threads=1)
         losses.append(curves(folder.log.read_text().splitlines())["train", "loss"])
     assert losses[0] == losses[1] != losses[2]
 
 
 def start_training(folder: RunFolder, *options: str, errors: int = subprocess.PIPE) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tools.train", "--threads", "1,1", *options, str(folder.path)]
+    command = [sys.executable, "-m", "tools.train", "--threads", "1", *options, str(folder.path)]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True)
 
 
@@ -82,7 +82,7 @@ def test_ctrl_c_writes_a_snapshot_and_resume_goes_on(number, tiny_data, tmp_path
     training = start_training(folder)
     wait_for(folder, "Iteration 10 (")
     with pytest.raises(ProgramError, match="run: it is being trained already"):
-        train_all([folder], threads=ONE, resume=True)
+        train_all([folder], threads=1, resume=True)
     training.send_signal(number)
     _, errors = training.communicate(timeout=60)
     assert training.returncode == 130, errors
@@ -92,14 +92,14 @@ def test_ctrl_c_writes_a_snapshot_and_resume_goes_on(number, tiny_data, tmp_path
     assert not folder.record.exists()
 
     with pytest.raises(ProgramError, match=f"was trained to iteration {reached}: pass --resume"):
-        train_all([folder], threads=ONE)
+        train_all([folder], threads=1)
     text = folder.solver.read_text()
     folder.solver.write_text(text.replace("max_iter: 100000", f"max_iter: {reached + 5}"))
     description = folder.path / "experiment.json"
     description.write_text(description.read_text().replace('"iterations": 100000', f'"iterations": {reached + 5}'))
     folder = RunFolder.load(folder.path)
     seconds = json.loads(folder.training.read_text())["seconds"]
-    train_all([folder], threads=ONE, resume=True)
+    train_all([folder], threads=1, resume=True)
     record = json.loads(folder.record.read_text())
     assert record["iteration"] == reached + 5
     assert record["training"]["seconds"] > seconds
@@ -115,7 +115,7 @@ def test_ctrl_c_in_the_evaluation_and_resume_evaluates(tiny_data, tmp_path):
     assert training.returncode == 130 and "Traceback" not in errors, errors
     assert not folder.record.exists()
     log = folder.log.read_text()
-    train_all([folder], threads=ONE, resume=True)
+    train_all([folder], threads=1, resume=True)
     assert folder.read_record().iteration == 6
     assert folder.log.read_text() == log
 
@@ -142,7 +142,7 @@ def test_a_full_disk_is_told_with_the_name_of_the_log():
 def test_a_damaged_record_is_named(text, tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     folder.record.write_text(text)
-    done = program("train", "--resume", "--threads", "1,1", folder.path)
+    done = program("train", "--resume", "--threads", "1", folder.path)
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: {folder.record}: ")
     assert done.stderr.endswith(f"; make it again with: python -m tools.evaluate {folder.path}\n")
@@ -161,7 +161,7 @@ def test_a_run_begins_from_the_weights_of_another(tiny_data, tmp_path):
     del model.layer[:]
     model.layer.extend(layers)
     kept.write_bytes(model.SerializeToString())
-    done = program("train", "--threads", "1,1", "--weights", kept, second.path)
+    done = program("train", "--threads", "1", "--weights", kept, second.path)
     assert done.returncode == 0, done.stderr
     said = r"kept.caffemodel: loaded: conv1, conv1_scale, .*; begin anew: conv1_mda, .*domain_fc4; not used: none"
     assert re.search(said, done.stderr + done.stdout)
@@ -187,7 +187,7 @@ def test_a_run_begins_from_the_weights_of_another(tiny_data, tmp_path):
 def test_weights_that_are_none_are_refused_before_training(make, message, tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     make(tmp_path / "w.caffemodel")
-    done = program("train", "--threads", "1,1", "--weights", tmp_path / "w.caffemodel", folder.path)
+    done = program("train", "--threads", "1", "--weights", tmp_path / "w.caffemodel", folder.path)
     assert done.returncode == 1 and message in done.stderr
     assert not folder.log.exists() and not list(folder.snapshots.iterdir())
 
@@ -196,7 +196,7 @@ def test_weights_that_are_none_are_refused_before_training(make, message, tiny_d
 def test_a_run_that_began_from_weights_does_not_begin_again_without_them(tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     folder.training.write_text(json.dumps({"seconds": 1.0, "weights": {"file": "w.caffemodel", "sha256": "0"}}))
-    done = program("train", "--threads", "1,1", "--resume", folder.path)
+    done = program("train", "--threads", "1", "--resume", folder.path)
     assert done.returncode == 1
     assert "it began from w.caffemodel and has no snapshot: pass --weights again" in done.stderr
 
@@ -210,7 +210,7 @@ def test_a_branch_of_another_number_of_domains_is_refused(tiny_data, tmp_path):
     model.layer.extend(layers)
     (tmp_path / "w.caffemodel").write_bytes(model.SerializeToString())
     second = write_run(small("mda"), tmp_path / "second", data=tiny_data)
-    done = program("train", "--threads", "1,1", "--weights", tmp_path / "w.caffemodel", second.path)
+    done = program("train", "--threads", "1", "--weights", tmp_path / "w.caffemodel", second.path)
     assert done.returncode == 1 and "blob 0 of layer domain_fc4 is 3×100, expected 2×100" in done.stderr
 
 
@@ -218,7 +218,7 @@ def test_a_branch_of_another_number_of_domains_is_refused(tiny_data, tmp_path):
 def test_weights_of_another_number_of_domains_are_refused(tiny_data, tmp_path):
     weights = initial_weights(write_run(small("dial"), tmp_path / "first", data=tiny_data))
     second = write_run(small("mda"), tmp_path / "second", data=tiny_data)
-    done = program("train", "--threads", "1,1", "--weights", weights, second.path)
+    done = program("train", "--threads", "1", "--weights", weights, second.path)
     assert done.returncode == 1
     assert "blob 0 of layer conv1_mda is 2×32, expected 3×32" in done.stderr
 
@@ -228,7 +228,7 @@ def test_a_failing_layer_is_named_and_the_log_kept(tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     net = folder.net("train")
     net.write_text(net.read_text().replace('"first": 2', '"first": 3'))
-    done = program("train", "--threads", "1,1", folder.path)
+    done = program("train", "--threads", "1", folder.path)
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith(f"error: {folder.path}: caffe train failed: exit code ")
@@ -251,7 +251,7 @@ def test_every_failure_is_told(tiny_data, tmp_path, capsys):
         edit(folder.net("train"), '"Slice"', f'"{wrong}"')
         folder.log.write_text("ValueError: what went wrong the last time\n")
     with pytest.raises(ProgramError, match=r"a: caffe train failed: .*Unknown layer type: Slize"):
-        train_all(folders, threads=ONE)
+        train_all(folders, threads=1)
     assert re.search(r"error: .*b: caffe train failed: .*Unknown layer type: Slyce", capsys.readouterr().err)
 
 
@@ -277,7 +277,7 @@ def test_weights_of_the_other_geometry_are_refused(pictures, tmp_path):
     other = make_experiment("pacs", "source_only", iterations=1, batch_size=3, geometry="caffe")
     weights = initial_weights(write_run(other, tmp_path / "caffe", data=pictures))
     run = write_run(make_experiment("pacs", "mda", iterations=1, batch_size=4), tmp_path / "run", data=pictures)
-    done = program("train", "--threads", "1,1", "--weights", weights, run.path)
+    done = program("train", "--threads", "1", "--weights", weights, run.path)
     assert done.returncode == 1
     assert "has a res2a_branch1, so its geometry is caffe; that of the run is torch: write the run again" in done.stderr
     fitting = make_experiment("pacs", "mda", iterations=1, batch_size=4, geometry="caffe")

@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 from latent_domains.common.caffe_log import curves
-from latent_domains.common.caffe_process import Threads
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.runs.devices import Devices, gpu_names
 from latent_domains.runs.run_folder import RunFolder
@@ -28,8 +27,6 @@ from latent_domains.training.train import train_all
 from tests.gpu import WHY_NO_GPU
 from tests.latent_domains.training.processes import blobs, train, train_shares, written
 from tests.programs import program, wait_until
-
-ONE = Threads(1, 1)
 
 
 def test_two_processes_learn_what_one_learns(tiny_data, tmp_path):
@@ -99,7 +96,7 @@ def test_a_run_of_two_processes_is_recorded_and_read_like_any_other(tiny_data, t
     run = written(tmp_path / "run", tiny_data, known_share=0.25)
     text = run.solver.read_text().replace("test_interval: 100", "test_interval: 3")
     run.solver.write_text(text.replace("snapshot: 500", "snapshot: 4"))
-    done = program("train", "--processes", 2, "--threads", "1,1", run.path)
+    done = program("train", "--processes", 2, "--threads", "1", run.path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("% on usps at the last iteration\n")
     found = curves(run.log.read_text().splitlines())
@@ -157,14 +154,14 @@ def test_ctrl_c_stops_all_after_the_same_iteration_and_any_number_goes_on(long):
         os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt), once_it_runs(long, press):
-        train_all([long], threads=ONE, devices=Devices(2))
+        train_all([long], threads=1, devices=Devices(2))
     assert not workers(long) and not long.record.exists()
     reached = long.latest_snapshot().iteration
     assert reached >= 10 and "Optimization stopped early." in long.log.read_text()
     for file in (long.solver, long.path / "experiment.json"):
         file.write_text(file.read_text().replace("100000", str(reached + 5)))
     resumed = RunFolder.load(long.path)
-    train_all([resumed], threads=ONE, resume=True, devices=Devices(1))
+    train_all([resumed], threads=1, resume=True, devices=Devices(1))
     record = json.loads(resumed.record.read_text())
     assert record["iteration"] == reached + 5 and record["training"]["processes"] == 1
     assert f"Resuming from {long.snapshots}/model_iter_{reached}.solverstate" in long.log.read_text()
@@ -178,13 +175,13 @@ def test_one_that_is_killed_ends_all_with_one_message(rank, long, capsys):
         pytest.raises(ProgramError, match=f"^{re.escape(message)}$"),
         once_it_runs(long, lambda processes: os.kill(processes[rank], signal.SIGKILL)),
     ):
-        train_all([long], threads=ONE, devices=Devices(2))
+        train_all([long], threads=1, devices=Devices(2))
     assert time.monotonic() - began < 30 and not workers(long)
     assert "error" not in capsys.readouterr().err
 
 
 def test_a_signal_to_one_process_stops_all_with_a_snapshot(long):
-    with start_workers(write_share(long, 2), Devices(2), ONE) as group:
+    with start_workers(write_share(long, 2), Devices(2), 1) as group:
         for line in group.lines():
             if "Iteration 10 (" in line:
                 group.members["process 1"].terminate()
@@ -196,11 +193,10 @@ def test_no_process_outlives_the_program(long):
     write_share(long, 2)
     code = f"""
 from pathlib import Path
-from latent_domains.common.caffe_process import Threads
 from latent_domains.runs.devices import Devices
 from latent_domains.training.group import start_workers
 from latent_domains.training.share import Share
-with start_workers(Share(Path({str(long.path)!r}) / "share"), Devices(2), Threads(1, 1)) as group:
+with start_workers(Share(Path({str(long.path)!r}) / "share"), Devices(2), 1) as group:
     for line in group.lines():
         print(line, end="", flush=True)
 """
@@ -216,7 +212,7 @@ def test_a_fault_in_one_share_is_told(tiny_data, tmp_path):
     run = written(tmp_path / "run", tiny_data, "dial")
     share = write_share(run, 2)
     share.other.write_text(share.other.read_text().replace("base_lr", "base_rate"))
-    with start_workers(share, Devices(2), ONE) as group:
+    with start_workers(share, Devices(2), 1) as group:
         lines = list(group.lines())
     assert group.failure.startswith("process 1 failed: exit code ")
     assert "Failed to parse SolverParameter" in "".join(lines)

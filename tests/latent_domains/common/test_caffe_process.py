@@ -1,0 +1,115 @@
+"""Children that run Caffe: their threads, and their end with whoever started them."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from latent_domains.common.caffe_process import ending_with_us, read_log, start, start_logged
+from latent_domains.common.program import ROOT
+from tests.programs import wait_until
+
+NET = """
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 6 dim: 4 dim: 3 dim: 3 } } }
+layer { name: "y" type: "Python" bottom: "x" top: "y"
+        python_param { module: "caffe_layers" layer: "MDALayer" param_str: '{"num_domains": 1}' } }
+layer { name: "z" type: "Python" bottom: "y" top: "z" python_param { module: "thread_counts" layer: "Counts" } }
+"""
+
+COUNTS = """
+import ctypes
+import caffe, numba
+
+class Counts(caffe.Layer):
+    def setup(self, bottom, top): pass
+    def reshape(self, bottom, top): top[0].reshape(1)
+    def backward(self, top, propagate_down, bottom): pass
+    def forward(self, bottom, top):
+        openmp = ctypes.CDLL("libgomp.so.1").omp_get_max_threads()
+        blas = ctypes.CDLL("libopenblas.so.0").openblas_get_num_threads()
+        print("counts", openmp, numba.get_num_threads(), blas, numba.threading_layer(), flush=True)
+"""
+
+LASTING = "import time; print('begun', flush=True); time.sleep(600)"
+
+
+@pytest.fixture
+def net(tmp_path, monkeypatch):
+    (tmp_path / "thread_counts.py").write_text(COUNTS)
+    (tmp_path / "net.prototxt").write_text(NET)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ['PYTHONPATH']}")
+    return tmp_path / "net.prototxt"
+
+
+def counts(log: str) -> set[str]:
+    return {line for line in log.splitlines() if line.startswith("counts")}
+
+
+@pytest.mark.parametrize("layer", ["tbb", "omp", "workqueue"])
+@pytest.mark.parametrize("program", ["caffe", "pycaffe"])
+def test_one_variable_gives_all_layers_of_a_process_their_threads(layer, program, net):
+    """numba has two threads of its own accord; Caffe's layers must not get these, nor numba more than Caffe."""
+    command = ["caffe", "time", "-model", str(net), "-iterations", "1"]
+    if program == "pycaffe":
+        code = f"import caffe; n = caffe.Net({str(net)!r}, caffe.TRAIN); n.forward()"
+        command = [sys.executable, "-c", code]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "2", "NUMBA_NUM_THREADS": "2"}
+    environment["NUMBA_THREADING_LAYER"] = layer
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert counts(done.stdout) == {f"counts 1 1 1 {layer}"}
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_child_has_as_many_threads_as_it_is_given(threads, net, monkeypatch):
+    """Whatever the environment says, and whether there are so many cores."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        monkeypatch.setenv(name, "2")
+    with start(["time", "-model", str(net), "-iterations", "1"], threads) as child:
+        log = read_log(child)
+    assert child.returncode == 0, log
+    assert {line.rsplit(maxsplit=1)[0] for line in counts(log)} == {f"counts {threads} {threads} 1"}
+
+
+def test_a_child_is_killed_when_its_parent_alone_is(tmp_path):
+    """Also one that a thread has started, and one that sleeps through SIGTERM."""
+    code = f"""
+import sys, threading
+from latent_domains.common.caffe_process import UNMOVED_BY_SIGTERM, start_logged
+
+def work():
+    with start_logged([*UNMOVED_BY_SIGTERM, sys.executable, "-c", {LASTING!r}], 1) as child:
+        print(child.pid, child.stdout.readline(), flush=True)
+
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+"""
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True) as parent:
+        pid, begun = parent.stdout.readline().split()
+        assert begun == "begun" and psutil.pid_exists(int(pid))
+        parent.kill()
+    wait_until(lambda: not psutil.pid_exists(int(pid)) or psutil.Process(int(pid)).status() == "zombie", "its end")
+
+
+def test_a_parent_that_was_gone_before_is_noticed():
+    command = ending_with_us([sys.executable, "-c", "print('ran')"])
+    command[command.index(str(os.getpid()))] = str(os.getppid())
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (-signal.SIGKILL, "")
+
+
+def test_a_child_is_the_program_itself():
+    """Signals and exit codes are the program's, SIGPIPE ends it, and SIGTERM does unless that was asked for."""
+    code = "import os; status = open('/proc/self/status').read(); print(os.getpid(), status); os._exit(7)"
+    with start_logged([sys.executable, "-c", code], 1) as child:
+        pid, status = read_log(child).split(maxsplit=1)
+    assert (int(pid), child.returncode) == (child.pid, 7)
+    fields = dict(line.split(":\t", 1) for line in status.strip().splitlines())
+    assert int(fields["SigBlk"], 16) == 0
+    with start_logged(["cat", "/proc/self/status"], 1) as child:
+        fields = dict(line.split(":\t", 1) for line in read_log(child).strip().splitlines())
+    assert int(fields["SigIgn"], 16) == 0
