@@ -238,7 +238,7 @@ class Columns:
 def domain_shares(w: Array) -> tuple[Array, Array]:
     """Eq. 2: the shares α (N×D) and the masses W (D). A domain without mass has shares of zero."""
     mass = np.ones(len(w)) @ w  # a product: NumPy is slow at sums over short axes
-    return np.divide(w, mass, out=np.zeros_like(w), where=mass != 0), mass
+    return w / np.where(mass != 0, mass, np.inf), mass
 
 
 def inverse_deviation(variance: Array, eps: float, mass: Array | None = None) -> Array:

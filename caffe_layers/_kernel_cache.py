@@ -4,6 +4,9 @@ numba keeps compiled code beside the source or in the user's cache folder, but i
 two processes that compile at once, or two kinds of CPU on a shared folder, can leave an index that names the
 other's code. So every combination of sources, numba and CPU gets a folder of its own, and one process at a time may
 compile into it; the others wait and load.
+
+A process that compiles is one of its own, which computes nothing. The code that numba runs where it compiled is not
+the code that it keeps: on the way to disk a kernel is optimised once more, with other last bits in sums.
 """
 
 import ctypes
@@ -11,6 +14,8 @@ import fcntl
 import hashlib
 import importlib
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -63,6 +68,7 @@ def _load(name: str) -> ModuleType:
         previous, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
         try:
             with _one_at_a_time(folder / "lock"):
+                _compile(module, folder)
                 return importlib.import_module(module)
         finally:
             numba.config.CACHE_DIR = previous
@@ -75,6 +81,23 @@ def kernel(signature: str, *, sums: bool = False) -> Callable[[Callable], Callab
     # Only sums over the innermost loop may be reassociated, to be vectorised; NaN and infinities keep their meaning.
     fastmath = {"contract", "reassoc", "nsz"} if sums else {"contract"}
     return njit(signature, parallel=True, fastmath=fastmath, error_model="numpy", cache=True)
+
+
+def _compile(module: str, folder: Path) -> None:
+    """Have the module's machine code made by another process, unless it lies in the folder.
+
+    Where that fails, importing the module compiles it, or says what is wrong with it.
+    """
+    done = folder / "complete"
+    if done.exists():
+        return
+    paths = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
+    environment = os.environ | {"PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(folder)}
+    # In `caffe train` the interpreter is embedded: its executable is the one that PATH names.
+    command = [sys.executable or "python3", "-c", f"import {module}"]
+    with suppress(OSError):
+        if subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0:
+            done.touch()
 
 
 def _writable_folder(name: str) -> Path | None:

@@ -72,8 +72,9 @@ def read_and_write_forward(x, y, sums):
     """Read x; read x and write y. Arrays are R×S, ``sums`` R."""
     for r in prange(x.shape[0]):
         total = np.float32(0)
-        for s in range(x.shape[1]):
-            total += x[r, s]
+        row = x[r]  # a row of its own: sums over two indices are gathered one by one
+        for s in range(row.size):
+            total += row[s]
         sums[r] = total
     for r in prange(x.shape[0]):
         for s in range(x.shape[1]):
@@ -85,8 +86,9 @@ def read_and_write_backward(x, g, dx, sums):
     """Read x and g; read x and g and write dx. Arrays are R×S, ``sums`` R."""
     for r in prange(x.shape[0]):
         total = np.float32(0)
-        for s in range(x.shape[1]):
-            total += x[r, s] * g[r, s]
+        row, grad = x[r], g[r]
+        for s in range(row.size):
+            total += row[s] * grad[s]
         sums[r] = total
     for r in prange(x.shape[0]):
         for s in range(x.shape[1]):

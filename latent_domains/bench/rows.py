@@ -92,6 +92,7 @@ def _measure(row: Row, duration: float) -> Measured:
 
 CONVOLUTIONAL: tuple[Shape, ...] = ((384, 32, 24, 24), (48, 64, 56, 56), (48, 64, 112, 112))
 FULLY_CONNECTED: Shape = (128, 4096)
+SMALL: Shape = (384, 10)
 
 
 def against_batch_norm(shape: Shape) -> Callable[[float], Measured]:
@@ -140,6 +141,17 @@ def many_domains(shape: Shape) -> Callable[[float], Measured]:
     return measure
 
 
+def alone(shape: Shape) -> Callable[[float], Measured]:
+    """mDA's time with D = 3 in milliseconds, beside BatchNorm's: on a small blob most of it is calling Python."""
+
+    def measure(seconds: float) -> Measured:
+        bench = LayerBench(shape, {"bn": batch_norm_layer("bn"), "mda": mda_layer("mda", 3)})
+        result = compare(lambda: bench.step("bn"), lambda: bench.step("mda"), seconds)
+        return Measured(1e3 * result.second, f"BatchNorm {1e3 * result.first:.2f} ms")
+
+    return measure
+
+
 def digits_iteration(seconds: float) -> Measured:
     """How many times the digits net with BatchNorm takes as long as with mDA, a whole iteration."""
     net = training.with_data_in_memory(training.read_net())
@@ -165,6 +177,8 @@ def _all_rows() -> tuple[Row, ...]:
     rows.append(Row(f"batchnorm-{by(s)}", "BatchNorm / mDA", 1.5, False, "×", against_batch_norm(s)))
     rows += [Row(f"traffic-{by(s)}", "mDA / bare traffic", 1.3, True, "×", against_traffic(s)) for s in CONVOLUTIONAL]
     rows += [Row(f"domains-{by(s)}", "D=8 / D=2", 1.1, True, "×", many_domains(s)) for s in CONVOLUTIONAL]
+    rows.append(Row(f"domains-{by(s)}", "D=8 / D=2", 1.2, True, "×", many_domains(s)))
+    rows.append(Row(f"small-{by(SMALL)}", "mDA", 0.12, True, " ms", alone(SMALL)))
     rows.append(Row("digits", "BatchNorm net / mDA net", 1, False, "×", digits_iteration))
     rows += [Row(f"memory-{by(s)}", "added / x", 5, True, "%", added_memory(s)) for s in CONVOLUTIONAL]
     return tuple(rows)

@@ -9,15 +9,23 @@ import pytest
 
 from latent_domains.common.program import ROOT
 
-# Runs a kernel and prints what it computed and how many functions it had to compile.
+# Runs a kernel and prints what it computed, and "cold" if it or the process that it started had to compile.
 WORK = """
-import numba, numpy as np
+import pathlib, subprocess, numba, numpy as np
 compiled = []
+run = subprocess.run
+def count(command, env, **options):
+    folder = pathlib.Path(env["NUMBA_CACHE_DIR"])
+    before = set(folder.rglob("*.nbc"))
+    result = run(command, env=env, **options)
+    compiled.extend(set(folder.rglob("*.nbc")) - before)
+    return result
+subprocess.run = count
 compile_ir = numba.core.compiler.CompilerBase._compile_core
-def count(self):
+def compile_here(self):
     compiled.append(1)
     return compile_ir(self)
-numba.core.compiler.CompilerBase._compile_core = count
+numba.core.compiler.CompilerBase._compile_core = compile_here
 from caffe_layers import _kernel_cache
 kernels = _kernel_cache.load("_row_kernels")
 x = np.arange(12, dtype=np.float32).reshape(2, 6)
@@ -28,11 +36,11 @@ print(mean[1], round(variance[1], 6), "cold" if compiled else "warm")
 """
 
 
-def start(root, **environment):
+def start(root, work=WORK, **environment):
     keep = {name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
     paths = [path for path in sys.path if path and "site-packages" in path]
     return subprocess.Popen(
-        [sys.executable, "-c", WORK],
+        [sys.executable, "-c", work],
         cwd=root,
         env=keep | {"PYTHONPATH": os.pathsep.join([str(root), *paths])} | environment,
         stdout=subprocess.PIPE,
@@ -126,3 +134,29 @@ def test_an_interrupted_compilation_is_made_good(package):
         path.unlink()
     assert finish(start(package)) == "cold"
     assert finish(start(package)) == "warm"
+
+
+# Prints the bits of all that the layer computes, over rows and over columns.
+BITS = """
+import hashlib, numpy as np
+from tests.caffe_layers.steps import cpu_steps, random_rows, run
+rng = np.random.default_rng(0)
+for size in (1, 64, 576):
+    x, g = rng.normal(size=(2, 8, 130, size)).astype(np.float32) + np.float32(0.3)
+    w = random_rows(rng, 8, 3)
+    result = run(cpu_steps(x, w), x, w, g)
+    for name in ("mean", "variance", "y", "dx", "dw"):
+        print(size, name, hashlib.sha256(getattr(result, name).tobytes()).hexdigest())
+"""
+
+
+def test_the_first_process_computes_the_bits_of_all_later_ones(tmp_path):
+    first, second = (finish_bits(start(ROOT, BITS, NUMBA_CACHE_DIR=str(tmp_path))) for _ in range(2))
+    assert len(first) == 15
+    assert first == second
+
+
+def finish_bits(process):
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    return out.splitlines()
