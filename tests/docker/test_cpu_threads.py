@@ -309,7 +309,32 @@ def test_a_process_forked_after_use_computes_on(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_an_interrupt_in_the_middle_stops_training_cleanly(tmp_path):
+INTERRUPT = """
+import os, signal, sys, threading
+from pathlib import Path
+from tests.docker.test_cpu_threads import compute, layer_text, make_net
+
+net = make_net(Path(sys.argv[1]), (8, 4, 90, 90), layer_text("plain"))
+before = compute(net)
+for _ in range(20):
+    threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        while True:
+            net.forward()
+            net.backward()
+    except KeyboardInterrupt:
+        pass
+after = compute(net)
+assert all((before[key] == after[key]).all() for key in before)
+"""
+
+
+def test_pycaffe_computes_on_after_interrupts(tmp_path):
+    done = subprocess.run([sys.executable, "-c", INTERRUPT, tmp_path], timeout=120, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_interrupt_in_the_middle_takes_a_snapshot_or_stops(tmp_path):
     layer = f'layer {{ name: "layer" bottom: "x" top: "y" {layer_text("plain")} }}'
     net = tmp_path / "train.prototxt"
     net.write_text(
@@ -320,17 +345,23 @@ def test_an_interrupt_in_the_middle_stops_training_cleanly(tmp_path):
     solver = tmp_path / "solver.prototxt"
     solver.write_text(
         f'train_net: "{net}" base_lr: 1e-9 lr_policy: "fixed" max_iter: 1000000 display: 1 solver_mode: CPU '
-        "snapshot_after_train: false"
+        f'snapshot_prefix: "{tmp_path}/model" snapshot_after_train: false'
     )
     environment = {**os.environ, "GLOG_minloglevel": "0", "OMP_NUM_THREADS": "2"}
-    command = ["caffe", "train", "-solver", str(solver), "-sigint_effect", "stop"]
+    command = ["caffe", "train", "-solver", str(solver), "-sigint_effect", "snapshot", "-sighup_effect", "stop"]
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as caffe_train:
         try:
             for line in caffe_train.stderr:
-                if "Iteration 5 " in line or "Iteration 5," in line:
+                if re.search(r"Iteration 5\b", line):
                     caffe_train.send_signal(signal.SIGINT)
+                if "Snapshotting solver state" in line:
+                    break
+            for line in caffe_train.stderr:  # it goes on
+                if "Iteration" in line:
+                    caffe_train.send_signal(signal.SIGHUP)
                     break
             rest = caffe_train.communicate(timeout=60)[1]
         finally:
             caffe_train.kill()
     assert caffe_train.returncode == 0 and "Optimization stopped early" in rest, rest[-2000:]
+    assert len(list(tmp_path.glob("model_iter_*.solverstate"))) == 1

@@ -1,0 +1,132 @@
+"""Two builds of Caffe beside each other: every layer of a net alone, on the same random numbers."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import NamedTemporaryFile, TemporaryDirectory
+
+import caffe
+import numpy as np
+from caffe.proto import caffe_pb2
+from google.protobuf import text_format
+
+from latent_domains.bench.training import read_net, with_data_in_memory
+from latent_domains.common.program import ProgramError
+
+NO_COMPUTATION = ("Input", "DummyData", "Silence", "Python")
+"""Layers that are left out: Caffe itself computes nothing in them."""
+
+Results = dict[str, np.ndarray]
+
+
+def open_net(net: caffe_pb2.NetParameter) -> caffe.Net:
+    """The net in training."""
+    with NamedTemporaryFile("w", suffix=".prototxt") as file:
+        file.write(text_format.MessageToString(net))
+        file.flush()
+        return caffe.Net(file.name, caffe.TRAIN)
+
+
+def layers_alone(path: Path, image: tuple[int, int, int], images: int) -> Iterator[tuple[str, caffe_pb2.NetParameter]]:
+    """Name and net of each layer of a training net: the layer between inputs of the shapes that it has there.
+
+    It sees ``images`` of the batch at most, unless it slices it. Layers that are alike give the same net, since names
+    are left out of it.
+    """
+    net = with_data_in_memory(read_net(path), image)
+    whole = open_net(net)
+    for layer in net.layer:
+        if layer.type in NO_COMPUTATION:
+            continue
+        bottoms, tops = dict.fromkeys(layer.bottom), dict.fromkeys(layer.top)
+        names = {name: f"top{i}" for i, name in enumerate(tops)} | {
+            name: f"bottom{i}" for i, name in enumerate(bottoms)
+        }
+        alone = caffe_pb2.NetParameter(force_backward=True)
+        for bottom in bottoms:
+            blob = alone.layer.add(name=names[bottom], type="Input", top=[names[bottom]])
+            count, *rest = whole.blobs[bottom].shape
+            blob.input_param.shape.add().dim.extend([count if layer.type == "Slice" else min(count, images), *rest])
+        copy = alone.layer.add()
+        copy.CopyFrom(layer)
+        copy.name = "layer"
+        copy.bottom[:] = [names[bottom] for bottom in layer.bottom]
+        copy.top[:] = [names[top] for top in layer.top]
+        for param in copy.param:
+            param.ClearField("name")
+        yield layer.name, alone
+
+
+def compute(net: caffe_pb2.NetParameter, seed: int = 0) -> Results:
+    """What the last layer of ``net`` makes of random numbers: its tops and the gradients of bottoms and parameters."""
+    caffe.set_random_seed(seed + 1)
+    layer, alone, rng = net.layer[-1], open_net(net), np.random.default_rng(seed)
+
+    def random(shape: tuple[int, ...]) -> np.ndarray:
+        return rng.standard_normal(shape, np.float32)
+
+    classes = alone.blobs[layer.bottom[0]].shape[-1]
+    for i, bottom in enumerate(dict.fromkeys(layer.bottom)):
+        blob = alone.blobs[bottom]
+        labels = i == 1 and layer.type in ("SoftmaxWithLoss", "Accuracy")
+        blob.data[...] = rng.integers(0, classes, blob.shape) if labels else random(blob.shape)
+    parameters = list(alone.params.get(layer.name, []))
+    for blob in parameters:
+        if layer.type != "BatchNorm":  # it holds sums and their count
+            blob.data[...] = random(blob.shape) / np.sqrt(max(1, blob.count / blob.shape[0]))
+        blob.diff[...] = 0.5  # gradients are added
+    alone.forward()
+    results = {f"top {name}": alone.blobs[name].data.copy() for name in layer.top}
+    if layer.type == "Accuracy":
+        return results
+    if "Loss" not in layer.type:  # a loss's own gradient is its weight
+        for name in layer.top:
+            alone.blobs[name].diff[...] = random(alone.blobs[name].shape)
+    alone.backward()
+    results |= {f"gradient of {name}": alone.blobs[name].diff.copy() for name in layer.bottom}
+    for i, blob in enumerate(parameters):
+        results |= {f"parameter {i}": blob.data.copy(), f"gradient of parameter {i}": blob.diff.copy()}
+    return results
+
+
+def difference(got: Results, expected: Results) -> dict[str, float]:
+    """The largest difference of each array, as a share of its largest value."""
+    return {
+        name: float(np.abs(got[name] - value).max() / (np.abs(value).max() or 1)) for name, value in expected.items()
+    }
+
+
+@contextmanager
+def other_build(prefix: Path) -> Iterator[Callable[[caffe_pb2.NetParameter], Results]]:
+    """:func:`compute` by the Caffe of ``prefix``, in a process of its own. Raises ProgramError where that ends."""
+    if not (prefix / "python/caffe/_caffe.so").exists():
+        raise ProgramError(f"{prefix}: python/caffe/_caffe.so is missing; expected a folder of docker/build_caffe.sh")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(prefix.resolve() / "python"), *sys.path])}
+    command = [sys.executable, "-c", f"from {__name__} import serve; serve()"]
+    with (
+        TemporaryDirectory() as folder,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True) as child,
+    ):
+
+        def ask(net: caffe_pb2.NetParameter) -> Results:
+            file = Path(folder) / "layer.npz"
+            file.write_bytes(net.SerializeToString())
+            print(file, file=child.stdin, flush=True)
+            if not child.stdout.readline():
+                raise ProgramError(f"{prefix}: this build ended with {child.wait()} on the layer {net.layer[-1]}")
+            with np.load(file) as results:
+                return dict(results)
+
+        yield ask
+        child.stdin.close()
+
+
+def serve() -> None:
+    """Replace each file of a net that stdin names by its results, until stdin ends."""
+    for line in sys.stdin:
+        file = Path(line.rstrip("\n"))
+        np.savez(file, **compute(caffe_pb2.NetParameter.FromString(file.read_bytes())))
+        print(flush=True)

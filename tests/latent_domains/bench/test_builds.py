@@ -1,0 +1,58 @@
+from pathlib import Path
+
+import caffe
+import numpy as np
+import pytest
+from caffe.proto import caffe_pb2
+
+from latent_domains.bench import builds
+from latent_domains.common.program import ROOT, ProgramError
+
+NET = ROOT / "prototxt/mnist/demo_train.prototxt"
+PREFIX = Path(caffe.__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def alone() -> dict[str, caffe_pb2.NetParameter]:
+    return dict(builds.layers_alone(NET, (3, 28, 28), 4))
+
+
+def test_every_layer_that_computes_stands_alone(alone):
+    net = builds.read_net(NET)
+    assert list(alone) == [layer.name for layer in net.layer if layer.type not in (*builds.NO_COMPUTATION, "Data")]
+    assert {"Convolution", "Pooling", "Scale", "Slice", "SoftmaxWithLoss"} <= {n.layer[-1].type for n in alone.values()}
+    for net in alone.values():
+        if net.layer[-1].type != "Slice":
+            assert net.layer[0].input_param.shape[0].dim[0] == 4
+
+
+def test_what_a_layer_computes(alone):
+    product = next(net for net in alone.values() if net.layer[-1].type == "InnerProduct")
+    results = builds.compute(product)
+    assert set(results) == {
+        "top top0",
+        "gradient of bottom0",
+        *(f"{what}parameter {i}" for what in ("", "gradient of ") for i in range(len(results) // 2 - 1)),
+    }
+    assert all(np.abs(value).max() > 0 for value in results.values())
+
+
+def test_a_difference_is_a_share_of_the_largest_value():
+    expected = {"a": np.array([1.0, -4.0]), "b": np.zeros(2)}
+    got = {"a": np.array([1.5, -4.0]), "b": np.array([0.0, 2.0])}
+    assert builds.difference(got, expected) == {"a": 0.125, "b": 2.0}
+
+
+@pytest.mark.program
+def test_a_build_agrees_with_itself_and_says_where_it_ended(alone):
+    with builds.other_build(PREFIX) as compute_there:
+        for net in alone.values():
+            shares = builds.difference(builds.compute(net), compute_there(net))
+            assert shares and not any(shares.values())
+        with pytest.raises(ProgramError, match="this build ended with -6 on the layer"):
+            compute_there(caffe_pb2.NetParameter(layer=[caffe_pb2.LayerParameter(name="x", type="NoSuchLayer")]))
+
+
+def test_a_folder_without_caffe(tmp_path):
+    with pytest.raises(ProgramError, match=r"_caffe\.so is missing"), builds.other_build(tmp_path):
+        pass
