@@ -16,7 +16,7 @@ import numpy as np
 from caffe.proto.caffe_pb2 import TEST, TRAIN
 
 from latent_domains.bench import training
-from latent_domains.common.program import ROOT
+from latent_domains.common.program import ROOT, run
 from latent_domains.data.image_list import folder_entries
 from latent_domains.models.model import load, read_model
 from latent_domains.runs.predict import BATCH, open_classifier, predict, read_description
@@ -200,4 +200,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

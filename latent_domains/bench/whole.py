@@ -30,7 +30,7 @@ TRAINING = (
 )
 
 # Net, dataset, images of a batch of evaluation, images that are predicted.
-CLASSIFICATION = (("digits", "digits", 223, 2048), ("resnet18", "pacs", 32, 128))
+CLASSIFICATION = (("digits", "digits", 223, 1024), ("resnet18", "pacs", 32, 128))
 
 
 def has_torch() -> bool:
