@@ -23,7 +23,7 @@ def blobs_of(net):
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize(
     ("name", "image", "tolerance"),
-    [("digits", (3, 28, 28), 5e-3), ("resnet18", (3, 64, 64), 2e-2), ("alexnet", (3, 99, 99), 5e-2)],
+    [("digits", (3, 28, 28), 2e-2), ("resnet18", (3, 64, 64), 2e-2), ("alexnet", (3, 99, 99), 5e-2)],
 )
 def test_a_training_step(name, image, tolerance, plain):
     definition = training.with_data_in_memory(training.read_net(training.NETS[name].file("train")), image)
