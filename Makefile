@@ -38,7 +38,7 @@ test-slurm: setup  ## the tables' jobs on a real SLURM of one node, of Debian's 
 	@docker/install_packages.sh slurm
 	@$(in_project) python -m pytest -m slurm tests/cluster $(ARGS)
 
-bench: setup  ## how fast the layers are, beside Caffe's BatchNorm and plain memory traffic
+bench: setup  ## how fast layers and nets are, beside BatchNorm, memory traffic, PyTorch (tools/setup.sh torch) and OpenCV
 	@$(in_project) python -m tools.bench $(ARGS)
 
 bench-gpu: setup  ## how fast the layers are on a GPU, beside a copy of the same bytes and Caffe's BatchNorm

@@ -2,13 +2,11 @@
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
 
 from latent_domains.bench import training
 from latent_domains.bench.layers import LayerBench, Shape, batch_norm_layer, mda_layer
 from latent_domains.bench.rows import Measured, Row
-from latent_domains.common.program import ROOT
 from latent_domains.common.timing import compare
 from latent_domains.data.lmdb_io import by
 
@@ -19,10 +17,6 @@ COPIES = 4
 
 # Steps between two looks at the clock: the host only starts kernels, and waits after the last.
 STEPS = 20
-
-PACS = ROOT / "prototxt/resnet18/pacs_train.prototxt"
-
-PACS_IMAGE = (3, 224, 224)
 
 Wait = Callable[[], None]
 
@@ -89,11 +83,11 @@ def against_batch_norm(shape: Shape, wait: Wait) -> Callable[[float], Measured]:
     return measure
 
 
-def training_iteration(net: Path, image: tuple[int, int, int], wait: Wait) -> Callable[[float], Measured]:
-    """The time of a training iteration of ``net`` in units of that with BatchNorm in place of mDA."""
+def training_iteration(name: str, wait: Wait) -> Callable[[float], Measured]:
+    """The time of a training iteration of a net in units of that with BatchNorm in place of mDA."""
 
     def measure(duration: float) -> Measured:
-        ours = training.with_data_in_memory(training.read_net(net), image)
+        ours = training.in_memory(name)
         variants = ours, training.with_batch_norm(ours)
         sides = (together(training.iteration(variant), wait) for variant in variants)
         result = compare(*sides, 3 * duration)
@@ -114,9 +108,6 @@ def make_rows(wait: Wait, make_copy: Callable[[int], Callable[[], None]]) -> tup
         rows.append(Row(f"copy-{by(shape)}", "mDA / copy", goals[0], True, "×", against_copy(shape, wait, make_copy)))
         name = f"batchnorm-{by(shape)}"
         rows.append(Row(name, "BatchNorm / mDA", goals[1], False, "×", against_batch_norm(shape, wait)))
-    for name, net, image, goal in (
-        ("resnet18", PACS, PACS_IMAGE, 1.15),
-        ("digits", training.NET, training.IMAGE, None),
-    ):
-        rows.append(Row(name, "mDA net / BatchNorm net", goal, True, "×", training_iteration(net, image, wait)))
+    for name, goal in (("resnet18", 1.15), ("digits", None)):
+        rows.append(Row(name, "mDA net / BatchNorm net", goal, True, "×", training_iteration(name, wait)))
     return tuple(rows)

@@ -154,7 +154,7 @@ def alone(shape: Shape) -> Callable[[float], Measured]:
 
 def digits_iteration(seconds: float) -> Measured:
     """How many times the digits net with BatchNorm takes as long as with mDA, a whole iteration."""
-    net = training.with_data_in_memory(training.read_net())
+    net = training.in_memory("digits")
     # An iteration is long: it takes more time to see enough of them.
     result = compare(training.iteration(training.with_batch_norm(net)), training.iteration(net), 3 * seconds)
     return Measured(result.ratio, f"BatchNorm {milliseconds(result.first)}, mDA {milliseconds(result.second)}")

@@ -1,0 +1,82 @@
+"""PyTorch's nets of the benchmark compute what Caffe's do: losses, scores and gradients."""
+
+import numpy as np
+import pytest
+import torch
+from caffe.proto.caffe_pb2 import TEST, TRAIN
+
+from latent_domains.bench import training
+from latent_domains.bench.torch_net import TorchNet
+from latent_domains.convert.fold.fold import fold
+from latent_domains.models.model import forward, load
+from tests.latent_domains.convert.fold.models import DATA, layer, trained
+from tests.latent_domains.nets.graphs import parse
+
+pytestmark = pytest.mark.torch
+
+
+def blobs_of(net):
+    return {name: [blob.data.copy() for blob in blobs] for name, blobs in net.params.items()}
+
+
+@pytest.mark.program
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize(
+    ("name", "image", "tolerance"),
+    [("digits", (3, 28, 28), 2e-2), ("resnet18", (3, 64, 64), 2e-2), ("alexnet", (3, 99, 99), 5e-2)],
+)
+def test_a_training_step(name, image, tolerance, plain):
+    definition = training.with_data_in_memory(training.read_net(training.NETS[name].file("train")), image)
+    if plain:
+        definition = training.with_batch_norm(definition)
+    solver = training.make_solver(definition, 1e-8)
+    net = solver.net
+    rng = np.random.default_rng(1)
+    for scale in [each.name for each in definition.layer if each.type == "Scale"]:
+        for blob in net.params[scale]:
+            blob.data[...] = rng.uniform(0.5, 1.5, blob.data.shape)
+    twin = TorchNet(definition, blobs_of(net), TRAIN, plain=plain)
+    tops = [top for each in definition.layer if each.type == "Input" for top in each.top]
+    values = {top: torch.from_numpy(net.blobs[top].data.copy()) for top in tops}
+
+    net.clear_param_diffs()
+    net.forward()
+    net.backward()
+    outputs = twin(values)
+    twin.loss(outputs).backward()
+
+    assert {"loss_class", "entropy_class", "entropy_domain"} == set(twin.loss_weights)
+    for loss in twin.loss_weights:
+        assert outputs[loss].item() == pytest.approx(float(net.blobs[loss].data), rel=1e-5)
+    assert outputs["source_accuracy"].item() == pytest.approx(float(net.blobs["source_accuracy"].data), abs=0.03)
+    largest = max(np.abs(blob.diff).max() for layer_name in twin.by_layer for blob in net.params[layer_name])
+    compared = 0
+    for layer_name, parameters in twin.by_layer.items():
+        for parameter, blob in zip(parameters, net.params[layer_name], strict=True):
+            assert parameter.requires_grad == bool(np.abs(blob.diff).max() > 0), layer_name
+            if parameter.requires_grad:
+                difference = np.abs(parameter.grad.numpy() - blob.diff).max()
+                # Rounding moves some maxima and zeros of ReLU; far below the others, a gradient is rounding itself.
+                assert difference < tolerance * max(np.abs(blob.diff).max(), 1e-2 * largest), layer_name
+                compared += 1
+    assert compared > 8
+
+
+@pytest.mark.parametrize(("name", "side"), [("digits", 28), ("resnet18", 64), ("alexnet", 99)])
+@pytest.mark.parametrize("folded", [False, True])
+def test_evaluation(name, side, folded):
+    definition = training.read_net(training.NETS[name].file("deploy"))
+    definition.layer[0].input_param.shape[0].dim[2:] = [side, side]
+    model = trained(definition)
+    model = fold(model).model if folded else model
+    x = np.random.default_rng(0).normal(size=(3, 3, side, side)).astype(np.float32)
+    expected = forward(load(model), x)["prob"]
+    with torch.inference_mode():
+        found = TorchNet(model.net, model.blobs, TEST)({"data": torch.from_numpy(x)})["prob"]
+    assert np.abs(found.numpy() - expected).max() < 1e-4
+
+
+def test_a_layer_that_is_not_there_is_named():
+    net = parse(DATA + layer("odd", "Deconvolution", "data", "y"))
+    with pytest.raises(ValueError, match="layer odd: Deconvolution, expected one of"):
+        TorchNet(net, {}, TEST)
