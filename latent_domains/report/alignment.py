@@ -13,7 +13,6 @@ from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
 from latent_domains.common.program import ProgramError
-from latent_domains.report import classes
 from latent_domains.report.chart import Chart
 from latent_domains.report.legend import Key
 from latent_domains.report.page import Block, Charts, Heading, Section, Text, missing
@@ -143,7 +142,7 @@ def alignment_section(shown: Sequence[LoadedRun], quick: bool, images: int, step
     for run in shown:
         blocks.append(Heading(f"{run.experiment.title}: {run.name}"))
         try:
-            features, labels = features_of(*run.trained(), images), classes.names(run)
+            features, labels = features_of(*run.trained(), images), run.classes
         except ProgramError as error:
             blocks.append(missing("No features", error))
             continue

@@ -25,12 +25,6 @@ def confusion(run: LoadedRun, target: str) -> NDArray[np.int64] | None:
     return np.array(found.confusion, np.int64) if found and found.confusion else None
 
 
-def names(run: LoadedRun) -> list[str]:
-    """The classes' names, or their labels."""
-    known = run.record.classes if run.record else None
-    return known or [str(label) for label in range(run.experiment.data.classes)]
-
-
 def confusion_chart(counts: NDArray[np.int64], classes: Sequence[str], name: str, title: str) -> Chart:
     """Shares of each true class's images, a row for each true class and a column for each predicted one."""
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
@@ -128,7 +122,7 @@ def classes_section(settings: Sequence[Setting], shown: Sequence[LoadedRun]) -> 
                     found[run.name] = (run, counts)
             if not found:
                 continue
-            labels = names(next(iter(found.values()))[0])
+            labels = next(iter(found.values()))[0].classes
             charts = [
                 confusion_chart(counts, labels, f"confusion-{name}-{target}", f"{run.experiment.title} on {target} (%)")
                 for name, (run, counts) in found.items()

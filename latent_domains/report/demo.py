@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from latent_domains.report.chart import Chart, save_together
 from latent_domains.report.comparison import settings_of
-from latent_domains.report.domains import matrix_chart, subscript
+from latent_domains.report.domains import matrix_chart
 from latent_domains.report.runs import load_runs
 from latent_domains.report.samples import mosaic
+from latent_domains.report.text import subscript
 from latent_domains.report.training import loss_curves, target_curves
 from latent_domains.runs.record import DomainUsage
 from latent_domains.runs.run_folder import RunFolder

@@ -11,29 +11,24 @@ from latent_domains.report.comparison import Line, Setting
 from latent_domains.report.page import Block, Charts, Heading, Section, Strip, Strips, Text, missing
 from latent_domains.report.palette import LIGHT, PARTS
 from latent_domains.report.runs import LoadedRun
-from latent_domains.report.samples import Samples, are_pictures, samples_of, strip
-from latent_domains.report.text import shortened
-from latent_domains.runs.record import DomainUsage
-
-COLLAPSED = 0.99
-"""Share of the images in one latent domain from which on a branch counts as collapsed."""
-
-
-def subscript(number: int) -> str:
-    return str(number).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
+from latent_domains.report.samples import LookedAt, Samples, look_at, samples_of, strip
+from latent_domains.report.stability import stability_blocks
+from latent_domains.report.text import shortened, subscript
+from latent_domains.report.traits import traits_blocks
+from latent_domains.runs.record import COLLAPSED, DomainUsage
 
 
 def told(usage: DomainUsage, history: Sequence[DomainUsage]) -> str:
     """What became of the latent domains, in a few sentences."""
     share, k = usage.share, len(usage.share)
     largest = int(np.argmax(share))
-    told = f"Of {usage.images:,} source images, "
+    told = f"Of {usage.images:,} {'held-out source images' if usage.held_out else 'source images'}, "
     told += ", ".join(f"{100 * value:.1f} % went to s{subscript(d + 1)}" for d, value in enumerate(share)) + ". "
     if k == 1:
         return told + "There is only one latent domain to go to."
     if len(usage.sources) == 1:
         told += "How its images divide into true domains is not known, or they are all of one. "
-    elif share[largest] >= COLLAPSED:
+    elif usage.collapsed:
         told += f"The branch collapsed: it puts practically every image into s{subscript(largest + 1)}. "
     elif usage.nmi < 0.05:
         told += "The branch uses several domains, but they are not the true ones (NMI below 0.05). "
@@ -178,7 +173,7 @@ def discovery_section(
         blocks.append(Text("None of the finished runs has a branch that predicts latent source domains."))
     else:
         several = [run for run in with_branch if run.experiment.k > 1]
-        collapsed = [run for run in several if max(run.record.domain_usage.share) >= COLLAPSED]
+        collapsed = [run for run in several if run.record.domain_usage.collapsed]
         if collapsed:
             blocks.append(
                 Text(
@@ -201,6 +196,8 @@ def discovery_section(
                     "ones: 1 if they are the same, 0 if they have nothing in common.",
                 )
             )
+        if not quick:
+            blocks += stability_blocks(settings)
     for run in shown:
         if run.experiment.has_branch and run.record:
             blocks += _discovery(run, quick)
@@ -232,20 +229,20 @@ def _discovery(run: LoadedRun, quick: bool) -> list[Block]:
             "not, or no more of them than the run's name says.",
         )
     )
-    blocks += _samples(run, quick)
-    return blocks
-
-
-def _samples(run: LoadedRun, quick: bool) -> list[Block]:
     if quick:
-        return []
-    if not are_pictures(run.experiment.data.stored_shape):
+        return blocks
+    try:
+        looked_at = look_at(*run.trained())
+    except ProgramError as error:
+        return [*blocks, missing("No images of the latent domains", error)]
+    return [*blocks, *traits_blocks(looked_at, run.classes), *_samples(run, looked_at)]
+
+
+def _samples(run: LoadedRun, looked_at: LookedAt) -> list[Block]:
+    if looked_at.images is None:
         text = f"The records of {run.experiment.dataset} are features, so there are no images to show."
         return [Text(text, note=True)]
-    try:
-        found = samples_of(*run.trained())
-    except ProgramError as error:
-        return [missing("No images of the latent domains", error)]
+    found = samples_of(looked_at)
     strips = [made for samples in found for made in _strips(samples)]
     empty = [f"s{subscript(samples.domain + 1)}" for samples in found if not samples.images]
     nothing = f" {', '.join(empty)} got no image." if empty else ""

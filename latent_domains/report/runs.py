@@ -34,6 +34,12 @@ class LoadedRun:
             return {}
         return curves(self.folder.log.read_text(errors="replace").splitlines())
 
+    @property
+    def classes(self) -> list[str]:
+        """The classes' names, or their labels."""
+        known = self.record.classes if self.record else None
+        return known or [str(label) for label in range(self.experiment.data.classes)]
+
     def trained(self) -> tuple[RunFolder, Snapshot]:
         """The run's folder and last snapshot. Raises ProgramError if they are not there."""
         if self.folder is None:

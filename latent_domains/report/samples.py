@@ -1,14 +1,13 @@
 """Source images that the branch is surest and least sure about, for each latent domain."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from latent_domains.data.lmdb_io import read_images
-from latent_domains.runs.outputs import source_lmdbs, source_probabilities
+from latent_domains.data.lmdb_io import read_images, read_labels
+from latent_domains.runs.outputs import looked_at_lmdbs, source_probabilities
 from latent_domains.runs.preflight import check_data, check_nets
 from latent_domains.runs.run_folder import RunFolder, Snapshot
 
@@ -17,6 +16,24 @@ LOOKED_AT = 1000
 
 BYTES = 64 << 20
 """Memory for the images of one source."""
+
+
+@dataclass(frozen=True)
+class LookedAt:
+    """Source images (n×C×H×W, BGR), their classes and true sources (n each), and the branch's probabilities (n×k).
+
+    ``held_out``: whether they are none of the training images. Features are no pictures: they have no images.
+    """
+
+    images: NDArray[np.uint8] | None
+    labels: NDArray[np.int64]
+    sources: list[str]
+    probabilities: NDArray[np.float32]
+    held_out: bool
+
+    @property
+    def told(self) -> str:
+        return f"{len(self.labels):,} {'held-out source images' if self.held_out else 'training images of the sources'}"
 
 
 @dataclass(frozen=True)
@@ -32,19 +49,30 @@ class Samples:
     least_sure: tuple[NDArray[np.uint8], NDArray[np.float32], list[str]]
 
 
-def samples_of(folder: RunFolder, snapshot: Snapshot, count: int = 8) -> list[Samples]:
-    """The ``count`` surest and least sure source images of each latent domain, among the first of each source.
+def look_at(folder: RunFolder, snapshot: Snapshot) -> LookedAt:
+    """The first images of each source, held-out ones where there are any.
 
-    Least sure images are never the surest ones too. Raises ProgramError if nets or data are not as they should be.
+    Raises ProgramError if nets or data are not as they should be.
     """
     check_nets(folder)
     check_data(folder)
-    limit = min(LOOKED_AT, max(count, BYTES // int(np.prod(folder.experiment.data.stored_shape))))
-    probabilities = source_probabilities(folder, snapshot, limit=limit, quiet=True)
-    lmdbs = source_lmdbs(folder)
-    images = np.concatenate([read_images(lmdbs[source], limit)[0] for source in probabilities])
-    sources = [source for source, rows in probabilities.items() for _ in rows]
-    rows = np.concatenate(list(probabilities.values()))
+    shape = folder.experiment.data.stored_shape
+    limit = min(LOOKED_AT, max(8, BYTES // int(np.prod(shape))))
+    lmdbs, held_out = looked_at_lmdbs(folder)
+    rows = source_probabilities(folder, snapshot, lmdbs=lmdbs, limit=limit, quiet=True)
+    pictures = shape[0] in (1, 3) and min(shape[1:]) > 1
+    return LookedAt(
+        np.concatenate([read_images(lmdb, limit)[0] for lmdb in lmdbs.values()]) if pictures else None,
+        np.concatenate([read_labels(lmdb, limit) for lmdb in lmdbs.values()]),
+        [source for source, of_source in rows.items() for _ in of_source],
+        np.concatenate(list(rows.values())),
+        held_out,
+    )
+
+
+def samples_of(looked_at: LookedAt, count: int = 8) -> list[Samples]:
+    """The ``count`` surest and least sure pictures of each latent domain, none of which is both."""
+    images, sources, rows = looked_at.images, looked_at.sources, looked_at.probabilities
     assigned, sure = rows.argmax(axis=1), rows.max(axis=1)
     found = []
     for domain in range(rows.shape[1]):
@@ -85,8 +113,3 @@ def _resized(image: NDArray[np.uint8], size: tuple[int, int], larger: bool) -> N
     image = image if len(image) == 3 else np.repeat(image[:1], 3, axis=0)  # grey
     how = cv2.INTER_NEAREST if larger else cv2.INTER_AREA
     return cv2.resize(np.ascontiguousarray(image.transpose(1, 2, 0)), size, interpolation=how).transpose(2, 0, 1)
-
-
-def are_pictures(shape: Sequence[int]) -> bool:
-    """Whether stored records (C×H×W) are pictures to look at, and not features."""
-    return shape[0] in (1, 3) and min(shape[1:]) > 1

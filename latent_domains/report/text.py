@@ -11,6 +11,10 @@ def printable(text: str) -> str:
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
+def subscript(number: int) -> str:
+    return str(number).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
+
+
 def shortened(text: str, length: int) -> str:
     """``text`` for a chart: printable, and cut to its beginning and an ellipsis if it is longer than ``length``."""
     text = printable(text)

@@ -22,26 +22,32 @@ HISTORY_IMAGES = 1000
 
 
 def source_probabilities(
-    folder: RunFolder, snapshot: Snapshot, *, limit: int | None = None, quiet: bool = False
+    folder: RunFolder,
+    snapshot: Snapshot,
+    *,
+    lmdbs: dict[str, Path] | None = None,
+    limit: int | None = None,
+    quiet: bool = False,
 ) -> dict[str, NDArray[np.float32]]:
-    """The branch's probabilities (n×k) for the first ``limit`` training images of each source (:func:`source_lmdbs`).
+    """The branch's probabilities (n×k) for the first ``limit`` images of each of ``lmdbs``.
 
-    Empty if no branch predicts them.
+    By default these are the sources' training images (:func:`source_lmdbs`). Empty if no branch predicts domains.
     """
     if not folder.experiment.has_branch:
         return {}
     net = folder.load_net("domains", caffe.TEST, snapshot.model)
-    return _predicted(folder, net, "domain_prob", source_lmdbs(folder), limit, quiet)[0]
+    return _predicted(folder, net, "domain_prob", lmdbs or source_lmdbs(folder), limit, quiet)[0]
 
 
 def source_usage(folder: RunFolder, snapshot: Snapshot, *, quiet: bool = False) -> DomainUsage | None:
-    """Domain usage on held-out source images where they are there (:func:`held_out_lmdbs`), else on training images.
+    """Domain usage on the source images of :func:`looked_at_lmdbs`.
 
     None if no branch predicts source domains.
     """
     if not folder.experiment.has_branch:
         return None
-    return _source_usage(folder, folder.load_net("domains", caffe.TEST, snapshot.model), None, quiet)
+    net = folder.load_net("domains", caffe.TEST, snapshot.model)
+    return _source_usage(folder, net, *looked_at_lmdbs(folder), None, quiet)
 
 
 def target_usage(folder: RunFolder, snapshot: Snapshot, *, quiet: bool = False) -> DomainUsage | None:
@@ -63,7 +69,16 @@ def source_lmdbs(folder: RunFolder) -> dict[str, Path]:
     return lmdbs
 
 
-def held_out_lmdbs(folder: RunFolder) -> dict[str, Path]:
+def looked_at_lmdbs(folder: RunFolder) -> tuple[dict[str, Path], bool]:
+    """LMDBs of the source images on which latent domains are judged, and whether these are held out from training.
+
+    They are training images if there are no others to look at.
+    """
+    held_out = _held_out_lmdbs(folder)
+    return held_out or source_lmdbs(folder), bool(held_out)
+
+
+def _held_out_lmdbs(folder: RunFolder) -> dict[str, Path]:
     """LMDBs of source images that are none of the training images, by their true domain.
 
     Empty if the dataset has no test split, an LMDB of it is missing, or a source's test and training images share a
@@ -102,16 +117,17 @@ def usage_history(folder: RunFolder, *, quiet: bool = False) -> list[DomainUsage
     """
     if not folder.experiment.has_branch:
         return []
+    lmdbs, held_out = looked_at_lmdbs(folder)
     return [
-        _source_usage(folder, net, HISTORY_IMAGES, quiet).model_copy(update={"iteration": iteration})
+        _source_usage(folder, net, lmdbs, held_out, HISTORY_IMAGES, quiet).model_copy(update={"iteration": iteration})
         for iteration, net in _nets_along_training(folder)
     ]
 
 
-def _source_usage(folder: RunFolder, net: caffe.Net, limit: int | None, quiet: bool) -> DomainUsage:
-    held_out = held_out_lmdbs(folder)
-    lmdbs = held_out or source_lmdbs(folder)
-    return domain_usage(*_predicted(folder, net, "domain_prob", lmdbs, limit, quiet), held_out=bool(held_out))
+def _source_usage(
+    folder: RunFolder, net: caffe.Net, lmdbs: dict[str, Path], held_out: bool, limit: int | None, quiet: bool
+) -> DomainUsage:
+    return domain_usage(*_predicted(folder, net, "domain_prob", lmdbs, limit, quiet), held_out=held_out)
 
 
 def _nets_along_training(folder: RunFolder) -> Iterator[tuple[int, caffe.Net]]:

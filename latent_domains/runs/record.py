@@ -29,6 +29,10 @@ class _Object(BaseModel):
         return self.model_dump(exclude_unset=True)
 
 
+COLLAPSED = 0.99
+"""Share of the images in one latent domain from which on a branch counts as collapsed."""
+
+
 class DomainUsage(_Object):
     """Latent domains against true source domains; ``iteration`` is that of the snapshot in a history.
 
@@ -58,6 +62,10 @@ class DomainUsage(_Object):
         if not self.share or not _is_matrix(self.counts, len(self.sources), len(self.share)):
             raise ValueError(f"counts {self.counts} and share {self.share} do not fit")
         return self
+
+    @property
+    def collapsed(self) -> bool:
+        return max(self.share) >= COLLAPSED
 
 
 class Session(_Object):

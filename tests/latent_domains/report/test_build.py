@@ -99,7 +99,7 @@ def test_several_targets_and_targets_without_labels(tmp_path):
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "r.html").read_text()
     assert 'id="confusion-two-webcam"' in page and 'id="confusion-two-dslr"' in page
-    assert "The records of office_caltech_fc7 are features, so there are no images" in text_of(tmp_path / "r.html")
+    assert "No images of the latent domains: of two there is the record alone" in text_of(tmp_path / "r.html")
     assert "The target's labels are not known, so there is no accuracy" in text_of(tmp_path / "r.html")
     unlabelled = replace(DATASETS["digits"], name="mine", unlabelled=("usps",))
     mine = write_record(tmp_path / "mine.json", make_experiment(unlabelled, "dial"), None, targets={})
@@ -121,6 +121,7 @@ def test_a_table_of_the_paper_from_kept_records(tmp_path):
     assert "mDA, k = 2 82.5 90.5 0.7 2 +8.0" in text
     assert "Multi-source DA 84.2 – – – –" in text
     assert "In 2 of 2 runs with k > 1 the branch collapsed" in text
+    assert "seeds of mDA" not in text, "with --quick no net is asked, so none is missed"
     assert "Shown in pictures: source_only0, mda0 (of mDA the run whose latent domains match the true ones" in text
 
 

@@ -2,8 +2,12 @@
 
 import cv2
 import numpy as np
+import pytest
 
-from latent_domains.report.samples import mosaic, strip
+from latent_domains.data.lmdb_io import read_images
+from latent_domains.report.samples import LookedAt, look_at, mosaic, samples_of, strip
+from latent_domains.runs.evaluate import last_snapshot
+from tests.fixtures import TEST
 
 
 def test_pictures_in_a_strip():
@@ -15,3 +19,23 @@ def test_pictures_in_a_strip():
     assert decoded.shape == (16, 24 * 3 + 4, 3)
     assert decoded[8, 12, 2] > 180 and decoded[8, 12, 0] < 30
     assert strip(images[:, :1], 3)
+
+
+def test_the_surest_and_the_least_sure_are_others():
+    sure = np.array([0.6, 0.9, 0.7, 0.8, 0.55], np.float32)
+    rows = np.stack([sure, 1 - sure], axis=1)
+    images = np.arange(5, dtype=np.uint8)[:, None, None, None] * np.ones((1, 3, 2, 2), np.uint8)
+    found = samples_of(LookedAt(images, np.zeros(5, int), list("aabbb"), rows, held_out=False), count=3)
+    assert [one.images for one in found] == [5, 0]
+    pictures, probabilities, sources = found[0].surest
+    assert pictures[:, 0, 0, 0].tolist() == [1, 3, 2] and sources == ["a", "b", "b"]
+    assert probabilities.tolist() == pytest.approx([0.9, 0.8, 0.7])
+    assert found[0].least_sure[0][:, 0, 0, 0].tolist() == [4, 0]
+
+
+def test_held_out_images_are_looked_at(runs, tiny_data):
+    found = look_at(runs["mda"], last_snapshot(runs["mda"]))
+    images, labels = read_images(tiny_data / "digits" / "mnist_test")
+    assert found.held_out and found.told == "60 held-out source images"
+    assert np.array_equal(found.images[:TEST], images) and np.array_equal(found.labels[:TEST], labels)
+    assert found.sources == ["mnist"] * TEST + ["mnistm"] * TEST and found.probabilities.shape == (2 * TEST, 2)

@@ -16,8 +16,8 @@ from latent_domains.runs import outputs
 from latent_domains.runs.outputs import (
     class_names,
     confusion_counts,
-    held_out_lmdbs,
     latent_domain_images,
+    looked_at_lmdbs,
     predictions,
     source_probabilities,
     source_usage,
@@ -79,7 +79,8 @@ def test_without_held_out_images_usage_is_that_of_training_images(links, trained
 
 def test_an_undivided_source_is_looked_at_by_its_domains(trained, tiny_data):
     folder = replace(trained, experiment=make_experiment("digits", "mda", undivided=True, k=3))
-    assert list(held_out_lmdbs(folder)) == ["mnist", "mnistm"]
+    lmdbs, held_out = looked_at_lmdbs(folder)
+    assert held_out and [lmdb.name for lmdb in lmdbs.values()] == ["mnist_test", "mnistm_test"]
     images = latent_domain_images(folder, trained.latest_snapshot(), seed=0)
     assert [len(one) for one in images] == [
         len(one) for one in latent_domain_images(trained, trained.latest_snapshot(), 0)
