@@ -63,7 +63,7 @@ def latent_domain_images(
 ) -> list[NDArray[np.uint8]]:
     """Up to ``count`` source images of each latent domain (n×C×H×W), drawn by ``seed`` from those assigned to it."""
     probabilities = source_probabilities(folder, snapshot, limit=limit, quiet=True)
-    images = np.concatenate([read_images(folder.train_lmdbs[source], limit)[0] for source in probabilities])
+    images = np.concatenate([read_images(lmdb, limit)[0] for lmdb in source_lmdbs(folder).values()])
     assigned = np.concatenate(list(probabilities.values())).argmax(axis=1)
     order = np.random.default_rng(seed).permutation(len(images))
     return [images[order[assigned[order] == d][:count]] for d in range(folder.experiment.k)]
