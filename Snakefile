@@ -130,7 +130,7 @@ localrules:
 rule all:
     """Every table of the paper."""
     input:
-        [f"tables/{name}" for name in TABLES if name != "demo"],
+        [f"tables/{name}" for name in TABLES if TABLES[name].source != "not in the paper"],
 
 
 rule images:
@@ -149,6 +149,24 @@ rule images:
         "LMDBs of {wildcards.dataset}"
     shell:
         "python -m tools.get_data {params.options:q} > {log:q} 2>&1"
+
+
+rule mixture:
+    """An undivided source whose domains have chosen shares."""
+    input:
+        lambda wildcards: ancient([str(file) for file in PLAN.before_mixture(wildcards.mixture)]),
+    output:
+        temp(touch(str(PLAN.mark("{mixture}")))),
+    wildcard_constraints:
+        mixture=one_of(PLAN.mixtures),
+    params:
+        options=lambda wildcards: PLAN.mixture_options(wildcards.mixture),
+    log:
+        str(SETTINGS.data / ".built" / "{mixture}.log"),
+    message:
+        "mixture {wildcards.mixture}"
+    shell:
+        "python -m tools.join_lmdbs {params.options:q} > {log:q} 2>&1"
 
 
 rule features:

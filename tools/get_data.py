@@ -1,6 +1,7 @@
 """Build the LMDBs of an experiment.
 
     python -m tools.get_data digits          MNIST, MNIST-M, USPS: downloaded, or from a mirror folder
+    python -m tools.get_data digits_hard     the same and MNIST with inverted contrast, for harder mixtures
     python -m tools.get_data demo            rendered and handwritten digits from the installed packages, no download
     python -m tools.get_data office31        Office-31, from your unpacked archive: --images DIR
     python -m tools.get_data office_caltech  Office-Caltech-10, likewise
@@ -30,22 +31,26 @@ def _arguments() -> argparse.Namespace:
     common.add_argument("--out", type=Path, default=Path("data"), metavar="DIR", help="data folder (default: data)")
     common.add_argument("--seed", type=natural, default=0, help="of all that is drawn at random (default: 0)")
     common.add_argument("--force", action="store_true", help="replace parts that were made with other settings")
-    names = ("digits", "demo", *IMAGE_SETS)
+    names = (*digits.DOMAINS, "demo", *IMAGE_SETS)
     which = parser.add_subparsers(dest="which", required=True, metavar=f"{{{','.join(names)}}}")
-    digits_parser = which.add_parser(
-        "digits", parents=[common], help="MNIST, MNIST-M and USPS", description="Build OUT/digits: six LMDBs."
-    )
-    digits_parser.add_argument(
-        "--mirror",
-        type=Path,
-        default=os.environ.get("DATA_MIRROR") or None,
-        metavar="DIR",
-        help="read mnist/*.gz, usps/zip.*.gz and bsds500/*.jpg here instead of downloading them "
-        "(default: environment variable DATA_MIRROR)",
-    )
-    digits_parser.add_argument(
-        "--downloads", type=Path, metavar="DIR", help="keep downloads here (default: OUT/downloads)"
-    )
+    for name, domains in digits.DOMAINS.items():
+        digits_parser = which.add_parser(
+            name,
+            parents=[common],
+            help=", ".join(domains),
+            description=f"Build OUT/{name}: two LMDBs for each of {', '.join(domains)}.",
+        )
+        digits_parser.add_argument(
+            "--mirror",
+            type=Path,
+            default=os.environ.get("DATA_MIRROR") or None,
+            metavar="DIR",
+            help="read mnist/*.gz, usps/zip.*.gz and bsds500/*.jpg here instead of downloading them "
+            "(default: environment variable DATA_MIRROR)",
+        )
+        digits_parser.add_argument(
+            "--downloads", type=Path, metavar="DIR", help="keep downloads here (default: OUT/downloads)"
+        )
     which.add_parser(
         "demo", parents=[common], help="the demo's three domains", description="Build OUT/demo: three LMDBs."
     )
@@ -89,10 +94,12 @@ def _add_image_set(
 
 def _parts(arguments: argparse.Namespace) -> list[Part]:
     """The parts of the set named on the command line."""
-    if arguments.which == "digits":
+    if arguments.which in digits.DOMAINS:
         if arguments.mirror is not None and not arguments.mirror.is_dir():
             raise ProgramError(f"mirror {arguments.mirror}: no such folder")
-        return digits.parts(arguments.out, arguments.seed, arguments.mirror, arguments.downloads)
+        return digits.parts(
+            arguments.out, arguments.seed, arguments.mirror, arguments.downloads, dataset=arguments.which
+        )
     if arguments.which == "demo":
         return demo.parts(arguments.out, arguments.seed)
     settings = BuildOptions(arguments.seed, arguments.encoded, arguments.jobs, arguments.allow_incomplete)

@@ -2,14 +2,17 @@
 
     python -m tools.join_lmdbs data/pacs/art_painting data/pacs/cartoon data/pacs/photo \\
         data/pacs/art_painting+cartoon+photo
+    python -m tools.join_lmdbs --shares 80:20 data/digits/mnist_train data/digits/mnistm_train \\
+        data/digits/mnist80+mnistm20_train
 
-Each record is copied byte for byte and keeps its name; the number in its key is new.
+Each record is copied byte for byte and keeps its name; the number in its key is new. domains.txt in OUT says which LMDB
+each record is from; training does not look at it.
 """
 
 import argparse
 from pathlib import Path
 
-from latent_domains.common.arguments import natural, program_parser
+from latent_domains.common.arguments import natural, percentages, program_parser
 from latent_domains.common.program import run
 from latent_domains.data.join import PROGRAM, join
 
@@ -18,7 +21,14 @@ def _arguments() -> argparse.Namespace:
     parser = program_parser(PROGRAM, __doc__)
     parser.add_argument("inputs", type=Path, nargs="+", metavar="IN", help="LMDB folder, at least two of them")
     parser.add_argument("out", type=Path, metavar="OUT", help="LMDB folder to make")
-    parser.add_argument("--seed", type=natural, default=0, help="of the order of the records (default: 0)")
+    parser.add_argument(
+        "--shares",
+        type=percentages,
+        default=(),
+        metavar="P:P:…",
+        help="percentages of the LMDBs' records: the largest mixture that has them (default: all records)",
+    )
+    parser.add_argument("--seed", type=natural, default=0, help="of the records and their order (default: 0)")
     parser.add_argument("--no-shuffle", action="store_true", help="one LMDB after the other, each in its order")
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists and is such a mixture")
     arguments = parser.parse_args()
@@ -31,7 +41,7 @@ def main() -> None:
     """Join the LMDBs named on the command line."""
     arguments = _arguments()
     seed = None if arguments.no_shuffle else arguments.seed
-    records = join(arguments.inputs, arguments.out, seed=seed, force=arguments.force)
+    records = join(arguments.inputs, arguments.out, shares=arguments.shares, seed=seed, force=arguments.force)
     print(f"{arguments.out}: {records} images of {len(arguments.inputs)} LMDBs")
 
 

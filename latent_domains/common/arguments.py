@@ -27,6 +27,11 @@ def natural(text: str) -> int:
     return _whole(text, 0)
 
 
+def percentages(text: str) -> tuple[int, ...]:
+    """Whole numbers of at least 1: 80:20."""
+    return tuple(positive(part) for part in text.split(":"))
+
+
 def seconds(text: str) -> float:
     """A time above 0."""
     try:

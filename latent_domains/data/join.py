@@ -13,28 +13,55 @@ from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.image_list import read_classes
 from latent_domains.data.parts import NOTE, Part, Records, build
+from latent_domains.data.shares import check_shares, mixture_counts, shown
 
 PROGRAM = "tools.join_lmdbs"
 
 CLASSES = "classes.txt"
 
+DOMAINS = "domains.txt"
+"""File of a mixture with the name of the LMDB that each record is from, a line for each, in their order."""
 
-def join(inputs: Sequence[Path], out: Path, *, seed: int | None = 0, force: bool = False) -> int:
-    """Make the LMDB ``out`` of all records of ``inputs``, in an order drawn by ``seed`` (None: one after the other).
 
-    Returns the number of records. Raises ProgramError if the inputs' images or classes differ, if one of them is given
-    twice, or if ``out`` is in the way; ``force`` replaces an older mixture, and nothing else.
+def join(
+    inputs: Sequence[Path], out: Path, *, shares: Sequence[int] = (), seed: int | None = 0, force: bool = False
+) -> int:
+    """Make the LMDB ``out`` of the records of ``inputs``, in an order drawn by ``seed`` (None: one after the other).
+
+    With ``shares`` (percentages) it is the largest mixture that has them, of records drawn by ``seed`` (None: the
+    first); else all records are in it. ``domains.txt`` in it says where each is from.
+
+    Returns the number of records. Raises ProgramError if the shares are none, the inputs' images or classes differ, if
+    one of them is given twice, or if ``out`` is in the way; ``force`` replaces an older mixture, and nothing else.
     """
+    if shares:
+        check_shares(shares, len(inputs))
     _check_paths(inputs, out)
     _check_free(out, force=force)
     counts = _check_contents(inputs)
     recipe = {
         "program": PROGRAM,
         "inputs": ", ".join(f"{path.name} ({count})" for path, count in zip(inputs, counts, strict=True)),
+        **({"shares": shown(shares)} if shares else {}),
         "seed": "not shuffled" if seed is None else seed,
     }
-    classes = _classes(inputs)
-    return build(Part(out, recipe, lambda: Records(sum(counts), _records(inputs, seed)), classes), force=force)
+    places = _places(counts, mixture_counts(counts, shares), seed)
+    domains = [inputs[i].name for i, _ in places]
+    part = Part(out, recipe, lambda: Records(len(places), _records(inputs, places)), _classes(inputs), domains)
+    return build(part, force=force)
+
+
+def read_domains(mixture: Path) -> list[str] | None:
+    """The name of the LMDB that each record of a mixture is from; None if it does not say.
+
+    Raises ProgramError if ``domains.txt`` is not about these records.
+    """
+    if not (mixture / DOMAINS).is_file():
+        return None
+    found, records = (mixture / DOMAINS).read_text().splitlines(), lmdb_io.count(mixture)
+    if len(found) != records:
+        raise ProgramError(f"{mixture / DOMAINS}: {len(found)} lines, expected {records}, one for each record")
+    return found
 
 
 def _check_paths(inputs: Sequence[Path], out: Path) -> None:
@@ -89,12 +116,21 @@ def _classes(inputs: Sequence[Path]) -> tuple[str, ...]:
     return classes[inputs[0]] if len(classes) == len(inputs) else ()
 
 
-def _records(inputs: Sequence[Path], seed: int | None) -> Iterator[tuple[str, bytes]]:
-    """Yield name and value of all records. Only their keys are held in memory."""
+def _places(counts: Sequence[int], taken: Sequence[int], seed: int | None) -> list[tuple[int, int]]:
+    """Input and number in it of each record of the mixture, which has ``taken`` of each input's ``counts``."""
+    places = []
+    for i, (count, number) in enumerate(zip(counts, taken, strict=True)):
+        chosen = range(number) if seed is None else np.random.default_rng([seed, i]).permutation(count)[:number]
+        places += [(i, int(record)) for record in sorted(chosen)]
+    order = range(len(places)) if seed is None else np.random.default_rng(seed).permutation(len(places))
+    return [places[place] for place in order]
+
+
+def _records(inputs: Sequence[Path], places: Sequence[tuple[int, int]]) -> Iterator[tuple[str, bytes]]:
+    """Yield name and value of the records at these places. Only the inputs' keys are held in memory."""
     with ExitStack() as stack:
         transactions = [stack.enter_context(lmdb_io.open_lmdb(path))[1] for path in inputs]
-        places = [(i, bytes(key)) for i, one in enumerate(transactions) for key in one.cursor().iternext(values=False)]
-        order = range(len(places)) if seed is None else np.random.default_rng(seed).permutation(len(places))
-        for place in order:
-            i, key = places[place]
+        keys = [[bytes(key) for key in one.cursor().iternext(values=False)] for one in transactions]
+        for i, record in places:
+            key = keys[i][record]
             yield lmdb_io.record_name(key), bytes(transactions[i].get(key))

@@ -1,7 +1,7 @@
 """One part of a data set = one LMDB with a note of how it was made, so a second run can tell whether it stands."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +42,8 @@ class Part:
     make: Callable[[], Records]
     classes: tuple[str, ...] = ()
     """Names of the classes in the order of their labels, if they have any: written to ``classes.txt``."""
+    domains: Sequence[str] = ()
+    """Of a mixture, the domain that each record is from: written to ``domains.txt``."""
 
 
 def array_part(path: Path, recipe: Mapping[str, str | int], make: Callable[[], Images], order: tuple[int, ...]) -> Part:
@@ -106,8 +108,9 @@ def build(part: Part, *, force: bool = False) -> int:
     with lmdb_io.create(part.path, force=force) as (writer, folder):
         for name, datum in tqdm(records.items, desc=part.path.name, total=records.count, unit="img"):
             writer.put(name, datum)
-        if part.classes:
-            (folder / "classes.txt").write_text("".join(f"{name}\n" for name in part.classes))
+        for file, lines in (("classes.txt", part.classes), ("domains.txt", part.domains)):
+            if lines:
+                (folder / file).write_text("".join(f"{line}\n" for line in lines))
         note = {"recipe": dict(part.recipe), "records": writer.records}
         (folder / NOTE).write_text(json.dumps(note, indent=2) + "\n")
     return writer.records

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from latent_domains.common.program import ProgramError
+from latent_domains.data.shares import mixture_counts
 from latent_domains.experiment.experiment import Experiment
 
 
@@ -48,6 +49,9 @@ def _shared_out(size: int, weights: Mapping[str, int]) -> dict[str, int]:
 
 
 def published_counts(experiment: Experiment) -> dict[str, int]:
-    """The published number of images of each of the experiment's parts."""
-    counts = experiment.data.counts
-    return {part: sum(counts[domain] for domain in part.split("+")) for part in experiment.parts}
+    """The published number of images of each of the experiment's parts; of a mixture, what its shares make of them."""
+    counts = dict(experiment.data.counts)
+    if experiment.undivided:
+        of_sources, (mixture,) = [counts[source] for source in experiment.sources], experiment.source_parts
+        counts[mixture] = sum(mixture_counts(of_sources, experiment.shares))
+    return {part: counts[part] for part in experiment.parts}

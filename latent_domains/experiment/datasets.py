@@ -240,26 +240,38 @@ def _fc7(images: Dataset) -> Dataset:
     )
 
 
+_DIGITS_DATA = Dataset(
+    name="digits",
+    domains=("mnist", "mnistm", "usps"),
+    sources=("mnist", "mnistm"),
+    targets=("usps",),
+    classes=10,
+    network="mnist",
+    stored_shape=(3, 28, 28),
+    mean=(127.5,),
+    scale=1 / 128,
+    test_split=True,
+    counts={"mnist": 60000, "mnistm": 60000, "usps": 7291},
+    test_counts={"mnist": 10000, "mnistm": 10000, "usps": 2007},
+    recipe=_DIGITS,
+    made_by="python -m tools.get_data digits",
+    usage_images=10_000,
+    test_batch_limit=600,
+)
+
 DATASETS = {
     data.name: data
     for data in (
-        Dataset(
-            name="digits",
-            domains=("mnist", "mnistm", "usps"),
-            sources=("mnist", "mnistm"),
-            targets=("usps",),
-            classes=10,
-            network="mnist",
-            stored_shape=(3, 28, 28),
-            mean=(127.5,),
-            scale=1 / 128,
-            test_split=True,
-            counts={"mnist": 60000, "mnistm": 60000, "usps": 7291},
-            test_counts={"mnist": 10000, "mnistm": 10000, "usps": 2007},
-            recipe=_DIGITS,
-            made_by="python -m tools.get_data digits",
-            usage_images=10_000,
-            test_batch_limit=600,
+        _DIGITS_DATA,
+        # Ours, for harder mixtures: MNIST's images with inverted contrast are a domain too.
+        replace(
+            _DIGITS_DATA,
+            name="digits_hard",
+            domains=("mnist", "mnistm", "usps", "inverted"),
+            sources=("mnist", "inverted"),
+            counts={**_DIGITS_DATA.counts, "inverted": 60000},
+            test_counts={**_DIGITS_DATA.test_counts, "inverted": 10000},
+            made_by="python -m tools.get_data digits_hard",
         ),
         Dataset(
             name="demo",

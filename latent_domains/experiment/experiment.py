@@ -13,6 +13,7 @@ from annotated_types import Interval
 
 from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import checked
+from latent_domains.data.shares import check_shares, shown
 from latent_domains.experiment import datasets
 from latent_domains.experiment.datasets import DATASETS, Dataset
 from latent_domains.experiment.networks import GEOMETRIES, NETWORKS
@@ -84,7 +85,8 @@ class Experiment:
     ``source_only`` (plain BN), 1 for ``dial``, any k ≥ 1 for ``mda`` and any k ≥ 2 for its controls, the number of
     sources for ``multi_source``.
     ``k_target`` is the number of target domains it knows: more than 1 are latent ones, predicted by a branch of their
-    own, in tests too. ``undivided`` says that the sources come as one LMDB of unknown mixture. ``known_share`` is
+    own, in tests too. ``undivided`` says that the sources come as one LMDB of unknown mixture; with ``shares``, in
+    percent and in the order of the sources, it is the mixture that has them. ``known_share`` is
     the share of source images whose domain label is known (Fig. 3). ``branch_norm`` is what BN normalises in a branch
     that predicts domains, by the rows of its own images: nothing; the outputs of its "layers" with parameters but the
     last (the paper's reading); without affine, the features that enter the domain classifier ("centred") or its
@@ -108,6 +110,11 @@ class Experiment:
         "undivided".format,
         "the sources come as one LMDB of unknown mixture, named A+B+… (python -m tools.join_lmdbs)",
         False,
+    )
+    shares: tuple[_Count, ...] = _setting(
+        lambda shares: f"shares{'-'.join(map(str, shares))}",
+        "the sources come as one LMDB, named A80+B20+…, in which they have these percentages; implies --undivided",
+        metavar="P:P:…",
     )
     known_share: _Share = _setting(
         lambda share: f"known{100 * share:g}",
@@ -182,7 +189,7 @@ class Experiment:
     @property
     def reads_domain_labels(self) -> bool:
         """Whether the training net reads domain labels of the source images."""
-        return self.known_share > 0 or self.method in CONTROLS
+        return self.known_share > 0 or self.method in CONTROLS or (self.undivided and self.method == "multi_source")
 
     @property
     def has_target_branch(self) -> bool:
@@ -198,11 +205,17 @@ class Experiment:
     def source_parts(self) -> tuple[str, ...]:
         """What the training images of the sources are read from: one LMDB per source, or the undivided one.
 
-        A mixture has no order: it is named by its domains in the dataset's order.
+        A mixture has no order: it is named by its domains, and their shares, in the dataset's order.
         """
         if not self.undivided:
             return self.sources
-        return ("+".join(domain for domain in self.data.domains if domain in self.sources),)
+        return ("+".join(f"{domain}{share or ''}" for domain, share in self.mixture.items()),)
+
+    @property
+    def mixture(self) -> dict[str, int | None]:
+        """The sources in the dataset's order and the share of each in percent, None if it is not chosen."""
+        shares = dict(zip(self.sources, self.shares or [None] * len(self.sources), strict=True))
+        return {domain: shares[domain] for domain in self.data.domains if domain in shares}
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -229,7 +242,7 @@ class Experiment:
         if self.has_target_branch:
             parts.append(f"{self.k_target} target domains")
         if self.undivided:
-            parts.append("undivided source")
+            parts.append(f"undivided source {shown(self.shares)}".rstrip())
         if self.known_share:
             parts.append(f"{100 * self.known_share:g} % of domain labels known")
         if self.predicts_domains and BRANCH_NORMS[self.branch_norm]:
@@ -284,6 +297,7 @@ def _defaults(
         "sources": sources,
         "targets": targets,
         "method": method,
+        "shares": (),
         "k": {"plain": 0, "source_only": 0, "dial": 1}.get(method, len(sources)),
         "k_target": {"plain": 0, "source_only": 0, "mda": len(targets)}.get(method, 1),
         "geometry": NETWORKS[data.network].geometries[0],
@@ -297,6 +311,8 @@ def make_experiment(dataset: str | Dataset, method: str, **settings: Any) -> Exp
     """
     data = dataset if isinstance(dataset, Dataset) else datasets.named(dataset)
     chosen = {name: value for name, value in settings.items() if value is not None}
+    if chosen.get("shares"):
+        chosen["undivided"] = True
     return _made(data, {**_defaults(data, method, chosen.get("sources"), chosen.get("targets")), **chosen})
 
 
@@ -317,13 +333,14 @@ def from_json(values: Any) -> Experiment:
             raise ProgramError("experiment: found no dataset, expected a name or a description")
         case found:
             raise ProgramError(f"dataset: found {found!r}, expected a name or a description")
-    return _made(data, {**_before_they_came(data), **settings})
+    return _made(data, {**_before_they_came(data, settings), **settings})
 
 
-def _before_they_came(data: Dataset) -> dict[str, Any]:
+def _before_they_came(data: Dataset, settings: dict[str, Any]) -> dict[str, Any]:
     """What a description means that was written before there were these settings."""
-    branch_norm = "layers" if NETWORKS[data.network].module == "resnet" else "none"
-    return {"branch_norm": branch_norm, "domain_gain": 1.0, "no_w_gradient": False}
+    branch = settings.get("method") == "mda" or settings.get("k_target") not in (0, 1)
+    branch_norm = "none" if branch and NETWORKS[data.network].module != "resnet" else "layers"
+    return {"shares": [], "branch_norm": branch_norm, "domain_gain": 1.0, "no_w_gradient": False}
 
 
 def _made(data: Dataset, settings: dict[str, Any]) -> Experiment:
@@ -352,8 +369,10 @@ def _check(experiment: Experiment) -> None:
         raise ProgramError(f"k_target: got {k_target}, expected {usual['k_target']} for {method}")
     if method not in SOURCE_ONLY and k_target < 1:
         raise ProgramError(f"k_target: got {k_target}, expected at least 1 target domain")
-    if experiment.undivided and method == "multi_source":
-        raise ProgramError("undivided: got multi_source, whose source domains are known; expected another method")
+    if experiment.shares:
+        check_shares(experiment.shares, len(sources))
+    if experiment.shares and not experiment.undivided:
+        raise ProgramError(f"shares: got {shown(experiment.shares)} for divided sources, expected an undivided one")
     if share and method != "mda":
         raise ProgramError(f"known_share: got {share} for method {method}; only mda takes known domain labels")
     if share and k != len(sources):

@@ -5,13 +5,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
+from latent_domains.common.arguments import percentages
 from latent_domains.common.files import expect_file, read_json
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment import datasets
 from latent_domains.experiment.datasets import DATASETS, Dataset
 from latent_domains.experiment.experiment import RECIPE, SETTINGS, Experiment, make_experiment
 
-_OF_DOMAINS = ("sources", "targets", "k_target", "undivided", "test_mirror")
+_OF_DOMAINS = ("sources", "targets", "k_target", "undivided", "shares", "test_mirror")
 """Settings that follow from the folders where the images are one's own."""
 
 _METHOD = tuple(name for name in SETTINGS if name not in _OF_DOMAINS)
@@ -69,7 +70,7 @@ def _reading(kind: Any) -> dict[str, Any]:
     if get_origin(kind) is Literal:
         return {"choices": get_args(kind)}
     if get_origin(kind) is tuple:
-        return {"type": lambda text: tuple(text.split("+"))}
+        return {"type": (lambda text: tuple(text.split("+"))) if get_args(kind)[0] is str else percentages}
     return {"type": get_args(kind)[0]}  # the number that is annotated with its bounds
 
 

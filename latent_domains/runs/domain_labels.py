@@ -1,10 +1,14 @@
 """The domain labels of a run's source images: written with its folder, and read again for its record."""
 
+from pathlib import Path
+
 import numpy as np
 from numpy.typing import NDArray
 
+from latent_domains.common.program import ProgramError
 from latent_domains.data.control_domains import kmeans_domains, random_domains
 from latent_domains.data.domain_labels import UNKNOWN, choose_known, write_domain_labels
+from latent_domains.data.join import DOMAINS, read_domains
 from latent_domains.data.lmdb_io import count, read_labels
 from latent_domains.experiment.experiment import CONTROLS
 from latent_domains.runs.run_folder import RunFolder
@@ -26,14 +30,38 @@ def _labels(folder: RunFolder) -> list[NDArray[np.int64]]:
     counts = [count(lmdb) for lmdb in lmdbs]
     if experiment.method == "random_w":
         return random_domains(counts, experiment.k, experiment.seed)
+    if experiment.method == "multi_source":
+        if (true := _true_domains(folder)) is None:
+            raise ProgramError(
+                f"{lmdbs[0]}: no {DOMAINS} says which of {', '.join(experiment.sources)} each image is from, "
+                "as python -m tools.join_lmdbs writes it; multi_source needs it"
+            )
+        return [true]
     masks = choose_known(counts, experiment.known_share, experiment.seed)
     return [np.where(known, domain, UNKNOWN) for domain, known in enumerate(masks)]
 
 
 def assigned_domains(folder: RunFolder) -> dict[str, NDArray[np.float32]]:
-    """w (one-hot, n×k) of a control's training images by their true source; empty for other methods."""
+    """w (one-hot, n×k) of a control's training images by their true source; empty for other methods.
+
+    They are those of the undivided mixture as a whole if nobody knows what it is made of.
+    """
     experiment = folder.experiment
     if experiment.method not in CONTROLS:
         return {}
-    rows = np.eye(experiment.k, dtype=np.float32)
-    return {part: rows[read_labels(lmdb)] for part, lmdb in folder.domain_labels.items()}
+    eye = np.eye(experiment.k, dtype=np.float32)
+    rows = {part: eye[read_labels(lmdb)] for part, lmdb in folder.domain_labels.items()}
+    if experiment.undivided and (true := _true_domains(folder)) is not None:
+        (mixture,) = rows.values()
+        return {source: mixture[true == number] for number, source in enumerate(experiment.sources)}
+    return rows
+
+
+def _true_domains(folder: RunFolder) -> NDArray[np.int64] | None:
+    """The source of each record of the undivided mixture, by its number; None if it is not known."""
+    experiment, (mixture,) = folder.experiment, folder.experiment.source_parts
+    numbers = {Path(experiment.data.train_lmdb(name)).name: number for number, name in enumerate(experiment.sources)}
+    found = read_domains(folder.train_lmdbs[mixture])
+    if found is None or set(found) != set(numbers):
+        return None
+    return np.array([numbers[name] for name in found], np.int64)

@@ -17,6 +17,7 @@ from latent_domains.common.caffe_process import caffe_binary, environment
 from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.data.lmdb_io import count, describe
 from latent_domains.experiment.batches import published_counts
+from latent_domains.experiment.mixture import join_options
 from latent_domains.runs.devices import check_available, mode_of
 from latent_domains.runs.run_folder import RunFolder
 
@@ -124,8 +125,7 @@ def check_data(run: RunFolder) -> None:
     for path, part in parts.items():
         made_by = data.made_by
         if experiment.undivided and part in experiment.source_parts:
-            divided = [from_root(run.data_folder / data.train_lmdb(source)) for source in part.split("+")]
-            made_by = shlex.join(["python", "-m", "tools.join_lmdbs", *divided, from_root(path)])
+            made_by = shlex.join(["python", "-m", "tools.join_lmdbs", *join_options(experiment, run.data_folder)])
         hint = f"build it with: {made_by}"
         if not (path / "data.mdb").is_file():
             raise ProgramError(f"{path}: no LMDB there; {hint}")

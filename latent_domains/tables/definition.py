@@ -9,7 +9,7 @@
     data_per_seed: true                runs of a seed read LMDBs that it drew, in DATA/seedN (default: all read DATA's)
     reference: DIAL                    may be left out: the row that all others are compared with, seed by seed
     columns:                           one for each setting; several get a mean
-      - {name: …, sources: [mnist, mnistm], targets: [usps]}
+      - {name: …, sources: [mnist, mnistm], targets: [usps]}    shares: [80, 20] makes one undivided source of them
     rows:
       - name: mDA, k = 2               and one of:
         runs: {method: mda, k: 2}      our nets: options of tools.write_run, by the names of an Experiment's fields
@@ -100,11 +100,21 @@ def data_folder(data: Path, seed: object, *, per_seed: bool) -> Path:
 
 @dataclass(frozen=True)
 class Column:
-    """A setting: which domains are sources, which are targets."""
+    """A setting: which domains are sources, which are targets.
+
+    With ``shares`` (percentages) the sources are one undivided mixture that has them.
+    """
 
     name: _Text
     sources: Annotated[tuple[_Text, ...], MinLen(1)]
     targets: Annotated[tuple[_Text, ...], MinLen(1)]
+    shares: tuple[Positive, ...] = ()
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What it says of an experiment."""
+        shares = {"shares": self.shares} if self.shares else {}
+        return {"sources": self.sources, "targets": self.targets, **shares}
 
 
 @dataclass(frozen=True)
@@ -283,7 +293,9 @@ def _row(
         candidates = [
             tuple(
                 _trained(choices, f"{where}: runs", dataset, setting, seeds)
-                for setting in ([replace(column, sources=(source,)) for source in column.sources] if best else [column])
+                for setting in (
+                    [replace(column, sources=(source,), shares=()) for source in column.sources] if best else [column]
+                )
             )
             for column in columns
         ]
@@ -325,8 +337,7 @@ def _paper(row: _Row, where: str, columns: int) -> Sequence[float | None]:
 def _trained(choices: dict[str, Any], where: str, dataset: str, column: Column, seeds: tuple[int, ...]) -> Candidate:
     """The experiments of one setting, each checked as ``tools.write_run`` checks it."""
     try:
-        domains = {"sources": column.sources, "targets": column.targets}
-        runs = tuple(make_experiment(dataset, **choices, **domains, seed=seed) for seed in seeds)
+        runs = tuple(make_experiment(dataset, **{**choices, **column.settings}, seed=seed) for seed in seeds)
     except ProgramError as error:
         raise ProgramError(f"{where}, column {column.name!r}: {error}") from error
     return Candidate(column.sources, runs)
@@ -339,8 +350,10 @@ def _baseline(baseline: _Baseline, where: str, dataset: str, column: Column, see
             raise ProgramError(
                 f"{where}: {key}: found {found!r}, expected nothing: {baseline.method} discovers no domains"
             )
+    if column.shares:
+        raise ProgramError(f"{where}, column {column.name!r}: shares: no baseline takes them, expected a row of runs")
     try:  # of the domains' names
-        make_experiment(dataset, "dial", sources=column.sources, targets=column.targets)
+        make_experiment(dataset, "dial", **column.settings)
     except ProgramError as error:
         raise ProgramError(f"{where}, column {column.name!r}: {error}") from error
     runs = (

@@ -16,11 +16,12 @@ from latent_domains.common.validation import Positive, checked
 from latent_domains.data.sets.published import IMAGE_SETS
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment
+from latent_domains.experiment.mixture import join_options
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.tables.definition import EXPERIMENTS, FEATURES, Baseline, Run, Table, data_folder, load, place
 from latent_domains.tables.inputs import lmdbs, missing_images, missing_lmdbs, title, weights, why_missing
 
-MADE = ("digits", "demo")
+MADE = ("digits", "digits_hard", "demo")
 """Datasets that ``tools.get_data`` fetches or renders by itself."""
 
 BASELINE_MEMORY = 6000
@@ -165,7 +166,7 @@ class Plan:
         if not missing_lmdbs(run, folder):
             return ""  # weights can be fetched
         domains = {path.name for path in lmdbs(run, folder)}
-        if any("+" in domain for domain in domains):
+        if any("+" in domain for domain in domains) and not run.shares:
             return text  # a mixture: only its owner knows how it was made
         if images in MADE or images in self.settings.images:
             return ""
@@ -176,10 +177,34 @@ class Plan:
         return text
 
     def prerequisites(self, run: Run) -> list[Path]:
-        """What must be made before a run: the mark of its dataset, if LMDBs are missing, and the weights."""
-        needed = [self.mark(self._set(run))] if missing_lmdbs(run, self.data_folder(run)) else []
+        """What must be made before a run: marks of its dataset and mixture, if LMDBs are missing, and the weights."""
+        missing = missing_lmdbs(run, self.data_folder(run))
+        needed = []
+        if isinstance(run, Experiment) and run.shares and (mixture := self._mixture(run)) in missing:
+            missing.remove(mixture)
+            needed.append(self.mark(_mixture_name(run)))
+        if missing:
+            needed.append(self.mark(self._set(run)))
         begin = self.weights(run)
         return [*needed, *([begin] if begin else [])]
+
+    @cached_property
+    def mixtures(self) -> dict[str, Experiment]:
+        """A run of each mixture whose shares are known, by DATASET.MIXTURE."""
+        return {_mixture_name(run): run for run in self.runs.values() if isinstance(run, Experiment) and run.shares}
+
+    def _mixture(self, run: Experiment) -> Path:
+        return self.settings.data / run.data.train_lmdb(*run.source_parts)
+
+    def before_mixture(self, name: str) -> list[Path]:
+        """What must be there before a mixture is joined."""
+        run = self.mixtures[name]
+        divided = [self.settings.data / run.data.train_lmdb(source) for source in run.sources]
+        return [] if all((lmdb / "data.mdb").is_file() for lmdb in divided) else [self.mark(run.data.name)]
+
+    def mixture_options(self, name: str) -> list[str]:
+        """The command line of ``python -m tools.join_lmdbs``."""
+        return join_options(self.mixtures[name], self.settings.data)
 
     def before_features(self, dataset: str) -> list[Path]:
         """What must be there before the features of ``dataset`` are extracted."""
@@ -282,6 +307,10 @@ class Plan:
     def memory(self, run: Run) -> int:
         """MB that a run takes."""
         return BASELINE_MEMORY if isinstance(run, Baseline) else NETWORKS[run.data.network].megabytes
+
+
+def _mixture_name(run: Experiment) -> str:
+    return f"{run.data.name}.{run.source_parts[0]}"
 
 
 def baseline_options(run: Baseline) -> list[str]:

@@ -3,9 +3,10 @@
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from latent_domains.common.program import ProgramError
-from latent_domains.experiment.experiment import Experiment
+from latent_domains.experiment.experiment import Experiment, from_json
 from latent_domains.runs.record import DomainUsage, Record, read
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.run_state import State, state_of
@@ -107,16 +108,25 @@ def _check(file: Path, record: Record, run: Run) -> None:
     if record.accuracy is None:
         raise ProgramError(f"{file}: accuracy: found None, expected a number from 0 to 1")
     if isinstance(run, Experiment):
-        said, meant = record.experiment, run.to_json()
+        said, meant = record.experiment and _read(file, record.experiment), run.to_json()
     else:
         said = record.baseline
         meant = {key: value for key, value in asdict(run).items() if value is not None or key == "limit"}
     if said is None:
         raise ProgramError(f"{file}: it is of another run: found no {'experiment' if record.baseline else 'baseline'}")
-    for key, value in json.loads(json.dumps(meant)).items():  # as the record has it: lists for tuples
+    meant, said = json.loads(json.dumps([meant, said]))  # lists for tuples
+    for key, value in meant.items():
         if key not in said or said[key] != value:
             found = f"{key} {said[key]!r}" if key in said else f"no {key}"
             raise ProgramError(f"{file}: it is of another run: found {found}, expected {value!r}")
+
+
+def _read(file: Path, experiment: dict[str, Any]) -> dict[str, Any]:
+    """The experiment of a record, with the settings that there were not when it was written."""
+    try:
+        return from_json(experiment).to_json()
+    except ProgramError as error:
+        raise ProgramError(f"{file}: {error}") from error
 
 
 def _remarks(record: Record, run: Run) -> list[str]:

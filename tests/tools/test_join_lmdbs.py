@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from caffe.proto.caffe_pb2 import Datum
 
+from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
-from latent_domains.data.join import join
+from latent_domains.data.join import join, read_domains
 from tests.programs import child, interrupt, names, program
 
 COUNTS = {"a": 7, "b": 5, "c": 9}
@@ -52,7 +53,67 @@ def test_every_record_is_there_once_byte_for_byte_with_a_new_number(inputs, tmp_
     expected = [(key[9:], value) for path in inputs for key, value in raw_records(path)]
     assert sorted((key[9:], value) for key, value in found) == sorted(expected)
     assert [(key[9:], value) for key, value in found] != expected
-    assert names(tmp_path / "out") == ["a+b+c"] and names(tmp_path / "out" / "a+b+c") == ["data.mdb", "source.json"]
+    assert names(tmp_path / "out") == ["a+b+c"] and names(tmp_path / "out" / "a+b+c") == [
+        "data.mdb",
+        "domains.txt",
+        "source.json",
+    ]
+
+
+def domains_by_key(path: Path) -> list[tuple[str, str]]:
+    """The domain that domains.txt says and the one that the record's name begins with."""
+    keys = [key.decode().split("/")[1][0] for key, _ in raw_records(path)]
+    return list(zip(read_domains(path), keys, strict=True))
+
+
+def test_domains_txt_says_where_each_record_is_from(inputs, tmp_path):
+    for seed in (0, None):
+        join(inputs, tmp_path / str(seed), seed=seed)
+        found = domains_by_key(tmp_path / str(seed))
+        assert len(found) == 21 and all(said == true for said, true in found)
+    assert read_domains(inputs[0]) is None
+    (tmp_path / "0" / "domains.txt").write_text("a\n")
+    with pytest.raises(ProgramError, match=r"domains.txt: 1 lines, expected 21, one for each record"):
+        read_domains(tmp_path / "0")
+
+
+@pytest.mark.parametrize(
+    ("shares", "expected"),
+    [("50:50", [7, 7]), ("80:20", [7, 1]), ("40:60", [6, 9]), ("99:1", [7, 1]), ("1:99", [1, 9])],
+)
+def test_shares_make_the_largest_mixture_that_has_them(shares, expected, inputs, tmp_path):
+    small, _, large = inputs
+    done = program("join_lmdbs", "--shares", shares, small, large, tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{tmp_path / 'out'}: {sum(expected)} images of 2 LMDBs\n"
+    found = domains_by_key(tmp_path / "out")
+    assert [sum(pair == (name, name) for pair in found) for name in ("a", "c")] == expected
+    assert len({key[9:] for key, _ in raw_records(tmp_path / "out")}) == sum(expected)
+    again = tmp_path / "again"
+    join([small, large], again, shares=tuple(map(int, shares.split(":"))))
+    assert raw_records(again) == raw_records(tmp_path / "out")
+
+
+def test_the_seed_draws_the_records_of_a_share(inputs, tmp_path):
+    chosen = set()
+    for seed in range(8):
+        join(inputs[::2], tmp_path / str(seed), shares=(80, 20), seed=seed)
+        chosen |= {key[9:] for key, _ in raw_records(tmp_path / str(seed)) if b"/c" in key}
+    assert len(chosen) > 1
+
+
+@pytest.mark.parametrize(
+    ("shares", "message"),
+    [
+        ("80:30", "shares: got 80:30, expected 2 percentages of at least 1 that add up to 100"),
+        ("100", "shares: got 100, expected 2 percentages"),
+        ("80:0:20", "argument --shares: got '0', expected a whole number of at least 1"),
+        ("4/1", "argument --shares: got '4/1', expected a whole number"),
+    ],
+)
+def test_shares_that_are_none_are_refused(shares, message, inputs, tmp_path):
+    done = program("join_lmdbs", "--shares", shares, *inputs[:2], tmp_path / "out")
+    assert done.returncode and message in done.stderr and not (tmp_path / "out").exists()
 
 
 def test_values_that_protobuf_would_write_otherwise_are_copied_as_they_are(inputs, tmp_path):

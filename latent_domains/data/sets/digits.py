@@ -1,4 +1,4 @@
-"""The digit domains as LMDBs: MNIST, MNIST-M and USPS, train and test, all 28×28×3."""
+"""The digit domains as LMDBs: MNIST, MNIST-M, USPS and inverted MNIST, train and test, all 28×28×3."""
 
 from functools import cache
 from pathlib import Path
@@ -14,12 +14,19 @@ VERSION = 1
 """Raised whenever the same inputs and seed give other images or another order."""
 
 
-def parts(out: Path, seed: int, mirror: Path | None = None, downloads: Path | None = None) -> list[Part]:
-    """Return the six parts under ``out``/digits. Nothing is read or downloaded before one of them is built.
+DOMAINS = {"digits": ("mnist", "mnistm", "usps"), "digits_hard": ("mnist", "mnistm", "usps", "inverted")}
+"""Of each dataset: the paper's, and one with MNIST's contrast inverted as a domain more."""
 
-    The seed draws the order of the training images and MNIST-M's patches among them; the test images are the same for
-    all seeds. MNIST-M blends each digit of MNIST's same half with a patch of any of the 500 photographs: they serve
-    both halves, with draws of their own. ``downloads`` keeps what is downloaded (default: ``out``/downloads).
+
+def parts(
+    out: Path, seed: int, mirror: Path | None = None, downloads: Path | None = None, dataset: str = "digits"
+) -> list[Part]:
+    """Return the parts of ``dataset`` in its folder of ``out``, two for each domain.
+
+    Nothing is read or downloaded before one of them is built. A domain has the same images in both datasets. The seed
+    draws the order of the training images and MNIST-M's patches among them; the test images are the same for all seeds.
+    MNIST-M blends each digit of MNIST's same half with a patch of any of the 500 photographs: they serve both halves,
+    with draws of their own. ``downloads`` keeps what is downloaded (default: ``out``/downloads).
     """
     downloads = downloads or out / "downloads"
     drawn = {"train": seed, "test": 0}
@@ -50,12 +57,16 @@ def parts(out: Path, seed: int, mirror: Path | None = None, downloads: Path | No
         patches = mnistm.random_patches(photographs(), len(digits), digits.shape[1], rng)
         return mnistm.blend(digits, patches), labels
 
-    makers = {"mnist": mnist_images, "mnistm": mnistm_images, "usps": usps_images}
+    def inverted_images(split: str) -> Images:
+        digits, labels = mnist_images(split)
+        return 255 - digits, labels
+
+    makers = {"mnist": mnist_images, "mnistm": mnistm_images, "usps": usps_images, "inverted": inverted_images}
     result = []
-    for name, maker in makers.items():
+    for name in DOMAINS[dataset]:
         for split in ("train", "test"):
             part = f"{name}_{split}"
-            recipe = {"program": "tools.get_data digits", "part": part, "seed": drawn[split], "version": VERSION}
+            recipe = {"program": f"tools.get_data {dataset}", "part": part, "seed": drawn[split], "version": VERSION}
             order = (drawn[split], len(result))
-            result.append(array_part(out / "digits" / part, recipe, lambda m=maker, s=split: m(s), order))
+            result.append(array_part(out / dataset / part, recipe, lambda m=makers[name], s=split: m(s), order))
     return result

@@ -64,6 +64,17 @@ def test_a_mixture_has_the_share_of_all_its_domains():
     assert sizes("office31", undivided=True) == {"amazon+dslr": 206, "webcam": 50}
 
 
+def test_a_mixture_with_shares_has_what_they_make_of_its_domains():
+    def images(sources: str, shares: tuple[int, ...], **options) -> dict[str, int]:
+        experiment = make_experiment("digits", "mda", sources=tuple(sources.split("+")), shares=shares, **options)
+        return published_counts(experiment)
+
+    assert images("mnist+mnistm", (80, 20)) == {"mnist80+mnistm20": 75_000, "usps": 7291}
+    assert images("mnistm+mnist", (5, 95)) == {"mnist95+mnistm5": 63_157, "usps": 7291}
+    assert images("mnist+usps", (50, 50), targets=("mnistm",)) == {"mnist50+usps50": 14_582, "mnistm": 60_000}
+    assert sizes("digits", shares=(80, 20)) == {"mnist80+mnistm20": 256, "usps": 128}
+
+
 def test_too_small_a_batch_is_refused():
     with pytest.raises(ProgramError, match="batch size: got 2 for 3 domains, expected at least one image each"):
         sizes("office31", batch_size=2)

@@ -37,7 +37,7 @@ def test_another_target_takes_the_other_domains_as_sources():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"dataset": "mnist"}, "dataset: got 'mnist', expected one of digits, demo"),
+        ({"dataset": "mnist"}, "dataset: got 'mnist', expected one of digits, digits_hard, demo"),
         ({"method": "mDA"}, "method: found 'mDA', expected one of plain, source_only"),
         ({"targets": ("svhn",)}, "targets: got 'svhn', expected one of mnist, mnistm, usps"),
         ({"targets": ("",)}, "targets: got '', expected one of mnist, mnistm, usps"),
@@ -157,6 +157,23 @@ def test_a_name_tells_every_value_that_is_not_the_default(options):
     assert make_experiment("pacs", "mda", k=3, **options).name != default.name
 
 
+def test_a_mixture_with_shares_is_named_by_them():
+    first, second = (("photo", "cartoon"), (80, 20)), (("cartoon", "photo"), (20, 80))
+    for sources, shares in (first, second):
+        made = make_experiment("pacs", "mda", sources=sources, shares=shares)
+        assert made.undivided and made.source_parts == ("cartoon20+photo80",)
+        assert made.title == f"mDA, k=2, undivided source {':'.join(map(str, shares))}"
+        assert from_json(made.to_json()) == made
+
+
+def test_a_description_without_shares_has_none():
+    made = make_experiment("pacs", "mda", undivided=True)
+    values = made.to_json()
+    assert values.pop("shares") == () and from_json(values) == made
+    with pytest.raises(ProgramError, match="shares: got 50:25:25 for divided sources, expected an undivided one"):
+        from_json({**values, "undivided": False, "shares": [50, 25, 25]})
+
+
 def test_a_mixture_has_no_order():
     first, second = ("photo", "cartoon"), ("cartoon", "photo")
     names = [make_experiment("pacs", "mda", sources=s, undivided=True).source_parts for s in (first, second)]
@@ -167,8 +184,10 @@ def test_a_mixture_has_no_order():
     ("options", "message"),
     [
         ({"method": "plain"}, "ResNet18 is not trained without normalisation"),
-        ({"method": "multi_source", "undivided": True}, "undivided: got multi_source, whose source domains are known"),
         ({"undivided": True, "known_share": 0.1}, "known_share: got 0.1 for an undivided source"),
+        ({"shares": (80, 20)}, "shares: got 80:20, expected 3 percentages of at least 1 that add up to 100"),
+        ({"shares": (80, 20, 1)}, "shares: got 80:20:1, expected 3 percentages"),
+        ({"shares": (80, 20, 0)}, "shares[2]: found 0, expected at least 1"),
         ({"targets": ("sketch", "sketch")}, "targets: got sketch, sketch, expected each domain once"),
         ({"method": "dial", "k_target": 2}, "k_target: got 2, expected 1 for dial"),
         ({"method": "source_only", "k_target": 1}, "k_target: got 1, expected 0 for source_only"),
@@ -204,6 +223,7 @@ OTHERS = {
     "targets": ("photo",),
     "method": "multi_source",
     "undivided": True,
+    "shares": (40, 30, 30),
     "batch_split": "by_size",
     "branch_norm": "logits",
     "no_w_gradient": True,
@@ -234,7 +254,8 @@ def test_a_setting_of_the_table_is_everywhere(name):
     parser = argparse.ArgumentParser()
     add_experiment_options(parser)
     option = f"--{name.replace('_', '-')}"
-    words = [] if value is True else ["+".join(value) if isinstance(value, tuple) else str(value)]
+    joined = ":" if name == "shares" else "+"
+    words = [] if value is True else [joined.join(map(str, value)) if isinstance(value, tuple) else str(value)]
     words += [word for other, chosen in others.items() for word in (f"--{other.replace('_', '-')}", chosen)]
     assert experiment_from_options(parser.parse_args(["--dataset", "pacs", option, *words])) == made
     assert experiment_from_options(parser.parse_args(["--dataset", "pacs"])) == default

@@ -1,15 +1,21 @@
 """Domain labels of run folders."""
 
+import re
+import shutil
+
 import numpy as np
 import pytest
 
+from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
+from latent_domains.data.join import join
 from latent_domains.experiment.experiment import CONTROLS
 from latent_domains.runs.domain_labels import assigned_domains
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.preflight import preflight
 from latent_domains.runs.write import write_run
-from tests.run_folders import small
+from latent_domains.training.train import train_all
+from tests.run_folders import ONE, small
 
 
 @pytest.mark.program
@@ -42,3 +48,62 @@ def test_a_control_labels_every_source_image(method, tiny_data, tmp_path):
 def test_other_methods_have_no_assigned_domains(tiny_data, tmp_path):
     for method, options in (("mda", {"known_share": 0.5}), ("multi_source", {})):
         assert assigned_domains(write_run(small(method, **options), tmp_path / method, data=tiny_data)) == {}
+
+
+MIXTURE = {"shares": (80, 20)}
+
+
+@pytest.fixture
+def mixed(tiny_data, tmp_path):
+    """The tiny digits with a mixture of 48 and 12 images."""
+    shutil.copytree(tiny_data, tmp_path / "data")
+    inputs = [tiny_data / "digits" / f"{source}_train" for source in ("mnist", "mnistm")]
+    join(inputs, tmp_path / "data" / "digits" / "mnist80+mnistm20_train", shares=(80, 20))
+    return tmp_path / "data"
+
+
+@pytest.mark.parametrize("method", [*CONTROLS, "multi_source", "mda", "dial", "source_only"])
+def test_an_undivided_source_with_shares_trains(method, mixed, tmp_path):
+    folder = write_run(small(method, **MIXTURE), tmp_path / "run", data=mixed)
+    train_all([folder], threads=ONE)
+    record = folder.read_record()
+    assert "mnist80+mnistm20_train has 60 images, published 75000" in record.incomplete_data
+    usage = record.domain_usage
+    if method in CONTROLS:
+        assert usage.sources == ["mnist", "mnistm"] and np.sum(usage.counts, axis=1).tolist() == [48, 12]
+    else:
+        assert (usage is not None) == (method == "mda")
+
+
+def test_labels_of_a_mixture_are_in_its_records_order(mixed, tmp_path):
+    mixture = mixed / "digits" / "mnist80+mnistm20_train"
+    true = np.array(["mnistm" in key.decode() for key, _ in lmdb_io.read(mixture)])
+    assert true.sum() == 12
+    for method in ("multi_source", *CONTROLS):
+        folder = write_run(small(method, **MIXTURE), tmp_path / method, data=mixed)
+        labels = lmdb_io.read_labels(folder.domain_labels["mnist80+mnistm20"])
+        if method == "multi_source":
+            assert labels.tolist() == true.astype(int).tolist()
+            assert assigned_domains(folder) == {}
+        else:
+            rows = assigned_domains(folder)
+            assert rows["mnistm"].argmax(axis=1).tolist() == labels[true].tolist()
+            assert rows["mnist"].argmax(axis=1).tolist() == labels[~true].tolist()
+
+
+def test_a_mixture_that_does_not_say_what_it_is_made_of(mixed, tmp_path):
+    mixture = mixed / "digits" / "mnist80+mnistm20_train"
+    (mixture / "domains.txt").unlink()
+    folder = write_run(small("random_w", **MIXTURE), tmp_path / "run", data=mixed)
+    assert list(assigned_domains(folder)) == ["mnist80+mnistm20"]
+    message = f"{mixture}: no domains.txt says which of mnist, mnistm each image is from"
+    with pytest.raises(ProgramError, match=re.escape(message)):
+        write_run(small("multi_source", **MIXTURE), tmp_path / "known", data=mixed)
+    assert not (tmp_path / "known").exists()
+
+
+def test_a_missing_mixture_is_named_with_the_command_that_makes_it(tiny_data, tmp_path):
+    folder = write_run(small("dial", **MIXTURE), tmp_path / "run", data=tiny_data)
+    command = r"python -m tools.join_lmdbs --shares 80:20 .*mnist_train .*mnistm_train .*mnist80\+mnistm20_train"
+    with pytest.raises(ProgramError, match=command):
+        preflight(folder)

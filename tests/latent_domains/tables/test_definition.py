@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from latent_domains.common.program import ProgramError
-from latent_domains.experiment.experiment import SETTINGS, make_experiment
+from latent_domains.experiment.experiment import METHODS, SETTINGS, make_experiment
 from latent_domains.nets import make_nets_and_solver
 from latent_domains.tables.definition import BASELINES, EXPERIMENTS, Baseline, load
 
@@ -46,7 +46,7 @@ def paper_numbers(table) -> str:
 
 
 def test_every_committed_table_is_checked_here():
-    assert set(NAMES) == {*PAPER, "demo"}
+    assert set(NAMES) == {*PAPER, "demo", "digits_mixtures"}
 
 
 @pytest.mark.parametrize("name", PAPER)
@@ -76,19 +76,27 @@ def test_every_experiment_has_nets(name):
         if isinstance(run, Baseline):
             assert run.method in BASELINES and run.dataset == table.dataset
             continue
-        counts = run.data.counts
-        known = {source: f"labels/{source}" for source in run.sources} if run.known_share else {}
+        known = {part: f"labels/{part}" for part in run.source_parts} if run.reads_domain_labels else {}
         nets, solver = make_nets_and_solver(
             run,
             "data",
             lambda net: f"run/{net}.prototxt",
             "run/model",
-            counts={part: counts[part] for part in run.parts},
-            test_counts={target: run.data.test_count(target) for target in run.targets},
             domain_label_lmdbs=known,
             solver_mode="CPU",
         )
         assert "train" in nets and f"max_iter: {run.iterations}\n" in solver
+
+
+def test_the_mixtures_are_what_their_columns_say():
+    table = load(EXPERIMENTS / "digits_mixtures.yaml", seeds=(0,))
+    for row in table.rows:
+        for column, cell in zip(table.columns, row.cells, strict=True):
+            (run,) = cell.candidates[0].runs
+            assert (run.shares, run.undivided) == (column.shares, bool(column.shares))
+            assert run.k in (0, 1, 2) and run.dataset == "digits_hard"
+    assert len({run.name for run in table.runs}) == len(table.runs) == 42
+    assert {row.cells[0].candidates[0].runs[0].method for row in table.rows} == set(METHODS) - {"plain"}
 
 
 def test_the_rows_are_the_papers_methods():
@@ -166,7 +174,7 @@ def test_the_good_file_is_good(tmp_path):
         ("title: T", "titel: T", ": found the key 'titel', expected some of title, source, dataset, seeds, columns"),
         ("title: T\n", "", ": found no title, expected title, source"),
         ("title: T", "title: [T]", ": title: found ['T'], expected a text"),
-        ("dataset: digits", "dataset: digit", ": dataset: found 'digit', expected one of digits, demo"),
+        ("dataset: digits", "dataset: digit", ": dataset: found 'digit', expected one of digits, digits_hard, demo"),
         ("[0, 1]", "[0, 0]", ": seeds: found [0, 0], expected each once"),
         ("[0, 1]", "[]", ": seeds: found [], expected at least 1 of them"),
         ("[0, 1]", "5", ": seeds: found 5, expected a list"),
@@ -184,6 +192,12 @@ def test_the_good_file_is_good(tmp_path):
             "target: [usps]",
             ": columns[0] (U): found the key 'target', expected some of name, sources",
         ),
+        (
+            "targets: [usps]",
+            "targets: [usps], shares: [80, 30]",
+            "column 'U': shares: got 80:30, expected 2 percentages",
+        ),
+        ("targets: [usps]", "targets: [usps], shares: 80:20", ": columns[0] (U): shares: found 4820, expected a list"),
         ("method: mda, k: 3", "method: mDA", ": rows[0] (ours): runs: method: found 'mDA', expected one of plain"),
         ("method: mda, k: 3", "k: 3", ": rows[0] (ours): runs: found no method"),
         ("k: 3", "kk: 3", ": rows[0] (ours): runs: found the key 'kk', expected some of method, k, k_target"),
@@ -232,6 +246,13 @@ def test_features_have_no_data_per_seed(tmp_path):
     text = (EXPERIMENTS / "office31_fc7.yaml").read_text()
     (tmp_path / "table.yaml").write_text(text.replace("\nseeds:", "\ndata_per_seed: true\nseeds:"))
     with pytest.raises(ProgramError, match=r"table\.yaml: data_per_seed: found true, expected false: features are"):
+        load(tmp_path / "table.yaml")
+
+
+def test_no_baseline_is_of_a_mixture_with_shares(tmp_path):
+    text = GOOD.replace("runs: {method: mda, k: 3}", "baseline: {method: svm}")
+    (tmp_path / "table.yaml").write_text(text.replace("targets: [usps]", "targets: [usps], shares: [80, 20]"))
+    with pytest.raises(ProgramError, match=r"baseline, column 'U': shares: no baseline takes them"):
         load(tmp_path / "table.yaml")
 
 

@@ -201,6 +201,33 @@ def test_a_mixture_is_its_owners(tmp_path):
     assert "mnist+mnistm_train" in plan(tmp_path).obstacle(run) or "digits is not" in plan(tmp_path).obstacle(run)
 
 
+MIXED = """
+title: "Mixed"
+source: none
+dataset: digits
+seeds: [0]
+columns: [{name: U, sources: [mnist, mnistm], targets: [usps], shares: [80, 20]}]
+rows: [{name: ours, paper: {missing: ours}, runs: {method: mda}}]
+"""
+
+
+def test_a_mixture_whose_shares_are_chosen_is_joined(tmp_path):
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "mixed.yaml").write_text(MIXED)
+    here = plan(tmp_path, experiments=tmp_path / "tables")
+    (run,), name, data = here.tables["mixed"].runs, "digits.mnist80+mnistm20", tmp_path / "data"
+    assert (run.undivided, run.shares) == (True, (80, 20)) and not here.obstacle(run)
+    assert here.prerequisites(run) == [data / ".built" / name, data / ".built" / "digits"]
+    assert here.before_mixture(name) == [data / ".built" / "digits"]
+    folder = data / "digits"
+    inputs = [str(folder / f"{source}_train") for source in ("mnist", "mnistm")]
+    assert here.mixture_options(name) == ["--shares", "80:20", *inputs, str(folder / "mnist80+mnistm20_train")]
+    with_lmdbs(tmp_path, "digits", *(f"{domain}_{split}" for domain in run.data.domains for split in ("train", "test")))
+    assert here.prerequisites(run) == [data / ".built" / name] and here.before_mixture(name) == []
+    with_lmdbs(tmp_path, "digits", "mnist80+mnistm20_train")
+    assert here.prerequisites(run) == []
+
+
 def test_runs_take_a_gpu_only_in_gpu_mode(tmp_path):
     run = make_experiment("digits", "dial")
     assert plan(tmp_path, solver_mode="GPU").gpus_of(run) == 1

@@ -350,7 +350,7 @@ def test_what_became_of_a_baseline(log, text, table, tmp_path):
         ),
         (
             lambda record: json.dumps({**record, "experiment": {"dataset": "digits"}}),
-            "it is of another run: found no sources",
+            ": found no sources, targets, method",
         ),
     ],
 )

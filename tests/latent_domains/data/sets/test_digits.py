@@ -13,6 +13,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.sets import bsds500, digits, mnistm, urls, usps
 from latent_domains.data.sets.urls import GzipFile
+from latent_domains.experiment.datasets import DATASETS
 from tests.programs import Done, names, program
 
 PARTS = ["mnist_test", "mnist_train", "mnistm_test", "mnistm_train", "usps_test", "usps_train"]
@@ -73,6 +74,21 @@ def test_six_lmdbs_hold_the_three_domains(tiny_mirror, tmp_path):
         small = np.rint((USPS[split].reshape(-1, 16, 16) + 1) * 127.5).astype(np.uint8)
         assert np.array_equal(images, usps.resize(small)[..., None].repeat(3, axis=3))
         assert labels.tolist() == [i % 10 for i in range(len(images))]
+
+
+def test_the_hard_digits_are_the_same_and_inverted_ones(tiny_mirror, tmp_path):
+    out, options = tmp_path / "data", ("--out", tmp_path / "data", "--mirror", tmp_path / "mirror")
+    assert program("get_data", "digits_hard", *options).returncode == 0 and get(tmp_path).returncode == 0
+    assert names(out / "digits_hard") == sorted([*PARTS, "inverted_test", "inverted_train"])
+    for part in PARTS:
+        hard, papers = (out / dataset / part / "data.mdb" for dataset in ("digits_hard", "digits"))
+        assert hard.read_bytes() == papers.read_bytes()
+    for split in ("train", "test"):
+        images, labels = by_source(out / "digits_hard" / f"inverted_{split}")
+        assert np.array_equal(images, 255 - MNIST[split][..., None].repeat(3, axis=3))
+        assert labels.tolist() == [i % 10 for i in range(len(images))]
+    for name, domains in digits.DOMAINS.items():
+        assert domains == DATASETS[name].domains
 
 
 def test_a_digit_and_its_blend_lie_in_different_places(tiny_mirror, tmp_path):
