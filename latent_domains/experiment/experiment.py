@@ -47,6 +47,9 @@ BRANCH_NORMS = {
 }
 """What BN normalises in a branch that predicts domains (:class:`Experiment`), and how titles say it."""
 
+FINDS_DOMAINS = "logits"
+"""The one of BRANCH_NORMS by which a branch finds domains best (results/README.md)."""
+
 BATCH_SPLITS = ("per_domain", "per_group", "equally", "by_size")
 """How a batch is made of the domains: see :class:`latent_domains.experiment.datasets.Recipe`."""
 
@@ -125,8 +128,8 @@ class Experiment:
     branch_norm: Literal[*BRANCH_NORMS] = _setting(
         "branch-{}".format,
         "what BN normalises in the branch that predicts domains: nothing, the outputs of its layers as in the paper, "
-        "or, without affine, the domain classifier's input (centred) or its logits; the last two are not the paper's",
-        "layers",
+        "or, without affine, the domain classifier's input (centred) or its logits; the last two are not the paper's "
+        "(default: layers; tools.adapt and tools.demo: logits)",
     )
     domain_gain: _Rate = _setting("gain{:g}".format, "factor of the normalised logits of --branch-norm logits", 1.0)
     no_w_gradient: bool = _setting(
@@ -300,6 +303,7 @@ def _defaults(
         "shares": (),
         "k": {"plain": 0, "source_only": 0, "dial": 1}.get(method, len(sources)),
         "k_target": {"plain": 0, "source_only": 0, "mda": len(targets)}.get(method, 1),
+        "branch_norm": "layers",
         "geometry": NETWORKS[data.network].geometries[0],
     }
 
