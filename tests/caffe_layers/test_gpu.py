@@ -330,7 +330,7 @@ def small_digits_net():
     experiment = make_experiment("digits", method="mda", batch_size=4)
     nets, _ = make_nets_and_solver(experiment, "data", lambda name: name, "model")
     net = text_format.Parse(nets["train"], caffe_pb2.NetParameter())
-    return training.with_data_in_memory(net)
+    return training.with_data_in_memory(net, training.NETS["digits"].image)
 
 
 @gpus

@@ -15,7 +15,7 @@ from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.preflight import preflight
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
-from tests.run_folders import ONE, small
+from tests.run_folders import small
 
 
 @pytest.mark.program
@@ -65,7 +65,7 @@ def mixed(tiny_data, tmp_path):
 @pytest.mark.parametrize("method", [*CONTROLS, "multi_source", "mda", "dial", "source_only"])
 def test_an_undivided_source_with_shares_trains(method, mixed, tmp_path):
     folder = write_run(small(method, **MIXTURE), tmp_path / "run", data=mixed)
-    train_all([folder], threads=ONE)
+    train_all([folder], threads=1)
     record = folder.read_record()
     assert "mnist80+mnistm20_train has 60 images, published 75000" in record.incomplete_data
     usage = record.domain_usage

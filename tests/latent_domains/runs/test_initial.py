@@ -19,7 +19,7 @@ from latent_domains.runs.outputs import usage_history
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
-from tests.run_folders import ONE, edit, small
+from tests.run_folders import edit, small
 
 TRUNK = {"conv1", "conv2", "fc3", "fc4", "fc5"}
 
@@ -101,9 +101,9 @@ def test_caffe_train_alone_begins_and_goes_on_as_tools_train_does(tiny_data, tmp
     runs = {name: write_run(small(seed=3), tmp_path / name, data=tiny_data) for name in ("ours", "alone")}
     for run in runs.values():
         edit(run.solver, "display: 10", "display: 1")
-    train_all([runs["ours"]], threads=ONE)
+    train_all([runs["ours"]], threads=1)
     command = ["caffe", "train", "-solver", runs["alone"].solver]
-    by_hand = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, env=environment(ONE))
+    by_hand = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, env=environment(1))
     logs = runs["ours"].log.read_text(), by_hand.stderr
     ours, alone = (curves(log.splitlines())["train", "loss"] for log in logs)
     assert ours == alone and set(ours) == set(range(6))
@@ -117,8 +117,8 @@ def test_a_folder_from_before_there_were_initial_weights_is_trained_as_it_was(ti
     run = write_run(small(), tmp_path / "run", data=tiny_data)
     edit(run.solver, f'weights: "{run.initial}"\n', "")
     run.initial.unlink()
-    train_all([run], threads=ONE)
+    train_all([run], threads=1)
     run.record.unlink()
-    train_all([run], threads=ONE, resume=True)
+    train_all([run], threads=1, resume=True)
     assert run.read_record().iteration == 6
     assert [usage.iteration for usage in usage_history(run, quiet=True)] == [6]
