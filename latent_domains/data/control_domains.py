@@ -21,13 +21,13 @@ def random_domains(counts: Sequence[int], k: int, seed: int) -> list[NDArray[np.
 
 
 def kmeans_domains(lmdbs: Sequence[Path], shape: tuple[int, int, int], k: int, seed: int) -> list[NDArray[np.int64]]:
-    """The cluster of each record of each LMDB: k-means over all of them together, by :func:`image_statistics`.
+    """The cluster of each record of each LMDB: k-means over all of them together, by :func:`channel_statistics`.
 
     Raises ProgramError if there are fewer than ``k`` different records.
     """
     from sklearn.cluster import KMeans  # a second to import
 
-    statistics = [image_statistics(lmdb, shape) for lmdb in lmdbs]
+    statistics = [channel_statistics(lmdb, shape) for lmdb in lmdbs]
     rows = np.concatenate(statistics)
     if (different := len(np.unique(rows, axis=0))) < k:
         raise ProgramError(f"k-means: {different} different images in {', '.join(map(str, lmdbs))}, expected ≥ {k}")
@@ -35,7 +35,7 @@ def kmeans_domains(lmdbs: Sequence[Path], shape: tuple[int, int, int], k: int, s
     return np.split(clusters, np.cumsum([len(found) for found in statistics])[:-1])
 
 
-def image_statistics(lmdb: Path, shape: tuple[int, int, int]) -> NDArray[np.float64]:
+def channel_statistics(lmdb: Path, shape: tuple[int, int, int]) -> NDArray[np.float64]:
     """Mean, then standard deviation, of each channel of each record (n×2C); the records' shape is C×H×W."""
     form = Preprocessing(shape, crop=None, mean=(), scale=1.0)
     rows = [

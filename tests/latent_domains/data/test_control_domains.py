@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
-from latent_domains.data.control_domains import image_statistics, kmeans_domains, random_domains
+from latent_domains.data.control_domains import channel_statistics, kmeans_domains, random_domains
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=4), st.integers(2, 6), st.integers(0, 2**32 - 1))
@@ -36,7 +36,7 @@ def test_statistics_are_of_each_channel(tmp_path):
     image[..., 0] = 10
     image[..., 1] = [[0, 4], [0, 4]]
     image[1, 1, 2] = 200
-    found = image_statistics(write(tmp_path / "db", [image]), (3, 2, 2))
+    found = channel_statistics(write(tmp_path / "db", [image]), (3, 2, 2))
     np.testing.assert_allclose(found, [[10, 2, 50, 0, 2, np.sqrt(3) * 50]])
 
 
