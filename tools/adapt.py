@@ -99,7 +99,7 @@ def _say(images: TaskImages, experiment: Experiment) -> None:
     """Print what was found and what will be done with it."""
     for domain in images.domains:
         role = "source" if domain in images.sources else "target, labelled" if images.labelled else "target"
-        print(f"{domain.name} ({role}): {len(domain.entries)} images in {domain.folder}")
+        print(f"{domain.name} ({role}): {domain.found.counted()} in {domain.folder}")
     print(f"{len(images.classes)} classes: {', '.join(images.classes)}")
     for note in images.notes:
         print(f"note: {note}")

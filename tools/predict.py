@@ -8,6 +8,7 @@ MODEL is a run folder, one of python -m tools.adapt, or what the names of an exp
 An image that cannot be read is named and left out.
 """
 
+import sys
 from pathlib import Path
 
 from latent_domains.common.arguments import add_jobs_option, program_parser
@@ -30,7 +31,8 @@ def main() -> int:
     add_mode_option(parser)
     options = parser.parse_args()
     check_free(options.out, force=options.force)
-    entries = folder_entries(options.images)
+    entries, found = folder_entries(options.images)
+    print(f"{options.images}: {found.counted()}", *found.left_out(), sep="\n", file=sys.stderr)
     classifier = open_classifier(options.model, choose_mode(options.solver_mode, "GPU"))
     predictions = predict(classifier, entries, jobs=options.jobs)
     images, _, _ = write_predictions(options.out, predictions, classifier.description.classes)
