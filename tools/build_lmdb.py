@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from latent_domains.common.arguments import add_jobs_option, natural, program_parser
+from latent_domains.common.arguments import add_image_options, natural, program_parser
 from latent_domains.common.program import ProgramError, run
 from latent_domains.data.image_datum import Format
 from latent_domains.data.image_list import Found, read_classes, read_list, read_tree
@@ -37,7 +37,7 @@ def _arguments() -> argparse.Namespace:
         "--skip-unreadable", action="store_true", help="name and count unreadable images instead of stopping"
     )
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
-    add_jobs_option(parser)
+    add_image_options(parser)
     arguments = parser.parse_args()
     return arguments
 

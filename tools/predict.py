@@ -11,7 +11,7 @@ An image that cannot be read is named and left out.
 import sys
 from pathlib import Path
 
-from latent_domains.common.arguments import add_jobs_option, program_parser
+from latent_domains.common.arguments import add_image_options, program_parser
 from latent_domains.common.files import check_free
 from latent_domains.common.program import run
 from latent_domains.data.image_list import folder_entries
@@ -27,7 +27,7 @@ def main() -> int:
         "--out", type=Path, default=Path("predictions.csv"), metavar="FILE", help="default: %(default)s"
     )
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
-    add_jobs_option(parser)
+    add_image_options(parser)
     add_mode_option(parser)
     options = parser.parse_args()
     check_free(options.out, force=options.force)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from latent_domains.common.program import ProgramError
-from latent_domains.data.image_list import Entry, Found, find_files, folder_entries, read_tree, shown
+from latent_domains.data.image_list import Entry, Found, find_files, folder_entries, read_tree, shown, size
 
 FEWEST = 2
 """Images of a domain: the statistics of one image are no statistics."""
@@ -117,27 +117,32 @@ def plain_name(folder: Path) -> str:
 
 def identical(images: TaskImages) -> list[tuple[Path, Path]]:
     """Pairs of a source's and a target's file with the same contents. Only files of the same size are read, once."""
-    by_size: dict[int, list[Path]] = defaultdict(list)
+    by_size: dict[int | None, list[Path]] = defaultdict(list)
     for source in images.sources:
         for entry in source.entries:
-            by_size[entry.file.stat().st_size].append(entry.file)
+            by_size[size(entry.file)].append(entry.file)
+    by_size.pop(None, None)  # no files: they are named when they are to be read
     pairs = []
-    by_digest: dict[int, dict[bytes, Path]] = {}
+    by_digest: dict[int, dict[bytes | None, Path]] = {}
     for entry in images.target.entries:
-        size = entry.file.stat().st_size
-        if size not in by_size:
+        length = size(entry.file)
+        if length not in by_size:
             continue
-        if size not in by_digest:  # raw formats have one size: each file is read once all the same
-            by_digest[size] = {_digest(file): file for file in reversed(by_size[size])}
-        twin = by_digest[size].get(_digest(entry.file))
-        if twin is not None:
-            pairs.append((twin, entry.file))
+        if length not in by_digest:  # raw formats have one size: each file is read once all the same
+            by_digest[length] = {_digest(file): file for file in reversed(by_size[length])}
+        digest = _digest(entry.file)
+        if digest is not None and digest in by_digest[length]:
+            pairs.append((by_digest[length][digest], entry.file))
     return pairs
 
 
-def _digest(file: Path) -> bytes:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").digest()
+def _digest(file: Path) -> bytes | None:
+    """None if the file cannot be read."""
+    try:
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").digest()
+    except OSError:
+        return None
 
 
 def check_apart(folders: Sequence[Path]) -> None:

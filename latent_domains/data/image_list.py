@@ -1,6 +1,7 @@
 """What goes into an LMDB: a list file as ``convert_imageset`` takes, or a tree of one folder a class."""
 
 import os
+import stat
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,15 @@ class Entry:
     name: str
     """As the list or the tree names it: the second part of the record's key."""
     label: int
+
+
+def size(file: Path) -> int | None:
+    """Its bytes; None if it is no regular file, or cannot be looked at."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def read_list(path: Path, root: Path) -> list[Entry]:
