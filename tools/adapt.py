@@ -25,7 +25,7 @@ from latent_domains.adapt.stages import CHOICES, begin_anew, finish, make_task, 
 from latent_domains.adapt.task import Paths, build_lmdbs
 from latent_domains.adapt.trees import TaskImages, check_apart, read_images
 from latent_domains.adapt.weights import NONE, starting_weights
-from latent_domains.common.arguments import add_jobs_option, program_parser
+from latent_domains.common.arguments import add_image_options, program_parser
 from latent_domains.common.program import ROOT, from_root, run
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.options import add_method_options, method_options
@@ -61,7 +61,7 @@ def _arguments() -> argparse.Namespace:
     )
     add_method_options(parser)
     add_training_options(parser, jobs=None)
-    add_jobs_option(parser)
+    add_image_options(parser)
     parser.add_argument("--force", action="store_true", help="begin anew, whatever an earlier call left in OUT")
     return parser.parse_args()
 
@@ -99,7 +99,7 @@ def _say(images: TaskImages, experiment: Experiment) -> None:
     """Print what was found and what will be done with it."""
     for domain in images.domains:
         role = "source" if domain in images.sources else "target, labelled" if images.labelled else "target"
-        print(f"{domain.name} ({role}): {len(domain.entries)} images in {domain.folder}")
+        print(f"{domain.name} ({role}): {domain.found.counted()} in {domain.folder}")
     print(f"{len(images.classes)} classes: {', '.join(images.classes)}")
     for note in images.notes:
         print(f"note: {note}")

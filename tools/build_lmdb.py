@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from latent_domains.common.arguments import add_jobs_option, natural, program_parser
+from latent_domains.common.arguments import add_image_options, natural, program_parser
 from latent_domains.common.program import ProgramError, run
 from latent_domains.data.image_datum import Format
-from latent_domains.data.image_list import read_classes, read_list, read_tree
+from latent_domains.data.image_list import Found, read_classes, read_list, read_tree
 from latent_domains.data.image_lmdb import build
 
 
@@ -37,7 +37,7 @@ def _arguments() -> argparse.Namespace:
         "--skip-unreadable", action="store_true", help="name and count unreadable images instead of stopping"
     )
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
-    add_jobs_option(parser)
+    add_image_options(parser)
     arguments = parser.parse_args()
     return arguments
 
@@ -53,12 +53,12 @@ def main() -> None:
     """Build the LMDB the command line asks for and report what it holds."""
     arguments = _arguments()
     classes: list[str] | None = None
-    left_out: list[Path] = []
+    found: Found | None = None
     if arguments.input.is_dir():
         if arguments.root is not None:
             raise ProgramError(f"--root {arguments.root}: {arguments.input} is a folder, --root belongs to a list file")
         wanted = read_classes(arguments.classes) if arguments.classes is not None else None
-        entries, classes, left_out = read_tree(arguments.input, wanted)
+        entries, classes, found = read_tree(arguments.input, wanted)
     else:
         if arguments.classes is not None:
             raise ProgramError(
@@ -78,8 +78,8 @@ def main() -> None:
     )
     print(f"{arguments.out}: {stored} images" + (f" of {len(classes)} classes" if classes else ""), end="")
     print(f", {skipped} unreadable ones skipped" if skipped else "")
-    if left_out:
-        print(f"left out {len(left_out)} files that are no images of a class by name, such as {left_out[0]}")
+    if found is not None:
+        print(f"{arguments.input}: {found.counted()}", *found.left_out(), sep="\n")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import argparse
 import os
 from pathlib import Path
 
-from latent_domains.common.arguments import add_jobs_option, natural, program_parser
+from latent_domains.common.arguments import add_image_options, natural, program_parser
 from latent_domains.common.program import ProgramError, run
 from latent_domains.data.parts import Part, build_missing
 from latent_domains.data.sets import demo, digits, image_sets
@@ -86,7 +86,7 @@ def _add_image_set(
             "an LMDB for each list",
         )
     parser.add_argument("--encoded", choices=("jpg", "png"), help="store image files of this format, not raw pixels")
-    add_jobs_option(parser)
+    add_image_options(parser)
     parser.add_argument(
         "--allow-incomplete", action="store_true", help="build what is there even if it is not the published set"
     )

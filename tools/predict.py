@@ -8,9 +8,10 @@ MODEL is a run folder, one of python -m tools.adapt, or what the names of an exp
 An image that cannot be read is named and left out.
 """
 
+import sys
 from pathlib import Path
 
-from latent_domains.common.arguments import add_jobs_option, program_parser
+from latent_domains.common.arguments import add_image_options, program_parser
 from latent_domains.common.files import check_free
 from latent_domains.common.program import run
 from latent_domains.data.image_list import folder_entries
@@ -26,11 +27,12 @@ def main() -> int:
         "--out", type=Path, default=Path("predictions.csv"), metavar="FILE", help="default: %(default)s"
     )
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
-    add_jobs_option(parser)
+    add_image_options(parser)
     add_mode_option(parser)
     options = parser.parse_args()
     check_free(options.out, force=options.force)
-    entries = folder_entries(options.images)
+    entries, found = folder_entries(options.images)
+    print(f"{options.images}: {found.counted()}", *found.left_out(), sep="\n", file=sys.stderr)
     classifier = open_classifier(options.model, choose_mode(options.solver_mode, "GPU"))
     predictions = predict(classifier, entries, jobs=options.jobs)
     images, _, _ = write_predictions(options.out, predictions, classifier.description.classes)

@@ -1,16 +1,15 @@
 """The images that are given: source trees of one folder a class, and a target, whose labels are for tests alone."""
 
 import hashlib
-import os
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from latent_domains.common.program import ProgramError
-from latent_domains.data.image_list import Entry, class_files, folder_entries, read_tree
+from latent_domains.data.image_list import Entry, Found, find_files, folder_entries, read_tree, shown, size
 
 FEWEST = 2
 """Images of a domain: the statistics of one image are no statistics."""
@@ -23,6 +22,7 @@ class Domain:
     name: str
     folder: Path
     entries: tuple[Entry, ...]
+    found: Found
 
 
 @dataclass(frozen=True)
@@ -60,40 +60,38 @@ def read_images(
     classes = tuple(sorted({name for tree in trees.values() for name in tree}))
     notes = []
     for folder, tree in trees.items():
-        if missing := [name for name in classes if not tree.get(name)]:
+        if missing := [name for name in classes if name not in tree or not tree[name].images]:
             message = f"{folder}: no images of {_some(missing)}, which other sources have"
+            if unread := [line for name in missing for line in tree.get(name, Found()).left_out()]:
+                message = f"{message} ({'; '.join(unread)})"
             if not allow_missing_classes:
                 raise ProgramError(f"{message}; if that is so, and not a matter of spelling: --allow-missing-classes")
             notes.append(message)
     if len(classes) < 2:
         raise ProgramError(f"{sources[0]}: one class, {classes[0]}, expected a folder for each of at least two classes")
-    domains, left_out = [], []
+    domains = []
     for name, folder in zip(names, sources, strict=False):
-        entries, _, others = read_tree(folder, classes)
-        domains.append(Domain(name, folder, tuple(entries)))
-        left_out += others
+        entries, _, inside = read_tree(folder, classes)
+        domains.append(Domain(name, folder, tuple(entries), inside))
     labelled = not unlabelled and _is_labelled(target, classes)
     if labelled:
-        entries, _, others = read_tree(target, classes)
-        left_out += others
+        entries, _, inside = read_tree(target, classes)
         found = {entry.label for entry in entries}
         if missing := [name for label, name in enumerate(classes) if label not in found]:
             notes.append(f"{target}: no images of {_some(missing)}")
     else:
-        entries = folder_entries(target)
+        entries, inside = folder_entries(target)
         notes.append(f"{target}: taken as unlabelled, so there will be predictions, but no accuracy")
-    images = TaskImages(tuple(domains), Domain(names[-1], target, tuple(entries)), classes, labelled, ())
+    images = TaskImages(tuple(domains), Domain(names[-1], target, tuple(entries), inside), classes, labelled, ())
     for domain in images.domains:
         if len(domain.entries) < FEWEST:
             raise ProgramError(f"{domain.folder}: {len(domain.entries)} image, expected at least {FEWEST} of a domain")
-    if left_out:
-        which = "1 file that is no image" if len(left_out) == 1 else f"{len(left_out)} files that are no images"
-        notes.append(f"left out {which} of a class by name, such as {_shown(left_out[0])}")
+    notes += [line for domain in images.domains for line in domain.found.left_out()]
     if twins := identical(images):
         which = "1 image of the target is" if len(twins) == 1 else f"{len(twins)} images of the target are"
         source, target = twins[0]
         notes.append(
-            f"{which} also in a source, file for file: {_shown(target)} is {_shown(source)}; an accuracy on such "
+            f"{which} also in a source, file for file: {shown(target)} is {shown(source)}; an accuracy on such "
             "images says little"
         )
     return TaskImages(images.sources, images.target, classes, labelled, tuple(notes))
@@ -119,27 +117,32 @@ def plain_name(folder: Path) -> str:
 
 def identical(images: TaskImages) -> list[tuple[Path, Path]]:
     """Pairs of a source's and a target's file with the same contents. Only files of the same size are read, once."""
-    by_size: dict[int, list[Path]] = defaultdict(list)
+    by_size: dict[int | None, list[Path]] = defaultdict(list)
     for source in images.sources:
         for entry in source.entries:
-            by_size[entry.file.stat().st_size].append(entry.file)
+            by_size[size(entry.file)].append(entry.file)
+    by_size.pop(None, None)  # no files: they are named when they are to be read
     pairs = []
-    by_digest: dict[int, dict[bytes, Path]] = {}
+    by_digest: dict[int, dict[bytes | None, Path]] = {}
     for entry in images.target.entries:
-        size = entry.file.stat().st_size
-        if size not in by_size:
+        length = size(entry.file)
+        if length not in by_size:
             continue
-        if size not in by_digest:  # raw formats have one size: each file is read once all the same
-            by_digest[size] = {_digest(file): file for file in reversed(by_size[size])}
-        twin = by_digest[size].get(_digest(entry.file))
-        if twin is not None:
-            pairs.append((twin, entry.file))
+        if length not in by_digest:  # raw formats have one size: each file is read once all the same
+            by_digest[length] = {_digest(file): file for file in reversed(by_size[length])}
+        digest = _digest(entry.file)
+        if digest is not None and digest in by_digest[length]:
+            pairs.append((by_digest[length][digest], entry.file))
     return pairs
 
 
-def _digest(file: Path) -> bytes:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").digest()
+def _digest(file: Path) -> bytes | None:
+    """None if the file cannot be read."""
+    try:
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").digest()
+    except OSError:
+        return None
 
 
 def check_apart(folders: Sequence[Path]) -> None:
@@ -152,8 +155,8 @@ def check_apart(folders: Sequence[Path]) -> None:
                 raise ProgramError(f"{folders[i]} {relation}: expected a folder of its own for each domain and for OUT")
 
 
-def _class_folders(root: Path) -> dict[str, list[Path]]:
-    """Class folder → its images. Raises ProgramError if there are none, or the folder holds domains, not classes."""
+def _class_folders(root: Path) -> dict[str, Found]:
+    """Class folder → what it holds. Raises ProgramError if there are none, or the folder holds domains, not classes."""
     folders = _visible_folders(root)
     if not folders:
         raise ProgramError(f"{root}: no folders in it, expected one for each class")
@@ -162,18 +165,19 @@ def _class_folders(root: Path) -> dict[str, list[Path]]:
             raise ProgramError(
                 f"{root}: the class folder {folder.name!r} has a name that no text file can hold: rename it"
             )
-    tree = {folder.name: class_files(folder)[0] for folder in folders}
-    _check_level(root, folders, tree)
-    if not any(tree.values()):
+    tree = {folder.name: find_files(folder) for folder in folders}
+    _check_level(root, {folder: tree[folder.name].images for folder in folders if tree[folder.name].images})
+    if not any(found.images for found in tree.values()):
         read_tree(root)  # says which endings images have
     return tree
 
 
-def _check_level(root: Path, folders: Sequence[Path], tree: dict[str, list[Path]]) -> None:
+def _check_level(root: Path, images: Mapping[Path, Sequence[Path]]) -> None:
     """Raise ProgramError if the folders hold no images themselves, but the same class folders each."""
-    inside = {folder: {inner.name for inner in _visible_folders(folder)} for folder in folders}
-    flat = any(file.parent == folder for folder in folders for file in tree[folder.name])
-    common = set.intersection(*inside.values())
+    folders = list(images)
+    inside = [{file.relative_to(folder).parts[0] for file in files} for folder, files in images.items()]
+    flat = any(file.parent == folder for folder, files in images.items() for file in files)
+    common = set.intersection(*inside) if inside else set()
     if not flat and len(folders) > 1 and len(common) > 1:
         options = " ".join(f"--source {shlex.quote(str(folder))}" for folder in folders)
         raise ProgramError(
@@ -185,7 +189,7 @@ def _check_level(root: Path, folders: Sequence[Path], tree: dict[str, list[Path]
 
 def _is_labelled(target: Path, classes: Sequence[str]) -> bool:
     """Whether the target's folders are classes. Raises ProgramError if only some of its images lie in such folders."""
-    folders = {folder.name: class_files(folder)[0] for folder in _visible_folders(target)}
+    folders = {folder.name: find_files(folder).images for folder in _visible_folders(target)}
     known = [name for name in folders if name in classes]
     if not known:
         return False
@@ -196,7 +200,7 @@ def _is_labelled(target: Path, classes: Sequence[str]) -> bool:
             f"{target}: no source has the classes {_some(strange)}, expected some of {_some(classes)}: rename or "
             f"remove the folders, {hint}"
         )
-    loose = [file for file in class_files(target)[0] if file.parent == target]
+    loose = [file for file in find_files(target).images if file.parent == target]
     if loose:
         raise ProgramError(f"{target}: {loose[0].name} lies beside the class folders: move it into one, {hint}")
     return any(folders.values())
@@ -204,11 +208,6 @@ def _is_labelled(target: Path, classes: Sequence[str]) -> bool:
 
 def _visible_folders(root: Path) -> list[Path]:
     return sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
-
-
-def _shown(file: Path) -> str:
-    """A file's name as a terminal can print it, whatever its bytes are."""
-    return os.fsencode(file).decode(errors="replace")
 
 
 def _some(names: Iterable[str]) -> str:

@@ -85,7 +85,7 @@ def forward_opencv(prefix: str, batch: str) -> Step:
 
 def predict_caffe(prefix: str, folder: str) -> Step:
     """What tools.predict does once it is up, for all images of a folder."""
-    classifier, entries = open_classifier(Path(prefix), "CPU"), folder_entries(Path(folder))
+    classifier, entries = open_classifier(Path(prefix), "CPU"), folder_entries(Path(folder))[0]
     return lambda: list(predict(classifier, entries, jobs=_threads()))
 
 
@@ -121,7 +121,7 @@ def _read_and_classify(prefix: str, folder: str, classify: Callable[[np.ndarray]
 
     form = read_description(Path(f"{prefix}.json")).preprocessing
     _, height, width = form.stored_shape
-    files = [str(entry.file) for entry in folder_entries(Path(folder))]
+    files = [str(entry.file) for entry in folder_entries(Path(folder))[0]]
 
     def image(file: str) -> np.ndarray:
         return cv2.resize(cv2.imread(file), (width, height)).transpose(2, 0, 1)

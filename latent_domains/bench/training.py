@@ -12,6 +12,7 @@ from google.protobuf import text_format
 
 from latent_domains.common.program import ROOT
 from latent_domains.models import prototxt
+from latent_domains.models.gate import admit
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,10 @@ RATE = 1e-8
 
 
 def read_net(path: Path) -> caffe_pb2.NetParameter:
-    """The net of a prototxt file."""
-    return prototxt.read(path, caffe_pb2.NetParameter(), "a net's prototxt")
+    """The net of a prototxt file. Raises ProgramError naming it if it is none, or :func:`admit` refuses a layer."""
+    net = prototxt.read(path, caffe_pb2.NetParameter(), "a net's prototxt")
+    admit(net, path, ["Data"])
+    return net
 
 
 def with_data_in_memory(net: caffe_pb2.NetParameter, image: tuple[int, int, int]) -> caffe_pb2.NetParameter:

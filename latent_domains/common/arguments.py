@@ -3,6 +3,8 @@
 import os
 from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
 
+from latent_domains.common import pixel_limit
+
 
 def program_parser(name: str, description: str) -> ArgumentParser:
     """The parser of ``python -m NAME``, which shows a program's docstring as it is written."""
@@ -11,10 +13,17 @@ def program_parser(name: str, description: str) -> ArgumentParser:
     )
 
 
-def add_jobs_option(parser: ArgumentParser, what: str = "threads that read images") -> None:
-    """The option of every program that reads many images."""
+def add_image_options(parser: ArgumentParser) -> None:
+    """The options of every program that reads many images."""
     cores = len(os.sched_getaffinity(0))
-    parser.add_argument("--jobs", type=positive, default=cores, help=f"{what} (default: one a core)")
+    parser.add_argument("--jobs", type=positive, default=cores, help="threads that read images (default: one a core)")
+    parser.add_argument(
+        "--max-megapixels",
+        type=positive,
+        action=pixel_limit.StartAnew,
+        metavar="N",
+        help=f"a larger image is one that cannot be read (default: {pixel_limit.MEGAPIXELS})",
+    )
 
 
 def positive(text: str) -> int:

@@ -1,5 +1,6 @@
 """Image file → serialised Datum, bit for bit as ``convert_imageset`` makes it, in one or several threads."""
 
+import stat
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,7 @@ import cv2
 import numpy as np
 from tqdm import tqdm
 
+from latent_domains.common.pixel_limit import megapixels, most_bytes
 from latent_domains.common.program import ProgramError
 from latent_domains.data.image_list import Entry
 from latent_domains.data.lmdb_io import encoded_datum, image_datum
@@ -47,13 +49,15 @@ def make(file: Path, label: int, form: Format) -> Made:
     like any other.
     """
     try:
-        data = file.read_bytes()
+        data = _contents(file)
     except OSError as error:
         return Made(b"", (), error.strerror or str(error))
     flags = cv2.IMREAD_GRAYSCALE if form.gray else cv2.IMREAD_COLOR
     try:
         image = cv2.imdecode(np.frombuffer(data, np.uint8), flags) if data else None
-    except cv2.error as error:  # more pixels than OpenCV accepts
+    except cv2.error as error:
+        if "MAX_IMAGE_PIXELS" in error.err:
+            return Made(b"", (), f"more than {megapixels():g} megapixels (--max-megapixels N takes larger ones)")
         return Made(b"", (), f"OpenCV refuses it: {error.err}")
     if _cut_short(data):
         return Made(b"", (), f"a JPEG that was cut short after {len(data)} bytes")
@@ -69,6 +73,21 @@ def make(file: Path, label: int, form: Format) -> Made:
     else:
         datum = encoded_datum(cv2.imencode("." + form.encoded, image)[1].tobytes(), label)
     return Made(datum.SerializeToString(), image.shape)
+
+
+def _contents(file: Path) -> bytes:
+    """Raises OSError if it is no regular file, which may have no end, or too large for a picture."""
+    try:
+        status = file.stat()
+    except FileNotFoundError:
+        if file.is_symlink():
+            raise OSError("a link that leads nowhere") from None
+        raise
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+        raise OSError("a FIFO, a device or a socket, expected a regular file")
+    if status.st_size > most_bytes():
+        raise OSError(f"{status.st_size} bytes, more than a picture of {megapixels():g} megapixels has")
+    return file.read_bytes()
 
 
 def _cut_short(data: bytes) -> bool:

@@ -1,8 +1,10 @@
 """What goes into an LMDB: a list file as ``convert_imageset`` takes, or a tree of one folder a class."""
 
 import os
+import stat
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from latent_domains.common.program import ProgramError
@@ -22,6 +24,15 @@ class Entry:
     name: str
     """As the list or the tree names it: the second part of the record's key."""
     label: int
+
+
+def size(file: Path) -> int | None:
+    """Its bytes; None if it is no regular file, or cannot be looked at."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def read_list(path: Path, root: Path) -> list[Entry]:
@@ -61,31 +72,107 @@ def read_classes(path: Path) -> list[str]:
     return classes
 
 
-def class_files(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Images of a class folder, at any depth and sorted, and its other files. Hidden files and folders do not count."""
-    files = [
-        file
-        for file in sorted(folder.rglob("*"))
-        if not file.is_dir() and not any(part.startswith(".") for part in file.relative_to(folder).parts)
-    ]
-    images = [file for file in files if file.suffix.lower() in SUFFIXES]
-    return images, [file for file in files if file.suffix.lower() not in SUFFIXES]
+@dataclass
+class Found:
+    """What a folder holds, at any depth. Hidden files and folders do not count."""
+
+    images: list[Path] = field(default_factory=list)
+    others: list[Path] = field(default_factory=list)
+    """Files that are no images by the end of their name, or of no class."""
+    unread: dict[Path, str] = field(default_factory=dict)
+    """Folders that were not read, and why."""
+
+    def add(self, other: "Found") -> None:
+        """Take in what another folder holds."""
+        self.images += other.images
+        self.others += other.others
+        self.unread |= other.unread
+
+    def counted(self) -> str:
+        """How many of the files are used, in words."""
+        return f"{len(self.images)} pictures of {len(self.images) + len(self.others)} files"
+
+    def left_out(self) -> list[str]:
+        """What is not used, a line each: names may be cut off, the number never is."""
+        lines = [f"folder not read: {shown(path)}: {why}" for path, why in list(self.unread.items())[:SHOWN]]
+        if len(self.unread) > SHOWN:
+            lines.append(f"{len(self.unread)} folders were not read, the first {SHOWN} are named")
+        if self.others:
+            one = len(self.others) == 1
+            which = "1 file that is no image" if one else f"{len(self.others)} files that are no images"
+            lines.append(f"left out {which} of a class by name, such as {shown(self.others[0])}")
+        return lines
 
 
-def read_tree(root: Path, classes: Sequence[str] | None = None) -> tuple[list[Entry], list[str], list[Path]]:
+SHOWN = 20
+"""Folders that could not be read are named up to this number."""
+
+
+def shown(file: Path) -> str:
+    """A file's name as a terminal can print it, whatever its bytes are."""
+    return os.fsencode(file).decode(errors="replace")
+
+
+def find_files(folder: Path) -> Found:
+    """The files of a folder, sorted. Links to folders are followed, after the folders that are there themselves.
+
+    No folder is read twice, nor one that holds ``folder``: device and inode tell.
+    """
+    found, seen = Found(), set()
+    for parent in {*folder.absolute().parents, *folder.resolve().parents}:
+        seen.add(_identity(parent))
+    here, links = deque([folder]), deque()
+    while here or links:
+        path = here.popleft() if here else links.popleft()
+        try:
+            if (identity := _identity(path)) in seen:
+                found.unread[path] = "a link to a folder that is read already, or that holds it"
+                continue
+            seen.add(identity)
+            with os.scandir(path) as entries:
+                inside = sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            found.unread[path] = error.strerror or str(error)
+            continue
+        for entry in inside:
+            file = path / entry.name
+            if entry.name.startswith("."):
+                continue
+            if _is_folder(entry):
+                (links if entry.is_symlink() else here).append(file)
+            else:
+                (found.images if file.suffix.lower() in SUFFIXES else found.others).append(file)
+    found.images.sort()
+    found.others.sort()
+    return found
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads round in a circle: whoever reads it will say so
+        return False
+
+
+def _identity(folder: Path) -> tuple[int, int]:
+    status = folder.stat()
+    return status.st_dev, status.st_ino
+
+
+def read_tree(root: Path, classes: Sequence[str] | None = None) -> tuple[list[Entry], list[str], Found]:
     """List the images of a tree ``root``/CLASS/…/IMAGE, sorted by class and path.
 
     Returns the entries, the names of the classes in the order of their labels (the sorted folder names, unless
-    ``classes`` gives them), and the files that were left out because their names do not end like an image's or no class
-    folder holds them. Hidden files and folders are passed over. Raises ProgramError if there are no class folders, no
-    images in them, or folders that ``classes`` does not name.
+    ``classes`` gives them), and all that was found, where files beside the class folders are among the others. Hidden
+    files and folders are passed over. Raises ProgramError if there are no class folders, no images in them, or folders
+    that ``classes`` does not name.
     """
     try:
         visible = sorted(path for path in root.iterdir() if not path.name.startswith("."))
     except OSError as error:
         raise ProgramError(f"{root}: {error.strerror}, expected a folder with one folder for each class") from error
     folders = [path for path in visible if path.is_dir()]
-    left_out = [path for path in visible if not path.is_dir()]
+    found = Found(others=[path for path in visible if not path.is_dir()])
     if not folders:
         raise ProgramError(f"{root}: no folders in it, expected one for each class")
     names = list(classes) if classes is not None else [folder.name for folder in folders]
@@ -95,27 +182,32 @@ def read_tree(root: Path, classes: Sequence[str] | None = None) -> tuple[list[En
     entries = []
     for folder in folders:
         label = names.index(folder.name)
-        images, others = class_files(folder)
-        entries += [Entry(file, str(file.relative_to(root)), label) for file in images]
-        left_out += others
+        inside = find_files(folder)
+        entries += [Entry(file, str(file.relative_to(root)), label) for file in inside.images]
+        found.add(inside)
     if not entries:
-        raise ProgramError(f"{root}: no images in its class folders (names ending in {' '.join(sorted(SUFFIXES))})")
-    return entries, names, left_out
+        raise _no_images(root, "no images in its class folders", found)
+    return entries, names, found
+
+
+def _no_images(folder: Path, what: str, found: Found) -> ProgramError:
+    unread = "".join(f"; {line}" for line in found.left_out() if found.unread)
+    return ProgramError(f"{folder}: {what} (names ending in {' '.join(sorted(SUFFIXES))}){unread}")
 
 
 UNKNOWN = -1
 """The label of an image whose class nobody knows."""
 
 
-def folder_entries(folder: Path) -> list[Entry]:
+def folder_entries(folder: Path) -> tuple[list[Entry], Found]:
     """All images of a folder, at any depth and sorted, named by their paths in it; their label says unknown.
 
-    Raises ProgramError if there are none.
+    Returns all that was found, too. Raises ProgramError if there are no images.
     """
     if not folder.is_dir():
         found = "a file" if folder.exists() else "no such folder"
         raise ProgramError(f"{folder}: {found}, expected a folder of images")
-    images, _ = class_files(folder)
-    if not images:
-        raise ProgramError(f"{folder}: no images in it (names ending in {' '.join(sorted(SUFFIXES))})")
-    return [Entry(file, str(file.relative_to(folder)), UNKNOWN) for file in images]
+    found = find_files(folder)
+    if not found.images:
+        raise _no_images(folder, "no images in it", found)
+    return [Entry(file, str(file.relative_to(folder)), UNKNOWN) for file in found.images], found

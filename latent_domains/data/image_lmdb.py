@@ -12,7 +12,7 @@ from tqdm import tqdm
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.image_datum import Format, make_readable
-from latent_domains.data.image_list import Entry
+from latent_domains.data.image_list import Entry, size
 from latent_domains.data.parts import FINGERPRINT, Part, Records
 
 
@@ -93,5 +93,5 @@ def image_part(
 
 def _fingerprint(entries: Sequence[Entry]) -> str:
     """Return a hash of the images' names, labels and sizes on disk: a tree that was changed is noticed by them."""
-    lines = (f"{entry.name}\0{entry.label}\0{entry.file.stat().st_size}\n" for entry in entries)
+    lines = (f"{entry.name}\0{entry.label}\0{size(entry.file)}\n" for entry in entries)
     return hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()[:16]

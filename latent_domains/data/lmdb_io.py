@@ -59,7 +59,10 @@ def encoded_datum(data: bytes, label: int) -> Datum:
 def datum_image(datum: Datum) -> NDArray[np.uint8]:
     """Return a Datum's image as C×H×W uint8, decoded if need be. Raises ValueError if it holds none."""
     if datum.encoded:
-        image = cv2.imdecode(np.frombuffer(datum.data, np.uint8), cv2.IMREAD_UNCHANGED)
+        try:
+            image = cv2.imdecode(np.frombuffer(datum.data, np.uint8), cv2.IMREAD_UNCHANGED)
+        except cv2.error as error:
+            raise ValueError(f"an encoded image that OpenCV refuses: {error.err}") from error
         if image is None:
             raise ValueError(f"{len(datum.data)} bytes marked as encoded that OpenCV cannot decode")
         return np.moveaxis(image, 2, 0) if image.ndim == 3 else image[np.newaxis]

@@ -10,6 +10,15 @@ _LEVEL = 0
 """Of every net that pycaffe is not told another one for, whatever its file says."""
 
 
+def check_format(net: NetParameter, file: Path) -> None:
+    """Raise ProgramError naming ``file`` if the layers of ``net`` are of Caffe's old format."""
+    if net.layers:
+        raise ProgramError(
+            f"{file}: its layers are of Caffe's old format (layers {{ … }}), expected layer {{ … }}: "
+            "convert it with upgrade_net_proto_text"
+        )
+
+
 def for_tests(net: NetParameter, file: Path) -> NetParameter:
     """The layers of ``net`` that Caffe makes for the TEST phase: :func:`for_phase`."""
     return for_phase(net, TEST, file)
@@ -21,11 +30,7 @@ def for_phase(net: NetParameter, phase: int, file: Path) -> NetParameter:
     It must be a net that Caffe loads. Inputs that it names by itself, as older files do, become Input layers. Raises
     ProgramError naming ``file`` if its layers are of Caffe's old format.
     """
-    if net.layers:
-        raise ProgramError(
-            f"{file}: its layers are of Caffe's old format (layers {{ … }}), expected layer {{ … }}: "
-            "convert it with upgrade_net_proto_text"
-        )
+    check_format(net, file)
     kept = [*_input_layers(net), *(layer for layer in net.layer if _made(layer, phase, net.state))]
     found = NetParameter(name=net.name, layer=kept)
     for layer in found.layer:

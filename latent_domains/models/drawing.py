@@ -15,6 +15,7 @@ from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
 
 from latent_domains.common.program import ProgramError
 from latent_domains.models import prototxt
+from latent_domains.models.gate import DATA, admit
 from latent_domains.models.graph import Graph, Node, Value, copy, read_graph
 
 FORMATS = ("svg", "png")
@@ -62,8 +63,9 @@ _ASIDE = "#B85C00"
 
 
 def read_net(path: Path) -> NetParameter:
-    """Parse a prototxt. Raises ProgramError naming the file if it is not a net's."""
+    """Parse a prototxt. Raises ProgramError naming the file if it is not a net's, or :func:`admit` refuses a layer."""
     net = prototxt.read(path, NetParameter(), "a net's prototxt")
+    admit(net, path, DATA)
     if not net.layer:
         raise ProgramError(f"{path}: found no layer {{ … }}, expected a net's prototxt")
     return net

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data.image_datum import Format, make
-from latent_domains.data.image_list import class_files
+from latent_domains.data.image_list import find_files
 from latent_domains.data.lmdb_io import by, datum_image
 
 NOISE = 4
@@ -52,7 +52,7 @@ def images(
         raise ProgramError(f"--images: the net's input is {by(shape)}, expected an image of 1 or 3 channels")
     if not folder.is_dir():
         raise ProgramError(f"--images {folder}: no such folder")
-    files, _ = class_files(folder)
+    files = find_files(folder).images
     if not files:
         raise ProgramError(f"--images {folder}: no images in it")
     chosen = [files[i] for i in np.unique(np.linspace(0, len(files) - 1, min(len(files), IMAGES)).round().astype(int))]

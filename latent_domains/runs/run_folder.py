@@ -21,6 +21,7 @@ from latent_domains.common.files import read_json
 from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.experiment.experiment import Experiment, from_json
 from latent_domains.models import prototxt
+from latent_domains.models.gate import admit
 from latent_domains.runs.record import Failure, Record, Training, read
 
 # A lock of the open file, not of the process: a child that inherits the descriptor holds it too.
@@ -99,8 +100,10 @@ class RunFolder:
         return found
 
     def read_net(self, name: str) -> caffe_pb2.NetParameter:
-        """One of the run's nets. Raises ProgramError naming the file if it does not parse."""
-        return prototxt.read(self.net(name), caffe_pb2.NetParameter())
+        """One of the run's nets. Raises ProgramError naming the file if it does not parse, or has a layer of others."""
+        net = prototxt.read(self.net(name), caffe_pb2.NetParameter())
+        admit(net, self.net(name), ["Data"] if name in ("train", *self.experiment.tests) else [])
+        return net
 
     def load_net(self, name: str, phase: int, weights: Path | None = None) -> caffe.Net:
         """One of the run's nets in Caffe, with the parameters of a caffemodel or as its fillers make them."""

@@ -1,5 +1,6 @@
 """The LMDB builder beside Caffe's own convert_imageset, compute_image_mean and Data layer."""
 
+import os
 import resource
 import shutil
 import signal
@@ -19,7 +20,7 @@ from skimage import data as photographs
 
 from latent_domains.data import image_datum, lmdb_io
 from latent_domains.data.image_datum import Format, make_all
-from latent_domains.data.image_list import Entry
+from latent_domains.data.image_list import SUFFIXES, Entry
 from tests.programs import child, interrupt, names, program
 
 
@@ -146,7 +147,8 @@ def test_the_seed_alone_decides_the_order(images, tmp_path):
 def test_a_tree_takes_its_labels_from_the_folders(images, tmp_path):
     done = program("build_lmdb", images, tmp_path / "db", "--resize", "8x8")
     assert done.returncode == 0, done.stderr
-    assert "12 images of 2 classes" in done.stdout and "left out 1 files" in done.stdout
+    assert "12 images of 2 classes" in done.stdout and "left out 1 file that is no image" in done.stdout
+    assert f"{images}: 12 pictures of 13 files" in done.stdout
     assert (tmp_path / "db" / "classes.txt").read_text() == "a cat\nrocket\n"
     for key, datum in lmdb_io.read(tmp_path / "db"):
         assert datum.label == key[9:].startswith(b"rocket/")
@@ -190,12 +192,26 @@ def broken(images: Path, tmp_path: Path, kind: str) -> Path:
     elif kind == "folder":
         file.unlink()
         file.mkdir()
+    elif kind in LINKS:
+        file.unlink()
+        file.symlink_to(LINKS[kind])
+    elif kind == "FIFO":
+        file.unlink()
+        os.mkfifo(file)
+    elif kind == "endless":
+        os.truncate(file, 1 << 40)
     else:
         file.write_bytes({"empty": b"", "garbage": b"no picture", "text": b"\xff\xd8\xff" + b"x" * 100}[kind])
     return file
 
 
+LINKS = {"dangling": "not there", "device": "/dev/zero"}
+
 KINDS = {
+    "dangling": "a link that leads nowhere",
+    "device": "a FIFO, a device or a socket, expected a regular file",
+    "FIFO": "a FIFO, a device or a socket, expected a regular file",
+    "endless": "1099511627776 bytes, more than a picture of 100 megapixels has",
     "missing": "No such file or directory",
     "folder": "Is a directory",
     "empty": "0 bytes that OpenCV cannot decode",
@@ -207,17 +223,39 @@ KINDS = {
 }
 
 
-def test_an_image_of_absurd_size_is_named(tmp_path):
+def black(file: Path, side: int) -> None:
+    """Write a whole PNG of ``side``×``side`` black pixels, a few KB."""
+
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-    header = struct.pack(">IIBBBBB", 100_000, 100_000, 8, 2, 0, 0, 0)
-    file = tmp_path / "bomb.png"
-    file.write_bytes(
-        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
-    )
-    made = image_datum.make(file, 0, Format((8, 8)))
-    assert made.datum == b"" and "OpenCV refuses it: pixels <= CV_IO_MAX_IMAGE_PIXELS" in (made.failure or "")
+    header = struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0)
+    rows = zlib.compress(bytes(side * (1 + -(-side // 8))), 9)
+    file.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b""))
+
+
+def test_an_image_above_the_limit_is_not_decoded(images, tmp_path):
+    shutil.copytree(images, tmp_path / "images")
+    bomb = tmp_path / "images" / "rocket" / "bomb.png"
+    black(bomb, 10_001)
+    done = child("build_lmdb", tmp_path / "images", tmp_path / "db", "--jobs", 1)
+    assert done.returncode == 1 and names(tmp_path) == ["images"]
+    assert f"error: {bomb}: more than 100 megapixels (--max-megapixels N takes larger ones)" in done.stderr
+    done = child("build_lmdb", tmp_path / "images", tmp_path / "db", "--max-megapixels", 101, "--resize", "8x8")
+    assert done.returncode == 0 and "13 images of 2 classes" in done.stdout, done.stderr
+
+
+def test_every_kind_of_image_is_refused_by_its_header(tmp_path):
+    (tmp_path / "in" / "a").mkdir(parents=True)
+    cv2.imwrite(str(tmp_path / "in" / "a" / "fits.png"), np.zeros((1000, 1000, 3), np.uint8))
+    large = [tmp_path / "in" / "a" / f"large{suffix}" for suffix in sorted(SUFFIXES)]
+    for file in large:
+        cv2.imwrite(str(file), np.zeros((1001, 1000) if file.suffix == ".pgm" else (1001, 1000, 3), np.uint8))
+    options = ("--max-megapixels", 1, "--skip-unreadable")
+    done = child("build_lmdb", tmp_path / "in", tmp_path / "db", *options)
+    assert done.returncode == 0 and f"1 images of 1 classes, {len(large)} unreadable ones skipped" in done.stdout
+    for file in large:
+        assert f"left out {file}: more than 1 megapixels" in done.stderr
 
 
 @pytest.mark.parametrize("kind", KINDS)

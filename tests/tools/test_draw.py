@@ -147,7 +147,8 @@ def test_names_of_any_characters(tmp_path):
         input: "x:0"  input_dim: 1  input_dim: 1
         layer { name: "<b>&\"q\"\\n" type: "Slice" bottom: "x:0" top: "node" top: "s\\n" }
         layer { name: "twin" type: "Eltwise" bottom: "node" bottom: "s\\n" top: "e" }
-        layer { name: "twin" type: "Python" bottom: "e" top: "e" python_param { param_str: "no JSON" } }
+        layer { name: "twin" type: "Python" bottom: "e" top: "e"
+                python_param { module: "caffe_layers" layer: "EntropyLossLayer" param_str: "no JSON" } }
         """
     )
     svg = draw(read_net(net))

@@ -336,7 +336,7 @@ FAULTS = {
     "other width": r"blob 0 of layer conv is 6×4×3×3, expected 7×4×3×3",
     "another net's weights": r"small\.caffemodel: it has no other",
     "bad param_str": r"small\.prototxt: layer mda: MDALayer: param_str num_domains is 0; expected an integer >= 1",
-    "a Python layer of its own": r"small\.prototxt: Caffe refuses this net",
+    "a Python layer of its own": r"small\.prototxt: layer relu \(Python\) runs 'X' of the module 'os', expected",
     "two inputs": r"small\.prototxt: its inputs are data, im, expected one",
     "an input of numbers": r"small\.prototxt: its inputs are data, expected one of a shape N×C×…",
     "no input": r"small\.prototxt: its inputs are none, expected one",

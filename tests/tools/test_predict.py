@@ -66,7 +66,7 @@ def rows(file: Path) -> list[dict[str, str]]:
 def test_odd_images_are_read_as_opencv_reads_them_and_as_an_lmdb_holds_them(model, tmp_path):
     picture_shown = cv2.resize(picture("square", "day", 0), (48, 40))
     found = list(odd_images(tmp_path / "odd", picture_shown))
-    entries = {entry.file: entry for entry in folder_entries(tmp_path / "odd")}
+    entries = {entry.file: entry for entry in folder_entries(tmp_path / "odd")[0]}
     assert set(entries) == {file for file, _, _ in found}
     for file, expected, tolerance in found:
         resized = cv2.resize(expected, (24, 20)).transpose(2, 0, 1)
@@ -94,6 +94,7 @@ def test_a_row_for_each_image_at_any_depth(model, images, tmp_path):
     assert [row["path"] for row in rows(tmp_path / "out.csv")] == expected
     assert set(rows(tmp_path / "out.csv")[0]) == {"path", "class", "probability"}
     assert f"{tmp_path / 'out.csv'}: 6 images\n" in done.stdout
+    assert f"{images}: 6 pictures of 7 files\n" in done.stderr
     again = program("predict", model, images, "--out", tmp_path / "out.csv")
     assert again.returncode == 1 and "exists already" in again.stderr
     assert program("predict", model, images, "--out", tmp_path / "out.csv", "--force", "--jobs", 1).returncode == 0

@@ -15,13 +15,12 @@ from latent_domains.convert.fold.verify import batches_for, compare_nets, compar
 from latent_domains.data.lmdb_io import by
 from latent_domains.models import inputs, prototxt
 from latent_domains.models.compare import TOLERANCE, require, worst
+from latent_domains.models.gate import DATA
 from latent_domains.models.model import Array, Model, load, model_files, read_model, write_model
 from latent_domains.models.weights import read_layers
 from latent_domains.runs.evaluate import last_snapshot
 from latent_domains.runs.predict import ModelDescription, describe_run, description_file
 from latent_domains.runs.run_folder import RunFolder
-
-_FILE_LAYERS = ("Data", "ImageData", "HDF5Data", "WindowData", "MemoryData")
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ def read(source: Source) -> Model:
     for file in (source.net, source.weights):
         expect_file(file, "a model's")
     net = prototxt.read(source.net, NetParameter())
-    if found := [f"{layer.name} ({layer.type})" for layer in net.layer if layer.type in _FILE_LAYERS]:
+    if found := [f"{layer.name} ({layer.type})" for layer in net.layer if layer.type in DATA]:
         raise ProgramError(
             f"{source.net}: its layers {', '.join(found)} read data, expected a deploy net (with an Input layer)"
         )

@@ -17,6 +17,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from latent_domains.common.program import ProgramError
+from latent_domains.models.gate import DATA, admit
 
 MODULE = "latent_domains.convert.fork.reference"
 MULTIMODAL, ENTROPY = "MultiModalBatchNorm", "EntropyLoss"
@@ -61,8 +62,9 @@ def net_class() -> type[Message]:
 def stock(file: Path, fork: Message) -> NetParameter:
     """The net, with the reference's Python layers for those that stock Caffe lacks.
 
-    Raises ProgramError naming ``file`` if a layer is used in a way that is not the fork's.
+    Raises ProgramError naming ``file`` if a layer is used in a way that is not the fork's, or :func:`admit` refuses it.
     """
+    admit(fork, file, [*DATA, MULTIMODAL, ENTROPY])
     for layer in fork.layer:
         if layer.type == MULTIMODAL:
             param = getattr(layer, _FIELD)

@@ -56,9 +56,8 @@ def pacs_split_parts(images: Path, lists: Path, out: Path, options: BuildOptions
 
 def _judge(image_set: ImageSet, tree: Tree, differences: Sequence[Difference], options: BuildOptions) -> None:
     """Report what differs from the published set: as an error or, if the options allow it, as a note."""
-    if tree.left_out:
-        files = "1 file" if len(tree.left_out) == 1 else f"{len(tree.left_out)} files"
-        print(f"left out {files} that are no images by name, such as {tree.left_out[0]}", file=sys.stderr)
+    for domain, inside in tree.found.items():
+        print(f"{domain}: {inside.counted()}", *inside.left_out(), sep="\n", file=sys.stderr)
     if not differences:
         return
     published = sum(sum(classes.values()) for classes in image_set.counts.values())

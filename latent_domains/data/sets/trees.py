@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from latent_domains.common.program import ProgramError
-from latent_domains.data.image_list import Entry, class_files
+from latent_domains.data.image_list import Entry, Found, find_files
 from latent_domains.data.sets.published import ImageSet
 
 DEPTH = 3
@@ -22,8 +22,8 @@ class Tree:
     """Domain → class → its images, sorted by path, named CLASS/IMAGE. What has no folder is not in it."""
     unknown: dict[str, dict[str, int]] = field(default_factory=dict)
     """Domain → folder that is no class's → images in it."""
-    left_out: list[Path] = field(default_factory=list)
-    """Files that are no images by the end of their name, or lie in no class's folder."""
+    found: dict[str, Found] = field(default_factory=dict)
+    """Domain → all that its classes' folders hold; files beside them are among the others."""
 
 
 def read(folder: Path, image_set: ImageSet) -> Tree:
@@ -35,28 +35,34 @@ def read(folder: Path, image_set: ImageSet) -> Tree:
     for domain, folders in _domain_folders(tree.root, image_set).items():
         level = _class_level(_only(folders, domain), image_set)
         classes, strange = _class_folders(level, image_set)
+        found = tree.found[domain] = Found()
         if strange:
-            tree.unknown[domain] = {folder.name: len(class_files(folder)[0]) for folder in strange}
+            tree.unknown[domain] = {folder.name: len(find_files(folder).images) for folder in strange}
         images = tree.images[domain] = {}
         for label, name in enumerate(image_set.classes):
             if name in classes:
                 class_folder = _only(classes[name], name)
-                files, others = class_files(class_folder)
-                images[name] = [Entry(file, f"{name}/{file.relative_to(class_folder)}", label) for file in files]
-                tree.left_out.extend(others)
-        tree.left_out.extend(sorted(path for path in level.iterdir() if _is_visible(path) and not path.is_dir()))
+                inside = find_files(class_folder)
+                paths = ((file, f"{name}/{file.relative_to(class_folder)}") for file in inside.images)
+                images[name] = [Entry(file, path, label) for file, path in paths]
+                found.add(inside)
+        found.others += sorted(path for path in level.iterdir() if _is_visible(path) and not path.is_dir())
     return tree
 
 
 def _root(folder: Path, image_set: ImageSet) -> Path:
-    """``folder`` if it holds a domain, or the one folder below it that holds all of them, or else some of them."""
+    """``folder`` if it holds a domain, or the one folder below it that holds all of them, or else some of them.
+
+    A domain's folder with no folder in it makes none a root unless there is nothing else.
+    """
     if not folder.is_dir():
         raise ProgramError(f"{folder}: no such folder, expected one that holds {', '.join(image_set.domains)}")
-    if _domain_folders(folder, image_set):
+    here = [domain for folders in _domain_folders(folder, image_set).values() for domain in folders]
+    if any(map(_folders, here)):
         return folder
     candidates = list(_candidates(folder, image_set, DEPTH))
     complete = [root for root in candidates if len(_domain_folders(root, image_set)) == len(image_set.domains)]
-    found = complete or candidates
+    found = complete or candidates or ([folder] if here else [])
     if not found:
         raise ProgramError(
             f"{folder}: none of the folders {', '.join(image_set.domains)} in it, nor {DEPTH} levels below"
@@ -83,11 +89,13 @@ def _domain_folders(root: Path, image_set: ImageSet) -> dict[str, list[Path]]:
 
 
 def _class_level(folder: Path, image_set: ImageSet) -> Path:
-    """Folder of a domain's class folders: itself or, with no class in it, its ``images``."""
+    """Folder of a domain's class folders: itself or, with no images of a class in it, its ``images``."""
     folders = _folders(folder)
-    if any(image_set.canonical(inside.name) in image_set.classes for inside in folders):
+    below = next((inside for inside in folders if inside.name.lower() == "images"), None)
+    if below is None:
         return folder
-    return next((inside for inside in folders if inside.name.lower() == "images"), folder)
+    classes = [inside for inside in folders if image_set.canonical(inside.name) in image_set.classes]
+    return folder if any(find_files(inside).images for inside in classes) else below
 
 
 def _class_folders(level: Path, image_set: ImageSet) -> tuple[dict[str, list[Path]], list[Path]]:

@@ -1,5 +1,7 @@
 """The disk is asked before LMDBs are built on it."""
 
+import os
+
 import pytest
 
 from latent_domains.adapt.task import Paths, build_lmdbs
@@ -14,6 +16,23 @@ from tests.shapes import LOOKS, plant_domain
 def images(tmp_path):
     night, day, dusk = (plant_domain(tmp_path / look, look, 2) for look in LOOKS)
     return read_images([night, day], dusk)
+
+
+def test_what_is_no_regular_file_is_named_and_never_waited_for(images, tmp_path, capsys):
+    class_folder = tmp_path / "night" / "disc"
+    (class_folder / "dangling.png").symlink_to("not there")
+    (class_folder / "round.png").symlink_to("round.png")
+    (class_folder / "zero.png").symlink_to("/dev/zero")
+    os.mkfifo(class_folder / "fifo.png")
+    os.mkfifo(tmp_path / "dusk" / "disc" / "fifo.png")
+    found = read_images([tmp_path / "night", tmp_path / "day"], tmp_path / "dusk")
+    with pytest.raises(ProgramError, match=r"(dangling|round|zero|fifo)\.png: .*--skip-unreadable"):
+        build_lmdbs(Paths(tmp_path / "out"), found, "mnist", jobs=1, skip_unreadable=False)
+    counts = build_lmdbs(Paths(tmp_path / "out"), found, "mnist", jobs=2, skip_unreadable=True)
+    assert counts == {"night": 6, "day": 6, "dusk": 6}
+    said = capsys.readouterr().err
+    for name, why in (("dangling", "a link that"), ("round", "Too many"), ("zero", "a FIFO, a"), ("fifo", "a FIFO, a")):
+        assert f"left out {class_folder / name}.png: {why}" in said
 
 
 def test_unreadable_images_are_left_out_and_not_counted(images, tmp_path, capsys):

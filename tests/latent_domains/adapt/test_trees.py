@@ -118,6 +118,28 @@ def test_a_folder_of_domains_is_not_taken_for_classes(night, day, dusk, tmp_path
     assert said.endswith(f"--source {tmp_path / 'all' / 'day'} --source '{tmp_path / 'all' / 'night sky'}'")
 
 
+def test_an_empty_folder_beside_them_does_not_hide_domains(night, day, dusk, tmp_path):
+    (tmp_path / "all" / "empty").mkdir(parents=True)
+    night.rename(tmp_path / "all" / "night")
+    day.rename(tmp_path / "all" / "day")
+    assert "its folders day, night each hold cross, disc, square, so they look like dom" in refusal(
+        [tmp_path / "all"], dusk
+    )
+
+
+def test_linked_folders_are_used_and_what_is_not_is_said(night, day, dusk, tmp_path):
+    (night / "disc").rename(tmp_path / "far")
+    (night / "disc").symlink_to(tmp_path / "far")
+    (tmp_path / "far" / "more").symlink_to(day / "disc")
+    (dusk / "cross" / "up").symlink_to(dusk)
+    images = read_images([night, day], dusk)
+    assert [domain.found.counted() for domain in images.domains] == ["8 pictures of 8 files"] + 2 * [
+        "6 pictures of 6 files"
+    ]
+    (note,) = images.notes
+    assert note.startswith(f"folder not read: {dusk / 'cross' / 'up'}: a link to a folder that is read already, or")
+
+
 def test_files_that_are_no_images_are_mentioned(night, dusk):
     (night / "disc" / "Thumbs.db").touch()
     (night / ".DS_Store").touch()

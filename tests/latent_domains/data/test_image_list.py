@@ -1,10 +1,31 @@
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from latent_domains.common.program import ProgramError
-from latent_domains.data.image_list import Entry, read_classes, read_list, read_tree
+from latent_domains.data.image_list import Entry, folder_entries, read_classes, read_list, read_tree
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def as_nobody() -> Iterator[Path]:
+    """A folder for a user whom permissions stop: root reads everything."""
+    root = os.geteuid() == 0
+    with TemporaryDirectory() as name:
+        if root:
+            os.chown(name, NOBODY, NOBODY)
+            os.seteuid(NOBODY)
+        try:
+            yield Path(name)
+        finally:
+            if root:
+                os.seteuid(0)
+            for folder in Path(name).rglob("*/"):
+                folder.chmod(0o700)
 
 
 def listing(tmp_path: Path, text: str | bytes) -> Path:
@@ -67,7 +88,7 @@ def test_the_sorted_folders_of_a_tree_are_its_classes(tmp_path):
         "stray.jpg",
         "dog/.cache/4.jpg",
     )
-    entries, classes, left_out = read_tree(root)
+    entries, classes, found = read_tree(root)
     assert classes == ["cat", "dog", "zebra"]
     assert [(entry.name, entry.label) for entry in entries] == [
         ("cat/deep/3.jpeg", 0),
@@ -75,7 +96,44 @@ def test_the_sorted_folders_of_a_tree_are_its_classes(tmp_path):
         ("dog/2.JPG", 1),
     ]
     assert all(entry.file == root / entry.name for entry in entries)
-    assert left_out == [root / "stray.jpg", root / "cat/notes.txt"]
+    assert found.others == [root / "stray.jpg", root / "cat/notes.txt"] and not found.unread
+    assert found.counted() == "3 pictures of 5 files"
+    assert found.left_out() == [f"left out 2 files that are no images of a class by name, such as {root / 'stray.jpg'}"]
+
+
+def test_links_to_folders_are_followed_once(tmp_path):
+    root, far = tree(tmp_path / "r", "dog/1.png", "dog/deep/2.png"), tree(tmp_path / "far", "3.png", "deeper/4.png")
+    (root / "cat").symlink_to(far)
+    (root / "dog" / "far").symlink_to(far)
+    (root / "dog" / "far again").symlink_to(far)
+    (root / "dog" / "a link").symlink_to(root / "dog" / "deep")
+    (root / "dog" / "deep" / "all").symlink_to(root)
+    (far / "deeper" / "round").symlink_to(far)
+    entries, _, found = read_tree(root)
+    assert [entry.name for entry in entries] == [
+        "cat/3.png",
+        "cat/deeper/4.png",
+        "dog/1.png",
+        "dog/deep/2.png",
+        "dog/far/3.png",
+        "dog/far/deeper/4.png",
+    ]
+    left = {str(path.relative_to(root)) for path in found.unread}
+    assert left == {"cat/deeper/round", "dog/a link", "dog/deep/all", "dog/far again", "dog/far/deeper/round"}
+    assert len(found.left_out()) == 5 and "that is read already, or that holds it" in found.left_out()[0]
+    assert [entry.name for entry in folder_entries(root / "dog")[0]][-1] == "far/deeper/4.png"
+
+
+def test_folders_that_cannot_be_read_are_named_and_counted(as_nobody):
+    root = tree(as_nobody / "r", "dog/1.png", "dog/deep/2.png", "cat/3.png")
+    for inside in ("dog/deep", "cat"):
+        (root / inside).chmod(0)
+    entries, classes, found = read_tree(root)
+    assert classes == ["cat", "dog"] and [entry.name for entry in entries] == ["dog/1.png"]
+    assert found.unread == {root / "cat": "Permission denied", root / "dog/deep": "Permission denied"}
+    (root / "dog" / "1.png").unlink()
+    with pytest.raises(ProgramError, match=r"no images in its class folders .*folder not read: .*cat: Permission den"):
+        read_tree(root)
 
 
 def test_given_classes_decide_the_labels(tmp_path):

@@ -21,7 +21,8 @@ def test_a_tree_of_the_published_size_differs_in_nothing(tmp_path, name):
     image_set = IMAGE_SETS[name]
     tree = trees.read(plant(tmp_path, image_set.counts), image_set)
     assert found(tree) == image_set.counts
-    assert trees.differences(image_set, tree) == [] and tree.left_out == []
+    assert trees.differences(image_set, tree) == []
+    assert not any(inside.others or inside.unread for inside in tree.found.values())
     for images in tree.images.values():
         for label, (class_name, entries) in enumerate(images.items()):
             assert class_name == image_set.classes[label]
@@ -107,11 +108,20 @@ def test_files_are_told_apart_as_in_any_tree_of_class_folders(tmp_path):
     (photo / "dog" / "Thumbs.db").touch()
     (photo / "label.txt").touch()
     (photo / ".git").mkdir()
-    expected, names, left_out = read_tree(photo)
+    expected, names, inside = read_tree(photo)
     tree = trees.read(tmp_path, PACS)
-    assert names == list(PACS.classes) and len(expected) == 16
+    assert names == list(PACS.classes) and len(expected) == 18  # the link's two among them
     assert [entry for entries in tree.images["photo"].values() for entry in entries] == expected
-    assert sorted(tree.left_out) == sorted(left_out) == [photo / "dog" / "Thumbs.db", photo / "label.txt"]
+    left_out = [photo / "dog" / "Thumbs.db", photo / "label.txt"]
+    assert sorted(tree.found["photo"].others) == sorted(inside.others) == left_out
+    assert tree.found["photo"].counted() == "18 pictures of 20 files"
+
+
+def test_empty_folders_do_not_hide_deeper_ones(tmp_path):
+    plant(tmp_path / "PACS", scaled(PACS, 1), "images")
+    (tmp_path / "PACS" / "photo" / "dog").mkdir()
+    (tmp_path / "sketch").mkdir()
+    assert found(trees.read(tmp_path, PACS)) == scaled(PACS, 1)
 
 
 # --- what differs

@@ -1,0 +1,43 @@
+"""How large a picture may be. OpenCV reads the limit when it is loaded, and keeps to it by a picture's header alone."""
+
+import argparse
+import os
+import sys
+from typing import Any
+
+MEGAPIXELS = 100
+"""Of a picture at most, unless an option or the user's own VARIABLE says otherwise."""
+
+VARIABLE = "OPENCV_IO_MAX_IMAGE_PIXELS"
+"""Environment variable of OpenCV's, which child processes inherit."""
+
+_EACH = 10**6
+_BYTES = 8
+"""Of a pixel in a file at most: four channels of 16 bits."""
+
+
+def set_default() -> None:
+    """To be called before OpenCV is imported."""
+    os.environ.setdefault(VARIABLE, str(MEGAPIXELS * _EACH))
+
+
+def megapixels() -> float:
+    """The limit of this process."""
+    given = os.environ.get(VARIABLE, "")
+    return int(given) / _EACH if given.isdecimal() else MEGAPIXELS
+
+
+def most_bytes() -> int:
+    """Of a file with a picture within the limit."""
+    return int(_BYTES * _EACH * megapixels()) + _EACH
+
+
+class StartAnew(argparse.Action):
+    """The option for another limit: the program is started again with it, since OpenCV is loaded already."""
+
+    def __call__(self, parser: object, namespace: object, values: Any, option: object = None) -> None:
+        """Replace this process, unless it has the limit."""
+        wanted = str(values * _EACH)
+        if os.environ.get(VARIABLE) != wanted:
+            os.environ[VARIABLE] = wanted
+            os.execv(sys.executable, sys.orig_argv)  # noqa: S606

@@ -1,0 +1,42 @@
+"""What a net from outside may consist of. To build one, Caffe imports, opens and overwrites what its layers name."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+from caffe.proto.caffe_pb2 import NetParameter
+
+import caffe_layers
+from latent_domains.common.program import ProgramError
+from latent_domains.models.definition import check_format
+
+_PURE = """
+    AbsVal Accuracy ArgMax BNLL BatchNorm BatchReindex Bias Clip Concat ContrastiveLoss Convolution Crop Deconvolution
+    Dropout DummyData ELU Eltwise Embed EuclideanLoss Exp Filter Flatten HingeLoss Im2col InnerProduct Input LRN LSTM
+    LSTMUnit Log MVN MultinomialLogisticLoss PReLU Parameter Pooling Power RNN ReLU Reduction Reshape SPP Scale Sigmoid
+    SigmoidCrossEntropyLoss Silence Slice Softmax SoftmaxWithLoss Split Swish TanH Threshold Tile
+"""
+PURE = frozenset(_PURE.split())
+"""Layer types that compute, and touch no file."""
+
+DATA = frozenset({"Data", "HDF5Data", "ImageData", "MemoryData", "WindowData"})
+"""Layer types that read what the net names, for programs that replace or only show them."""
+
+_MODULE = caffe_layers.__name__
+
+
+def admit(net: NetParameter, file: Path, also: Collection[str] = ()) -> None:
+    """Raise ProgramError naming ``file`` if a net has a layer that is not allowed, in any phase, or of the old format.
+
+    Allowed are the types of PURE, those in ``also``, and the Python layers of ``caffe_layers``.
+    """
+    check_format(net, file)
+    for layer in net.layer:
+        where, named = f"{file}: layer {layer.name} ({layer.type})", layer.python_param
+        if layer.type == "Python":
+            if named.module != _MODULE or named.layer not in caffe_layers.__all__:
+                raise ProgramError(
+                    f"{where} runs {named.layer!r} of the module {named.module!r}, expected "
+                    f"{', '.join(caffe_layers.__all__)} of {_MODULE!r}"
+                )
+        elif layer.type not in PURE and layer.type not in also:
+            raise ProgramError(f"{where} is not allowed, expected one of {', '.join(sorted({*PURE, *also, 'Python'}))}")

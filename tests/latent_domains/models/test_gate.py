@@ -1,0 +1,119 @@
+"""A net from outside is judged before Caffe builds it: no file is overwritten and no module imported."""
+
+import re
+from pathlib import Path
+
+import caffe
+import pytest
+
+from latent_domains.bench.builds import layers_alone
+from latent_domains.common.program import ProgramError
+from latent_domains.models.gate import DATA, PURE, admit
+from latent_domains.runs.predict import ModelDescription
+from latent_domains.runs.write import write_run
+from tests.latent_domains.convert.fork.fork_nets import digits, settings
+from tests.latent_domains.nets.graphs import parse
+from tests.programs import Done, names, program
+from tests.run_folders import small
+from tests.tools.test_predict import FORM, NET
+
+HOSTILE = {
+    "HDF5Output": 'bottom: "data" bottom: "data" hdf5_output_param {{ file_name: "{folder}/precious" }}',
+    "ImageData": 'top: "secret" top: "l" image_data_param {{ source: "{folder}/precious" batch_size: 1 }}',
+    "InfogainLoss": 'bottom: "data" bottom: "data" top: "i" infogain_loss_param {{ source: "{folder}/precious" }}',
+    "Python": 'bottom: "data" top: "p" python_param {{ module: "hostile" layer: "Layer" }}',
+}
+"""Layers that overwrite or read a file, or run a module's code, as soon as Caffe makes them."""
+
+
+def test_every_type_of_this_caffe_is_judged():
+    assert set(caffe.layer_type_list()) == PURE | DATA | {"HDF5Output", "InfogainLoss", "Python"}
+
+
+@pytest.mark.parametrize("named", ["", "os.system", "caffe_layers.mda", "caffe_layers.mda.MDALayer", "caffe_layers.x"])
+def test_python_layers_are_our_three_alone(named: str):
+    module, _, layer = named.rpartition(".")
+    text = f'layer {{ name: "p" type: "Python" python_param {{ module: "{module}" layer: "{layer}" }} }}'
+    with pytest.raises(ProgramError, match=rf"n\.prototxt: layer p \(Python\) runs '{layer}' of the module '{module}'"):
+        admit(parse(text), Path("n.prototxt"))
+
+
+def hostile(folder: Path, kind: str, text: str) -> Path:
+    """A net with a layer of the kind, beside the file and the module that it names."""
+    layer = f'layer {{ name: "h" type: "{kind}" {HOSTILE[kind].format(folder=folder)} }}\n'
+    net = folder / "net.prototxt"
+    net.write_text(text + layer)
+    (folder / "precious").write_text("mine")
+    (folder / "hostile.py").write_text("import pathlib\npathlib.Path(__file__).with_name('done').touch()\n")
+    return net
+
+
+def predict(folder: Path, kind: str) -> Done:
+    net = hostile(folder, kind, NET)
+    net.with_suffix(".caffemodel").touch()
+    net.with_suffix(".json").write_text(ModelDescription("small", ("a", "b", "c"), FORM).text())
+    (folder / "images").mkdir()
+    (folder / "images" / "1.png").touch()
+    return program("predict", folder / "net", folder / "images", "--out", folder / "out.csv")
+
+
+def export(folder: Path, kind: str) -> Done:
+    weights = folder / "w.caffemodel"
+    (folder / "good.prototxt").write_text(NET)
+    caffe.Net(str(folder / "good.prototxt"), caffe.TEST).save(str(weights))
+    return program("export", "--net", hostile(folder, kind, NET), "--weights", weights, folder / "out")
+
+
+def export_onnx(folder: Path, kind: str) -> Done:
+    weights = folder / "w.caffemodel"
+    weights.touch()
+    return program("export_onnx", hostile(folder, kind, NET), weights, folder / "out.onnx")
+
+
+def draw(folder: Path, kind: str) -> Done:
+    return program("draw", hostile(folder, kind, NET), "--out", folder / "out")
+
+
+def convert_fork(folder: Path, kind: str) -> Done:
+    net = digits(3)
+    return program(
+        "convert_fork", "--no-weights", hostile(folder, kind, net.text), folder / "out", *settings(net.values)
+    )
+
+
+PROGRAMS = (predict, export, export_onnx, draw, convert_fork)
+
+
+@pytest.mark.parametrize(
+    ("program", "kind"), [*((each, "HDF5Output") for each in PROGRAMS), (export, "Python"), (predict, "InfogainLoss")]
+)
+def test_nothing_is_touched(program, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    done = program(tmp_path, kind)
+    assert (tmp_path / "precious").read_text() == "mine"
+    assert not {"done", "out", "out.csv", "out.onnx", "out.prototxt"} & set(names(tmp_path))
+    assert done.returncode == 1
+    assert re.search(rf"net\.prototxt: layer h \({kind}\).*, expected ", done.stderr), done.stderr
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_nets_to_measure(kind: str, tmp_path: Path):
+    net = hostile(tmp_path, kind, NET)
+    with pytest.raises(ProgramError, match=rf"net\.prototxt: layer h \({kind}\).*, expected"):
+        next(layers_alone(net, (3, 16, 16), 1))
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
+def test_a_run_folder_with_a_strange_layer_is_not_trained(tmp_path: Path):
+    folder = write_run(small(), tmp_path / "run", data=tmp_path / "data")
+    for name in ("train", "deploy"):
+        good = folder.read_net(name)
+        text = folder.net(name).read_text()
+        folder.net(name).write_text(text + 'layer { name: "h" type: "HDF5Output" bottom: "prob" }')
+        with pytest.raises(ProgramError, match=rf"{name}\.prototxt: layer h \(HDF5Output\) is not allowed, expected"):
+            folder.read_net(name)
+        folder.net(name).write_text(text)
+        assert folder.read_net(name) == good
+    with pytest.raises(ProgramError, match=r"layer images \(Data\) is not allowed"):
+        admit(parse('layer { name: "images" type: "Data" top: "x" }'), folder.net("deploy"))
