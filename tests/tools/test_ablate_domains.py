@@ -1,58 +1,45 @@
 import json
 
 import pytest
-from caffe.proto import caffe_pb2
-from google.protobuf import text_format
+from caffe.proto.caffe_pb2 import NetParameter
 
 from latent_domains.common.program import ProgramError
-from latent_domains.experiment.batches import batch_sizes, published_counts
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.nets import make_nets
-from latent_domains.training.ablations import VARIANTS, ablate
+from latent_domains.runs.write import write_run
+from latent_domains.training.ablations import VARIANTS, ablate, branch_from_normalised, gaussian_classifier
 from tests.programs import program
-from tools import ablate_domains
+from tests.run_folders import small
 
 
 @pytest.mark.program
-@pytest.mark.parametrize("variant", VARIANTS, ids=[variant.name for variant in VARIANTS])
-def test_every_variant_trains(variant, tiny_data):
-    experiment = make_experiment("digits", "mda", batch_size=8, iterations=2, **variant.options)
-    result = ablate(variant, experiment, tiny_data)
-    assert list(result["usage_of_batches"]) == [0, 2]
-    assert result["usage_of_batches"][0]["images"] == 16
-    assert 0 <= result["accuracy"] <= 1
-    json.dumps(result)
+def test_every_variant_is_trained_and_judged_by_itself(tiny_data, tmp_path):
+    options = ("--batch-size", 8, "--iterations", 2, "--data", tiny_data, "--out", tmp_path / "found.json")
+    done = program("ablate_domains", *options)
+    assert done.returncode == 0, done.stderr
+    records = json.loads((tmp_path / "found.json").read_text())
+    assert list(records) == list(VARIANTS)
+    assert len({str(record["domain_usage"]["mean_probability"]) for record in records.values()}) == len(VARIANTS)
+    assert [line.split(" | ")[0].strip("| ") for line in done.stdout.splitlines()[-3:]] == list(VARIANTS)
 
 
-def test_each_variant_changes_something():
-    texts = set()
-    for variant in VARIANTS:
-        labels = {"mnist": "a", "mnistm": "b"} if "known_share" in variant.options else None
-        experiment = make_experiment("digits", "mda", **variant.options)
-        sizes = batch_sizes(experiment, published_counts(experiment))
-        text = make_nets(experiment, "data", sizes=sizes, test_batch_sizes={"usps": 1}, domain_label_lmdbs=labels)[
-            "train"
-        ]
-        net = text_format.Parse(text, caffe_pb2.NetParameter())
-        for edit in variant.edits:
-            edit(net)
-        texts.add(text_format.MessageToString(net))
-    assert len(texts) == len(VARIANTS)
+@pytest.mark.parametrize("name", ["train", "domains"])
+def test_each_variant_changes_the_branch_alone(name, tiny_data, tmp_path):
+    run = write_run(small(), tmp_path / "run", data=tiny_data)
+    before = {layer.name: layer for layer in run.read_net(name).layer}
+
+    def changed(edit) -> dict[str, NetParameter]:
+        net = run.read_net(name)
+        edit(net)
+        return {layer.name: layer for layer in net.layer if before.get(layer.name) != layer}
+
+    classifier = changed(gaussian_classifier)
+    assert list(classifier) == ["domain_fc4"]
+    assert [param.lr_mult for param in classifier["domain_fc4"].param] == [10, 20]
+    behind = changed(branch_from_normalised)
+    assert list(behind) == ["domain_bn1", {"train": "stem_source", "domains": "domain_pool1"}[name]]
+    assert [list(layer.bottom) for layer in behind.values()] == [["conv1"], ["domain_bn1"]]
 
 
-def test_a_wrong_option_shows_before_anything_is_trained(monkeypatch):
-    def ablate(*_):
-        raise AssertionError("trained")
-
-    monkeypatch.setattr(ablate_domains, "ablate", ablate)
-    done = program("ablate_domains", "--k", 1)
-    assert (done.returncode, done.stderr) == (
-        1,
-        "error: lambda_b: got 0.5 for mda with k=1; it balances the domains of mda, k >= 2\n",
-    )
-
-
-@pytest.mark.program
-def test_missing_data_is_named(tmp_path):
-    with pytest.raises(ProgramError, match="mnist_train: no LMDB there; build it with: "):
-        ablate(VARIANTS[0], make_experiment("digits", "mda"), tmp_path / "data")
+def test_what_has_no_such_branch_is_refused(tmp_path):
+    with pytest.raises(ProgramError, match="dial on mnist, expected mda on mnist"):
+        ablate("as it is", make_experiment("digits", "dial"), tmp_path)
