@@ -170,3 +170,12 @@ def test_a_table_is_made_whatever_happens_on_the_way(tiny_data, tmp_path):
         (runs / name / "record.json").unlink()
     again = snakemake(tmp_path, tiny_data, "-n", "tables/tiny.md").stdout
     assert all(f"training digits/{name}" in again for name in (SLOW, BAD)) and SHALLOW not in again
+
+
+def test_what_a_shell_reads_is_quoted():
+    """--config data='x; touch Y' is a folder's name and no command."""
+    blocks = re.findall(r"\n +shell:\n((?: +\".*\n)+)", (ROOT / "Snakefile").read_text())
+    fields = {field for block in blocks for field in re.findall(r"{([^{}]+)}", block) if not field.endswith(":q")}
+    assert len(blocks) == 8
+    # Two numbers, and commands that shlex has joined.
+    assert fields == {"threads", "params.records", "params.commands"}

@@ -116,6 +116,8 @@ def json_text(values: Any) -> str:
 
 def read_json(path: Path, keys: tuple[str, ...]) -> dict[str, Any]:
     """The object in a JSON file. Raises ProgramError naming the file if it is none or lacks one of ``keys``."""
+    if path.is_dir():
+        raise ProgramError(f"{path}: a folder, expected a file of JSON")
     try:
         values = json.loads(path.read_text())
     except ValueError as error:  # JSONDecodeError and UnicodeDecodeError

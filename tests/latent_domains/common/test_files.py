@@ -103,3 +103,8 @@ def test_a_missing_file_is_told_from_a_folder(tmp_path):
         expect_file(tmp_path / "none", "a net")
     with pytest.raises(ProgramError, match="a folder, expected a net"):
         expect_file(tmp_path, "a net")
+
+
+def test_a_folder_is_no_json(tmp_path):
+    with pytest.raises(ProgramError, match="a folder, expected a file of JSON"):
+        read_json(tmp_path, ())
