@@ -39,7 +39,9 @@ else
   # sleeps, or it takes what other processes could use.
   OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
   OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
-  export PATH PYTHONPATH OPENBLAS_NUM_THREADS OMP_WAIT_POLICY
+  # Files are UTF-8, whatever the locale.
+  PYTHONUTF8=1
+  export PATH PYTHONPATH OPENBLAS_NUM_THREADS OMP_WAIT_POLICY PYTHONUTF8
   _cld_status=0
 fi
 unset _cld_root _cld_file

@@ -10,6 +10,11 @@ from typing import Any
 SLACK = 0.05
 
 
+def role(kind: str, layer: Any) -> str:
+    """What a message about a blob's values begins with: a layer's type, and its name if Caffe tells it (ours does)."""
+    return f'{kind} "{layer.name}"' if hasattr(layer, "name") else kind
+
+
 def shape(blob: Any) -> tuple[int, ...]:
     """A blob's shape; by index, four times as fast as pycaffe's iterator, and Caffe reshapes before every forward."""
     axes = blob.shape
@@ -51,8 +56,21 @@ def wrong_label(role: str, row: int, value: float, limit: int | None) -> str:
 
 
 def not_probabilities(role: str, found: str) -> str:
-    """The message for a row that is no probabilities."""
+    """The message for a row or column of w that is no probabilities."""
     return f"{role}: {found}; expected probabilities that sum to 1"
+
+
+def cancelled(domain: int, mass: float) -> str:
+    """What is found in a column of w whose entries below zero outweigh its sum, which is then anything."""
+    return f"column {domain} of w sums to {mass:g}, less than its entries below zero take away"
+
+
+def not_finite(role: str, where: str, value: float) -> str:
+    """The message for statistics of a batch that would spoil the running ones for ever."""
+    return (
+        f"{role}: the variance of x in {where} is {value:g}; expected x to be finite (its running statistics are as "
+        "they were before this batch)"
+    )
 
 
 def in_place(role: str) -> str:

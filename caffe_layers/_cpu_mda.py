@@ -23,6 +23,8 @@ from caffe_layers._backend import Geometry, scratch
 
 Array = NDArray[np.floating]
 
+_LARGEST = float(np.finfo(np.float32).max)
+
 
 class CpuMda:
     """The layer on blobs of pycaffe, in the host's memory. ``fixed``: the running statistics, not the batch's."""
@@ -52,6 +54,7 @@ class CpuMda:
         else:
             self._share, mass = domain_shares(self._w)
             self._steps.moments(x, self._share, self._mean, self._variance)
+            _check_finite(role, self._variance)
             update_running(running, self._mean, self._variance, mass, self._geometry.size, self._fraction)
         self._inverse = inverse_deviation(self._variance, self._eps, mass)
         self._steps.normalise(x, self._w, self._mean, self._inverse, y)
@@ -295,9 +298,29 @@ def _add_product(total: Array, first: Array, second: Array) -> None:
 def _probabilities(role: str, rows: NDArray) -> NDArray:
     """The rows of w (N×D). Raise unless every row is finite, not negative and sums to 1 (within 0.05)."""
     sums = rows @ np.ones(rows.shape[1], rows.dtype)  # a product: NumPy is slow at sums over short axes
+    least = rows.min()
     # Written so that NaN fails.
-    if rows.min() >= -_bottoms.SLACK and np.abs(sums - 1).max() <= _bottoms.SLACK:
+    if least >= -_bottoms.SLACK and np.abs(sums - 1).max() <= _bottoms.SLACK:
+        if least < 0:
+            _check_columns(role, rows)
         return rows
     row = int((~((np.abs(sums - 1) <= _bottoms.SLACK) & (rows.min(axis=1) >= -_bottoms.SLACK))).argmax())
     values = np.array2string(rows[row], precision=4, threshold=12)
     raise ValueError(_bottoms.not_probabilities(role, f"row {row} of w is {values}, which sums to {sums[row]:g}"))
+
+
+def _check_columns(role: str, rows: NDArray) -> None:
+    """Raise if the entries below zero of a column of w outweigh its sum, that shares are divided by."""
+    mass = rows.sum(axis=0, dtype=np.float64)
+    cancelled = -np.minimum(rows, 0).sum(axis=0, dtype=np.float64) > mass
+    if cancelled.any():
+        column = int(cancelled.argmax())
+        raise ValueError(_bottoms.not_probabilities(role, _bottoms.cancelled(column, mass[column])))
+
+
+def _check_finite(role: str, variance: Array) -> None:
+    """Raise unless σ² (D×C) is finite in float32, which a NaN or infinity in x makes it not; rounding below 0 is 0."""
+    np.maximum(variance, 0, out=variance)  # keeps NaN
+    if not variance.max() <= _LARGEST:
+        domain, channel = np.argwhere(~(variance <= _LARGEST))[0]
+        raise ValueError(_bottoms.not_finite(role, f"channel {channel}, domain {domain}", variance[domain, channel]))

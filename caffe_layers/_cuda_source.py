@@ -4,7 +4,7 @@ import ast
 from functools import cache
 from pathlib import Path
 
-_FUNCTIONS = {"exp": "exp", "log": "log", "sqrt": "sqrt", "minimum": "fmin"}
+_FUNCTIONS = {"exp": "exp", "log": "log", "sqrt": "sqrt", "maximum": "fmax", "minimum": "fmin"}
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 
 

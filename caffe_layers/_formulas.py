@@ -8,7 +8,7 @@ formulas of this module.
 Symbols are those of ``_cpu_mda``: m, v a row's mean and variance; μ, σ², r those of a domain; G = Σ_s g.
 """
 
-from numpy import exp, log, minimum, sqrt
+from numpy import exp, log, maximum, minimum, sqrt
 
 
 def spread(row_variance, row_mean, mean):
@@ -81,11 +81,16 @@ def log_probability(logit, largest, total):
     return logit - largest - log(total)
 
 
+def finite_log(log_p):
+    """log p, or where p is 0 a number in its place: 0 log 0 is 0, and minus infinity times 0 would be none."""
+    return maximum(log_p, -1000)
+
+
 def surprise(log_p):
     """-p log p, one term of the entropy."""
-    return -exp(log_p) * log_p
+    return -exp(log_p) * finite_log(log_p)
 
 
 def entropy_gradient(log_p, entropy):
     """∂ entropy / ∂logit."""
-    return -exp(log_p) * (log_p + entropy)
+    return -exp(log_p) * (finite_log(log_p) + entropy)

@@ -62,11 +62,7 @@ class GpuMda:
 
     def forward(self, role: str, bottom: Sequence[Any], top: Sequence[Any], blobs: Sequence[Any], first: int) -> None:
         """Write y; with the batch's statistics, fold them into the layer's three blobs, from domain ``first`` on."""
-        self._fault.check(
-            lambda row, found: _bottoms.not_probabilities(
-                role, f"row {row} of w is none of probabilities (its sum, or an element, is {found:g})"
-            )
-        )
+        self._fault.check(lambda place, found: self._describe(role, place, found))
         device, geometry = self._device, self._geometry
         with device.active():
             x, y = device.data(bottom[0], geometry.volume), device.data(top[0], geometry.volume)
@@ -147,6 +143,17 @@ class GpuMda:
                     self._launch_rows("row_affine", g, slope, scale, offset, dx)
                 else:
                     self._launch_rows("row_input_gradient", x, g, self._centre, scale, slope, offset, dx)
+
+    def _describe(self, role: str, place: int, found: float) -> str:
+        """What a kernel found wrong: in a row of w, a column of it or a channel of x, counted on in this order."""
+        samples, _, _, domains = self._geometry
+        if place < samples:
+            found_in = f"row {place} of w is none of probabilities (its sum, or an element, is {found:g})"
+        elif place < samples + domains:
+            found_in = _bottoms.cancelled(place - samples, found)
+        else:
+            return _bottoms.not_finite(role, f"channel {place - samples - domains}", found)
+        return _bottoms.not_probabilities(role, found_in)
 
     def _launch_rows(self, name: str, *arguments: Array) -> None:
         self._kernels.launch(name, self._row_grid, BLOCK, *arguments, *self._row_numbers)

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 
 REQUIRED = object()
@@ -63,22 +64,31 @@ def parse(role: str, text: str, keys: Mapping[str, Key]) -> dict[str, Any]:
     def refuse(constant: str) -> NoReturn:
         fail(f"holds {constant}; expected finite numbers")
 
+    def whole(digits: str) -> int | float:
+        # Python reads no integer of thousands of digits: like 1e999 it is infinite.
+        return int(digits) if len(digits) < 1000 else float(digits)
+
     try:
-        given = json.loads(text, object_pairs_hook=unique, parse_constant=refuse) if text.strip() else {}
-    except json.JSONDecodeError as error:
-        fail(f"is not valid JSON ({error}); got {text!r}, expected an object such as {_example(keys)}")
+        text.encode()
+        decode = partial(json.loads, object_pairs_hook=unique, parse_constant=refuse, parse_int=whole)
+        given = decode(text) if text.strip() else {}
+    except (json.JSONDecodeError, UnicodeEncodeError, RecursionError) as error:
+        # Bytes that are no UTF-8 come from Caffe as surrogates.
+        reasons = {UnicodeEncodeError: "it is not UTF-8", RecursionError: "it is nested too deeply"}
+        reason = reasons.get(type(error), error)
+        fail(f"is not valid JSON ({reason}); got {_short(repr(text))}, expected an object such as {_example(keys)}")
     if not isinstance(given, dict):
-        fail(f"is {text!r}; expected a JSON object such as {_example(keys)}")
+        fail(f"is {_short(repr(text))}; expected a JSON object such as {_example(keys)}")
     unknown = sorted(set(given) - set(keys))
     if unknown:
         known = ", ".join(keys) or "none"
-        fail(f"has the unknown key {unknown[0]!r}; known keys: {known}")
+        fail(f"has the unknown key {_short(repr(unknown[0]))}; known keys: {known}")
 
     values = {}
     for name, key in keys.items():
         if name in given:
             if not key.accepts(given[name]):
-                fail(f"{name} is {json.dumps(given[name])}; expected {key.expected}")
+                fail(f"{name} is {_short(json.dumps(given[name]))}; expected {key.expected}")
             values[name] = given[name]
         elif key.default is REQUIRED:
             fail(f"lacks {name}; expected {key.expected}")
@@ -93,6 +103,11 @@ def _is_number(value: Any) -> bool:
         return type(value) in (int, float) and math.isfinite(value)
     except OverflowError:
         return False
+
+
+def _short(text: str) -> str:
+    """The beginning of a text for a message of one line."""
+    return text if len(text) <= 200 else f"{text[:200]} … ({len(text)} characters)"
 
 
 def _example(keys: Mapping[str, Key]) -> str:

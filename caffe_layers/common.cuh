@@ -1,5 +1,7 @@
 // What the kernels of every source share; it stands before them (see _cuda_source).
 
+const float LARGEST = 3.4e38f;  // nearly; larger ones are as good as infinite
+
 // Tells the host, which reads the word before a later step, of a row that is wrong: its number + 1 in the upper half, a
 // value in the lower (see _backend.Fault).
 __device__ void report(unsigned long long* fault, int row, float value) {

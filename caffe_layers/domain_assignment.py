@@ -53,6 +53,7 @@ class DomainAssignmentLayer(caffe.Layer):
         self._domains = values["num_domains"]
         self._first = values["first"]
         self._shape = None
+        self._role = _bottoms.role(_ROLE, self)
         self._backend = Backend()
 
     def reshape(self, bottom, top) -> None:
@@ -80,7 +81,7 @@ class DomainAssignmentLayer(caffe.Layer):
 
     def forward(self, bottom, top) -> None:
         """Write w."""
-        self._backend.now().forward(_ROLE, bottom, top)
+        self._backend.now().forward(self._role, bottom, top)
 
     def backward(self, top, propagate_down, bottom) -> None:
         """Write the gradients that ``propagate_down`` asks for; labels have none."""

@@ -37,6 +37,7 @@ class EntropyLossLayer(caffe.Layer):
         _bottoms.check_counts(_ROLE, bottom, top, "logits, or logits and labels", minimum=1, maximum=2)
         _param_str.parse(_ROLE, self.param_str, {})
         self._shape = None
+        self._role = _bottoms.role(_ROLE, self)
         self._backend = Backend()
 
     def reshape(self, bottom, top) -> None:
@@ -54,7 +55,7 @@ class EntropyLossLayer(caffe.Layer):
 
     def forward(self, bottom, top) -> None:
         """Write the loss."""
-        self._backend.now().forward(_ROLE, bottom, top)
+        self._backend.now().forward(self._role, bottom, top)
 
     def backward(self, top, propagate_down, bottom) -> None:
         """Write the gradients that ``propagate_down`` asks for; labels have none."""

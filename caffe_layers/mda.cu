@@ -206,11 +206,11 @@ struct Rows {
 };
 
 // The masses W (D) of w, and whether all of its rows are probabilities. One that is not is reported with its sum or its
-// least element.
+// least element; and a column whose entries below zero outweigh its sum.
 __device__ bool domain_masses(const float* w, int samples, double* mass, unsigned long long* fault) {
-  __shared__ int wrong;
+  __shared__ int wrong, below_zero;
   int thread = threadIdx.y * TILE + threadIdx.x;
-  if (thread == 0) wrong = 0;
+  if (thread == 0) wrong = below_zero = 0;
   __syncthreads();
   double sums[DOMAINS];
   for (int d = 0; d < DOMAINS; ++d) sums[d] = 0;
@@ -222,6 +222,7 @@ __device__ bool domain_masses(const float* w, int samples, double* mass, unsigne
       total += value;
       least = fminf(least, value);
     }
+    if (least < 0) atomicExch(&below_zero, 1);
     bool sums_to_one = fabsf(total - 1) <= SLACK;  // false for NaN
     if (sums_to_one && least >= -SLACK) continue;
     atomicExch(&wrong, 1);
@@ -232,11 +233,21 @@ __device__ bool domain_masses(const float* w, int samples, double* mass, unsigne
     if (thread == 0) mass[d] = total;
   }
   __syncthreads();
+  for (int d = 0; below_zero && d < DOMAINS; ++d) {
+    double below = 0;
+    for (int i = thread; i < samples; i += TILE * SLICES) below -= fminf(w[(long long)i * DOMAINS + d], 0);
+    below = over_threads(below, TILE * SLICES);
+    if (thread != 0 || below <= mass[d]) continue;
+    if (!wrong) report(fault, samples + d, mass[d]);
+    wrong = 1;
+  }
+  __syncthreads();
   return !wrong;
 }
 
 // Eq. 1-3. The domains' statistics, D×C: the batch's, which are folded into the running sums, or with `fixed` the running
-// ones. Where w is wrong the running sums stay as they are and the result is NaN. Then what they make of each row: y, if a row is one value, else the coefficients of row_affine.
+// ones. Where w is wrong the running sums stay as they are and the result is NaN; so do those of a channel that is not
+// finite. Then what they make of each row: y, if a row is one value, else the coefficients of row_affine.
 extern "C" __global__ void __launch_bounds__(TILE * SLICES) statistics(
     const float* __restrict__ x, const double* __restrict__ row_mean,
                                       const double* __restrict__ row_variance, const float* __restrict__ w,
@@ -282,8 +293,10 @@ extern "C" __global__ void __launch_bounds__(TILE * SLICES) statistics(
       mean[d] = mass[d] != 0 ? origin + m : 0;
       variance = s - m * m;
       variance = variance < 0 ? 0 : variance;  // NaN stays
+      bool finite = variance <= LARGEST;
+      if (!finite && right && writes) report(fault, samples + DOMAINS + c, variance);
       inverse[d] = !right ? nan("") : mass[d] != 0 ? inverse_deviation(variance, eps) : 0;
-      if (right && mass[d] != 0 && writes) {
+      if (right && finite && mass[d] != 0 && writes) {
         double count = mass[d] * size;
         mean_sum[at] = folded(mean_sum[at], fraction, mean[d]);
         variance_sum[at] = folded(variance_sum[at], fraction, variance * (count > 1 ? unbiased_factor(count) : 1));

@@ -50,8 +50,9 @@ class MDALayer(caffe.Layer):
         }
 
     Raises ValueError, in ``setup``, for a wrong ``param_str`` or number of blobs; in ``reshape``, for wrong shapes;
-    in ``forward``, for an in-place top and for rows of w that are not probabilities (on a GPU, which nothing waits
-    for, in a later ``forward``). Raises RuntimeError in GPU mode without CuPy.
+    in ``forward``, for an in-place top, for rows of w that are not probabilities and for an x that is not finite where
+    the batch's statistics are used (on a GPU, which nothing waits for, in a later ``forward``): such a batch does not
+    enter the blobs. Raises RuntimeError in GPU mode without CuPy.
     """
 
     def setup(self, bottom, top) -> None:
@@ -74,6 +75,7 @@ class MDALayer(caffe.Layer):
         self._first = 0 if self._assigned else column
         self._domains = domains
         self._shape = None
+        self._role = _bottoms.role(_ROLE, self)
         self._backend = Backend()
         shape = _bottoms.shape(bottom[0])
         _bottoms.check_axes(_ROLE, "x", shape, 2, "N×C×…")
@@ -101,7 +103,7 @@ class MDALayer(caffe.Layer):
 
     def forward(self, bottom, top) -> None:
         """Write y; with the batch's statistics, fold them into the running ones."""
-        self._backend.now().forward(_ROLE, bottom, top, self.blobs, self._first)
+        self._backend.now().forward(self._role, bottom, top, self.blobs, self._first)
 
     def backward(self, top, propagate_down, bottom) -> None:
         """Write the gradients that ``propagate_down`` asks for."""

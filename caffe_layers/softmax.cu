@@ -2,7 +2,6 @@
 // Everything is computed in double. A label that is none is reported, and makes the result NaN.
 
 const int UNKNOWN = -1;
-const float LARGEST = 3.4e38f;  // no limit but that a label is a number
 
 // Whether the label of a row is right, a whole number from -1 to limit - 1.
 __device__ bool read_label(const float* labels, int row, float limit, int* label, unsigned long long* fault) {

@@ -95,13 +95,18 @@ def make_task(
 
 
 def open_run(paths: Paths, experiment: Experiment, solver_mode: str | None) -> RunFolder:
-    """The run folder of the experiment, written unless it is there. Raises ProgramError if it is another one's."""
-    if not paths.dataset.exists():
+    """The run folder of the experiment, written unless it is there.
+
+    Raises ProgramError if it is another one's, or if a folder is where ``dataset.json`` should be.
+    """
+    if not paths.dataset.is_file():
         write_text(paths.dataset, json_text(experiment.data.to_json()))
     if not paths.run.exists():
         return write_run(experiment, paths.run, data=paths.data, solver_mode=solver_mode)
     folder = RunFolder.load(paths.run)
     if folder.experiment != experiment:
+        with folder.locked():  # before any advice to replace it
+            pass
         raise ProgramError(f"{paths.run}: another experiment than asked for: pass --force, or choose another --out")
     return folder
 

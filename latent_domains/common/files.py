@@ -1,12 +1,16 @@
 """Output that is either whole or absent: written aside, then renamed."""
 
 import errno
+import fcntl
+import glob
 import json
+import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +34,7 @@ def write_together(*paths: Path, force: bool = False) -> Iterator[tuple[Path, ..
     with ExitStack() as stack:
         asides: list[Path] = []
         for path in paths:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with _named(path):
-                folder = tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent)
-            asides.append(Path(stack.enter_context(folder)) / path.name)
+            asides.append(stack.enter_context(_folder_beside(path)) / path.name)
         try:
             yield tuple(asides)
         except OSError as error:
@@ -75,14 +76,54 @@ def build_folder_aside(path: Path, *, force: bool = False) -> Iterator[Path]:
     once the new one is whole.
     """
     check_new(path, force=force)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _named(path), tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
-        aside = Path(folder) / "new"
+    with _named(path), _folder_beside(path) as folder:
+        aside = folder / "new"
         aside.mkdir()
         yield aside
+        check_new(path, force=force)  # another process may have made it meanwhile
         if path.exists():
-            path.rename(Path(folder) / "old")
+            path.rename(folder / "old")
         aside.rename(path)
+
+
+@contextmanager
+def _folder_beside(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder beside ``path``, locked while its process lives. What killed ones left there goes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _remove_leftovers(path)
+    with _named(path):
+        temporary = tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent)
+    with temporary as folder, _opened(Path(folder)) as descriptor:
+        with suppress(OSError):  # a file system without locks, on which leftovers stay
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield Path(folder)
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove the temporary folders of ``path`` that no process holds, but not what may be the only copy."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*"):
+        random = left.name[len(path.name) + 2 :]
+        if not re.fullmatch(r"[a-z0-9_]{8}", random) or not left.is_dir() or left.is_symlink():
+            continue
+        if (left / "old").exists() and not path.exists():
+            continue
+        with suppress(OSError), _opened(left) as descriptor:
+            if time.time() - left.stat().st_mtime > _NEW:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(left)
+
+
+_NEW = 60
+"""Seconds in which a folder's owner has locked it, for sure."""
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -116,6 +157,8 @@ def json_text(values: Any) -> str:
 
 def read_json(path: Path, keys: tuple[str, ...]) -> dict[str, Any]:
     """The object in a JSON file. Raises ProgramError naming the file if it is none or lacks one of ``keys``."""
+    if path.is_dir():
+        raise ProgramError(f"{path}: a folder, expected a file of JSON")
     try:
         values = json.loads(path.read_text())
     except ValueError as error:  # JSONDecodeError and UnicodeDecodeError

@@ -1,5 +1,6 @@
 """What every program shares: one clear line for bad input, exit codes, and the repository's root."""
 
+import io
 import os
 import select
 import signal
@@ -27,6 +28,8 @@ def run(main: Callable[[], int | None]) -> None:
 
     (argparse itself leaves with 2 when the command line is wrong.)
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):  # what a terminal's encoding lacks ends no program
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with _ended_as_by_ctrl_c():
             code = main()

@@ -56,7 +56,10 @@ BATCH_SPLITS = ("per_domain", "per_group", "equally", "by_size")
 _LARGEST = 10**8
 """Of any count: far beyond use, and within Caffe's 32 bits even times the number of domains."""
 
-_Domains = Annotated[int, Interval(ge=0, le=_LARGEST)]
+_MOST_DOMAINS = 256
+"""More domains than there are images in a batch are of no use, and memory grows with them."""
+
+_Domains = Annotated[int, Interval(ge=0, le=_MOST_DOMAINS)]
 _Count = Annotated[int, Interval(ge=1, le=_LARGEST)]
 _Seed = Annotated[int, Interval(ge=0, le=2**32 - 1)]  # Caffe keeps the lower 32 bits; a negative one is none to it
 _Share = Annotated[float, Interval(ge=0, le=1)]

@@ -34,6 +34,19 @@ def test_entropy_and_its_gradient(logits):
     assert_close("dlogits", _cpu_softmax.entropy_gradient(log_p), expected, atol=1e-8)
 
 
+def test_a_logit_of_minus_infinity_is_a_class_without_probability():
+    z = np.array([[1.0, -np.inf, 2.0], [-np.inf, 0.0, -np.inf]])
+    log_p = _cpu_softmax.log_softmax(z)
+    assert_close("h", _cpu_softmax.entropy(log_p).mean(), reference.entropy(z[:, :, None]), rtol=1e-12)
+    without = _cpu_softmax.entropy_gradient(_cpu_softmax.log_softmax(z[:1, [0, 2]]))
+    assert_close("dlogits", _cpu_softmax.entropy_gradient(log_p), [[without[0, 0], 0, without[0, 1]], [0, 0, 0]])
+
+
+def test_nan_stays():
+    log_p = _cpu_softmax.log_softmax(np.array([[np.nan, 0.0]]))
+    assert np.isnan(_cpu_softmax.entropy(log_p)).all()
+
+
 @pytest.mark.parametrize("size", [1e-30, 80.0, 1e4, 3e38])
 def test_extreme_logits(size):
     z = np.array([[size, 0.0, -size], [-size, -size, -size]])

@@ -4,6 +4,7 @@ import caffe
 import numpy as np
 import pytest
 
+from caffe_layers import _bottoms
 from tests.caffe_layers import reference
 from tests.caffe_layers.nets import fill, forward_twice, inputs, make_net, mda, python_layer, python_object
 from tests.caffe_layers.reference import assert_close, numeric_gradient
@@ -161,5 +162,6 @@ def test_labels_out_of_range(label):
     with pytest.raises(ValueError) as error:
         forward_twice(net)
     message = str(error.value)
-    assert message.startswith(f"DomainAssignmentLayer: label 2 is {label:g}; expected 0 to 1")
+    role = _bottoms.role("DomainAssignmentLayer", python_object(net, "w"))
+    assert message.startswith(f"{role}: label 2 is {label:g}; expected 0 to 1")
     assert "-1" in message

@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from caffe_layers import _bottoms
 from tests.caffe_layers import reference
 from tests.caffe_layers.nets import fill, forward_twice, inputs, make_net, python_layer, python_object
 from tests.caffe_layers.reference import assert_close, numeric_gradient
@@ -61,6 +62,25 @@ def test_extreme_logits(size):
     assert_close("h", net.forward()["h"], np.log(3) / 2, rtol=1e-6)
     net.backward()
     assert_close("dlogits", net.blobs["logits"].diff, np.zeros((2, 3)), atol=1e-7)
+
+
+def test_logits_of_minus_infinity():
+    # A class that is masked out: 0 log 0 is 0.
+    logits = numbers(3, 4)
+    masked = np.insert(logits, 2, -np.inf, axis=1)
+    net = make_net(inputs(logits=masked.shape) + layer(["logits"], 1))
+    fill(net, logits=masked)
+    assert_close("h", net.forward()["h"], reference.entropy(flat(logits)), rtol=1e-5)
+    net.backward()
+    z = flat(logits)
+    want = np.insert(numeric_gradient(lambda: reference.entropy(z), z)[:, :, 0], 2, 0, axis=1)
+    assert_close("dlogits", net.blobs["logits"].diff, want, atol=1e-6)
+
+
+def test_nan_is_not_hidden():
+    net = make_net(inputs(logits=(2, 3)) + layer(["logits"]))
+    fill(net, logits=[[0, np.nan, 0], [0, 0, 0]])
+    assert np.isnan(net.forward()["h"])
 
 
 @pytest.mark.parametrize("weight", [0.1, 2.5])
@@ -125,4 +145,6 @@ def test_labels_out_of_range(label):
     fill(net, logits=numbers(3, 2), labels=[-1, label, 0])
     with pytest.raises(ValueError) as error:
         forward_twice(net)
-    assert str(error.value).startswith(f"EntropyLossLayer: label 1 is {label:g}; expected 0, 1, 2, …")
+    assert str(error.value).startswith(
+        f"{_bottoms.role('EntropyLossLayer', python_object(net, 'h'))}: label 1 is {label:g}; expected 0, 1, 2, …"
+    )

@@ -6,6 +6,7 @@ import caffe
 import numpy as np
 import pytest
 
+from caffe_layers import _backend, _bottoms
 from tests.caffe_layers import reference
 from tests.caffe_layers.nets import fill, forward_twice, inputs, make_net, mda, python_layer, python_object
 from tests.caffe_layers.reference import assert_close
@@ -344,7 +345,7 @@ def test_no_top_is_an_error():
 
 def test_in_place_is_an_error():
     net = make_net(inputs(x=(6, 4)) + mda("x", "x", 3, name="norm"))
-    with pytest.raises(ValueError, match=r"MDALayer: .* one blob; expected .*\(not in place\)"):
+    with pytest.raises(ValueError, match=r"MDALayer.*: .* one blob; expected .*\(not in place\)"):
         net.forward()
 
 
@@ -375,8 +376,63 @@ def test_rows_of_w_that_are_no_probabilities(row, words):
     with pytest.raises(ValueError) as error:
         forward_twice(net)
     message = str(error.value)
-    assert message.startswith("MDALayer: row 4 of w is ")
+    assert message.startswith(f"{_bottoms.role('MDALayer', python_object(net, 'y'))}: row 4 of w is ")
     assert "expected probabilities that sum to 1" in message
     for word in words:
         assert word in message
     assert not any(blob.any() for blob in blobs(net)), "a refused batch must not enter the statistics"
+
+
+@pytest.mark.parametrize("shape", [(6, 3, 4, 5), (6, 3)])
+@pytest.mark.parametrize("cancelled", [[-0.04, 0.04, 0, 0, 0, 0], [-0.04, 0.05, -0.03, 0.03, 0, 0]])
+def test_a_column_of_w_whose_small_entries_cancel(shape, cancelled):
+    x, _, _ = problem(shape)
+    w = np.zeros((6, 3), np.float32)
+    w[:, 1] = cancelled
+    w[:, 0] = 1 - w[:, 1]
+    net = make_net(inputs(x=shape, w=w.shape) + mda("xw", "y", 3))
+    fill(net, x=x, w=w)
+    with pytest.raises(ValueError, match=r"MDALayer.*: column 1 of w sums to .*; expected probabilities"):
+        forward_twice(net)
+    assert not any(blob.any() for blob in blobs(net)), "a refused batch must not enter the statistics"
+
+
+@pytest.mark.parametrize("shape", [(6, 3, 4, 5), (6, 3)])
+def test_rows_beside_the_simplex_give_no_nan(shape):
+    # An outlier that counts a little less than nothing would make a variance of less than nothing.
+    x, w, g = problem(shape)
+    x[0] = 1000
+    w[0] = [1.04, -0.02, -0.02]
+    net = make_net(inputs(x=shape, w=w.shape) + mda("xw", "y", 3))
+    assert np.isfinite(forward(net, x=x, w=w)).all()
+    backward(net, g)
+    assert all(np.isfinite(net.blobs[name].diff).all() for name in "xw")
+
+
+@pytest.mark.parametrize("shape", [(6, 3, 4, 5), (6, 3)])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e30])
+def test_a_batch_that_is_not_finite_does_not_enter_the_statistics(shape, value):
+    net = trained(shape)
+    before = [blob[:, [0, 2]] for blob in blobs(net)[:2]]
+    x, w, _ = problem(shape, seed=9)
+    x[3, 1] = value
+    fill(net, x=x, w=w)
+    with pytest.raises(ValueError, match=r"MDALayer.*: the variance of x in channel 1.*; expected x to be finite"):
+        forward_twice(net)
+    after = blobs(net)
+    assert all(np.isfinite(blob).all() for blob in after)
+    if _backend.current() is None:  # a GPU, which nothing waits for, has folded in the other channels
+        for got, want in zip(after, before, strict=False):
+            assert_close("running sums", got[:, [0, 2]], want)
+
+
+def test_the_test_phase_takes_any_x():
+    net = make_net(inputs(x=(4, 3)) + mda("x", "y", 2), caffe.TEST)
+    assert np.isnan(forward(net, x=np.nan)).all()
+
+
+def test_errors_in_values_name_the_layer():
+    net = make_net(inputs(x=(4, 3)) + mda("x", "y", 2, name="conv1/mda"))
+    fill(net, x=np.nan)
+    with pytest.raises(ValueError, match='MDALayer "conv1/mda": the variance of x in channel 0'):
+        forward_twice(net)

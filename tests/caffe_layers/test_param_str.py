@@ -56,6 +56,8 @@ def test_nothing_given(text):
         ('{"num_domains": 3, "flag": 1}', ["flag is 1", "true, false or null"]),
         ('{"num_domains": 3, "flag": "true"}', ['flag is "true"']),
         ('{"num_domains": 3, "first": -1}', ["first is -1", "an integer >= 0"]),
+        ('{"num_domains": 3}\udcff', ["not UTF-8", '{"num_domains": 2}']),
+        ('{"\udcff": 3}', ["not UTF-8"]),
     ],
 )
 def test_errors(text, words):
@@ -65,6 +67,22 @@ def test_errors(text, words):
     assert message.startswith("SomeLayer: param_str ")
     for word in words:
         assert word in message
+    assert len(message) < 700
+    message.encode()
+
+
+@pytest.mark.parametrize(
+    ("begin", "repeated", "times", "end", "words"),
+    [
+        ('{"num_domains": ', "1", 5000, "}", ["num_domains is Infinity", "an integer >= 1"]),
+        ('{"num_domains": 3, "eps": -', "1", 5000, "}", ["eps is -Infinity", "a finite number > 0"]),
+        ("", "[", 100_000, "", ["nested too deeply", "100002 characters"]),
+        ("", '{"num_domains": ', 100_000, "", ["nested too deeply"]),
+        ('{"', "x", 5000, '": 1}', ["unknown key 'xxx", "num_domains, eps"]),
+    ],
+)
+def test_long_ones(begin, repeated, times, end, words):
+    test_errors(begin + repeated * times + end, words)
 
 
 def test_unknown_key_where_none_is_known():

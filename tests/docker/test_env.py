@@ -48,6 +48,13 @@ def test_twice_is_as_once(name: str, tmp_path: Path) -> None:
     assert once.split()[-1] == "1"
 
 
+def test_files_are_utf8_in_any_locale(tmp_path: Path) -> None:
+    script = f". \"{ROOT}/env.sh\" && python -c \"open('file', 'w').write('\\u2026')\""
+    result = shell("bash", script, tmp_path, LC_ALL="POSIX", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0")
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "file").read_bytes() == b"\xe2\x80\xa6"
+
+
 def test_what_the_user_set_is_kept(tmp_path: Path) -> None:
     script = f'. "{ROOT}/env.sh" && echo "$PYTHONPATH $OPENBLAS_NUM_THREADS"'
     folders, threads = shell("bash", script, tmp_path, PYTHONPATH="/mine", OPENBLAS_NUM_THREADS="2").stdout.split()

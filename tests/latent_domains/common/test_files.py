@@ -1,4 +1,6 @@
 import errno
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -103,3 +105,48 @@ def test_a_missing_file_is_told_from_a_folder(tmp_path):
         expect_file(tmp_path / "none", "a net")
     with pytest.raises(ProgramError, match="a folder, expected a net"):
         expect_file(tmp_path, "a net")
+
+
+def test_a_folder_is_no_json(tmp_path):
+    with pytest.raises(ProgramError, match="a folder, expected a file of JSON"):
+        read_json(tmp_path, ())
+
+
+@pytest.mark.parametrize("write", [write_aside, build_folder_aside])
+def test_what_a_killed_process_left_is_removed_by_the_next(write, tmp_path):
+    def left(name: str, age: float = 3600) -> Path:
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "half").touch()
+        os.utime(folder, (time.time() - age,) * 2)
+        return folder
+
+    killed = left(".photo.ab12_xyz")
+    others = [left(".photo.jpg.ab12_xyz"), left(".photo.Mine"), left(".photo.justmade", age=1), left("photo.ab12_xyz")]
+    with write(tmp_path / "photo") as aside:
+        if write is write_aside:
+            aside.touch()
+        assert not killed.exists()
+        assert all(other.exists() for other in others)
+
+
+def test_a_living_process_keeps_what_it_writes(tmp_path):
+    with write_aside(tmp_path / "file") as first:
+        os.utime(first.parent, (1, 1))
+        write_text(tmp_path / "file", "second")
+        first.write_text("first")
+    assert (tmp_path / "file").read_text() == "first"
+
+
+def test_a_folder_that_was_to_be_replaced_is_kept_if_it_is_the_only_copy(tmp_path):
+    old = tmp_path / ".folder.ab12_xyz" / "old"
+    old.mkdir(parents=True)
+    os.utime(old.parent, (1, 1))
+    with build_folder_aside(tmp_path / "folder"):
+        assert old.exists()
+
+
+def test_a_folder_that_another_process_made_meanwhile_is_not_replaced(tmp_path):
+    with pytest.raises(ProgramError, match="exists already"), build_folder_aside(tmp_path / "folder"):
+        write_text(tmp_path / "folder" / "file", "theirs")
+    assert (tmp_path / "folder" / "file").read_text() == "theirs"

@@ -1,5 +1,7 @@
+import io
 import os
 import signal
+import sys
 
 import pytest
 
@@ -65,3 +67,13 @@ def test_nohup_is_respected():
     finally:
         signal.signal(signal.SIGHUP, before)
     assert stop.value.code == 0
+
+
+def test_letters_that_the_terminal_lacks_end_no_program(monkeypatch):
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, "latin-1"))
+    with pytest.raises(SystemExit) as stop:
+        run(lambda: print("conv1, ½, …"))
+    sys.stdout.flush()
+    assert stop.value.code == 0
+    assert written.getvalue() == b"conv1, \xbd, \\u2026\n"
