@@ -1,7 +1,8 @@
 """mDA on the CPU (paper section 3.2, Eq. 1-3, and their gradients).
 
 Kernels read and write what has x's size, N×C×S in float32: those of ``_row_kernels``, and where S is 1 those of
-``_column_kernels``. All that is smaller is float64 and computed here by NumPy, with the formulas of ``_formulas``.
+``_column_kernels``. All that is smaller is float64 and computed by those of ``_domain_kernels``, or here by NumPy, with
+the formulas of ``_formulas``.
 Where S > 1, forward reads x twice and writes y; backward reads x and g = ∂L/∂y twice and writes ∂x.
 
     w                        N×D  assignment, rows sum to 1
@@ -38,6 +39,8 @@ class CpuMda:
         self._mean = np.zeros((domains, channels))
         self._variance = np.zeros((domains, channels))
         self._share: Array | None = None
+        self._mass = np.ones(domains)  # with fixed statistics no domain is without
+        self._kernels = _kernel_cache.load("_domain_kernels")
         self._steps = Columns(geometry) if size == 1 else Rows(geometry)
 
     def forward(self, role: str, bottom: Sequence[Any], top: Sequence[Any], blobs: Sequence[Any], first: int) -> None:
@@ -46,17 +49,17 @@ class CpuMda:
         if np.may_share_memory(x, y):
             raise ValueError(_bottoms.in_place(role))
         if len(bottom) == 2:
-            self._w[...] = _probabilities(role, bottom[1].data.reshape(self._w.shape))
+            self._read_assignment(role, bottom[1].data)
         running = tuple(blob.data[first : first + self._geometry.domains] for blob in blobs)
-        mass = None
+        statistics = self._mean, self._variance
         if self._fixed:
-            running_statistics(running, self._mean, self._variance)
+            running_statistics(running, *statistics)
         else:
-            self._share, mass = domain_shares(self._w)
-            self._steps.moments(x, self._share, self._mean, self._variance)
+            self._share, self._mass = self._kernels.domain_shares(self._w)
+            self._steps.moments(x, self._share, *statistics)
             _check_finite(role, self._variance)
-            update_running(running, self._mean, self._variance, mass, self._geometry.size, self._fraction)
-        self._inverse = inverse_deviation(self._variance, self._eps, mass)
+            self._kernels.update_running(*running, *statistics, self._mass, self._geometry.size, self._fraction)
+        self._inverse = self._kernels.inverse_deviation(self._variance, self._eps, self._mass)
         self._steps.normalise(x, self._w, self._mean, self._inverse, y)
 
     def backward(self, top: Sequence[Any], wants_x: bool, wants_w: bool, bottom: Sequence[Any]) -> None:
@@ -67,6 +70,17 @@ class CpuMda:
         self._steps.gradients(x, g, self._w, self._share, self._mean, self._variance, self._inverse, dx, dw)
         if dw is not None:
             bottom[1].diff[...] = dw.reshape(bottom[1].diff.shape)
+
+    def _read_assignment(self, role: str, data: np.ndarray) -> None:
+        """Raise unless every row of w is finite, not negative and sums to 1 (within 0.05)."""
+        rows = data.reshape(self._w.shape)
+        wrong = self._kernels.probabilities(rows, _bottoms.SLACK, self._w)
+        if wrong >= 0:
+            values = np.array2string(rows[wrong], precision=4, threshold=12)
+            found = f"row {wrong} of w is {values}, which sums to {rows[wrong].sum():g}"
+            raise ValueError(_bottoms.not_probabilities(role, found))
+        if rows.min() < 0:
+            _check_columns(role, rows)
 
     def _view(self, array: np.ndarray) -> Array:
         return array.reshape(self._geometry.volume)
@@ -181,15 +195,17 @@ class Rows:
         return scratch("rows centre", self._matrix, np.float32)
 
 
+_NOTHING, _NOTHING32 = np.empty((0, 0)), np.empty((0, 0), np.float32)
+
+
 class Columns:
     """The steps of ``Rows`` for S = 1, where rows are single values: kernels over tiles of channels."""
 
     def __init__(self, geometry: Geometry) -> None:
         self._kernels = _kernel_cache.load("_column_kernels")
         samples, channels, _, domains = geometry
-        self._statistics = domains, channels
-        self._tiles = -(-channels // self._kernels.TILE), samples, domains
-        self._numbers("ab")
+        self._tiles = -(-channels // self._kernels.TILE), domains, samples
+        self._nothing = np.empty((self._tiles[0], 0, 0))
         self._parts()
 
     def moments(self, x: Array, share: Array, mean: Array, variance: Array) -> None:
@@ -213,70 +229,23 @@ class Columns:
         dw: Array | None,
     ) -> None:
         """∂x and ∂w, as ``Rows.gradients``."""
-        x, g = x[:, :, 0], g[:, :, 0]
-        total, dot = self._numbers("ab")
-        if share is None:
-            total.fill(0)
-            variance = grad_mean = grad_variance = total
-        else:
-            self._kernels.column_gradient_sums(x, g, share, mean, total, dot)
-            grad_mean, grad_variance = formulas.mean_gradient(inverse, total), formulas.variance_gradient(inverse, dot)
+        parts = self._parts() if dw is not None else self._nothing
+        self._kernels.column_gradients(
+            x[:, :, 0],
+            g[:, :, 0],
+            w,
+            _NOTHING if share is None else share,
+            mean,
+            variance,
+            inverse,
+            _NOTHING32 if dx is None else dx[:, :, 0],
+            parts,
+        )
         if dw is not None:
-            parts = self._parts()
-            self._kernels.column_weight_gradient(x, g, mean, variance, inverse, grad_mean, grad_variance, parts)
-            np.sum(parts, axis=0, out=dw)
-        if dx is not None:
-            # A column's coefficients are sums of its domains': x needs no centre in float64.
-            slope = formulas.input_slope(grad_variance, 1)
-            offset = formulas.linear(grad_mean, grad_variance, mean)
-            self._kernels.column_input_gradient(x, g, w, inverse, slope, offset, dx[:, :, 0])
-
-    def _numbers(self, names: str) -> list[Array]:
-        return [scratch(f"columns {name}", self._statistics) for name in names]
+            np.sum(parts, axis=0, out=dw.T)
 
     def _parts(self) -> Array:
         return scratch("columns parts", self._tiles)
-
-
-def domain_shares(w: Array) -> tuple[Array, Array]:
-    """Eq. 2: the shares α (N×D) and the masses W (D). A domain without mass has shares of zero."""
-    mass = np.ones(len(w)) @ w  # a product: NumPy is slow at sums over short axes
-    return w / np.where(mass != 0, mass, np.inf), mass
-
-
-def inverse_deviation(variance: Array, eps: float, mass: Array | None = None) -> Array:
-    """r = (σ² + ε)^-½, D×C; with ``mass`` given, 0 for domains that have none, which silences their gradients."""
-    inverse = formulas.inverse_deviation(variance, eps)
-    if mass is not None:
-        inverse[mass == 0] = 0
-    return inverse
-
-
-def unbiased_factor(mass: Array, size: int) -> Array:
-    """m / (m - 1) with m = W_d S, and 1 where m <= 1 (D): what makes a variance of m values unbiased.
-
-    It never exceeds 2, the factor of two values: a soft domain whose mass is just above one value would otherwise
-    put a single huge term into its running variance.
-    """
-    count = mass * size
-    # Two values stand in for a count without a factor, which is not used.
-    return np.where(count > 1, formulas.unbiased_factor(np.where(count > 1, count, 2)), 1)
-
-
-def update_running(
-    blobs: tuple[Array, Array, Array], mean: Array, variance: Array, mass: Array, size: int, fraction: float
-) -> None:
-    """Fold one batch into the running sums (Σ mean D×C, Σ variance D×C, divisor D), as Caffe's BatchNorm does.
-
-    A domain without mass keeps its sums.
-    """
-    seen = mass != 0
-    mean_sum, variance_sum, divisor = blobs
-    decay = np.where(seen, fraction, 1.0)
-    unbiased = variance * unbiased_factor(mass, size)[:, None]
-    mean_sum[...] = formulas.folded(mean_sum, decay[:, None], np.where(seen[:, None], mean, 0))
-    variance_sum[...] = formulas.folded(variance_sum, decay[:, None], np.where(seen[:, None], unbiased, 0))
-    divisor[...] = formulas.folded(divisor, decay, seen)
 
 
 def running_statistics(blobs: tuple[Array, Array, Array], mean: Array, variance: Array) -> None:
@@ -293,20 +262,6 @@ def _add_product(total: Array, first: Array, second: Array) -> None:
     for start in range(0, len(total), step):
         part = slice(start, start + step)
         total[part] += first[part] * second[part]
-
-
-def _probabilities(role: str, rows: NDArray) -> NDArray:
-    """The rows of w (N×D). Raise unless every row is finite, not negative and sums to 1 (within 0.05)."""
-    sums = rows @ np.ones(rows.shape[1], rows.dtype)  # a product: NumPy is slow at sums over short axes
-    least = rows.min()
-    # Written so that NaN fails.
-    if least >= -_bottoms.SLACK and np.abs(sums - 1).max() <= _bottoms.SLACK:
-        if least < 0:
-            _check_columns(role, rows)
-        return rows
-    row = int((~((np.abs(sums - 1) <= _bottoms.SLACK) & (rows.min(axis=1) >= -_bottoms.SLACK))).argmax())
-    values = np.array2string(rows[row], precision=4, threshold=12)
-    raise ValueError(_bottoms.not_probabilities(role, f"row {row} of w is {values}, which sums to {sums[row]:g}"))
 
 
 def _check_columns(role: str, rows: NDArray) -> None:

@@ -23,6 +23,9 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+# Only sums over the innermost loop may be reassociated, to be vectorised; NaN and infinities keep their meaning.
+SUMS = {"contract", "reassoc", "nsz"}
+
 
 def load(name: str) -> ModuleType:
     """Import the kernel module ``caffe_layers.NAME``.
@@ -74,13 +77,12 @@ def _load(name: str) -> ModuleType:
             numba.config.CACHE_DIR = previous
 
 
-def kernel(signature: str, *, sums: bool = False) -> Callable[[Callable], Callable]:
+def kernel(signature: str, *, sums: bool = False, threads: bool = True) -> Callable[[Callable], Callable]:
     """Decorates a kernel: compiled, or taken from disk, as its module is loaded."""
     from numba import njit
 
-    # Only sums over the innermost loop may be reassociated, to be vectorised; NaN and infinities keep their meaning.
-    fastmath = {"contract", "reassoc", "nsz"} if sums else {"contract"}
-    return njit(signature, parallel=True, fastmath=fastmath, error_model="numpy", cache=True)
+    fastmath = SUMS if sums else {"contract"}
+    return njit(signature, parallel=threads, fastmath=fastmath, error_model="numpy", cache=True)
 
 
 def _compile(module: str, folder: Path) -> None:

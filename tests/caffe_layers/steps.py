@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from caffe_layers import _cpu_mda
+from caffe_layers import _cpu_mda, _kernel_cache
 from caffe_layers._backend import Geometry
 from tests.caffe_layers import numpy_kernels
 
@@ -24,14 +24,15 @@ def float64_steps(x):
 
 def run(steps, x, w, g, eps=1e-5, fixed=None, wants=("x", "w")):
     """All results for x (N×C×S), w and g = ∂L/∂y, in x's precision; ``fixed`` is a (mean, variance) to use instead."""
-    share, mass = _cpu_mda.domain_shares(w)
+    kernels = _kernel_cache.load("_domain_kernels")
+    share, mass = kernels.domain_shares(w)
     mean, variance = np.zeros((2, w.shape[1], x.shape[1]))
     if fixed is None:
         steps.moments(x, share, mean, variance)
-        inverse = _cpu_mda.inverse_deviation(variance, eps, mass)
+        inverse = kernels.inverse_deviation(variance, eps, mass)
     else:
         mean[...], variance[...] = fixed
-        inverse = _cpu_mda.inverse_deviation(variance, eps)
+        inverse = kernels.inverse_deviation(variance, eps, np.ones(len(mass)))
     y = np.full_like(x, np.nan)
     steps.normalise(x, w, mean, inverse, y)
     dx = np.full_like(x, np.nan) if "x" in wants else None

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
-from caffe_layers import _cpu_mda
+from caffe_layers import _cpu_mda, _kernel_cache
 from tests.caffe_layers import reference
 from tests.caffe_layers.reference import assert_close, numeric_gradient
 from tests.caffe_layers.steps import float64_steps, random_rows, run
+
+domain_kernels = _kernel_cache.load("_domain_kernels")
 
 CASES = [
     # samples, channels, size, domains, empty, share of one-hot rows, offset of x
@@ -82,22 +84,26 @@ def test_domains_far_apart_keep_their_digits():
 
 def test_shares_of_vanishing_mass_stay_finite():
     w = np.array([[1.0, 1e-300], [1.0, 3e-300], [1.0, 0.0]])
-    share, mass = _cpu_mda.domain_shares(w)
+    share, mass = domain_kernels.domain_shares(w)
     assert_close("share", share, [[1 / 3, 0.25], [1 / 3, 0.75], [1 / 3, 0]], rtol=1e-12)
     assert_close("mass", mass, [3, 4e-300], rtol=1e-12)
 
 
 def test_shares_of_an_empty_domain_are_zero():
-    share, mass = _cpu_mda.domain_shares(np.array([[1.0, 0.0], [1.0, 0.0]]))
+    share, mass = domain_kernels.domain_shares(np.array([[1.0, 0.0], [1.0, 0.0]]))
     assert_close("share", share, [[0.5, 0], [0.5, 0]])
     assert_close("mass", mass, [2, 0])
 
 
+def unbiased_factor(masses, size):
+    return np.array([domain_kernels.unbiased_factor(mass, size) for mass in masses])
+
+
 def test_unbiased_factor():
-    mass = np.array([0.0, 0.25, 0.5, 1.0, 2.5])
-    assert_close("factor at S = 4", _cpu_mda.unbiased_factor(mass, 4), [1, 1, 2, 4 / 3, 10 / 9], rtol=1e-12)
-    assert_close("factor at S = 1", _cpu_mda.unbiased_factor(mass, 1), [1, 1, 1, 1, 5 / 3], rtol=1e-12)
-    assert_close("just above one value", _cpu_mda.unbiased_factor(np.array([1 + 1e-9, 1.5, 2.0]), 1), [2, 2, 2])
+    mass = [0.0, 0.25, 0.5, 1.0, 2.5]
+    assert_close("factor at S = 4", unbiased_factor(mass, 4), [1, 1, 2, 4 / 3, 10 / 9], rtol=1e-12)
+    assert_close("factor at S = 1", unbiased_factor(mass, 1), [1, 1, 1, 1, 5 / 3], rtol=1e-12)
+    assert_close("just above one value", unbiased_factor([1 + 1e-9, 1.5, 2.0], 1), [2, 2, 2])
 
 
 def test_running_statistics_follow_caffes_convention():
@@ -106,11 +112,10 @@ def test_running_statistics_follow_caffes_convention():
     means, variances = rng.normal(size=(2, 3, 2)), rng.uniform(0.5, 2, (2, 3, 2))
     masses = np.array([[2.0, 1.5, 0.0], [1.0, 0.0, 0.0]])
     for batch in range(2):
-        _cpu_mda.update_running(blobs, means[batch], variances[batch], masses[batch], 4, 0.9)
-    factor = _cpu_mda.unbiased_factor
+        domain_kernels.update_running(*blobs, means[batch], variances[batch], masses[batch], 4, 0.9)
     # Domain 0 saw both batches, domain 1 the first only, domain 2 none.
     assert_close("Σ mean", blobs[0], [0.9 * means[0, 0] + means[1, 0], means[0, 1], [0, 0]], rtol=1e-6)
-    first, second = factor(masses[0], 4), factor(masses[1], 4)
+    first, second = unbiased_factor(masses[0], 4), unbiased_factor(masses[1], 4)
     expected = [0.9 * first[0] * variances[0, 0] + second[0] * variances[1, 0], first[1] * variances[0, 1], [0, 0]]
     assert_close("Σ variance", blobs[1], expected, rtol=1e-6)
     assert_close("divisor", blobs[2], [1.9, 1, 0], rtol=1e-6)
