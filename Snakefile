@@ -10,7 +10,8 @@ weights=DIR|FILE|none (ImageNet's; none: begin at random)  solver_mode=CPU|GPU  
 threads=N (of one run).
 
 A run is finished when its record is there, whatever happened to files' times or to this file: no rule below can make a
-finished run's record again. One that was interrupted, killed or failed goes on from its last snapshot.
+finished run's record again. One that was interrupted, killed or failed goes on from its last snapshot. One that another
+snakemake trains is waited for, and a record that came meanwhile is not removed (update).
 """
 
 import os
@@ -214,7 +215,7 @@ rule train:
     input:
         lambda wildcards: ancient([str(file) for file in PLAN.prerequisites(run_of(wildcards))]),
     output:
-        str(SETTINGS.runs / "{run}" / "record.json"),
+        update(str(SETTINGS.runs / "{run}" / "record.json")),
     wildcard_constraints:
         run=one_of(name for name, run in UNFINISHED.items() if not isinstance(run, Baseline)),
     params:
@@ -237,8 +238,8 @@ rule train:
     shell:
         "exec > {log:q} 2>&1; "
         "python -m tools.tables.write {params.table:q} {params.name:q} {params.choices:q} {params.mode:q} && "
-        "exec {params.on:q} python -m tools.train --resume --threads {threads} {params.mode:q} {params.weights:q} "
-        "{params.folder:q}"
+        "exec {params.on:q} python -m tools.train --resume --wait --threads {threads} {params.mode:q} "
+        "{params.weights:q} {params.folder:q}"
 
 
 rule baseline:
@@ -246,7 +247,7 @@ rule baseline:
     input:
         lambda wildcards: ancient([str(file) for file in PLAN.prerequisites(run_of(wildcards))]),
     output:
-        str(SETTINGS.runs / "{run}" / "record.json"),
+        update(str(SETTINGS.runs / "{run}" / "record.json")),
     wildcard_constraints:
         run=one_of(name for name, run in UNFINISHED.items() if isinstance(run, Baseline)),
     params:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
@@ -14,6 +15,7 @@ import pytest
 from latent_domains.common.program import ROOT
 from latent_domains.runs.write import write_run
 from latent_domains.tables.definition import load
+from latent_domains.training.train import train_all
 
 pytest.importorskip("snakemake", reason="Snakemake is not installed (requirements/workflow.txt)")
 
@@ -170,6 +172,31 @@ def test_a_table_is_made_whatever_happens_on_the_way(tiny_data, tmp_path):
         (runs / name / "record.json").unlink()
     again = snakemake(tmp_path, tiny_data, "-n", "tables/tiny.md").stdout
     assert all(f"training digits/{name}" in again for name in (SLOW, BAD)) and SHALLOW not in again
+
+
+def test_a_run_that_another_process_finishes_keeps_its_record(tiny_data, tmp_path):
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "tiny.yaml").write_text(TABLE)
+    run = next(run for run in load(tmp_path / "experiments" / "tiny.yaml").runs if run.name == BAD)
+    folder = write_run(run, tmp_path / "runs" / "digits" / BAD, data=tiny_data, solver_mode="CPU")
+    train_all([folder], threads=1)
+    record = folder.record.read_bytes()
+    folder.record.unlink()  # for a while it is as if the other one still trained
+    log = tmp_path / "runs" / "logs" / "digits" / f"{BAD}.log"
+    arguments = command(tmp_path, tiny_data, str(folder.record.relative_to(tmp_path)))
+    with ExitStack() as held, ExitStack() as started:
+        held.enter_context(folder.locked())
+        environment = {**os.environ, "SOLVER_MODE": "CPU"}
+        second = started.enter_context(subprocess.Popen(arguments, cwd=tmp_path, env=environment))
+        started.callback(lambda: second.poll() is None and kill_all(second))
+        deadline = time.monotonic() + 300
+        while not (log.is_file() and f"waiting for process {os.getpid()} on " in log.read_text()):
+            assert time.monotonic() < deadline and second.poll() is None, "it does not wait"
+            time.sleep(0.1)
+        folder.record.write_bytes(record)
+        held.close()
+        assert second.wait(300) == 0
+    assert folder.record.read_bytes() == record
 
 
 def test_what_a_shell_reads_is_quoted():

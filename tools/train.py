@@ -22,6 +22,7 @@ def main() -> int:
     parser = program_parser("tools.train", __doc__)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders (python -m tools.write_run)")
     parser.add_argument("--resume", action="store_true", help="go on from the last snapshot; skip finished runs")
+    parser.add_argument("--wait", action="store_true", help="wait for another process that trains one of them")
     parser.add_argument(
         "--weights", type=Path, metavar="FILE", help="caffemodel to begin from: layers of the same names are loaded"
     )
@@ -50,6 +51,7 @@ def main() -> int:
         weights=options.weights,
         devices=devices,
         tensorboard=options.tensorboard,
+        wait=options.wait,
     )
     for folder in runs:
         record = folder.read_record()

@@ -102,6 +102,8 @@ def open_run(paths: Paths, experiment: Experiment, solver_mode: str | None) -> R
         return write_run(experiment, paths.run, data=paths.data, solver_mode=solver_mode)
     folder = RunFolder.load(paths.run)
     if folder.experiment != experiment:
+        with folder.locked():  # before any advice to replace it
+            pass
         raise ProgramError(f"{paths.run}: another experiment than asked for: pass --force, or choose another --out")
     return folder
 

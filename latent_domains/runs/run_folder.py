@@ -3,11 +3,13 @@
 import fcntl
 import json
 import os
+import platform
 import re
 import struct
+import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -135,20 +137,31 @@ class RunFolder:
         return read(Failure, self.failure) if self.failure.exists() else None
 
     @contextmanager
-    def locked(self) -> Iterator[int]:
+    def locked(self, *, wait: bool = False) -> Iterator[int]:
         """Keep other processes from training or replacing the folder.
 
-        Yields a descriptor: a child process that inherits it keeps the lock until it ends too. Raises ProgramError
-        if the folder is locked already.
+        Yields a descriptor: a child process that inherits it keeps the lock until it ends too. If another process has
+        the lock, ``wait`` until it ends, or else raise ProgramError saying which it is.
         """
         descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             try:
                 fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _WHOLE_FILE)
             except (BlockingIOError, PermissionError):
-                raise ProgramError(f"{self.path}: it is being trained already (or was named twice)") from None
+                owner = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
+                if owner == _this_process():
+                    raise ProgramError(f"{self.path}: it is being trained already, or was named twice") from None
+                if not wait:
+                    raise ProgramError(
+                        f"{self.path}: it is being trained already, by {owner}: nothing is to be done but to wait"
+                    ) from None
+                print(f"{self.path}: waiting for {owner}, which trains it", file=sys.stderr, flush=True)
+                fcntl.fcntl(descriptor, fcntl.F_OFD_SETLKW, _WHOLE_FILE)
             except OSError:  # a file system without locks
                 pass
+            with suppress(OSError):  # a full disk
+                os.truncate(descriptor, 0)
+                os.pwrite(descriptor, f"{_this_process()}\n".encode(), 0)
             yield descriptor
         finally:
             os.close(descriptor)
@@ -172,7 +185,10 @@ class RunFolder:
 
     @property
     def _lock(self) -> Path:
-        """An empty file: network file systems lock nothing that is not open for writing, as a folder never is."""
+        """A file that says who had the lock last.
+
+        Network file systems lock nothing that is not open for writing, as a folder never is.
+        """
         return self.path / "lock"
 
     @property
@@ -234,6 +250,10 @@ class RunFolder:
         for snapshot in sorted(found, key=lambda s: s.iteration, reverse=True):
             if _parses(snapshot.state, caffe_pb2.SolverState) and _parses(snapshot.model, caffe_pb2.NetParameter):
                 yield snapshot
+
+
+def _this_process() -> str:
+    return f"process {os.getpid()} on {platform.node()}"
 
 
 def with_whole_names(net: caffe_pb2.NetParameter) -> caffe_pb2.NetParameter:

@@ -37,11 +37,11 @@ def write_run(
     run_folder = RunFolder(folder, experiment, data)
     if "," in from_root(run_folder.initial):
         raise ProgramError(f"{folder}: expected a name without commas: Caffe takes them to part names of weights")
-    if force and folder.exists():
-        if not (folder / "experiment.json").is_file():
-            raise ProgramError(f"{folder} is no run folder (it has no experiment.json): --force does not replace it")
-        with run_folder.locked():
+    if (folder / "experiment.json").is_file():
+        with run_folder.locked():  # before any advice to replace it
             pass
+    elif force and folder.exists():
+        raise ProgramError(f"{folder} is no run folder (it has no experiment.json): --force does not replace it")
     test_counts = {
         target: _count(lmdb, experiment.data.test_count(target)) for target, lmdb in run_folder.test_lmdbs.items()
     }
@@ -81,7 +81,11 @@ def write_missing(experiment: Experiment, path: Path, *, data: Path, solver_mode
     with suppress(OSError):
         path.rmdir()
     if not path.exists():
-        return write_run(experiment, path, data=data, solver_mode=solver_mode)
+        try:
+            return write_run(experiment, path, data=data, solver_mode=solver_mode)
+        except ProgramError:
+            if not path.exists():  # or another process has written it meanwhile
+                raise
     folder = RunFolder.load(path)
     if difference := _difference(_described(folder), _described(RunFolder(path, experiment, data))):
         raise ProgramError(

@@ -91,6 +91,7 @@ def train_all(
     weights: Path | None = None,
     devices: Devices | None = None,
     tensorboard: bool = False,
+    wait: bool = False,
 ) -> None:
     """Train and evaluate runs, ``jobs`` at a time. To be called from the main thread.
 
@@ -98,15 +99,15 @@ def train_all(
     finished one is left alone. ``solver_mode`` (GPU or CPU) is written into the runs' solvers; None takes that of the
     environment, if any. Runs begin from the caffemodel ``weights``, as far as layers have the same names. With
     ``devices``, one run after the other is shared out to several processes. With ``tensorboard``, event files are
-    written too. Raises ProgramError for the first run that fails (the others are finished first, and their errors
-    printed) and KeyboardInterrupt after a clean stop.
+    written too. With ``wait``, a run that another process trains is waited for. Raises ProgramError for the first run
+    that fails (the others are finished first, and their errors printed) and KeyboardInterrupt after a clean stop.
     """
     if devices and jobs > 1:
         raise ProgramError(f"{devices.option}: got --jobs {jobs}; runs on several processes are trained one by one")
     with ExitStack() as locks:
         waiting: list[_Job] = []
         for folder in runs:
-            lock = locks.enter_context(folder.locked())
+            lock = locks.enter_context(folder.locked(wait=wait))
             snapshot = _starting_point(folder, resume)
             if snapshot == "finished":
                 continue

@@ -247,3 +247,26 @@ def test_a_session_that_comes_to_no_iteration_ends_where_it_began(folder):
     with pytest.raises(ProgramError), failures_noted(folder, "training"):
         raise ProgramError("no memory")
     assert folder.read_failure().iteration == 500 and shown(folder) == "failed at iteration 500 of 6: no memory"
+
+
+def test_another_process_is_named_or_waited_for(folder, capfd):
+    code = "import sys\nfrom pathlib import Path\nfrom latent_domains.runs.run_folder import RunFolder\n"
+    code += "with RunFolder.load(Path(sys.argv[1])).locked():\n    print(flush=True)\n    sys.stdin.read()"
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, str(folder.path)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        other.stdout.readline()
+        named = f"by process {other.pid} on .*: nothing is to be done but to wait"
+        with pytest.raises(ProgramError, match=named) as error, folder.locked():
+            pass
+        assert "--force" not in str(error.value)
+        threading.Timer(1, other.stdin.close).start()
+        with folder.locked(wait=True):
+            assert f"waiting for process {other.pid} on " in capfd.readouterr().err
+            assert other.wait(30) == 0
+            with pytest.raises(ProgramError, match="named twice"), folder.locked(wait=True):
+                pass
+    finally:
+        other.kill()
+        other.wait()

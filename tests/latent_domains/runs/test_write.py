@@ -53,6 +53,9 @@ def test_force_replaces_run_folders_alone(tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     with folder.locked(), pytest.raises(ProgramError, match="run: it is being trained already"):
         write_run(small(), tmp_path / "run", data=tiny_data, force=True)
+    with folder.locked(), pytest.raises(ProgramError, match="run: it is being trained already") as error:
+        write_run(small(), tmp_path / "run", data=tiny_data)
+    assert "--force" not in str(error.value)
     write_run(small("dial"), tmp_path / "run", data=tiny_data, force=True)
     assert RunFolder.load(tmp_path / "run").experiment.method == "dial"
 
