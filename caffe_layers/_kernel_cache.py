@@ -39,11 +39,11 @@ def load(name: str) -> ModuleType:
         return _load(name)
     threads = openmp.omp_get_max_threads()
     module = _load(name)
-    openmp.omp_set_num_threads(threads)  # numba may have changed it
 
     import numba
 
     numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
+    openmp.omp_set_num_threads(threads)  # numba may have changed it as it started its threads
     return module
 
 

@@ -46,8 +46,12 @@ def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def trained(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """mDA, k = 3, after four iterations on the tiny digits, with a snapshot in between."""
-    return _trained("mda", tmp_path_factory.mktemp("mda"), tiny_data, k=3, seed=5)
+    """mDA, k = 3, after four iterations on the tiny digits, with a snapshot in between.
+
+    Its branch has no BN, so that it can be asked before it was trained.
+    """
+    options = {"k": 3, "seed": 5, "branch_norm": "none"}
+    return _trained("mda", tmp_path_factory.mktemp("mda"), tiny_data, **options)
 
 
 @pytest.fixture(scope="session")
@@ -56,7 +60,7 @@ def trained_on_sources(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory
     return _trained("source_only", tmp_path_factory.mktemp("source_only"), tiny_data)
 
 
-def _trained(method: str, folder: Path, data: Path, **options: int) -> RunFolder:
+def _trained(method: str, folder: Path, data: Path, **options: int | str) -> RunFolder:
     experiment = make_experiment("digits", method, batch_size=8, iterations=4, **options)
     run = write_run(experiment, folder / "run", data=data)
     run.solver.write_text(run.solver.read_text().replace("snapshot: 500", "snapshot: 2"))

@@ -159,7 +159,7 @@ def test_the_training_net_is_ours(done) -> None:
 def test_weights_load_by_name_into_our_nets(done) -> None:
     """Into the generator's nets of the digits experiment, whose scores are then the same."""
     out, _ = done
-    nets = nets_of("digits", k=2)[1]
+    nets = nets_of("digits", k=2, branch_norm="none")[1]
     folder = out.parent.parent
     used: set[str] = set()
     for name in ("deploy", "domains"):
@@ -179,7 +179,9 @@ def test_weights_load_by_name_into_our_nets(done) -> None:
 @pytest.mark.program
 def test_our_training_program_takes_the_weights(done, tiny_data, tmp_path) -> None:
     out, _ = done
-    run = write_run(make_experiment("digits", "mda", k=2, iterations=1), tmp_path / "run", data=tiny_data)
+    run = write_run(
+        make_experiment("digits", "mda", k=2, iterations=1, branch_norm="none"), tmp_path / "run", data=tiny_data
+    )
     loaded, anew, unused = loaded_from(run, Path(f"{out}.caffemodel")).split("; ")
     assert "conv1_mda, conv1_scale" in loaded and "domain_conv2, domain_fc3, domain_fc4" in loaded
     assert (anew, unused) == ("begin anew: none", "not used: none")

@@ -18,7 +18,7 @@ def runs(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     data = tmp_path_factory.mktemp("report") / "data"
     shutil.copytree(tiny_data, data)
     (data / "digits" / "usps_test" / "classes.txt").write_text("".join(f"<{i}>\n" for i in range(10)))
-    chosen = {"source_only": ("source_only", {}), "mda": ("mda", {}), "mda, seed 1": ("mda", {"seed": 1})}
+    chosen = {"source_only": ("source_only", {}), "mda": ("mda", {}), "mda seed 1": ("mda", {"seed": 1})}
     found = {}
     for name, (method, options) in chosen.items():
         if method == "mda":

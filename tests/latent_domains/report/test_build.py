@@ -180,7 +180,7 @@ def test_ctrl_c_leaves_no_report(runs, tmp_path):
         (["--seeds", "1", "x.json"], 2, "pass --table"),
         (["x.json", "--out", "r.html"], 1, "x.json: no such file, expected a run folder or a record"),
         (["--table", "nothing", "--out", "r.html"], 1, "nothing.yaml: no such file, expected one of"),
-        (["--table", "digits", "--runs-folder", "nowhere"], 1, "none of the 55 runs of digits is there"),
+        (["--table", "digits", "--runs-folder", "nowhere"], 1, "none of the 75 runs of digits is there"),
         (["{record}", "--show", "other", "--out", "r.html"], 1, "--show: found 'other', expected a run that is"),
         (["{record}", "{record}", "--out", "r.html"], 1, "given twice"),
         (["{record}", "--out", "{record}"], 1, "r.json: it is what is read, choose another name"),

@@ -28,13 +28,13 @@ def loaded(runs):
 def test_seeds_are_compared_on_the_same_images(runs, loaded):
     block, _ = stability_blocks(settings_of(loaded))
     rows = []
-    for name in ("mda", "mda, seed 1"):
+    for name in ("mda", "mda seed 1"):
         lmdbs, held_out = looked_at_lmdbs(runs[name])
         assert held_out
         found = source_probabilities(runs[name], last_snapshot(runs[name]), lmdbs=lmdbs, quiet=True)
         rows.append(np.concatenate([p.argmax(axis=1) for p in found.values()]))
     expected = f"{adjusted_rand_score(*rows):.2f}"
-    collapsed = sum(runs[name].read_record().domain_usage.collapsed for name in ("mda", "mda, seed 1"))
+    collapsed = sum(runs[name].read_record().domain_usage.collapsed for name in ("mda", "mda seed 1"))
     assert isinstance(block, TableBlock)
     assert block.rows == [("mDA, k=2, 20 % of domain labels known", "2", "60", expected, expected, str(collapsed))]
 
@@ -47,8 +47,8 @@ def test_why_seeds_cannot_be_compared(loaded, tmp_path):
     """A record alone has no net to ask; a run on other data has other images."""
     first, second = (run for run in loaded if run.experiment.has_branch)
     (note,) = stability_blocks(settings_of([first, replace(second, folder=None)]))
-    assert isinstance(note, Text) and note.note and "of mda, seed 1 there is the record alone" in note.text
+    assert isinstance(note, Text) and note.note and "of mda seed 1 there is the record alone" in note.text
     (tmp_path / "data").symlink_to(second.folder.data_folder)
     other = replace(second, folder=replace(second.folder, data_folder=tmp_path / "data"))
     (note,) = stability_blocks(settings_of([first, other]))
-    assert f"mda, seed 1 has other images than mda: {tmp_path}/data" in note.text
+    assert f"mda seed 1 has other images than mda: {tmp_path}/data" in note.text

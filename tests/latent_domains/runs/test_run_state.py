@@ -130,12 +130,12 @@ def test_a_killed_run_is_interrupted_and_its_session_ended_by_the_next(folder):
 def test_a_failed_run_says_why_until_it_goes_on(folder):
     net, lmdb = folder.net("train"), folder.train_lmdbs["mnist"]
     whole = net.read_text()
-    net.write_text(whole.replace('type: "Pooling"', 'type: "Puling"'))
+    net.write_text(whole.replace('type: "Pooling"', 'type: "Silence"'))
     done = child("train", "--threads", "1", folder.path)
     assert done.returncode == 1
     failure = folder.read_failure()
     assert failure.step == "training" and failure.iteration == 0
-    assert "Unknown layer type: Puling" in failure.reason and done.stderr.endswith(f"error: {failure.reason}\n")
+    assert "Silence Layer produces 0 top" in failure.reason and done.stderr.endswith(f"error: {failure.reason}\n")
     assert shown(folder) == f"failed: {failure.reason}"
     net.write_text(whole)
     lmdb.rename(lmdb.with_name("elsewhere"))
@@ -145,8 +145,8 @@ def test_a_failed_run_says_why_until_it_goes_on(folder):
     finally:
         lmdb.with_name("elsewhere").rename(lmdb)
     assert folder.read_failure().step == "preparation" and "no LMDB there" in shown(folder)
-    net.write_text(whole.replace('type: "Pooling"', 'type: "Puling"'))
-    with pytest.raises(ProgramError, match="Puling"):
+    net.write_text(whole.replace('type: "Pooling"', 'type: "Silence"'))
+    with pytest.raises(ProgramError, match="Silence Layer"):
         train_all([folder], jobs=1, resume=True)  # which threads are best is measured first
     assert "Puling" in shown(folder)
     net.write_text(whole)

@@ -83,7 +83,7 @@ def test_digits_can_always_be_made(tmp_path):
     here = plan(tmp_path)
     table = here.tables["digits"]
     run = table.runs[0]
-    assert here.obstacles(table) == [] and len(here.records(table)) == 55
+    assert here.obstacles(table) == [] and len(here.records(table)) == 75
     assert here.prerequisites(run) == [tmp_path / "data" / ".built" / "seed0" / "digits"]
     with_lmdbs(tmp_path, "seed0/digits", *(f"{d}_{s}" for d in ("mnist", "mnistm", "usps") for s in ("train", "test")))
     assert here.prerequisites(run) == []
@@ -98,7 +98,7 @@ def test_every_seed_of_the_digits_has_lmdbs_of_its_own(tmp_path):
         data / ".built" / "seed0" / "digits",
         data / ".built" / "seed3" / "digits",
     }
-    assert here.image_sets == ["digits", "demo", "seed0/digits", "seed3/digits"]
+    assert here.image_sets == ["digits", "digits_hard", "demo", "seed0/digits", "seed3/digits"]
     options = ["--out", str(data / "seed3"), "--seed", "3", "--downloads", str(data / "downloads")]
     assert here.images_options("seed3/digits") == ["digits", *options]
     (demo,) = {here.data_folder(run) for run in here.tables["demo"].runs}
