@@ -148,7 +148,7 @@ def test_a_failed_run_says_why_until_it_goes_on(folder):
     net.write_text(whole.replace('type: "Pooling"', 'type: "Silence"'))
     with pytest.raises(ProgramError, match="Silence Layer"):
         train_all([folder], jobs=1, resume=True)  # which threads are best is measured first
-    assert "Puling" in shown(folder)
+    assert "Silence Layer" in shown(folder)
     net.write_text(whole)
     train_all([folder], threads=1, resume=True)
     assert shown(folder) == "finished" and not folder.failure.exists()
