@@ -13,7 +13,7 @@ from latent_domains.common.files import json_text, remove, write_text
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.export import export, run_source
 from latent_domains.experiment.datasets import DATASETS, of_network
-from latent_domains.experiment.experiment import FINDS_DOMAINS, LATENT, SOURCE_ONLY, Experiment, make_experiment
+from latent_domains.experiment.experiment import LATENT, SOURCE_ONLY, Experiment, make_experiment
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.report.build import build
 from latent_domains.runs.devices import choose_mode, mode_of, requested_mode
@@ -88,10 +88,7 @@ def make_task(
     k = chosen["k"]
     if chosen["method"] in LATENT and k is None and len(images.sources) == 1:
         k = DEFAULT_K
-    branch_norm = chosen["branch_norm"]
-    if chosen["method"] == "mda" and branch_norm is None:
-        branch_norm = FINDS_DOMAINS
-    return make_experiment(data, **{**chosen, "k": k, "branch_norm": branch_norm})
+    return make_experiment(data, **{**chosen, "k": k})
 
 
 def open_run(paths: Paths, experiment: Experiment, solver_mode: str | None) -> RunFolder:

@@ -47,9 +47,6 @@ BRANCH_NORMS = {
 }
 """What BN normalises in a branch that predicts domains (:class:`Experiment`), and how titles say it."""
 
-FINDS_DOMAINS = "logits"
-"""The one of BRANCH_NORMS by which a branch finds domains best (results/README.md)."""
-
 BATCH_SPLITS = ("per_domain", "per_group", "equally", "by_size")
 """How a batch is made of the domains: see :class:`latent_domains.experiment.datasets.Recipe`."""
 
@@ -132,7 +129,7 @@ class Experiment:
         "branch-{}".format,
         "what BN normalises in the branch that predicts domains: nothing, the outputs of its layers as in the paper, "
         "or, without affine, the domain classifier's input (centred) or its logits; the last two are not the paper's "
-        "(default: layers; tools.adapt and tools.demo: logits)",
+        "(default: layers)",
     )
     domain_gain: _Rate = _setting("gain{:g}".format, "factor of the normalised logits of --branch-norm logits", 1.0)
     no_w_gradient: bool = _setting(
