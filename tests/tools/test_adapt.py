@@ -65,7 +65,7 @@ def test_everything_lies_in_one_folder_that_explains_itself(labelled):
     assert set(names(out)) == RESULTS
     assert (
         "night (source): 18 pictures of 18 files" in done.stdout
-        and "dusk (target, labelled): 18 pictures" in done.stdout
+        and "dusk (target, labelled): 18 pictures of 18 files" in done.stdout
     )
     assert "3 classes: cross, disc, square" in done.stdout
     assert re.search(r"[\d.]+ s: about \d+ s for 8 iterations of 24 images, with tests\. Ctrl-C stops", done.stdout)

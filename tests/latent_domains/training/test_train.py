@@ -24,7 +24,7 @@ from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from latent_domains.training import train
 from latent_domains.training.train import loaded_from, run_suite, train_all
-from tests.fixtures import TEST
+from tests.fixtures import TEST, TRAIN
 from tests.pictures import QUICK
 from tests.programs import program, wait_until
 from tests.run_folders import edit, initial_weights, small
@@ -43,7 +43,8 @@ def test_train_and_record(method, tiny_data, tmp_path):
     assert np.isfinite([*found["train", "loss"].values()]).all()
     if method in LATENT:
         usage = record["domain_usage"]
-        assert usage["sources"] == ["mnist", "mnistm"] and usage["held_out"] == (method == "mda")
+        looked_at = (2 * TEST, True) if method == "mda" else (2 * TRAIN, False)  # controls divide training images
+        assert usage["sources"] == ["mnist", "mnistm"] and (usage["images"], usage["held_out"]) == looked_at
         assert sum(usage["share"]) == pytest.approx(1)
     else:
         assert record["domain_usage"] is None
