@@ -1,9 +1,11 @@
-"""Fetch weights that were trained on ImageNet: BVLC's AlexNet, torchvision's ResNet18, ResNet34 and ResNet50.
+"""Fetch weights that were trained on ImageNet: BVLC's AlexNet, torchvision's ResNets, EfficientNet-Lite0.
 
     python -m tools.get_weights alexnet && python -m tools.train RUN --weights data/weights/bvlc_alexnet.caffemodel
     python -m tools.get_weights resnet18 && python -m tools.convert_resnet data/weights/resnet18-f37072fd.pth OUT
+    python -m tools.get_weights lite0 && python -m tools.convert_lite0 data/weights/efficientnet-lite0-57934424.pth OUT
 
-A download whose connection breaks is taken up again. The file gets its name once its hash is right; what stands
+EfficientNet-Lite0 is in a Python package that is always installed; the others are ResNet18, ResNet34 and ResNet50. A
+download whose connection breaks is taken up again. The file gets its name once its hash is right; what stands
 already is checked and not fetched again.
 
 Without a network: put the file into OUT yourself and run this to have it checked, or name a folder that holds it by

@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 from tqdm import tqdm
@@ -24,13 +25,15 @@ class WeightsFile:
     """By algorithm; the file must have all of them."""
     urls: tuple[str, ...]
     """Tried in this order."""
+    package: str | None = None
+    """The Python package that holds the file, in place of URLs."""
 
 
 def get(file: WeightsFile, out: Path, mirror: Path | None, *, force: bool = False) -> Path:
     """Return the place of the whole, checked file in the folder ``out``; copy it from ``mirror`` or download it.
 
     Raises ProgramError if another file of its name stands there and ``force`` is false, if the mirror's is another
-    one, or if no URL delivers it.
+    one, or if neither its package nor a URL delivers it.
     """
     target = out / file.name
     check_free(target, force=True)
@@ -41,8 +44,9 @@ def get(file: WeightsFile, out: Path, mirror: Path | None, *, force: bool = Fals
         except ProgramError as error:
             if not force:
                 raise ProgramError(f"{error}: it is not {file.title}; pass --force to replace it") from error
-    if mirror is not None:
-        _copy(mirror, target, file)
+    source = in_package(file) if mirror is None and file.package else mirror
+    if source is not None:
+        _copy(source, target, file)
         return target
     try:
         download(file.urls, target, lambda arrived: check_hashes(arrived, file.hashes, file.name))
@@ -60,6 +64,22 @@ def _copy(source: Path, target: Path, file: WeightsFile) -> None:
         tqdm.wrapattr(stream, "read", desc=file.name, total=source.stat().st_size, unit_divisor=1024) as contents,
     ):
         shutil.copyfileobj(contents, copy, 1 << 20)
+
+
+def in_package(file: WeightsFile) -> Path:
+    """Return the place of the checked file in its Python package, none of whose code runs.
+
+    Raises ProgramError if the package is not installed or its file is another one.
+    """
+    try:
+        parts = metadata.files(file.package) or ()
+    except metadata.PackageNotFoundError:
+        parts = ()
+    place = next((Path(part.locate()) for part in parts if part.name == file.name), None)
+    if place is None or not place.is_file():
+        raise ProgramError(f"{file.name}: the Python package {file.package}, which holds it, is not here: make setup")
+    check_hashes(place, file.hashes, str(place))
+    return place
 
 
 def find_in_mirror(file: WeightsFile, mirror: Path | None) -> Path | None:

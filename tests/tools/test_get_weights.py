@@ -39,13 +39,14 @@ def get(monkeypatch: pytest.MonkeyPatch, file: WeightsFile, out: Path, *options:
 
 
 def test_what_is_published_is_what_is_pinned() -> None:
-    """torchvision's names carry the first digits of the hash; every hash is a whole one."""
+    """PyTorch's names carry the first digits of the hash; every hash is a whole one."""
     for net, file in WEIGHTS.items():
         for algorithm, value in file.hashes.items():
             assert re.fullmatch(r"[0-9a-f]+", value) and len(value) == 2 * hashlib.new(algorithm).digest_size
         tag = re.search(r"-([0-9a-f]{8})\.pth$", file.name)
-        assert net == "alexnet" or (tag and file.hashes["sha256"].startswith(tag[1]) and file.name.startswith(net))
+        assert net == "alexnet" or (tag and file.hashes["sha256"].startswith(tag[1]) and net in file.name)
         assert all(url.startswith(("http://", "https://")) for url in file.urls)
+        assert bool(file.urls) != bool(file.package)
 
 
 def test_a_file_is_fetched_once(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,3 +154,40 @@ def test_a_mirror_without_the_file(server: Server, tmp_path: Path, monkeypatch: 
     assert server.requests == [] and not out.exists()
     monkeypatch.setenv("DATA_MIRROR", str(tmp_path))  # a mirror of data sets alone
     assert get(monkeypatch, file, out).returncode == 0 and server.requests == [("/good", 0)]
+
+
+@pytest.fixture
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where Python finds packages; ``weights-1`` is one that consists of a file net.pth."""
+    folder = tmp_path / "packages"
+    (folder / "weights-1.dist-info").mkdir(parents=True)
+    (folder / "weights-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: weights\nVersion: 1\n")
+    (folder / "weights-1.dist-info" / "RECORD").write_text("weights/__init__.py,,\nweights/models/net.pth,,\n")
+    (folder / "weights" / "models").mkdir(parents=True)
+    (folder / "weights" / "__init__.py").write_text("raise SystemExit('this code must not run')")
+    (folder / "weights" / "models" / "net.pth").write_bytes(CONTENTS)
+    monkeypatch.syspath_prepend(folder)
+    return folder
+
+
+def test_weights_of_a_package(packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = WeightsFile("net.pth", "Lite0", HASHES, (), package="weights")
+    done = get(monkeypatch, file, tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "net.pth").read_bytes() == CONTENTS
+    place = packages / "weights" / "models" / "net.pth"
+    place.write_bytes(CONTENTS[:HALF])
+    done = get(monkeypatch, file, tmp_path / "other")
+    assert done.returncode == 1 and f"error: {place}: sha1 " in done.stderr and not (tmp_path / "other").exists()
+    place.unlink()
+    for package in ("weights", "no-such-package"):
+        missing = WeightsFile("net.pth", "Lite0", HASHES, (), package=package)
+        done = get(monkeypatch, missing, tmp_path / "other")
+        said = f"error: net.pth: the Python package {package}, which holds it, is not here: make setup\n"
+        assert done.returncode == 1 and done.stderr == said
+
+
+def test_lite0_is_always_at_hand(tmp_path: Path) -> None:
+    done = program("get_weights", "lite0", "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert names(tmp_path) == ["efficientnet-lite0-57934424.pth"]

@@ -20,6 +20,7 @@ BATCH = "N"
 _LAYERS: Mapping[str, Callable[[Layer], None]] = {
     "BatchNorm": normalisation.batch_norm,
     "Bias": normalisation.bias,
+    "Clip": pointwise.clip,
     "Concat": shapes.concat,
     "Convolution": linear.convolution,
     "Crop": shapes.crop,

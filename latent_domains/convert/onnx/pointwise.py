@@ -1,4 +1,4 @@
-"""Layers that work on each value alone, or on one of each bottom: ReLU, Power, Eltwise; and Softmax."""
+"""Layers that work on each value alone, or on one of each bottom: ReLU, Clip, Power, Eltwise; and Softmax."""
 
 import numpy as np
 from caffe.proto.caffe_pb2 import EltwiseParameter
@@ -14,6 +14,14 @@ def relu(layer: Layer) -> None:
         layer.last("LeakyRelu", [x.name], alpha=slope)
     else:
         layer.last("Relu", [x.name])
+
+
+def clip(layer: Layer) -> None:
+    """Values below ``min`` become that, those above ``max`` that."""
+    x, _ = layer.one_to_one()
+    param = layer.param.clip_param
+    bounds = [layer.parameter(what, np.array(getattr(param, what), np.float32)) for what in ("min", "max")]
+    layer.last("Clip", [x.name, *bounds])
 
 
 def softmax(layer: Layer) -> None:

@@ -16,6 +16,7 @@ _FAMILIES = (
     (r"features\.denseblock1\.|features\.dense1\.", "DenseNet"),
     (r"features\.\d+\.block\.|features\.\d+\.\d+\.block\.", "MobileNet v3 or EfficientNet"),
     (r"features\.0\.0\.weight", "MobileNet v2"),
+    (r"_conv_stem\.weight", "EfficientNet (for EfficientNet-Lite0: python -m tools.convert_lite0)"),
     (r"conv_stem\.weight", "timm's MobileNet or EfficientNet"),
     (r"cls_token|class_token|patch_embed\.|encoder\.layers\.encoder_layer_0\.", "a vision transformer (ViT)"),
     (r"inception3a\.|Mixed_5b\.", "GoogLeNet or Inception"),

@@ -27,7 +27,9 @@ class Comparison:
     border: float
     """What that border alone changes in the features, as a part of their largest value."""
     same_class: int
-    """Inputs with the same best class; none without a head."""
+    """Inputs with the same best class."""
+    judged: int
+    """Inputs whose best class was looked at: none without a head."""
 
 
 def compare(
@@ -37,7 +39,7 @@ def compare(
     plain_net, mda_nets = load(plain), {number: load(model) for number, model in mda.items()}
     plain_rows: dict[str, Difference] = {}
     mda_rows: dict[int, dict[str, Difference]] = {number: {} for number in mda}
-    border, same = 0.0, 0
+    border, same, judged = 0.0, 0, 0
     with tqdm(desc="compared with the checkpoint's net", total=len(pixels), unit="input") as bar:
         for start in range(0, len(pixels), AT_ONCE):
             batch = pixels[start : start + AT_ONCE]
@@ -45,6 +47,7 @@ def compare(
             keep_worst(plain_rows, differences(expected, found))
             if reference.head:
                 same += int((expected[reference.head].argmax(axis=1) == found[reference.head].argmax(axis=1)).sum())
+                judged += len(batch)
             if mda:
                 framed = reference.run(batch, border=MDA_MEAN)
                 framed.pop(reference.head, None)
@@ -53,7 +56,7 @@ def compare(
                     keep_worst(mda_rows[number], differences(framed, forward(net, batch - _channels(MDA_MEAN))))
             bar.update(len(batch))
     by_domains = {number: list(rows.values()) for number, rows in mda_rows.items()}
-    return Comparison(list(plain_rows.values()), by_domains, border, same)
+    return Comparison(list(plain_rows.values()), by_domains, border, same, judged)
 
 
 def _channels(mean: Sequence[float]) -> Array:
@@ -68,8 +71,11 @@ def require_file(file: Path, rows: Sequence[Difference]) -> None:
         raise ProgramError(f"{file}: {error}") from error
 
 
-def report(comparison: Comparison, mda_files: Mapping[int, Path], inputs: str, best: str) -> None:
+def report(comparison: Comparison, mda_files: Mapping[int, Path], inputs: str) -> None:
     rows = comparison.plain
+    best = (
+        f"; the best class is the same for {comparison.same_class} of {comparison.inputs}" if comparison.inputs else ""
+    )
     furthest = worst(rows)
     print(
         f"compared with the checkpoint's own net on {inputs}: of {len(rows)} blobs from {rows[0].name} to "

@@ -11,7 +11,7 @@ from latent_domains.common.files import check_free, write_together
 from latent_domains.convert.options import add_force, add_verification
 from latent_domains.convert.torch.comparison import MDA_MEAN, compare, numbers, report, require_file
 from latent_domains.convert.torch.read import read_resnet
-from latent_domains.convert.torch.torch_reference import TorchNet
+from latent_domains.convert.torch.torch_reference import torch_resnet
 from latent_domains.convert.torch.torch_resnet import Standardisation, mda_model, plain_model
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.inputs import tried
@@ -108,12 +108,11 @@ def convert(program: str, about: str) -> None:
     mda = {number: mda_model(net, standardisation, number, MDA_MEAN) for number in mda_files}
     if arguments.verify:
         pixels, inputs = tried(SHAPE, arguments.seed, arguments.images)
-        comparison = compare(TorchNet(net, standardisation), standardisation.caffe_mean, plain, mda, pixels)
+        comparison = compare(torch_resnet(net, standardisation), standardisation.caffe_mean, plain, mda, pixels)
         require_file(weights_file, comparison.plain)
         for number, rows in comparison.mda.items():
             require_file(mda_files[number], rows)
-        best = f"; the best class is the same for {comparison.same_class} of {len(pixels)}" if net.classes else ""
-        report(comparison, mda_files, inputs, best)
+        report(comparison, mda_files, inputs)
     else:
         print("not verified")
     name = os.fsencode(arguments.checkpoint.name).decode(errors="replace")

@@ -1,13 +1,19 @@
 """Checkpoints of PyTorch and Lua Torch, told apart by what is in the file."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from latent_domains.common.files import expect_file
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.torch import lua_resnet, pth, safetensors_file, t7
+from latent_domains.convert.torch.lite0 import Lite0, lite0
 from latent_domains.convert.torch.resnet import ResNet, residual_net
 from latent_domains.convert.torch.state import state_dict, without_prefix
 from latent_domains.convert.torch.tensors import CheckpointError, Tensor
+
+Net = TypeVar("Net", ResNet, Lite0)
 
 _OTHERS = (
     # how a file begins, and what it is then
@@ -27,9 +33,18 @@ def read_resnet(path: Path, *, head: bool) -> ResNet:
 
     Raises ProgramError naming the file if it is missing, damaged, of another format or another net's.
     """
+    return _read(path, partial(residual_net, head=head))
+
+
+def read_lite0(path: Path, *, head: bool) -> Lite0:
+    """The EfficientNet-Lite0 in a checkpoint: as :func:`read_resnet`."""
+    return _read(path, partial(lite0, head=head))
+
+
+def _read(path: Path, net: Callable[[dict[str, Tensor]], Net]) -> Net:
     expect_file(path, "a checkpoint")
     try:
-        return residual_net(_tensors(path.read_bytes()), head=head)
+        return net(_tensors(path.read_bytes()))
     except CheckpointError as error:
         raise ProgramError(f"{path}: {error}") from error
 

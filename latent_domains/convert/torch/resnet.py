@@ -3,26 +3,18 @@
 Names are those of torchvision's state dicts, which timm's plain nets share: conv1.weight, layer1.0.bn2.running_var, …
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from string import ascii_lowercase
 
-import numpy as np
-from numpy.typing import NDArray
-
 from latent_domains.convert.torch.architectures import described
+from latent_domains.convert.torch.contents import STATISTICS, Values, take
 from latent_domains.convert.torch.tensors import CheckpointError, Tensor
-from latent_domains.convert.torch.words import plain
 from latent_domains.data.lmdb_io import by
 from latent_domains.nets.resnet import DEPTHS, STAGES, blocks
 
 EPS = 1e-5
 """What PyTorch adds to the variance, and Caffe."""
-
-_STATISTICS = ("weight", "bias", "running_mean", "running_var")
-"""Tensors of a BN that count; num_batches_tracked does not."""
-
-_FC = "fc"
 
 _DEPTHS = [f"ResNet{layers}" for layers in DEPTHS]
 _KNOWN = f"{', '.join(_DEPTHS[:-1])} or {_DEPTHS[-1]}"
@@ -48,7 +40,7 @@ class ResNet:
     layers: int
     classes: int | None
     """None where the head is not there or not wanted."""
-    values: Mapping[str, NDArray[np.float32]]
+    values: Values
     notes: tuple[str, ...]
     """What was done to the numbers."""
 
@@ -82,7 +74,7 @@ def shapes(layers: int) -> dict[str, tuple[int, ...]]:
     found: dict[str, tuple[int, ...]] = {}
     for unit in units(layers):
         found[f"{unit.convolution}.weight"] = (unit.filters, unit.channels, unit.kernel_size, unit.kernel_size)
-        found |= {f"{unit.bn}.{statistic}": (unit.filters,) for statistic in _STATISTICS}
+        found |= {f"{unit.bn}.{statistic}": (unit.filters,) for statistic in STATISTICS}
     return found
 
 
@@ -93,24 +85,7 @@ def residual_net(tensors: Mapping[str, Tensor], *, head: bool) -> ResNet:
     which other net it looks like.
     """
     layers = _layers(tensors)
-    expected = shapes(layers)
-    classes = None
-    if head:
-        classes = _classes(tensors, features(layers))
-        expected |= {f"{_FC}.weight": (classes, features(layers)), f"{_FC}.bias": (classes,)}
-    missing = [name for name in expected if name not in tensors]
-    extra = [name for name in tensors if name not in expected and not _is_left_out(name, head=head)]
-    if missing or extra:
-        raise CheckpointError(
-            f"a ResNet{layers} by its blocks, but {' and '.join(_named(missing, 'lacking') + _named(extra, 'with'))}"
-        )
-    for name, shape in expected.items():
-        if tensors[name].shape != shape:
-            raise CheckpointError(
-                f"tensor {name} is {by(tensors[name].shape)}, expected {by(shape)} in a ResNet{layers}"
-            )
-    values = {name: _values(name, tensors[name]) for name in expected}
-    return ResNet(layers, classes, values, tuple(_conversions({name: tensors[name] for name in expected})))
+    return ResNet(layers, *take(tensors, shapes(layers), f"a ResNet{layers}", ("fc", features(layers)), head))
 
 
 def _layers(tensors: Mapping[str, Tensor]) -> int:
@@ -145,41 +120,3 @@ def _check_stem(shape: tuple[int, ...]) -> None:
     elif shape[2:] == (3, 3):
         use = " (for small images, such as CIFAR's)"
     raise CheckpointError(f"tensor conv1.weight is {by(shape)}{use}, expected 64×3×7×7 as in {_KNOWN}")
-
-
-def _classes(tensors: Mapping[str, Tensor], channels: int) -> int:
-    if f"{_FC}.weight" not in tensors:
-        raise CheckpointError(f"it has no {_FC}.weight, the classifier: expected one, or --no-head to do without")
-    shape = tensors[f"{_FC}.weight"].shape
-    if len(shape) != 2 or not shape[0]:
-        raise CheckpointError(f"tensor {_FC}.weight is {by(shape)}, expected classes×{channels}")
-    return shape[0]
-
-
-def _is_left_out(name: str, *, head: bool) -> bool:
-    """Whether a tensor is of no use here: a counter of BN's, or the head's where it is not wanted."""
-    return name.endswith(".num_batches_tracked") or (not head and name in (f"{_FC}.weight", f"{_FC}.bias"))
-
-
-def _values(name: str, tensor: Tensor) -> NDArray[np.float32]:
-    try:
-        values = tensor.values()
-    except CheckpointError as error:
-        raise CheckpointError(f"tensor {name}: {error}") from error
-    if not np.isfinite(values).all():
-        raise CheckpointError(f"tensor {name} holds {(~np.isfinite(values)).sum()} numbers that are not finite")
-    if name.endswith("running_var") and values.min() < 0:
-        raise CheckpointError(f"tensor {name} holds a variance of {values.min():g}, expected none below 0")
-    return values
-
-
-def _conversions(tensors: Mapping[str, Tensor]) -> Iterator[str]:
-    for kind in sorted({tensor.kind for tensor in tensors.values()} - {"float32"}):
-        count = sum(tensor.kind == kind for tensor in tensors.values())
-        yield f"{count} of {len(tensors)} tensors are {kind}: converted to float32"
-
-
-def _named(names: list[str], word: str) -> list[str]:
-    if not names:
-        return []
-    return [f"{word} {', '.join(map(plain, names[:8]))}{f' and {len(names) - 8} more' if len(names) > 8 else ''}"]

@@ -38,7 +38,7 @@ class Standardisation:
 
 def plain_model(net: ResNet, standardisation: Standardisation) -> Model:
     """The net itself, with BN and, if the checkpoint has it, the head; its input less ``caffe_mean``."""
-    blobs = _blobs(net, standardisation, "bn", _bn_blobs)
+    blobs = _blobs(net, standardisation, "bn", bn_blobs)
     if net.classes is not None:
         blobs[f"fc{net.classes}"] = [net.values["fc.weight"], net.values["fc.bias"]]
     return _model(net, Normalisation("bn", 0, MOVING_AVERAGE_FRACTION), net.classes, blobs)
@@ -55,7 +55,7 @@ def mda_model(net: ResNet, standardisation: Standardisation, num_domains: int, m
 
     blobs = _blobs(net, standardisation, "mda", mda_blobs)
     shifted = net.values["bn1.running_mean"] + _surplus(blobs["conv1"][0], standardisation, mean)
-    blobs[normalisation_name("bn", "conv1")] = _bn_blobs(shifted.astype(np.float32), net.values["bn1.running_var"])
+    blobs[normalisation_name("bn", "conv1")] = bn_blobs(shifted.astype(np.float32), net.values["bn1.running_var"])
     return _model(net, Normalisation("mda", num_domains, MOVING_AVERAGE_FRACTION), None, blobs)
 
 
@@ -73,8 +73,8 @@ def _blobs(
     for unit in units(net.layers):
         weights = net.values[f"{unit.convolution}.weight"]
         if unit.path == "conv1":
-            weights = _folded(weights, standardisation)
-            name, make = normalisation_name("bn", unit.path), _bn_blobs
+            weights = for_caffes_pixels(weights, standardisation)
+            name, make = normalisation_name("bn", unit.path), bn_blobs
         else:
             name, make = normalisation_name(layer, unit.path), statistics
         blobs[convolution_name(unit.path)] = [weights]
@@ -83,13 +83,13 @@ def _blobs(
     return blobs
 
 
-def _bn_blobs(mean: Array, variance: Array) -> list[Array]:
+def bn_blobs(mean: Array, variance: Array) -> list[Array]:
     """Caffe's sums of means and of variances, and the divisor of both."""
     return [mean, variance, np.ones(1, np.float32)]
 
 
-def _folded(weights: Array, standardisation: Standardisation) -> Array:
-    """conv1 (64×3×7×7) for pixels B, G, R from 0 to 255."""
+def for_caffes_pixels(weights: Array, standardisation: Standardisation) -> Array:
+    """The first convolution (filters×3×h×w) for pixels B, G, R from 0 to 255."""
     scale = 1 / (255 * np.array(standardisation.std[::-1]))
     return (weights[:, ::-1] * scale.reshape(1, 3, 1, 1)).astype(np.float32)
 

@@ -1,4 +1,4 @@
-"""ReLU, Power, Eltwise and Softmax."""
+"""ReLU, Clip, Power, Eltwise and Softmax."""
 
 import pytest
 
@@ -8,6 +8,7 @@ from tests.latent_domains.convert.onnx.nets import assert_agrees, compared, with
 LAYERS = {
     "ReLU": 'type: "ReLU"',
     "ReLU with a slope": 'type: "ReLU" relu_param { negative_slope: 0.3 }',
+    "Clip": 'type: "Clip" clip_param { min: -20 max: 6 }',
     "Power": 'type: "Power" power_param { power: 2 scale: 0.1 shift: -3 }',
     "Power of nothing": 'type: "Power"',
     "Softmax": 'type: "Softmax"',

@@ -1,0 +1,102 @@
+"""EfficientNet-Lite0 of PyTorch: what a checkpoint must hold, and its weights in the layers of Caffe's net.
+
+Names are those of the package efficientnet-lite-pytorch: _conv_stem.weight, _blocks.0._bn1.running_var, …
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from latent_domains.convert.fold.fold import fold
+from latent_domains.convert.torch.architectures import described
+from latent_domains.convert.torch.contents import STATISTICS, Values, take
+from latent_domains.convert.torch.resnet import EPS as CAFFE_EPS
+from latent_domains.convert.torch.tensors import CheckpointError, Tensor
+from latent_domains.convert.torch.torch_resnet import Standardisation, bn_blobs, for_caffes_pixels
+from latent_domains.models.model import Array, Model
+from latent_domains.nets.blocks import Normalisation
+from latent_domains.nets.lite0 import HEAD, STEM, blocks, converted_net
+
+EPS = 1e-3
+"""What the net was trained with and PyTorch adds to the variance; Caffe's layers add their usual 1e-5."""
+
+STANDARDISATION = Standardisation((127 / 255,) * 3, (128 / 255,) * 3)
+"""TensorFlow's training of it: (p - 127) / 128, R, G, B."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A convolution and its BN: what PyTorch calls them, what Caffe does, and the weights' shape."""
+
+    convolution: str
+    bn: str
+    name: str
+    shape: tuple[int, int, int, int]
+    stride: int = 1
+
+
+@dataclass(frozen=True)
+class Lite0:
+    """A checkpoint that was checked: every tensor of the net, finite and as float32, by the package's names."""
+
+    classes: int | None
+    """None where the head is not wanted."""
+    values: Values
+    notes: tuple[str, ...]
+    """What was done to the numbers."""
+
+
+def units() -> Iterator[Unit]:
+    """Every convolution with its BN, in the order of the net."""
+    yield Unit("_conv_stem", "_bn0", "conv1", (STEM, 3, 3, 3), 2)
+    for place, block in enumerate(blocks()):
+        path, size = f"_blocks.{place}", block.kernel_size
+        if block.expands:
+            shape = (block.wide, block.channels, 1, 1)
+            yield Unit(f"{path}._expand_conv", f"{path}._bn0", f"{block.name}_expand", shape)
+        shape = (block.wide, 1, size, size)
+        yield Unit(f"{path}._depthwise_conv", f"{path}._bn1", f"{block.name}_depthwise", shape, block.stride)
+        shape = (block.filters, block.wide, 1, 1)
+        yield Unit(f"{path}._project_conv", f"{path}._bn2", f"{block.name}_project", shape)
+    yield Unit("_conv_head", "_bn1", "conv2", (HEAD, block.filters, 1, 1))
+
+
+def shapes() -> dict[str, tuple[int, ...]]:
+    """Shape of each tensor but the head's."""
+    found: dict[str, tuple[int, ...]] = {}
+    for unit in units():
+        found[f"{unit.convolution}.weight"] = unit.shape
+        found |= {f"{unit.bn}.{statistic}": unit.shape[:1] for statistic in STATISTICS}
+    return found
+
+
+def lite0(tensors: Mapping[str, Tensor], *, head: bool) -> Lite0:
+    """Check that ``tensors`` are those of EfficientNet-Lite0, and read them; without ``head``, all but ``_fc``'s.
+
+    Raises CheckpointError naming the tensors that are missing, too many, of another shape or not finite, or saying
+    which other net it looks like.
+    """
+    if "_conv_stem.weight" not in tensors:
+        raise CheckpointError(f"{described(tensors)}, expected EfficientNet-Lite0")
+    return Lite0(*take(tensors, shapes(), "an EfficientNet-Lite0", ("_fc", HEAD), head))
+
+
+def folded_model(net: Lite0) -> Model:
+    """The net for B, G, R from 0 to 255 less 127, with its BN in the convolutions."""
+    blobs: dict[str, list[Array]] = {}
+    for unit in units():
+        weights = net.values[f"{unit.convolution}.weight"]
+        if unit.name == "conv1":
+            weights = for_caffes_pixels(weights, STANDARDISATION)
+        if unit.stride == 2:  # the row and the column of zeros that make Caffe's padding TensorFlow's
+            weights = np.pad(weights, ((0, 0), (0, 0), (1, 0), (1, 0)))
+        gamma, beta, mean, variance = (net.values[f"{unit.bn}.{statistic}"] for statistic in STATISTICS)
+        blobs[unit.name] = [weights]
+        blobs[f"{unit.name}_bn"] = bn_blobs(mean, variance + np.float32(EPS - CAFFE_EPS))
+        blobs[f"{unit.name}_scale"] = [gamma, beta]
+    if net.classes is not None:
+        blobs[f"fc{net.classes}"] = [net.values["_fc.weight"], net.values["_fc.bias"]]
+    definition = converted_net(Normalisation("bn", 0, 0.999), net.classes).to_proto()
+    definition.name = "lite0"
+    return fold(Model(definition, blobs)).model

@@ -1,0 +1,67 @@
+"""The program that converts EfficientNet-Lite0: its options, and what it does; the net of the package's weights."""
+
+import os
+from pathlib import Path
+
+from onnx import ModelProto
+
+from latent_domains.common.arguments import program_parser
+from latent_domains.common.files import check_free
+from latent_domains.convert.onnx.export import PRODUCER
+from latent_domains.convert.onnx.net import onnx_model
+from latent_domains.convert.options import add_force, add_verification
+from latent_domains.convert.torch.comparison import compare, numbers, report, require_file
+from latent_domains.convert.torch.lite0 import folded_model
+from latent_domains.convert.torch.lite0_reference import torch_lite0
+from latent_domains.convert.torch.read import read_lite0
+from latent_domains.data.weights_files import in_package
+from latent_domains.experiment.networks import LITE0
+from latent_domains.models.inputs import tried
+from latent_domains.models.model import Model, load, model_files, write_model
+from latent_domains.nets.lite0 import PREPROCESSING
+
+
+def convert(program: str, about: str) -> None:
+    """Read, convert, compare, write, as the command line of a ``program`` of tools says; ``about`` is its help."""
+    parser = program_parser(f"tools.{program}", about)
+    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="the file to read")
+    parser.add_argument("out", type=Path, metavar="OUT", help="beginning of the names of the files to write")
+    parser.add_argument("--no-head", action="store_true", help="leave the classifier out")
+    add_verification(parser)
+    add_force(parser)
+    arguments = parser.parse_args()
+    files = model_files(arguments.out)
+    check_free(*files, force=arguments.force, inputs=[arguments.checkpoint])
+    net = read_lite0(arguments.checkpoint, head=not arguments.no_head)
+    print(f"{arguments.checkpoint}: EfficientNet-Lite0, {f'{net.classes} classes' if net.classes else 'no head'}")
+    for note in net.notes:
+        print(f"note: {note}")
+    model = folded_model(net)
+    if arguments.verify:
+        pixels, inputs = tried(PREPROCESSING.shape, arguments.seed, arguments.images)
+        comparison = compare(torch_lite0(net), PREPROCESSING.mean, model, {}, pixels)
+        require_file(files[1], comparison.plain)
+        report(comparison, {}, inputs)
+    else:
+        print("not verified")
+    name = os.fsencode(arguments.checkpoint.name).decode(errors="replace")
+    write_model(model, arguments.out, about=_about(name), force=arguments.force)
+    print(f"wrote {', '.join(map(str, files))}")
+
+
+def backbone() -> Model:
+    """The net of the installed package's weights, up to the features. Raises ProgramError if they are not there."""
+    return folded_model(read_lite0(in_package(LITE0), head=False))
+
+
+def backbone_onnx() -> ModelProto:
+    """The same as ONNX, by Caffe's names; the output is POOLED."""
+    model = backbone()
+    return onnx_model(model, load(model), producer=PRODUCER, about=_about(LITE0.name), metadata={})
+
+
+def _about(checkpoint: str) -> str:
+    return (
+        f"Input: B, G, R from 0 to 255 less {numbers(PREPROCESSING.mean)}.\n"
+        f"EfficientNet-Lite0 of {checkpoint}, by python -m tools.convert_lite0."
+    )

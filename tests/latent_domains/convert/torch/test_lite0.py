@@ -1,0 +1,184 @@
+"""EfficientNet-Lite0 with ImageNet's weights: PyTorch is the judge of Caffe, ONNX Runtime and OpenCV."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import ModelProto
+
+from latent_domains.common.program import ProgramError
+from latent_domains.convert.onnx.net import blob_names, onnx_model, with_all_values
+from latent_domains.convert.onnx.verification import Runtime
+from latent_domains.convert.torch.lite0 import folded_model, lite0, shapes
+from latent_domains.convert.torch.lite0_conversion import backbone, backbone_onnx
+from latent_domains.convert.torch.lite0_reference import torch_lite0
+from latent_domains.convert.torch.read import read_lite0
+from latent_domains.convert.torch.tensors import CheckpointError, Tensor
+from latent_domains.data.weights_files import in_package
+from latent_domains.experiment.networks import LITE0
+from latent_domains.models.model import Array, Model, forward, load
+from latent_domains.nets.lite0 import EARLY, POOLED, PREPROCESSING
+from tests.latent_domains.convert.torch.lite0_net import Lite0
+
+pytestmark = pytest.mark.torch
+
+SAMPLE = Path(os.environ.get("DATA_MIRROR", "missing")) / "pacs_sample" / "photo"
+
+NOISE = 2
+
+IMAGENET = {"dog": range(151, 269), "elephant": (101, 385, 386), "guitar": (402, 546), "horse": (339,)}
+"""ImageNet's classes for PACS's; it has no giraffe, no house and no person."""
+
+
+@pytest.fixture(scope="module")
+def net() -> Lite0:
+    net = Lite0()
+    net.load_state_dict(torch.load(in_package(LITE0), weights_only=True))
+    return net.eval()
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return folded_model(read_lite0(in_package(LITE0), head=True))
+
+
+@pytest.fixture(scope="module")
+def made(model: Model) -> ModelProto:
+    return onnx_model(model, load(model), producer="tests", about="", metadata={})
+
+
+@pytest.fixture(scope="module")
+def pixels() -> Array:
+    """Random pixels and pictures, N×3×224×224, B, G, R: two of PACS's sample a class, or drawn ones without it."""
+    rng = np.random.default_rng(0)
+    files = [file for folder in sorted(SAMPLE.glob("*")) for file in sorted(folder.glob("*.jpg"))[:2]]
+    pictures = [cv2.imread(str(file)) for file in files]
+    for i in range(0 if files else 3):
+        picture = cv2.resize(rng.integers(0, 256, (8, 8, 3)).astype(np.uint8), (227, 227))
+        pictures.append(cv2.circle(picture, (110, 110), 20 + 20 * i, (255, 60 * i, 30), -1))
+    sized = [cv2.resize(picture, PREPROCESSING.stored_shape[:0:-1]).transpose(2, 0, 1) for picture in pictures]
+    noise = rng.integers(0, 256, (NOISE, *PREPROCESSING.stored_shape)).astype(np.uint8)
+    return PREPROCESSING.inputs([*noise, *sized]) + 127
+
+
+@pytest.fixture(scope="module")
+def expected(net: Lite0, pixels: Array) -> dict[str, Array]:
+    """As TensorFlow and PyTorch want it: R, G, B, (p - 127) / 128."""
+    with torch.no_grad():
+        values = net.values(torch.from_numpy(pixels)[:, [2, 1, 0]].sub(127).div(128))
+    return {name: value.numpy() for name, value in values.items()}
+
+
+def assert_close(found: dict[str, Array], expected: dict[str, Array]) -> None:
+    """Every value of all maps, those at the border among them, within 1e-4 of the largest."""
+    assert {name: found[name].shape for name in expected} == {name: values.shape for name, values in expected.items()}
+    for name, values in expected.items():
+        assert np.abs(found[name] - values).max() <= 1e-4 * np.abs(values).max(), name
+
+
+def test_tensors_are_those_of_pytorchs_net(net: Lite0) -> None:
+    state = {name: tuple(value.shape) for name, value in net.state_dict().items() if "num_batches" not in name}
+    assert shapes() | {"_fc.weight": (1000, 1280), "_fc.bias": (1000,)} == state
+    found = read_lite0(in_package(LITE0), head=True)
+    assert found.classes == 1000 and set(found.values) == set(state) and found.notes == ()
+
+
+def test_caffe_gives_what_pytorch_gives(model: Model, pixels: Array, expected: dict[str, Array]) -> None:
+    assert {layer.type for layer in model.net.layer} == {
+        *("Input", "Convolution", "Clip", "Eltwise", "Pooling", "InnerProduct", "Softmax")
+    }
+    found = forward(load(model), pixels - 127)
+    assert_close(found, expected)
+    assert len(expected) == 49 + 9 + 2 and {*EARLY, POOLED} <= set(expected)
+    best = expected["fc1000"].argmax(axis=1)
+    np.testing.assert_array_equal(found["prob"].argmax(axis=1), best)
+    assert len(set(best)) > 1
+
+
+def test_the_checkpoints_own_net_is_pytorchs(pixels: Array, expected: dict[str, Array]) -> None:
+    """What the program compares with, without PyTorch."""
+    found = torch_lite0(read_lite0(in_package(LITE0), head=True)).run(pixels)
+    assert set(found) < set(expected) and {"conv1", *EARLY, POOLED, "fc1000"} <= set(found)
+    assert_close(found, {name: expected[name] for name in found})
+
+
+def test_onnx_runtime_gives_what_pytorch_gives(made: ModelProto, pixels: Array, expected: dict[str, Array]) -> None:
+    names = blob_names(made, expected)
+    found = Runtime(with_all_values(made, names).SerializeToString()).forward({"data": pixels - 127})
+    assert set(names) == set(expected)
+    assert_close(found, expected)
+
+
+def test_opencv_gives_what_pytorch_gives(made: ModelProto, pixels: Array, expected: dict[str, Array]) -> None:
+    loaded = cv2.dnn.readNetFromONNX(np.frombuffer(made.SerializeToString(), np.uint8))
+    loaded.setInput(pixels - 127)
+    found, scores = loaded.forward(), expected["fc1000"].astype(np.float64)
+    wanted = np.exp(scores - scores.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(found, wanted / wanted.sum(axis=1, keepdims=True), atol=1e-4)
+    np.testing.assert_array_equal(found.argmax(axis=1), scores.argmax(axis=1))
+
+
+def test_the_backbone_ends_in_the_features(pixels: Array, expected: dict[str, Array]) -> None:
+    few, found = pixels[:2], backbone_onnx()
+    onnx.checker.check_model(found, full_check=True)
+    assert [output.name for output in found.graph.output] == [POOLED]
+    assert set(backbone().blobs) == {name for name in expected if name.startswith(("conv", "block"))} - {
+        name for name in expected if name.startswith("block") and "_" not in name
+    }
+    rows = Runtime(with_all_values(found, [POOLED, *EARLY]).SerializeToString()).forward({"data": few - 127})
+    assert_close(rows, {name: expected[name][:2] for name in rows})
+    assert [rows[name].shape[1] for name in (POOLED, *EARLY)] == [1280, 16, 24]
+
+
+@pytest.mark.skipif(not SAMPLE.is_dir(), reason="needs pacs_sample in DATA_MIRROR")
+def test_photographs_are_of_their_class(model: Model, pixels: Array) -> None:
+    """Which they are by the net itself, so that channels, mean and scale are the ones that it was trained with."""
+    best = forward(load(model), pixels[NOISE:] - 127)["prob"].argmax(axis=1)
+    names = [folder.name for folder in sorted(SAMPLE.glob("*")) for _ in range(2)]
+    right = [label in IMAGENET[name] for name, label in zip(names, best, strict=True) if name in IMAGENET]
+    assert sum(right) >= len(right) - 2 and len(right) == 8, list(zip(names, best, strict=True))
+
+
+def ones(sizes: dict[str, tuple[int, ...]]) -> dict[str, Tensor]:
+    return {name: Tensor("float32", size, lambda size=size: np.ones(size, np.float32)) for name, size in sizes.items()}
+
+
+HEAD = {"_fc.weight": (5, 1280), "_fc.bias": (5,)}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda t: t.pop("_blocks.3._bn0.bias"),
+            r"Lite0 by its blocks, but lacking _blocks\.3\._bn0\.bias$",
+        ),
+        (
+            lambda t: t.update(ones({"_blocks.0._se_reduce.bias": (8,)})),
+            r"an EfficientNet-Lite0 by its blocks, but with _blocks\.0\._se_reduce\.bias$",
+        ),
+        (
+            lambda t: t.update(ones({"_conv_head.weight": (1280, 352, 1, 1)})),
+            "tensor _conv_head.weight is 1280×352×1×1, expected 1280×320×1×1 in an EfficientNet-Lite0",
+        ),
+        (lambda t: t.pop("_fc.weight"), r"it has no _fc\.weight, the classifier: expected one, or --no-head"),
+        (lambda t: t.pop("_conv_stem.weight"), "its tensors are those of no net that is known here: .*, expected Eff"),
+    ],
+)
+def test_other_nets_are_refused(change: Callable[[dict[str, Tensor]], object], said: str) -> None:
+    tensors = ones({**shapes(), **HEAD})
+    assert lite0(tensors, head=True).classes == 5 and lite0(tensors, head=False).classes is None
+    change(tensors)
+    with pytest.raises(CheckpointError, match=said):
+        lite0(tensors, head=True)
+
+
+def test_a_truncated_file(tmp_path: Path) -> None:
+    (tmp_path / "net.pth").write_bytes(in_package(LITE0).read_bytes()[:1_000_000])
+    with pytest.raises(ProgramError, match=r"^.*/net\.pth: truncated: 1000000 bytes, expected storage"):
+        read_lite0(tmp_path / "net.pth", head=True)

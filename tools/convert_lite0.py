@@ -1,0 +1,28 @@
+"""Convert EfficientNet-Lite0 from PyTorch to Caffe.
+
+    python -m tools.get_weights lite0
+    python -m tools.convert_lite0 data/weights/efficientnet-lite0-57934424.pth data/weights/lite0
+    python -m tools.export_onnx data/weights/lite0.prototxt data/weights/lite0.caffemodel data/weights/lite0.onnx
+
+reads a state dict with the names of the package efficientnet-lite-pytorch, whose tensors alone are used: no code in it
+ever runs. It writes OUT.prototxt and OUT.caffemodel, a net of stock layers: BN is in the convolutions, ReLU6 is Clip.
+
+Inputs stay as Caffe's are: B, G, R, 0 to 255, less 127. The rest of the checkpoint's preprocessing (R, G, B, over 128)
+goes into the first convolution. TensorFlow pads a convolution of stride 2 by one pixel more below and right than above
+and left, and so does this net: nothing differs at the border.
+
+Before anything is written, the checkpoint's own net is built from its tensors and run beside Caffe's on random inputs
+and, with --images, on images; every block, the features and the scores are compared.
+"""
+
+from latent_domains.common.program import run
+from latent_domains.convert.torch.lite0_conversion import convert
+
+
+def main() -> None:
+    """Convert what the command line names."""
+    convert("convert_lite0", __doc__)
+
+
+if __name__ == "__main__":
+    run(main)
