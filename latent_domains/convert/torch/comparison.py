@@ -73,9 +73,9 @@ def require_file(file: Path, rows: Sequence[Difference]) -> None:
 
 def report(comparison: Comparison, mda_files: Mapping[int, Path], inputs: str) -> None:
     rows = comparison.plain
-    best = (
-        f"; the best class is the same for {comparison.same_class} of {comparison.inputs}" if comparison.inputs else ""
-    )
+    best = ""
+    if comparison.judged:
+        best = f"; the best class is the same for {comparison.same_class} of {comparison.judged}"
     furthest = worst(rows)
     print(
         f"compared with the checkpoint's own net on {inputs}: of {len(rows)} blobs from {rows[0].name} to "
