@@ -10,7 +10,7 @@ from latent_domains.adapt.weights import starting_weights
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment, make_experiment
-from latent_domains.experiment.networks import NETWORKS, WEIGHTS
+from latent_domains.experiment.networks import NETWORKS
 
 
 def experiment(network: str, method: str = "mda") -> Experiment:
@@ -23,9 +23,10 @@ def experiment(network: str, method: str = "mda") -> Experiment:
 def folder(tmp_path, monkeypatch) -> Path:
     """An empty folder in place of data/weights, and no place to fetch anything from."""
     monkeypatch.setattr(weights, "FOLDER", tmp_path / "weights")
-    for name, file in WEIGHTS.items():
-        unreachable = replace(file, urls=("http://127.0.0.1:9/x",))
-        monkeypatch.setitem(NETWORKS, name, replace(NETWORKS[name], weights=unreachable))
+    for name, network in NETWORKS.items():
+        if network.weights:
+            unreachable = replace(network.weights, urls=("http://127.0.0.1:9/x",))
+            monkeypatch.setitem(NETWORKS, name, replace(network, weights=unreachable))
     monkeypatch.setattr("latent_domains.data.fetch.time.sleep", lambda seconds: None)
     monkeypatch.delenv("DATA_MIRROR", raising=False)
     return tmp_path / "weights"
