@@ -29,6 +29,8 @@ if [ ! -f "$_cld_root/docker/build_caffe.sh" ]; then
   echo "env.sh: run this from the repository's folder" >&2
 elif [ ! -f "$_cld_root/.venv/.setup-key" ] || [ ! -x "$_cld_root/.caffe/bin/caffe" ]; then
   echo "env.sh: $_cld_root is not set up yet: run make setup there" >&2
+elif ! "$_cld_root/docker/install_python.sh" --check "$_cld_root/.venv"; then
+  echo "env.sh: $_cld_root was moved, and the commands in its .venv/ were not told: run make setup there" >&2
 else
   PATH=$(_cld_first "$PATH" "$_cld_root/.caffe/bin")
   PATH=$(_cld_first "$PATH" "$_cld_root/.venv/bin")

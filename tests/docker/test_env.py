@@ -63,6 +63,29 @@ def test_what_the_user_set_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["bash", "sh"])
+def test_a_clone_that_was_moved_is_told(name: str, tmp_path: Path) -> None:
+    """A .venv that is a link to another clone's is in its place."""
+    old, new, other = (tmp_path / folder for folder in ("old", "new", "other"))
+    for file in ("docker/build_caffe.sh", ".venv/.setup-key", ".venv/bin/pip", ".caffe/bin/caffe"):
+        (old / file).parent.mkdir(parents=True, exist_ok=True)
+        (old / file).touch(0o755)
+    (old / ".venv/bin/pip").write_text(f"#!{old}/.venv/bin/python3\nimport re\n")
+    shutil.copy(ROOT / "env.sh", old)
+    shutil.copy(ROOT / "docker/install_python.sh", old / "docker")
+    shutil.copytree(old, other, ignore=shutil.ignore_patterns(".venv"))
+    (other / ".venv").symlink_to(old / ".venv")
+    for clone in (old, other):
+        result = shell(name, f'. "{clone}/env.sh" && echo "$PATH"', Path("/"))
+        assert result.stdout.startswith(f"{clone}/.venv/bin:{clone}/.caffe/bin:") and result.stderr == ""
+    old.rename(new)
+    result = shell(name, f'. "{new}/env.sh" || echo "no: $PATH"', Path("/"))
+    assert result.stdout == f"no: {PLAIN['PATH']}\n"
+    assert result.stderr == (
+        f"env.sh: {new} was moved, and the commands in its .venv/ were not told: run make setup there\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["bash", "sh"])
 def test_before_the_set_up(name: str, tmp_path: Path) -> None:
     (tmp_path / "docker").mkdir()
     (tmp_path / "docker/build_caffe.sh").touch()

@@ -1,4 +1,4 @@
-"""docker/install_python.sh: what it refuses, and that it does nothing twice; nothing is installed here."""
+"""docker/install_python.sh: what it refuses, that it does nothing twice, what it mends; nothing is installed here."""
 
 import hashlib
 import subprocess
@@ -15,10 +15,20 @@ def install(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([SCRIPT, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False)
 
 
+def stamped(venv: Path) -> Path:
+    """Stamp a folder as the environment of the lock dev."""
+    python = subprocess.run(["/usr/bin/python3", "--version"], capture_output=True, text=True, check=True).stdout
+    lock = "requirements/dev.txt"
+    key = venv / ".setup-key"
+    key.write_text(f"{python}{hashlib.sha256((ROOT / lock).read_bytes()).hexdigest()}  {lock}\n")
+    return key
+
+
 @pytest.mark.parametrize("arguments", [[], ["venv"]])
 def test_wrong_command_line(arguments: list[str]) -> None:
     result = install(*arguments)
-    assert (result.returncode, result.stderr) == (2, "usage: docker/install_python.sh VENV LOCK…\n")
+    usage = "usage: docker/install_python.sh VENV LOCK… | --check VENV\n"
+    assert (result.returncode, result.stderr) == (2, usage)
 
 
 def test_unknown_lock(tmp_path: Path) -> None:
@@ -29,12 +39,49 @@ def test_unknown_lock(tmp_path: Path) -> None:
 
 
 def test_an_environment_of_these_locks_needs_nothing(tmp_path: Path) -> None:
-    python = subprocess.run(["/usr/bin/python3", "--version"], capture_output=True, text=True, check=True).stdout
-    lock = "requirements/dev.txt"
-    key = tmp_path / ".setup-key"
-    key.write_text(f"{python}{hashlib.sha256((ROOT / lock).read_bytes()).hexdigest()}  {lock}\n")
+    key = stamped(tmp_path)
     before = key.stat().st_mtime_ns, key.stat().st_ino
     result = install(tmp_path, "dev")
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
     assert [path.name for path in tmp_path.iterdir()] == [".setup-key"]
     assert (key.stat().st_mtime_ns, key.stat().st_ino) == before
+
+
+PROGRAM = "import sys\nprint(sys.prefix, *sys.argv[1:])\n"
+ASIDE = """#!/bin/sh
+'''exec' {} "$0" "$@"
+' '''
+"""
+"""What pip writes where the path of the interpreter is long or, then in quotes, has a space."""
+
+
+@pytest.mark.parametrize("to", ["b", "b c", "b" * 120])
+def test_commands_of_an_environment_that_was_moved_are_mended(to: str, tmp_path: Path) -> None:
+    """Whatever folder it was moved to, also one whose path the old one ends in; and they are only once."""
+    venv = tmp_path / to / ".venv"
+    was = tmp_path / "x" / venv.relative_to("/")
+    subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", was], check=True)
+    stamped(was)
+    heads = {"pip": f"#!{was}/bin/python3\n", "a": f"#!{was}/bin/python\n", "b": ASIDE.format(f"{was}/bin/python3.11")}
+    heads |= {"c": ASIDE.format(f'"{was}/bin/python"'), "other": "#!/bin/sh\necho other; exit\n"}
+    for name, head in heads.items():
+        (was / "bin" / name).write_text(head + PROGRAM)
+        (was / "bin" / name).chmod(0o755)
+    assert install("--check", was).returncode == 0
+    assert install(was, "dev").stdout == ""
+    venv.parent.mkdir()
+    was.rename(venv)
+    link = tmp_path / "link"
+    link.symlink_to(venv)
+    for path in (venv, link):
+        assert install("--check", path).returncode == 1
+    result = install(link, "dev")
+    assert (result.returncode, result.stdout, result.stderr) == (0, f"{venv} was moved: telling its commands\n", "")
+    for name in heads:
+        shown = subprocess.run([venv / "bin" / name, "1 2"], capture_output=True, text=True, check=True).stdout
+        assert shown == ("other\n" if name == "other" else f"{venv} 1 2\n")
+    activate = (venv / "bin/activate").read_text()
+    assert str(venv) in activate and str(was) not in activate
+    for path in (venv, link):
+        assert install("--check", path).returncode == 0
+    assert install(venv, "dev").stdout == ""
