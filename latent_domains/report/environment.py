@@ -49,6 +49,8 @@ def _facts(record: Record) -> dict[str, str]:
     for key in ("threads", "blas_threads", "kernel_threads", "processes"):
         if (number := getattr(training, key, None)) is not None:
             facts[key.replace("_", " ")] = number
+    if training and (differences := [session.differs for session in training.sessions if session.differs]):
+        facts["resumed with"] = "; ".join(differences)
     if training and training.weights:
         facts["began from"] = f"{training.weights.file}, SHA-256 {training.weights.sha256}"
     return {key: value if isinstance(value, str) else json.dumps(value) for key, value in facts.items()}

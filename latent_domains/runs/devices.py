@@ -174,6 +174,11 @@ def mode_of(run: RunFolder) -> str:
     return caffe_pb2.SolverParameter.SolverMode.Name(run.read_solver().solver_mode)
 
 
+def alone(run: RunFolder) -> Devices:
+    """One process on what the run's solver asks for."""
+    return Devices(1, (run.read_solver().device_id,) if mode_of(run) == "GPU" else None)
+
+
 def add_mode_option(parser: argparse.ArgumentParser) -> None:
     """The option, for every program that writes or trains runs."""
     parser.add_argument(

@@ -69,7 +69,11 @@ class DomainUsage(_Object):
 
 
 class Session(_Object):
-    """One time that a run was trained: it has no end while it is under way, or if it was killed."""
+    """One time that a run was trained: it has no end while it is under way, or if it was killed.
+
+    ``differs``: what is not as in the session before, so that the last bits are not those of a training that was never
+    interrupted; None if they are. Older versions do not have it: they went on with the first records of the LMDBs.
+    """
 
     commit: str | None = None
     started: str
@@ -78,6 +82,7 @@ class Session(_Object):
     from_iteration: int = 0
     to_iteration: int | None = None
     ended: str | None = None
+    differs: str | None = None
 
 
 class BegunFrom(_Object):

@@ -27,8 +27,16 @@ def begin_session(folder: RunFolder, iteration: int, how: dict[str, Any]) -> Non
         from_iteration=iteration,
         to_iteration=None,
         ended=None,
+        differs=_differences(before, how) if iteration else None,
     )
     _write(folder, Training(seconds=before.seconds, **how, sessions=[*before.sessions, session]))
+
+
+def _differences(before: Training, how: dict[str, Any]) -> str | None:
+    """What is not as it was when the run was trained ``before``, of all that changes sums or random numbers."""
+    were = {key: getattr(before, key) for key in ("threads", "processes", "solver_mode")}
+    changed = [f"{key} {were[key]} before" for key in were if were[key] not in (None, how.get(key))]
+    return ", ".join(changed) or None
 
 
 def end_session(folder: RunFolder, ended: str, iteration: int, seconds: float) -> None:

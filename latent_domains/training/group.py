@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +19,6 @@ from tqdm import tqdm
 from latent_domains.common.caffe_log import ending
 from latent_domains.common.caffe_process import start_logged
 from latent_domains.runs.devices import Devices
-from latent_domains.training.share import Share
 from latent_domains.training.worker import LOST
 
 GRACE = 10.0
@@ -102,7 +101,7 @@ def _forward(label: str, process: subprocess.Popen[str], inbox: "queue.SimpleQue
 
 
 def start_workers(
-    share: Share,
+    solvers: Sequence[Path],
     devices: Devices,
     threads: int,
     *,
@@ -110,7 +109,7 @@ def start_workers(
     weights: Path | None = None,
     descriptors: tuple[int, ...] = (),
 ) -> Group:
-    """Start the processes that train ``share`` on ``devices``. They inherit ``descriptors``.
+    """Start a process for each of ``solvers``, on ``devices``. They inherit ``descriptors``.
 
     Each has so many ``threads``. They begin from the solverstate ``snapshot``, the caffemodel ``weights``, or the
     fillers.
@@ -122,11 +121,11 @@ def start_workers(
                 ours.enter_context(end)
         members: dict[str, subprocess.Popen[str]] = {}
         try:
-            for rank in range(devices.size):
+            for rank, solver in enumerate(solvers):
                 ends = [pair[0] for pair in pairs] if rank == 0 else [pairs[rank - 1][1]]
                 numbers = tuple(end.fileno() for end in ends)
                 command = [sys.executable, "-m", "latent_domains.training.worker"]
-                command += ["--solver", str((share.first if rank == 0 else share.other).resolve())]
+                command += ["--solver", str(solver.resolve())]
                 command += ["--rank", str(rank), "--size", str(devices.size)]
                 if devices.gpus is not None:
                     command += ["--gpu", str(devices.gpus[rank])]

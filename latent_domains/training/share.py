@@ -27,6 +27,10 @@ class Share:
         self.first = folder / "solver.prototxt"
         self.other = folder / "solver_without_tests.prototxt"
 
+    def solvers(self, size: int) -> list[Path]:
+        """The solver of each of ``size`` processes."""
+        return [self.first, *[self.other] * (size - 1)]
+
 
 def make_share(run: RunFolder, size: int) -> tuple[str, str, str]:
     """Texts of the train net of one of ``size`` processes, of the first one's solver and of the others'.

@@ -20,7 +20,7 @@ from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.models.weights import check_weights
-from latent_domains.runs.devices import Devices, mode_of, requested_mode, set_mode
+from latent_domains.runs.devices import Devices, alone, mode_of, requested_mode, set_mode
 from latent_domains.runs.preflight import preflight
 from latent_domains.runs.record import BegunFrom, Record
 from latent_domains.runs.run_folder import RunFolder, Snapshot
@@ -63,20 +63,22 @@ class _Job:
     tensorboard: bool = False
 
     def start(self, threads: int) -> Group:
-        """Start the training: of each process's share of a batch on ``devices``, or by one ``caffe train``."""
-        if self.share and self.devices:
+        """Start the training: of each process's share of a batch on ``devices``, or by one ``caffe train``.
+
+        From a snapshot that would read the first records again: a process of ours goes on where they were.
+        """
+        if self.devices or self.snapshot:
+            devices = self.devices or alone(self.folder)
             return start_workers(
-                self.share,
-                self.devices,
+                self.share.solvers(devices.size) if self.share else [self.folder.solver],
+                devices,
                 threads,
                 snapshot=self.snapshot.state if self.snapshot else None,
                 weights=self.weights,
                 descriptors=(self.lock,),
             )
         arguments = ["train", "-solver", os.path.relpath(self.folder.solver, ROOT)]
-        if self.snapshot:
-            arguments += ["-snapshot", os.path.relpath(self.snapshot.state, ROOT)]
-        elif self.weights:
+        if self.weights:
             arguments += ["-weights", ",".join([*self.folder.read_solver().weights, str(self.weights)])]
         return Group({"caffe train": start(arguments, threads, (self.lock,))})
 

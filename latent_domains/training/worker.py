@@ -1,4 +1,6 @@
-"""One of the processes that train a run together. ``python -m tools.train --gpus …`` starts them; nobody else should.
+"""One of the processes that train a run together, or the only one that goes on with a run from a snapshot.
+
+``python -m tools.train --gpus …`` and ``--resume`` start them; nobody else should.
 
 It is started in the repository's root: the solver names its nets, and they their LMDBs, relative to it.
 
@@ -13,6 +15,7 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,10 @@ from latent_domains.training.peers import HostReduction, NcclReduction, PeerLost
 
 LOST = 3
 """Exit code of a process that ends because another one did."""
+
+
+GOING_ON = frozenset({"Data", "Dropout"})
+"""Types of layers whose next forward pass depends on how many there were: by its records, or its random numbers."""
 
 
 class _Stopped(Exception):
@@ -63,6 +70,20 @@ def statistics(net: caffe.Net, definition: caffe_pb2.NetParameter) -> list[caffe
     return found
 
 
+def catch_up(net: caffe.Net, passes: int, stop: Callable[[], bool]) -> None:
+    """Bring the layers of GOING_ON where so many forward passes bring them: a snapshot does not hold where they were.
+
+    Each of them runs alone, in the net's order, so that records, crops, mirroring and dropout go on as they would
+    have. Raises _Stopped once ``stop`` says so.
+    """
+    layers = [name for name, layer in net.layer_dict.items() if layer.type in GOING_ON]
+    for _ in range(passes):
+        if stop():
+            raise _Stopped
+        for name in layers:
+            net.forward(start=name, end=name)
+
+
 def train(
     solver_file: Path,
     peers: Peers,
@@ -77,14 +98,20 @@ def train(
     Caffe's mode, device, solver count and solver rank must be set. Raises PeerLost if another process ends.
     """
     solver = caffe.get_solver(str(solver_file))  # its seed, for dropout and crops, is random_seed + rank
+    param = prototxt.read(solver_file, caffe_pb2.SolverParameter())
     if snapshot:
         caffe.log(f"Resuming from {snapshot}")
         solver.restore(str(snapshot))
+        caffe.log(f"Going on with the records and random numbers after iteration {solver.iter}")
+        try:
+            catch_up(solver.net, solver.iter * param.iter_size, lambda: peers.any(stop.came))
+        except _Stopped:
+            caffe.log("Optimization stopped early.")
+            return
     elif weights:
         caffe.log(f"Finetuning from {weights}")
         solver.net.copy_from(str(weights))
     reduction.attach(solver)
-    param = prototxt.read(solver_file, caffe_pb2.SolverParameter())
     definition = prototxt.read(Path(param.train_net), caffe_pb2.NetParameter())
     running = statistics(solver.net, definition)
     first = solver.iter

@@ -225,6 +225,16 @@ def test_training_notes_of_before_there_were_sessions_are_read(folder):
     assert training.seconds == 7.0 and len(training.sessions) == 1
 
 
+def test_a_session_says_what_is_not_as_it_was(folder):
+    how = {"threads": 2, "processes": 1, "solver_mode": "CPU"}
+    for iteration, changed in ((0, {}), (0, {"threads": 3}), (3, {}), (4, {"threads": 1, "processes": 2}), (5, {})):
+        sessions.begin_session(folder, iteration, how | changed)
+    found = [session.differs for session in folder.read_training().sessions]
+    both = ["threads 2 before, processes 1 before", "threads 1 before, processes 2 before"]
+    assert found == [None, None, "threads 3 before", *both]
+    assert json.loads(folder.training.read_text())["sittings"][0]["differs"] is None, "older versions have no such key"
+
+
 def test_the_last_iteration_is_read_from_the_end_of_a_long_log(folder, monkeypatch):
     monkeypatch.setattr(run_state, "_TAIL", 300)
     folder.log.write_text("".join(LINE.format(i) for i in range(0, 1000, 10)) + "x" * 100)

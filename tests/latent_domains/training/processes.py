@@ -41,7 +41,7 @@ def blobs(model: Path) -> dict[str, NDArray[np.float32]]:
 
 def train(run: RunFolder, devices: Devices) -> dict[str, NDArray[np.float32]]:
     """Train with a process on each device, log to the run's log; the blobs of the last snapshot."""
-    with start_workers(write_share(run, devices.size), devices, 1) as group:
+    with start_workers(write_share(run, devices.size).solvers(devices.size), devices, 1) as group:
         run.log.write_text("".join(group.lines()))
     assert group.failure is None
     return blobs(run.latest_snapshot().model)

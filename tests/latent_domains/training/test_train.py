@@ -20,14 +20,16 @@ from caffe.proto import caffe_pb2
 from latent_domains.common.caffe_log import curves
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.experiment.experiment import LATENT, METHODS, make_experiment
+from latent_domains.runs.devices import Devices
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from latent_domains.training import train
 from latent_domains.training.train import loaded_from, run_suite, train_all
 from tests.fixtures import TEST, TRAIN
+from tests.latent_domains.training.processes import blobs
 from tests.pictures import QUICK
 from tests.programs import program, wait_until
-from tests.run_folders import edit, initial_weights, small
+from tests.run_folders import edit, initial_weights, lasting, small
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -105,6 +107,43 @@ def test_ctrl_c_writes_a_snapshot_and_resume_goes_on(number, tiny_data, tmp_path
     assert record["iteration"] == reached + 5
     assert record["training"]["seconds"] > seconds
     assert "Resuming from " in folder.log.read_text()
+
+
+def draw_at_random(folder: RunFolder) -> None:
+    """Give a run all that draws random numbers: crops, mirroring, dropout; and two forward passes an iteration."""
+    for net in (folder.net("train"), *folder.test_nets.values()):
+        edit(net, "transform_param {", "transform_param { crop_size: 26 mirror: true")
+    drop = 'layer { name: "drop" type: "Dropout" bottom: "conv1" top: "conv1" }'
+    edit(folder.net("train"), 'layer {\n  name: "pool1"', f'{drop}\nlayer {{\n  name: "pool1"')
+    edit(folder.solver, "max_iter", "iter_size: 2 max_iter")
+
+
+@pytest.mark.parametrize(
+    ("method", "change", "devices"),
+    [("mda", None, None), ("plain", draw_at_random, None), ("source_only", None, Devices(2))],
+)
+def test_a_resumed_run_is_what_it_would_have_been(method, change, devices, tiny_data, tmp_path):
+    """To the bit, from a snapshot within an epoch: records, and random numbers, go on where they were."""
+    runs = [write_run(small(method, iterations=17), tmp_path / name, data=tiny_data) for name in ("one", "two")]
+    for run in runs:
+        edit(run.solver, "display: 10", "display: 1")
+        edit(run.solver, "snapshot: 500", "snapshot: 10")
+        if change:
+            change(run)
+    whole = runs[0]
+    train_all([whole], threads=1, devices=devices)
+    parts = lasting(runs[1], 10)
+    assert TRAIN % 8 == 0 and 10 % (TRAIN // 8), "it would go on at an epoch's beginning anyway"
+    train_all([parts], threads=1, devices=devices)
+    parts.record.unlink()
+    parts = lasting(parts, 17)
+    train_all([parts], threads=1, devices=devices, resume=True)
+    before, after = (curves(run.log.read_text().splitlines()) for run in (whole, parts))
+    assert sorted(after["train", "loss"]) == list(range(17)) and after == before
+    expected, found = (blobs(run.latest_snapshot().model) for run in (whole, parts))
+    assert found.keys() == expected.keys()
+    for name in expected:
+        np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
 
 
 def test_ctrl_c_in_the_evaluation_and_resume_evaluates(tiny_data, tmp_path):

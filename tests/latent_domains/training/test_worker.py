@@ -182,7 +182,7 @@ def test_one_that_is_killed_ends_all_with_one_message(rank, long, capsys):
 
 
 def test_a_signal_to_one_process_stops_all_with_a_snapshot(long):
-    with start_workers(write_share(long, 2), Devices(2), 1) as group:
+    with start_workers(write_share(long, 2).solvers(2), Devices(2), 1) as group:
         for line in group.lines():
             if "Iteration 10 (" in line:
                 group.members["process 1"].terminate()
@@ -197,7 +197,7 @@ from pathlib import Path
 from latent_domains.runs.devices import Devices
 from latent_domains.training.group import start_workers
 from latent_domains.training.share import Share
-with start_workers(Share(Path({str(long.path)!r}) / "share"), Devices(2), 1) as group:
+with start_workers(Share(Path({str(long.path)!r}) / "share").solvers(2), Devices(2), 1) as group:
     for line in group.lines():
         print(line, end="", flush=True)
 """
@@ -213,7 +213,7 @@ def test_a_fault_in_one_share_is_told(tiny_data, tmp_path):
     run = written(tmp_path / "run", tiny_data, "dial")
     share = write_share(run, 2)
     share.other.write_text(share.other.read_text().replace("base_lr", "base_rate"))
-    with start_workers(share, Devices(2), 1) as group:
+    with start_workers(share.solvers(2), Devices(2), 1) as group:
         lines = list(group.lines())
     assert group.failure.startswith("process 1 failed: exit code ")
     assert "Failed to parse SolverParameter" in "".join(lines)
