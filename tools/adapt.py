@@ -125,7 +125,7 @@ def main() -> int:
     _say(images, experiment)
     check_caffe()
     weights = None
-    if not paths.run.exists() or RunFolder.load(paths.run).latest_snapshot() is None:
+    if not paths.run.exists() or RunFolder.load(paths.run).snapshot_to_go_on_from() is None:
         weights = starting_weights(options.weights, experiment, paths.weights)
     counts = build_lmdbs(paths, images, options.network, jobs=options.jobs, skip_unreadable=options.skip_unreadable)
     experiment = make_task(paths, images, options.network, chosen, counts, command)

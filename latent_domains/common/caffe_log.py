@@ -2,13 +2,14 @@
 
 import re
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 # A number ends at a space or the line's end: when two writers' lines run into one another, neither is read.
 _NUMBER = r"([-+]?(?:nan|inf|\d+(?:\.\d*)?(?:e[-+]?\d+)?))(?!\S)"
 _ITERATION = re.compile(rf"\] Iteration (\d+)(?: \(.*\), loss = {_NUMBER}|, Testing net|, lr = {_NUMBER})")
+_SNAPSHOT = re.compile(r"\] (Resuming from|Snapshotting solver state to) .*_iter_(\d+)\.solverstate")
 _OUTPUT = re.compile(rf"\] +(Train|Test) net output #\d+: (\S+) = {_NUMBER}")
 _PREFIX = re.compile(r"^[IWEF]\d{4,8} \S+ +\d+ \S+?\] ?")
 _TIME = re.compile(r"^[IWEF](\d{8} \d\d:\d\d:\d\d\.\d{1,6}) ")
@@ -92,6 +93,44 @@ def curves(lines: Iterable[str]) -> dict[tuple[str, str], dict[int, float]]:
         key: {iteration: measurement.value for iteration, measurement in found.items()}
         for key, found in history(lines).measurements.items()
     }
+
+
+@dataclass
+class LoggedSession:
+    """What a log has of one session: the iteration it began at, and those that it displayed and wrote snapshots at."""
+
+    start: int = 0
+    displayed: set[int] = field(default_factory=set)
+    snapshots: set[int] = field(default_factory=set)
+
+
+def logged_sessions(lines: Iterable[str]) -> list[LoggedSession]:
+    """The sessions of a log, in order."""
+    found = []
+    for line in lines:
+        if not found or "] Initializing solver from parameters" in line:
+            found.append(LoggedSession())
+        if match := _SNAPSHOT.search(line):
+            if match[1] == "Resuming from":
+                found[-1].start = int(match[2])
+            else:
+                found[-1].snapshots.add(int(match[2]))
+        elif match := _ITERATION.search(line):
+            found[-1].displayed.add(int(match[1]))
+    return found
+
+
+def hole(sessions: Sequence[LoggedSession], iteration: int) -> tuple[int, int] | None:
+    """The iterations between which the log of a training up to a snapshot at ``iteration`` has nothing; None if whole.
+
+    In a whole log a session wrote that snapshot, and began at 0 or at one that a session before it wrote, and so on.
+    Else caffe wrote it when nobody read its log.
+    """
+    for session in reversed(sessions):
+        if iteration in session.snapshots:
+            iteration = session.start
+    before = (shown for session in sessions for shown in session.displayed if shown < iteration)
+    return (max(before, default=0), iteration) if iteration else None
 
 
 def failure_reason(log: str) -> str:

@@ -23,9 +23,13 @@ def evaluate(
 
     ``solver_mode`` is GPU or CPU; None takes that of the environment, if any, or the run's. ``gpu`` is the one to use
     in GPU mode, by default the first.
-    Raises ProgramError if the run has not reached its last iteration, or its nets or data are not as they should be.
+    Raises ProgramError if the run has not reached its last iteration, its log has a hole, or its nets or data are not
+    as they should be.
     """
     snapshot = last_snapshot(folder)
+    if hole := folder.hole(snapshot):
+        first = f"remove {folder.record}, then " if folder.record.exists() else ""
+        raise ProgramError(f"{hole}; {first}train from before that: python -m tools.train --resume {folder.path}")
     check_nets(folder)
     check_data(folder)  # Caffe would abort
     experiment = folder.experiment

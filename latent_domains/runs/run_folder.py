@@ -19,6 +19,7 @@ from caffe.proto import caffe_pb2
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
+from latent_domains.common.caffe_log import LoggedSession, hole, logged_sessions
 from latent_domains.common.files import read_json
 from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.experiment.experiment import Experiment, from_json
@@ -239,6 +240,21 @@ class RunFolder:
         """The newest snapshot that is whole."""
         return next(self.whole_snapshots(), None)
 
+    def snapshot_to_go_on_from(self) -> Snapshot | None:
+        """The newest whole snapshot that the log, if there is one, leads to without a hole."""
+        return next((one for one in self.whole_snapshots() if self.hole(one) is None), None)
+
+    def hole(self, snapshot: Snapshot) -> str | None:
+        """Where the log has a hole before ``snapshot``, in words; None if it is whole, or if there is no log at all."""
+        if not self.log.exists():
+            return None
+        status = self.log.stat()
+        found = hole(_sessions_as_of(self.log, status.st_size, status.st_mtime_ns), snapshot.iteration)
+        if found is None:
+            return None
+        first, last = found
+        return f"{self.log} has nothing between iterations {first} and {last}: caffe went on when nobody logged it"
+
     def whole_snapshots(self) -> Iterator[Snapshot]:
         """The snapshots that are whole, the newest first.
 
@@ -284,6 +300,12 @@ def _parses_as_of(
         return message().ParseFromString(file.read_bytes()) > 0
     except (OSError, DecodeError):
         return False
+
+
+@lru_cache(maxsize=4096)
+def _sessions_as_of(log: Path, size: int, time: int) -> list[LoggedSession]:
+    with log.open(errors="replace") as lines:
+        return logged_sessions(lines)
 
 
 def find_runs(path: Path) -> list[Path]:

@@ -197,7 +197,10 @@ def _starting_point(folder: RunFolder, resume: bool) -> Snapshot | str | None:
     if folder.record.exists():
         folder.read_record()  # a damaged one is no reason to call the run finished
         return "finished"
-    return snapshot
+    logged = folder.snapshot_to_go_on_from()
+    if logged != snapshot:
+        tqdm.write(f"{folder.hole(snapshot)}; going on from iteration {logged.iteration if logged else 0}")
+    return logged
 
 
 def _train(job: _Job, threads: int, children: Children) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import caffe
 import numpy as np
 import pytest
+from caffe.proto import caffe_pb2
 
 from latent_domains.common.caffe_log import curves
 from latent_domains.common.program import ROOT, ProgramError
@@ -27,6 +28,7 @@ from latent_domains.training.train import train_all
 from tests.gpu import WHY_NO_GPU
 from tests.latent_domains.training.processes import blobs, train, train_shares, written
 from tests.programs import program, wait_until
+from tests.run_folders import lasting
 
 
 def test_two_processes_learn_what_one_learns(tiny_data, tmp_path):
@@ -188,6 +190,25 @@ def test_a_signal_to_one_process_stops_all_with_a_snapshot(long):
                 group.members["process 1"].terminate()
     assert group.failure is None
     assert 10 <= long.latest_snapshot().iteration < 100_000
+
+
+def test_ctrl_c_before_it_has_caught_up_leaves_the_snapshot_as_it_is(tiny_data, tmp_path):
+    run = written(tmp_path / "run", tiny_data, "dial")
+    train(run, Devices(1))
+    snapshot = run.latest_snapshot()
+    state = caffe_pb2.SolverState.FromString(snapshot.state.read_bytes())
+    state.iter = 10_000_000  # more than it could catch up with
+    snapshot.state.write_bytes(state.SerializeToString())
+    before = {file: file.stat().st_mtime_ns for file in run.snapshots.iterdir()}
+    run = lasting(run, 20_000_000)
+    with start_workers([run.solver], Devices(1), 1, snapshot=snapshot.state) as group:
+        lines = []
+        for line in group.lines():
+            lines.append(line)
+            if "Going on with the records and random numbers after iteration 10000000" in line:
+                group.members["process 0"].send_signal(signal.SIGINT)
+    assert group.failure is None and lines[-1].endswith("] Optimization stopped early.\n")
+    assert {file: file.stat().st_mtime_ns for file in run.snapshots.iterdir()} == before
 
 
 def test_no_process_outlives_the_program(long):
