@@ -10,6 +10,7 @@ from datetime import datetime
 _NUMBER = r"([-+]?(?:nan|inf|\d+(?:\.\d*)?(?:e[-+]?\d+)?))(?!\S)"
 _ITERATION = re.compile(rf"\] Iteration (\d+)(?: \(.*\), loss = {_NUMBER}|, Testing net|, lr = {_NUMBER})")
 _SNAPSHOT = re.compile(r"\] (Resuming from|Snapshotting solver state to) .*_iter_(\d+)\.solverstate")
+_EVERY = re.compile(r"(?:display|test_interval): ([1-9]\d*)$")
 _OUTPUT = re.compile(rf"\] +(Train|Test) net output #\d+: (\S+) = {_NUMBER}")
 _PREFIX = re.compile(r"^[IWEF]\d{4,8} \S+ +\d+ \S+?\] ?")
 _TIME = re.compile(r"^[IWEF](\d{8} \d\d:\d\d:\d\d\.\d{1,6}) ")
@@ -97,11 +98,20 @@ def curves(lines: Iterable[str]) -> dict[tuple[str, str], dict[int, float]]:
 
 @dataclass
 class LoggedSession:
-    """What a log has of one session: the iteration it began at, and those that it displayed and wrote snapshots at."""
+    """What a log has of one session: the iteration it began at, and those that it displayed and wrote snapshots at.
+
+    Something is displayed ``every`` so many iterations at least.
+    """
 
     start: int = 0
+    every: int = 0
     displayed: set[int] = field(default_factory=set)
     snapshots: set[int] = field(default_factory=set)
+
+    def came_to(self, iteration: int) -> bool:
+        """Whether nothing that the session displayed before ``iteration`` can be missing."""
+        seen = any(shown + self.every >= iteration for shown in self.displayed)
+        return iteration in self.snapshots or (self.start < iteration and seen)
 
 
 def logged_sessions(lines: Iterable[str]) -> list[LoggedSession]:
@@ -117,17 +127,19 @@ def logged_sessions(lines: Iterable[str]) -> list[LoggedSession]:
                 found[-1].snapshots.add(int(match[2]))
         elif match := _ITERATION.search(line):
             found[-1].displayed.add(int(match[1]))
+        elif match := _EVERY.match(line):
+            found[-1].every = min(int(match[1]), found[-1].every or int(match[1]))
     return found
 
 
 def hole(sessions: Sequence[LoggedSession], iteration: int) -> tuple[int, int] | None:
     """The iterations between which the log of a training up to a snapshot at ``iteration`` has nothing; None if whole.
 
-    In a whole log a session wrote that snapshot, and began at 0 or at one that a session before it wrote, and so on.
-    Else caffe wrote it when nobody read its log.
+    In a whole log a session came there, and began at 0 or at a snapshot that a session before it came to, and so on.
+    Else caffe came there when nobody read its log.
     """
     for session in reversed(sessions):
-        if iteration in session.snapshots:
+        if session.came_to(iteration):
             iteration = session.start
     before = (shown for session in sessions for shown in session.displayed if shown < iteration)
     return (max(before, default=0), iteration) if iteration else None

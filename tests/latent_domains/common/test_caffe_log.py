@@ -44,6 +44,7 @@ def session(start: int, *happened: int) -> str:
     """The log of a session: iterations that it displayed, and, negative, those of its snapshots."""
     path = "I1121 03:30:08.1 1 a.cpp:1] {} /a run/snapshots/model_iter_{}.solverstate\n"
     text = "I1121 03:30:08.1 1 solver.cpp:45] Initializing solver from parameters: \n"
+    text += "test_interval: 40\nbase_lr: 0.01\ndisplay: 10\n"
     text += path.format("Resuming from", start) if start else ""
     line = "I1121 03:30:08.1 1 solver.cpp:239] Iteration {} (4.3 iter/s, 2.3s/10 iters), loss = 1\n"
     snapshot = path.format("Snapshotting solver state to binary proto file", "{}")
@@ -57,7 +58,10 @@ def session(start: int, *happened: int) -> str:
         (session(0, 0, 10) + session(0, 0, 10, -20, 20, -30), None),  # begun anew
         (session(0, 0, 10, -20, 20) + session(20, 20, -30), None),
         (session(0, 0, -10, 10, -20, 20) + session(10, 10, -20, 20) + session(20, 20, -30), None),
+        (session(0, 0, 10) + session(20, 20), None),  # killed before the line of the snapshot at 20 was read
+        (session(0, 0, 10, 20, 30) + session(15, 20), None),
         (session(0, 0, -10, 10), (10, 30)),  # to the end without a log
+        (session(0) + session(5, 10, 20), (0, 5)),
         (session(0, 0, -5) + session(20, 20, -30), (0, 20)),  # to a snapshot that another session went on from
         (session(0, 0, -10, 10) + session(20, 20, -30) + session(10, 10, 20, -30), None),  # mended
         (session(20, 20, -30), (0, 20)),
