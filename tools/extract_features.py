@@ -23,11 +23,14 @@ from time import monotonic
 import caffe
 
 from latent_domains.common.arguments import positive, program_parser
-from latent_domains.common.files import json_text, write_text
+from latent_domains.common.files import json_text, sha256, write_text
 from latent_domains.common.program import ROOT, run
+from latent_domains.convert.torch.lite0_conversion import backbone_onnx
 from latent_domains.data.parts import build_missing
 from latent_domains.experiment.datasets import DATASETS, Dataset
-from latent_domains.models.onnx_backbone import OnnxBackbone
+from latent_domains.experiment.networks import LITE0
+from latent_domains.models.onnx_backbone import OnnxBackbone, read_onnx
+from latent_domains.nets.lite0 import EARLY, POOLED, PREPROCESSING
 from latent_domains.runs import extraction
 from latent_domains.runs.devices import MODES, VARIABLE, check_available, requested_mode
 
@@ -109,10 +112,21 @@ def _chosen(arguments: argparse.Namespace) -> tuple[Dataset, extraction.Extracto
             caffe.set_mode_gpu()
         return extraction.published(images, "fc7"), extraction.alexnet(arguments.weights, arguments.batch_size)
     if arguments.backbone:
-        return extraction.published(images, arguments.backbone), extraction.lite0(arguments.jobs)
+        lite0 = OnnxBackbone(
+            backbone_onnx(),
+            arguments.backbone,
+            LITE0.hashes["sha256"],  # that of the model depends on the version of onnx
+            layer=POOLED,
+            early=EARLY,
+            crop=PREPROCESSING.crop,
+            mean=PREPROCESSING.mean,
+        )
+        features = extraction.published(images, arguments.backbone)
+        return features, extraction.onnx(lite0, arguments.backbone, arguments.jobs)
     options = {name: value for name in OF_ONNX if (value := getattr(arguments, name)) is not None}
     kind = options.pop("name", arguments.onnx.stem)
-    backbone = OnnxBackbone(arguments.onnx, **{"order": "rgb", **options})
+    model = read_onnx(arguments.onnx)
+    backbone = OnnxBackbone(model, str(arguments.onnx), sha256(arguments.onnx), **{"order": "rgb", **options})
     made_by = shlex.join(["python", "-m", "tools.extract_features", *sys.argv[1:]])
     features = extraction.described(images, kind, backbone, made_by)
     return features, extraction.onnx(backbone, features.features.backbone, arguments.jobs)

@@ -1,4 +1,4 @@
-"""A backbone as an ONNX file: what makes features of pictures, and how pixels become its input."""
+"""A backbone as an ONNX model: what makes features of pictures, and how pixels become its input."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 from onnx import ModelProto, ValueInfoProto
 
-from latent_domains.common.files import expect_file, sha256
+from latent_domains.common.files import expect_file
 from latent_domains.common.program import ProgramError
 from latent_domains.data.lmdb_io import by
 
@@ -33,12 +33,15 @@ class OnnxBackbone:
     the channels' means and then their standard deviations; ``early_size`` is how many numbers these are at the end of
     a row of ``row_size``.
 
-    Raises ProgramError naming the file if it holds no such model or values.
+    ``name`` is what messages call the model, ``weights`` a hash that other weights change. Raises ProgramError if the
+    model has no such values.
     """
 
     def __init__(
         self,
-        file: Path,
+        model: ModelProto,
+        name: str,
+        weights: str,
         *,
         layer: str | None = None,
         early: Sequence[str] = (),
@@ -48,15 +51,14 @@ class OnnxBackbone:
         scale: Sequence[float] = (1.0,),
         order: Order = "bgr",
     ) -> None:
-        model = _read(file)
-        self._file, self._order, self._size = file, order, size
-        self._input, self._crop = _input(file, model, crop)
+        self._name, self._order, self._size = name, order, size
+        self._input, self._crop = _input(name, model, crop)
         if size is not None and size < self._crop:
-            raise ProgramError(f"--size: got {size}, expected at least {self._crop}, the side of what {file} takes")
-        chosen = [_value(file, model, layer), *(_value(file, model, name) for name in early)]
+            raise ProgramError(f"--size: got {size}, expected at least {self._crop}, the side of what {name} takes")
+        chosen = [_value(name, model, layer), *(_value(name, model, block) for block in early)]
         self._mean, self._scale = (np.array(values, np.float32).reshape(-1, 1, 1) for values in (mean, scale))
         self._description = {
-            "weights": sha256(file),
+            "weights": weights,
             "layer": chosen[0],
             "early": " ".join(chosen[1:]),
             "size": size or "as stored",
@@ -67,7 +69,7 @@ class OnnxBackbone:
         }
         self._outputs = list(dict.fromkeys(chosen))
         self._chosen = chosen
-        self._session = _session(file, model, self._outputs)
+        self._session = _session(name, model, self._outputs)
         blank = self._run(np.zeros((3, self._crop, self._crop), np.float32))
         self.early_size = sum(2 * len(rows) for rows in blank[1:])
         self.row_size = len(blank[0]) + self.early_size
@@ -95,7 +97,7 @@ class OnnxBackbone:
         top, left = ((length - side) // 2 for length in picture.shape[1:])
         if min(top, left) < 0:
             raise ProgramError(
-                f"{self._file}: takes squares of {side}, found pictures of {by(picture.shape)}: pass --size {side}"
+                f"{self._name}: takes squares of {side}, found pictures of {by(picture.shape)}: pass --size {side}"
             )
         square = picture[:: 1 if self._order == "bgr" else -1, top : top + side, left : left + side]
         return (square - self._mean) * self._scale
@@ -105,7 +107,7 @@ class OnnxBackbone:
         try:
             found = self._session.run(self._outputs, {self._input: pixels[np.newaxis]})
         except Exception as error:  # its classes share no other base
-            raise ProgramError(f"{self._file}: ONNX Runtime fails on 1×{by(pixels.shape)}: {_line(error)}") from error
+            raise ProgramError(f"{self._name}: ONNX Runtime fails on 1×{by(pixels.shape)}: {_line(error)}") from error
         values = dict(zip(self._outputs, found, strict=True))
         final, *maps = (values[name] for name in self._chosen)
         if final.shape not in ((1, final.size), (1, final.size, 1, 1)):
@@ -116,10 +118,11 @@ class OnnxBackbone:
         return [final.ravel(), *(of_map.reshape(of_map.shape[1], -1) for of_map in maps)]
 
     def _not_expected(self, name: str, found: NDArray[np.float32], expected: str) -> ProgramError:
-        return ProgramError(f"{self._file}: {name} is {by(found.shape)} for one picture, expected {expected}")
+        return ProgramError(f"{self._name}: {name} is {by(found.shape)} for one picture, expected {expected}")
 
 
-def _read(file: Path) -> ModelProto:
+def read_onnx(file: Path) -> ModelProto:
+    """Read an ONNX model. Raises ProgramError naming the file if it is none."""
     expect_file(file, "an ONNX model")
     try:
         model = onnx.load(str(file))
@@ -132,24 +135,24 @@ def _read(file: Path) -> ModelProto:
     return model
 
 
-def _input(file: Path, model: ModelProto, crop: int | None) -> tuple[str, int]:
+def _input(where: str, model: ModelProto, crop: int | None) -> tuple[str, int]:
     """Name of the model's only input and the side of the square that it takes."""
     weights = {one.name for one in model.graph.initializer}
     inputs = [one for one in model.graph.input if one.name not in weights]
     if len(inputs) != 1:
         found = ", ".join(one.name for one in inputs) or "none"
-        raise ProgramError(f"{file}: its inputs are {found}, expected a single one, of pictures")
+        raise ProgramError(f"{where}: its inputs are {found}, expected a single one, of pictures")
     (only,) = inputs
     dims = [one.dim_value or one.dim_param or "?" for one in only.type.tensor_type.shape.dim]
     shape = f"its input {only.name} is {by(dims)}"
     if len(dims) != 4 or dims[1] not in (3, *_free(dims[1])) or dims[0] not in (1, *_free(dims[0])):
-        raise ProgramError(f"{file}: {shape}, expected one picture of three channels, N×3×H×W")
+        raise ProgramError(f"{where}: {shape}, expected one picture of three channels, N×3×H×W")
     sides = {side for side in dims[2:] if isinstance(side, int)}
     if not sides and crop is None:
-        raise ProgramError(f"{file}: {shape}, a dynamic shape: --crop says the side of the pictures' square")
+        raise ProgramError(f"{where}: {shape}, a dynamic shape: --crop says the side of the pictures' square")
     if len(sides) > 1 or not sides <= {crop or next(iter(sides))}:
         expected = f"a square of side {crop}, as --crop says" if crop else "a square"
-        raise ProgramError(f"{file}: {shape}, expected {expected}")
+        raise ProgramError(f"{where}: {shape}, expected {expected}")
     return only.name, crop or sides.pop()
 
 
@@ -157,12 +160,12 @@ def _free(dim: int | str) -> tuple[str, ...]:
     return (dim,) if isinstance(dim, str) else ()
 
 
-def _value(file: Path, model: ModelProto, name: str | None) -> str:
+def _value(where: str, model: ModelProto, name: str | None) -> str:
     """The value that is called ``name``, or the first output of the node that is; the only output of all for None."""
     if name is None:
         outputs = [one.name for one in model.graph.output]
         if len(outputs) != 1:
-            raise ProgramError(f"{file}: its outputs are {', '.join(outputs) or 'none'}: --layer chooses one")
+            raise ProgramError(f"{where}: its outputs are {', '.join(outputs) or 'none'}: --layer chooses one")
         return outputs[0]
     values = [output for node in model.graph.node for output in node.output if output]
     nodes = {node.name: node.output[0] for node in model.graph.node if node.name and node.output}
@@ -170,11 +173,11 @@ def _value(file: Path, model: ModelProto, name: str | None) -> str:
         return name
     if name not in nodes:
         some = ", ".join(values[-NAMED:])
-        raise ProgramError(f"{file}: no layer {name!r} among its {len(values)} values, the last of which are {some}")
+        raise ProgramError(f"{where}: no layer {name!r} among its {len(values)} values, the last of which are {some}")
     return nodes[name]
 
 
-def _session(file: Path, model: ModelProto, outputs: Sequence[str]) -> onnxruntime.InferenceSession:
+def _session(where: str, model: ModelProto, outputs: Sequence[str]) -> onnxruntime.InferenceSession:
     """The model with these outputs alone, in one thread: pictures are the parallelism."""
     wanted = ModelProto()
     wanted.CopyFrom(model)
@@ -186,7 +189,7 @@ def _session(file: Path, model: ModelProto, outputs: Sequence[str]) -> onnxrunti
     try:
         return onnxruntime.InferenceSession(wanted.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its classes share no other base
-        raise ProgramError(f"{file}: ONNX Runtime refuses the model: {_line(error)}") from error
+        raise ProgramError(f"{where}: ONNX Runtime refuses the model: {_line(error)}") from error
 
 
 def _line(error: Exception) -> str:
