@@ -307,7 +307,10 @@ def test_bad_images_are_named(images, tmp_path, net, how):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["digits", "--weights", "w"], "invalid choice: 'digits' (choose from 'office31', 'office_caltech', 'pacs', 'pacs_splits')"),
+        (
+            ["digits", "--weights", "w"],
+            "invalid choice: 'digits' (choose from 'office31', 'office_caltech', 'pacs', 'pacs_splits')",
+        ),
         (["office31"], "the following arguments are required: --weights"),
         (["office31", "--weights", "w", "--domains", "caltech"], "'caltech', expected some of amazon, dslr, webcam"),
         (["office31", "--weights", "w", "--batch-size", "0"], "'0', expected a whole number of at least 1"),
