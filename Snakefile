@@ -171,7 +171,7 @@ rule mixture:
 
 
 rule features:
-    """AlexNet's fc7 features of a set of images."""
+    """A backbone's features of a set of images."""
     input:
         lambda wildcards: ancient([str(file) for file in PLAN.before_features(wildcards.dataset)]),
     output:
@@ -179,15 +179,16 @@ rule features:
     wildcard_constraints:
         dataset=one_of(PLAN.feature_sets),
     params:
-        options=lambda wildcards: PLAN.features_options(wildcards.dataset) + mode(),
+        options=lambda wildcards: PLAN.features_options(wildcards.dataset),
     log:
         str(SETTINGS.data / ".built" / "{dataset}.log"),
+    threads: 4  # or fewer, as --cores allows
     resources:
         mem_mb=4000,
     message:
         "features {wildcards.dataset}"
     shell:
-        "python -m tools.extract_features {params.options:q} > {log:q} 2>&1"
+        "python -m tools.extract_features {params.options:q} --jobs {threads} > {log:q} 2>&1"
 
 
 for network in PLAN.pretrained:

@@ -13,4 +13,4 @@ for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHU
 
 from tests.fixtures import mirror, server, tiny_data, trained, trained_on_sources  # noqa: E402, F401
 from tests.marks import pytest_configure, pytest_ignore_collect, pytest_itemcollected  # noqa: E402, F401
-from tests.pictures import features, pictures  # noqa: E402, F401
+from tests.pictures import features, lite0_features, pictures  # noqa: E402, F401

@@ -84,6 +84,14 @@ def features(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return pictures
 
 
+@pytest.fixture(scope="session")
+def lite0_features(pictures: Path) -> Path:
+    """The pictures' data folder with EfficientNet-Lite0's features of PACS."""
+    done = program("extract_features", "pacs", "--backbone", "lite0", "--data", pictures)
+    assert done.returncode == 0, done.stderr
+    return pictures
+
+
 def train(experiment: Experiment, folder: Path, data: Path, *, caffe_test: bool = False) -> dict[str, Any]:
     """Train, check that all numbers are finite and that the record counts every test image; return the record.
 

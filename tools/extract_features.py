@@ -1,42 +1,90 @@
-"""Extract AlexNet's fc7 features: from each domain's LMDB of images, one of features.
+"""Extract features of a trained backbone: from each domain's LMDB of images, one of features.
 
     python -m tools.extract_features office31 --weights bvlc_alexnet.caffemodel
+    python -m tools.extract_features pacs --backbone lite0
+    python -m tools.extract_features pacs --onnx FILE --layer NAME --early NAME NAME --mean 127 --scale 0.0078125
 
-reads DATA/office31/DOMAIN and writes OUT/office31_fc7/DOMAIN: for each image, in the same order and by the same name, a
-Datum of 4096×1×1 floats, fc7 of the central crop before its ReLU, with the image's label. Features that stand already
-are not extracted again; those of other weights or images are an error, never reused.
+The first reads DATA/office31/DOMAIN and writes OUT/office31_fc7/DOMAIN: for each image, in the same order and by the
+same name, a Datum of 4096×1×1 floats, AlexNet's fc7 of the central crop before its ReLU, with the image's label. The
+second writes OUT/pacs_lite0: EfficientNet-Lite0's 1,280 features and, after them, 80 statistics of its early blocks, by
+ONNX Runtime; its weights come as a Python package. The third does so with any ONNX model and writes a description
+of the dataset, OUT/pacs_FILE/dataset.json, for --dataset of tools.write_run.
+
+Features that stand already are not extracted again; those of other weights or images are an error, never reused.
 """
 
 import argparse
+import os
+import shlex
+import sys
 from pathlib import Path
+from time import monotonic
 
 import caffe
 
 from latent_domains.common.arguments import positive, program_parser
+from latent_domains.common.files import json_text, sha256, write_text
 from latent_domains.common.program import ROOT, run
+from latent_domains.convert.torch.lite0_conversion import backbone_onnx
 from latent_domains.data.parts import build_missing
-from latent_domains.experiment.datasets import DATASETS
+from latent_domains.experiment.datasets import DATASETS, Dataset
+from latent_domains.experiment.networks import LITE0
+from latent_domains.models.onnx_backbone import OnnxBackbone, read_onnx
+from latent_domains.nets.lite0 import EARLY, POOLED, PREPROCESSING
+from latent_domains.runs import extraction
 from latent_domains.runs.devices import MODES, VARIABLE, check_available, requested_mode
-from latent_domains.runs.extraction import DATASET_NAMES, parts
+
+IMAGES = tuple(name for name, data in DATASETS.items() if data.stored_shape == (3, 256, 256))
+"""Datasets of pictures."""
+
+OF_ONNX = ("layer", "early", "size", "crop", "mean", "scale", "order", "name")
+"""Options that describe an ONNX model."""
 
 
 def _arguments() -> argparse.Namespace:
     parser = program_parser("tools.extract_features", __doc__)
-    parser.add_argument("dataset", choices=DATASET_NAMES)
-    parser.add_argument(
-        "--weights", type=Path, required=True, metavar="FILE", help="AlexNet trained on ImageNet, a caffemodel"
+    parser.add_argument("dataset", choices=IMAGES)
+    backbone = parser.add_mutually_exclusive_group()
+    backbone.add_argument("--weights", type=Path, metavar="FILE", help="AlexNet trained on ImageNet, a caffemodel")
+    backbone.add_argument("--backbone", choices=("lite0",), help="EfficientNet-Lite0, from its Python package")
+    backbone.add_argument("--onnx", type=Path, metavar="FILE", help="any other backbone, which --layer … describe:")
+    onnx = parser.add_argument_group("an ONNX model", "What it is, and how pictures become its input.")
+    onnx.add_argument("--layer", metavar="NAME", help="value or node with the features (default: the only output)")
+    onnx.add_argument(
+        "--early", nargs="+", metavar="NAME", help="blocks whose channels' means and deviations are kept as well"
     )
+    onnx.add_argument("--size", type=positive, metavar="N", help="resize pictures to N×N (default: as stored, 256)")
+    onnx.add_argument("--crop", type=positive, metavar="N", help="side of the central square (default: the model's)")
+    onnx.add_argument("--mean", type=_numbers, metavar="A[,B,C]", help="taken from the pixels, 0 to 255 (default: 0)")
+    onnx.add_argument("--scale", type=_numbers, metavar="A[,B,C]", help="factor after that (default: 1)")
+    onnx.add_argument(
+        "--order", choices=("bgr", "rgb"), help="of the channels, of --mean and --scale too (default: rgb)"
+    )
+    onnx.add_argument("--name", help="the features are called DATASET_NAME (default: the file's)")
     parser.add_argument("--domains", nargs="+", metavar="DOMAIN", help="default: all of the dataset")
     parser.add_argument("--data", type=Path, default=ROOT / "data", metavar="DIR", help="data folder (default: data)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="data folder of the features (default: that of --data)")
-    parser.add_argument("--batch-size", type=positive, default=32, metavar="N", help="images at once (default: 32)")
+    parser.add_argument(
+        "--batch-size", type=positive, default=32, metavar="N", help="images at once, of AlexNet (default: 32)"
+    )
+    parser.add_argument(
+        "--jobs",
+        type=positive,
+        default=len(os.sched_getaffinity(0)),
+        help="pictures at once, of ONNX Runtime (default: one a core)",
+    )
     parser.add_argument(
         "--solver-mode",
         choices=MODES,
-        help=f"where Caffe computes (default: environment variable {VARIABLE}, else CPU)",
+        help=f"where Caffe computes AlexNet (default: environment variable {VARIABLE}, else CPU)",
     )
     parser.add_argument("--force", action="store_true", help="replace features of other weights or images")
     arguments = parser.parse_args()
+    if not (arguments.weights or arguments.backbone or arguments.onnx):
+        parser.error("the following arguments are required: --weights of AlexNet, --backbone or --onnx")
+    for name in OF_ONNX:
+        if getattr(arguments, name) is not None and not arguments.onnx:
+            parser.error(f"argument --{name}: it describes the model of --onnx")
     known = DATASETS[arguments.dataset].domains
     for domain in arguments.domains or ():
         if domain not in known:
@@ -44,24 +92,59 @@ def _arguments() -> argparse.Namespace:
     return arguments
 
 
+def _numbers(text: str) -> tuple[float, ...]:
+    """One number, or one for each of three channels."""
+    try:
+        numbers = tuple(map(float, text.split(",")))
+    except ValueError:
+        numbers = ()
+    if len(numbers) not in (1, 3):
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected a number, or three of them: 123.7,116.3,103.5")
+    return numbers
+
+
+def _chosen(arguments: argparse.Namespace) -> tuple[Dataset, extraction.Extractor]:
+    """The dataset of features that is asked for and what makes it."""
+    images = DATASETS[arguments.dataset]
+    if arguments.weights:
+        if requested_mode(arguments.solver_mode) == "GPU":
+            check_available("GPU", "solver mode GPU")
+            caffe.set_mode_gpu()
+        return extraction.published(images, "fc7"), extraction.alexnet(arguments.weights, arguments.batch_size)
+    if arguments.backbone:
+        lite0 = OnnxBackbone(
+            backbone_onnx(),
+            arguments.backbone,
+            LITE0.hashes["sha256"],  # that of the model depends on the version of onnx
+            layer=POOLED,
+            early=EARLY,
+            crop=PREPROCESSING.crop,
+            mean=PREPROCESSING.mean,
+        )
+        features = extraction.published(images, arguments.backbone)
+        return features, extraction.onnx(lite0, arguments.backbone, arguments.jobs)
+    options = {name: value for name in OF_ONNX if (value := getattr(arguments, name)) is not None}
+    kind = options.pop("name", arguments.onnx.stem)
+    model = read_onnx(arguments.onnx)
+    backbone = OnnxBackbone(model, str(arguments.onnx), sha256(arguments.onnx), **{"order": "rgb", **options})
+    made_by = shlex.join(["python", "-m", "tools.extract_features", *sys.argv[1:]])
+    features = extraction.described(images, kind, backbone, made_by)
+    return features, extraction.onnx(backbone, features.features.backbone, arguments.jobs)
+
+
 def main() -> None:
     """Extract the features that are missing."""
     arguments = _arguments()
-    if requested_mode(arguments.solver_mode) == "GPU":
-        check_available("GPU", "solver mode GPU")
-        caffe.set_mode_gpu()
-    wanted = arguments.domains or DATASETS[arguments.dataset].domains
-    build_missing(
-        parts(
-            arguments.dataset,
-            tuple(dict.fromkeys(wanted)),
-            arguments.weights,
-            arguments.data,
-            arguments.out or arguments.data,
-            arguments.batch_size,
-        ),
-        force=arguments.force,
-    )
+    images, (features, extractor) = DATASETS[arguments.dataset], _chosen(arguments)
+    out, domains = arguments.out or arguments.data, tuple(dict.fromkeys(arguments.domains or images.domains))
+    parts = extraction.parts(images, features, domains, extractor, arguments.data, out)
+    began = monotonic()
+    if built := build_missing(parts, force=arguments.force):
+        print(f"{built} images in {(took := monotonic() - began):.0f} s: {built / took:.0f} a second")
+    if features.name not in DATASETS:
+        description = out / features.name / "dataset.json"
+        write_text(description, json_text(features.to_json()))
+        print(f"{description}: for --dataset of tools.write_run")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import glob
+import hashlib
 import json
 import os
 import re
@@ -140,6 +141,12 @@ def _name(error: OSError, path: Path) -> None:
     """Let an error of the disk that names no file name ``path``."""
     if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
         error.filename = str(path)
+
+
+def sha256(file: Path) -> str:
+    """The hash of a file's contents, in hexadecimal digits."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def write_text(path: Path, text: str) -> None:

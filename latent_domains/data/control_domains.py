@@ -20,15 +20,22 @@ def random_domains(counts: Sequence[int], k: int, seed: int) -> list[NDArray[np.
     return [np.random.default_rng([seed, i]).permutation(n) % k for i, n in enumerate(counts)]
 
 
-def kmeans_domains(lmdbs: Sequence[Path], shape: tuple[int, int, int], k: int, seed: int) -> list[NDArray[np.int64]]:
+def kmeans_domains(
+    lmdbs: Sequence[Path], shape: tuple[int, int, int], k: int, seed: int, early: int = 0
+) -> list[NDArray[np.int64]]:
     """The cluster of each record of each LMDB: k-means over all of them together, by :func:`channel_statistics`.
 
+    Where the last ``early`` numbers of a record are such statistics of a backbone's blocks, by these alone, each
+    divided by its standard deviation, as a branch on them sees them.
     Raises ProgramError if there are fewer than ``k`` different records.
     """
     from sklearn.cluster import KMeans  # a second to import
 
     statistics = [channel_statistics(lmdb, shape) for lmdb in lmdbs]
     rows = np.concatenate(statistics)
+    if early:
+        rows = rows[:, shape[0] - early : shape[0]]  # the means of single numbers are the numbers
+        rows = (rows - rows.mean(axis=0)) / np.maximum(rows.std(axis=0), 1e-6)
     if (different := len(np.unique(rows, axis=0))) < k:
         raise ProgramError(f"k-means: {different} different images in {', '.join(map(str, lmdbs))}, expected ≥ {k}")
     clusters = KMeans(k, n_init=_STARTS, random_state=seed).fit_predict(rows).astype(np.int64)

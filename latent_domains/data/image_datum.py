@@ -2,9 +2,7 @@
 
 import stat
 import sys
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,13 +10,11 @@ import cv2
 import numpy as np
 from tqdm import tqdm
 
+from latent_domains.common.in_threads import in_threads
 from latent_domains.common.pixel_limit import megapixels, most_bytes
 from latent_domains.common.program import ProgramError
 from latent_domains.data.image_list import Entry
 from latent_domains.data.lmdb_io import encoded_datum, image_datum
-
-AHEAD = 16
-"""Images a thread may be ahead of the reader."""
 
 
 @dataclass(frozen=True)
@@ -122,18 +118,7 @@ def make_readable(
 def make_all(entries: Sequence[Entry], form: Format, jobs: int) -> Iterator[Made]:
     """Yield what ``make`` returns for each entry, in order. With ``jobs`` > 1 that many threads do the work.
 
-    OpenCV works outside the interpreter's lock. The threads are never more than AHEAD images each ahead, so a slow
-    reader of the results does not fill the memory.
+    OpenCV works outside the interpreter's lock.
     """
     cv2.setNumThreads(1)  # ours are the parallelism
-    waiting: deque[Future[Made]] = deque()
-    pool = ThreadPoolExecutor(jobs)
-    try:
-        for entry in entries:
-            waiting.append(pool.submit(make, entry.file, entry.label, form))
-            if len(waiting) > AHEAD * jobs:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)
+    return in_threads(lambda entry: make(entry.file, entry.label, form), entries, jobs)

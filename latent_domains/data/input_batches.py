@@ -34,12 +34,15 @@ def keyed_batches(
         raise ValueError(f"batch size: got {batch_size}, expected at least 1")
     records = islice(lmdb_io.read(path), limit)
     while batch := list(islice(records, batch_size)):
-        inputs = form.inputs([_values(path, key, datum, form.stored_shape) for key, datum in batch])
+        inputs = form.inputs([record_values(path, key, datum, form.stored_shape) for key, datum in batch])
         yield [key for key, _ in batch], inputs, np.array([datum.label for _, datum in batch], np.int64)
 
 
-def _values(path: Path, key: bytes, datum: Datum, shape: tuple[int, int, int]) -> Values:
-    """The record's values (C×H×W), bytes before floats as Caffe takes them."""
+def record_values(path: Path, key: bytes, datum: Datum, shape: tuple[int, int, int]) -> Values:
+    """A record's values (C×H×W), bytes before floats as Caffe takes them.
+
+    Raises ProgramError naming the LMDB at ``path`` if it holds no image or one of another shape.
+    """
     try:
         if datum.encoded or datum.data:
             values = lmdb_io.datum_image(datum)

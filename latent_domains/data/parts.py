@@ -19,6 +19,9 @@ NOTE = "source.json"
 FINGERPRINT = "fingerprint"
 """Key of a recipe: a hash that tells whether the images are still the same."""
 
+EXTRACTION = "tools.extract_features"
+"""The program of recipes whose records are features."""
+
 Images = tuple[NDArray[np.uint8], NDArray[np.int64]]
 """Images (n×H×W gray or n×H×W×3 BGR, uint8) and their labels (n)."""
 
@@ -95,6 +98,16 @@ def stands(part: Part, *, force: bool = False) -> bool:
     return True
 
 
+def backbone_of(lmdb: Path) -> str | None:
+    """The backbone whose features an LMDB holds as its note says; None if it says nothing of features."""
+    try:
+        recipe = json.loads((lmdb / NOTE).read_text())["recipe"]
+        extracted = recipe["program"].startswith(EXTRACTION)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return recipe.get("backbone", "alexnet") if extracted else None
+
+
 def _difference(key: str, found: Mapping[str, str | int], wanted: Mapping[str, str | int]) -> str:
     """What differs, in words."""
     if key == FINGERPRINT:
@@ -116,11 +129,18 @@ def build(part: Part, *, force: bool = False) -> int:
     return writer.records
 
 
-def build_missing(parts: list[Part], *, force: bool = False) -> None:
-    """Build the parts that do not stand yet, after making sure that none of the others is in the way."""
+def build_missing(parts: list[Part], *, force: bool = False) -> int:
+    """Build the parts that do not stand yet, after making sure that none of the others is in the way.
+
+    Returns the number of records in those that were built.
+    """
+    built = 0
     standing = [stands(part, force=force) for part in parts]
     for part, done in zip(parts, standing, strict=True):
         if done:
             print(f"{part.path}: stands")
         else:
-            print(f"{part.path}: {build(part, force=force)} images")
+            records = build(part, force=force)
+            print(f"{part.path}: {records} images")
+            built += records
+    return built

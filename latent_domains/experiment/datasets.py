@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge
 
 from latent_domains.common.program import ProgramError
-from latent_domains.common.validation import Positive, checked
+from latent_domains.common.validation import Natural, Positive, checked
 from latent_domains.data.preprocessing import Preprocessing
 from latent_domains.data.sets.published import OFFICE31, OFFICE_CALTECH, PACS, ImageSet, pacs_split_counts
-from latent_domains.experiment.networks import NETWORKS
+from latent_domains.experiment.networks import ANY_FEATURES, NETWORKS
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,18 @@ class Recipe:
 
 
 @dataclass(frozen=True)
+class Features:
+    """What a dataset's records are instead of images: what ``backbone`` makes of those of the dataset ``images``.
+
+    The last ``early`` numbers of a record are statistics of the backbone's early blocks.
+    """
+
+    images: str
+    backbone: str
+    early: Natural = 0
+
+
+@dataclass(frozen=True)
 class Dataset:
     """A set of domains that share classes and geometry.
 
@@ -57,7 +69,7 @@ class Dataset:
     the images of each domain on which domain usage is measured; ``test_batch_limit`` the memory of a test pass.
     ``made_by`` is a command that builds the LMDBs; it can be spelt in several ways, so it is no part of what makes two
     datasets the same. ``unlabelled`` are domains whose labels nobody knows: they can be targets, and no accuracy is
-    measured on them.
+    measured on them. ``features`` says what the records are if they are no images.
     """
 
     name: str
@@ -79,6 +91,17 @@ class Dataset:
     usage_images: Positive = 1000
     test_batch_limit: Positive = 64
     unlabelled: tuple[str, ...] = ()
+    features: Features | None = None
+
+    @property
+    def images(self) -> str:
+        """The dataset of the images: this one, or that of which the records are features."""
+        return self.features.images if self.features else self.name
+
+    @property
+    def early(self) -> int:
+        """How many numbers at the end of a record are statistics of a backbone's early blocks."""
+        return self.features.early if self.features else 0
 
     @property
     def preprocessing(self) -> Preprocessing:
@@ -172,6 +195,9 @@ _PACS = Recipe(
     snapshot_interval=300,
 )
 
+# Ours: the paper's recipe on PACS with a batch as on fc7 features. Nothing is tested before the end, whatever came out.
+_PACS_FEATURES = replace(_PACS, batch_size=256, test_interval=1200, snapshot_interval=600, solver_mode="CPU")
+
 _MEAN = (104.0, 117.0, 123.0)
 """Of ImageNet's pixels, B, G, R, as Caffe's models subtract it."""
 
@@ -225,19 +251,37 @@ _PACS_DATA = Dataset(
 )
 
 
-def _fc7(images: Dataset) -> Dataset:
-    """The same domains as AlexNet's fc7 features, before its ReLU, of the central crop."""
+def features_of(images: Dataset, kind: str, network: str, size: int, features: Features, **changes: Any) -> Dataset:
+    """The same domains as records of ``size`` features of a ``kind``, called IMAGES_KIND."""
     return replace(
         images,
-        name=f"{images.name}_fc7",
-        network="alexnet_fc7",
-        stored_shape=(4096, 1, 1),
-        crop=None,
-        mean=(),
-        made_by=f"python -m tools.extract_features {images.name} --weights FILE",
-        usage_images=10_000,
-        test_batch_limit=600,
+        **{
+            "name": f"{images.name}_{kind}",
+            "network": network,
+            "stored_shape": (size, 1, 1),
+            "crop": None,
+            "mirror": False,
+            "mean": (),
+            "scale": 1.0,
+            "usage_images": 10_000,
+            "test_batch_limit": 600,
+            "features": features,
+            **changes,
+        },
     )
+
+
+def _fc7(images: Dataset) -> Dataset:
+    """The same domains as AlexNet's fc7 features, before its ReLU, of the central crop."""
+    made_by = f"python -m tools.extract_features {images.name} --weights FILE"
+    return features_of(images, "fc7", "alexnet_fc7", 4096, Features(images.name, "alexnet"), made_by=made_by)
+
+
+def _lite0(images: Dataset, recipe: Recipe) -> Dataset:
+    """The same domains as EfficientNet-Lite0's features of the central crop and statistics of two early blocks."""
+    made_by = f"python -m tools.extract_features {images.name} --backbone lite0"
+    features = Features(images.name, "lite0", early=80)
+    return features_of(images, "lite0", "features", 1280 + 80, features, recipe=recipe, made_by=made_by)
 
 
 _DIGITS_DATA = Dataset(
@@ -294,6 +338,7 @@ DATASETS = {
         _OFFICE_CALTECH_DATA,
         _fc7(_OFFICE_CALTECH_DATA),
         _PACS_DATA,
+        _lite0(_PACS_DATA, _PACS_FEATURES),
         # PACS's official lists: 90 % of each domain to train on, all of it to test on.
         replace(
             _PACS_DATA,
@@ -324,6 +369,8 @@ def from_json(values: Any) -> Dataset:
 
     Raises ProgramError for missing or unknown keys, for values of another type, and for what does not go together.
     """
+    if isinstance(values, dict):
+        values = {"features": None, **values}  # those that were written before there were any do not say so
     data = checked(Dataset, values, "dataset")
     for found, whole in ((values, data), (values["recipe"], data.recipe)):  # nothing falls back on a default
         if missing := [key for key in vars(whole) if key not in found]:
@@ -348,7 +395,18 @@ def _check(data: Dataset) -> None:
     for name, holds, found, expected in expectations:
         if not holds:
             raise ProgramError(f"dataset: {name}: got {found!r}, expected {expected}")
-    shape = of_network(data.network).shape
+    reference = of_network(data.network)
+    shape = reference.shape
+    if (data.features is None) != (reference.features is None):
+        found, expected = ("features", "images") if data.features else ("images", "features")
+        raise ProgramError(f"dataset: records that are {found}, expected {expected}, which {data.network} takes")
+    if data.network == ANY_FEATURES:
+        shape = (max(data.early + 1, data.shape[0]), 1, 1)
+    elif data.features and data.features.backbone != reference.features.backbone:
+        raise ProgramError(
+            f"dataset: features: found those of {data.features.backbone}, expected those of "
+            f"{reference.features.backbone}, which {data.network} takes"
+        )
     if data.shape != shape or min(data.stored_shape) < 1 or (data.crop or 1) > min(data.stored_shape[1:]):
         raise ProgramError(
             f"dataset: stored_shape {data.stored_shape} and crop {data.crop}: expected what gives the {shape} of "

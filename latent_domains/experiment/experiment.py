@@ -47,6 +47,9 @@ BRANCH_NORMS = {
 }
 """What BN normalises in a branch that predicts domains (:class:`Experiment`), and how titles say it."""
 
+BRANCH_INPUTS = {"final": "", "early": "branch on early statistics"}
+"""What a branch reads where the records are features of a backbone, and how titles say it."""
+
 BATCH_SPLITS = ("per_domain", "per_group", "equally", "by_size")
 """How a batch is made of the domains: see :class:`latent_domains.experiment.datasets.Recipe`."""
 
@@ -93,8 +96,9 @@ class Experiment:
     the share of source images whose domain label is known (Fig. 3). ``branch_norm`` is what BN normalises in a branch
     that predicts domains, by the rows of its own images: nothing; the outputs of its "layers" with parameters but the
     last (the paper's reading); without affine, the features that enter the domain classifier ("centred") or its
-    "logits", times ``domain_gain``. ``no_w_gradient`` leaves the branch to its own losses. ``lambda_*`` weigh the
-    terms of Eq. 7;
+    "logits", times ``domain_gain``. ``branch_input`` is what it reads where the records are features of a backbone:
+    these, or the statistics of early blocks that come with them. ``no_w_gradient`` leaves the branch to its own losses.
+    ``lambda_*`` weigh the terms of Eq. 7;
     ``lambda_b`` weighs the balance term, which is not the paper's (0 leaves it out). ``test_mirror`` mirrors test
     images at random, as the authors' published ResNet net does.
     """
@@ -130,6 +134,12 @@ class Experiment:
         "what BN normalises in the branch that predicts domains: nothing, the outputs of its layers as in the paper, "
         "or, without affine, the domain classifier's input (centred) or its logits; the last two are not the paper's "
         "(default: layers)",
+    )
+    branch_input: Literal[*BRANCH_INPUTS] = _setting(
+        "branch-on-{}".format,
+        "what the branch reads of a backbone's features: the final ones, or the statistics of early blocks that the "
+        "dataset has beside them; not the paper's",
+        "final",
     )
     domain_gain: _Rate = _setting("gain{:g}".format, "factor of the normalised logits of --branch-norm logits", 1.0)
     no_w_gradient: bool = _setting(
@@ -250,6 +260,8 @@ class Experiment:
             parts.append(f"{100 * self.known_share:g} % of domain labels known")
         if self.predicts_domains and BRANCH_NORMS[self.branch_norm]:
             parts.append(BRANCH_NORMS[self.branch_norm])
+        if BRANCH_INPUTS[self.branch_input]:
+            parts.append(BRANCH_INPUTS[self.branch_input])
         if self.domain_gain != 1:
             parts.append(f"gain {self.domain_gain:g}")
         if self.no_w_gradient:
@@ -344,7 +356,13 @@ def _before_they_came(data: Dataset, settings: dict[str, Any]) -> dict[str, Any]
     """What a description means that was written before there were these settings."""
     branch = settings.get("method") == "mda" or settings.get("k_target") not in (0, 1)
     branch_norm = "none" if branch and NETWORKS[data.network].module != "resnet" else "layers"
-    return {"shares": [], "branch_norm": branch_norm, "domain_gain": 1.0, "no_w_gradient": False}
+    return {
+        "shares": [],
+        "branch_norm": branch_norm,
+        "branch_input": "final",
+        "domain_gain": 1.0,
+        "no_w_gradient": False,
+    }
 
 
 def _made(data: Dataset, settings: dict[str, Any]) -> Experiment:
@@ -385,7 +403,9 @@ def _check(experiment: Experiment) -> None:
         raise ProgramError(f"known_share: got {share} for an undivided source, whose domains nobody knows")
     if geometry not in network.geometries:
         raise ProgramError(f"geometry: got {geometry!r}, expected {' or '.join(network.geometries)} for {network.name}")
-    for name in ("branch_norm", "domain_gain", "no_w_gradient"):
+    if experiment.branch_input == "early" and not data.early:
+        raise ProgramError(f"branch_input: got 'early' for {data.name}, which has no statistics of early blocks")
+    for name in ("branch_norm", "branch_input", "domain_gain", "no_w_gradient"):
         if not experiment.predicts_domains and (found := getattr(experiment, name)) != usual[name]:
             raise ProgramError(f"{name}: got {found!r} for {method}, which has no branch that predicts domains")
     if experiment.domain_gain != 1 and experiment.branch_norm != "logits":

@@ -9,6 +9,10 @@ GEOMETRIES = ("torch", "caffe")
 """Of a ResNet: Torch's own, or that of the widespread Caffe model (:mod:`latent_domains.nets.resnet`)."""
 
 
+ANY_FEATURES = "features"
+"""The network that takes stored features of any backbone, of any number."""
+
+
 @dataclass(frozen=True)
 class Network:
     """An architecture.
@@ -107,6 +111,7 @@ NETWORKS = {
             megabytes=1500,
             folder="alexnet",
         ),
+        Network(ANY_FEATURES, "features of a backbone", module="any_features", images="pacs_lite0", megabytes=1500),
         _resnet(
             18,
             "f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec",

@@ -1,12 +1,13 @@
 """Source images that the branch is surest and least sure about, for each latent domain."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from latent_domains.data.lmdb_io import read_images, read_labels
+from latent_domains.data.lmdb_io import read_images, read_labels, record_names
 from latent_domains.runs.outputs import looked_at_lmdbs, source_probabilities
 from latent_domains.runs.preflight import check_data, check_nets
 from latent_domains.runs.run_folder import RunFolder, Snapshot
@@ -22,7 +23,7 @@ BYTES = 64 << 20
 class LookedAt:
     """Source images (n×C×H×W, BGR), their classes and true sources (n each), and the branch's probabilities (n×k).
 
-    ``held_out``: whether they are none of the training images. Features are no pictures: they have no images.
+    ``held_out``: whether they are none of the training images. Features whose pictures are not at hand have no images.
     """
 
     images: NDArray[np.uint8] | None
@@ -56,18 +57,36 @@ def look_at(folder: RunFolder, snapshot: Snapshot) -> LookedAt:
     """
     check_nets(folder)
     check_data(folder)
-    shape = folder.experiment.data.stored_shape
-    limit = min(LOOKED_AT, max(8, BYTES // int(np.prod(shape))))
     lmdbs, held_out = looked_at_lmdbs(folder)
+    pictures = _pictures(folder, lmdbs)
+    shape = read_images(pictures[0], 1)[0].shape[1:] if pictures else folder.experiment.data.stored_shape
+    limit = min(LOOKED_AT, max(8, BYTES // int(np.prod(shape))))
     rows = source_probabilities(folder, snapshot, lmdbs=lmdbs, limit=limit, quiet=True)
-    pictures = shape[0] in (1, 3) and min(shape[1:]) > 1
     return LookedAt(
-        np.concatenate([read_images(lmdb, limit)[0] for lmdb in lmdbs.values()]) if pictures else None,
+        np.concatenate([read_images(lmdb, limit)[0] for lmdb in pictures]) if pictures else None,
         np.concatenate([read_labels(lmdb, limit) for lmdb in lmdbs.values()]),
         [source for source, of_source in rows.items() for _ in of_source],
         np.concatenate(list(rows.values())),
         held_out,
     )
+
+
+def _pictures(folder: RunFolder, lmdbs: dict[str, Path]) -> list[Path]:
+    """The LMDBs of the pictures that the records of ``lmdbs`` are, or are features of; none where these are not there.
+
+    Features have the names and the order of their pictures.
+    """
+    data = folder.experiment.data
+    if not data.features:
+        channels, *sides = data.stored_shape
+        return list(lmdbs.values()) if channels in (1, 3) and min(sides) > 1 else []
+    pictures = {lmdb: folder.data_folder / data.images / lmdb.name for lmdb in lmdbs.values()}
+    theirs = ((image / "data.mdb").is_file() and _names(image) == _names(lmdb) for lmdb, image in pictures.items())
+    return list(pictures.values()) if all(theirs) else []
+
+
+def _names(lmdb: Path) -> list[str]:
+    return list(record_names(lmdb))
 
 
 def samples_of(looked_at: LookedAt, count: int = 8) -> list[Samples]:

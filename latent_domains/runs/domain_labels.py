@@ -26,7 +26,8 @@ def _labels(folder: RunFolder) -> list[NDArray[np.int64]]:
     experiment = folder.experiment
     lmdbs = [folder.train_lmdbs[part] for part in experiment.source_parts]
     if experiment.method == "kmeans_w":
-        return kmeans_domains(lmdbs, experiment.data.stored_shape, experiment.k, experiment.seed)
+        data = experiment.data
+        return kmeans_domains(lmdbs, data.stored_shape, experiment.k, experiment.seed, data.early)
     counts = [count(lmdb) for lmdb in lmdbs]
     if experiment.method == "random_w":
         return random_domains(counts, experiment.k, experiment.seed)

@@ -1,7 +1,8 @@
-"""Features of a trained net: from LMDBs of images to LMDBs of features."""
+"""Features of a trained backbone: from LMDBs of images to LMDBs of features."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -9,13 +10,18 @@ from pathlib import Path
 import caffe
 import numpy as np
 from caffe.proto.caffe_pb2 import Datum
+from numpy.typing import NDArray
 
+from latent_domains.common.files import sha256
+from latent_domains.common.in_threads import in_threads
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.image_list import read_classes
-from latent_domains.data.input_batches import keyed_batches
-from latent_domains.data.parts import FINGERPRINT, NOTE, Part, Records
-from latent_domains.experiment.datasets import DATASETS, Dataset
+from latent_domains.data.input_batches import keyed_batches, record_values
+from latent_domains.data.parts import EXTRACTION, FINGERPRINT, NOTE, Part, Records
+from latent_domains.experiment.datasets import DATASETS, Dataset, Features, features_of, of_network
+from latent_domains.experiment.networks import ANY_FEATURES
+from latent_domains.models.onnx_backbone import OnnxBackbone
 from latent_domains.models.weights import check_weights
 from latent_domains.nets.committed import FEATURES
 from latent_domains.nets.features import BLOB
@@ -24,66 +30,126 @@ VERSION = 1
 """Raised whenever the same images and weights give other features."""
 
 LAYERS = ("conv1", "conv2", "conv3", "conv4", "conv5", "fc6", "fc7")
-"""The layers that the weights must have."""
+"""The layers that AlexNet's weights must have."""
 
 FINGERPRINT_RECORDS = 16
 """Records at the beginning of an LMDB that tell it from others."""
 
-DATASET_NAMES = tuple(name for name in DATASETS if f"{name}_fc7" in DATASETS)
+Row = tuple[bytes, NDArray[np.float32], int]
+"""An image's key, its features and its label."""
+
+
+@dataclass(frozen=True)
+class Extractor:
+    """A backbone at work."""
+
+    recipe: Mapping[str, str | int]
+    """All that decides the features of an image."""
+    rows: Callable[[Path, Dataset], Iterator[Row]]
+    """The features of each image of an LMDB, in its order. Raises ProgramError for a record that is none of a dataset.
+    """
+
+
+def published(images: Dataset, kind: str) -> Dataset:
+    """The dataset of these features. Raises ProgramError if there is none."""
+    known = {
+        data.features.images: data for data in DATASETS.values() if data.name.endswith(f"_{kind}") and data.features
+    }
+    if images.name not in known:
+        raise ProgramError(f"dataset: got {images.name!r}, expected one with {kind} features: {', '.join(known)}")
+    return known[images.name]
+
+
+def described(images: Dataset, kind: str, backbone: OnnxBackbone, made_by: str) -> Dataset:
+    """A dataset of an ONNX model's features that is none of ours. Raises ProgramError if its name is one of ours."""
+    if (name := f"{images.name}_{kind}") in DATASETS:
+        raise ProgramError(f"--name {kind}: {name} are other features, expected another name")
+    features = Features(images.name, f"{kind}-{backbone.digest}", backbone.early_size)
+    recipe = of_network(ANY_FEATURES).recipe
+    return features_of(images, kind, ANY_FEATURES, backbone.row_size, features, recipe=recipe, made_by=made_by)
+
+
+def alexnet(weights: Path, batch_size: int) -> Extractor:
+    """AlexNet's fc7, before its ReLU, by Caffe. Nothing is loaded before it is used.
+
+    Raises ProgramError if ``weights`` are not there, and later if they are not AlexNet's.
+    """
+    if not weights.is_file():
+        raise ProgramError(f"--weights {weights}: no such file, expected a caffemodel")
+    net_once = cache(lambda: load_net(weights))
+
+    def rows(images: Path, data: Dataset) -> Iterator[Row]:
+        net = net_once()
+        for keys, inputs, labels in keyed_batches(images, data.preprocessing, batch_size):
+            net.blobs["data"].reshape(*inputs.shape)
+            net.blobs["data"].data[...] = inputs
+            yield from zip(keys, net.forward()[BLOB], labels.tolist(), strict=True)
+
+    return Extractor({"weights": sha256(weights)}, rows)
 
 
 def load_net(weights: Path) -> caffe.Net:
-    """Return the net that extracts features. Raises ProgramError if ``weights`` are not AlexNet's."""
+    """Return the net that extracts fc7. Raises ProgramError if ``weights`` are not AlexNet's."""
     net = caffe.Net(str(ROOT / FEATURES), caffe.TEST)
     check_weights(weights, [net], LAYERS)
     net.copy_from(str(weights))
     return net
 
 
-def features(net: caffe.Net, images: Path, data: Dataset, batch_size: int) -> Iterator[tuple[str, Datum]]:
-    """Yield name and features of each image of an LMDB, in its order.
+def onnx(backbone: OnnxBackbone, name: str, jobs: int) -> Extractor:
+    """An ONNX model's features and early statistics, by ONNX Runtime, ``jobs`` pictures at a time.
 
-    Raises ProgramError if a record is no image of the dataset or the net gives anything but finite numbers for it.
+    ``name`` is what a dataset of them calls the backbone.
     """
-    for keys, inputs, labels in keyed_batches(images, data.preprocessing, batch_size):
-        net.blobs["data"].reshape(*inputs.shape)
-        net.blobs["data"].data[...] = inputs
-        rows = net.forward()[BLOB]
-        for key, row, label in zip(keys, rows, labels, strict=True):
-            name = lmdb_io.record_name(key)
-            if not np.isfinite(row).all():
-                raise ProgramError(f"{images}: the features of {name!r} are not finite: the weights are damaged")
-            yield name, Datum(channels=len(row), height=1, width=1, float_data=row, label=int(label))
+
+    def rows(images: Path, data: Dataset) -> Iterator[Row]:
+        def row(record: tuple[bytes, Datum]) -> Row:
+            key, datum = record
+            return key, backbone.features(record_values(images, key, datum, data.stored_shape)), datum.label
+
+        return in_threads(row, lmdb_io.read(images), jobs)
+
+    return Extractor({"backbone": name, **backbone.description}, rows)
 
 
-def parts(dataset: str, domains: tuple[str, ...], weights: Path, data: Path, out: Path, batch_size: int) -> list[Part]:
-    """Return a part for each domain. The net is loaded when the first of them is built.
+def parts(
+    images: Dataset, features: Dataset, domains: Sequence[str], extractor: Extractor, data: Path, out: Path
+) -> list[Part]:
+    """Return a part for each LMDB of the domains: ``features`` are those of ``images``.
 
-    Raises ProgramError if the weights or an LMDB of images are not there.
+    Raises ProgramError if an LMDB of images is not there.
     """
-    if not weights.is_file():
-        raise ProgramError(f"--weights {weights}: no such file, expected a caffemodel")
-    with weights.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    net = cache(lambda: load_net(weights))
-    images_of, features_of = DATASETS[dataset], DATASETS[f"{dataset}_fc7"]
 
-    def part(domain: str) -> Part:
-        images, place = data / images_of.train_lmdb(domain), out / features_of.train_lmdb(domain)
-        count = lmdb_io.count_filled(images, images_of.made_by)
+    def part(source: str, target: str) -> Part:
+        lmdb, place = data / source, out / target
+        count = lmdb_io.count_filled(lmdb, images.made_by)
         recipe = {
-            "program": f"tools.extract_features {dataset}",
+            "program": f"{EXTRACTION} {images.name}",
             "part": place.name,
             "version": VERSION,
-            "weights": digest,
+            **extractor.recipe,
             "images": count,
-            FINGERPRINT: fingerprint(images),
+            FINGERPRINT: fingerprint(lmdb),
         }
-        names = images / "classes.txt"
+        names = lmdb / "classes.txt"
         classes = tuple(read_classes(names)) if names.is_file() else ()
-        return Part(place, recipe, lambda: Records(count, features(net(), images, images_of, batch_size)), classes)
+        return Part(place, recipe, lambda: Records(count, _datums(lmdb, extractor.rows(lmdb, images))), classes)
 
-    return [part(domain) for domain in domains]
+    places = [
+        (of(images, domain), of(features, domain))
+        for domain in domains
+        for of in (Dataset.train_lmdb, Dataset.test_lmdb)
+    ]
+    return [part(*place) for place in dict.fromkeys(places)]
+
+
+def _datums(lmdb: Path, rows: Iterator[Row]) -> Iterator[tuple[str, Datum]]:
+    """Name and Datum of each row. Raises ProgramError if one has anything but finite numbers."""
+    for key, row, label in rows:
+        name = lmdb_io.record_name(key)
+        if not np.isfinite(row).all():
+            raise ProgramError(f"{lmdb}: the features of {name!r} are not finite: the weights are damaged")
+        yield name, Datum(channels=len(row), height=1, width=1, float_data=row, label=int(label))
 
 
 def fingerprint(lmdb: Path) -> str:

@@ -16,6 +16,7 @@ import caffe
 from latent_domains.common.caffe_process import caffe_binary, environment
 from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.data.lmdb_io import count, describe
+from latent_domains.data.parts import backbone_of
 from latent_domains.experiment.batches import published_counts
 from latent_domains.experiment.mixture import join_options
 from latent_domains.runs.devices import check_available, mode_of
@@ -133,6 +134,10 @@ def check_data(run: RunFolder) -> None:
         if (found.channels, found.height, found.width) != data.stored_shape or not found.same_size:
             got = f"{found.channels}×{found.height}×{found.width}" if found.same_size else "of several sizes"
             raise ProgramError(f"{path}: images are {got}, expected {'×'.join(map(str, data.stored_shape))}; {hint}")
+        if data.features and (backbone := backbone_of(path)) not in (None, data.features.backbone):
+            raise ProgramError(
+                f"{path}: features of {backbone}, but the run is one on those of {data.features.backbone}; {hint}"
+            )
         labels_used = part in experiment.source_parts or path in run.test_lmdbs.values()
         if labels_used and not 0 <= found.min_label <= found.max_label < data.classes:
             raise ProgramError(

@@ -44,9 +44,6 @@ EXPERIMENTS = ROOT / "experiments"
 DISCOVERY = ("gong2013", "hoffman2012")
 """The shallow baselines of tools.baselines that discover domains."""
 
-FEATURES = "_fc7"
-"""End of the names of datasets that are stored features of another."""
-
 BASELINES = (*DISCOVERY, "gfk", "svm")
 
 VARIANTS = ("ensemble", "matching")
@@ -246,7 +243,7 @@ def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | 
     seeds = file.seeds if seeds is None else seeds
     if len(set(seeds)) != len(seeds) or not seeds:
         raise ProgramError(f"{path}: seeds: found {list(seeds)}, expected each once")
-    if file.data_per_seed and file.dataset.endswith(FEATURES):
+    if file.data_per_seed and DATASETS[file.dataset].features:
         raise ProgramError(f"{path}: data_per_seed: found true, expected false: features are extracted once")
     for key, named in (("columns", file.columns), ("rows", file.rows)):
         names = [one.name for one in named]

@@ -7,7 +7,7 @@ from latent_domains.data.sets.published import IMAGE_SETS
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import NETWORKS
-from latent_domains.tables.definition import FEATURES, Run, data_folder
+from latent_domains.tables.definition import Run, data_folder
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ def missing_lmdbs(run: Run, data: Path) -> list[Path]:
 
 
 def missing_images(run: Run, data: Path) -> bool:
-    """Whether LMDBs of the images are missing that a run's features are extracted from."""
-    images = data / run.data.name.removesuffix(FEATURES)
+    """Whether LMDBs of the images are missing that a run's records are features of."""
+    images = data / run.data.images
     return not all((images / lmdb.name / "data.mdb").is_file() for lmdb in lmdbs(run, data))
 
 
@@ -57,8 +57,8 @@ def why_missing(run: Run, data: Path, *, per_seed: bool = False) -> str:
     missing = missing_lmdbs(run, folder)
     if missing:
         whole = len(missing) == len(lmdbs(run, folder))
-        if run.data.name.endswith(FEATURES) and missing_images(run, data):
-            images = DATASETS[run.data.name.removesuffix(FEATURES)]
+        if run.data.features and missing_images(run, data):
+            images = DATASETS[run.data.images]
             return f"{title(images.name)} is not on this machine: {images.made_by}, then {run.data.made_by}"
         what = title(run.data.name) if whole else ", ".join(str(lmdb.relative_to(data)) for lmdb in missing)
         verb = "is" if whole or len(missing) == 1 else "are"
@@ -72,6 +72,6 @@ def why_missing(run: Run, data: Path, *, per_seed: bool = False) -> str:
 
 def title(dataset: str) -> str:
     """What a dataset is called in sentences."""
-    images = dataset.removesuffix(FEATURES)
+    images = DATASETS[dataset].images
     name = IMAGE_SETS[images].title if images in IMAGE_SETS else images
-    return name if images == dataset else f"the set of fc7 features of {name}"
+    return name if images == dataset else f"the set of {dataset.removeprefix(f'{images}_')} features of {name}"

@@ -18,7 +18,7 @@ from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.mixture import join_options
 from latent_domains.experiment.networks import NETWORKS
-from latent_domains.tables.definition import EXPERIMENTS, FEATURES, Baseline, Run, Table, data_folder, load, place
+from latent_domains.tables.definition import EXPERIMENTS, Baseline, Run, Table, data_folder, load, place
 from latent_domains.tables.inputs import lmdbs, missing_images, missing_lmdbs, title, weights, why_missing
 
 MADE = ("digits", "digits_hard", "demo")
@@ -158,7 +158,7 @@ class Plan:
 
     def obstacle(self, run: Run) -> str:
         """Why a run cannot be made here, in words; empty if it can, even if something must be fetched first."""
-        images, folder = run.data.name.removesuffix(FEATURES), self.data_folder(run)
+        images, folder = run.data.images, self.data_folder(run)
         text = why_missing(run, self.settings.data, per_seed=self._per_seed.get(place(run), False))
         begin = self.weights(run)
         if begin and self.settings.weights is not None and not begin.is_file():
@@ -170,7 +170,7 @@ class Plan:
             return text  # a mixture: only its owner knows how it was made
         if images in MADE or images in self.settings.images:
             return ""
-        if run.data.name.endswith(FEATURES) and not missing_images(run, self.settings.data):
+        if run.data.features and not missing_images(run, self.settings.data):
             return ""
         if images in IMAGE_SETS:
             return f"{title(images)} is not on this machine: --config images=DIR names its unpacked archive"
@@ -208,9 +208,10 @@ class Plan:
 
     def before_features(self, dataset: str) -> list[Path]:
         """What must be there before the features of ``dataset`` are extracted."""
-        run = next(run for run in self.runs.values() if run.data.name == dataset)
-        images = [self.mark(dataset.removesuffix(FEATURES))] if missing_images(run, self.settings.data) else []
-        return [*images, self._features_weights(dataset)]
+        runs = [run for run in self.runs.values() if run.data.name == dataset]
+        missing = any(missing_images(run, self.settings.data) for run in runs)
+        weights_file = self._features_weights(dataset)
+        return [*([self.mark(DATASETS[dataset].images)] if missing else []), *([weights_file] if weights_file else [])]
 
     def mark(self, dataset: str) -> Path:
         """A file that stands for a set's LMDBs while the workflow builds them.
@@ -243,7 +244,7 @@ class Plan:
     @cached_property
     def feature_sets(self) -> list[str]:
         """Datasets of stored features."""
-        return sorted({run.data.name for run in self.runs.values() if run.data.name.endswith(FEATURES)})
+        return sorted({run.data.name for run in self.runs.values() if run.data.features})
 
     def images_options(self, images: str) -> list[str]:
         """The command line of ``python -m tools.get_data`` for one of the ``image_sets``."""
@@ -260,13 +261,16 @@ class Plan:
 
     def features_options(self, dataset: str) -> list[str]:
         """The command line of ``python -m tools.extract_features``."""
-        weights_file = self._features_weights(dataset)
-        return [dataset.removesuffix(FEATURES), "--weights", str(weights_file), "--data", str(self.settings.data)]
+        features, mode = DATASETS[dataset].features, self.settings.solver_mode
+        backbone = ["--backbone", features.backbone]
+        if weights_file := self._features_weights(dataset):
+            backbone = ["--weights", str(weights_file), *(["--solver-mode", mode] if mode else [])]
+        return [features.images, *backbone, "--data", str(self.settings.data)]
 
-    def _features_weights(self, dataset: str) -> Path:
-        """The weights that features are extracted with: those of the images' network."""
-        network = NETWORKS[DATASETS[dataset.removesuffix(FEATURES)].network]
-        return self._weights_file(f"weights/{network.weights_name(0)}")
+    def _features_weights(self, dataset: str) -> Path | None:
+        """The file of weights that features are extracted with; None if they come as a package."""
+        network = NETWORKS.get(DATASETS[dataset].features.backbone)
+        return self._weights_file(f"weights/{network.weights_name(0)}") if network and network.weights else None
 
     @cached_property
     def pretrained(self) -> dict[str, list[int]]:

@@ -1,6 +1,5 @@
 """Train run folders with the real ``caffe train``, then evaluate them at the last iteration."""
 
-import hashlib
 import os
 import sys
 import time
@@ -16,6 +15,7 @@ from tqdm import tqdm
 
 from latent_domains.common.caffe_log import LogReader, ending
 from latent_domains.common.caffe_process import UNMOVED_BY_SIGTERM, start, start_logged
+from latent_domains.common.files import sha256
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import NETWORKS
@@ -286,8 +286,7 @@ def _how(job: _Job, threads: int) -> dict[str, Any]:
     before = job.folder.read_training()
     weights = before.weights if before and job.snapshot else None
     if job.weights:
-        with job.weights.open("rb") as file:
-            weights = BegunFrom(file=job.weights.name, sha256=hashlib.file_digest(file, "sha256").hexdigest())
+        weights = BegunFrom(file=job.weights.name, sha256=sha256(job.weights))
     return {
         "threads": threads,
         "solver_mode": mode_of(job.folder),

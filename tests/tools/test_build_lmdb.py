@@ -18,6 +18,7 @@ from caffe.proto import caffe_pb2
 from PIL import Image
 from skimage import data as photographs
 
+from latent_domains.common import in_threads
 from latent_domains.data import image_datum, lmdb_io
 from latent_domains.data.image_datum import Format, make_all
 from latent_domains.data.image_list import SUFFIXES, Entry
@@ -162,7 +163,7 @@ def test_a_tree_takes_its_labels_from_the_folders(images, tmp_path):
 
 @pytest.mark.parametrize("jobs", [1, 2, 3])
 def test_datums_come_in_order_whatever_the_threads(images, jobs, monkeypatch):
-    monkeypatch.setattr(image_datum, "AHEAD", 3)
+    monkeypatch.setattr(in_threads, "AHEAD", 3)
     files = sorted(images.rglob("*.*g"))
     entries = [Entry(files[i % len(files)], str(i), i) for i in range(50)]
     made = list(make_all(entries, Format((9, 8)), jobs))

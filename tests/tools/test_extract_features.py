@@ -1,6 +1,7 @@
-"""fc7 features beside those of Caffe's own forward pass behind a Data layer in its TEST phase."""
+"""fc7 features beside those of Caffe's own forward pass behind a Data layer; ONNX models' beside those by hand."""
 
 import json
+import re
 import resource
 import shutil
 from collections.abc import Iterator
@@ -14,12 +15,20 @@ from caffe.proto import caffe_pb2
 from google.protobuf import text_format
 
 from latent_domains.common.caffe_process import has_cuda
-from latent_domains.common.program import ROOT
+from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.input_batches import batches
+from latent_domains.experiment import datasets
 from latent_domains.experiment.datasets import DATASETS
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.experiment.networks import LITE0
+from latent_domains.models.onnx_backbone import OnnxBackbone
 from latent_domains.nets.committed import FEATURES
 from latent_domains.runs import extraction
+from latent_domains.runs.preflight import check_data
+from latent_domains.runs.write import write_run
+from tests import onnx_models
+from tests.onnx_models import by_hand, model, statistics
 from tests.programs import Done, interrupt, names, program
 
 OFFICE = DATASETS["office31"]
@@ -93,7 +102,7 @@ def test_features_are_those_of_caffes_own_forward_pass_image_by_image(alexnet, t
     done = program("extract_features", *arguments, "--batch-size", 2)
     assert done.returncode == 0, done.stderr
     out = tmp_path / "office31_fc7" / "dslr"
-    assert done.stdout == f"{out}: 5 images\n"
+    assert re.fullmatch(rf"{re.escape(str(out))}: 5 images\n5 images in \d+ s: \d+ a second\n", done.stdout)
     assert keys_and_labels(out) == keys_and_labels(data / "office31" / "dslr")
     found = lmdb_io.describe(out)
     assert (found.channels, found.height, found.width, found.encoded) == (4096, 1, 1, False)
@@ -306,11 +315,17 @@ def test_bad_images_are_named(images, tmp_path, net, how):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["digits", "--weights", "w"], "invalid choice: 'digits' (choose from 'office31', 'office_caltech')"),
+        (
+            ["digits", "--weights", "w"],
+            "invalid choice: 'digits' (choose from 'office31', 'office_caltech', 'pacs', 'pacs_splits')",
+        ),
         (["office31"], "the following arguments are required: --weights"),
         (["office31", "--weights", "w", "--domains", "caltech"], "'caltech', expected some of amazon, dslr, webcam"),
         (["office31", "--weights", "w", "--batch-size", "0"], "'0', expected a whole number of at least 1"),
         (["office31", "--weights", "w", "--solver-mode", "TPU"], "invalid choice: 'TPU'"),
+        (["office31", "--weights", "w", "--backbone", "lite0"], "not allowed with argument"),
+        (["office31", "--weights", "w", "--layer", "fc6"], "argument --layer: it describes the model of --onnx"),
+        (["pacs", "--onnx", "x", "--mean", "1,2"], "got '1,2', expected a number, or three of them"),
     ],
 )
 def test_a_wrong_command_line_is_explained(arguments, message):
@@ -367,3 +382,113 @@ def test_a_full_disk_leaves_nothing(images, tmp_path, net):
     assert done.returncode == 1
     assert f"{tmp_path / 'out' / 'office31_fc7' / 'amazon'}: writing the LMDB failed" in done.stderr
     assert names(tmp_path / "out" / "office31_fc7") == []
+
+
+# --- ONNX models, on pictures
+
+FORM = ("--early", "one", "second", "--size", "32", "--mean", "100,110,120", "--scale", "0.01")
+
+
+def onnx_features(file: Path, data: Path, out: Path, *arguments: object) -> Done:
+    return program("extract_features", "pacs", "--onnx", file, "--data", data, "--out", out, *arguments)
+
+
+def expected_rows(lmdb: Path) -> np.ndarray:
+    """What the small model with FORM makes of pictures, by hand."""
+    rows = []
+    for _, datum in lmdb_io.read(lmdb):
+        picture = cv2.resize(lmdb_io.datum_image(datum).transpose(1, 2, 0), (32, 32))[12:20, 12:20, ::-1]
+        one, two, row = by_hand((picture.transpose(2, 0, 1) - np.reshape((100, 110, 120), (3, 1, 1))) * 0.01)
+        rows.append([*row, *statistics(one, two)])
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_onnx_features_of_pictures_are_those_by_hand(pictures, tmp_path, jobs):
+    file = onnx_models.save(tmp_path / "small.onnx")
+    done = onnx_features(file, pictures, tmp_path, *FORM, "--jobs", jobs)
+    assert done.returncode == 0, done.stderr
+    data = datasets.from_json(json.loads((tmp_path / "pacs_small" / "dataset.json").read_text()))
+    assert re.search(r"^56 images in \d+ s: \d+ a second$", done.stdout, re.MULTILINE)
+    for domain in DATASETS["pacs"].domains:
+        lmdb = tmp_path / "pacs_small" / domain
+        found = np.concatenate([inputs for inputs, _ in batches(lmdb, data.preprocessing, 5)])[:, :, 0, 0]
+        np.testing.assert_allclose(found, expected_rows(pictures / "pacs" / domain), rtol=1e-3, atol=1e-4)
+        assert keys_and_labels(lmdb) == keys_and_labels(pictures / "pacs" / domain)
+    experiment = make_experiment(data, "mda", branch_input="early", branch_norm="logits", batch_size=8)
+    assert (data.network, data.early, data.shape) == ("features", 14, (20, 1, 1))
+    run = write_run(experiment, tmp_path / "run", data=tmp_path)
+    check_data(run)
+    again = onnx_features(file, pictures, tmp_path, *FORM)
+    assert again.stdout.count(": stands\n") == 4 and "a second" not in again.stdout
+
+
+@pytest.mark.parametrize("change", [("--layer", "classes"), ("--mean", "0"), ("--order", "bgr"), ("--crop", "8")])
+def test_onnx_features_of_another_description_are_never_reused(pictures, tmp_path, change):
+    file = onnx_models.save(tmp_path / "small.onnx")
+    arguments = ("--domains", "photo", "--size", "32", "--mean", "9")
+    assert onnx_features(file, pictures, tmp_path, *arguments).returncode == 0
+    done = onnx_features(file, pictures, tmp_path, *arguments, *change)
+    same = change == ("--crop", "8")  # the model's own side
+    assert done.returncode == (0 if same else 1), done.stderr
+    assert same or "photo: made with backbone 'small-" in done.stderr
+
+
+def test_features_of_another_backbone_than_the_heads_are_refused(pictures, tmp_path):
+    first, second = (onnx_models.save(tmp_path / f"{name}.onnx") for name in "ab")
+    for file, name in ((first, "x"), (second, "y")):
+        assert onnx_features(file, pictures, tmp_path, *FORM, "--name", name).returncode == 0
+    data = datasets.from_json(json.loads((tmp_path / "pacs_x" / "dataset.json").read_text()))
+    run = write_run(make_experiment(data, "dial", batch_size=8), tmp_path / "run", data=tmp_path)
+    check_data(run)
+    shutil.rmtree(tmp_path / "pacs_x" / "photo")
+    (tmp_path / "pacs_y" / "photo").rename(tmp_path / "pacs_x" / "photo")
+    with pytest.raises(
+        ProgramError, match=r"pacs_x/photo: features of y-\w{8}, but the run is one on those of x-\w{8}"
+    ):
+        check_data(run)
+
+
+@pytest.mark.parametrize(
+    ("made", "arguments", "message"),
+    [
+        (model(outputs=("features", "classes")), (), "its outputs are features, classes: --layer chooses one"),
+        (model("side"), (), "a dynamic shape: --crop says"),
+        (model(), ("--layer", "fc7"), "no layer 'fc7' among its 8 values"),
+        (model(), ("--name", "lite0"), "--name lite0: pacs_lite0 are other features, expected another name"),
+    ],
+)
+def test_onnx_models_that_are_no_backbones_leave_nothing(pictures, tmp_path, made, arguments, message):
+    done = onnx_features(onnx_models.save(tmp_path / "x.onnx", made), pictures, tmp_path / "out", *arguments)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert message in done.stderr and not (tmp_path / "out").exists()
+
+
+def test_an_interrupted_onnx_extraction_goes_on(pictures, tmp_path, monkeypatch):
+    file, calls, features = onnx_models.save(tmp_path / "x.onnx"), [], OnnxBackbone.features
+
+    def interrupted(self, picture):
+        calls.append(1)
+        if len(calls) == 20:
+            raise KeyboardInterrupt
+        return features(self, picture)
+
+    monkeypatch.setattr(OnnxBackbone, "features", interrupted)
+    done = onnx_features(file, pictures, tmp_path / "out", "--jobs", 1)
+    assert done.returncode == 130
+    assert names(tmp_path / "out" / "pacs_x") == ["art_painting"]
+    done = onnx_features(file, pictures, tmp_path / "out", "--jobs", 1)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(": stands\n") == 1 and "42 images in" in done.stdout
+
+
+def test_lite0_comes_as_a_package(lite0_features):
+    data = DATASETS["pacs_lite0"]
+    for domain in data.domains:
+        (rows,) = [inputs for inputs, _ in batches(lite0_features / "pacs_lite0" / domain, data.preprocessing, 100)]
+        assert rows.shape == (14, 1360, 1, 1) and (rows[:, :1280] >= 0).all()
+        assert (rows[:, 1280:].std(axis=0) > 0).all(), "early statistics differ from picture to picture"
+    note = json.loads((lite0_features / "pacs_lite0" / "photo" / "source.json").read_text())["recipe"]
+    assert (note["backbone"], note["weights"]) == ("lite0", LITE0.hashes["sha256"])
+    done = program("extract_features", "office31", "--backbone", "lite0", "--data", lite0_features)
+    assert done.returncode == 1 and "got 'office31', expected one with lite0 features: pacs" in done.stderr

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from caffe.proto.caffe_pb2 import Datum
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,6 +54,25 @@ def test_kmeans_divides_all_lmdbs_together(tmp_path):
     assert [len(labels) for labels in found] == [60, 30] and (same.all() or not same.any())
     assert all(np.array_equal(a, b) for a, b in zip(found, kmeans_domains(lmdbs, (3, 8, 8), 2, 0), strict=True))
     assert set(np.concatenate(kmeans_domains(lmdbs, (3, 8, 8), 4, 0))) == {0, 1, 2, 3}
+
+
+def write_features(path, rows):
+    with lmdb_io.create(path) as (writer, _):
+        for row in rows:
+            writer.put("x", Datum(channels=len(row), height=1, width=1, float_data=row))
+    return path
+
+
+def test_features_are_divided_by_their_early_statistics_alone_each_in_its_own_unit(tmp_path):
+    """The final number and a statistic in large units without groups would hide the groups of the last one."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 80)
+    rows = np.stack([1e4 * rng.integers(0, 2, 80), 100 * rng.normal(size=80), group + 0.05 * rng.normal(size=80)], 1)
+    lmdbs = [write_features(tmp_path / "a", rows[:50]), write_features(tmp_path / "b", rows[50:])]
+    found = np.concatenate(kmeans_domains(lmdbs, (3, 1, 1), 2, 0, early=2)) == group
+    assert found.mean() > 0.95 or found.mean() < 0.05
+    whole = np.concatenate(kmeans_domains(lmdbs, (3, 1, 1), 2, 0)) == (rows[:, 0] > 0)
+    assert whole.all() or not whole.any()
 
 
 def test_fewer_different_images_than_clusters_are_refused(tmp_path):

@@ -66,6 +66,16 @@ def test_another_target_takes_the_other_domains_as_sources():
         ({"branch_norm": "batch"}, "branch_norm: found 'batch', expected"),
         ({"branch_norm": "logits", "method": "dial"}, "branch_norm: got 'logits' for dial, which has no branch"),
         ({"no_w_gradient": True, "method": "multi_source"}, "no_w_gradient: got True for multi_source, which has no"),
+        ({"branch_input": "stem"}, "branch_input: found 'stem', expected one of final, early"),
+        ({"branch_input": "early"}, "branch_input: got 'early' for digits, which has no statistics of early blocks"),
+        (
+            {"branch_input": "early", "dataset": "office31_fc7"},
+            "branch_input: got 'early' for office31_fc7, which has no statistics of early blocks",
+        ),
+        (
+            {"branch_input": "early", "dataset": "pacs_lite0", "method": "kmeans_w"},
+            "branch_input: got 'early' for kmeans_w, which has no branch",
+        ),
         ({"domain_gain": 2.0}, "domain_gain: got 2 with branch_norm 'layers', expected 1"),
         ({"domain_gain": 0.0, "branch_norm": "logits"}, "domain_gain: found 0.0, expected"),
         (
@@ -96,9 +106,15 @@ def test_json_round_trip(method):
 @pytest.mark.parametrize(("dataset", "branch_norm"), [("digits", "none"), ("office31", "none"), ("pacs", "layers")])
 def test_json_from_before_the_branch_could_be_normalised(dataset, branch_norm):
     values = make_experiment(dataset, "mda").to_json()
-    for name in ("branch_norm", "domain_gain", "no_w_gradient"):
+    for name in ("branch_norm", "branch_input", "domain_gain", "no_w_gradient"):
         del values[name]
     assert from_json(values) == make_experiment(dataset, "mda", branch_norm=branch_norm)
+
+
+def test_json_from_before_a_branch_could_read_early_statistics():
+    values = make_experiment("office31_fc7", "mda", branch_norm="logits").to_json()
+    assert values.pop("branch_input") == "final"
+    assert from_json(values) == make_experiment("office31_fc7", "mda", branch_norm="logits")
 
 
 def test_json_with_missing_and_unknown_keys():
@@ -227,6 +243,7 @@ OTHERS = {
     "shares": (40, 30, 30),
     "batch_split": "by_size",
     "branch_norm": "logits",
+    "branch_input": "early",
     "no_w_gradient": True,
     "geometry": "caffe",
     "test_mirror": True,
@@ -235,6 +252,9 @@ OTHERS = {
 
 WITH = {"domain_gain": {"branch_norm": "logits"}}
 """What else must be chosen."""
+
+OF_DATASET = {"branch_input": "pacs_lite0"}
+"""Where pacs does not have the setting."""
 
 
 def other(name: str, default: Any) -> Any:
@@ -246,9 +266,10 @@ def other(name: str, default: Any) -> Any:
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_setting_of_the_table_is_everywhere(name):
     """In Python, in JSON, in a folder's name and on command lines; test_definition.py has the keys of YAML."""
-    default = make_experiment("pacs", "mda")
+    dataset = OF_DATASET.get(name, "pacs")
+    default = make_experiment(dataset, "mda")
     value, others = other(name, getattr(default, name)), WITH.get(name, {})
-    made = make_experiment("pacs", **{"method": "mda", name: value, **others})
+    made = make_experiment(dataset, **{"method": "mda", name: value, **others})
     assert getattr(made, name) == value and made.name != default.name
     assert from_json(json.loads(json.dumps(made.to_json()))) == made
 
@@ -258,8 +279,8 @@ def test_a_setting_of_the_table_is_everywhere(name):
     joined = ":" if name == "shares" else "+"
     words = [] if value is True else [joined.join(map(str, value)) if isinstance(value, tuple) else str(value)]
     words += [word for other, chosen in others.items() for word in (f"--{other.replace('_', '-')}", chosen)]
-    assert experiment_from_options(parser.parse_args(["--dataset", "pacs", option, *words])) == made
-    assert experiment_from_options(parser.parse_args(["--dataset", "pacs"])) == default
+    assert experiment_from_options(parser.parse_args(["--dataset", dataset, option, *words])) == made
+    assert experiment_from_options(parser.parse_args(["--dataset", dataset])) == default
 
 
 @pytest.mark.parametrize("name", SETTINGS)

@@ -1,12 +1,18 @@
 """Pictures of the latent domains."""
 
+import shutil
+
 import cv2
 import numpy as np
 import pytest
 
 from latent_domains.data.lmdb_io import read_images
+from latent_domains.experiment.experiment import make_experiment
 from latent_domains.report.samples import LookedAt, look_at, mosaic, samples_of, strip
 from latent_domains.runs.evaluate import last_snapshot
+from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.write import write_run
+from latent_domains.training.train import train_all
 from tests.fixtures import TEST
 
 
@@ -31,6 +37,25 @@ def test_the_surest_and_the_least_sure_are_others():
     assert pictures[:, 0, 0, 0].tolist() == [1, 3, 2] and sources == ["a", "b", "b"]
     assert probabilities.tolist() == pytest.approx([0.9, 0.8, 0.7])
     assert found[0].least_sure[0][:, 0, 0, 0].tolist() == [4, 0]
+
+
+def test_pictures_of_features_are_their_images(lite0_features, tmp_path):
+    experiment = make_experiment("pacs_lite0", "mda", branch_input="early", iterations=1, batch_size=8)
+    folder = write_run(experiment, tmp_path / "run", data=lite0_features)
+    train_all([folder], threads=1)
+    found = look_at(folder, last_snapshot(folder))
+    images, labels = read_images(lite0_features / "pacs" / "art_painting")
+    assert np.array_equal(found.images[: len(images)], images) and np.array_equal(found.labels[: len(labels)], labels)
+    assert found.probabilities.shape == (len(found.images), 3) and len(found.images) == 42
+
+    apart = tmp_path / "apart"
+    shutil.copytree(lite0_features / "pacs_lite0", apart / "pacs_lite0")
+    other = RunFolder(folder.path, experiment, apart)
+    assert look_at(other, last_snapshot(folder)).images is None, "the pictures are not there"
+    shutil.copytree(lite0_features / "pacs" / "photo", apart / "pacs" / "photo")
+    for domain in ("art_painting", "cartoon"):
+        shutil.copytree(lite0_features / "pacs" / "photo", apart / "pacs" / domain)
+    assert look_at(other, last_snapshot(folder)).images is None, "they are pictures of others"
 
 
 def test_held_out_images_are_looked_at(runs, tiny_data):

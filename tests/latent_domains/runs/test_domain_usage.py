@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
+from sklearn import metrics
 
-from latent_domains.runs.domain_usage import domain_usage
+from latent_domains.runs.domain_usage import ari, domain_usage, nmi
 
 
 def one_hot(columns, k):
@@ -37,3 +38,25 @@ def test_partly():
     assert usage.images == 8
     # pairs together: 3 + 10 in latent domains, 6 + 6 in true ones, 3 + 6 in both, of 28
     assert usage.ari == pytest.approx((9 - 13 * 12 / 28) / ((13 + 12) / 2 - 13 * 12 / 28))
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        [[50, 3, 0], [2, 40, 9]],
+        [[5, 0], [0, 7], [4, 4]],
+        [[6, 6], [3, 3]],
+        [[8, 0, 0]],
+        [[8], [4]],
+        [[1, 1], [0, 0], [1, 1]],
+        [[1]],
+        [[1, 0], [0, 1]],
+        [[2000, 100, 7], [30, 1500, 2], [0, 0, 0]],
+    ],
+)
+def test_scores_are_those_of_scikit_learn(counts):
+    counts = np.array(counts)
+    pairs = [(i, j) for i, row in enumerate(counts) for j, number in enumerate(row) for _ in range(number)]
+    true, found = np.array(pairs).T
+    assert nmi(counts) == pytest.approx(metrics.normalized_mutual_info_score(true, found), abs=1e-9)
+    assert ari(counts) == pytest.approx(metrics.adjusted_rand_score(true, found), abs=1e-9)

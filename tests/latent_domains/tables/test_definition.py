@@ -46,7 +46,7 @@ def paper_numbers(table) -> str:
 
 
 def test_every_committed_table_is_checked_here():
-    assert set(NAMES) == {*PAPER, "demo", "digits_mixtures", "digits_branch", "digits_branch_2000"}
+    assert set(NAMES) == {*PAPER, "demo", "digits_mixtures", "digits_branch", "digits_branch_2000", "pacs_features"}
 
 
 @pytest.mark.parametrize("name", PAPER)

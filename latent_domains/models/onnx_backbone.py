@@ -1,0 +1,196 @@
+"""A backbone as an ONNX model: what makes features of pictures, and how pixels become its input."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import cv2
+import numpy as np
+import onnx
+import onnxruntime
+from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
+from onnx import ModelProto, ValueInfoProto
+
+from latent_domains.common.files import expect_file
+from latent_domains.common.program import ProgramError
+from latent_domains.data.lmdb_io import by
+
+Order = Literal["bgr", "rgb"]
+
+NAMED = 5
+"""Values of a graph that a message names."""
+
+
+class OnnxBackbone:
+    """The values ``layer`` (None: the only output) and ``early`` of an ONNX model, run one picture at a time.
+
+    A picture is resized to ``size`` (None: left as it is stored) and cut to its central square of side ``crop`` (None:
+    that of the model's input); its channels, in ``order``, enter as (value - ``mean``) * ``scale``, each of which is
+    one number or one for each channel. ``layer`` gives a row of numbers. Of each of ``early``, maps of C channels, come
+    the channels' means and then their standard deviations; ``early_size`` is how many numbers these are at the end of
+    a row of ``row_size``.
+
+    ``name`` is what messages call the model, ``weights`` a hash that other weights change. Raises ProgramError if the
+    model has no such values.
+    """
+
+    def __init__(
+        self,
+        model: ModelProto,
+        name: str,
+        weights: str,
+        *,
+        layer: str | None = None,
+        early: Sequence[str] = (),
+        size: int | None = None,
+        crop: int | None = None,
+        mean: Sequence[float] = (0.0,),
+        scale: Sequence[float] = (1.0,),
+        order: Order = "bgr",
+    ) -> None:
+        self._name, self._order, self._size = name, order, size
+        self._input, self._crop = _input(name, model, crop)
+        if size is not None and size < self._crop:
+            raise ProgramError(f"--size: got {size}, expected at least {self._crop}, the side of what {name} takes")
+        chosen = [_value(name, model, layer), *(_value(name, model, block) for block in early)]
+        self._mean, self._scale = (np.array(values, np.float32).reshape(-1, 1, 1) for values in (mean, scale))
+        self._description = {
+            "weights": weights,
+            "layer": chosen[0],
+            "early": " ".join(chosen[1:]),
+            "size": size or "as stored",
+            "crop": self._crop,
+            "mean": " ".join(f"{value:g}" for value in mean),
+            "scale": " ".join(f"{value:g}" for value in scale),
+            "order": order,
+        }
+        self._outputs = list(dict.fromkeys(chosen))
+        self._chosen = chosen
+        self._session = _session(name, model, self._outputs)
+        blank = self._run(np.zeros((3, self._crop, self._crop), np.float32))
+        self.early_size = sum(2 * len(rows) for rows in blank[1:])
+        self.row_size = len(blank[0]) + self.early_size
+
+    @property
+    def description(self) -> dict[str, str | int]:
+        """All that decides the features of a picture."""
+        return dict(self._description)
+
+    @property
+    def digest(self) -> str:
+        """Eight digits that another description changes."""
+        return hashlib.sha256(json.dumps(self._description, sort_keys=True).encode()).hexdigest()[:8]
+
+    def features(self, picture: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """The row of a picture (3×H×W, as B, G, R): the features, then the early statistics."""
+        final, *maps = self._run(self._pixels(picture))
+        statistics = [values for rows in maps for values in (rows.mean(axis=1), rows.std(axis=1))]
+        return np.concatenate([final, *statistics]).astype(np.float32, copy=False)
+
+    def _pixels(self, picture: NDArray[np.uint8]) -> NDArray[np.float32]:
+        side = self._crop
+        if self._size is not None and picture.shape[1:] != (self._size, self._size):
+            picture = cv2.resize(picture.transpose(1, 2, 0), (self._size, self._size)).transpose(2, 0, 1)
+        top, left = ((length - side) // 2 for length in picture.shape[1:])
+        if min(top, left) < 0:
+            raise ProgramError(
+                f"{self._name}: takes squares of {side}, found pictures of {by(picture.shape)}: pass --size {side}"
+            )
+        square = picture[:: 1 if self._order == "bgr" else -1, top : top + side, left : left + side]
+        return (square - self._mean) * self._scale
+
+    def _run(self, pixels: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+        """The final row (C), and each early map as C×(H·W)."""
+        try:
+            found = self._session.run(self._outputs, {self._input: pixels[np.newaxis]})
+        except Exception as error:  # its classes share no other base
+            raise ProgramError(f"{self._name}: ONNX Runtime fails on 1×{by(pixels.shape)}: {_line(error)}") from error
+        values = dict(zip(self._outputs, found, strict=True))
+        final, *maps = (values[name] for name in self._chosen)
+        if final.shape not in ((1, final.size), (1, final.size, 1, 1)):
+            raise self._not_expected(self._chosen[0], final, "a row of numbers: 1×C or 1×C×1×1")
+        for name, of_map in zip(self._chosen[1:], maps, strict=True):
+            if of_map.ndim != 4 or len(of_map) != 1:
+                raise self._not_expected(name, of_map, "maps of several channels: 1×C×H×W")
+        return [final.ravel(), *(of_map.reshape(of_map.shape[1], -1) for of_map in maps)]
+
+    def _not_expected(self, name: str, found: NDArray[np.float32], expected: str) -> ProgramError:
+        return ProgramError(f"{self._name}: {name} is {by(found.shape)} for one picture, expected {expected}")
+
+
+def read_onnx(file: Path) -> ModelProto:
+    """Read an ONNX model. Raises ProgramError naming the file if it is none."""
+    expect_file(file, "an ONNX model")
+    try:
+        model = onnx.load(str(file))
+    except (DecodeError, OSError, onnx.checker.ValidationError) as error:
+        raise ProgramError(
+            f"{file}: {file.stat().st_size} bytes that are no ONNX model, or a truncated one: {_line(error)}"
+        ) from error
+    if not model.graph.node:
+        raise ProgramError(f"{file}: no ONNX model, or an empty one: its graph has no nodes")
+    return model
+
+
+def _input(where: str, model: ModelProto, crop: int | None) -> tuple[str, int]:
+    """Name of the model's only input and the side of the square that it takes."""
+    weights = {one.name for one in model.graph.initializer}
+    inputs = [one for one in model.graph.input if one.name not in weights]
+    if len(inputs) != 1:
+        found = ", ".join(one.name for one in inputs) or "none"
+        raise ProgramError(f"{where}: its inputs are {found}, expected a single one, of pictures")
+    (only,) = inputs
+    dims = [one.dim_value or one.dim_param or "?" for one in only.type.tensor_type.shape.dim]
+    shape = f"its input {only.name} is {by(dims)}"
+    if len(dims) != 4 or dims[1] not in (3, *_free(dims[1])) or dims[0] not in (1, *_free(dims[0])):
+        raise ProgramError(f"{where}: {shape}, expected one picture of three channels, N×3×H×W")
+    sides = {side for side in dims[2:] if isinstance(side, int)}
+    if not sides and crop is None:
+        raise ProgramError(f"{where}: {shape}, a dynamic shape: --crop says the side of the pictures' square")
+    if len(sides) > 1 or not sides <= {crop or next(iter(sides))}:
+        expected = f"a square of side {crop}, as --crop says" if crop else "a square"
+        raise ProgramError(f"{where}: {shape}, expected {expected}")
+    return only.name, crop or sides.pop()
+
+
+def _free(dim: int | str) -> tuple[str, ...]:
+    return (dim,) if isinstance(dim, str) else ()
+
+
+def _value(where: str, model: ModelProto, name: str | None) -> str:
+    """The value that is called ``name``, or the first output of the node that is; the only output of all for None."""
+    if name is None:
+        outputs = [one.name for one in model.graph.output]
+        if len(outputs) != 1:
+            raise ProgramError(f"{where}: its outputs are {', '.join(outputs) or 'none'}: --layer chooses one")
+        return outputs[0]
+    values = [output for node in model.graph.node for output in node.output if output]
+    nodes = {node.name: node.output[0] for node in model.graph.node if node.name and node.output}
+    if name in values:
+        return name
+    if name not in nodes:
+        some = ", ".join(values[-NAMED:])
+        raise ProgramError(f"{where}: no layer {name!r} among its {len(values)} values, the last of which are {some}")
+    return nodes[name]
+
+
+def _session(where: str, model: ModelProto, outputs: Sequence[str]) -> onnxruntime.InferenceSession:
+    """The model with these outputs alone, in one thread: pictures are the parallelism."""
+    wanted = ModelProto()
+    wanted.CopyFrom(model)
+    del wanted.graph.output[:]
+    wanted.graph.output.extend(ValueInfoProto(name=name) for name in outputs)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    try:
+        return onnxruntime.InferenceSession(wanted.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its classes share no other base
+        raise ProgramError(f"{where}: ONNX Runtime refuses the model: {_line(error)}") from error
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,57 @@
+"""A classifier on stored features of any backbone, as section 4.2 has it on AlexNet's fc7.
+
+Nothing below the features learns, so they are extracted once (tools.extract_features). A record is the backbone's final
+features and, after them, statistics of its early blocks, if the dataset has any: domains are told apart by these
+rather than by the last layer, which was trained to tell classes apart.
+"""
+
+from caffe import layers as L
+from caffe.net_spec import NetSpec, Top
+
+from latent_domains.experiment.experiment import Experiment
+from latent_domains.nets.blocks import GAUSSIAN, Normalisation, batch_norm, inner_product, relu
+from latent_domains.nets.branch import DomainClassifier
+
+BRANCH_SEES_ALL = False
+"""The branch gets the rows it decides about."""
+
+DOMAIN_CLASSIFIER = DomainClassifier()
+"""The branch's only layer with parameters."""
+
+
+def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
+    """Nothing is left below the features. data: N×C×1×1."""
+    return data
+
+
+def branch(n: NetSpec, data: Top, experiment: Experiment, prefix: str) -> Top:
+    """A domain prediction branch: ReLU of the final features, or the early statistics (N×E×1×1), which have both signs.
+
+    These come in units of their own, so BN without affine brings them to one, whatever ``branch_norm`` is.
+    """
+    x = _part(n, data, experiment, prefix, experiment.branch_input)
+    if experiment.branch_input == "final":
+        return relu(n, f"{prefix}_relu", x, in_place=False)
+    return batch_norm(n, f"{prefix}_standardised", x, experiment.data.recipe.moving_average_fraction)
+
+
+def trunk(n: NetSpec, data: Top, normalise: Normalisation, experiment: Experiment) -> Top:
+    """The final features' normalisation and ReLU, the classifier, its normalisation. Returns class scores N×classes."""
+    final = _part(n, data, experiment, "class", "final")
+    x = relu(n, "relu", normalise(n, "features", final), in_place=normalise.layer != "none")
+    classes = experiment.data.classes
+    x = inner_product(n, "classifier", x, classes, bias=normalise.leaves_bias, filler=GAUSSIAN, lr_mult=10)
+    return normalise(n, "classifier", x)
+
+
+def _part(n: NetSpec, data: Top, experiment: Experiment, prefix: str, part: str) -> Top:
+    """The "final" or the "early" numbers of the records."""
+    if not experiment.data.early:
+        return data
+    names = {part: f"{prefix}_{part}" for part in ("final", "early")}
+    size = experiment.data.shape[0] - experiment.data.early
+    n[names["final"]], n[names["early"]] = L.Slice(data, axis=1, slice_point=size, ntop=2)
+    chosen = n[names.pop(part)]
+    (unread,) = names.values()
+    n[f"silence_{unread}"] = L.Silence(n[unread], ntop=0)
+    return chosen

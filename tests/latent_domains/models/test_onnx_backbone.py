@@ -1,0 +1,107 @@
+"""A backbone's features and early statistics against the same by hand; what is no backbone."""
+
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from latent_domains.common.program import ProgramError
+from latent_domains.models.onnx_backbone import OnnxBackbone, read_onnx
+from tests.onnx_models import FEATURES, FIRST, SECOND, by_hand, model, save, statistics
+
+PICTURE = np.random.default_rng(1).integers(0, 256, (3, 12, 12)).astype(np.uint8)
+
+
+def backbone(made=None, **options) -> OnnxBackbone:
+    return OnnxBackbone(made or model(), "x.onnx", "0123", **options)
+
+
+def test_features_then_means_and_deviations_of_each_block():
+    found = backbone(early=("one", "second"), mean=(127.0,), scale=(0.01,))
+    one, two, features = by_hand((PICTURE[:, 2:10, 2:10] - 127.0) * 0.01)
+    row = found.features(PICTURE)
+    assert row.dtype == np.float32 and len(row) == found.row_size == FEATURES + found.early_size
+    assert found.early_size == 2 * (FIRST + SECOND)
+    np.testing.assert_allclose(row, [*features, *statistics(one, two)], rtol=1e-4, atol=1e-5)
+
+
+def test_how_pixels_enter_is_part_of_the_model():
+    form = {"size": 10, "mean": (1.0, 2.0, 3.0), "scale": (0.1, 0.2, 0.3), "order": "rgb"}
+    found = backbone(**form)
+    resized = cv2.resize(PICTURE.transpose(1, 2, 0), (10, 10))[1:9, 1:9, ::-1].transpose(2, 0, 1)
+    entering = (resized - np.reshape(form["mean"], (3, 1, 1))) * np.reshape(form["scale"], (3, 1, 1))
+    np.testing.assert_allclose(found.features(PICTURE), by_hand(entering)[2], rtol=1e-4, atol=1e-5)
+    said = {"layer": "features", "early": "", "size": 10, "crop": 8, "mean": "1 2 3", "scale": "0.1 0.2 0.3"}
+    assert found.description == {"weights": "0123", **said, "order": "rgb"}
+
+
+@pytest.mark.parametrize("change", [{"layer": "classes"}, {"early": ("one",)}, {"mean": (1.0,)}, {"order": "rgb"}])
+def test_another_description_has_another_digest(change):
+    assert backbone().digest == backbone().digest != backbone(**change).digest
+
+
+def test_a_layer_is_a_value_or_a_node():
+    rows = [backbone(layer=name).features(PICTURE) for name in ("features", "pool", "flat")]
+    assert np.array_equal(rows[0], rows[1]) and np.array_equal(rows[0], rows[2])
+    assert len(backbone(layer="head").features(PICTURE)) == 5
+
+
+def test_a_dynamic_shape_takes_the_square_that_is_asked_for():
+    fixed, free = backbone(), backbone(model("side"), crop=8)
+    assert np.array_equal(fixed.features(PICTURE), free.features(PICTURE))
+    assert free.description["crop"] == 8
+
+
+def with_two_inputs():
+    made = model()
+    made.graph.input.append(helper.make_tensor_value_info("more", TensorProto.FLOAT, [1]))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("made", "options", "message"),
+    [
+        (model(outputs=("features", "classes")), {}, "x.onnx: its outputs are features, classes: --layer chooses one"),
+        (model(), {"layer": "fc7"}, "no layer 'fc7' among its 8 values, the last of which are two_relu, three, feat"),
+        (model(), {"early": ("stem",)}, "no layer 'stem' among its 8 values"),
+        (model("side"), {}, "its input pixels is N×3×side×side, a dynamic shape: --crop says the side"),
+        (model(), {"crop": 6}, "its input pixels is N×3×8×8, expected a square of side 6, as --crop says"),
+        (model(batch=4), {}, "its input pixels is 4×3×8×8, expected one picture of three channels"),
+        (with_two_inputs(), {}, "its inputs are pixels, more, expected a single one"),
+        (model(), {"layer": "three"}, "three is 1×6×8×8 for one picture, expected a row of numbers"),
+        (model(), {"early": ("flat",)}, "flat is 1×6 for one picture, expected maps of several channels"),
+        (model(), {"size": 7}, "--size: got 7, expected at least 8, the side of what x.onnx takes"),
+    ],
+)
+def test_what_is_no_backbone_is_said(made, options, message):
+    with pytest.raises(ProgramError, match=message):
+        backbone(made, **options)
+
+
+def test_pictures_that_are_too_small_are_said():
+    with pytest.raises(ProgramError, match="takes squares of 8, found pictures of 3×4×4: pass --size 8"):
+        backbone().features(PICTURE[:, :4, :4])
+
+
+@pytest.mark.parametrize("how", ["missing", "truncated", "cut to nothing", "garbage", "a folder"])
+def test_a_file_that_is_no_onnx_model_is_named(tmp_path: Path, how: str):
+    file = save(tmp_path / "net.onnx")
+    data = file.read_bytes()
+    if how in ("missing", "a folder"):
+        file.unlink()
+    if how == "a folder":
+        file.mkdir()
+    if how in ("truncated", "cut to nothing", "garbage"):
+        file.write_bytes({"truncated": data[:-40], "cut to nothing": b"", "garbage": b"<html>404</html>"}[how])
+    message = {"missing": "no such file, expected an ONNX model", "a folder": "a folder, expected an ONNX model"}
+    with pytest.raises(ProgramError, match=message.get(how, r"net\.onnx: .*no ONNX model, or")):
+        read_onnx(file)
+
+
+def test_what_onnx_runtime_refuses_is_said():
+    made = model()
+    made.graph.node[0].op_type = "Convolute"
+    with pytest.raises(ProgramError, match=r"x\.onnx: ONNX Runtime refuses the model: .*Convolute"):
+        backbone(made)

@@ -1,0 +1,67 @@
+"""The net over stored features of a backbone, read as a graph and trained."""
+
+import pytest
+
+from latent_domains.experiment.experiment import BRANCH_NORMS, METHODS, make_experiment
+from tests.latent_domains.convert.fold.models import trained, tried
+from tests.latent_domains.nets.experiments import nets_of
+from tests.latent_domains.nets.graphs import layers, parse
+from tests.pictures import QUICK, train
+
+DATASET = "pacs_lite0"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_trunk_sees_the_final_features_alone(method):
+    _, nets = nets_of(DATASET, method)
+    for name in ("train", "test", "deploy"):
+        net = layers(nets[name])
+        cut = net["class_final"]
+        assert (list(cut.slice_param.slice_point), cut.slice_param.axis) == ([1280], 1)
+        reader = next(layer for layer in net.values() if "class_final" in layer.bottom)
+        assert reader.name == {"plain": "relu", "source_only": "features_bn"}.get(method, "features_mda")
+        assert [layer.type for layer in net.values() if "class_early" in layer.bottom] == ["Silence"]
+
+
+@pytest.mark.parametrize("branch_norm", BRANCH_NORMS)
+@pytest.mark.parametrize("share", [0.0, 0.05])
+def test_what_the_branch_reads(branch_norm, share):
+    labels = {f"{part}": f"labels/{part}" for part in make_experiment(DATASET, "mda").source_parts} if share else None
+    options = {"branch_norm": branch_norm, "known_share": share, "domain_label_lmdbs": labels}
+    for source, reader in (("final", "domain_relu"), ("early", "domain_standardised")):
+        _, nets = nets_of(DATASET, branch_input=source, **options)
+        for name in ("train", "domains"):
+            net = layers(nets[name])
+            assert list(net[reader].bottom) == [f"domain_{source}"]
+            assert list(net["domain_final"].bottom) == ["stem_source" if name == "train" else "data"]
+            assert list(net["domain_final"].top) == ["domain_final", "domain_early"]
+            unread = {"final": "domain_early", "early": "domain_final"}[source]
+            assert [layer.type for layer in net.values() if unread in layer.bottom] == ["Silence"]
+            assert "domain_relu" not in net or source == "final", "a ReLU would lose half of what is standardised"
+
+
+def test_latent_targets_read_the_same():
+    net = layers(nets_of(DATASET, targets=("photo", "sketch"), branch_input="early", branch_norm="logits")[1]["train"])
+    assert list(net["target_domain_standardised"].bottom) == ["target_domain_early"]
+    assert list(net["target_domain_final"].bottom) == ["stem_target"]
+
+
+@pytest.mark.parametrize("name", ["deploy", "domains"])
+@pytest.mark.parametrize("source", ["final", "early"])
+def test_nets_fold_into_stock_layers(name, source):
+    _, nets = nets_of(DATASET, branch_input=source, branch_norm="logits")
+    done = tried(trained(parse(nets[name])), rows=2)
+    assert not {"BatchNorm", "Python"} & {layer.type for layer in done.folded.model.net.layer}
+
+
+@pytest.mark.parametrize("method", [method for method in METHODS if method != "mda"])
+def test_features_train(method, lite0_features, tmp_path):
+    train(make_experiment(DATASET, method, **QUICK), tmp_path / "run", lite0_features)
+
+
+@pytest.mark.parametrize("source", ["final", "early"])
+@pytest.mark.parametrize("options", [{}, {"known_share": 0.05}, {"no_w_gradient": True}], ids=str)
+def test_a_branch_on_features_trains(source, options, lite0_features, tmp_path):
+    experiment = make_experiment(DATASET, "mda", branch_input=source, branch_norm="logits", **options, **QUICK)
+    record = train(experiment, tmp_path / "run", lite0_features)
+    assert record["domain_usage"]["images"] == 42
