@@ -1,6 +1,12 @@
 """Programs of the project, each run from the repository root as ``python -m tools.NAME``."""
 
 import os
+import signal
+import sys
+
+# While ``python -m tools.NAME`` still imports, Ctrl-C ends it without a word: nothing has begun (argv is set later).
+if sys.argv[:1] == ["-m"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from latent_domains.common import pixel_limit
 

@@ -26,22 +26,36 @@ class ProgramError(Exception):
 def run(main: Callable[[], int | None]) -> None:
     """Call ``main`` and leave with its exit code: 1 after a ProgramError or OSError, 130 after Ctrl-C or ``kill``.
 
-    (argparse itself leaves with 2 when the command line is wrong.)
+    Where there is not enough memory it is 1, too. (argparse itself leaves with 2 when the command line is wrong.)
     """
     if isinstance(sys.stdout, io.TextIOWrapper):  # what a terminal's encoding lacks ends no program
         sys.stdout.reconfigure(errors="backslashreplace")
+    heard: list[int] = []
     try:
-        with _ended_as_by_ctrl_c():
+        with _ended_as_by_ctrl_c(heard):
             code = main()
         sys.exit(code or 0)
     except (ProgramError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {_cut(str(error))}", file=sys.stderr)
         sys.exit(1)
-    except KeyboardInterrupt:
+    except MemoryError as error:
+        print(f"error: not enough memory: {error}".removesuffix(": "), file=sys.stderr)
+        sys.exit(1)
+    except (KeyboardInterrupt, Exception) as error:
+        if not heard and not isinstance(error, KeyboardInterrupt):  # some libraries make another exception of it
+            raise
         print("interrupted", file=sys.stderr)
         sys.exit(130)
     finally:
         _let_go_of_unread_stderr()
+
+
+def _cut(text: str) -> str:
+    """A message that one can read, whatever a file held that it shows."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)"
+
+
+_LONGEST = 1500
 
 
 def _let_go_of_unread_stderr() -> None:
@@ -54,19 +68,24 @@ def _let_go_of_unread_stderr() -> None:
 
 
 @contextmanager
-def _ended_as_by_ctrl_c() -> Iterator[None]:
+def _ended_as_by_ctrl_c(heard: list[int]) -> Iterator[None]:
     """``kill``, ``docker stop`` and a closed terminal raise KeyboardInterrupt too, so that nothing half-made is left.
 
-    A signal that the caller ignores (``nohup``) stays ignored.
+    The signals that came are added to ``heard``. One that the caller ignores (``nohup``) stays ignored.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+
+    def interrupt(number: int, _: object) -> None:
+        heard.append(number)
+        raise KeyboardInterrupt
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         for number, handler in before.items():
-            if handler == signal.SIG_DFL:
-                signal.signal(number, signal.default_int_handler)
+            if handler in (signal.SIG_DFL, signal.default_int_handler):
+                signal.signal(number, interrupt)
         yield
     finally:
         for number, handler in before.items():

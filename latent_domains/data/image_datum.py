@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import cv2
-import numpy as np
 from tqdm import tqdm
 
 from latent_domains.common.in_threads import in_threads
 from latent_domains.common.pixel_limit import megapixels, most_bytes
 from latent_domains.common.program import ProgramError
 from latent_domains.data.image_list import Entry
-from latent_domains.data.lmdb_io import encoded_datum, image_datum
+from latent_domains.data.lmdb_io import decoded, encoded_datum, image_datum
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ def make(file: Path, label: int, form: Format) -> Made:
         return Made(b"", (), error.strerror or str(error))
     flags = cv2.IMREAD_GRAYSCALE if form.gray else cv2.IMREAD_COLOR
     try:
-        image = cv2.imdecode(np.frombuffer(data, np.uint8), flags) if data else None
+        image = decoded(data, flags)
     except cv2.error as error:
         if "MAX_IMAGE_PIXELS" in error.err:
             return Made(b"", (), f"more than {megapixels():g} megapixels (--max-megapixels N takes larger ones)")

@@ -60,7 +60,7 @@ def datum_image(datum: Datum) -> NDArray[np.uint8]:
     """Return a Datum's image as C×H×W uint8, decoded if need be. Raises ValueError if it holds none."""
     if datum.encoded:
         try:
-            image = cv2.imdecode(np.frombuffer(datum.data, np.uint8), cv2.IMREAD_UNCHANGED)
+            image = decoded(datum.data, cv2.IMREAD_UNCHANGED)
         except cv2.error as error:
             raise ValueError(f"an encoded image that OpenCV refuses: {error.err}") from error
         if image is None:
@@ -70,6 +70,17 @@ def datum_image(datum: Datum) -> NDArray[np.uint8]:
     if len(datum.data) != shape[0] * shape[1] * shape[2]:
         raise ValueError(f"{len(datum.data)} bytes of data, expected {shape[0]}×{shape[1]}×{shape[2]}")
     return np.frombuffer(datum.data, np.uint8).reshape(shape)
+
+
+def decoded(data: bytes, flags: int) -> NDArray[np.uint8] | None:
+    """The pixels of an image file, None if it is none or damaged. Raises cv2.error, such as for one that is too large.
+
+    A PNG may name 4 GB in a file of a few bytes, and OpenCV would take them first.
+    """
+    place = 8
+    while data.startswith(b"\x89PNG\r\n\x1a\n") and place < len(data) and data[place - 8 : place - 4] != b"IEND":
+        place += 12 + int.from_bytes(data[place : place + 4], "big")  # of a chunk: size, name, contents, checksum
+    return cv2.imdecode(np.frombuffer(data, np.uint8), flags) if 8 <= place <= len(data) else None
 
 
 def by(shape: Sequence[int]) -> str:

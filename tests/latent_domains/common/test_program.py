@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from latent_domains.common.program import ROOT, ProgramError, from_root, run
+from tests.programs import child
 
 
 @pytest.mark.parametrize(
@@ -13,6 +14,8 @@ from latent_domains.common.program import ROOT, ProgramError, from_root, run
     [
         (ProgramError("k: got 0"), 1, "error: k: got 0\n"),
         (FileNotFoundError(2, "No such file or directory", "x"), 1, "No such file or directory: 'x'\n"),
+        (MemoryError(), 1, "error: not enough memory\n"),
+        (MemoryError("8 GB"), 1, "error: not enough memory: 8 GB\n"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
     ],
 )
@@ -57,6 +60,36 @@ def test_kill_ends_a_program_as_ctrl_c_does(number, capsys):
     assert stop.value.code == 130 and cleaned == [True]
     assert capsys.readouterr().err == "interrupted\n"
     assert signal.getsignal(number) == before
+
+
+def test_ctrl_c_while_a_program_imports_ends_it_without_a_word(tmp_path):
+    (tmp_path / "argparse.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    done = child("watch", env={"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])})
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_ctrl_c_that_a_library_makes_an_error_of_is_ctrl_c(capsys):
+    def main():
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            signal.pause()
+        except KeyboardInterrupt as error:
+            raise ValueError("SchemaError: KeyboardInterrupt") from error
+
+    with pytest.raises(SystemExit) as stop:
+        run(main)
+    assert stop.value.code == 130 and capsys.readouterr().err == "interrupted\n"
+
+
+def test_no_message_is_endless(capsys):
+    def main():
+        raise ProgramError("name: found " + "x" * 10**6)
+
+    with pytest.raises(SystemExit):
+        run(main)
+    shown = capsys.readouterr().err
+    assert shown.startswith("error: name: found xxx") and shown.endswith("… (1000012 characters)\n")
+    assert len(shown) < 2000
 
 
 def test_nohup_is_respected():

@@ -264,3 +264,13 @@ def test_records_that_are_no_datums_are_named(tmp_path):
 def test_an_lmdb_without_records_is_named(tmp_path):
     with pytest.raises(ProgramError, match="empty: an LMDB without records"):
         lmdb_io.describe(raw_lmdb(tmp_path / "empty"))
+
+
+def test_a_png_that_names_more_bytes_than_it_has_is_refused_before_opencv_takes_them(monkeypatch):
+    png = cv2.imencode(".png", np.zeros((9, 8, 3), np.uint8))[1].tobytes()
+    for good in (png, png + b"\xff\xff\xff\xffrubbish"):
+        assert lmdb_io.decoded(good, cv2.IMREAD_COLOR).shape == (9, 8, 3)
+    place = png.index(b"IDAT") - 4
+    monkeypatch.setattr(cv2, "imdecode", None)
+    for bad in (png[:place] + b"\xff" + png[place + 1 :], png[:-5], png[:8] + b"\xff\xff\xff\xff", png[:4]):
+        assert lmdb_io.decoded(bad, cv2.IMREAD_COLOR) is None
