@@ -21,8 +21,12 @@ TRAIN, TEST = 48, 30
 
 @pytest.fixture(scope="session")
 def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder with digits/{mnist,mnistm,usps}_{train,test}: handwritten digits, each domain of another look."""
-    folder = tmp_path_factory.mktemp("data")
+    """A data folder with the tiny digits."""
+    return write_tiny_digits(tmp_path_factory.mktemp("data"))
+
+
+def write_tiny_digits(folder: Path) -> Path:
+    """Write digits/{mnist,mnistm,usps}_{train,test}: handwritten digits, each domain of another look."""
     from sklearn.datasets import load_digits  # seconds, which not every test has
 
     digits = load_digits()

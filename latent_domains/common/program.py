@@ -6,6 +6,7 @@ import select
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,8 +35,10 @@ def run(main: Callable[[], int | None]) -> None:
     try:
         with _ended_as_by_ctrl_c(heard):
             code = main()
+            sys.stdout.flush()
         sys.exit(code or 0)
     except (ProgramError, OSError) as error:
+        traceback.clear_frames(error.__traceback__)  # progress bars in them end their lines
         print(f"error: {_cut(str(error))}", file=sys.stderr)
         sys.exit(1)
     except MemoryError as error:
@@ -47,7 +50,7 @@ def run(main: Callable[[], int | None]) -> None:
         print("interrupted", file=sys.stderr)
         sys.exit(130)
     finally:
-        _let_go_of_unread_stderr()
+        _let_go_of_unread()
 
 
 def _cut(text: str) -> str:
@@ -58,13 +61,15 @@ def _cut(text: str) -> str:
 _LONGEST = 1500
 
 
-def _let_go_of_unread_stderr() -> None:
-    """If nobody reads stderr any more, drop what is still written to it: Python would fail to and leave with 120."""
+def _let_go_of_unread() -> None:
+    """If nobody reads stdout or stderr any more, drop what is left to be written: Python would fail to, and end in 120."""
     poll = select.poll()
-    poll.register(2, 0)
-    if any(event & select.POLLERR for _, event in poll.poll(0)):
-        with Path(os.devnull).open("w") as nowhere:
-            os.dup2(nowhere.fileno(), 2)
+    for number in (1, 2):
+        poll.register(number, 0)
+    for number, event in poll.poll(0):
+        if event & select.POLLERR:
+            with Path(os.devnull).open("w") as nowhere:
+                os.dup2(nowhere.fileno(), number)
 
 
 @contextmanager

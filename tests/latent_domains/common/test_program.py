@@ -1,9 +1,11 @@
 import io
 import os
 import signal
+import subprocess
 import sys
 
 import pytest
+from tqdm import tqdm
 
 from latent_domains.common.program import ROOT, ProgramError, from_root, run
 from tests.programs import child
@@ -79,6 +81,24 @@ def test_ctrl_c_that_a_library_makes_an_error_of_is_ctrl_c(capsys):
     with pytest.raises(SystemExit) as stop:
         run(main)
     assert stop.value.code == 130 and capsys.readouterr().err == "interrupted\n"
+
+
+def test_the_error_stands_below_the_progress_bar(capsys):
+    def fail(_):
+        raise ProgramError("k: got 0")
+
+    with pytest.raises(SystemExit):
+        run(lambda: {i: fail(i) for i in tqdm(range(2))})
+    assert capsys.readouterr().err.splitlines()[-1] == "error: k: got 0"
+
+
+def test_nobody_reads_what_a_program_prints():
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing) as closed:
+        command = [sys.executable, "-c", "from latent_domains.common.program import run\nrun(lambda: print(1))"]
+        done = subprocess.run(command, cwd=ROOT, stdout=closed, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "error: [Errno 32] Broken pipe\n")
 
 
 def test_no_message_is_endless(capsys):
