@@ -42,7 +42,9 @@ def run(main: Callable[[], int | None]) -> None:
         print(f"error: {_cut(str(error))}", file=sys.stderr)
         sys.exit(1)
     except MemoryError as error:
-        print(f"error: not enough memory: {error}".removesuffix(": "), file=sys.stderr)
+        frames = [frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__)]
+        read = "".join(f"{file}: " for file in frames[-2:] if isinstance(file, Path))  # Path.read_text and the like
+        print(f"error: {read}not enough memory: {error}".removesuffix(": "), file=sys.stderr)
         sys.exit(1)
     except (KeyboardInterrupt, Exception) as error:
         if not heard and not isinstance(error, KeyboardInterrupt):  # some libraries make another exception of it
@@ -62,7 +64,7 @@ _LONGEST = 1500
 
 
 def _let_go_of_unread() -> None:
-    """If nobody reads stdout or stderr any more, drop what is left to be written: Python would fail to, and end in 120."""
+    """If nobody reads stdout or stderr any more, drop what is left to be written, or Python ends in 120."""
     poll = select.poll()
     for number in (1, 2):
         poll.register(number, 0)

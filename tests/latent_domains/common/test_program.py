@@ -3,6 +3,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tqdm import tqdm
@@ -99,6 +100,15 @@ def test_nobody_reads_what_a_program_prints():
         command = [sys.executable, "-c", "from latent_domains.common.program import run\nrun(lambda: print(1))"]
         done = subprocess.run(command, cwd=ROOT, stdout=closed, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "error: [Errno 32] Broken pipe\n")
+
+
+def test_a_file_that_is_too_large_for_the_memory_is_named(tmp_path, capsys):
+    (tmp_path / "list.txt").touch()
+    os.truncate(tmp_path / "list.txt", 1 << 42)  # it takes no room
+    for read in (Path.read_text, Path.read_bytes):
+        with pytest.raises(SystemExit):
+            run(lambda read=read: read(tmp_path / "list.txt"))
+        assert capsys.readouterr().err == f"error: {tmp_path / 'list.txt'}: not enough memory\n"
 
 
 def test_no_message_is_endless(capsys):
