@@ -37,30 +37,34 @@ def run(main: Callable[[], int | None]) -> None:
             code = main()
             sys.stdout.flush()
         sys.exit(code or 0)
-    except (ProgramError, OSError) as error:
-        traceback.clear_frames(error.__traceback__)  # progress bars in them end their lines
-        print(f"error: {_cut(str(error))}", file=sys.stderr)
-        sys.exit(1)
-    except MemoryError as error:
-        frames = [frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__)]
-        read = "".join(f"{file}: " for file in frames[-2:] if isinstance(file, Path))  # Path.read_text and the like
-        print(f"error: {read}not enough memory: {error}".removesuffix(": "), file=sys.stderr)
-        sys.exit(1)
     except (KeyboardInterrupt, Exception) as error:
-        if not heard and not isinstance(error, KeyboardInterrupt):  # some libraries make another exception of it
+        said = _said_of(error, bool(heard))
+        if said is None:
             raise
-        print("interrupted", file=sys.stderr)
-        sys.exit(130)
+        traceback.clear_frames(error.__traceback__)  # progress bars in them end their lines
+        print(said, file=sys.stderr)
+        sys.exit(130 if said == _INTERRUPTED else 1)
     finally:
         _let_go_of_unread()
 
 
-def _cut(text: str) -> str:
-    """A message that one can read, whatever a file held that it shows."""
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)"
-
+_INTERRUPTED = "interrupted"
 
 _LONGEST = 1500
+"""Characters of a message that one can read, whatever a file held that it shows."""
+
+
+def _said_of(error: BaseException, interrupted: bool) -> str | None:
+    """The line about an error; None for a fault of ours, which ends in a traceback."""
+    text = str(error)
+    if isinstance(error, MemoryError):
+        frames = [frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__)]
+        read = [str(file) for file in frames[-2:] if isinstance(file, Path)]  # Path.read_text and the like
+        text = ": ".join([*read, "not enough memory", *filter(None, [text])])
+    elif not isinstance(error, ProgramError | OSError) and "Symlink loop" not in text:  # of Path.resolve
+        # Some libraries make another exception of Ctrl-C.
+        return _INTERRUPTED if interrupted or isinstance(error, KeyboardInterrupt) else None
+    return "error: " + (text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)")
 
 
 def _let_go_of_unread() -> None:

@@ -84,13 +84,16 @@ def test_ctrl_c_that_a_library_makes_an_error_of_is_ctrl_c(capsys):
     assert stop.value.code == 130 and capsys.readouterr().err == "interrupted\n"
 
 
-def test_the_error_stands_below_the_progress_bar(capsys):
+@pytest.mark.parametrize(
+    ("error", "line"), [(ProgramError("k: got 0"), "error: k: got 0"), (KeyboardInterrupt(), "interrupted")]
+)
+def test_the_last_line_stands_below_the_progress_bar(error, line, capsys):
     def fail(_):
-        raise ProgramError("k: got 0")
+        raise error
 
     with pytest.raises(SystemExit):
         run(lambda: {i: fail(i) for i in tqdm(range(2))})
-    assert capsys.readouterr().err.splitlines()[-1] == "error: k: got 0"
+    assert capsys.readouterr().err.splitlines()[-1] == line
 
 
 def test_nobody_reads_what_a_program_prints():
@@ -109,6 +112,14 @@ def test_a_file_that_is_too_large_for_the_memory_is_named(tmp_path, capsys):
         with pytest.raises(SystemExit):
             run(lambda read=read: read(tmp_path / "list.txt"))
         assert capsys.readouterr().err == f"error: {tmp_path / 'list.txt'}: not enough memory\n"
+
+
+def test_links_that_lead_round_in_a_circle(tmp_path, capsys):
+    (tmp_path / "a").symlink_to("a")
+    with pytest.raises(SystemExit) as stop:
+        run(lambda: (tmp_path / "a").resolve())
+    assert stop.value.code == 1
+    assert capsys.readouterr().err == f"error: Symlink loop from '{tmp_path / 'a'}'\n"
 
 
 def test_no_message_is_endless(capsys):
