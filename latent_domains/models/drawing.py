@@ -78,7 +78,8 @@ def draw(net: NetParameter, *, image_format: str = "svg", rankdir: str = "TB", p
     text = make_graph(net, rankdir=rankdir, phase=phase).to_string()
     done = subprocess.run(["dot", f"-T{image_format}"], input=text.encode(), capture_output=True, check=False)
     if done.returncode:
-        raise ProgramError(f"dot ended with {done.returncode}: {done.stderr.decode(errors='replace').strip()}")
+        said = " ".join(done.stderr.decode(errors="replace").split())
+        raise ProgramError(f"dot ended with {done.returncode}: {said}")
     return done.stdout
 
 
@@ -154,16 +155,25 @@ def _table(box: list[Node], branch: set[Node]) -> str:
     rows = []
     columns = 1 + max(len(_asides(node)) for node in box)
     for node in box:
-        cells = [f'<TD><FONT COLOR="{_ASIDE}">{html.escape(blob.name)} →</FONT></TD>' for blob in _asides(node)]
+        cells = [f'<TD><FONT COLOR="{_ASIDE}">{_text(blob.name)} →</FONT></TD>' for blob in _asides(node)]
         title, details = _described(node)
-        text = f"<B>{html.escape(node.name)}</B>{_SPACE}{html.escape(title)}"
+        text = f"<B>{_text(node.name)}</B>{_SPACE}{_text(title)}"
         if details:
-            text += f'<BR/>{_SPACE}<FONT POINT-SIZE="9">{html.escape(details)}</FONT>{_SPACE}'  # spaces: as high a line
+            text += f'<BR/>{_SPACE}<FONT POINT-SIZE="9">{_text(details)}</FONT>{_SPACE}'  # spaces: as high a line
         role = _role(node)
         colour = COLOURS["branch" if node in branch and role in ("weights", "norm", "other") else role]
         cells.append(f'<TD BGCOLOR="{colour}" COLSPAN="{columns - len(cells)}">{text}</TD>')
         rows.append(f"<TR>{''.join(cells)}</TR>")
     return f'<<TABLE BORDER="0" CELLBORDER="1" CELLSPACING="0" CELLPADDING="4" COLOR="{_LINE}">{"".join(rows)}</TABLE>>'
+
+
+def _text(text: str) -> str:
+    """As graphviz's HTML takes it: never empty, and nothing that cannot be printed."""
+    return html.escape(_printable(text)) or _SPACE
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() or c == _SPACE else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def _role(node: Node) -> str:
@@ -191,7 +201,7 @@ def _described(node: Node) -> tuple[str, str]:
 def _parameters(layer: LayerParameter) -> dict[str, Any]:
     try:
         values = json.loads(layer.python_param.param_str)
-    except ValueError:  # none, or another layer's own language
+    except (ValueError, RecursionError):  # none, or another layer's own language
         return {}
     return values if isinstance(values, dict) else {}
 
@@ -222,5 +232,5 @@ def _connect(graph: pydot.Dot, found: Graph, boxes: list[list[Node]], ids: Mappi
 
 
 def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    escaped = _printable(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -209,6 +209,17 @@ def test_other_errors_are_one_line(small, tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.program
+def test_layers_may_have_any_name_or_none_and_any_parameters():
+    net = read_net(ROOT / DOCS[0])
+    net.layer[0].name, net.layer[1].name = "", "a\x00\x1b<b>"
+    for layer in net.layer:
+        if layer.type == "Python":
+            layer.python_param.param_str = "[" * 100_000
+    net.layer[3].top[0] = "\x01"
+    assert "a��&lt;b&gt;" in draw(net).decode()
+
+
 def test_the_program_runs_as_a_module():
     done = child("draw", "--help")
     assert done.returncode == 0 and "docs/nets.md" in done.stdout

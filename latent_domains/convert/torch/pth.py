@@ -27,7 +27,7 @@ def read_zip(data: bytes) -> Any:
     """What was saved in a zip archive. Raises CheckpointError if it is damaged or none of PyTorch's."""
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, OSError, ValueError, OverflowError, NotImplementedError) as error:
         raise CheckpointError(f"a damaged or truncated zip archive: {plain(str(error))}") from error
     names = [name for name in archive.namelist() if name == "data.pkl" or name.endswith("/data.pkl")]
     if len(names) != 1:
@@ -61,7 +61,7 @@ def _member(archive: zipfile.ZipFile, name: str) -> bytes:
         return archive.read(info)
     except KeyError as error:
         raise CheckpointError(f"the archive lacks {plain(name)}") from error
-    except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, ValueError, struct.error) as error:
+    except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, ValueError, OverflowError, struct.error) as error:
         raise CheckpointError(f"{plain(name)} is damaged: {plain(str(error) or 'it ends too early')}") from error
 
 

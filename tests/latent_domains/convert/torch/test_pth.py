@@ -231,3 +231,12 @@ def test_tensors_of_no_storage():
     with pytest.raises(CheckpointError, match="damaged"):
         unpickled(b")R.")
     assert isinstance(read_zip(saved(torch.ones(2), new=True)), Tensor)
+
+
+def test_an_archive_whose_members_lie_nowhere():
+    """Found by fuzzing: the directory's place in 64 bits makes places of members that no number of C's holds."""
+    data = bytearray(saved(tensors(), new=True))
+    place = data.rindex(b"PK\6\6") + 48
+    data[place : place + 8] = (2**64 - 2**20).to_bytes(8, "little")
+    with pytest.raises(CheckpointError, match="damaged"):
+        read_zip(bytes(data))
