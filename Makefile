@@ -1,7 +1,7 @@
 # Every target first does the set-up that is missing; nothing is done twice. ARGS goes to the program.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo digits test test-gpu test-slurm bench bench-gpu lint check
+.PHONY: help setup demo digits test test-gpu test-slurm faults bench bench-gpu lint check
 in_project := . ./env.sh &&
 fast := not program and not slow and not torch and not browser and not gpu and not slurm
 pytest := python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
@@ -37,6 +37,10 @@ test-gpu: setup  ## the tests that need a GPU, on a GPU
 test-slurm: setup  ## the tables' jobs on a real SLURM of one node, of Debian's packages
 	@docker/install_packages.sh slurm
 	@$(in_project) python -m pytest -m slurm tests/cluster $(ARGS)
+
+faults:  ## 1,000 kills, full disks, closed pipes, races and damaged files against every program: many minutes
+	@tools/setup.sh torch
+	@$(in_project) python -m tests.faults $(ARGS)
 
 bench: setup  ## how fast layers and nets are, beside BatchNorm, memory traffic, PyTorch (tools/setup.sh torch) and OpenCV
 	@$(in_project) python -m tools.bench $(ARGS)

@@ -1,0 +1,174 @@
+"""Run a campaign of faults, print what came of each program and each kind of fault, and fail on anything unclear.
+
+    python -m tests.faults --seed 0 --cases 1000
+
+Every case that fails is printed with the command that repeats it alone. The same seed and number of cases make the same
+campaign; moments of signals are drawn by the seed, what a program is at then depends on the machine.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("GLOG_minloglevel", "2")
+
+from latent_domains.common.arguments import natural, positive
+from latent_domains.common.markdown import table
+from tests.faults.case import CLEAR, OUTCOMES, Case, Reference, Verdict, judge_case, plan, refer, remove_folder
+from tests.faults.conditions import CONDITIONS
+from tests.faults.programs import PROGRAMS, Program
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__.partition("\n")[0])
+    parser.add_argument("--seed", type=natural, default=0, help="of everything that is drawn (default: 0)")
+    parser.add_argument("--cases", type=positive, default=1000, metavar="N", help="default: %(default)s")
+    parser.add_argument("--only", type=natural, action="append", metavar="CASE", help="this case alone, in --work")
+    parser.add_argument("--jobs", type=positive, default=len(os.sched_getaffinity(0)), help="default: one a core")
+    parser.add_argument("--work", type=Path, metavar="DIR", help="keep inputs and failed cases here")
+    options = parser.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM):  # in the background a shell has SIGINT ignored
+        signal.signal(number, signal.default_int_handler)
+    with tempfile.TemporaryDirectory(prefix="faults-") as temporary:
+        return campaign(options, (options.work or Path(temporary)).resolve())
+
+
+def campaign(options: argparse.Namespace, work: Path) -> int:
+    """Run the cases and print the table; 1 if one of them did not end well."""
+    begun = time.monotonic()
+    base = make_inputs(work)
+    import_all()
+    cases = plan(options.seed, options.cases)
+    if options.only:
+        cases = [cases[number] for number in options.only]
+    references = refer_all({case.program for case in cases}, base, work, options.jobs)
+    print(f"{len(references)} commands with nothing wrong: {time.monotonic() - begun:.0f} s", flush=True)
+    verdicts: dict[Case, Verdict] = {}
+    jobs = {case: partial(one_case, case, base, work, references[case.program]) for case in cases}
+    with suppress(KeyboardInterrupt):
+        for case, found in in_processes(jobs, options.jobs):
+            verdict = verdicts[case] = Verdict(**found)
+            say(case, verdict, options)
+    print_tables(verdicts)
+    print(f"seed {options.seed}, {options.jobs} at a time, {(time.monotonic() - begun) / 60:.1f} minutes", end="")
+    print("" if len(verdicts) == len(cases) else f", interrupted after {len(verdicts)} of {len(cases)}")
+    return int(len(verdicts) < len(cases) or any(verdict.outcome != CLEAR for verdict in verdicts.values()))
+
+
+def say(case: Case, verdict: Verdict, options: argparse.Namespace) -> None:
+    """Print what came of a case that did not end well, or that was asked for."""
+    if verdict.outcome != CLEAR or options.only:
+        repeat = f"python -m tests.faults --seed {case.seed} --cases {options.cases} --only {case.number}"
+        print(f"\n{verdict.outcome}: {case.program.module} {case.program.arguments}\n  {verdict.did}\n  {verdict.why}")
+        print(*(f"  | {line}" for line in verdict.said.splitlines()), f"  again: {repeat}", sep="\n", flush=True)
+
+
+def make_inputs(work: Path) -> Path:
+    """The folder of valid inputs; a process of its own makes them, since whoever has computed cannot be forked."""
+    base = work / "valid"
+    if not base.exists():
+        subprocess.run([sys.executable, "-m", "tests.faults.inputs", str(base)], stdout=subprocess.DEVNULL, check=True)
+    return base
+
+
+def refer_all(programs: set[Program], base: Path, work: Path, most: int) -> dict[Program, Reference]:
+    """What each program makes of the valid inputs; what stands in ``work`` is not made again."""
+    files = {program: work / f"reference{PROGRAMS.index(program)}.json" for program in programs}
+
+    def make(program: Program) -> None:
+        folder = files[program].with_suffix("") / "here"
+        remove_folder(folder.parent)
+        folder.mkdir(parents=True)
+        files[program].write_text(json.dumps(asdict(refer(program, base, folder))))
+        remove_folder(folder.parent)
+
+    missing = [program for program in PROGRAMS if program in programs and not files[program].exists()]
+    deque(in_processes({program: partial(make, program) for program in missing}, most), maxlen=0)
+    return {program: Reference(**json.loads(file.read_text())) for program, file in files.items()}
+
+
+def import_all() -> None:
+    """Import what programs need, once for all that are forked; nothing is computed here."""
+    for program in PROGRAMS:
+        if program.module.startswith("tools."):
+            __import__(program.module)
+    for name in ("numba", "pydantic", "matplotlib.figure"):  # which some import when they need it
+        __import__(name)
+
+
+def one_case(case: Case, base: Path, work: Path, reference: Reference) -> dict[str, Any]:
+    """The verdict on a case in a folder of its own, which stays if it did not end well and ``work`` stays."""
+    folder = work / f"case{case.number}" / "here"
+    remove_folder(folder.parent)
+    folder.mkdir(parents=True)
+    verdict = judge_case(case, base, folder, reference)
+    if verdict.outcome == CLEAR:
+        remove_folder(folder.parent)
+    return asdict(verdict)
+
+
+def in_processes(jobs: dict[Any, Callable[[], object]], most: int) -> Iterator[tuple[Any, Any]]:
+    """Call each of ``jobs`` in a process of its own, ``most`` at a time, and yield what they return (as JSON)."""
+    waiting, running = list(jobs.items())[::-1], {}
+    while waiting or running:
+        while waiting and len(running) < most:
+            key, job = waiting.pop()
+            reading, writing = os.pipe()
+            sys.stdout.flush()
+            if (pid := os.fork()) == 0:
+                try:
+                    os.close(reading)
+                    for number in (signal.SIGINT, signal.SIGTERM):
+                        signal.signal(number, signal.SIG_DFL)
+                    with os.fdopen(writing, "w") as pipe:
+                        json.dump(job(), pipe)
+                except BaseException:
+                    traceback.print_exc()
+                finally:
+                    sys.stderr.flush()
+                    os._exit(0)
+            os.close(writing)
+            running[pid] = key, reading
+        pid, _ = os.wait()
+        key, reading = running.pop(pid)
+        with os.fdopen(reading) as pipe:
+            said = pipe.read()
+        if not said:
+            raise RuntimeError(f"{key}: the campaign itself failed")
+        yield key, json.loads(said)
+
+
+def print_tables(verdicts: dict[Case, Verdict]) -> None:
+    """By program, by kind of fault, and in all."""
+    real = sum(verdict.real for verdict in verdicts.values())
+    conditions = sum(verdict.real and case.kind in CONDITIONS for case, verdict in verdicts.items())
+    for what, name in (("program", lambda case: case.program.name), ("fault", lambda case: case.kind)):
+        counts: dict[str, Counter[str]] = {}
+        for case, verdict in sorted(verdicts.items(), key=lambda pair: name(pair[0])):
+            for key in (name(case), "in all"):
+                counts.setdefault(key, Counter())[verdict.outcome] += 1
+        counts["in all"] = counts.pop("in all")
+        rows = [
+            [key, str(found.total()), *(str(found[outcome]) for outcome in OUTCOMES)] for key, found in counts.items()
+        ]
+        print(f"\n{table([what, 'tried', *OUTCOMES], rows)}")
+    print(f"\n{real} in new processes, {conditions} of these killed, signalled, raced or without room", end="; ")
+    disks = [verdict.disk for case, verdict in verdicts.items() if case.kind == "full disk"]
+    print(f"full disks: {sum(disks)} small disks, {len(disks) - sum(disks)} limits of files' sizes")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""What may happen to a process: each condition runs a case's program under it."""
+
+import os
+import resource
+import signal
+import time
+from collections.abc import Callable
+
+import psutil
+
+from tests.faults.stage import Stage, kill_all, sleep_until
+
+Condition = Callable[[Stage], str]
+"""Runs the program, and returns in words what it did."""
+
+
+def _full_disk(stage: Stage) -> str:
+    """On the disk that the case was given; where there can be none, with a limit of the files' size."""
+    if stage.room is None:
+        return _file_size_limit(stage)
+    stage.end(stage.start())
+    stage.larger_disk()
+    return f"room for {stage.room >> 10} KiB"
+
+
+def _file_size_limit(stage: Stage) -> str:
+    size = stage.rng.choice((0, 1, stage.rng.randrange(1, 1 << 12), stage.rng.randrange(1, max(2, stage.growth))))
+
+    def limited() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    stage.end(stage.start(before=limited))
+    return f"no file above {size} bytes"
+
+
+def _closed_pipe(stage: Stage) -> str:
+    reading, writing = os.pipe()
+    os.close(reading)
+    pid = stage.start(stdout=writing)
+    os.close(writing)
+    stage.end(pid)
+    return "nobody reads its stdout"
+
+
+def _signals(*numbers: signal.Signals) -> Condition:
+    def condition(stage: Stage) -> str:
+        moment, begun = stage.moment(), time.monotonic()
+        pid = stage.start()
+        sleep_until(begun, moment, pid)
+        for i, number in enumerate(numbers):
+            if i:
+                sleep_until(time.monotonic(), stage.rng.uniform(0, 0.1), pid)
+            stage.send(pid, number)
+        stage.end(pid)
+        return f"{', '.join(number.name for number in numbers)} after {moment:.2f} s"
+
+    return condition
+
+
+def _all_killed(stage: Stage) -> str:
+    moment, begun = stage.moment(), time.monotonic()
+    pid = stage.start()
+    sleep_until(begun, moment, pid)
+    stage.sent.add(signal.SIGKILL)
+    kill_all(pid)
+    stage.end(pid)
+    return f"killed with all children after {moment:.2f} s"
+
+
+def _child_killed(stage: Stage) -> str:
+    """Kill the first child that is there from some moment on, if any is."""
+    moment, begun = stage.moment(), time.monotonic()
+    pid = stage.start()
+    sleep_until(begun, moment, pid)
+    name = "none"
+    while not (ended := psutil.Process(pid).status() == psutil.STATUS_ZOMBIE):
+        if children := psutil.Process(pid).children():
+            name = children[0].name()
+            children[0].kill()
+            break
+        sleep_until(time.monotonic(), 0.02, pid)
+    stage.end(pid)
+    return f"its child {name} killed from {moment:.2f} s on" + (" (it had ended)" if ended else "")
+
+
+def _two_at_once(stage: Stage) -> str:
+    begun = time.monotonic()
+    first = stage.start()
+    delay = stage.rng.choice((0.0, stage.moment()))
+    sleep_until(begun, delay, first)
+    second = stage.start()
+    stage.end(first)
+    stage.end(second)
+    return f"the same command again after {delay:.2f} s"
+
+
+def _read_only(stage: Stage) -> str:
+    for folder in (stage.out, *(path for path in stage.out.rglob("*") if path.is_dir())):
+        folder.chmod(0o555)
+    stage.end(stage.start())
+    for folder in (stage.out, *(path for path in stage.out.rglob("*") if path.is_dir())):
+        folder.chmod(0o755)
+    return "its folder is read-only"
+
+
+CONDITIONS: dict[str, Condition] = {
+    "full disk": _full_disk,
+    "limit of file size": _file_size_limit,
+    "closed pipe": _closed_pipe,
+    "read-only folder": _read_only,
+    "SIGINT": _signals(signal.SIGINT),
+    "SIGTERM": _signals(signal.SIGTERM),
+    "SIGHUP": _signals(signal.SIGHUP),
+    "SIGINT twice": _signals(signal.SIGINT, signal.SIGINT),
+    "SIGTERM twice": _signals(signal.SIGTERM, signal.SIGTERM),
+    "killed": _signals(signal.SIGKILL),
+    "killed with all children": _all_killed,
+    "a child killed": _child_killed,
+    "two at once": _two_at_once,
+}
+"""The files are as they should be: what stood stays, what was asked for is there whole or not at all, and the same
+command then makes it."""

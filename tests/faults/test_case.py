@@ -1,0 +1,88 @@
+"""The campaign finds what programs do wrong: here are some that do, one for each fault."""
+
+from dataclasses import asdict
+
+import pytest
+
+from tests.faults.__main__ import in_processes
+from tests.faults.case import CLEAR, HANG, LOST, TRACEBACK, UNCLEAR, Case, Reference, judge_case, plan
+from tests.faults.conditions import CONDITIONS
+from tests.faults.files import PLAIN, SUBTLE
+from tests.faults.programs import Program
+
+TOY = """
+import json, os, signal, sys, time
+from pathlib import Path
+from latent_domains.common.files import write_text
+from latent_domains.common.program import ProgramError
+
+def main():
+    how, out = sys.argv[1], Path("out/o.json")
+    if how == "well":
+        write_text(out, json.dumps(json.loads(Path("input.json").read_text())))
+    if how == "careless":
+        out.write_text("{")
+        time.sleep(1.5)
+        out.write_text("{}")
+    if how == "wrong":
+        json.loads(Path("input.json").read_text())
+    if how == "dies":
+        os.kill(os.getpid(), signal.SIGUSR1)
+    if how == "hangs":
+        time.sleep(60)
+    if how == "mute":
+        raise ProgramError("something is wrong")
+    if how == "silent":
+        out.write_text("[1]")
+    if how == "loses":
+        Path("out/kept.json").unlink()
+        raise ProgramError("input.json: wrong")
+    if how == "leaves":
+        if os.fork() == 0:
+            time.sleep(60)
+        raise ProgramError("input.json: wrong")
+"""
+
+
+@pytest.mark.program
+@pytest.mark.parametrize(
+    ("how", "kind", "outcome"),
+    [
+        ("well", "missing", CLEAR),
+        ("well", "full disk", CLEAR),
+        ("well", "SIGTERM", CLEAR),
+        ("well", "killed", CLEAR),
+        ("careless", "killed", LOST),
+        ("wrong", "empty", TRACEBACK),
+        ("dies", "missing", TRACEBACK),
+        ("hangs", "missing", HANG),
+        ("mute", "a folder", UNCLEAR),
+        ("silent", "empty", UNCLEAR),
+        ("loses", "truncated", LOST),
+        ("leaves", "missing", UNCLEAR),
+    ],
+)
+def test_each_kind_of_fault_is_found(how, kind, outcome, tmp_path, monkeypatch):
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "toy.py").write_text(TOY)
+    monkeypatch.syspath_prepend(tmp_path / "lib")
+    base = tmp_path / "valid"
+    base.mkdir()
+    (base / "input.json").write_text('{"a": 1}')
+    (base / "kept.json").write_text("{}")
+    program = Program(
+        "toy", how, ("input.json", "kept.json>out/kept.json"), ("input.json",), 1, goes_on=True, real=0, seconds=5
+    )
+    reference = Reference({"kept.json": "[]", "o.json": "['a']"}, 1.0, 8)
+    (tmp_path / "case").mkdir()
+    case = Case(0, program, kind, seed=3)
+    folder = tmp_path / "case" / "here"
+    ((_, verdict),) = in_processes({0: lambda: asdict(judge_case(case, base, folder, reference))}, 1)
+    assert verdict["outcome"] == outcome, verdict
+
+
+def test_a_campaign_is_drawn_by_its_seed_and_has_everything():
+    cases = plan(0, 1000)
+    assert cases == plan(0, 1000) != plan(1, 1000)
+    assert {case.kind for case in cases} == {*PLAIN, *SUBTLE, *CONDITIONS}
+    assert len({case.program for case in cases}) > 20
