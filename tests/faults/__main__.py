@@ -62,6 +62,8 @@ def campaign(options: argparse.Namespace, work: Path) -> int:
         for case, found in in_processes(jobs, options.jobs):
             verdict = verdicts[case] = Verdict(**found)
             say(case, verdict, options)
+            if verdict.outcome == CLEAR:
+                remove_folder(work / f"case{case.number}")
     print_tables(verdicts)
     print(f"seed {options.seed}, {options.jobs} at a time, {(time.monotonic() - begun) / 60:.1f} minutes", end="")
     print("" if len(verdicts) == len(cases) else f", interrupted after {len(verdicts)} of {len(cases)}")
@@ -70,7 +72,7 @@ def campaign(options: argparse.Namespace, work: Path) -> int:
 
 def say(case: Case, verdict: Verdict, options: argparse.Namespace) -> None:
     """Print what came of a case that did not end well, or that was asked for."""
-    if verdict.outcome != CLEAR or options.only:
+    if verdict.outcome != CLEAR or (options.only and len(options.only) < 10):
         repeat = f"python -m tests.faults --seed {case.seed} --cases {options.cases} --only {case.number}"
         print(f"\n{verdict.outcome}: {case.program.module} {case.program.arguments}\n  {verdict.did}\n  {verdict.why}")
         print(*(f"  | {line}" for line in verdict.said.splitlines()), f"  again: {repeat}", sep="\n", flush=True)
@@ -110,14 +112,11 @@ def import_all() -> None:
 
 
 def one_case(case: Case, base: Path, work: Path, reference: Reference) -> dict[str, Any]:
-    """The verdict on a case in a folder of its own, which stays if it did not end well and ``work`` stays."""
+    """The verdict on a case in a folder of its own."""
     folder = work / f"case{case.number}" / "here"
     remove_folder(folder.parent)
     folder.mkdir(parents=True)
-    verdict = judge_case(case, base, folder, reference)
-    if verdict.outcome == CLEAR:
-        remove_folder(folder.parent)
-    return asdict(verdict)
+    return asdict(judge_case(case, base, folder, reference))
 
 
 def in_processes(jobs: dict[Any, Callable[[], object]], most: int) -> Iterator[tuple[Any, Any]]:
