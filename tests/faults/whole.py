@@ -87,6 +87,8 @@ HALF = "not whole"
 
 
 def leftovers(folder: Path) -> list[str]:
-    """Temporary files that stayed."""
-    found = (path for path in folder.rglob(".*") if re.fullmatch(r"\..+\.[a-z0-9_]{8}", path.name))
+    """Temporary folders that stayed, but for empty ones: a signal may come just when one was made."""
+    found = (
+        path for path in folder.rglob(".*") if re.fullmatch(r"\..+\.[a-z0-9_]{8}", path.name) and any(path.iterdir())
+    )
     return sorted(str(path.relative_to(folder)) for path in found)
