@@ -159,7 +159,7 @@ _DIGITS = Recipe(
     solver_mode="CPU",
 )
 
-_DEMO = replace(_DIGITS, iterations=500, batch_size=64, test_interval=50, snapshot_interval=250)
+_DEMO = replace(_DIGITS, iterations=300, batch_size=64, test_interval=30, snapshot_interval=150)
 
 # The paper refers to AutoDIAL: 60 epochs, the learning rate scaled by 0.1 after 54. A batch shared out by size makes
 # an epoch one of all domains: 4,110 images of Office-31 are 16 batches, 2,533 of Office-Caltech are 10.
