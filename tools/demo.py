@@ -1,8 +1,8 @@
 """The main job in minutes: discover latent source domains, adapt to unlabelled handwriting; no download.
 
-Trains source_only, DIAL and mDA, with centred logits and as the paper reads, with the real caffe binary; no run is told
-a domain label. Prints the accuracies on the target, and draws the domains, the learning curves and which latent domain
-the held-out images of each true source domain go to; then all of it in one page, report.html.
+Trains source_only, DIAL and mDA, with a branch that finds the domains and with the paper's, by the real caffe binary.
+No run is told a domain label. Prints the accuracies on the target, and draws the domains, the learning curves and which
+latent domain the held-out images of each true source domain go to; then all of it in one page, report.html.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from latent_domains.training.train import run_suite
 RUNS = (
     {"method": "source_only"},
     {"method": "dial"},
-    {"method": "mda", "branch_norm": "logits"},
+    {"method": "mda", "branch_norm": "logits", "no_w_gradient": True},
     {"method": "mda"},
 )
 """Settings of the runs; those of mDA become rows of the picture of the latent domains."""

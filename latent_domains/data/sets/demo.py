@@ -1,8 +1,9 @@
 """The demo's three domains, from what the Python packages bring along; nothing is downloaded.
 
-``plain``: printed digits, bright on a plain dark ground. ``photo``: the same kind of digits as |patch − digit| on
-patches of photographs. ``handwritten``: scikit-learn's 1,797 real handwritten digits (Alpaydin and Kaynak, "Optical
-Recognition of Handwritten Digits", UCI). All are 28×28×3.
+``plain``: printed digits, bright on black as MNIST's. ``photo``: the same kind of digits as |patch − digit| on patches
+of photographs, as MNIST-M is made. ``handwritten``: scikit-learn's 1,797 real handwritten digits (Alpaydin and Kaynak,
+"Optical Recognition of Handwritten Digits", UCI). All are 28×28×3. Plain's ground is black on purpose: where ground and
+ink vary within plain, the branch divides all images by contrast instead (results/demo).
 """
 
 from functools import partial
@@ -64,7 +65,7 @@ def _images(name: str, split: str, seed: tuple[int, ...]) -> Images:
 
 
 def plain(rng: np.random.Generator, n: int) -> Images:
-    """Return printed digits (n×28×28, gray) as MNIST's are: ink 200-255 on a black ground."""
+    """Return printed digits (n×28×28, gray): ink 200-255 on a black ground."""
     return _printed(rng, n, "render plain")
 
 
