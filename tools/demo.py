@@ -65,7 +65,7 @@ def main() -> int:
 
     data = experiments[0].data
     roles = {
-        "plain": "source: fonts on plain ground",
+        "plain": "source: fonts on black",
         "photo": "source: fonts on photographs",
         "handwritten": "target: handwriting, unlabelled",
     }
