@@ -52,7 +52,7 @@ def _arguments() -> argparse.Namespace:
             "--downloads", type=Path, metavar="DIR", help="keep downloads here (default: OUT/downloads)"
         )
     which.add_parser(
-        "demo", parents=[common], help="the demo's three domains", description="Build OUT/demo: three LMDBs."
+        "demo", parents=[common], help="the demo's three domains", description="Build OUT/demo: six LMDBs."
     )
     for image_set in IMAGE_SETS.values():
         _add_image_set(which, common, image_set)

@@ -7,9 +7,6 @@ from matplotlib.axes import Axes
 from matplotlib.path import Path as Outline
 from matplotlib.textpath import TextPath
 from numpy.typing import NDArray
-from sklearn.decomposition import PCA
-from sklearn.manifold import TSNE
-from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
 from latent_domains.common.program import ProgramError
@@ -30,6 +27,8 @@ NEIGHBOURS = 5
 
 def embed(features: NDArray[np.float32], seed: int = 0) -> NDArray[np.float32]:
     """Points (n×2): the 50 first principal components of ``features`` (n×p), then t-SNE begun from the first two."""
+    from sklearn.manifold import TSNE  # a second to import
+
     reduced = _principal(features)
     perplexity = min(30.0, (len(reduced) - 1) / 3)
     # So few points are slower on several threads, and many times so beside other processes.
@@ -39,6 +38,8 @@ def embed(features: NDArray[np.float32], seed: int = 0) -> NDArray[np.float32]:
 
 
 def _principal(features: NDArray[np.float32]) -> NDArray[np.float32]:
+    from sklearn.decomposition import PCA
+
     components = min(50, *features.shape)
     return PCA(
         components, svd_solver="randomized" if components < min(features.shape) else "full", random_state=0
@@ -47,6 +48,8 @@ def _principal(features: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def neighbours_alike(features: NDArray[np.float32], groups: NDArray[np.int64]) -> float:
     """Share of the images' nearest neighbours that are of their own group (domain or class)."""
+    from sklearn.neighbors import NearestNeighbors
+
     reduced = _principal(features)
     near = NearestNeighbors(n_neighbors=NEIGHBOURS).fit(reduced).kneighbors(return_distance=False)
     return float((groups[near] == groups[:, np.newaxis]).mean())

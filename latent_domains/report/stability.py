@@ -6,7 +6,6 @@ from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import adjusted_rand_score
 
 from latent_domains.common.program import ProgramError
 from latent_domains.report.comparison import Setting
@@ -18,6 +17,8 @@ from latent_domains.runs.preflight import check_nets
 
 def agreement(assignments: Sequence[NDArray[np.int64]]) -> list[float]:
     """Adjusted Rand index of every two assignments (n) of the same images; the order of the domains does not matter."""
+    from sklearn.metrics import adjusted_rand_score  # a second to import
+
     return [float(adjusted_rand_score(*pair)) for pair in combinations(assignments, 2)]
 
 

@@ -102,9 +102,13 @@ def _is_there(lmdb: Path) -> bool:
 def latent_domain_images(
     folder: RunFolder, snapshot: Snapshot, seed: int, count: int = 48, limit: int = 1000
 ) -> list[NDArray[np.uint8]]:
-    """Up to ``count`` source images of each latent domain (n×C×H×W), drawn by ``seed`` from those assigned to it."""
-    probabilities = source_probabilities(folder, snapshot, limit=limit, quiet=True)
-    images = np.concatenate([read_images(lmdb, limit)[0] for lmdb in source_lmdbs(folder).values()])
+    """Up to ``count`` source images of each latent domain (n×C×H×W), drawn by ``seed`` from those assigned to it.
+
+    They are among the first ``limit`` of each of :func:`looked_at_lmdbs`.
+    """
+    lmdbs, _ = looked_at_lmdbs(folder)
+    probabilities = source_probabilities(folder, snapshot, lmdbs=lmdbs, limit=limit, quiet=True)
+    images = np.concatenate([read_images(lmdb, limit)[0] for lmdb in lmdbs.values()])
     assigned = np.concatenate(list(probabilities.values())).argmax(axis=1)
     order = np.random.default_rng(seed).permutation(len(images))
     return [images[order[assigned[order] == d][:count]] for d in range(folder.experiment.k)]

@@ -1,10 +1,12 @@
 """The demo's three domains, from what the Python packages bring along; nothing is downloaded.
 
-``plain``: printed digits, bright on a plain dark ground. ``photo``: the same kind of digits as |patch − digit| on
-patches of photographs. ``handwritten``: scikit-learn's 1,797 real handwritten digits (Alpaydin and Kaynak, "Optical
-Recognition of Handwritten Digits", UCI). All are 28×28×3.
+``plain``: printed digits, bright on black as MNIST's. ``photo``: the same kind of digits as |patch − digit| on patches
+of photographs, as MNIST-M is made. ``handwritten``: scikit-learn's 1,797 real handwritten digits (Alpaydin and Kaynak,
+"Optical Recognition of Handwritten Digits", UCI). All are 28×28×3. Plain's ground is black on purpose: where ground and
+ink vary within plain, the branch divides all images by contrast instead (results/demo).
 """
 
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,12 +18,15 @@ from latent_domains.common.program import ProgramError
 from latent_domains.data.parts import Images, Part, array_part
 from latent_domains.data.sets import glyphs, mnistm
 
-VERSION = 1
+VERSION = 2
 """Raised whenever the same seed gives other images or another order."""
 
 SIDE = 28
-IMAGES = 6000
-"""Of each of the two rendered domains, the ten digits in equal numbers."""
+RENDERED = {"train": 5000, "test": 1000}
+"""Images of each of the two rendered domains, the ten digits in equal numbers."""
+
+HANDWRITTEN_TRAIN = 1197
+"""The first so many handwritten digits are the target's training images, the other 600 its test images."""
 
 PHOTOGRAPHS = (
     ("sklearn", "datasets/images/china.jpg"),
@@ -37,42 +42,43 @@ PHOTOGRAPHS = (
 
 
 def parts(out: Path, seed: int) -> list[Part]:
-    """Return the three parts under ``out``/demo. Nothing is rendered before one of them is built."""
-    makers = {"plain": plain, "photo": photo, "handwritten": lambda _: handwritten()}
+    """Return the six parts under ``out``/demo, two for each domain. Nothing is rendered before one of them is built.
+
+    The seed draws the training images and their order; the test images are the same for all seeds.
+    """
     result = []
-    for number, (name, maker) in enumerate(makers.items()):
-        recipe = {"program": "tools.get_data demo", "part": name, "seed": seed, "version": VERSION}
-        rng_seed = (seed, 2000 + number)
-        result.append(
-            array_part(
-                out / "demo" / name,
-                recipe,
-                lambda m=maker, s=rng_seed: m(np.random.default_rng(s)),
-                (seed, 100 + number),
-            )
-        )
+    for name in ("plain", "photo", "handwritten"):
+        for split, drawn in (("train", seed), ("test", 0)):
+            part = f"{name}_{split}"
+            recipe = {"program": "tools.get_data demo", "part": part, "seed": drawn, "version": VERSION}
+            stream = (drawn, 2000 + len(result))
+            order = (drawn, 100 + len(result))
+            result.append(array_part(out / "demo" / part, recipe, partial(_images, name, split, stream), order))
     return result
 
 
-def _digits(n: int) -> NDArray[np.int64]:
-    return np.arange(n) % 10
+def _images(name: str, split: str, seed: tuple[int, ...]) -> Images:
+    if name == "handwritten":
+        return handwritten(split)
+    maker = {"plain": plain, "photo": photo}[name]
+    return maker(np.random.default_rng(seed), RENDERED[split])
 
 
-def plain(rng: np.random.Generator, n: int = IMAGES) -> Images:
-    """Return printed digits (n×28×28, gray): ground 0-70, ink 150-255."""
-    labels = _digits(n)
-    ink = glyphs.render(glyphs.load_glyphs(), labels, SIDE, rng, "render plain")
-    ground = rng.uniform(0, 70, (n, 1, 1))
-    bright = rng.uniform(150, 255, (n, 1, 1))
-    return np.rint(ground + ink * (bright - ground)).astype(np.uint8), labels
+def plain(rng: np.random.Generator, n: int) -> Images:
+    """Return printed digits (n×28×28, gray): ink 200-255 on a black ground."""
+    return _printed(rng, n, "render plain")
 
 
-def photo(rng: np.random.Generator, n: int = IMAGES) -> Images:
-    """Return |patch − digit| (n×28×28×3, BGR) of printed digits (ink 200-255) and patches of the photographs."""
-    labels = _digits(n)
-    ink = glyphs.render(glyphs.load_glyphs(), labels, SIDE, rng, "render photo")
-    digits = np.rint(ink * rng.uniform(200, 255, (n, 1, 1))).astype(np.uint8)
+def photo(rng: np.random.Generator, n: int) -> Images:
+    """Return |patch − digit| (n×28×28×3, BGR) of the same kind of digits and patches of the photographs."""
+    digits, labels = _printed(rng, n, "render photo")
     return mnistm.blend(digits, mnistm.random_patches(load_photographs(), n, SIDE, rng)), labels
+
+
+def _printed(rng: np.random.Generator, n: int, name: str) -> Images:
+    labels = np.arange(n) % 10
+    ink = glyphs.render(glyphs.load_glyphs(), labels, SIDE, rng, name)
+    return np.rint(ink * rng.uniform(200, 255, (n, 1, 1))).astype(np.uint8), labels
 
 
 def load_photographs() -> list[NDArray[np.uint8]]:
@@ -92,10 +98,12 @@ def load_photographs() -> list[NDArray[np.uint8]]:
     return photographs
 
 
-def handwritten() -> Images:
-    """Return scikit-learn's handwritten digits (1797×28×28, gray, ink bright), enlarged from 8×8."""
+def handwritten(split: str) -> Images:
+    """Return the "train" or "test" half of scikit-learn's handwritten digits (n×28×28, gray), enlarged from 8×8."""
     from sklearn.datasets import load_digits  # slow to import, and only needed here
 
     bunch = load_digits()
-    images = [cv2.resize(image, (SIDE, SIDE), interpolation=cv2.INTER_CUBIC) for image in bunch.images]
-    return np.rint(np.clip(np.stack(images) * (255 / 16), 0, 255)).astype(np.uint8), bunch.target.astype(np.int64)
+    half = slice(HANDWRITTEN_TRAIN) if split == "train" else slice(HANDWRITTEN_TRAIN, None)
+    images = [cv2.resize(image, (SIDE, SIDE), interpolation=cv2.INTER_CUBIC) for image in bunch.images[half]]
+    labels = bunch.target[half].astype(np.int64)
+    return np.rint(np.clip(np.stack(images) * (255 / 16), 0, 255)).astype(np.uint8), labels

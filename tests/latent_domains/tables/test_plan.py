@@ -98,11 +98,12 @@ def test_every_seed_of_the_digits_has_lmdbs_of_its_own(tmp_path):
         data / ".built" / "seed0" / "digits",
         data / ".built" / "seed3" / "digits",
     }
-    assert here.image_sets == ["digits", "digits_hard", "demo", "seed0/digits", "seed3/digits"]
+    sets = ["seed0/demo", "seed3/demo", "seed0/digits", "seed3/digits"]
+    assert here.image_sets == ["digits", "digits_hard", "demo", *sets]
     options = ["--out", str(data / "seed3"), "--seed", "3", "--downloads", str(data / "downloads")]
     assert here.images_options("seed3/digits") == ["digits", *options]
-    (demo,) = {here.data_folder(run) for run in here.tables["demo"].runs}
-    assert demo == data
+    (shared,) = {here.data_folder(run) for run in here.tables["pacs"].runs}
+    assert shared == data
 
 
 def test_tables_that_share_runs_share_their_data(tmp_path):

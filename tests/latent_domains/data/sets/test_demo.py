@@ -7,16 +7,18 @@ from sklearn.datasets import load_digits
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
+from latent_domains.data.lmdb_io import read_images
+from latent_domains.data.parts import build_missing
 from latent_domains.data.sets import demo
 from tests.programs import interrupt, names, program
 
 
-def test_plain_digits_are_bright_on_dark():
+def test_plain_digits_are_bright_on_black():
     images, labels = demo.plain(np.random.default_rng(0), 50)
     assert images.shape == (50, 28, 28) and images.dtype == np.uint8
     assert np.bincount(labels).tolist() == [5] * 10
-    ground, ink = images[:, 0, 0], images.max(axis=(1, 2))
-    assert ground.max() <= 70 and ink.min() >= 140 and len(set(ground)) > 10 and len(set(ink)) > 10
+    ink = images.max(axis=(1, 2))
+    assert not images[:, 0, 0].any() and ink.min() >= 190 and len(set(ink)) > 10
 
 
 def test_digits_on_photographs_are_coloured_differences():
@@ -28,9 +30,11 @@ def test_digits_on_photographs_are_coloured_differences():
 
 
 def test_handwriting_is_scikit_learns_enlarged():
-    images, labels = demo.handwritten()
+    halves = [demo.handwritten(split) for split in ("train", "test")]
+    assert [images.shape for images, _ in halves] == [(1197, 28, 28), (600, 28, 28)]
+    images, labels = map(np.concatenate, zip(*halves, strict=True))
     source = load_digits()
-    assert images.shape == (1797, 28, 28) and labels.tolist() == source.target.tolist()
+    assert labels.tolist() == source.target.tolist()
     small = np.stack([cv2.resize(image, (8, 8), interpolation=cv2.INTER_LINEAR) for image in images]) / 255 * 16
     assert np.abs(small - source.images).mean() < 0.3, "8×8 again, of 0 to 16"
     assert images.max() == 255 and np.median(images) < 60, "bright on dark"
@@ -64,25 +68,38 @@ def test_a_missing_photograph_is_named(monkeypatch, photograph, message):
         demo.load_photographs()
 
 
-def test_the_program_builds_all_three_once(tmp_path):
+def test_the_seed_draws_the_training_images_and_not_the_test_images(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "RENDERED", {"train": 20, "test": 10})
+    for seed in (0, 1):
+        build_missing(demo.parts(tmp_path / str(seed), seed))
+    for name in ("plain", "photo"):
+        for split, same in (("train", False), ("test", True)):
+            images = [read_images(tmp_path / seed / "demo" / f"{name}_{split}", 20)[0] for seed in "01"]
+            assert np.array_equal(*images) == same, (name, split)
+        train, test = (read_images(tmp_path / "0/demo" / f"{name}_{split}", 20)[0] for split in ("train", "test"))
+        assert not any(np.array_equal(one, other) for one in train for other in test), name
+
+
+def test_the_program_builds_all_six_once(tmp_path):
     done = program("get_data", "demo", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
-    assert names(tmp_path / "demo") == ["handwritten", "photo", "plain"] and names(tmp_path) == ["demo"]
-    for name, count in (("plain", 6000), ("photo", 6000), ("handwritten", 1797)):
+    parts = [f"{name}_{split}" for name in ("plain", "photo", "handwritten") for split in ("train", "test")]
+    assert names(tmp_path / "demo") == sorted(parts) and names(tmp_path) == ["demo"]
+    for name, count in zip(parts, (5000, 1000, 5000, 1000, 1197, 600), strict=True):
         found = lmdb_io.describe(tmp_path / "demo" / name)
         assert (found.records, found.channels, found.height, found.width) == (count, 3, 28, 28)
         assert (found.min_label, found.max_label) == (0, 9)
     again = program("get_data", "demo", "--out", tmp_path)
-    assert re.findall(r"demo/(\w+): stands", again.stdout) == ["plain", "photo", "handwritten"]
+    assert re.findall(r"demo/(\w+): stands", again.stdout) == parts
     other = program("get_data", "demo", "--out", tmp_path, "--seed", 2)
-    assert other.returncode == 1 and "plain: made with seed 0 instead of 2" in other.stderr
+    assert other.returncode == 1 and "plain_train: made with seed 0 instead of 2" in other.stderr
 
 
 def test_ctrl_c_leaves_only_whole_parts(tmp_path):
     code, stderr = interrupt("get_data", "demo", "--out", tmp_path, at="render photo:   0%", whole_group=True)
     assert code == 130 and "interrupted" in stderr and "Traceback" not in stderr
-    assert names(tmp_path / "demo") == ["plain"]
-    assert lmdb_io.count(tmp_path / "demo" / "plain") == 6000
+    assert names(tmp_path / "demo") == ["plain_test", "plain_train"]
+    assert lmdb_io.count(tmp_path / "demo" / "plain_train") == 5000
 
 
 @pytest.mark.parametrize(
