@@ -115,9 +115,11 @@ class LoggedSession:
 
 
 def logged_sessions(lines: Iterable[str]) -> list[LoggedSession]:
-    """The sessions of a log, in order."""
+    """The sessions of a log, in order. What the other processes of a group say, which may come before, is left out."""
     found = []
     for line in lines:
+        if line.startswith("["):  # whose it is (training.group)
+            continue
         if not found or "] Initializing solver from parameters" in line:
             found.append(LoggedSession())
         if match := _SNAPSHOT.search(line):

@@ -50,7 +50,7 @@ def run(main: Callable[[], int | None]) -> None:
 
 _INTERRUPTED = "interrupted"
 
-_LONGEST = 1500
+_LONGEST = 5000
 """Characters of a message that one can read, whatever a file held that it shows."""
 
 

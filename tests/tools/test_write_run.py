@@ -1,9 +1,13 @@
 """Writing run folders as a program, by the commands of the documentation too."""
 
 import shlex
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from latent_domains.common.files import json_text, write_text
+from latent_domains.experiment.datasets import named
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.run_folder import RunFolder
 from tests.programs import program
@@ -33,6 +37,11 @@ def documented(page: str) -> list[str]:
 def test_documented_commands_write_runs(command, pictures, tmp_path):
     """On data that is there, and on data that is not there yet."""
     arguments = [word for word in shlex.split(command) if not word.startswith("runs/")]
+    for number, word in enumerate(arguments):
+        if word.endswith(".json"):  # which tools.extract_features writes
+            arguments[number] = str(tmp_path / "dataset.json")
+            features = replace(named("pacs_lite0"), name=Path(word).parent.name)
+            write_text(tmp_path / "dataset.json", json_text(features.to_json()))
     done = program("write_run", tmp_path / "run", *arguments, "--data", pictures)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "run" / "solver.prototxt").is_file()

@@ -51,6 +51,9 @@ def session(start: int, *happened: int) -> str:
     return text + "".join(snapshot.format(-it) if it < 0 else line.format(it) for it in happened)
 
 
+_OTHER = "[process 1] I1121 03:30:08.1 2 _caffe.cpp:70] Resuming from /a run/snapshots/model_iter_20.solverstate\n"
+
+
 @pytest.mark.parametrize(
     ("log", "expected"),
     [
@@ -65,6 +68,7 @@ def session(start: int, *happened: int) -> str:
         (session(0, 0, -5) + session(20, 20, -30), (0, 20)),  # to a snapshot that another session went on from
         (session(0, 0, -10, 10) + session(20, 20, -30) + session(10, 10, 20, -30), None),  # mended
         (session(20, 20, -30), (0, 20)),
+        (session(0, 0, 10, -20) + _OTHER + session(20, 20, -30), None),  # another process was the first to say it
         ("", (0, 30)),
     ],
 )
