@@ -1,6 +1,5 @@
 """The images that are given: source trees of one folder a class, and a target, whose labels are for tests alone."""
 
-import hashlib
 import re
 import shlex
 from collections import defaultdict
@@ -8,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from latent_domains.common.files import sha256
 from latent_domains.common.program import ProgramError
 from latent_domains.data.image_list import Entry, Found, find_files, folder_entries, read_tree, shown, size
 
@@ -136,11 +136,10 @@ def identical(images: TaskImages) -> list[tuple[Path, Path]]:
     return pairs
 
 
-def _digest(file: Path) -> bytes | None:
+def _digest(file: Path) -> str | None:
     """None if the file cannot be read."""
     try:
-        with file.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").digest()
+        return sha256(file)
     except OSError:
         return None
 

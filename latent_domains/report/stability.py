@@ -11,15 +11,14 @@ from latent_domains.common.program import ProgramError
 from latent_domains.report.comparison import Setting
 from latent_domains.report.page import Block, TableBlock, Text, missing
 from latent_domains.report.runs import LoadedRun
+from latent_domains.runs.domain_usage import ari, in_both
 from latent_domains.runs.outputs import HISTORY_IMAGES, looked_at_lmdbs, source_probabilities
 from latent_domains.runs.preflight import check_nets
 
 
 def agreement(assignments: Sequence[NDArray[np.int64]]) -> list[float]:
     """Adjusted Rand index of every two assignments (n) of the same images; the order of the domains does not matter."""
-    from sklearn.metrics import adjusted_rand_score  # a second to import
-
-    return [float(adjusted_rand_score(*pair)) for pair in combinations(assignments, 2)]
+    return [ari(in_both(*pair)) for pair in combinations(assignments, 2)]
 
 
 def stability_blocks(settings: Sequence[Setting]) -> list[Block]:

@@ -25,8 +25,7 @@ def domain_usage(
     by_class = None
     if labels is not None:
         classes, latent = np.concatenate([labels[source] for source in probabilities]), np.concatenate(assigned)
-        by_class = np.zeros((int(classes.max()) + 1, k), np.int64)
-        np.add.at(by_class, (classes, latent), 1)
+        by_class = in_both(classes, latent)
     return DomainUsage(
         sources=list(probabilities),
         images=total,
@@ -39,6 +38,13 @@ def domain_usage(
         ari=ari(counts),
         nmi_classes=None if by_class is None else nmi(by_class),
     )
+
+
+def in_both(first: NDArray[np.integer], second: NDArray[np.integer]) -> NDArray[np.int64]:
+    """How many of the same images (n) are in each group of the first grouping and each of the second."""
+    counts = np.zeros((int(first.max()) + 1, int(second.max()) + 1), np.int64)
+    np.add.at(counts, (first, second), 1)
+    return counts
 
 
 def nmi(counts: NDArray[np.int64]) -> float:
