@@ -48,6 +48,19 @@ def write_tiny_digits(folder: Path) -> Path:
     return folder
 
 
+def tiny_table(rows: str) -> str:
+    """The text of a table of these rows (YAML) on the tiny digits."""
+    return f"""
+title: "Tiny"
+source: Table 1
+dataset: digits
+seeds: [0]
+columns:
+  - {{name: M-Mm to U, sources: [mnist, mnistm], targets: [usps]}}
+rows:
+{rows}"""
+
+
 @pytest.fixture(scope="session")
 def trained(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     """mDA, k = 3, after four iterations on the tiny digits, with a snapshot in between.

@@ -16,17 +16,11 @@ from latent_domains.common.program import ROOT
 from latent_domains.runs.write import write_run
 from latent_domains.tables.definition import load
 from latent_domains.training.train import train_all
+from tests.fixtures import tiny_table
 
 pytest.importorskip("snakemake", reason="Snakemake is not installed (requirements/workflow.txt)")
 
-TABLE = """
-title: "Tiny"
-source: Table 1
-dataset: digits
-seeds: [0]
-columns:
-  - {name: M-Mm to U, sources: [mnist, mnistm], targets: [usps]}
-rows:
+TABLE = tiny_table("""\
   - name: good
     paper: {values: [81.7]}
     runs: {method: source_only, batch_size: 2, iterations: 990}
@@ -36,7 +30,7 @@ rows:
   - name: shallow
     paper: {missing: none}
     baseline: {method: svm}
-"""
+""")
 SLOW = "source_only_iterations990_batch2_seed0"
 BAD = "source_only_iterations2_batch2_seed0"
 SHALLOW = "svm_mnist+mnistm-usps_seed0"

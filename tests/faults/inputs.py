@@ -17,7 +17,7 @@ from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from latent_domains.tables.definition import load
 from latent_domains.training.train import train_all
-from tests.fixtures import write_tiny_digits
+from tests.fixtures import tiny_table, write_tiny_digits
 from tests.latent_domains.convert.fork.fork_nets import digits, save
 from tests.latent_domains.convert.torch.lua import Builder, written
 from tests.latent_domains.convert.torch.nets import RESNET18, trained
@@ -25,21 +25,14 @@ from tests.latent_domains.report.records import write_record
 from tests.programs import program
 from tests.shapes import CLASSES, LOOKS, plant_domain
 
-TABLE = """
-title: "Tiny"
-source: Table 1
-dataset: digits
-seeds: [0]
-columns:
-  - {name: M-Mm to U, sources: [mnist, mnistm], targets: [usps]}
-rows:
+TABLE = tiny_table("""\
   - name: mDA
     paper: {values: [82.5]}
     runs: {method: mda, batch_size: 8, iterations: 4}
   - name: shallow
     paper: {missing: none}
     baseline: {method: svm}
-"""
+""")
 
 SNAPSHOT = 2
 """Iterations between two snapshots."""
