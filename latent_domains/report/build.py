@@ -5,6 +5,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import cv2
+import numpy as np
 from tqdm import tqdm
 
 from latent_domains.common.files import check_free, write_text
@@ -16,8 +18,10 @@ from latent_domains.report.classes import classes_section
 from latent_domains.report.comparison import Setting, settings_of, settings_of_table
 from latent_domains.report.domains import discovery_section
 from latent_domains.report.environment import environment_section
-from latent_domains.report.page import Charts, Heading, Page
+from latent_domains.report.page import Charts, Heading, Page, Strip, Strips
 from latent_domains.report.runs import LoadedRun, load_runs
+from latent_domains.report.samples import picture_chart
+from latent_domains.report.text import identifier
 from latent_domains.report.training import training_section
 from latent_domains.tables.definition import Table
 from latent_domains.tables.results import best_of
@@ -145,10 +149,16 @@ def _said_to_be_shown(chosen: Sequence[LoadedRun], *, asked_for: bool) -> str:
 
 
 def _save(page: Page, folder: Path, quiet: bool) -> None:
-    """All charts in files; those that say most together: ``overview.png``, and the features in ``alignment.png``."""
+    """All charts in files; those that say most together: ``overview.png``, and the features in ``alignment.png``.
+
+    The pictures of a run's latent domains are ``pictures-RUN.png``, a domain a row.
+    """
     for chart in tqdm(page.charts, desc="figures", disable=quiet):
         chart.save(folder)
     sections = {section.ident: section for section in page.sections}
+    for block in sections["domains"].blocks:
+        if isinstance(block, Strips):
+            save_together(folder / f"{identifier(block.name)}.png", [_as_chart(row) for row in block.strips], columns=2)
     if charts := next((block.charts for block in sections["accuracy"].blocks if isinstance(block, Charts)), None):
         save_together(folder / "overview.png", charts)
     features: list[Chart] = []
@@ -161,3 +171,8 @@ def _save(page: Page, folder: Path, quiet: bool) -> None:
             columns = min(columns, len(block.charts))  # a net without alignment has two: no row holds two runs'
     if features:
         save_together(folder / "alignment.png", features, columns=columns)
+
+
+def _as_chart(row: Strip) -> Chart:
+    picture = cv2.imdecode(np.frombuffer(row.webp, np.uint8), cv2.IMREAD_COLOR_RGB)
+    return picture_chart(f"{row.title}: {row.caption}", row.alt, picture, width=400, height=75)

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 
 from latent_domains.common.files import write_aside
 from latent_domains.report.palette import STYLE, VARIABLES
-from latent_domains.report.text import printable
+from latent_domains.report.text import identifier, printable
 
 POINTS = 72
 """In an inch."""
@@ -51,7 +51,7 @@ class Chart:
     @property
     def ident(self) -> str:
         """``name`` as an element's id and a file's name: names of folders and domains may hold anything."""
-        return re.sub(r"[^\w.+-]+", "-", self.name)
+        return identifier(self.name)
 
     def inline(self) -> Markup:
         """The chart as an SVG element: its colours are CSS variables, its ids no other chart's, its text is text."""

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from latent_domains.report.chart import Chart, save_together
 from latent_domains.report.comparison import settings_of
 from latent_domains.report.domains import matrix_chart
 from latent_domains.report.runs import load_runs
-from latent_domains.report.samples import mosaic
+from latent_domains.report.samples import mosaic, picture_chart
 from latent_domains.report.text import subscript
 from latent_domains.report.training import loss_curves, target_curves
 from latent_domains.runs.record import DomainUsage
@@ -57,16 +56,9 @@ def draw_latent_domains(path: Path, discoveries: Sequence[Discovery]) -> None:
 
 
 def _mosaic_chart(title: str, images: NDArray[np.uint8]) -> Chart:
-    """Images (n×C×H×W), 8 in a row; a note where there are none."""
-
-    def draw(axes: Axes) -> None:
-        axes.axis("off")
-        if len(images):
-            axes.imshow(mosaic(images, 8), interpolation="nearest")
-        else:
-            axes.text(0.5, 0.5, "no image", ha="center", va="center")
-
-    return Chart("mosaic", title, f"{len(images)} images", draw, width=280, height=230)
+    """Images (n×C×H×W), 8 in a row."""
+    picture = mosaic(images, 8) if len(images) else np.empty((0, 0, 3), np.uint8)
+    return picture_chart(title, f"{len(images)} images", picture, width=280, height=230)
 
 
 _EMPTY = Chart("empty", "", "", lambda axes: axes.axis("off"), width=280, height=230)

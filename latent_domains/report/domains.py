@@ -250,7 +250,7 @@ def _samples(run: LoadedRun, looked_at: LookedAt) -> list[Block]:
         "Source images that the branch is surest and least sure about, for each latent domain, the most extreme first. "
         f"What the surest have in common is what the domain is to the branch.{nothing}"
     )
-    return [Strips(strips, caption)]
+    return [Strips(f"pictures-{run.name}", strips, caption)]
 
 
 def _strips(samples: Samples) -> list[Strip]:

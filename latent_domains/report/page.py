@@ -66,8 +66,9 @@ class Strip:
 
 @dataclass(frozen=True)
 class Strips:
-    """Rows of pictures that belong together."""
+    """Rows of pictures that belong together; ``name`` is that of their file."""
 
+    name: str
     strips: Sequence[Strip]
     caption: str
     kind: str = "strips"

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from latent_domains.data.lmdb_io import read_images, read_labels, record_names
+from latent_domains.report.chart import Chart
 from latent_domains.runs.outputs import looked_at_lmdbs, source_probabilities
 from latent_domains.runs.preflight import check_data, check_nets
 from latent_domains.runs.run_folder import RunFolder, Snapshot
@@ -126,6 +128,19 @@ def strip(images: NDArray[np.uint8], columns: int, side: int = 56) -> bytes:
     resized = np.stack([_resized(image, (side, height), larger) for image in images])
     picture = mosaic(resized, columns)
     return cv2.imencode(".webp", picture[..., ::-1], [cv2.IMWRITE_WEBP_QUALITY, 82])[1].tobytes()
+
+
+def picture_chart(title: str, alt: str, picture: NDArray[np.uint8], width: float, height: float) -> Chart:
+    """An RGB picture (H×W×3), for files that hold several; a note where it has no pixels."""
+
+    def draw(axes: Axes) -> None:
+        axes.axis("off")
+        if picture.size:
+            axes.imshow(picture, interpolation="nearest")
+        else:
+            axes.text(0.5, 0.5, "no image", ha="center", va="center")
+
+    return Chart("picture", title, alt, draw, width, height)
 
 
 def _resized(image: NDArray[np.uint8], size: tuple[int, int], larger: bool) -> NDArray[np.uint8]:

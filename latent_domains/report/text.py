@@ -11,6 +11,11 @@ def printable(text: str) -> str:
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
+def identifier(text: str) -> str:
+    """``text`` as an element's id and a file's name."""
+    return re.sub(r"[^\w.+-]+", "-", text)
+
+
 def subscript(number: int) -> str:
     return str(number).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
 

@@ -36,7 +36,7 @@ def test_a_run_is_reported_in_its_folder_with_its_figures(runs, tmp_path):
     assert f"mDA, k=2, 20 % of domain labels known on mnist+mnistm → usps: {100 * record['accuracy']:.1f} %" in text
     assert "s₁, surest" in text and "nearest neighbours are of the own domain" in text
     assert record["versions"]["numpy"] in text and record["commit"][:12] in text
-    for name in ("overview", "alignment", "accuracy-1", "confusion-run-usps"):
+    for name in ("overview", "alignment", "accuracy-1", "confusion-run-usps", "pictures-run"):
         assert cv2.imread(str(tmp_path / "figures" / f"{name}.png")).std() > 3, name
 
 
