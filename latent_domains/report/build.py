@@ -175,4 +175,4 @@ def _save(page: Page, folder: Path, quiet: bool) -> None:
 
 def _as_chart(row: Strip) -> Chart:
     picture = cv2.imdecode(np.frombuffer(row.webp, np.uint8), cv2.IMREAD_COLOR_RGB)
-    return picture_chart(f"{row.title}: {row.caption}", row.alt, picture, width=400, height=75)
+    return picture_chart(f"{row.title}: {row.caption}", row.alt, picture, width=460, height=85)
