@@ -37,7 +37,7 @@ def _readme(paths: Paths, folder: RunFolder, images: TaskImages, command: str) -
     experiment = folder.experiment
     sources = ", ".join(f"{source.name} ({source.folder})" for source in images.sources)
     yield f"{experiment.title}: {sources} to {images.target.name} ({images.target.folder})"
-    yield f"{experiment.data.network}, {experiment.iterations} iterations: {summary(folder, folder.read_record())}"
+    yield f"{experiment.data.learner}, {experiment.iterations} iterations: {summary(folder, folder.read_record())}"
     yield ""
     yield f"Made by: {command}"
     yield ""
