@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ from latent_domains.adapt.trees import TaskImages
 from latent_domains.common.files import json_text, remove, write_text
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.export import export, run_source
+from latent_domains.convert.onnx.export import write as export_onnx
+from latent_domains.convert.whole import check_onnx, is_head
 from latent_domains.experiment.datasets import DATASETS, of_network
 from latent_domains.experiment.experiment import LATENT, SOURCE_ONLY, Experiment, make_experiment
 from latent_domains.experiment.networks import ANY_FEATURES, BACKBONES, NETWORKS
+from latent_domains.models.model import model_files
 from latent_domains.report.build import build
 from latent_domains.runs.devices import choose_mode, mode_of, requested_mode, why_no_gpu
 from latent_domains.runs.predict import open_classifier, predict, write_predictions
@@ -155,16 +159,19 @@ def finish(
 ) -> None:
     """Make what is missing of model, predictions, domains, report and README, or is older than the record."""
 
+    def model() -> None:
+        said = {"verify": True, "images": None, "seed": 0, "force": True}
+        export(run_source(folder), paths.model, **said)
+        check = partial(check_onnx, folder) if is_head(folder) else None
+        export_onnx(*model_files(paths.model), paths.onnx, **said, check=check)
+
     def predictions() -> None:
         classifier = open_classifier(paths.model, choose_mode(solver_mode, "GPU"))
         found = predict(classifier, images.target.entries, jobs=jobs, desc=paths.predictions.name)
         write_predictions(paths.predictions, found, images.classes)
 
     stages: list[tuple[Sequence[Path], Callable[[], object]]] = [
-        (
-            paths.model_files,
-            lambda: export(run_source(folder), paths.model, verify=True, images=None, seed=0, force=True),
-        ),
+        (paths.model_files, model),
         ([paths.predictions], predictions),
         ([paths.report], lambda: build([folder.path], paths.report)),
         ([paths.readme], lambda: write_readme(paths, folder, images, command)),

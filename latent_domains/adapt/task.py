@@ -38,8 +38,9 @@ class Paths:
         """The folder of converted weights."""
         self.model = root / "model"
         """What the names of the folded model's files begin with."""
-        self.model_files = (*model_files(self.model), description_file(self.model))
-        """The folded model's net, weights and description."""
+        self.onnx = root / "model.onnx"
+        self.model_files = (*model_files(self.model), description_file(self.model), self.onnx)
+        """The folded model's net, weights and description, and all but the last as ONNX."""
         self.predictions = root / "predictions.csv"
         self.domains = root / "domains.csv"
         self.report = root / "report.html"
