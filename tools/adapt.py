@@ -33,7 +33,7 @@ from latent_domains.adapt.stages import (
     with_defaults,
 )
 from latent_domains.adapt.task import Paths, build_lmdbs, extract_features
-from latent_domains.adapt.trees import TaskImages, check_apart, read_images
+from latent_domains.adapt.trees import TaskImages, about_numbers, check_apart, read_images
 from latent_domains.adapt.weights import NONE, starting_weights
 from latent_domains.common.arguments import add_image_options, program_parser
 from latent_domains.common.program import ROOT, from_root, run
@@ -126,8 +126,10 @@ def _say(images: TaskImages, experiment: Experiment) -> None:
         role = "source" if domain in images.sources else "target, labelled" if images.labelled else "target"
         print(f"{domain.name} ({role}): {domain.found.counted()} in {domain.folder}")
     print(f"{len(images.classes)} classes: {', '.join(images.classes)}")
-    for note in images.notes:
+    for note in (*images.notes, *about_numbers(images)):
         print(f"note: {note}")
+    if len(images.sources) == 1 and experiment.has_latent_sources:
+        print(f"note: one source, taken for an undivided mixture: {experiment.k} domains are looked for in it (--k)")
     print(f"{experiment.title} on {experiment.data.learner}, {experiment.iterations} iterations", flush=True)
 
 
@@ -160,7 +162,7 @@ def main() -> int:
     train(folder, weights, options.threads, options.solver_mode)
     finish(paths, folder, images, jobs=options.jobs, solver_mode=options.solver_mode, command=command)
     result = f"{from_root(paths.root)}: {summary(folder, folder.read_record())}"
-    print("", result, *contents(paths), "", *usage(paths), sep="\n")
+    print("", result, *contents(paths), "", *usage(paths, folder), sep="\n")
     return 0
 
 
