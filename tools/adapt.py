@@ -7,6 +7,9 @@ Each --source is a tree of one folder a class and a domain of its own; a single 
 in which --k latent domains are looked for. --target holds the images that the classifier is for: in any folders or, if
 they are called like the classes, in class folders, which then serve to measure the accuracy and for nothing else.
 
+Without a GPU a classifier is trained on features of EfficientNet-Lite0, in minutes; its weights come as a Python
+package. With one, ResNet18 is fine-tuned. --network chooses.
+
 In OUT: the trained model in stock layers (model.*), predictions.csv for the target, domains.csv for the sources,
 report.html, nets and training (run), LMDBs (data), and README.txt, which says what is what. Ctrl-C stops any stage; the
 same command goes on from there and, once all is done, does nothing. On a processor the time that training takes is
