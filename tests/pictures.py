@@ -29,7 +29,10 @@ from tests.programs import program
 from tests.run_folders import edit, initial_weights
 
 EACH = 2
-"""Pictures of each class and domain."""
+"""Pictures of each class and domain in a data folder."""
+
+DRAWN = 5
+"""Pictures of each class and domain where there is no sample."""
 
 DOMAINS = {
     "pacs": PACS.domains,
@@ -47,19 +50,24 @@ def draw(folder: Path) -> Path:
     for number, domain in enumerate(PACS.domains):
         for label, name in enumerate(PACS.classes):
             (folder / domain / name).mkdir(parents=True)
-            for picture in range(EACH):
+            for picture in range(DRAWN):
                 image = rng.integers(0, 60 + 40 * number, (227, 227, 3)).astype(np.uint8)
                 cv2.circle(image, (110, 110), 20 + 12 * label, (255, 80 * number % 256, 30 * label), -1)
                 cv2.imwrite(str(folder / domain / name / f"pic_{picture:03d}.jpg"), image)
     return folder
 
 
+def sample(drawn: Path) -> Path:
+    """The sample of PACS by domain and class; where it is not at hand, pictures drawn in the folder ``drawn``."""
+    folder = Path(os.environ.get("DATA_MIRROR", "missing")) / "pacs_sample"
+    return folder if folder.is_dir() else draw(drawn)
+
+
 @pytest.fixture(scope="session")
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder with a few pictures of each class in every domain of PACS, Office-31 and Office-Caltech."""
     data = tmp_path_factory.mktemp("pictures")
-    sample = Path(os.environ.get("DATA_MIRROR", "missing")) / "pacs_sample"
-    images = sample if sample.is_dir() else draw(tmp_path_factory.mktemp("drawn"))
+    images = sample(tmp_path_factory.mktemp("drawn"))
     for dataset, domains in DOMAINS.items():
         for domain, of_pacs in zip(domains, PACS.domains, strict=False):
             by_class: dict[int, list[Entry]] = {}

@@ -7,6 +7,9 @@ Each --source is a tree of one folder a class and a domain of its own; a single 
 in which --k latent domains are looked for. --target holds the images that the classifier is for: in any folders or, if
 they are called like the classes, in class folders, which then serve to measure the accuracy and for nothing else.
 
+Without a GPU a classifier is trained on features of EfficientNet-Lite0, in minutes; its weights come as a Python
+package. With one, ResNet18 is fine-tuned. --network chooses.
+
 In OUT: the trained model in stock layers (model.*), predictions.csv for the target, domains.csv for the sources,
 report.html, nets and training (run), LMDBs (data), and README.txt, which says what is what. Ctrl-C stops any stage; the
 same command goes on from there and, once all is done, does nothing. On a processor the time that training takes is
@@ -16,14 +19,24 @@ measured and said before it begins. More: docs/own_images.md.
 import argparse
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from latent_domains.adapt import settings
 from latent_domains.adapt.results import contents, usage
-from latent_domains.adapt.stages import CHOICES, begin_anew, finish, make_task, open_run, train
-from latent_domains.adapt.task import Paths, build_lmdbs
-from latent_domains.adapt.trees import TaskImages, check_apart, read_images
+from latent_domains.adapt.stages import (
+    CHOICES,
+    begin_anew,
+    default_network,
+    finish,
+    make_task,
+    open_run,
+    train,
+    with_defaults,
+)
+from latent_domains.adapt.task import Paths, build_lmdbs, extract_features
+from latent_domains.adapt.trees import TaskImages, about_numbers, check_apart, read_images
 from latent_domains.adapt.weights import NONE, starting_weights
 from latent_domains.common.arguments import add_image_options, program_parser
 from latent_domains.common.program import ROOT, from_root, run
@@ -51,19 +64,34 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--unlabelled", action="store_true", help="the target's folders are no labels")
     parser.add_argument("--allow-missing-classes", action="store_true", help="a source may lack some of the classes")
     parser.add_argument("--skip-unreadable", action="store_true", help="name and leave out images that cannot be read")
-    parser.add_argument("--network", choices=CHOICES, default="resnet18", help="default: %(default)s")
+    parser.add_argument(
+        "--network",
+        choices=CHOICES,
+        help="lite0: a classifier on features of EfficientNet-Lite0, in minutes; the others are fine-tuned (default: "
+        "resnet18 on a GPU, else lite0)",
+    )
     parser.add_argument(
         "--weights",
         type=_weights,
         metavar=f"FILE|{NONE}",
-        help="what training begins with: a caffemodel, for ResNets also a checkpoint of PyTorch, or none: random "
+        help="what fine-tuning begins with: a caffemodel, for ResNets also a checkpoint of PyTorch, or none: random "
         "weights (default: ImageNet's, fetched once to data/weights; none for mnist)",
     )
     add_method_options(parser)
+    parser.add_argument(
+        "--w-gradient",
+        dest="no_w_gradient",
+        action="store_false",
+        help="undoes --no-w-gradient, which with --branch-norm logits --branch-input early --lambda-d 0.1 is what mda "
+        "does on lite0 where nothing else is said",
+    )
+    parser.set_defaults(no_w_gradient=None)  # whether it was said
     add_training_options(parser, jobs=None)
     add_image_options(parser)
     parser.add_argument("--force", action="store_true", help="begin anew, whatever an earlier call left in OUT")
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.network = options.network or default_network(options.solver_mode)
+    return options
 
 
 def _folder(text: str) -> Path:
@@ -80,9 +108,9 @@ def _weights(text: str) -> str:
     return text if text == NONE else str(Path(text).resolve())
 
 
-def _settings(options: argparse.Namespace) -> dict[str, Any]:
+def _settings(options: argparse.Namespace, chosen: Mapping[str, Any]) -> dict[str, Any]:
     """What decides the results, by the options' names."""
-    method = {f"--{name.replace('_', '-')}": value for name, value in method_options(options).items()}
+    method = {f"--{name.replace('_', '-')}": value for name, value in chosen.items()}
     return {
         "--source": list(map(str, options.source)),
         "--target": str(options.target),
@@ -101,14 +129,16 @@ def _say(images: TaskImages, experiment: Experiment) -> None:
         role = "source" if domain in images.sources else "target, labelled" if images.labelled else "target"
         print(f"{domain.name} ({role}): {domain.found.counted()} in {domain.folder}")
     print(f"{len(images.classes)} classes: {', '.join(images.classes)}")
-    for note in images.notes:
+    for note in (*images.notes, *about_numbers(images)):
         print(f"note: {note}")
-    print(f"{experiment.title} on {experiment.data.network}, {experiment.iterations} iterations", flush=True)
+    if len(images.sources) == 1 and experiment.has_latent_sources:
+        print(f"note: one source, taken for an undivided mixture: {experiment.k} domains are looked for in it (--k)")
+    print(f"{experiment.title} on {experiment.data.learner}, {experiment.iterations} iterations", flush=True)
 
 
 def main() -> int:
     options = _arguments()
-    paths, chosen = Paths(options.out), method_options(options)
+    paths, chosen = Paths(options.out), with_defaults(options.network, method_options(options))
     command = shlex.join(["python", "-m", "tools.adapt", *sys.argv[1:]])
     check_apart([*options.source, options.target, paths.root])
     images = read_images(
@@ -121,7 +151,7 @@ def main() -> int:
     experiment = make_task(paths, images, options.network, chosen, found, command)  # bad options end here
     if options.force:
         begin_anew(paths)
-    settings.keep(paths.settings, _settings(options), begun=paths.run.exists())
+    settings.keep(paths.settings, _settings(options, chosen), begun=paths.run.exists())
     _say(images, experiment)
     check_caffe()
     weights = None
@@ -129,11 +159,13 @@ def main() -> int:
         weights = starting_weights(options.weights, experiment, paths.weights)
     counts = build_lmdbs(paths, images, options.network, jobs=options.jobs, skip_unreadable=options.skip_unreadable)
     experiment = make_task(paths, images, options.network, chosen, counts, command)
+    if experiment.data.features:
+        extract_features(paths, options.network, experiment.data, options.jobs)
     folder = open_run(paths, experiment, options.solver_mode)
     train(folder, weights, options.threads, options.solver_mode)
     finish(paths, folder, images, jobs=options.jobs, solver_mode=options.solver_mode, command=command)
     result = f"{from_root(paths.root)}: {summary(folder, folder.read_record())}"
-    print("", result, *contents(paths), "", *usage(paths), sep="\n")
+    print("", result, *contents(paths), "", *usage(paths, folder), sep="\n")
     return 0
 
 

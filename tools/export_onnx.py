@@ -16,17 +16,10 @@ A layer that ONNX has no exact counterpart of is refused by name.
 import argparse
 from pathlib import Path
 
-import onnxruntime
-
 from latent_domains.common.arguments import program_parser
-from latent_domains.common.files import check_free, write_together
 from latent_domains.common.program import run
-from latent_domains.convert.onnx.export import export, free, sizes
-from latent_domains.convert.onnx.graph import OPSET
-from latent_domains.convert.onnx.net import blob_names
-from latent_domains.convert.onnx.verification import compare
+from latent_domains.convert.onnx.export import write
 from latent_domains.convert.options import add_force, add_verification
-from latent_domains.models.compare import require, worst
 
 
 def _arguments() -> argparse.Namespace:
@@ -42,24 +35,15 @@ def _arguments() -> argparse.Namespace:
 def main() -> None:
     """Write, compare, rename."""
     arguments = _arguments()
-    check_free(arguments.out, force=arguments.force, inputs=(arguments.net, arguments.weights))
-    made, net = export(arguments.net, arguments.weights)
-    with write_together(arguments.out, force=arguments.force) as (aside,):
-        aside.write_bytes(made.SerializeToString())
-        if arguments.verify:
-            rows = compare(net, made, aside, arguments.images, arguments.seed)
-            require(rows)
-    takes = ", ".join(f"{name} {free(net.blobs[name].shape)}" for name in net.inputs)
-    gives = ", ".join(f"{output.name} {free(sizes(output))}" for output in made.graph.output)
-    print(f"{arguments.out}: operator set {OPSET}, {len(made.graph.node)} nodes; {takes} → {gives}")
-    if arguments.verify:
-        furthest = worst(rows)
-        print(
-            f"ONNX Runtime {onnxruntime.__version__} agrees with Caffe: of {len(blob_names(made, net.blobs))} blobs "
-            f"{furthest.name} differs most, by {furthest.relative:.1e} of its largest value"
-        )
-    else:
-        print("not verified")
+    write(
+        arguments.net,
+        arguments.weights,
+        arguments.out,
+        verify=arguments.verify,
+        images=arguments.images,
+        seed=arguments.seed,
+        force=arguments.force,
+    )
 
 
 if __name__ == "__main__":

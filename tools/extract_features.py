@@ -25,12 +25,11 @@ import caffe
 from latent_domains.common.arguments import positive, program_parser
 from latent_domains.common.files import json_text, sha256, write_text
 from latent_domains.common.program import ROOT, run
-from latent_domains.convert.torch.lite0_conversion import backbone_onnx
+from latent_domains.convert.torch.lite0_conversion import feature_backbone
 from latent_domains.data.parts import build_missing
 from latent_domains.experiment.datasets import DATASETS, Dataset
-from latent_domains.experiment.networks import LITE0
+from latent_domains.experiment.networks import BACKBONES
 from latent_domains.models.onnx_backbone import OnnxBackbone, read_onnx
-from latent_domains.nets.lite0 import EARLY, POOLED, PREPROCESSING
 from latent_domains.runs import extraction
 from latent_domains.runs.devices import MODES, VARIABLE, check_available, requested_mode
 
@@ -46,7 +45,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("dataset", choices=IMAGES)
     backbone = parser.add_mutually_exclusive_group()
     backbone.add_argument("--weights", type=Path, metavar="FILE", help="AlexNet trained on ImageNet, a caffemodel")
-    backbone.add_argument("--backbone", choices=("lite0",), help="EfficientNet-Lite0, from its Python package")
+    backbone.add_argument("--backbone", choices=BACKBONES, help="EfficientNet-Lite0, from its Python package")
     backbone.add_argument("--onnx", type=Path, metavar="FILE", help="any other backbone, which --layer … describe:")
     onnx = parser.add_argument_group("an ONNX model", "What it is, and how pictures become its input.")
     onnx.add_argument("--layer", metavar="NAME", help="value or node with the features (default: the only output)")
@@ -112,17 +111,8 @@ def _chosen(arguments: argparse.Namespace) -> tuple[Dataset, extraction.Extracto
             caffe.set_mode_gpu()
         return extraction.published(images, "fc7"), extraction.alexnet(arguments.weights, arguments.batch_size)
     if arguments.backbone:
-        lite0 = OnnxBackbone(
-            backbone_onnx(),
-            arguments.backbone,
-            LITE0.hashes["sha256"],  # that of the model depends on the version of onnx
-            layer=POOLED,
-            early=EARLY,
-            crop=PREPROCESSING.crop,
-            mean=PREPROCESSING.mean,
-        )
         features = extraction.published(images, arguments.backbone)
-        return features, extraction.onnx(lite0, arguments.backbone, arguments.jobs)
+        return features, extraction.onnx(feature_backbone(), arguments.backbone, arguments.jobs)
     options = {name: value for name in OF_ONNX if (value := getattr(arguments, name)) is not None}
     kind = options.pop("name", arguments.onnx.stem)
     model = read_onnx(arguments.onnx)

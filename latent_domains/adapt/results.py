@@ -9,6 +9,7 @@ from latent_domains.adapt.task import Paths
 from latent_domains.adapt.trees import TaskImages
 from latent_domains.common.files import write_aside, write_text
 from latent_domains.common.program import from_root
+from latent_domains.convert.whole import is_head
 from latent_domains.data.lmdb_io import read, record_name
 from latent_domains.runs.evaluate import last_snapshot, summary
 from latent_domains.runs.outputs import source_lmdbs, source_probabilities
@@ -37,13 +38,13 @@ def _readme(paths: Paths, folder: RunFolder, images: TaskImages, command: str) -
     experiment = folder.experiment
     sources = ", ".join(f"{source.name} ({source.folder})" for source in images.sources)
     yield f"{experiment.title}: {sources} to {images.target.name} ({images.target.folder})"
-    yield f"{experiment.data.network}, {experiment.iterations} iterations: {summary(folder, folder.read_record())}"
+    yield f"{experiment.data.learner}, {experiment.iterations} iterations: {summary(folder, folder.read_record())}"
     yield ""
     yield f"Made by: {command}"
     yield ""
     yield from contents(paths)
     yield ""
-    yield from usage(paths)
+    yield from usage(paths, folder)
 
 
 def contents(paths: Paths) -> list[str]:
@@ -55,6 +56,7 @@ def contents(paths: Paths) -> list[str]:
         paths.model_files[0]: "the trained net in stock layers of Caffe",
         paths.model_files[1]: "its weights",
         paths.model_files[2]: "the names of its classes, and how an image becomes its input",
+        paths.onnx: "net and weights for ONNX Runtime, OpenCV and others",
         paths.run: "nets, solver, log, snapshots and the record of the training",
         paths.data: "the images as LMDBs, for more training; can be deleted",
         paths.settings: "what was asked for: the same command does only what is missing",
@@ -62,9 +64,11 @@ def contents(paths: Paths) -> list[str]:
     return [f"  {file.name:<16} {text}" for file, text in texts.items() if file.exists()]
 
 
-def usage(paths: Paths) -> list[str]:
+def usage(paths: Paths, folder: RunFolder) -> list[str]:
     """How the model is used: by the program that is here, and by OpenCV without it."""
-    model = from_root(paths.model)
+    model, files = from_root(paths.model), "Caffe(model + '.prototxt', model + '.caffemodel')"
+    if is_head(folder):
+        files = "ONNX(model + '.onnx')"  # OpenCV knows no Clip of Caffe's
     return [
         "New images:",
         "",
@@ -75,7 +79,7 @@ def usage(paths: Paths) -> list[str]:
         "  import cv2, json, numpy",
         f"  model = {model!r}",
         "  form = json.load(open(model + '.json'))",
-        "  net = cv2.dnn.readNetFromCaffe(model + '.prototxt', model + '.caffemodel')",
+        f"  net = cv2.dnn.readNetFrom{files}",
         "  p = form['preprocessing']",
         "  channels, height, width = p['stored_shape']",
         "  image = cv2.resize(cv2.imread('image.jpg'), (width, height)).astype('float32')",

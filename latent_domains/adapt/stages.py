@@ -2,34 +2,53 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from latent_domains.adapt.duration import in_words, measure, memory_note, rows, total
 from latent_domains.adapt.results import write_domains, write_readme
-from latent_domains.adapt.task import Paths
+from latent_domains.adapt.task import Paths, trained
 from latent_domains.adapt.trees import TaskImages
 from latent_domains.common.files import json_text, remove, write_text
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.export import export, run_source
+from latent_domains.convert.onnx.export import write as export_onnx
+from latent_domains.convert.whole import check_onnx, is_head
 from latent_domains.experiment.datasets import DATASETS, of_network
 from latent_domains.experiment.experiment import LATENT, SOURCE_ONLY, Experiment, make_experiment
-from latent_domains.experiment.networks import NETWORKS
+from latent_domains.experiment.networks import ANY_FEATURES, BACKBONES, NETWORKS
+from latent_domains.models.model import model_files
 from latent_domains.report.build import build
-from latent_domains.runs.devices import choose_mode, mode_of, requested_mode
+from latent_domains.runs.devices import choose_mode, mode_of, requested_mode, why_no_gpu
 from latent_domains.runs.predict import open_classifier, predict, write_predictions
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
 
-CHOICES = tuple(name for name, network in NETWORKS.items() if network.recipe)
-"""The networks that there is a recipe for."""
+CHOICES = (*BACKBONES, *(name for name, network in NETWORKS.items() if network.recipe and name != ANY_FEATURES))
+"""The networks that there is a recipe for: trained on the features of a backbone, or fine-tuned."""
+
+ON_FEATURES = {"branch_norm": "logits", "branch_input": "early", "no_w_gradient": True, "lambda_d": 0.1}
+"""mDA on a backbone's features: what found the true source domains of PACS best (results/README.md). No accuracy on a
+target had a part in it."""
 
 FEWEST_ROWS = 8
 """Images of each domain in a batch, also of one that has fewer (they come again): batch statistics need some."""
 
 DEFAULT_K = 2
 """Latent domains of a single source, which is taken for an undivided mixture."""
+
+
+def default_network(solver_mode: str | None) -> str:
+    """Fine-tuning takes hours without a GPU; features take a minute."""
+    return "lite0" if requested_mode(solver_mode) == "CPU" or why_no_gpu() else "resnet18"
+
+
+def with_defaults(network: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the method that were ``chosen``, with ON_FEATURES for those that were not (None)."""
+    defaults = ON_FEATURES if network in BACKBONES and chosen["method"] == "mda" else {}
+    return {name: defaults.get(name) if value is None else value for name, value in chosen.items()}
 
 
 def begin_anew(paths: Paths) -> None:
@@ -57,15 +76,17 @@ def make_task(
     A batch holds as many images of each domain as the recipe of the network says, fewer where the domains are small.
     Tests and snapshots come four times in a training at least. Raises ProgramError naming an option that does not fit.
     """
-    recipe = DATASETS[NETWORKS[network].recipe].recipe
+    like = of_network(trained(network))
+    recipe = DATASETS[NETWORKS[like.network].recipe].recipe
     sources, target = tuple(source.name for source in images.sources), images.target.name
     seen = sources if chosen["method"] in SOURCE_ONLY else (*sources, target)
     rows = recipe.batch_size if recipe.batch_split == "per_domain" else recipe.batch_size // len(seen)
     rows = max(FEWEST_ROWS, min(rows, *(counts[domain] for domain in seen)))
     iterations = chosen["iterations"] or recipe.iterations
     data = replace(
-        of_network(network),
-        name=paths.name,
+        like,
+        name=f"{paths.name}_{network}" if like.features else paths.name,
+        features=replace(like.features, images=paths.name) if like.features else None,
         domains=(*sources, target),
         sources=sources,
         targets=(target,),
@@ -82,7 +103,7 @@ def make_task(
             batch_size=rows if recipe.batch_split == "per_domain" else rows * len(seen),
             test_interval=min(recipe.test_interval, max(1, iterations // 4)),
             snapshot_interval=min(recipe.snapshot_interval, max(1, iterations // 4)),
-            solver_mode="GPU",
+            solver_mode="CPU" if like.features else "GPU",
         ),
     )
     k = chosen["k"]
@@ -138,16 +159,19 @@ def finish(
 ) -> None:
     """Make what is missing of model, predictions, domains, report and README, or is older than the record."""
 
+    def model() -> None:
+        said = {"verify": True, "images": None, "seed": 0, "force": True}
+        export(run_source(folder), paths.model, **said)
+        check = partial(check_onnx, folder) if is_head(folder) else None
+        export_onnx(*model_files(paths.model), paths.onnx, **said, check=check)
+
     def predictions() -> None:
         classifier = open_classifier(paths.model, choose_mode(solver_mode, "GPU"))
         found = predict(classifier, images.target.entries, jobs=jobs, desc=paths.predictions.name)
         write_predictions(paths.predictions, found, images.classes)
 
     stages: list[tuple[Sequence[Path], Callable[[], object]]] = [
-        (
-            paths.model_files,
-            lambda: export(run_source(folder), paths.model, verify=True, images=None, seed=0, force=True),
-        ),
+        (paths.model_files, model),
         ([paths.predictions], predictions),
         ([paths.report], lambda: build([folder.path], paths.report)),
         ([paths.readme], lambda: write_readme(paths, folder, images, command)),

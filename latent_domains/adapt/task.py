@@ -1,15 +1,19 @@
 """The folder of a task, and the LMDBs in it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from latent_domains.adapt.trees import TaskImages, plain_name
 from latent_domains.common.program import ProgramError
+from latent_domains.convert.torch.lite0_conversion import feature_backbone
 from latent_domains.data.image_datum import Format
 from latent_domains.data.image_lmdb import image_part
 from latent_domains.data.lmdb_io import count
 from latent_domains.data.parts import Part, build_missing
-from latent_domains.experiment.datasets import of_network
+from latent_domains.experiment.datasets import DATASETS, Dataset, of_network
+from latent_domains.experiment.networks import ANY_FEATURES, BACKBONES
 from latent_domains.models.model import model_files
+from latent_domains.runs import extraction
 from latent_domains.runs.predict import description_file
 
 
@@ -34,12 +38,23 @@ class Paths:
         """The folder of converted weights."""
         self.model = root / "model"
         """What the names of the folded model's files begin with."""
-        self.model_files = (*model_files(self.model), description_file(self.model))
-        """The folded model's net, weights and description."""
+        self.onnx = root / "model.onnx"
+        self.model_files = (*model_files(self.model), description_file(self.model), self.onnx)
+        """The folded model's net, weights and description, and all but the last as ONNX."""
         self.predictions = root / "predictions.csv"
         self.domains = root / "domains.csv"
         self.report = root / "report.html"
         self.readme = root / "README.txt"
+
+
+def trained(network: str) -> str:
+    """The network that is trained where ``network`` was asked for: on a backbone's features it is that of features."""
+    return ANY_FEATURES if network in BACKBONES else network
+
+
+def _pictures(paths: Paths, network: str) -> Dataset:
+    """A dataset of pictures as the network, or the backbone, takes them."""
+    return replace(DATASETS[of_network(trained(network)).images], name=paths.name)
 
 
 def build_lmdbs(paths: Paths, images: TaskImages, network: str, *, jobs: int, skip_unreadable: bool) -> dict[str, int]:
@@ -58,7 +73,7 @@ def build_lmdbs(paths: Paths, images: TaskImages, network: str, *, jobs: int, sk
 
 
 def _parts(paths: Paths, images: TaskImages, network: str, jobs: int, skip_unreadable: bool) -> dict[str, Part]:
-    _, height, width = of_network(network).stored_shape
+    _, height, width = _pictures(paths, network).stored_shape
     return {
         domain.name: image_part(
             paths.lmdbs / domain.name,
@@ -73,3 +88,13 @@ def _parts(paths: Paths, images: TaskImages, network: str, jobs: int, skip_unrea
         )
         for number, domain in enumerate(images.domains)
     }
+
+
+def extract_features(paths: Paths, network: str, features: Dataset, jobs: int) -> None:
+    """Extract what is missing of ``features``, those of the pictures in the LMDBs.
+
+    Raises ProgramError if features of other pictures or of other weights are in their place.
+    """
+    extractor = extraction.onnx(feature_backbone(), network, jobs)
+    pictures = _pictures(paths, network)
+    build_missing(extraction.parts(pictures, features, features.domains, extractor, paths.data, paths.data))

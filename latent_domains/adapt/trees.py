@@ -2,8 +2,8 @@
 
 import re
 import shlex
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,12 @@ from latent_domains.data.image_list import Entry, Found, find_files, folder_entr
 
 FEWEST = 2
 """Images of a domain: the statistics of one image are no statistics."""
+
+FEW = 10
+"""Images of a class in a source, below which it is said that they are few."""
+
+UNEQUAL = 5
+"""How many times as many images a domain or a class has as another one where that is said."""
 
 
 @dataclass(frozen=True)
@@ -85,16 +91,43 @@ def read_images(
     images = TaskImages(tuple(domains), Domain(names[-1], target, tuple(entries), inside), classes, labelled, ())
     for domain in images.domains:
         if len(domain.entries) < FEWEST:
-            raise ProgramError(f"{domain.folder}: {len(domain.entries)} image, expected at least {FEWEST} of a domain")
+            raise ProgramError(
+                f"{domain.folder}: {_images(len(domain.entries))}, expected at least {FEWEST} of a domain"
+            )
     notes += [line for domain in images.domains for line in domain.found.left_out()]
     if twins := identical(images):
-        which = "1 image of the target is" if len(twins) == 1 else f"{len(twins)} images of the target are"
+        which = f"{_images(len(twins))} of the target {'is' if len(twins) == 1 else 'are'}"
         source, target = twins[0]
         notes.append(
             f"{which} also in a source, file for file: {shown(target)} is {shown(source)}; an accuracy on such "
             "images says little"
         )
     return TaskImages(images.sources, images.target, classes, labelled, tuple(notes))
+
+
+def about_numbers(images: TaskImages) -> Iterator[str]:
+    """What the numbers of images mean for the training, where they are small or differ much."""
+    for source in images.sources:
+        counts = Counter(images.classes[entry.label] for entry in source.entries).most_common()
+        (most, largest), (least, smallest) = counts[0], counts[-1]
+        if smallest < FEW:
+            yield f"{source.folder}: {_images(smallest)} of {least}: so few that the accuracy depends on which they are"
+        if largest >= UNEQUAL * smallest:
+            yield (
+                f"{source.folder}: {_images(largest)} of {most}, {smallest} of {least}: the classifier learns the "
+                "frequent classes first"
+            )
+    sizes = {domain.name: len(domain.entries) for domain in images.domains}
+    most, least = max(sizes, key=sizes.__getitem__), min(sizes, key=sizes.__getitem__)
+    if (ratio := sizes[most] / sizes[least]) >= UNEQUAL:
+        yield (
+            f"{_images(sizes[most])} of {most}, {sizes[least]} of {least}: a batch has as many of each domain, so "
+            f"those of {least} come {ratio:.0f} times as often"
+        )
+
+
+def _images(number: int) -> str:
+    return f"{number} image" if number == 1 else f"{number} images"
 
 
 def domain_names(folders: Sequence[Path]) -> list[str]:

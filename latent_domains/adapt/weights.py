@@ -5,9 +5,9 @@ from pathlib import Path
 from latent_domains.adapt.programs import program
 from latent_domains.common.files import expect_file
 from latent_domains.common.program import ROOT, ProgramError
-from latent_domains.data.weights_files import find_in_mirror, get
+from latent_domains.data.weights_files import find_in_mirror, get, in_package
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.experiment.networks import NETWORKS, Network
+from latent_domains.experiment.networks import BACKBONES, NETWORKS, Network
 
 FOLDER = ROOT / "data" / "weights"
 
@@ -19,8 +19,17 @@ def starting_weights(option: str | None, experiment: Experiment, converted: Path
     """The caffemodel that training begins with, None for random weights.
 
     ``option`` is a file, NONE, or None for the network's own, ImageNet's. A ResNet of PyTorch or Lua Torch is
-    converted, to files in the folder ``converted``. Raises ProgramError if the file is missing or cannot be had.
+    converted, to files in the folder ``converted``. A head on a backbone's features begins at random, and the
+    backbone's package is looked at. Raises ProgramError if a file is missing, another one, or cannot be had.
     """
+    if features := experiment.data.features:
+        if option is not None:
+            raise ProgramError(
+                f"--weights {option}: the features of {features.backbone} are those of its own weights, which its "
+                "Python package brings: leave the option out, or choose a --network that is fine-tuned"
+            )
+        in_package(BACKBONES[features.backbone])
+        return None
     network = NETWORKS[experiment.data.network]
     if option == NONE or (option is None and network.weights is None):
         return None

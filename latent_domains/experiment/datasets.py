@@ -99,6 +99,11 @@ class Dataset:
         return self.features.images if self.features else self.name
 
     @property
+    def learner(self) -> str:
+        """What is trained, for messages: the network, or the backbone on whose features it is."""
+        return f"features of {self.features.backbone}" if self.features else self.network
+
+    @property
     def early(self) -> int:
         """How many numbers at the end of a record are statistics of a backbone's early blocks."""
         return self.features.early if self.features else 0

@@ -138,8 +138,7 @@ class Experiment:
     branch_input: Literal[*BRANCH_INPUTS] = _setting(
         "branch-on-{}".format,
         "what the branch reads of a backbone's features: the final ones, or the statistics of early blocks that the "
-        "dataset has beside them; not the paper's",
-        "final",
+        "dataset has beside them; not the paper's (default: final)",
     )
     domain_gain: _Rate = _setting("gain{:g}".format, "factor of the normalised logits of --branch-norm logits", 1.0)
     no_w_gradient: bool = _setting(
@@ -316,6 +315,7 @@ def _defaults(
         "k": {"plain": 0, "source_only": 0, "dial": 1}.get(method, len(sources)),
         "k_target": {"plain": 0, "source_only": 0, "mda": len(targets)}.get(method, 1),
         "branch_norm": "layers",
+        "branch_input": "final",
         "geometry": NETWORKS[data.network].geometries[0],
     }
 

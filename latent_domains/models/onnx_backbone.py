@@ -9,14 +9,14 @@ from typing import Literal
 import cv2
 import numpy as np
 import onnx
-import onnxruntime
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
-from onnx import ModelProto, ValueInfoProto
+from onnx import ModelProto
 
 from latent_domains.common.files import expect_file
 from latent_domains.common.program import ProgramError
 from latent_domains.data.lmdb_io import by
+from latent_domains.models.onnx_runtime import Runtime, with_outputs
 
 Order = Literal["bgr", "rgb"]
 
@@ -67,9 +67,9 @@ class OnnxBackbone:
             "scale": " ".join(f"{value:g}" for value in scale),
             "order": order,
         }
-        self._outputs = list(dict.fromkeys(chosen))
         self._chosen = chosen
-        self._session = _session(name, model, self._outputs)
+        wanted = with_outputs(model, dict.fromkeys(chosen))
+        self._runtime = Runtime(wanted.SerializeToString(), name=name, threads=1)  # pictures are the parallelism
         blank = self._run(np.zeros((3, self._crop, self._crop), np.float32))
         self.early_size = sum(2 * len(rows) for rows in blank[1:])
         self.row_size = len(blank[0]) + self.early_size
@@ -104,11 +104,7 @@ class OnnxBackbone:
 
     def _run(self, pixels: NDArray[np.float32]) -> list[NDArray[np.float32]]:
         """The final row (C), and each early map as C×(H·W)."""
-        try:
-            found = self._session.run(self._outputs, {self._input: pixels[np.newaxis]})
-        except Exception as error:  # its classes share no other base
-            raise ProgramError(f"{self._name}: ONNX Runtime fails on 1×{by(pixels.shape)}: {_line(error)}") from error
-        values = dict(zip(self._outputs, found, strict=True))
+        values = self._runtime.forward({self._input: pixels[np.newaxis]})
         final, *maps = (values[name] for name in self._chosen)
         if final.shape not in ((1, final.size), (1, final.size, 1, 1)):
             raise self._not_expected(self._chosen[0], final, "a row of numbers: 1×C or 1×C×1×1")
@@ -175,21 +171,6 @@ def _value(where: str, model: ModelProto, name: str | None) -> str:
         some = ", ".join(values[-NAMED:])
         raise ProgramError(f"{where}: no layer {name!r} among its {len(values)} values, the last of which are {some}")
     return nodes[name]
-
-
-def _session(where: str, model: ModelProto, outputs: Sequence[str]) -> onnxruntime.InferenceSession:
-    """The model with these outputs alone, in one thread: pictures are the parallelism."""
-    wanted = ModelProto()
-    wanted.CopyFrom(model)
-    del wanted.graph.output[:]
-    wanted.graph.output.extend(ValueInfoProto(name=name) for name in outputs)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    try:
-        return onnxruntime.InferenceSession(wanted.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # its classes share no other base
-        raise ProgramError(f"{where}: ONNX Runtime refuses the model: {_line(error)}") from error
 
 
 def _line(error: Exception) -> str:

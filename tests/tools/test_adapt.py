@@ -16,7 +16,11 @@ import pytest
 
 from latent_domains.common.program import ROOT
 from latent_domains.data.lmdb_io import read_labels
+from latent_domains.data.sets.published import PACS
+from latent_domains.experiment.networks import LITE0
+from latent_domains.models.onnx_backbone import OnnxBackbone
 from latent_domains.runs.run_folder import RunFolder
+from tests.pictures import sample
 from tests.programs import Done, interrupt, names, program
 from tests.shapes import CLASSES, picture, plant_domain
 
@@ -30,6 +34,7 @@ RESULTS = {
     "domains.csv",
     "model.caffemodel",
     "model.json",
+    "model.onnx",
     "model.prototxt",
     "predictions.csv",
     "report.html",
@@ -102,11 +107,13 @@ def test_domains_of_every_source_image(labelled):
 
 def test_the_lines_of_python_that_it_prints_predict_the_same(labelled, tmp_path):
     folder, done = labelled
-    code = done.stdout.split("with OpenCV alone:\n")[1]
-    image = folder / "dusk" / "disc" / "3.png"
-    (tmp_path / "use.py").write_text(re.sub(r"^  ", "", code, flags=re.M).replace("image.jpg", str(image)))
-    said = subprocess.run([sys.executable, tmp_path / "use.py"], capture_output=True, text=True, cwd=ROOT, check=False)
-    (row,) = [row for row in rows(folder / "out" / "predictions.csv") if row["path"] == "disc/3.png"]
+    the_lines_predict_the_same(folder / "out", done, folder / "dusk", tmp_path)
+
+
+def the_lines_predict_the_same(out: Path, done: Done, target: Path, folder: Path) -> None:
+    code, row = done.stdout.split("with OpenCV alone:\n")[1], rows(out / "predictions.csv")[9]
+    (folder / "use.py").write_text(re.sub(r"^  ", "", code, flags=re.M).replace("image.jpg", str(target / row["path"])))
+    said = subprocess.run([sys.executable, folder / "use.py"], capture_output=True, text=True, cwd=ROOT, check=False)
     assert said.stdout.strip() == row["class"], said.stderr
 
 
@@ -137,7 +144,7 @@ def test_the_same_command_again_does_only_what_is_missing(labelled):
         (out / name).unlink()
     assert program(*arguments(folder)).returncode == 0
     changed = {file.name for file, time in times().items() if before[file] != time}
-    assert changed == {"predictions.csv", "model.prototxt", "model.caffemodel", "model.json"}
+    assert changed == {"predictions.csv", "model.prototxt", "model.caffemodel", "model.json", "model.onnx"}
 
 
 @pytest.mark.parametrize(
@@ -255,3 +262,95 @@ def test_options_can_change_until_training_begins(tmp_path):
         assert done.returncode == 1 and f"{bad}: 8 bytes that OpenCV cannot decode" in done.stderr
         assert json.loads(settings.read_text())["--k"] == (options[1] if options else None)
     assert ": stands" not in done.stdout and (settings.parent / "notes.txt").exists()
+
+
+# --- on the features of EfficientNet-Lite0, the default where there is no GPU
+
+
+@pytest.fixture(scope="module")
+def pacs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A few pictures of four classes in three domains of PACS."""
+    found, folder = sample(tmp_path_factory.mktemp("drawn")), tmp_path_factory.mktemp("pacs")
+    for domain in ("art_painting", "photo", "cartoon"):
+        for name in PACS.classes[:4]:
+            (folder / domain / name).mkdir(parents=True)
+            for file in sorted((found / domain / name).iterdir())[:5]:
+                shutil.copyfile(file, folder / domain / name / file.name)
+    return folder
+
+
+def on_features(pacs: Path, out: Path, *more: object) -> Done:
+    sources = ("--source", pacs / "art_painting", "--source", pacs / "photo")
+    quick = ("--solver-mode", "CPU", "--iterations", 30, "--threads", "1", "--jobs", 2)
+    return program("adapt", *sources, "--target", pacs / "cartoon", "--out", out, *quick, *more)
+
+
+@pytest.fixture(scope="module")
+def adapted(pacs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Done]:
+    """The folder of a task that was interrupted while features were extracted, and called again; what it said then."""
+    out, calls, features = tmp_path_factory.mktemp("lite0") / "out", [], OnnxBackbone.features
+
+    def interrupted(self: OnnxBackbone, picture: object) -> object:
+        calls.append(1)
+        if len(calls) == 30:
+            raise KeyboardInterrupt
+        return features(self, picture)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(OnnxBackbone, "features", interrupted)
+        done = on_features(pacs, out)
+    assert done.returncode == 130 and done.stderr.endswith("interrupted\n"), done.stderr
+    assert names(out / "data" / "out_lite0") == ["art_painting"] and not (out / "run").exists()
+    done = on_features(pacs, out)
+    assert done.returncode == 0, done.stderr
+    return out, done
+
+
+def test_features_are_what_is_trained_on(adapted, pacs):
+    out, done = adapted
+    assert set(names(out)) == RESULTS and done.stdout.count(": stands\n") == 4
+    title = "mDA, k=2, centred logits, branch on early statistics, no gradient through w"
+    assert f"{title} on features of lite0, 30 iterations" in done.stdout
+    assert f"note: {pacs / 'photo'}: 5 images of " in done.stdout
+    experiment = RunFolder.load(out / "run").experiment
+    assert (experiment.data.network, experiment.data.features.images, experiment.data.early) == ("features", "out", 80)
+    assert (experiment.batch_size, experiment.lambda_d, experiment.base_lr) == (60, 0.1, 0.001)
+    settings = json.loads((out / "settings.json").read_text())
+    assert (settings["--network"], settings["--branch-norm"], settings["--lambda-d"]) == ("lite0", "logits", 0.1)
+    assert len(rows(out / "domains.csv")) == 40
+    again = on_features(pacs, out)
+    assert again.returncode == 0 and "measuring" not in again.stdout and again.stdout.count(": stands\n") == 6
+
+
+def test_the_model_is_one_net_from_picture_to_class(adapted, pacs, tmp_path):
+    out, done = adapted
+    for engine in ("Caffe", "ONNX Runtime", "OpenCV 4"):
+        assert re.search(rf"^{engine}.*, from picture to class: top-1 of 16 of 16 pictures", done.stdout, re.M), engine
+    found = rows(out / "predictions.csv")
+    correct = sum(row["class"] == row["true class"] for row in found)
+    record = json.loads((out / "run" / "record.json").read_text())
+    assert record["accuracy"] == pytest.approx(correct / len(found)) and len(found) == 20
+    done = program("predict", out / "model.caffemodel", pacs / "cartoon", "--out", tmp_path / "caffe.csv", "--jobs", 1)
+    assert done.returncode == 0, done.stderr
+    for row, of_caffe in zip(found, rows(tmp_path / "caffe.csv"), strict=True):
+        assert (row["path"], row["class"]) == (of_caffe["path"], of_caffe["class"])
+        assert float(row["probability"]) == pytest.approx(float(of_caffe["probability"]), abs=1e-4)
+    done = program("predict", out / "run", pacs / "cartoon", "--out", tmp_path / "run.csv")
+    assert done.returncode == 1 and "features: expected a net that takes images" in done.stderr
+
+
+def test_the_lines_of_python_for_this_model_predict_the_same(adapted, pacs, tmp_path):
+    the_lines_predict_the_same(*adapted, pacs / "cartoon", tmp_path)
+
+
+def test_another_choice_is_a_flag_away_and_features_of_other_weights_are_refused(adapted, pacs, tmp_path):
+    out, _ = adapted
+    refused = "--network was lite0, is mnist; --branch-norm was logits, is not given"
+    assert refused in on_features(pacs, out, "--network", "mnist").stderr
+    assert "--method was mda, is dial" in on_features(pacs, out, "--method", "dial").stderr
+    shutil.copytree(out, tmp_path / "out", ignore=shutil.ignore_patterns("run"))
+    note = tmp_path / "out" / "data" / "out_lite0" / "photo" / "source.json"
+    note.write_text(note.read_text().replace(LITE0.hashes["sha256"], "0" * 64))
+    done = on_features(pacs, tmp_path / "out", "--w-gradient", "--branch-norm", "layers")
+    assert done.returncode == 1 and "mDA, k=2, branch on early statistics on features of lite0" in done.stdout
+    assert f"{note.parent}: made with weights '{'0' * 64}' instead of '5793" in done.stderr.splitlines()[-1]

@@ -87,6 +87,38 @@ def test_odd_images_are_read_as_opencv_reads_them_and_as_an_lmdb_holds_them(mode
         assert float(row["probability"]) == pytest.approx(probabilities.max(), abs=2e-6)
 
 
+def test_an_onnx_file_beside_the_model_is_what_runs(model, images, tmp_path):
+    files = [f"{model}.{end}" for end in ("prototxt", "caffemodel", "onnx")]
+    done = program("export_onnx", *files)
+    assert done.returncode == 0, done.stderr
+    found = {}
+    for name in (model, f"{model}.onnx", f"{model}.caffemodel"):
+        done = program("predict", name, images, "--out", tmp_path / "out.csv", "--force", "--jobs", 1)
+        assert done.returncode == 0, done.stderr
+        found[str(name)] = [
+            (row["path"], row["class"], float(row["probability"])) for row in rows(tmp_path / "out.csv")
+        ]
+    of_caffe = found[f"{model}.caffemodel"]
+    for of_onnx in (found[str(model)], found[f"{model}.onnx"]):
+        for one, other in zip(of_onnx, of_caffe, strict=True):
+            assert one[:2] == other[:2] and one[2] == pytest.approx(other[2], abs=2e-6)
+
+    Path(f"{model}.prototxt").unlink()  # the ONNX file and the description are enough
+    weights = Path(f"{model}.caffemodel")
+    weights.rename(tmp_path / "w")
+    assert program("predict", model, images, "--out", tmp_path / "alone.csv").returncode == 0
+    weights.write_bytes((tmp_path / "w").read_bytes()[:-1])
+    done = program("predict", model, images, "--out", tmp_path / "none.csv")
+    assert done.returncode == 1 and "small.v1.onnx: made of other weights than those in small.v1.caff" in done.stderr
+    Path(files[2]).write_bytes(b"no model")
+    done = program("predict", files[2], images, "--out", tmp_path / "none.csv")
+    assert done.returncode == 1 and "small.v1.onnx: ONNX Runtime refuses the model" in done.stderr
+    Path(files[2]).unlink()
+    done = program("predict", files[2], images, "--out", tmp_path / "none.csv")
+    assert done.returncode == 1 and "small.v1.onnx: no such file, expected an exported model" in done.stderr
+    assert not (tmp_path / "none.csv").exists()
+
+
 def test_a_row_for_each_image_at_any_depth(model, images, tmp_path):
     done = program("predict", f"{model}.caffemodel", images, "--out", tmp_path / "out.csv", "--jobs", 2)
     assert done.returncode == 0, done.stderr

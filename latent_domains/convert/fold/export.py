@@ -1,6 +1,6 @@
 """Fold a model's normalisation into stock layers, verify it, write it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -12,12 +12,14 @@ from latent_domains.common.files import check_free, expect_file
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.fold import Folded, fold
 from latent_domains.convert.fold.verify import batches_for, compare_nets, compare_opencv, speed_up
+from latent_domains.convert.whole import check_on_pictures, is_head, picture_net
 from latent_domains.data.lmdb_io import by
 from latent_domains.models import inputs, prototxt
 from latent_domains.models.compare import TOLERANCE, require, worst
 from latent_domains.models.gate import DATA
-from latent_domains.models.model import Array, Model, load, model_files, read_model, write_model
+from latent_domains.models.model import Array, Model, forward, load, model_files, read_model, write_model
 from latent_domains.models.weights import read_layers
+from latent_domains.nets.lite0 import PREPROCESSING
 from latent_domains.runs.evaluate import last_snapshot
 from latent_domains.runs.predict import ModelDescription, describe_run, description_file
 from latent_domains.runs.run_folder import RunFolder
@@ -27,7 +29,8 @@ from latent_domains.runs.run_folder import RunFolder
 class Source:
     """What is exported, and how pixels become the net's input: (value - mean) * scale.
 
-    ``description`` is there if a run is the source.
+    ``description`` is there if a run is the source; ``head`` if its net takes a backbone's features, before which the
+    backbone is put.
     """
 
     name: str
@@ -36,6 +39,7 @@ class Source:
     mean: tuple[float, ...]
     scale: float
     description: ModelDescription | None = None
+    head: RunFolder | None = None
 
 
 def read(source: Source) -> Model:
@@ -49,6 +53,8 @@ def read(source: Source) -> Model:
         )
     _check_domains(source, net)
     model = read_model(source.net, source.weights)
+    if source.head is not None:
+        model = picture_net(source.head, model)
     found = [layer for layer in model.net.layer if layer.type == "Input"]
     tops = [top for layer in found for top in layer.top]
     if len(tops) != 1 or len(found[0].input_param.shape) != 1 or len(found[0].input_param.shape[0].dim) < 2:
@@ -100,7 +106,7 @@ def export(source: Source, prefix: Path, *, verify: bool, images: Path | None, s
         print(f"note: {note}")
     if verify:
         rows, names = inputs.tried(tuple(shape[1:]), seed, images, source.mean, source.scale)
-        check = partial(_verify, model, folded, rows, names)
+        check = partial(_verify, source, model, folded, rows, names)
     else:
         check = None
         print("not verified")
@@ -108,7 +114,7 @@ def export(source: Source, prefix: Path, *, verify: bool, images: Path | None, s
     print(f"wrote {' and '.join(map(str, (*files, *beside)))}")
 
 
-def _verify(model: Model, folded: Folded, rows: Array, names: str, net: Path, weights: Path) -> None:
+def _verify(source: Source, model: Model, folded: Folded, rows: Array, names: str, net: Path, weights: Path) -> None:
     """Compare the model with the files that were written and print how they compare.
 
     Raises ProgramError if they differ, in Caffe or in OpenCV.
@@ -133,6 +139,9 @@ def _verify(model: Model, folded: Folded, rows: Array, names: str, net: Path, we
         if agreement.same < agreement.inputs or not output.relative <= TOLERANCE:
             raise ProgramError(f"{result}, expected all of them and at most {TOLERANCE:g}; nothing is written")
         print(result)
+    if source.head is not None:
+        (output,) = written.outputs
+        check_on_pictures(source.head, lambda pictures: forward(written, pictures)[output], "Caffe")
     ratio = speed_up(original, written, batches[0])
     print(f"forward of a batch of {len(batches[0])}: {ratio:.2f} times as fast as the net that was read")
 
@@ -152,6 +161,8 @@ def _input_line(shape: tuple[int, ...], source: Source) -> str:
 def run_source(folder: RunFolder) -> Source:
     """A run's deploy net at its last iteration. Raises ProgramError if the run has not reached it."""
     description = describe_run(folder)
+    if is_head(folder):
+        description = replace(description, preprocessing=PREPROCESSING)
     form = description.preprocessing
-    model = last_snapshot(folder).model
-    return Source(f"{description.name},", folder.net("deploy"), model, form.mean, form.scale, description)
+    model, head = last_snapshot(folder).model, folder if is_head(folder) else None
+    return Source(f"{description.name},", folder.net("deploy"), model, form.mean, form.scale, description, head)

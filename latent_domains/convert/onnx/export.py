@@ -1,22 +1,66 @@
 """A net of stock Caffe layers and its weights as one ONNX model."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import caffe
 import onnx
+import onnxruntime
 from caffe.proto.caffe_pb2 import NetParameter
 from onnx import ModelProto
 
-from latent_domains.common.files import expect_file
+from latent_domains.common.files import check_free, expect_file, sha256, write_together
 from latent_domains.common.program import ProgramError
+from latent_domains.convert.onnx.graph import OPSET
 from latent_domains.convert.onnx.layer import Refused
-from latent_domains.convert.onnx.net import BATCH, check_layers, onnx_model
+from latent_domains.convert.onnx.net import BATCH, blob_names, check_layers, onnx_model
+from latent_domains.convert.onnx.verification import compare
 from latent_domains.data.lmdb_io import by
 from latent_domains.models import prototxt
+from latent_domains.models.compare import require, worst
 from latent_domains.models.definition import for_tests
 from latent_domains.models.model import load, read_model
+from latent_domains.models.onnx_runtime import MADE_OF
 
 PRODUCER = "caffe-latent-domains"
+
+
+def write(
+    net: Path,
+    weights: Path,
+    out: Path,
+    *,
+    verify: bool,
+    images: Path | None,
+    seed: int,
+    force: bool,
+    check: Callable[[Path], None] | None = None,
+) -> None:
+    """Write a model of Caffe as the ONNX file ``out``, and print what there is to say about it.
+
+    ``check`` is called with the file before it gets its name: if it raises, there is none. Raises ProgramError as
+    :func:`export` does or, unless ``verify`` is false, if ONNX Runtime finds something else than Caffe.
+    """
+    check_free(out, force=force, inputs=(net, weights))
+    made, loaded = export(net, weights)
+    with write_together(out, force=force) as (aside,):
+        aside.write_bytes(made.SerializeToString())
+        if verify:
+            rows = compare(loaded, made, aside, images, seed)
+            require(rows)
+        if check is not None:
+            check(aside)
+    takes = ", ".join(f"{name} {_free(loaded.blobs[name].shape)}" for name in loaded.inputs)
+    gives = ", ".join(f"{output.name} {_free(_sizes(output))}" for output in made.graph.output)
+    print(f"{out}: operator set {OPSET}, {len(made.graph.node)} nodes; {takes} → {gives}")
+    if verify:
+        furthest = worst(rows)
+        print(
+            f"ONNX Runtime {onnxruntime.__version__} agrees with Caffe: of {len(blob_names(made, loaded.blobs))} blobs "
+            f"{furthest.name} differs most, by {furthest.relative:.1e} of its largest value"
+        )
+    else:
+        print("not verified")
 
 
 def export(net: Path, weights: Path) -> tuple[ModelProto, caffe.Net]:
@@ -38,6 +82,7 @@ def export(net: Path, weights: Path) -> tuple[ModelProto, caffe.Net]:
             metadata={
                 "net": net.name,
                 "weights": weights.name,
+                MADE_OF: sha256(weights),
                 **{f"input {name}": _input_note(loaded.blobs[name].shape) for name in loaded.inputs},
             },
         )
@@ -61,13 +106,13 @@ def _about(net: Path) -> str:
 
 
 def _input_note(shape: tuple[int, ...]) -> str:
-    return f"{free(shape)} 32-bit floats, prepared as for Caffe: its order of channels (B, G, R), its mean subtracted"
+    return f"{_free(shape)} 32-bit floats, prepared as for Caffe: its order of channels (B, G, R), its mean subtracted"
 
 
-def free(shape: tuple[int, ...]) -> str:
+def _free(shape: tuple[int, ...]) -> str:
     return f"{BATCH}×{by(tuple(shape)[1:])}"
 
 
-def sizes(value: onnx.ValueInfoProto) -> tuple[int, ...]:
+def _sizes(value: onnx.ValueInfoProto) -> tuple[int, ...]:
     """A value's declared shape; the batch counts as 0."""
     return tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)

@@ -118,15 +118,6 @@ def _check_inputs(net: caffe.Net) -> None:
         raise Refused(f"inputs {found}; expected the batch as the first of at least two axes of each")
 
 
-def with_all_values(model: ModelProto, names: Sequence[str]) -> ModelProto:
-    """A copy whose outputs are the values of these ``names``, in their order: to look at what happens inside."""
-    copy = ModelProto()
-    copy.CopyFrom(model)
-    del copy.graph.output[:]
-    copy.graph.output.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names)
-    return copy
-
-
 def blob_names(model: ModelProto, blobs: Mapping[str, Array] | Sequence[str]) -> list[str]:
     """Those of Caffe's ``blobs`` that nodes of the model write."""
     written = {name for node in model.graph.node for name in node.output}

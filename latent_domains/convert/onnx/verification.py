@@ -5,15 +5,15 @@ from pathlib import Path
 
 import caffe
 import numpy as np
-import onnxruntime
 from onnx import ModelProto
 from tqdm import tqdm
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.onnx.net import blob_names, with_all_values
+from latent_domains.convert.onnx.net import blob_names
 from latent_domains.models import inputs
 from latent_domains.models.compare import Difference, difference, keep_worst
 from latent_domains.models.model import Array, forward
+from latent_domains.models.onnx_runtime import Runtime, with_outputs
 
 BATCHES = (1, 3)
 """Rows of the random batches."""
@@ -31,28 +31,6 @@ SMALLEST_FACTOR = np.float32(1 / 256)
 LOGIT = 20
 """The largest input of a Softmax that a comparison is good for. Far above it the probabilities are 0 and 1 whatever the
 net does before, or a rounding error of large numbers decides between two classes."""
-
-
-class Runtime:
-    """An ONNX model, or a file of one, in ONNX Runtime on the CPU. Raises ProgramError if it refuses the model."""
-
-    def __init__(self, model: bytes | str) -> None:
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
-        try:
-            self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # its classes share no other base
-            raise ProgramError(f"ONNX Runtime refuses the model: {error}") from error
-
-    def forward(self, batch: Mapping[str, Array]) -> dict[str, Array]:
-        """Every output by its name. Raises ProgramError if the model fails on these inputs."""
-        names = [output.name for output in self._session.get_outputs()]
-        try:
-            rows = {name: np.ascontiguousarray(values) for name, values in batch.items()}
-            return dict(zip(names, self._session.run(names, rows), strict=True))
-        except Exception as error:
-            shapes = {name: values.shape for name, values in batch.items()}
-            raise ProgramError(f"ONNX Runtime fails on inputs of {shapes}: {error}") from error
 
 
 def batches(net: caffe.Net, images: Path | None, seed: int) -> Iterator[dict[str, Array]]:
@@ -92,7 +70,7 @@ def compare(net: caffe.Net, made: ModelProto, file: Path, images: Path | None, s
 
     Returns the largest difference of each. Raises ProgramError if ONNX Runtime refuses the model or the file.
     """
-    inside = Runtime(with_all_values(made, blob_names(made, net.blobs)).SerializeToString())
+    inside = Runtime(with_outputs(made, blob_names(made, net.blobs)).SerializeToString())
     written = Runtime(str(file))
     largest: dict[str, Difference] = {}
     for batch in tqdm(list(batches(net, images, seed)), desc="comparing", unit="batch"):

@@ -18,7 +18,8 @@ from latent_domains.data.weights_files import in_package
 from latent_domains.experiment.networks import LITE0
 from latent_domains.models.inputs import tried
 from latent_domains.models.model import Model, load, model_files, write_model
-from latent_domains.nets.lite0 import PREPROCESSING
+from latent_domains.models.onnx_backbone import OnnxBackbone
+from latent_domains.nets.lite0 import EARLY, POOLED, PREPROCESSING
 
 
 def convert(program: str, about: str) -> None:
@@ -58,6 +59,19 @@ def backbone_onnx() -> ModelProto:
     """The same as ONNX, by Caffe's names; the output is POOLED."""
     model = backbone()
     return onnx_model(model, load(model), producer=PRODUCER, about=_about(LITE0.name), metadata={})
+
+
+def feature_backbone() -> OnnxBackbone:
+    """What makes the features of datasets with the backbone lite0: the last average, and statistics of early blocks."""
+    return OnnxBackbone(
+        backbone_onnx(),
+        "lite0",
+        LITE0.hashes["sha256"],  # that of the model depends on the version of onnx
+        layer=POOLED,
+        early=EARLY,
+        crop=PREPROCESSING.crop,
+        mean=PREPROCESSING.mean,
+    )
 
 
 def _about(checkpoint: str) -> str:

@@ -11,11 +11,11 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from latent_domains.convert.onnx.graph import OnnxGraph
-from latent_domains.convert.onnx.verification import Runtime
 from latent_domains.convert.torch.contents import STATISTICS, Values
 from latent_domains.convert.torch.resnet import EPS, ResNet
 from latent_domains.convert.torch.torch_resnet import Standardisation
 from latent_domains.models.model import Array
+from latent_domains.models.onnx_runtime import Runtime
 from latent_domains.nets.resnet import blocks
 
 STEM, POOLED = "scale_conv1", "pool5"

@@ -1,8 +1,14 @@
+"""What is asked for and what is left to the network, and a folder that is in the way."""
+
+import json
+from statistics import mean
+
 import pytest
 
-from latent_domains.adapt.stages import open_run
+from latent_domains.adapt import stages
+from latent_domains.adapt.stages import ON_FEATURES, default_network, open_run, with_defaults
 from latent_domains.adapt.task import Paths
-from latent_domains.common.program import ProgramError
+from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.experiment.experiment import make_experiment
 
 
@@ -12,3 +18,33 @@ def test_a_folder_where_the_datasets_description_goes(tmp_path):
     with pytest.raises(ProgramError, match=r"dataset\.json: a folder is there, expected to write a file"):
         open_run(paths, make_experiment("digits", "dial"), "CPU")
     assert not paths.run.exists()
+
+
+def test_the_network_is_one_that_this_machine_trains_in_minutes(monkeypatch):
+    monkeypatch.delenv("SOLVER_MODE", raising=False)
+    for reason, expected in (("the driver shows no GPU", "lite0"), (None, "resnet18")):
+        monkeypatch.setattr(stages, "why_no_gpu", lambda reason=reason: reason)
+        assert default_network(None) == expected
+    assert default_network("CPU") == "lite0" and default_network("GPU") == "resnet18"
+
+
+def test_what_is_chosen_stays_and_the_rest_is_the_networks():
+    nothing = {"method": "mda", **dict.fromkeys(ON_FEATURES), "k": None}
+    assert with_defaults("lite0", nothing) == {"method": "mda", **ON_FEATURES, "k": None}
+    chosen = {**nothing, "no_w_gradient": False, "branch_norm": "layers"}
+    assert with_defaults("lite0", chosen) == {**chosen, "branch_input": "early", "lambda_d": 0.1}
+    assert with_defaults("resnet18", nothing) == nothing
+    dial = {**nothing, "method": "dial"}
+    assert with_defaults("lite0", dial) == dial
+
+
+def test_the_defaults_are_the_row_of_the_table_that_finds_the_domains_best():
+    """By the NMI with the true source domains, as the records have it: no accuracy is looked at."""
+    found: dict[tuple[object, ...], list[float]] = {}
+    for file in (ROOT / "results" / "pacs_features").glob("mda_*.json"):
+        record = json.loads(file.read_text())
+        settings = record["experiment"]
+        if settings["known_share"] == 0:
+            row = tuple(settings[name] for name in ON_FEATURES)
+            found.setdefault(row, []).append(record["domain_usage"]["nmi"])
+    assert len(found) == 10 and max(found, key=lambda row: mean(found[row])) == tuple(ON_FEATURES.values())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from latent_domains.adapt.trees import TaskImages, check_apart, domain_names, read_images
+from latent_domains.adapt.trees import TaskImages, about_numbers, check_apart, domain_names, read_images
 from latent_domains.common.program import ProgramError
 from tests.shapes import CLASSES, plant_domain
 
@@ -155,6 +155,22 @@ def test_names_that_are_no_utf_8(night, dusk):
     assert note.endswith("caf\ufffd.txt") and note.encode()
     (night / os.fsdecode(b"caf\xe9")).mkdir()
     assert "has a name that no text file can hold" in refusal([night], dusk)
+
+
+def test_numbers_that_are_small_or_differ_much_are_said(tmp_path):
+    night, day, dusk = (plant_domain(tmp_path / look, look, 10) for look in ("night", "day", "dusk"))
+    assert list(about_numbers(read_images([night, day], dusk))) == []
+    for number in range(1, 10):
+        (day / "disc" / f"{number}.png").unlink()
+    for shape in CLASSES:
+        for number in range(2, 10):
+            (dusk / shape / f"{number}.png").unlink()
+    few, rare, twice = about_numbers(read_images([night, day], dusk))
+    assert few == f"{day}: 1 image of disc: so few that the accuracy depends on which they are"
+    assert rare == f"{day}: 10 images of cross, 1 of disc: the classifier learns the frequent classes first"
+    assert twice == (
+        "30 images of night, 6 of dusk: a batch has as many of each domain, so those of dusk come 5 times as often"
+    )
 
 
 def test_the_same_image_in_source_and_target(night, dusk):

@@ -10,7 +10,7 @@ from latent_domains.adapt.weights import starting_weights
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment, make_experiment
-from latent_domains.experiment.networks import NETWORKS
+from latent_domains.experiment.networks import BACKBONES, LITE0, NETWORKS
 
 
 def experiment(network: str, method: str = "mda") -> Experiment:
@@ -55,6 +55,25 @@ def test_files_that_cannot_be_used(tmp_path, name, network, message):
     (tmp_path / "there.pth").touch()
     with pytest.raises(ProgramError, match=message):
         starting_weights(str(tmp_path / name), experiment(network), tmp_path)
+
+
+def test_a_head_on_features_begins_at_random_and_its_backbone_is_looked_at(tmp_path, monkeypatch):
+    lite0 = make_experiment("pacs_lite0", "mda")
+    assert starting_weights(None, lite0, tmp_path) is None
+    for option in ("none", "my.caffemodel"):
+        with pytest.raises(
+            ProgramError, match=f"--weights {option}: the features of lite0 are those of its own weights"
+        ):
+            starting_weights(option, lite0, tmp_path)
+    monkeypatch.setitem(BACKBONES, "lite0", replace(LITE0, hashes={"sha256": "0" * 64}))
+    with pytest.raises(ProgramError, match=rf"^.*/{LITE0.name}: .*sha256.*{'0' * 64}") as error:
+        starting_weights(None, lite0, tmp_path)
+    assert "\n" not in str(error.value)
+    monkeypatch.setitem(BACKBONES, "lite0", replace(LITE0, package="no-such-package"))
+    with pytest.raises(
+        ProgramError, match="the Python package no-such-package, which holds it, is not here: make setup"
+    ):
+        starting_weights(None, lite0, tmp_path)
 
 
 @pytest.mark.parametrize(

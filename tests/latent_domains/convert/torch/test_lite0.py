@@ -12,8 +12,7 @@ import torch
 from onnx import ModelProto
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.onnx.net import blob_names, onnx_model, with_all_values
-from latent_domains.convert.onnx.verification import Runtime
+from latent_domains.convert.onnx.net import blob_names, onnx_model
 from latent_domains.convert.torch.lite0 import folded_model, lite0, shapes
 from latent_domains.convert.torch.lite0_conversion import backbone, backbone_onnx
 from latent_domains.convert.torch.lite0_reference import torch_lite0
@@ -22,6 +21,7 @@ from latent_domains.convert.torch.tensors import CheckpointError, Tensor
 from latent_domains.data.weights_files import in_package
 from latent_domains.experiment.networks import LITE0
 from latent_domains.models.model import Array, Model, forward, load
+from latent_domains.models.onnx_runtime import Runtime, with_outputs
 from latent_domains.nets.lite0 import EARLY, POOLED, PREPROCESSING
 from tests.latent_domains.convert.torch.lite0_net import Lite0
 
@@ -109,7 +109,7 @@ def test_the_checkpoints_own_net_is_pytorchs(pixels: Array, expected: dict[str, 
 
 def test_onnx_runtime_gives_what_pytorch_gives(made: ModelProto, pixels: Array, expected: dict[str, Array]) -> None:
     names = blob_names(made, expected)
-    found = Runtime(with_all_values(made, names).SerializeToString()).forward({"data": pixels - 127})
+    found = Runtime(with_outputs(made, names).SerializeToString()).forward({"data": pixels - 127})
     assert set(names) == set(expected)
     assert_close(found, expected)
 
@@ -130,7 +130,7 @@ def test_the_backbone_ends_in_the_features(pixels: Array, expected: dict[str, Ar
     assert set(backbone().blobs) == {name for name in expected if name.startswith(("conv", "block"))} - {
         name for name in expected if name.startswith("block") and "_" not in name
     }
-    rows = Runtime(with_all_values(found, [POOLED, *EARLY]).SerializeToString()).forward({"data": few - 127})
+    rows = Runtime(with_outputs(found, [POOLED, *EARLY]).SerializeToString()).forward({"data": few - 127})
     assert_close(rows, {name: expected[name][:2] for name in rows})
     assert [rows[name].shape[1] for name in (POOLED, *EARLY)] == [1280, 16, 24]
 

@@ -1,0 +1,101 @@
+"""One net from picture to class: a backbone and, on it, the head that a run has trained on its features."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import caffe
+import cv2
+import numpy as np
+from caffe.proto.caffe_pb2 import NetParameter
+
+from latent_domains.common.program import ProgramError
+from latent_domains.convert.fold.verify import same_best
+from latent_domains.convert.torch.lite0_conversion import backbone
+from latent_domains.data.input_batches import batches
+from latent_domains.data.lmdb_io import read_images, record_names
+from latent_domains.experiment.networks import BACKBONES
+from latent_domains.models.compare import TOLERANCE
+from latent_domains.models.model import Array, Model, forward
+from latent_domains.models.onnx_runtime import Runtime
+from latent_domains.nets.lite0 import HEAD, POOLED, PREPROCESSING
+from latent_domains.runs.evaluate import last_snapshot
+from latent_domains.runs.run_folder import RunFolder
+
+PICTURES = 16
+"""Of each target, on which a whole net is compared with the head on stored features."""
+
+
+def is_head(run: RunFolder) -> bool:
+    """Whether a run's nets take the features of a backbone that is at hand."""
+    features = run.experiment.data.features
+    return features is not None and features.backbone in BACKBONES
+
+
+def picture_net(run: RunFolder, head: Model) -> Model:
+    """The backbone's net with ``head``, the run's deploy net, in place of its own.
+
+    Raises ProgramError if the head takes other features, or needs statistics of early blocks, which no layer makes.
+    """
+    data, whole = run.experiment.data, backbone()
+    if (size := data.shape[0] - data.early) != HEAD:
+        raise ProgramError(f"{run.path}: takes {size} features, expected the {HEAD} of {data.features.backbone}")
+    net = NetParameter(name=head.net.name, layer=whole.net.layer)
+    renamed, early = ({}, set()) if data.early else ({"data": POOLED}, set())
+    for layer in head.net.layer:
+        if layer.type == "Slice" and list(layer.bottom) == ["data"]:
+            renamed[layer.top[0]] = POOLED
+            early.add(layer.top[1])
+        elif layer.type != "Input" and not (layer.type == "Silence" and early.issuperset(layer.bottom)):
+            if early.intersection(layer.bottom):
+                raise ProgramError(
+                    f"{run.path}: layer {layer.name} reads statistics of early blocks to tell target domains apart: "
+                    "no stock layer makes them"
+                )
+            new = net.layer.add()
+            new.CopyFrom(layer)
+            for blobs in (new.bottom, new.top):
+                blobs[:] = [renamed.get(name, name) for name in blobs]
+    return Model(net, {**whole.blobs, **head.blobs})
+
+
+def check_onnx(run: RunFolder, file: Path) -> None:
+    """:func:`check_on_pictures` of an ONNX file, in ONNX Runtime and in OpenCV."""
+    runtime, opencv = Runtime(str(file)), cv2.dnn.readNetFromONNX(str(file))
+    (name,), (output,) = runtime.inputs, runtime.outputs
+
+    def in_opencv(rows: Array) -> Array:
+        opencv.setInput(rows)
+        return opencv.forward()
+
+    check_on_pictures(run, lambda rows: runtime.forward({name: rows})[output], "ONNX Runtime")
+    check_on_pictures(run, in_opencv, f"OpenCV {cv2.__version__}")
+
+
+def check_on_pictures(run: RunFolder, classify: Callable[[Array], Array], engine: str) -> None:
+    """Compare what a whole net says of pictures with what the run's own net says of the features stored of them.
+
+    The pictures are the first PICTURES of each target; without their LMDBs nothing is compared. What came out is
+    printed. Raises ProgramError if a best class is another one, or a probability is more than TOLERANCE off.
+    """
+    experiment, data = run.experiment, run.experiment.data
+    net = run.load_net("deploy", caffe.TEST, last_snapshot(run).model)
+    for target in experiment.targets:
+        stored = run.data_folder / data.test_lmdb(target)
+        pictures = run.data_folder / data.images / stored.name
+        if not all((lmdb / "data.mdb").is_file() for lmdb in (stored, pictures)):
+            print(f"note: {pictures} and {stored} are not there: {engine} was not compared on pictures")
+            continue
+        if list(record_names(stored)) != list(record_names(pictures)):
+            raise ProgramError(f"{stored}: features of other pictures than those in {pictures}")
+        rows, _ = next(batches(stored, data.preprocessing, PICTURES, PICTURES))
+        expected = forward(net, rows)["prob"]
+        images, _ = read_images(pictures, PICTURES)
+        found = classify(PREPROCESSING.inputs(images)).reshape(expected.shape)
+        same, furthest = int(same_best(expected, found).sum()), float(np.abs(found - expected).max())
+        said = (
+            f"{engine}, from picture to class: top-1 of {same} of {len(rows)} pictures of {target} as by the run on "
+            f"their stored features, probabilities {furthest:.1e} off"
+        )
+        if same < len(rows) or not furthest <= TOLERANCE:
+            raise ProgramError(f"{said}, expected all of them and at most {TOLERANCE:g}; nothing is written")
+        print(said)

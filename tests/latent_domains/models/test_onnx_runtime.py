@@ -1,0 +1,28 @@
+"""A model in ONNX Runtime: what it takes, what it gives, and failures in one line."""
+
+import numpy as np
+import pytest
+
+from latent_domains.common.program import ProgramError
+from latent_domains.models.onnx_runtime import Runtime, with_outputs
+from tests.onnx_models import CLASSES, by_hand, model
+
+
+def test_values_of_a_model():
+    made = model(outputs=("features", "classes"))
+    runtime = Runtime(made.SerializeToString())
+    assert runtime.inputs == {"pixels": ("N", 3, 8, 8)} and list(runtime.outputs) == ["features", "classes"]
+    pixels = np.random.default_rng(0).normal(size=(2, 3, 8, 8)).astype(np.float32)
+    assert runtime.forward({"pixels": pixels})["classes"].shape == (2, CLASSES)
+    inside = Runtime(with_outputs(made, ["two", "one"]).SerializeToString(), threads=1)
+    found = inside.forward({"pixels": pixels[:1]})
+    assert list(found) == ["two", "one"]
+    for name, expected in zip(("one", "two"), by_hand(pixels[0]), strict=False):
+        np.testing.assert_allclose(found[name][0], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_failures_are_one_message():
+    with pytest.raises(ProgramError, match=r"^x\.onnx: ONNX Runtime refuses the model: .*$"):
+        Runtime(b"no model", name="x.onnx")
+    with pytest.raises(ProgramError, match=r"^ONNX Runtime fails on pixels 1×4: .*$"):
+        Runtime(model().SerializeToString()).forward({"pixels": np.zeros((1, 4), np.float32)})
