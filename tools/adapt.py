@@ -83,7 +83,7 @@ def _arguments() -> argparse.Namespace:
         dest="no_w_gradient",
         action="store_false",
         help="undoes --no-w-gradient, which with --branch-norm logits --branch-input early --lambda-d 0.1 is what mda "
-        "does on lite0 where nothing else is said",
+        "does on lite0 where nothing else is said; fine-tuned it has --branch-norm logits alone",
     )
     parser.set_defaults(no_w_gradient=None)  # whether it was said
     add_training_options(parser, jobs=None)

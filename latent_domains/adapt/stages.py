@@ -33,6 +33,9 @@ ON_FEATURES = {"branch_norm": "logits", "branch_input": "early", "no_w_gradient"
 """mDA on a backbone's features: what found the true source domains of PACS best (results/README.md). No accuracy on a
 target had a part in it."""
 
+FINE_TUNED = {"branch_norm": "logits"}
+"""mDA where a net is fine-tuned: what found the domains of digits' mixtures best (results/branch.md), likewise."""
+
 FEWEST_ROWS = 8
 """Images of each domain in a batch, also of one that has fewer (they come again): batch statistics need some."""
 
@@ -46,8 +49,9 @@ def default_network(solver_mode: str | None) -> str:
 
 
 def with_defaults(network: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the method that were ``chosen``, with ON_FEATURES for those that were not (None)."""
-    defaults = ON_FEATURES if network in BACKBONES and chosen["method"] == "mda" else {}
+    """The options of the method that were ``chosen``, with ON_FEATURES or FINE_TUNED for those that were not (None)."""
+    ours = ON_FEATURES if network in BACKBONES else FINE_TUNED
+    defaults = ours if chosen["method"] == "mda" else {}
     return {name: defaults.get(name) if value is None else value for name, value in chosen.items()}
 
 
