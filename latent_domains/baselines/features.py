@@ -22,11 +22,12 @@ def read_features(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return features (n×d) and labels (n) of an LMDB's records, or of ``limit`` of them.
 
-    Those lie evenly over the LMDB, for its classes may come one after the other.
+    Those lie evenly over the LMDB, for its classes may come one after the other. Early statistics at the end of a
+    record are left out: classifiers of nets do not see them either.
     Raises ProgramError if the LMDB is missing, damaged or empty, a record has another shape than the dataset's, or the
     dataset's records have more than MAX_FEATURES values.
     """
-    size = int(np.prod(data.shape))
+    size = int(np.prod(data.shape)) - data.early
     if size > MAX_FEATURES:
         raise ProgramError(
             f"dataset {data.name}: records of {lmdb_io.by(data.shape)} values, expected at most {MAX_FEATURES}: "
@@ -41,7 +42,7 @@ def read_features(
         for inputs, found in batches(path, data.preprocessing, BATCH):
             begin, end = np.searchsorted(chosen, [first, first + len(inputs)])
             rows = chosen[begin:end] - first
-            features[begin:end], labels[begin:end] = inputs[rows].reshape(len(rows), size), found[rows]
+            features[begin:end], labels[begin:end] = inputs[rows].reshape(len(rows), -1)[:, :size], found[rows]
             bar.update(len(inputs))
             first += len(inputs)
     if not np.isfinite(features).all():

@@ -44,10 +44,11 @@ def differences(table: Table, rows: Sequence[RowResults]) -> dict[str, list[Diff
     (reference,) = (row for row in rows if row.row.name == table.reference)
     pairs = {row.row.name: zip(row.results, reference.results, strict=True) for row in rows if row.row.cited is None}
     del pairs[table.reference]
-    return {name: [_difference(*pair) for pair in of_row] for name, of_row in pairs.items()}
+    return {name: [difference(*pair) for pair in of_row] for name, of_row in pairs.items()}
 
 
-def _difference(result: Result, reference: Result) -> Difference | None:
+def difference(result: Result, reference: Result) -> Difference | None:
+    """Of one from another; None where fewer than two seeds are in both."""
     from scipy.stats import t  # a second to import: for tables with a reference alone
 
     shared = result.accuracies.keys() & reference.accuracies.keys()

@@ -6,7 +6,7 @@ from latent_domains.convert.torch.lite0 import EPS, STANDARDISATION, Lite0
 from latent_domains.convert.torch.torch_reference import TorchGraph, TorchNet
 from latent_domains.nets.lite0 import POOLED, blocks
 
-_SAME = {(3, 1): (1, 1), (5, 1): (2, 2), (3, 2): (0, 1), (5, 2): (1, 2)}
+SAME = {(3, 1): (1, 1), (5, 1): (2, 2), (3, 2): (0, 1), (5, 2): (1, 2)}
 """How TensorFlow pads an even number of pixels, above and left, and below and right; by kernel size and stride."""
 
 
@@ -22,7 +22,7 @@ def torch_lite0(net: Lite0) -> TorchNet:
         if f"{path}._expand_conv.weight" in net.values:
             y = graph.node("Clip", [graph.unit(y, f"{path}._expand_conv", f"{path}._bn0"), *bounds])
         kernel = net.values[f"{path}._depthwise_conv.weight"]
-        pads = _SAME[kernel.shape[2], block.stride]
+        pads = SAME[kernel.shape[2], block.stride]
         y = graph.unit(y, f"{path}._depthwise_conv", f"{path}._bn1", block.stride, pads, group=len(kernel))
         y = graph.node("Clip", [y, *bounds])
         added = block.adds_input
@@ -30,4 +30,4 @@ def torch_lite0(net: Lite0) -> TorchNet:
         x = graph.node("Add", [x, y], end) if added else y
     x = graph.node("Clip", [graph.unit(x, "_conv_head", "_bn1"), *bounds])
     graph.head(x, POOLED, "_fc", scores)
-    return TorchNet(graph.runtime("lite0"), scores, STANDARDISATION, _SAME[3, 2])
+    return TorchNet(graph.runtime("lite0"), scores, STANDARDISATION, SAME[3, 2])

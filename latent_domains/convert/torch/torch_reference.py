@@ -67,6 +67,26 @@ class TorchGraph:
         self.graph.node(op, inputs, [written], written, **attributes)
         return written
 
+    def convolution(
+        self,
+        x: str,
+        convolution: str,
+        stride: int = 1,
+        pads: tuple[int, int] = (0, 0),
+        *,
+        group: int = 1,
+        output: str | None = None,
+    ) -> str:
+        """A convolution, padded by so many pixels above and left, and below and right."""
+        return self.node(
+            "Conv",
+            [x, self.constants[f"{convolution}.weight"]],
+            output,
+            strides=[stride] * 2,
+            pads=[pads[0]] * 2 + [pads[1]] * 2,
+            group=group,
+        )
+
     def unit(
         self,
         x: str,
@@ -78,15 +98,9 @@ class TorchGraph:
         group: int = 1,
         output: str | None = None,
     ) -> str:
-        """A convolution, padded by so many pixels above and left, and below and right; and its BN."""
+        """A convolution and its BN."""
         statistics = [self.constants[f"{bn}.{statistic}"] for statistic in STATISTICS]
-        x = self.node(
-            "Conv",
-            [x, self.constants[f"{convolution}.weight"]],
-            strides=[stride] * 2,
-            pads=[pads[0]] * 2 + [pads[1]] * 2,
-            group=group,
-        )
+        x = self.convolution(x, convolution, stride, pads, group=group)
         return self.node("BatchNormalization", [x, *statistics], output, epsilon=self._eps)
 
     def head(self, x: str, pooled: str, classifier: str, scores: str | None) -> None:
@@ -100,7 +114,7 @@ class TorchGraph:
         """The whole, ready to run."""
         made = self.graph.model(
             name,
-            [helper.make_tensor_value_info("data", TensorProto.FLOAT, ["N", 3, "H", "W"])],
+            [helper.make_tensor_value_info("data", TensorProto.FLOAT, ["N", "C", "H", "W"])],
             [helper.make_tensor_value_info(output, TensorProto.FLOAT, None) for output in self._outputs],
         )
         return Runtime(made.SerializeToString())
