@@ -2,8 +2,8 @@
 
 For trained run folders of mDA on its features, whose branches say what the latent domains are: the sources' pictures
 as one part, by their true domains, by the latent ones and in random parts; every BN is recomputed for each part, and
-for the target. A linear classifier of the sources' features is tested on all pictures of the target. Prints a table,
-mean and standard deviation over the seeds, and writes the accuracies of every run to --out as JSON.
+for the target. A linear classifier of the sources' features is tested on the target's. Prints a table, over the seeds,
+and writes the accuracies of every run to --out as JSON.
 """
 
 from pathlib import Path
@@ -21,9 +21,9 @@ from latent_domains.runs.run_folder import RunFolder
 def main() -> int:
     parser = program_parser("tools.ablate_bn", __doc__)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="trained run folders of mda on pacs_lite0")
-    parser.add_argument(
-        "--images", type=positive, default=512, metavar="N", help="pictures of each source (default: %(default)s)"
-    )
+    for option, default in (("source", 100), ("target", 400)):
+        told = f"pictures of each {option} (default: %(default)s)"
+        parser.add_argument(f"--of-{option}", type=positive, default=default, metavar="N", help=told)
     parser.add_argument("--out", type=Path, help="write the results there as JSON")
     options = parser.parse_args()
     folders = [RunFolder.load(path) for path in options.runs]
@@ -32,7 +32,7 @@ def main() -> int:
         raise ProgramError(f"{other[0].path}: a run on {other[0].experiment.dataset}, expected one dataset for all")
     results: list[dict[str, Any]] = []
     for folder in tqdm(folders, unit="run"):
-        results.append(measure(folder, pictures, options.images))
+        results.append(measure(folder, pictures, options.of_source, options.of_target))
         if options.out:
             write_text(options.out, json_text(results))
     print(table_of(results))

@@ -95,8 +95,9 @@ class Pictures:
         return self._read[place]
 
 
-def measure(folder: RunFolder, pictures: Pictures, count: int) -> dict[str, Any]:
-    """The accuracies on a run's targets, with ``count`` pictures of each source, drawn by the run's seed.
+def measure(folder: RunFolder, pictures: Pictures, of_source: int, of_target: int) -> dict[str, Any]:
+    """The accuracies on ``of_target`` pictures of a run's targets, the same for every run, with ``of_source`` of each
+    source, drawn by the run's seed.
 
     Raises ProgramError if no branch of the run predicts source domains, or it is not trained.
     """
@@ -105,18 +106,19 @@ def measure(folder: RunFolder, pictures: Pictures, count: int) -> dict[str, Any]
         raise ProgramError(f"{folder.path}: {experiment.method} has no branch that predicts domains: expected mda")
     probabilities = source_probabilities(folder, last_snapshot(folder), quiet=True)
     rng = np.random.default_rng(experiment.seed)
-    chosen = {source: np.sort(rng.permutation(len(found))[:count]) for source, found in probabilities.items()}
-    sizes = [len(of_source) for of_source in chosen.values()]
+    chosen = {source: np.sort(rng.permutation(len(found))[:of_source]) for source, found in probabilities.items()}
+    sizes = [len(places) for places in chosen.values()]
     true = np.repeat(np.arange(len(sizes)), sizes)
-    latent = np.concatenate([probabilities[source][of_source].argmax(axis=1) for source, of_source in chosen.items()])
+    latent = np.concatenate([probabilities[source][places].argmax(axis=1) for source, places in chosen.items()])
     divisions = {
         ONE: np.zeros_like(true),
         TRUE: true,
         LATENT: latent,
         RANDOM: np.concatenate(random_domains(sizes, experiment.k, experiment.seed)),
     }
-    rows = np.concatenate([pictures.rows(source)[of_source] for source, of_source in chosen.items()])
-    targets = [pictures.rows(target) for target in experiment.targets]
+    rows = np.concatenate([pictures.rows(source)[places] for source, places in chosen.items()])
+    whole = [pictures.rows(target) for target in experiment.targets]
+    targets = [np.random.default_rng(0).permutation(of_one)[:of_target] for of_one in whole]
     y, expected = pictures.labels(rows), pictures.labels(np.concatenate(targets))
 
     def accuracy(features: Callable[[Rows], NDArray[np.floating]], parts: NDArray[np.int64]) -> float:
@@ -131,7 +133,7 @@ def measure(folder: RunFolder, pictures: Pictures, count: int) -> dict[str, Any]
         found |= {f"{where}, {name}": accuracy(features, parts) for name, parts in divisions.items()}
     return {
         "experiment": experiment.to_json(),
-        "images": dict(zip(chosen, sizes, strict=True)),
+        "images": dict(zip([*chosen, *experiment.targets], [*sizes, *map(len, targets)], strict=True)),
         "latent_nmi": nmi(in_both(true, latent)),
         "accuracy": found,
     }

@@ -68,6 +68,12 @@ def test_a_limit_takes_records_from_all_over_the_lmdb(tmp_path, monkeypatch):
         np.testing.assert_array_equal(y, np.array(expected) // 8)
 
 
+def test_early_statistics_are_no_features(tmp_path):
+    rows = np.arange(2 * 1360).reshape(2, 1360)
+    X, _ = read_features(fill(tmp_path / "features", rows, np.arange(2)), DATASETS["pacs_lite0"], quiet=True)
+    np.testing.assert_array_equal(X, rows[:, :1280])
+
+
 @pytest.mark.program
 @pytest.mark.parametrize("method", ["gong2013", "hoffman2012"])
 def test_the_record_of_latent_domains(data, mixed, tmp_path, method):

@@ -4,7 +4,6 @@ One BN after the other: its mean and variance are those of what its convolution 
 before it recomputed already. So the features are those of a forward pass in training with all pictures in one batch.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -18,68 +17,64 @@ from latent_domains.convert.torch.torch_reference import TorchGraph
 from latent_domains.models.model import Array
 from latent_domains.nets.lite0 import blocks
 
-PICTURES = 4
-"""At a time: what is between two convolutions is large, and best never leaves the processor's cache."""
-
 
 def with_statistics_of(pictures: Array, net: Lite0) -> tuple[Lite0, Array]:
-    """The net with the statistics of ``pictures`` (N×3×H×W; B, G, R less 127), and their features in it (N×1280)."""
+    """The net with the statistics of ``pictures`` (N×3×H×W; B, G, R less 127), and their features in it (N×1280).
+
+    All pictures' maps of one layer are kept at a time: of 224×224 pixels 7 MB a picture.
+    """
     values = dict(net.values)
-    x = pictures[:, ::-1] / np.float32(128)
     adds_input = {block.name for block in blocks() if block.adds_input}
-    for name, of_block in groupby(units(), _block):
-        chain = list(of_block)
-        for end, unit in enumerate(chain, 1):
-            y, mean, variance = _run(_runtime(chain[:end], values, keeps=end == len(chain)), x)
+    x, before = pictures[:, ::-1] / np.float32(128), None
+    for name, of_block in groupby(units(), lambda unit: unit.name.partition("_")[0]):
+        shortcut = x
+        for unit in of_block:
+            x, mean, variance = _convolved(_runtime(unit, before, values), x)
             values[f"{unit.bn}.running_mean"], values[f"{unit.bn}.running_var"] = mean, variance
-        gamma, beta = (values[f"{unit.bn}.{part}"].reshape(-1, 1, 1) for part in ("weight", "bias"))
-        y -= mean.reshape(-1, 1, 1)
-        y *= gamma / np.sqrt(variance + np.float32(EPS)).reshape(-1, 1, 1)
-        y += beta
+            before = unit  # its BN and ReLU6 are the next convolution's to apply
+        if name.startswith("block"):  # ends without ReLU6
+            _normalise(x, unit, values)
+            before = None
         if name in adds_input:
-            y += x
-        x = y
+            x += shortcut
+    _normalise(x, unit, values)
     return replace(net, values=values), np.clip(x, 0, 6, out=x).mean(axis=(2, 3))
 
 
-def _block(unit: Unit) -> str:
-    """The first convolution, whose maps are the largest, goes with the first block, so that they are not kept."""
-    return unit.name.partition("_")[0].replace("conv1", "block1a")
+def _runtime(unit: Unit, before: Unit | None, values: Values) -> Runtime:
+    """A convolution, behind the BN and the ReLU6 of the one ``before`` it if these are not applied yet.
 
-
-def _runtime(chain: Sequence[Unit], values: Values, *, keeps: bool) -> Runtime:
-    """A chain of convolutions with BN and ReLU6 between them.
-
-    The outputs are each picture's ``mean`` and ``variance`` by channel (N×C×1×1) after the last of them and, if it
-    ``keeps`` that, what it is of: ``y``.
+    The outputs are ``y`` and each picture's ``mean`` of it and of its ``square``, by channel (N×C×1×1).
     """
-    names = [f"{unit.convolution}.weight" for unit in chain]
-    names += [f"{unit.bn}.{part}" for unit in chain[:-1] for part in STATISTICS]
-    graph = TorchGraph({name: values[name] for name in names}, ["mean", "variance", *(["y"] if keeps else [])], EPS)
-    bounds = [graph.graph.constant(f"bound {bound}", np.array(bound, np.float32)) for bound in (0, 6)]
+    names = [f"{unit.convolution}.weight", *(f"{before.bn}.{part}" for part in STATISTICS if before)]
+    graph = TorchGraph({name: values[name] for name in names}, ["y", "mean", "square"], EPS)
     x = "data"
-    for unit in chain:
-        geometry = unit.stride, SAME.get((unit.shape[2], unit.stride), (0, 0))
-        group = 1 if unit.shape[1] > 1 else unit.shape[0]
-        if unit is not chain[-1]:
-            x = graph.node("Clip", [graph.unit(x, unit.convolution, unit.bn, *geometry, group=group), *bounds])
-        else:
-            x = graph.convolution(x, unit.convolution, *geometry, group=group, output="y" if keeps else None)
-    less_mean = graph.node("Sub", [x, graph.node("ReduceMean", [x], "mean", axes=[2, 3])])
-    graph.node("ReduceMean", [graph.node("Mul", [less_mean, less_mean])], "variance", axes=[2, 3])
-    return graph.runtime("lite0 as far as it is known")
+    if before:
+        bounds = [graph.graph.constant(f"bound {bound}", np.array(bound, np.float32)) for bound in (0, 6)]
+        x = graph.node("Clip", [graph.batch_norm(x, before.bn), *bounds])
+    pads = SAME.get((unit.shape[2], unit.stride), (0, 0))
+    group = 1 if unit.shape[1] > 1 else unit.shape[0]
+    y = graph.convolution(x, unit.convolution, unit.stride, pads, group=group, output="y")
+    graph.node("GlobalAveragePool", [y], "mean")
+    graph.node("GlobalAveragePool", [graph.node("Mul", [y, y])], "square")
+    return graph.runtime(unit.name)
 
 
-def _run(runtime: Runtime, x: Array) -> tuple[Array | None, Array, Array]:
-    """What a chain gives for all pictures, if it keeps it, and its mean and variance over them by channel."""
-    y, means, variances = None, [], []
-    for first in range(0, len(x), PICTURES):
-        found = runtime.forward({"data": x[first : first + PICTURES]})
-        means.append(found["mean"])
-        variances.append(found["variance"])
-        if "y" in found:
-            y = np.empty((len(x), *found["y"].shape[1:]), np.float32) if y is None else y
-            y[first : first + PICTURES] = found["y"]
-    mean, variance = (np.concatenate(rows).astype(np.float64) for rows in (means, variances))
-    total = variance.mean(axis=(0, 2, 3)) + mean.var(axis=(0, 2, 3))  # the law of total variance
-    return y, mean.mean(axis=(0, 2, 3)).astype(np.float32), total.astype(np.float32)
+def _convolved(runtime: Runtime, x: Array) -> tuple[Array, Array, Array]:
+    """What a convolution makes of all pictures, and its mean and variance by channel."""
+    y, moments = None, []
+    for i in range(len(x)):  # one at a time stays in the processor's cache
+        found = runtime.forward({"data": x[i : i + 1]})
+        y = np.empty((len(x), *found["y"].shape[1:]), np.float32) if y is None else y
+        y[i] = found["y"][0]
+        moments.append([found["mean"].ravel(), found["square"].ravel()])
+    mean, square = np.mean(moments, axis=0, dtype=np.float64)
+    return y, mean.astype(np.float32), np.maximum(square - mean**2, 0).astype(np.float32)
+
+
+def _normalise(x: Array, unit: Unit, values: Values) -> None:
+    """Apply a BN, in place."""
+    gamma, beta, mean, variance = (values[f"{unit.bn}.{part}"].reshape(-1, 1, 1) for part in STATISTICS)
+    x -= mean
+    x *= gamma / np.sqrt(variance + np.float32(EPS))
+    x += beta

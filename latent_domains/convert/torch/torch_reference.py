@@ -99,8 +99,11 @@ class TorchGraph:
         output: str | None = None,
     ) -> str:
         """A convolution and its BN."""
+        return self.batch_norm(self.convolution(x, convolution, stride, pads, group=group), bn, output)
+
+    def batch_norm(self, x: str, bn: str, output: str | None = None) -> str:
+        """A BN with the checkpoint's statistics."""
         statistics = [self.constants[f"{bn}.{statistic}"] for statistic in STATISTICS]
-        x = self.convolution(x, convolution, stride, pads, group=group)
         return self.node("BatchNormalization", [x, *statistics], output, epsilon=self._eps)
 
     def head(self, x: str, pooled: str, classifier: str, scores: str | None) -> None:

@@ -31,7 +31,7 @@ class Shifted:
     def features(self, rows: np.ndarray) -> np.ndarray:
         noise = np.random.default_rng(0).normal(size=(len(LITE0.domains), EACH, HEAD))
         found = 0.3 * noise[tuple(rows.T)]
-        found[:, :10] += rows[:, 1:] % 2 + 20.0 * rows[:, :1]
+        found += rows[:, 1:] % 2 + 20.0 * rows[:, :1]
         return found
 
     def recomputed(self, rows: np.ndarray) -> np.ndarray:
@@ -55,24 +55,24 @@ def folder(tmp_path, monkeypatch) -> RunFolder:
 
 def test_each_part_has_its_own_statistics(folder):
     pictures = Shifted()
-    found = measure(folder, pictures, 10)
-    assert found["images"] == {"art_painting": 10, "cartoon": 10, "photo": 10}
+    found = measure(folder, pictures, 10, 24)
+    assert found["images"] == {"art_painting": 10, "cartoon": 10, "photo": 10, "sketch": 24}
     assert 0 < found["latent_nmi"] < 1
     one, true, latent = pictures.parts[0], pictures.parts[2:5], pictures.parts[6:8]
-    assert one == [10, 10, 10, 0] and pictures.parts[1] == [0, 0, 0, EACH]
+    assert one == [10, 10, 10, 0] and pictures.parts[1] == [0, 0, 0, 24]
     assert sorted(true) == [[0, 0, 10, 0], [0, 10, 0, 0], [10, 0, 0, 0]]
     assert sorted(latent) == [[0, 10, 10, 0], [10, 0, 0, 0]]
     assert [sum(part) for part in pictures.parts[9:11]] == [15, 15]
     accuracy = found["accuracy"]
     assert accuracy["every BN, true domains"] == accuracy["final features, true domains"] == 1.0
     assert accuracy["ImageNet's statistics"] < 0.8, "the target lies beyond all sources"
-    assert measure(folder, Shifted(), 10) == found
+    assert measure(folder, Shifted(), 10, 24) == found
 
 
 def test_a_run_without_a_branch_is_refused(tmp_path):
     folder = RunFolder(tmp_path, make_experiment("pacs_lite0", "dial"), tmp_path)
     with pytest.raises(ProgramError, match="dial has no branch that predicts domains: expected mda"):
-        measure(folder, Shifted(), 10)
+        measure(folder, Shifted(), 10, 24)
 
 
 def test_the_table_compares_with_one_part_seed_by_seed(folder):
