@@ -42,7 +42,7 @@ def read_features(
         for inputs, found in batches(path, data.preprocessing, BATCH):
             begin, end = np.searchsorted(chosen, [first, first + len(inputs)])
             rows = chosen[begin:end] - first
-            features[begin:end], labels[begin:end] = inputs[rows].reshape(len(rows), -1)[:, :size], found[rows]
+            features[begin:end], labels[begin:end] = inputs[rows, :size].reshape(len(rows), size), found[rows]
             bar.update(len(inputs))
             first += len(inputs)
     if not np.isfinite(features).all():
