@@ -50,8 +50,8 @@ def run(main: Callable[[], int | None]) -> None:
 
 _INTERRUPTED = "interrupted"
 
-_LONGEST = 5000
-"""Characters of a message that one can read, whatever a file held that it shows."""
+_LONGEST = 4900
+"""Characters of a message that one can read, whatever a file held that it shows: a line of 5,000 at most."""
 
 
 def _said_of(error: BaseException, interrupted: bool) -> str | None:
@@ -92,6 +92,16 @@ def _ended_as_by_ctrl_c(heard: list[int]) -> Iterator[None]:
         heard.append(number)
         raise KeyboardInterrupt
 
+    def lost(unraisable: "sys.UnraisableHookArgs") -> None:
+        # Raised where nothing can be, as in what C code calls back, it would be forgotten.
+        if unraisable.exc_type is KeyboardInterrupt and heard:
+            again = threading.Timer(0.05, os.kill, (os.getpid(), heard[-1]))
+            again.daemon = True
+            again.start()
+        else:
+            sys.__unraisablehook__(unraisable)
+
+    hook, sys.unraisablehook = sys.unraisablehook, lost
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         for number, handler in before.items():
@@ -99,5 +109,6 @@ def _ended_as_by_ctrl_c(heard: list[int]) -> Iterator[None]:
                 signal.signal(number, interrupt)
         yield
     finally:
+        sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -69,7 +69,8 @@ def load_runs(paths: Sequence[Path]) -> tuple[list[LoadedRun], dict[str, float]]
     names = Counter(map(_name, paths))
     for path in paths:
         name = _name(path) if names[_name(path)] == 1 else from_root(path)
-        if (path / "experiment.json").is_file():
+        experiment = path / "experiment.json"
+        if experiment.is_file() or experiment.is_symlink():  # one that leads nowhere is no record alone
             folder = RunFolder.load(path)
             record = folder.read_record() if folder.record.exists() else None
             runs.append(LoadedRun(name, path, folder.experiment, folder, record))

@@ -50,6 +50,14 @@ def test_what_is_no_record_is_named(text, message, tmp_path):
     assert message in str(error.value)
 
 
+def test_a_run_whose_description_leads_nowhere_is_no_record_alone(tmp_path):
+    write_record(tmp_path / "record.json", make_experiment("digits", "mda"), 0.5)
+    assert len(load_runs([tmp_path])[0]) == 1
+    (tmp_path / "experiment.json").symlink_to(tmp_path / "nothing")
+    with pytest.raises(ProgramError, match=r"no experiment\.json in it, expected a run folder"):
+        load_runs([tmp_path])
+
+
 USAGE = {"sources": ["a"], "images": 1, "counts": [[1, 0]], "share": [1.0, 0.0], "purity": 1.0, "nmi": 0.0}
 
 
