@@ -14,9 +14,13 @@ from latent_domains.report.page import Block, Charts, Section, TableBlock, Text
 from latent_domains.report.palette import LIGHT, MARKS
 from latent_domains.report.runs import LoadedRun
 from latent_domains.report.text import printable, shortened
+from latent_domains.tables.results import NOTHING
 
 _NUMBERED = 12
 """Classes up to which the cells of a confusion matrix hold their numbers."""
+
+DRAWN = 65
+"""Classes up to which confusions and accuracies are drawn; those of more are tables, the worst first."""
 
 
 def confusion(run: LoadedRun, target: str) -> NDArray[np.int64] | None:
@@ -111,6 +115,28 @@ def class_chart(
     return Chart(name, f"Accuracy on each class of {target}", "; ".join(words), draw, 330, 50 + 14.0 * len(classes))
 
 
+def class_rows(counts: Mapping[str, NDArray[np.int64]], classes: Sequence[str]) -> list[tuple[str, ...]]:
+    """Each class's name, test images, accuracy (%) by each run, and commonest error of all runs together.
+
+    The class of the lowest mean accuracy comes first; those without test images, which have no numbers, come last.
+    """
+    images = next(iter(counts.values())).sum(axis=1)
+    correct = np.array([of_run.diagonal() for of_run in counts.values()])
+    errors = np.sum(list(counts.values()), axis=0)
+    np.fill_diagonal(errors, 0)
+    shares = 100 * correct / np.maximum(images, 1)
+    order = np.lexsort((shares.mean(axis=0), images == 0))
+    return [
+        (
+            classes[row],
+            str(images[row]),
+            *(f"{share:.1f}" if images[row] else NOTHING for share in shares[:, row]),
+            f"{classes[errors[row].argmax()]} ({errors[row].max()})" if errors[row].any() else NOTHING,
+        )
+        for row in order
+    ]
+
+
 def classes_section(settings: Sequence[Setting], shown: Sequence[LoadedRun]) -> Section:
     """Confusion matrices and accuracy on each class, of the shown runs on each target."""
     blocks: list[Block] = []
@@ -123,15 +149,24 @@ def classes_section(settings: Sequence[Setting], shown: Sequence[LoadedRun]) -> 
             if not found:
                 continue
             labels = next(iter(found.values()))[0].classes
-            charts = [
-                confusion_chart(counts, labels, f"confusion-{name}-{target}", f"{run.experiment.title} on {target} (%)")
-                for name, (run, counts) in found.items()
-            ]
-            charts.append(class_chart(found, labels, f"classes-{number}-{target}", target))
-            blocks.append(Charts(charts, "" if blocks else _MATRICES, keys(found)))
-            if rows := most_confused({name: counts for name, (_, counts) in found.items()}, labels, 10):
+            drawn = len(labels) <= DRAWN
+            if drawn:
+                charts = [
+                    confusion_chart(
+                        counts, labels, f"confusion-{name}-{target}", f"{run.experiment.title} on {target} (%)"
+                    )
+                    for name, (run, counts) in found.items()
+                ]
+                charts.append(class_chart(found, labels, f"classes-{number}-{target}", target))
+                blocks.append(Charts(charts, "" if blocks else _MATRICES, keys(found)))
+            of_runs = {name: counts for name, (_, counts) in found.items()}
+            if rows := most_confused(of_runs, labels, 10 if drawn else 20):
                 header = ["true → predicted", *(f"#{name}" for name in found)]
                 blocks.append(TableBlock(f"The commonest errors on {target}, in images", header, rows))
+            if not drawn:
+                header = ["class", "#images", *(f"#{name}, %" for name in found), "most often taken for"]
+                caption = f"Accuracy on each of {len(labels)} classes of {target}, the worst first"
+                blocks.append(TableBlock(caption, header, class_rows(of_runs, labels)))
     if not blocks:
         blocks.append(Text(_why_none(shown), note=True))
     return Section("classes", "Classes", blocks)

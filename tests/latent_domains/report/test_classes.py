@@ -1,12 +1,18 @@
 """Which classes are taken for which."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from latent_domains.experiment.datasets import DATASETS
+from latent_domains.experiment.experiment import make_experiment
 from latent_domains.report import classes
+from latent_domains.report.build import build
+from latent_domains.report.page import Charts, TableBlock
+from tests.latent_domains.report.records import write_record
 
 
 def test_commonest_errors():
@@ -32,3 +38,36 @@ def test_many_classes_are_drawn(number):
     labels = [f"a_rather_long_name_{i}" for i in range(number)]
     drawn = classes.confusion_chart(counts, labels, "c", "t").inline()
     assert drawn.count("a_rather_long_n…") == (1 if number > 12 else 2) * number
+
+
+def test_rows_of_classes_begin_with_the_worst():
+    counts = {
+        "x": np.array([[3, 1, 0, 0], [2, 1, 7, 0], [0, 0, 4, 0], [0, 0, 0, 0]]),
+        "y": np.array([[4, 0, 0, 0], [0, 2, 8, 0], [1, 0, 3, 0], [0, 0, 0, 0]]),
+    }
+    assert classes.class_rows(counts, "abcd") == [
+        ("b", "10", "10.0", "20.0", "c (15)"),
+        ("a", "4", "75.0", "100.0", "b (1)"),
+        ("c", "4", "100.0", "75.0", "a (1)"),
+        ("d", "0", "–", "–", "–"),
+    ]
+
+
+@pytest.mark.parametrize("number", [65, 345])
+def test_very_many_classes_are_lists_and_not_cells(number, tmp_path):
+    names = [f"class_{label:03d}" for label in range(number)]
+    experiment = make_experiment(replace(DATASETS["digits"], classes=number), "mda", k=2)
+    counts = np.random.default_rng(0).poisson(0.5, (number, number)) + np.diag(np.arange(number))
+    counts[7, 9] = 1000
+    targets = {"usps": {"accuracy": 0.5, "test_images": int(counts.sum()), "confusion": counts.tolist()}}
+    record = write_record(tmp_path / "kept.json", experiment, 0.5, targets=targets, classes=names)
+    page = build([record], tmp_path / "report.html", figures=tmp_path / "figures", quiet=True)
+    assert (tmp_path / "report.html").stat().st_size < 500_000
+    (section,) = (section for section in page.sections if section.ident == "classes")
+    charts, tables = ([b for b in section.blocks if isinstance(b, kind)] for kind in (Charts, TableBlock))
+    assert tables[0].rows[0] == ("class_007 → class_009", "1000")
+    if number == 65:
+        assert [len(block.charts) for block in charts] == [2] and [len(table.rows) for table in tables] == [10]
+    else:
+        assert charts == [] and [len(table.rows) for table in tables] == [20, number]
+        assert {row[0] for row in tables[1].rows} == set(names)
