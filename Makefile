@@ -1,7 +1,7 @@
 # Every target first does the set-up that is missing; nothing is done twice. ARGS goes to the program.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo digits test test-gpu test-slurm faults bench bench-gpu lint check
+.PHONY: help setup demo digits test test-gpu test-slurm faults scale bench bench-gpu lint check
 in_project := . ./env.sh &&
 fast := not program and not slow and not torch and not browser and not gpu and not slurm
 pytest := python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
@@ -41,6 +41,9 @@ test-slurm: setup  ## the tables' jobs on a real SLURM of one node, of Debian's 
 faults:  ## 1,000 kills, full disks, closed pipes, races and damaged files against every program: many minutes
 	@tools/setup.sh torch
 	@$(in_project) python -m tests.faults $(ARGS)
+
+scale: setup  ## the way from folders to predictions on trees of DomainNet's shape: what grows with the pictures, and how
+	@$(in_project) python -m tests.scale $(ARGS)
 
 bench: setup  ## how fast layers and nets are, beside BatchNorm, memory traffic, PyTorch (tools/setup.sh torch) and OpenCV
 	@$(in_project) python -m tools.bench $(ARGS)

@@ -1,0 +1,82 @@
+"""Pictures a second that LMDBs give: their records from the disk and from memory, and a Data layer's on one thread.
+
+python -m tests.scale.rates data/pacs/photo data/pacs_jpg/photo
+"""
+
+import argparse
+import os
+import tempfile
+import time
+from pathlib import Path
+
+os.environ.setdefault("GLOG_minloglevel", "2")
+
+import caffe
+
+from latent_domains.common.arguments import positive
+from latent_domains.common.markdown import table
+from latent_domains.data.lmdb_io import count_filled, describe, open_lmdb
+
+BATCH = 48
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.scale.rates", description=__doc__.partition("\n")[0])
+    parser.add_argument("lmdbs", type=Path, nargs="+", metavar="LMDB", help="of pictures of at least 224x224")
+    parser.add_argument("--rounds", type=positive, default=3, help="of which the best counts (default: %(default)s)")
+    options = parser.parse_args()
+    rows = []
+    for lmdb in options.lmdbs:
+        size, pictures = (lmdb / "data.mdb").stat().st_size, count_filled(lmdb)
+        cold, warm, layer = [], [], []
+        for _ in range(options.rounds):
+            forget(lmdb / "data.mdb")
+            cold.append(records(lmdb))
+            warm.append(records(lmdb))
+            layer.append(data_layer(lmdb, pictures // BATCH))
+        kind = "encoded" if describe(lmdb).encoded else "raw"
+        rates = [f"{max(found):,.0f}" for found in (cold, warm, layer)]
+        megabytes = f"{max(cold) * size / pictures / 1e6:,.0f}"
+        rows.append([kind, f"{pictures:,}", f"{size / pictures / 1000:.0f}", *rates, megabytes])
+    header = ["records", "pictures", "kB each", "from the disk", "from memory", "Data layer", "disk, MB/s"]
+    print(table(header, rows))
+
+
+def forget(file: Path) -> None:
+    """Have the system drop what it holds of a file in memory."""
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
+
+
+def records(lmdb: Path) -> float:
+    """Records a second, each copied as it stands."""
+    with open_lmdb(lmdb) as (_, transaction):
+        begun = time.perf_counter()
+        number = sum(1 for _, value in transaction.cursor() if bytes(value))
+        return number / (time.perf_counter() - begun)
+
+
+def data_layer(lmdb: Path, batches: int) -> float:
+    """Pictures a second that a Data layer crops, mirrors and, if need be, decodes; the first batches do not count."""
+    with tempfile.NamedTemporaryFile("w", suffix=".prototxt") as file:
+        file.write(
+            'layer { name: "data" type: "Data" top: "data" top: "label" '
+            f'data_param {{ source: "{lmdb.resolve()}" batch_size: {BATCH} backend: LMDB }} '
+            "transform_param { crop_size: 224 mirror: true mean_value: 104 mean_value: 117 mean_value: 123 } }"
+        )
+        file.flush()
+        net = caffe.Net(file.name, caffe.TRAIN)
+    for _ in range(min(10, batches)):  # more than the layer reads ahead
+        net.forward()
+    begun = time.perf_counter()
+    for _ in range(batches):
+        net.forward()
+    return batches * BATCH / (time.perf_counter() - begun)
+
+
+if __name__ == "__main__":
+    main()
