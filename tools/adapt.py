@@ -36,7 +36,7 @@ from latent_domains.adapt.stages import (
     with_defaults,
 )
 from latent_domains.adapt.task import Paths, build_lmdbs, extract_features
-from latent_domains.adapt.trees import TaskImages, about_numbers, check_apart, read_images
+from latent_domains.adapt.trees import TaskImages, about_numbers, check_apart, read_images, some
 from latent_domains.adapt.weights import NONE, starting_weights
 from latent_domains.common.arguments import add_image_options, program_parser
 from latent_domains.common.program import ROOT, from_root, run
@@ -128,7 +128,7 @@ def _say(images: TaskImages, experiment: Experiment) -> None:
     for domain in images.domains:
         role = "source" if domain in images.sources else "target, labelled" if images.labelled else "target"
         print(f"{domain.name} ({role}): {domain.found.counted()} in {domain.folder}")
-    print(f"{len(images.classes)} classes: {', '.join(images.classes)}")
+    print(f"{len(images.classes)} classes: {some(images.classes)}")
     for note in (*images.notes, *about_numbers(images)):
         print(f"note: {note}")
     if len(images.sources) == 1 and experiment.has_latent_sources:

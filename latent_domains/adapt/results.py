@@ -10,7 +10,7 @@ from latent_domains.adapt.trees import TaskImages
 from latent_domains.common.files import write_aside, write_text
 from latent_domains.common.program import from_root
 from latent_domains.convert.whole import is_head
-from latent_domains.data.lmdb_io import read, record_name
+from latent_domains.data.lmdb_io import record_names
 from latent_domains.runs.evaluate import last_snapshot, summary
 from latent_domains.runs.outputs import source_lmdbs, source_probabilities
 from latent_domains.runs.run_folder import RunFolder
@@ -18,14 +18,13 @@ from latent_domains.runs.run_folder import RunFolder
 
 def write_domains(folder: RunFolder, out: Path) -> None:
     """Write each source image with its most probable latent domain (from 1) and the probabilities of all."""
-    found = source_probabilities(folder, last_snapshot(folder))
+    found = source_probabilities(folder, last_snapshot(folder), limit=max(folder.experiment.data.counts.values()))
     with write_aside(out) as aside, aside.open("w", newline="", errors="surrogateescape") as file:
         writer = csv.writer(file)
         names = [f"probability of domain {domain + 1}" for domain in range(folder.experiment.k)]
         writer.writerow(["source", "path", "domain", *names])
         for source, lmdb in source_lmdbs(folder).items():
-            paths = (record_name(key) for key, _ in read(lmdb))
-            for path, row in sorted(zip(paths, found[source], strict=True), key=lambda pair: pair[0]):
+            for path, row in sorted(zip(record_names(lmdb), found[source], strict=True), key=lambda pair: pair[0]):
                 writer.writerow([source, path, int(row.argmax()) + 1, *(f"{value:.6f}" for value in row)])
 
 

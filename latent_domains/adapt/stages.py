@@ -39,6 +39,9 @@ FINE_TUNED = {"branch_norm": "logits"}
 FEWEST_ROWS = 8
 """Images of each domain in a batch, also of one that has fewer (they come again): batch statistics need some."""
 
+USAGE = 10_000
+"""Images of each domain on which the record judges the latent domains; domains.csv has all."""
+
 DEFAULT_K = 2
 """Latent domains of a single source, which is taken for an undivided mixture."""
 
@@ -78,7 +81,8 @@ def make_task(
     """The experiment on images of which ``counts`` are stored for each domain; ``chosen`` are options of the method.
 
     A batch holds as many images of each domain as the recipe of the network says, fewer where the domains are small.
-    Tests and snapshots come four times in a training at least. Raises ProgramError naming an option that does not fit.
+    Tests and snapshots come four times in a training at least, but a test only after as many images as it takes itself:
+    the target may have many more than a training sees. Raises ProgramError naming an option that does not fit.
     """
     like = of_network(trained(network))
     recipe = DATASETS[NETWORKS[like.network].recipe].recipe
@@ -87,6 +91,7 @@ def make_task(
     rows = recipe.batch_size if recipe.batch_split == "per_domain" else recipe.batch_size // len(seen)
     rows = max(FEWEST_ROWS, min(rows, *(counts[domain] for domain in seen)))
     iterations = chosen["iterations"] or recipe.iterations
+    as_long_as_a_test = -(-counts[target] // (rows * len(seen)))
     data = replace(
         like,
         name=f"{paths.name}_{network}" if like.features else paths.name,
@@ -99,13 +104,13 @@ def make_task(
         counts=dict(counts),
         test_split=False,
         test_counts=None,
-        usage_images=max(counts.values()),
+        usage_images=min(USAGE, max(counts.values())),
         made_by=made_by,
         recipe=replace(
             recipe,
             iterations=iterations,
             batch_size=rows if recipe.batch_split == "per_domain" else rows * len(seen),
-            test_interval=min(recipe.test_interval, max(1, iterations // 4)),
+            test_interval=min(iterations, max(min(recipe.test_interval, max(1, iterations // 4)), as_long_as_a_test)),
             snapshot_interval=min(recipe.snapshot_interval, max(1, iterations // 4)),
             solver_mode="CPU" if like.features else "GPU",
         ),

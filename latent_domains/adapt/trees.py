@@ -67,7 +67,7 @@ def read_images(
     notes = []
     for folder, tree in trees.items():
         if missing := [name for name in classes if name not in tree or not tree[name].images]:
-            message = f"{folder}: no images of {_some(missing)}, which other sources have"
+            message = f"{folder}: no images of {some(missing)}, which other sources have"
             if unread := [line for name in missing for line in tree.get(name, Found()).left_out()]:
                 message = f"{message} ({'; '.join(unread)})"
             if not allow_missing_classes:
@@ -84,7 +84,7 @@ def read_images(
         entries, _, inside = read_tree(target, classes)
         found = {entry.label for entry in entries}
         if missing := [name for label, name in enumerate(classes) if label not in found]:
-            notes.append(f"{target}: no images of {_some(missing)}")
+            notes.append(f"{target}: no images of {some(missing)}")
     else:
         entries, inside = folder_entries(target)
         notes.append(f"{target}: taken as unlabelled, so there will be predictions, but no accuracy")
@@ -150,29 +150,24 @@ def plain_name(folder: Path) -> str:
 
 def identical(images: TaskImages) -> list[tuple[Path, Path]]:
     """Pairs of a source's and a target's file with the same contents. Only files of the same size are read, once."""
-    by_size: dict[int | None, list[Path]] = defaultdict(list)
-    for source in images.sources:
-        for entry in source.entries:
-            by_size[size(entry.file)].append(entry.file)
+    by_size: dict[int | None, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
+    for domain in images.domains:
+        for entry in domain.entries:
+            by_size[size(entry.path)][domain is images.target].append(entry.path)
     by_size.pop(None, None)  # no files: they are named when they are to be read
     pairs = []
-    by_digest: dict[int, dict[bytes | None, Path]] = {}
-    for entry in images.target.entries:
-        length = size(entry.file)
-        if length not in by_size:
-            continue
-        if length not in by_digest:  # raw formats have one size: each file is read once all the same
-            by_digest[length] = {_digest(file): file for file in reversed(by_size[length])}
-        digest = _digest(entry.file)
-        if digest is not None and digest in by_digest[length]:
-            pairs.append((by_digest[length][digest], entry.file))
-    return pairs
+    for sources, targets in by_size.values():
+        if sources and targets:
+            by_digest = {_digest(path): path for path in reversed(sources)}
+            digests = ((_digest(path), path) for path in targets)
+            pairs += [(Path(by_digest[one]), Path(path)) for one, path in digests if one and one in by_digest]
+    return sorted(pairs, key=lambda pair: pair[1])
 
 
-def _digest(file: Path) -> str | None:
+def _digest(path: str) -> str | None:
     """None if the file cannot be read."""
     try:
-        return sha256(file)
+        return sha256(Path(path))
     except OSError:
         return None
 
@@ -204,16 +199,17 @@ def _class_folders(root: Path) -> dict[str, Found]:
     return tree
 
 
-def _check_level(root: Path, images: Mapping[Path, Sequence[Path]]) -> None:
+def _check_level(root: Path, images: Mapping[Path, Sequence[str]]) -> None:
     """Raise ProgramError if the folders hold no images themselves, but the same class folders each."""
     folders = list(images)
-    inside = [{file.relative_to(folder).parts[0] for file in files} for folder, files in images.items()]
-    flat = any(file.parent == folder for folder, files in images.items() for file in files)
+    if any("/" not in name for names in images.values() for name in names):
+        return
+    inside = [{name.partition("/")[0] for name in names} for names in images.values()]
     common = set.intersection(*inside) if inside else set()
-    if not flat and len(folders) > 1 and len(common) > 1:
+    if len(folders) > 1 and len(common) > 1:
         options = " ".join(f"--source {shlex.quote(str(folder))}" for folder in folders)
         raise ProgramError(
-            f"{root}: its folders {_some([folder.name for folder in folders])} each hold {_some(sorted(common))}, so "
+            f"{root}: its folders {some([folder.name for folder in folders])} each hold {some(sorted(common))}, so "
             "they look like domains, not classes (if they are classes, let their folders differ): give each by "
             f"itself, as in {options}"
         )
@@ -229,12 +225,12 @@ def _is_labelled(target: Path, classes: Sequence[str]) -> bool:
     hint = "or pass --unlabelled if folder names are no labels there"
     if strange:
         raise ProgramError(
-            f"{target}: no source has the classes {_some(strange)}, expected some of {_some(classes)}: rename or "
+            f"{target}: no source has the classes {some(strange)}, expected some of {some(classes)}: rename or "
             f"remove the folders, {hint}"
         )
-    loose = [file for file in find_files(target).images if file.parent == target]
+    loose = [name for name in find_files(target).images if "/" not in name]
     if loose:
-        raise ProgramError(f"{target}: {loose[0].name} lies beside the class folders: move it into one, {hint}")
+        raise ProgramError(f"{target}: {loose[0]} lies beside the class folders: move it into one, {hint}")
     return any(folders.values())
 
 
@@ -242,7 +238,7 @@ def _visible_folders(root: Path) -> list[Path]:
     return sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
 
 
-def _some(names: Iterable[str]) -> str:
+def some(names: Iterable[str]) -> str:
     """Up to eight names."""
     names = list(names)
     return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

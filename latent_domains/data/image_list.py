@@ -16,20 +16,24 @@ _LABEL_LIMIT = 2**31
 """Datum.label is an int32."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Entry:
-    """One image to be stored."""
+    """One image to be stored. There may be a million: a Path of each would take three times the memory."""
 
-    file: Path
+    path: str
     name: str
     """As the list or the tree names it: the second part of the record's key."""
     label: int
 
+    @property
+    def file(self) -> Path:
+        return Path(self.path)
 
-def size(file: Path) -> int | None:
+
+def size(file: str | Path) -> int | None:
     """Its bytes; None if it is no regular file, or cannot be looked at."""
     try:
-        status = file.stat()
+        status = os.stat(file)  # noqa: PTH116
     except OSError:
         return None
     return status.st_size if stat.S_ISREG(status.st_mode) else None
@@ -55,7 +59,7 @@ def read_list(path: Path, root: Path) -> list[Entry]:
             raise ProgramError(f"list {path}, line {number}: found {line!r}, expected 'PATH LABEL'") from error
         if not -_LABEL_LIMIT <= label < _LABEL_LIMIT:
             raise ProgramError(f"list {path}, line {number}: label {label} does not fit into 32 bits")
-        entries.append(Entry(root / name, name, label))
+        entries.append(Entry(str(root / name), name, label))
     if not entries:
         raise ProgramError(f"list {path}: no lines in it, expected lines 'PATH LABEL'")
     return entries
@@ -76,7 +80,8 @@ def read_classes(path: Path) -> list[str]:
 class Found:
     """What a folder holds, at any depth. Hidden files and folders do not count."""
 
-    images: list[Path] = field(default_factory=list)
+    images: list[str] = field(default_factory=list)
+    """Their paths from the folder."""
     others: list[Path] = field(default_factory=list)
     """Files that are no images by the end of their name, or of no class."""
     unread: dict[Path, str] = field(default_factory=dict)
@@ -134,15 +139,17 @@ def find_files(folder: Path) -> Found:
         except OSError as error:
             found.unread[path] = error.strerror or str(error)
             continue
+        below = "" if path == folder else f"{path.relative_to(folder)}/"
         for entry in inside:
-            file = path / entry.name
             if entry.name.startswith("."):
                 continue
             if _is_folder(entry):
-                (links if entry.is_symlink() else here).append(file)
+                (links if entry.is_symlink() else here).append(path / entry.name)
+            elif entry.name[entry.name.rfind(".") :].lower() in SUFFIXES:
+                found.images.append(below + entry.name)
             else:
-                (found.images if file.suffix.lower() in SUFFIXES else found.others).append(file)
-    found.images.sort()
+                found.others.append(path / entry.name)
+    found.images.sort(key=lambda name: name.split("/"))  # as Paths are sorted
     found.others.sort()
     return found
 
@@ -183,7 +190,7 @@ def read_tree(root: Path, classes: Sequence[str] | None = None) -> tuple[list[En
     for folder in folders:
         label = names.index(folder.name)
         inside = find_files(folder)
-        entries += [Entry(file, str(file.relative_to(root)), label) for file in inside.images]
+        entries += [Entry(f"{folder}/{name}", f"{folder.name}/{name}", label) for name in inside.images]
         found.add(inside)
     if not entries:
         raise _no_images(root, "no images in its class folders", found)
@@ -210,4 +217,4 @@ def folder_entries(folder: Path) -> tuple[list[Entry], Found]:
     found = find_files(folder)
     if not found.images:
         raise _no_images(folder, "no images in it", found)
-    return [Entry(file, str(file.relative_to(folder)), UNKNOWN) for file in found.images], found
+    return [Entry(f"{folder}/{name}", name, UNKNOWN) for name in found.images], found

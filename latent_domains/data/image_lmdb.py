@@ -93,5 +93,7 @@ def image_part(
 
 def _fingerprint(entries: Sequence[Entry]) -> str:
     """Return a hash of the images' names, labels and sizes on disk: a tree that was changed is noticed by them."""
-    lines = (f"{entry.name}\0{entry.label}\0{size(entry.file)}\n" for entry in entries)
-    return hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()[:16]
+    digest = hashlib.sha256()
+    for entry in entries:
+        digest.update(f"{entry.name}\0{entry.label}\0{size(entry.path)}\n".encode(errors="surrogateescape"))
+    return digest.hexdigest()[:16]

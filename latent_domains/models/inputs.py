@@ -52,7 +52,7 @@ def images(
         raise ProgramError(f"--images: the net's input is {by(shape)}, expected an image of 1 or 3 channels")
     if not folder.is_dir():
         raise ProgramError(f"--images {folder}: no such folder")
-    files = find_files(folder).images
+    files = [folder / name for name in find_files(folder).images]
     if not files:
         raise ProgramError(f"--images {folder}: no images in it")
     chosen = [files[i] for i in np.unique(np.linspace(0, len(files) - 1, min(len(files), IMAGES)).round().astype(int))]

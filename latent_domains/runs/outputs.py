@@ -29,7 +29,7 @@ def source_probabilities(
     limit: int | None = None,
     quiet: bool = False,
 ) -> dict[str, NDArray[np.float32]]:
-    """The branch's probabilities (n×k) for the first ``limit`` images of each of ``lmdbs``.
+    """The branch's probabilities (n×k) for the first ``limit`` images of each of ``lmdbs`` (the dataset's number).
 
     By default these are the sources' training images (:func:`source_lmdbs`). Empty if no branch predicts domains.
     """
@@ -162,7 +162,7 @@ def _predicted(
 ) -> tuple[dict[str, NDArray[np.float32]], dict[str, NDArray[np.int64]]]:
     """Rows of ``blob`` (n×k) and labels (n) of the first ``limit`` images of each domain."""
     data = folder.experiment.data
-    limit = min(limit or data.usage_images, data.usage_images)
+    limit = limit or data.usage_images
     found, labels = {}, {}
     for domain, lmdb in lmdbs.items():
         rows = []

@@ -9,13 +9,14 @@ import json
 import shlex
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import caffe
 
 from latent_domains.common.caffe_process import caffe_binary, environment
 from latent_domains.common.program import ROOT, ProgramError, from_root
-from latent_domains.data.lmdb_io import count, describe
+from latent_domains.data.lmdb_io import Description, count, describe
 from latent_domains.data.parts import backbone_of
 from latent_domains.experiment.batches import published_counts
 from latent_domains.experiment.mixture import join_options
@@ -130,7 +131,8 @@ def check_data(run: RunFolder) -> None:
         hint = f"build it with: {made_by}"
         if not (path / "data.mdb").is_file():
             raise ProgramError(f"{path}: no LMDB there; {hint}")
-        found = describe(path)
+        status = (path / "data.mdb").stat()
+        found = _described(path, status.st_ino, status.st_size, status.st_mtime_ns)
         if (found.channels, found.height, found.width) != data.stored_shape or not found.same_size:
             got = f"{found.channels}×{found.height}×{found.width}" if found.same_size else "of several sizes"
             raise ProgramError(f"{path}: images are {got}, expected {'×'.join(map(str, data.stored_shape))}; {hint}")
@@ -150,6 +152,12 @@ def check_data(run: RunFolder) -> None:
             raise ProgramError(
                 f"{lmdb}: {images} images, but a test pass of {run.path} covers {batch_size * batches}: {_AGAIN}"
             )
+
+
+@cache
+def _described(path: Path, *_file: int) -> Description:
+    """What an LMDB holds, by the identity of its file: a process that trains, evaluates and reports reads it once."""
+    return describe(path)
 
 
 def check_domain_labels(run: RunFolder) -> None:

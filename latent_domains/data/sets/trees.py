@@ -43,8 +43,7 @@ def read(folder: Path, image_set: ImageSet) -> Tree:
             if name in classes:
                 class_folder = _only(classes[name], name)
                 inside = find_files(class_folder)
-                paths = ((file, f"{name}/{file.relative_to(class_folder)}") for file in inside.images)
-                images[name] = [Entry(file, path, label) for file, path in paths]
+                images[name] = [Entry(f"{class_folder}/{file}", f"{name}/{file}", label) for file in inside.images]
                 found.add(inside)
         found.others += sorted(path for path in level.iterdir() if _is_visible(path) and not path.is_dir())
     return tree

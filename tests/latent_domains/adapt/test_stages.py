@@ -7,9 +7,11 @@ from statistics import mean
 import pytest
 
 from latent_domains.adapt import stages
-from latent_domains.adapt.stages import FINE_TUNED, ON_FEATURES, default_network, open_run, with_defaults
+from latent_domains.adapt.stages import FINE_TUNED, ON_FEATURES, default_network, make_task, open_run, with_defaults
 from latent_domains.adapt.task import Paths
+from latent_domains.adapt.trees import Domain, TaskImages
 from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.data.image_list import Found
 from latent_domains.experiment.experiment import make_experiment
 
 
@@ -56,3 +58,14 @@ def test_the_defaults_are_the_branch_that_finds_the_domains_best():
     mixtures = (ROOT / "results" / "digits_mixtures").glob("mda_*_seed[01].json")
     found = nmi_of_branches(mixtures, ("branch_norm", "no_w_gradient"))
     assert len(found) == 3 and max(found, key=found.get) == (FINE_TUNED["branch_norm"], False)
+
+
+@pytest.mark.parametrize(("images", "interval"), [(4_000, 200), (20_000, 417), (172_500, 1200)])
+def test_a_large_target_is_tested_less_often(images, interval, tmp_path):
+    """A test of as many images as 417 batches of 48 comes after so many; 1,200 batches are all of the training."""
+    one, other, target = (Domain(name, Path(name), (), Found()) for name in ("one", "other", "target"))
+    task = TaskImages((one, other), target, ("cat", "dog"), True, ())
+    counts = {"one": 5_000, "other": 400_000, "target": images}
+    chosen = {"method": "mda", "iterations": None, "k": None}
+    recipe = make_task(Paths(tmp_path), task, "resnet18", chosen, counts, "adapt").data.recipe
+    assert (recipe.iterations, recipe.batch_size, recipe.test_interval) == (1200, 48, interval)

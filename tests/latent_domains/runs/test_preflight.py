@@ -13,7 +13,8 @@ from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.runs.preflight import incompleteness, preflight
+from latent_domains.runs import preflight as preflight_module
+from latent_domains.runs.preflight import check_data, incompleteness, preflight
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from tests.fixtures import TEST, TRAIN
@@ -47,6 +48,21 @@ def test_preflight_names_data_that_does_not_fit(name, shape, label, message, tin
     with pytest.raises(ProgramError) as error:
         preflight(folder)
     assert message in str(error.value)
+
+
+def test_an_lmdb_is_read_again_only_if_it_changed(tiny_data, tmp_path, monkeypatch):
+    data, read = tmp_path / "data", []
+    shutil.copytree(tiny_data, data)
+    monkeypatch.setattr(preflight_module, "describe", lambda path: read.append(path.name) or lmdb_io.describe(path))
+    run = write_run(small(), tmp_path / "run", data=data)
+    check_data(run)
+    check_data(run)
+    assert sorted(read) == ["mnist_train", "mnistm_train", "usps_test", "usps_train"]
+    with lmdb_io.create(data / "digits/mnist_train", force=True) as (writer, _):
+        writer.put("x", lmdb_io.image_datum(np.zeros((28, 28, 1), np.uint8), 3))
+    with pytest.raises(ProgramError, match="mnist_train: images are 1×28×28"):
+        check_data(run)
+    assert len(read) == 5
 
 
 def test_preflight_does_not_ask_for_target_labels_in_training(tiny_data, tmp_path):
