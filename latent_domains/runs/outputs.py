@@ -20,6 +20,9 @@ from latent_domains.runs.run_folder import RunFolder, Snapshot
 HISTORY_IMAGES = 1000
 """Images of each source on which the use of the domains is followed along training."""
 
+SMALL_BATCH = 16
+"""Images of a test batch below which forward passes are many: a prime number of images makes batches of one."""
+
 
 def source_probabilities(
     folder: RunFolder,
@@ -179,21 +182,24 @@ def _predicted(
 def confusion_counts(folder: RunFolder, snapshot: Snapshot, target: str, *, quiet: bool = True) -> NDArray[np.int64]:
     """Confusion counts (classes×classes; rows true, columns predicted) of the run's test net for ``target``.
 
-    Each test image counts once; the trace is what Caffe's Accuracy layer counts as correct.
+    Each test image counts once; the trace is what Caffe's Accuracy layer counts as correct. Where the net's own batches
+    are small, since they divide the number of images, larger ones are taken, and of the last what is left.
     Raises ProgramError if a score is no number, as after a training that diverged.
     """
-    _, batches = folder.test_batches()[target]
+    batch_size, batches = folder.test_batches()[target]
+    images, data = batch_size * batches, folder.experiment.data
+    rows = batch_size if batch_size >= SMALL_BATCH else min(images, data.test_batch_limit)
     (name,) = (name for name, tested in folder.experiment.tests.items() if tested == target)
-    net = folder.load_net(name, caffe.TEST, snapshot.model)
+    net = folder.load_net(name, caffe.TEST, snapshot.model, rows)
     scores_blob, label_blob = net.bottom_names[folder.experiment.accuracy_name(target)]
-    classes = folder.experiment.data.classes
+    classes = data.classes
     counts = np.zeros((classes, classes), np.int64)
-    for _ in tqdm(range(batches), desc=f"test on {target}", unit="batch", disable=quiet):
+    for first in tqdm(range(0, images, rows), desc=f"test on {target}", unit="batch", disable=quiet):
         net.forward()
-        scores = net.blobs[scores_blob].data.reshape(-1, classes)
+        scores = net.blobs[scores_blob].data.reshape(-1, classes)[: images - first]
         if np.isnan(scores).any():  # Caffe's Accuracy would count something all the same
             raise ProgramError(f"{snapshot.model}: scores on {target} are NaN: the training diverged")
-        labels = net.blobs[label_blob].data.astype(np.int64).ravel()
+        labels = net.blobs[label_blob].data.astype(np.int64).ravel()[: images - first]
         np.add.at(counts, (labels, predictions(scores, labels)), 1)
     return counts
 

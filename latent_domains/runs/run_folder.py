@@ -108,9 +108,15 @@ class RunFolder:
         admit(net, self.net(name), ["Data"] if name in ("train", *self.experiment.tests) else [])
         return net
 
-    def load_net(self, name: str, phase: int, weights: Path | None = None) -> caffe.Net:
-        """One of the run's nets in Caffe, with the parameters of a caffemodel or as its fillers make them."""
+    def load_net(self, name: str, phase: int, weights: Path | None = None, batch_size: int | None = None) -> caffe.Net:
+        """One of the run's nets in Caffe, with the parameters of a caffemodel or as its fillers make them.
+
+        ``batch_size`` replaces that of its Data layers.
+        """
         net = with_whole_names(self.read_net(name))
+        for layer in net.layer if batch_size else ():
+            if layer.type == "Data":
+                layer.data_param.batch_size = batch_size
         with tempfile.NamedTemporaryFile("w", suffix=".prototxt") as file:
             file.write(text_format.MessageToString(net))
             file.flush()

@@ -1,7 +1,9 @@
 """What branches predict, at the start and along the snapshots of a real run."""
 
 import json
+import shutil
 from dataclasses import replace
+from unittest import mock
 
 import caffe
 import numpy as np
@@ -26,6 +28,7 @@ from latent_domains.runs.outputs import (
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
 from tests.fixtures import TEST, TRAIN
+from tests.run_folders import edit
 
 
 def test_probabilities_are_rows_of_the_domain_net(trained, tiny_data):
@@ -131,6 +134,21 @@ def test_the_counts_are_those_of_caffes_accuracy(two_iterations):
     assert counts.trace() / TEST == pytest.approx(float(net.forward()["accuracy"]), abs=1e-6)
     labels = read_labels(two_iterations.test_lmdbs["usps"])
     assert counts.sum(axis=1).tolist() == np.bincount(labels, minlength=10).tolist()
+
+
+def test_a_prime_number_of_images_makes_no_batches_of_one(two_iterations, tmp_path):
+    snapshot = two_iterations.latest_snapshot()
+    shutil.copytree(two_iterations.path, tmp_path / "run")
+    data = replace(two_iterations.experiment.data, test_batch_limit=7)
+    experiment = replace(two_iterations.experiment, data=data)
+    run = replace(two_iterations, path=tmp_path / "run", experiment=experiment)
+    edit(run.net("test"), f"batch_size: {TEST}", "batch_size: 1")
+    edit(run.solver, "test_iter: 1\n", f"test_iter: {TEST}\n")
+    assert TEST % 7  # of the last batch a part counts
+    with mock.patch.object(caffe.Net, "forward", autospec=True, side_effect=caffe.Net.forward) as forward:
+        counts = confusion_counts(run, snapshot, "usps")
+    assert forward.call_count == -(-TEST // 7)
+    assert (counts == confusion_counts(two_iterations, snapshot, "usps")).all()
 
 
 def test_a_tie_goes_where_caffe_lets_it_go(tmp_path):
