@@ -118,14 +118,15 @@ def class_chart(
 def class_rows(counts: Mapping[str, NDArray[np.int64]], classes: Sequence[str]) -> list[tuple[str, ...]]:
     """Each class's name, test images, accuracy (%) by each run, and commonest error of all runs together.
 
-    The class of the lowest mean accuracy comes first; those without test images, which have no numbers, come last.
+    The class of the lowest mean accuracy comes first, of several the one of most images; those without test images,
+    which have no numbers, come last.
     """
     images = next(iter(counts.values())).sum(axis=1)
     correct = np.array([of_run.diagonal() for of_run in counts.values()])
     errors = np.sum(list(counts.values()), axis=0)
     np.fill_diagonal(errors, 0)
     shares = 100 * correct / np.maximum(images, 1)
-    order = np.lexsort((shares.mean(axis=0), images == 0))
+    order = np.lexsort((-images, shares.mean(axis=0), images == 0))
     return [
         (
             classes[row],
