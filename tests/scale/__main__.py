@@ -42,7 +42,8 @@ def main() -> int:
     parser.add_argument("--pictures", type=_sizes, default=[20_000, 60_000, 180_000], metavar="N,N,…")
     parser.add_argument("--seed", type=natural, default=0, help="of the trees (default: %(default)s)")
     parser.add_argument("--work", type=Path, metavar="DIR", help="keep trees, LMDBs and runs here")
-    parser.add_argument("--steps", type=lambda text: text.split(","), metavar="STEP,STEP,…", help="these alone")
+    known = list(steps(Path(), 0, 0))
+    parser.add_argument("--steps", nargs="+", choices=known, default=known, help="these alone (default: all)")
     parser.add_argument("--no-interrupts", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="scale-") as temporary:
@@ -60,13 +61,13 @@ def way(options: argparse.Namespace, work: Path) -> int:
         place = work / str(pictures)
         place.mkdir(parents=True, exist_ok=True)
         for step, commands in steps(place, pictures, options.seed).items():
-            if options.steps and step not in options.steps:
+            if step not in options.steps:
                 continue
             found = [measure(command, place / "log") for command in commands()]
             taken.setdefault(step, {})[pictures] = total = sum(found[1:], found[0])
             print(f"{pictures} {step}: {total}", flush=True)
     print(markdown(taken, options.pictures))
-    if not options.no_interrupts:
+    if "adapt" in options.steps and not options.no_interrupts:
         print(interrupted(work / str(options.pictures[0])))
     return int(max(one.mib for sizes in taken.values() for one in sizes.values()) > MEBIBYTES)
 
@@ -141,23 +142,24 @@ def markdown(taken: dict[str, dict[int, Taken]], sizes: list[int]) -> str:
 
 def interrupted(place: Path) -> str:
     """Interrupt ``adapt`` twice and let it go on. Raises AssertionError if it lost anything."""
-    whole, out = place / "adapt", place / "interrupted"
-    shutil.rmtree(out, ignore_errors=True)
+    whole, out = place / "adapt", place / "interrupted" / "adapt"
+    shutil.rmtree(out.parent, ignore_errors=True)
     command = adapt(place, out)
     code, said = interrupt(*command, at="quickdraw:", whole_group=True)
     assert code == 130 and "Traceback" not in said, said
     done = {lmdb: (lmdb / "data.mdb").stat().st_mtime_ns for lmdb in (out / "data" / out.name).iterdir()}
     assert len(done) == list(SOURCES).index("quickdraw"), sorted(done)
-    code, said = interrupt(*command, at="run:", whole_group=True)
+    code, said = interrupt(*command, at=f" {ITERATIONS // 4}/{ITERATIONS} [", whole_group=True)
     assert code == 130 and "Traceback" not in said, said
-    snapshots = sorted(file.name for file in (out / "run/snapshots").iterdir())
+    snapshots = sorted(file.name for file in (out / "run/snapshots").glob("*.solverstate"))
+    assert snapshots and not (out / "run/record.json").exists()
     measure(_tool(*command), place / "log")
     assert all((lmdb / "data.mdb").stat().st_mtime_ns == then for lmdb, then in done.items())
     for name in ("predictions.csv", "domains.csv", "model.caffemodel"):
         assert (out / name).read_bytes() == (whole / name).read_bytes(), name
     return (
         f"adapt interrupted while it built the LMDB of quickdraw ({len(done)} stood) and while it trained (snapshots: "
-        f"{', '.join(snapshots) or 'none'}): the same command came to the same predictions, domains and weights"
+        f"{', '.join(snapshots)}): the same command came to the same predictions, domains and weights"
     )
 
 
