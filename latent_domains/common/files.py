@@ -47,9 +47,13 @@ def write_together(*paths: Path, force: bool = False) -> Iterator[tuple[Path, ..
 
 
 def expect_file(path: Path, expected: str) -> None:
-    """Raise ProgramError if no file of this name is there; ``expected`` says what it should be."""
+    """Raise ProgramError if no file of this name is there; ``expected`` says what it should be.
+
+    FIFOs and devices, which may have no end, are none.
+    """
     if not path.is_file():
-        raise ProgramError(f"{path}: {'a folder' if path.is_dir() else 'no such file'}, expected {expected}")
+        found = "a folder" if path.is_dir() else "no regular file" if path.exists() else "no such file"
+        raise ProgramError(f"{path}: {found}, expected {expected}")
 
 
 def check_free(*paths: Path, force: bool = False, inputs: Iterable[Path] = ()) -> None:
@@ -164,8 +168,8 @@ def json_text(values: Any) -> str:
 
 def read_json(path: Path, keys: tuple[str, ...]) -> dict[str, Any]:
     """The object in a JSON file. Raises ProgramError naming the file if it is none or lacks one of ``keys``."""
-    if path.is_dir():
-        raise ProgramError(f"{path}: a folder, expected a file of JSON")
+    if path.exists():
+        expect_file(path, "a file of JSON")
     try:
         values = json.loads(path.read_text())
     except ValueError as error:  # JSONDecodeError and UnicodeDecodeError

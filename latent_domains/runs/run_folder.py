@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import re
+import stat
 import struct
 import sys
 import tempfile
@@ -294,7 +295,8 @@ def _parses(file: Path, message: type[caffe_pb2.SolverState] | type[caffe_pb2.Ne
         status = file.stat()
     except OSError:
         return False
-    return _parses_as_of(file, message, status.st_size, status.st_mtime_ns)
+    # A device may be endless.
+    return stat.S_ISREG(status.st_mode) and _parses_as_of(file, message, status.st_size, status.st_mtime_ns)
 
 
 @lru_cache(maxsize=4096)

@@ -110,6 +110,9 @@ def test_a_missing_file_is_told_from_a_folder(tmp_path):
 def test_a_folder_is_no_json(tmp_path):
     with pytest.raises(ProgramError, match="a folder, expected a file of JSON"):
         read_json(tmp_path, ())
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(ProgramError, match="no regular file, expected a file of JSON"):
+        read_json(tmp_path / "fifo", ("key",))
 
 
 @pytest.mark.parametrize("write", [write_aside, build_folder_aside])

@@ -1,5 +1,8 @@
 """A run folder is read back, or what is wrong with it is named."""
 
+import resource
+from pathlib import Path
+
 import pytest
 
 from latent_domains.common.program import ProgramError
@@ -40,3 +43,17 @@ def test_a_truncated_snapshot_is_passed_over(tiny_data, tmp_path):
     assert folder.latest_snapshot().iteration == 4
     (folder.snapshots / "model_iter_4.solverstate").write_bytes(b"")
     assert folder.latest_snapshot().iteration == 2
+
+
+def test_a_snapshot_that_is_a_device_is_not_read(tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    folder.snapshots.mkdir(exist_ok=True)
+    (folder.snapshots / "model_iter_2.solverstate").symlink_to("/dev/full")  # endless zeros, as /dev/zero
+    (folder.snapshots / "model_iter_2.caffemodel").write_bytes(b"")
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30), before[1]))
+    try:
+        assert list(folder.whole_snapshots()) == []
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
