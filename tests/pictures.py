@@ -44,13 +44,13 @@ DOMAINS = {
 QUICK = {"iterations": 4, "batch_size": 8}
 
 
-def draw(folder: Path) -> Path:
-    """Pictures in folders as PACS has them: colours for domains, sizes of a disc for classes."""
+def draw(folder: Path, each: int = DRAWN) -> Path:
+    """``each`` pictures a folder, in folders as PACS has them: colours for domains, sizes of a disc for classes."""
     rng = np.random.default_rng(0)
     for number, domain in enumerate(PACS.domains):
         for label, name in enumerate(PACS.classes):
             (folder / domain / name).mkdir(parents=True)
-            for picture in range(DRAWN):
+            for picture in range(each):
                 image = rng.integers(0, 60 + 40 * number, (227, 227, 3)).astype(np.uint8)
                 cv2.circle(image, (110, 110), 20 + 12 * label, (255, 80 * number % 256, 30 * label), -1)
                 cv2.imwrite(str(folder / domain / name / f"pic_{picture:03d}.jpg"), image)

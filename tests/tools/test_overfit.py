@@ -10,7 +10,7 @@ from tests.programs import program
 
 
 def test_overfit_takes_what_it_is_given_and_no_less(tmp_path):
-    images = draw(tmp_path / "images")
+    images = draw(tmp_path / "images", EACH)
     done = program("overfit", "resnet18", "--images", images, "--runs", tmp_path / "runs")
     assert done.returncode == 1
     assert re.search(r"error: .*images: 2 images of art_painting/dog, expected at least 4", done.stderr)
