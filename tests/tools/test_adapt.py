@@ -345,7 +345,7 @@ def test_the_lines_of_python_for_this_model_predict_the_same(adapted, pacs, tmp_
 
 def test_another_choice_is_a_flag_away_and_features_of_other_weights_are_refused(adapted, pacs, tmp_path):
     out, _ = adapted
-    refused = "--network was lite0, is mnist; --branch-norm was logits, is not given"
+    refused = "--network was lite0, is mnist; --branch-input was early, is not given"
     assert refused in on_features(pacs, out, "--network", "mnist").stderr
     assert "--method was mda, is dial" in on_features(pacs, out, "--method", "dial").stderr
     shutil.copytree(out, tmp_path / "out", ignore=shutil.ignore_patterns("run"))
