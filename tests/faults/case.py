@@ -19,8 +19,8 @@ OUTCOMES = (CLEAR, UNCLEAR, TRACEBACK, HANG, LOST)
 MEGABYTES = 3000
 """What the programs need of memory at most on these inputs, and on damaged ones."""
 
-LONGEST = 2000
-"""Characters of a line that one can read."""
+LONGEST = 5000
+"""Characters of an error's line, as programs cut it."""
 
 _SILENT_SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 """Those a new process may end by while it imports: nothing has begun. SIGKILL ends it at any time."""
