@@ -99,7 +99,7 @@ def _ended_as_by_ctrl_c(heard: list[int]) -> Iterator[None]:
             again.daemon = True
             again.start()
         else:
-            sys.__unraisablehook__(unraisable)
+            hook(unraisable)
 
     hook, sys.unraisablehook = sys.unraisablehook, lost
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
