@@ -112,6 +112,7 @@ def make_task(
             batch_size=rows if recipe.batch_split == "per_domain" else rows * len(seen),
             test_interval=min(iterations, max(min(recipe.test_interval, max(1, iterations // 4)), as_long_as_a_test)),
             snapshot_interval=min(recipe.snapshot_interval, max(1, iterations // 4)),
+            data_order="shuffled",  # such sets are small, and epochs many
             solver_mode="CPU" if like.features else "GPU",
         ),
     )

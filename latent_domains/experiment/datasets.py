@@ -14,6 +14,9 @@ from latent_domains.data.preprocessing import Preprocessing
 from latent_domains.data.sets.published import OFFICE31, OFFICE_CALTECH, PACS, ImageSet, pacs_split_counts
 from latent_domains.experiment.networks import ANY_FEATURES, NETWORKS
 
+DataOrder = Literal["stored", "shuffled"]
+"""Of the training images: as their LMDB has them, in every epoch, or drawn anew for each."""
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -37,6 +40,7 @@ class Recipe:
     lambda_t: float
     test_interval: Positive
     snapshot_interval: Positive
+    data_order: DataOrder = "shuffled"
     lr_step: float = 1.0
     iter_size: int = 1
     momentum: float = 0.9
@@ -149,6 +153,7 @@ class Dataset:
 
 
 # Ganin & Lempitsky give no number of iterations; 2,000 is where the curves of every method have been flat for long.
+# They are little more than two epochs of MNIST, whose LMDB is shuffled already.
 _DIGITS = Recipe(
     iterations=2000,
     batch_size=128,
@@ -161,10 +166,11 @@ _DIGITS = Recipe(
     lambda_t=0.5,
     test_interval=100,
     snapshot_interval=500,
+    data_order="stored",
     solver_mode="CPU",
 )
 
-_DEMO = replace(_DIGITS, iterations=300, batch_size=64, test_interval=30, snapshot_interval=150)
+_DEMO = replace(_DIGITS, iterations=300, batch_size=64, test_interval=30, snapshot_interval=150, data_order="shuffled")
 
 # The paper refers to AutoDIAL: 60 epochs, the learning rate scaled by 0.1 after 54. A batch shared out by size makes
 # an epoch one of all domains: 4,110 images of Office-31 are 16 batches, 2,533 of Office-Caltech are 10.
@@ -378,6 +384,8 @@ def from_json(values: Any) -> Dataset:
     """
     if isinstance(values, dict):
         values = {"features": None, **values}  # those that were written before there were any do not say so
+        if isinstance(values.get("recipe"), dict):
+            values["recipe"] = {"data_order": "stored", **values["recipe"]}  # nor did they when there was no other
     data = checked(Dataset, values, "dataset")
     for found, whole in ((values, data), (values["recipe"], data.recipe)):  # nothing falls back on a default
         if missing := [key for key in vars(whole) if key not in found]:

@@ -15,7 +15,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import checked
 from latent_domains.data.shares import check_shares, shown
 from latent_domains.experiment import datasets
-from latent_domains.experiment.datasets import DATASETS, Dataset
+from latent_domains.experiment.datasets import DATASETS, DataOrder, Dataset
 from latent_domains.experiment.networks import GEOMETRIES, NETWORKS
 
 METHODS = {
@@ -153,6 +153,11 @@ class Experiment:
         "split-{}".format,
         "whether --batch-size counts the images of each domain, those of all sources together and of each target, "
         "or those of the whole batch, shared out equally or by the domains' sizes",
+        RECIPE,
+    )
+    data_order: DataOrder = _setting(
+        "order-{}".format,
+        "training images of every epoch: as the LMDB stores them, or shuffled anew, by --seed",
         RECIPE,
     )
     iter_size: _Count = _setting("itersize{}".format, "batches that make one iteration", RECIPE)
@@ -362,6 +367,7 @@ def _before_they_came(data: Dataset, settings: dict[str, Any]) -> dict[str, Any]
         "branch_input": "final",
         "domain_gain": 1.0,
         "no_w_gradient": False,
+        "data_order": "stored",
     }
 
 

@@ -17,6 +17,10 @@ _WIDTH = 120
 
 _COMMENTS: tuple[tuple[Callable[[LayerParameter], bool], str], ...] = (
     (
+        lambda layer: layer.data_param.HasField("shuffle_seed"),
+        "Each epoch has an order of its own. Stock Caffe knows no shuffle_seed; without it the LMDB's order is read.",
+    ),
+    (
         lambda layer: layer.type == "Data" and len(layer.top) == 1 and layer.name.startswith("data_"),
         "Target images come without a label top: nothing in this net can see their labels.",
     ),

@@ -6,6 +6,7 @@ DomainAssignmentLayer; Concat joins the groups.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from zlib import crc32
 
 from caffe import layers as L
 from caffe import params as P
@@ -31,11 +32,19 @@ class Batch:
 
 
 def images(
-    n: NetSpec, name: str, experiment: Experiment, lmdb: str, batch_size: int, label: str | None, *, mirror: bool
+    n: NetSpec,
+    name: str,
+    experiment: Experiment,
+    lmdb: str,
+    batch_size: int,
+    label: str | None,
+    *,
+    mirror: bool,
+    **order: int,
 ) -> Top:
     """A Data layer; without ``label`` it has no label top, so nothing in the net can see the labels.
 
-    Caffe crops at random in training and from the centre in tests.
+    Caffe crops at random in training and from the centre in tests. ``order`` is what :func:`data_order` gives.
     """
     data = experiment.data
     transform: dict[str, object] = {}
@@ -52,6 +61,7 @@ def images(
         backend=P.Data.LMDB,
         batch_size=batch_size,
         ntop=1 if label is None else 2,
+        **order,
         **({"transform_param": transform} if transform else {}),
     )
     if label is None:
@@ -59,6 +69,16 @@ def images(
     else:
         n[name], n[label] = layer
     return n[name]
+
+
+def data_order(experiment: Experiment, part: str) -> dict[str, int]:
+    """What a Data layer is told of the order of a part's images, so that its domain labels come in step with them.
+
+    Each part has an order of its own: MNIST-M is made of MNIST's images, one by one. None depends on the method.
+    """
+    if experiment.data_order == "stored":
+        return {}
+    return {"shuffle_seed": crc32(f"{experiment.seed} {part}".encode())}
 
 
 def training_batch(
@@ -77,13 +97,15 @@ def training_batch(
     for part in experiment.parts:
         label = f"label_{part}" if part in experiment.source_parts else None
         lmdb = f"{data_folder}/{data.train_lmdb(part)}"
-        tops.append(images(n, f"data_{part}", experiment, lmdb, sizes[part], label, mirror=data.mirror))
+        order = data_order(experiment, part)
+        tops.append(images(n, f"data_{part}", experiment, lmdb, sizes[part], label, mirror=data.mirror, **order))
         if label is not None:
             labels.append(n[label])
     domain_labels = []
     for source, lmdb in domain_label_lmdbs.items():
         name = f"domain_label_{source}"
-        n[name] = L.Data(source=lmdb, backend=P.Data.LMDB, batch_size=sizes[source])
+        order = data_order(experiment, source)
+        n[name] = L.Data(source=lmdb, backend=P.Data.LMDB, batch_size=sizes[source], **order)
         domain_labels.append(n[name])
     all_domain_labels = None
     if domain_labels:

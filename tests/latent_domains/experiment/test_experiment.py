@@ -1,10 +1,12 @@
 import argparse
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from latent_domains.common.program import ProgramError
+from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import METHODS, SETTINGS, from_json, make_experiment
 from latent_domains.experiment.options import add_experiment_options, experiment_from_options
 
@@ -115,6 +117,15 @@ def test_json_from_before_a_branch_could_read_early_statistics():
     values = make_experiment("office31_fc7", "mda", branch_norm="logits").to_json()
     assert values.pop("branch_input") == "final"
     assert from_json(values) == make_experiment("office31_fc7", "mda", branch_norm="logits")
+
+
+def test_json_from_before_the_order_was_a_choice():
+    dataset = replace(DATASETS["pacs"], name="mine")
+    values = make_experiment(dataset, "dial").to_json()
+    for written in (values, values["dataset"]["recipe"]):
+        assert written.pop("data_order") == "shuffled"
+    stored = replace(dataset, recipe=replace(dataset.recipe, data_order="stored"))
+    assert from_json(values) == make_experiment(stored, "dial")
 
 
 def test_json_with_missing_and_unknown_keys():
@@ -242,6 +253,7 @@ OTHERS = {
     "undivided": True,
     "shares": (40, 30, 30),
     "batch_split": "by_size",
+    "data_order": "stored",
     "branch_norm": "logits",
     "branch_input": "early",
     "no_w_gradient": True,

@@ -93,3 +93,30 @@ def test_known_domain_labels_are_read_in_step_with_their_images():
         assert net[f"domain_label_{source}"].data_param.batch_size == net[f"data_{source}"].data_param.batch_size
     assert net["loss_domain"].loss_weight[0] == 0.5
     assert list(net["w_source"].bottom) == ["domain_fc", "domain_labels"]
+
+
+def shuffle_seeds(net: str) -> dict[str, int]:
+    data = {name: layer.data_param for name, layer in layers(net).items() if layer.type == "Data"}
+    return {name: param.shuffle_seed for name, param in data.items() if param.HasField("shuffle_seed")}
+
+
+def test_each_domain_has_an_order_of_its_own_and_its_domain_labels_the_same():
+    labels = {source: f"labels/{source}" for source in ("art_painting", "cartoon", "photo")}
+    experiment, nets = nets_of("pacs", known_share=0.05, domain_label_lmdbs=labels)
+    seeds = shuffle_seeds(nets["train"])
+    images = {domain: seeds.pop(f"data_{domain}") for domain in experiment.parts}
+    assert len(set(images.values())) == 4
+    assert seeds == {f"domain_label_{source}": images[source] for source in experiment.sources}
+    assert not shuffle_seeds(nets["test"])
+
+
+def test_methods_of_a_seed_share_the_order_of_the_images():
+    orders = {method: shuffle_seeds(nets_of("pacs", method)[1]["train"]) for method in ("dial", "mda", "source_only")}
+    assert orders["mda"] == orders["dial"] == orders["source_only"] | {"data_sketch": orders["dial"]["data_sketch"]}
+    other = shuffle_seeds(nets_of("pacs", "dial", seed=1)[1]["train"])
+    assert not set(other.values()) & set(orders["dial"].values())
+
+
+def test_the_order_of_the_lmdbs_is_stock_caffes():
+    assert not shuffle_seeds(nets_of("pacs", data_order="stored")[1]["train"])
+    assert not shuffle_seeds(nets_of("digits")[1]["train"])

@@ -119,12 +119,17 @@ def draw_at_random(folder: RunFolder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "change", "devices"),
-    [("mda", None, None), ("plain", draw_at_random, None), ("source_only", None, Devices(2))],
+    ("method", "order", "change", "devices"),
+    [
+        ("mda", "stored", None, None),
+        ("plain", "shuffled", draw_at_random, None),
+        ("source_only", "shuffled", None, Devices(2)),
+    ],
 )
-def test_a_resumed_run_is_what_it_would_have_been(method, change, devices, tiny_data, tmp_path):
+def test_a_resumed_run_is_what_it_would_have_been(method, order, change, devices, tiny_data, tmp_path):
     """To the bit, from a snapshot within an epoch: records, and random numbers, go on where they were."""
-    runs = [write_run(small(method, iterations=17), tmp_path / name, data=tiny_data) for name in ("one", "two")]
+    experiment = small(method, iterations=17, data_order=order)
+    runs = [write_run(experiment, tmp_path / name, data=tiny_data) for name in ("one", "two")]
     for run in runs:
         edit(run.solver, "display: 10", "display: 1")
         edit(run.solver, "snapshot: 500", "snapshot: 10")

@@ -1,0 +1,95 @@
+"""docker/patches/16-data-order.patch: the Data layer's records in a new order in every epoch."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import caffe
+import lmdb
+import numpy as np
+import pytest
+from caffe.proto import caffe_pb2
+
+RECORDS = 10
+LAYER = """
+layer {{ name: "{name}" type: "Data" top: "{name}" top: "{name}_label"
+        data_param {{ source: "{lmdb}" backend: LMDB batch_size: {rows} {order} }} }}
+"""
+
+
+@pytest.fixture(scope="module")
+def numbered(tmp_path_factory) -> Path:
+    """An LMDB of records whose labels are their places."""
+    folder = tmp_path_factory.mktemp("numbered")
+    with lmdb.open(str(folder), map_size=1 << 20) as env, env.begin(write=True) as transaction:
+        for i in range(RECORDS):
+            datum = caffe_pb2.Datum(channels=1, height=1, width=1, data=bytes([i]), label=i)
+            transaction.put(f"{i:03}".encode(), datum.SerializeToString())
+    return folder
+
+
+def net_of(folder: Path, numbered: Path, rows: int = RECORDS, **orders: str) -> caffe.Net:
+    """A net of Data layers by name, each with what it is told of its order."""
+    file = folder / "net.prototxt"
+    file.write_text("".join(LAYER.format(name=name, lmdb=numbered, rows=rows, order=o) for name, o in orders.items()))
+    return caffe.Net(str(file), caffe.TRAIN)
+
+
+def batches(net: caffe.Net, name: str, number: int) -> list[list[int]]:
+    """The labels of so many batches of a layer."""
+    found = []
+    for _ in range(number):
+        net.forward(start=name, end=name)
+        found.append(net.blobs[f"{name}_label"].data.astype(int).tolist())
+    return found
+
+
+def test_each_epoch_has_all_records_in_an_order_of_its_own(numbered, tmp_path):
+    epochs = batches(net_of(tmp_path, numbered, x="shuffle_seed: 3"), "x", 5)
+    assert all(sorted(epoch) == list(range(RECORDS)) for epoch in epochs)
+    assert len({tuple(epoch) for epoch in [*epochs, list(range(RECORDS))]}) == 6
+
+
+def test_the_seed_decides(numbered, tmp_path):
+    seeds = {"a": "shuffle_seed: 3", "b": "shuffle_seed: 3", "c": "shuffle_seed: 4", "d": "shuffle_seed: 0"}
+    caffe.set_random_seed(1)
+    net = net_of(tmp_path, numbered, **seeds)
+    a, b, c, d = (batches(net, name, 3) for name in seeds)
+    caffe.set_random_seed(2)
+    assert batches(net_of(tmp_path, numbered, x="shuffle_seed: 3"), "x", 3) == a == b
+    assert c != a != d != c
+
+
+def test_a_batch_across_epochs(numbered, tmp_path):
+    """Three epochs of 10 records by batches of 6."""
+    rows = np.concatenate(batches(net_of(tmp_path, numbered, 6, x="shuffle_seed: 3"), "x", 5))
+    epochs = batches(net_of(tmp_path, numbered, x="shuffle_seed: 3"), "x", 3)
+    np.testing.assert_array_equal(rows.reshape(3, RECORDS), epochs)
+
+
+def test_without_a_seed_it_is_the_databases_order(numbered, tmp_path):
+    assert batches(net_of(tmp_path, numbered, x=""), "x", 3) == [list(range(RECORDS))] * 3
+
+
+@pytest.fixture
+def ranks() -> Iterator[None]:
+    yield
+    caffe.set_solver_count(1)
+    caffe.set_solver_rank(0)
+
+
+def test_processes_share_the_records_of_one_order(numbered, tmp_path, ranks):
+    whole = np.ravel(batches(net_of(tmp_path, numbered, x="shuffle_seed: 3"), "x", 3))
+    caffe.set_solver_count(2)
+    for rank in (0, 1):
+        caffe.set_solver_rank(rank)
+        share = np.ravel(batches(net_of(tmp_path, numbered, 5, x="shuffle_seed: 3"), "x", 3))
+        np.testing.assert_array_equal(share, whole[rank::2])
+
+
+def test_a_database_without_records_is_refused(tmp_path):
+    lmdb.open(str(tmp_path / "empty"), map_size=1 << 20).close()
+    net = tmp_path / "net.prototxt"
+    net.write_text(LAYER.format(name="x", lmdb=tmp_path / "empty", rows=1, order="shuffle_seed: 3"))
+    done = subprocess.run(["caffe", "time", "-model", net], capture_output=True, text=True)
+    assert done.returncode and f"{tmp_path}/empty has no records" in done.stderr
