@@ -30,6 +30,8 @@ CONVOLUTIONS = {
     "dilation": ((3, 4, 9, 9), "num_output: 5 kernel_size: 3 dilation: 2 pad: 2"),
     "dilation and groups": ((3, 4, 11, 10), "num_output: 6 kernel_size: 3 dilation: 2 stride: 2 pad: 3 group: 2"),
     "mostly padding": ((2, 3, 2, 2), "num_output: 4 kernel_size: 5 pad: 4"),
+    "rows of one vector": ((5, 4, 12, 12), "num_output: 5 kernel_size: 5"),
+    "more padding than a vector": ((2, 3, 6, 21), "num_output: 4 kernel_h: 2 kernel_w: 19 pad_h: 1 pad_w: 9"),
     "one image": ((1, 6, 8, 8), "num_output: 6 kernel_size: 3 pad: 1"),
     "one pixel": ((1, 3, 1, 1), "num_output: 2 kernel_size: 1"),
     "many small images": ((67, 6, 4, 4), "num_output: 7 kernel_size: 3 pad: 1 bias_term: true"),
