@@ -25,7 +25,7 @@ from latent_domains.training.train import run_suite
 RUNS = (
     {"method": "source_only"},
     {"method": "dial"},
-    {"method": "mda", "branch_norm": "logits", "no_w_gradient": True},
+    {"method": "mda", "branch_norm": "logits"},
     {"method": "mda"},
 )
 """Settings of the runs; those of mDA become rows of the picture of the latent domains."""
