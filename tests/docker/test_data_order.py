@@ -1,14 +1,17 @@
-"""docker/patches/16-data-order.patch: the Data layer's records in a new order in every epoch."""
+"""docker/patches/16-data-order.patch: the Data layer's records in a new order in every epoch.
+
+That processes share out one order, tests/latent_domains/training/test_share.py has.
+"""
 
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import caffe
 import lmdb
 import numpy as np
 import pytest
-from caffe.proto import caffe_pb2
+
+from latent_domains.data import lmdb_io
 
 RECORDS = 10
 LAYER = """
@@ -20,11 +23,10 @@ layer {{ name: "{name}" type: "Data" top: "{name}" top: "{name}_label"
 @pytest.fixture(scope="module")
 def numbered(tmp_path_factory) -> Path:
     """An LMDB of records whose labels are their places."""
-    folder = tmp_path_factory.mktemp("numbered")
-    with lmdb.open(str(folder), map_size=1 << 20) as env, env.begin(write=True) as transaction:
-        for i in range(RECORDS):
-            datum = caffe_pb2.Datum(channels=1, height=1, width=1, data=bytes([i]), label=i)
-            transaction.put(f"{i:03}".encode(), datum.SerializeToString())
+    folder = tmp_path_factory.mktemp("numbered") / "lmdb"
+    with lmdb_io.create(folder) as (writer, _):
+        for label in range(RECORDS):
+            writer.put("x", lmdb_io.image_datum(np.zeros((1, 1, 1), np.uint8), label))
     return folder
 
 
@@ -69,22 +71,6 @@ def test_a_batch_across_epochs(numbered, tmp_path):
 
 def test_without_a_seed_it_is_the_databases_order(numbered, tmp_path):
     assert batches(net_of(tmp_path, numbered, x=""), "x", 3) == [list(range(RECORDS))] * 3
-
-
-@pytest.fixture
-def ranks() -> Iterator[None]:
-    yield
-    caffe.set_solver_count(1)
-    caffe.set_solver_rank(0)
-
-
-def test_processes_share_the_records_of_one_order(numbered, tmp_path, ranks):
-    whole = np.ravel(batches(net_of(tmp_path, numbered, x="shuffle_seed: 3"), "x", 3))
-    caffe.set_solver_count(2)
-    for rank in (0, 1):
-        caffe.set_solver_rank(rank)
-        share = np.ravel(batches(net_of(tmp_path, numbered, 5, x="shuffle_seed: 3"), "x", 3))
-        np.testing.assert_array_equal(share, whole[rank::2])
 
 
 def test_a_database_without_records_is_refused(tmp_path):

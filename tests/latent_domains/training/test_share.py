@@ -153,8 +153,9 @@ def rank():
     set_rank(0, 1)
 
 
+@pytest.mark.parametrize("order", ["", "shuffle_seed: 3"])
 @pytest.mark.parametrize(("records", "count", "rows"), [(12, 2, 3), (10, 3, 2), (7, 4, 5)])
-def test_the_shares_of_an_iteration_are_the_batch_of_one_process(records, count, rows, rank, tmp_path):
+def test_the_shares_of_an_iteration_are_the_batch_of_one_process(records, count, rows, order, rank, tmp_path):
     """Caffe deals records out in turn: also past the end, and where the number of processes does not divide them."""
     with lmdb_io.create(tmp_path / "lmdb") as (writer, _):
         for label in range(records):
@@ -165,7 +166,7 @@ def test_the_shares_of_an_iteration_are_the_batch_of_one_process(records, count,
         file = tmp_path / f"{number}_{of}.prototxt"
         file.write_text(
             'layer { name: "data" type: "Data" top: "data" top: "label"\n'
-            f'data_param {{ source: "{tmp_path}/lmdb" batch_size: {batch} backend: LMDB }} }}'
+            f'data_param {{ source: "{tmp_path}/lmdb" batch_size: {batch} backend: LMDB {order} }} }}'
         )
         net = caffe.Net(str(file), caffe.TRAIN)
         return np.array([net.forward()["label"].copy() for _ in range(2 * records)])
