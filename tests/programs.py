@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
-from latent_domains.common.program import ROOT, run
+from latent_domains.common.program import ROOT, exit_code
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ def program(name: str, *arguments: object) -> Done:
     argv = [f"tools/{name}.py", *map(str, arguments)]
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), mock.patch.object(sys, "argv", argv):
         try:
-            run(module.main)
-        except SystemExit as ending:
-            return Done(int(ending.code or 0), out.getvalue(), err.getvalue())
-    raise AssertionError("run returned")
+            code = exit_code(module.main)
+        except SystemExit as ending:  # of argparse
+            code = int(ending.code or 0)
+    return Done(code, out.getvalue(), err.getvalue())
 
 
 def child(

@@ -8,8 +8,9 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,8 +25,19 @@ class ProgramError(Exception):
     """Bad input or a failed step: the message names the file or option, what was found and what was expected."""
 
 
-def run(main: Callable[[], int | None]) -> None:
-    """Call ``main`` and leave with its exit code: 1 after a ProgramError or OSError, 130 after Ctrl-C or ``kill``.
+def run(main: Callable[[], int | None]) -> NoReturn:
+    """Call ``main`` and leave with its ``exit_code``."""
+    code = exit_code(main)
+    if code == _AS_BY_CTRL_C:
+        # At once: Python's own end takes from under threads what they still compute with.
+        with suppress(OSError):
+            sys.stdout.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+def exit_code(main: Callable[[], int | None]) -> int:
+    """Call ``main``; 1 after a ProgramError or OSError, 130 after Ctrl-C or ``kill``, with one line about it on stderr.
 
     Where there is not enough memory it is 1, too. (argparse itself leaves with 2 when the command line is wrong.)
     """
@@ -36,18 +48,19 @@ def run(main: Callable[[], int | None]) -> None:
         with _ended_as_by_ctrl_c(heard):
             code = main()
             sys.stdout.flush()
-        sys.exit(code or 0)
+        return code or 0
     except (KeyboardInterrupt, Exception) as error:
         said = _said_of(error, bool(heard))
         if said is None:
             raise
         traceback.clear_frames(error.__traceback__)  # progress bars in them end their lines
         print(said, file=sys.stderr)
-        sys.exit(130 if said == _INTERRUPTED else 1)
+        return _AS_BY_CTRL_C if said == _INTERRUPTED else 1
     finally:
         _let_go_of_unread()
 
 
+_AS_BY_CTRL_C = 130  # 128 + SIGINT, as shells say it
 _INTERRUPTED = "interrupted"
 
 _LONGEST = 4900

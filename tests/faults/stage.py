@@ -18,7 +18,7 @@ from random import Random
 
 import psutil
 
-from latent_domains.common.program import run
+from latent_domains.common.program import exit_code
 from tests.faults.programs import Program
 
 ADDRESSES = 16 << 30
@@ -207,7 +207,7 @@ def _become(
         module = importlib.import_module(program.module)
         if not hasattr(module, "main"):  # a package
             module = importlib.import_module(f"{program.module}.__main__")
-        run(module.main)
+        code = exit_code(module.main)
     except SystemExit as ending:
         code = ending.code if isinstance(ending.code, int) else 0
     except BaseException:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tqdm import tqdm
 
-from latent_domains.common.program import ROOT, ProgramError, from_root, run
+from latent_domains.common.program import ROOT, ProgramError, exit_code, from_root
 from tests.programs import child
 
 
@@ -27,9 +27,7 @@ def test_exit_codes_and_one_line(error, code, message, capsys):
     def main():
         raise error
 
-    with pytest.raises(SystemExit) as stop:
-        run(main)
-    assert stop.value.code == code
+    assert exit_code(main) == code
     shown = capsys.readouterr().err
     assert shown.endswith(message) and shown.count("\n") == 1
 
@@ -39,7 +37,7 @@ def test_a_fault_of_ours_is_not_hidden():
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        run(main)
+        exit_code(main)
 
 
 def test_paths_are_relative_to_the_root_where_they_can_be(tmp_path):
@@ -59,9 +57,7 @@ def test_kill_ends_a_program_as_ctrl_c_does(number, capsys):
             cleaned.append(True)
 
     before = signal.getsignal(number)
-    with pytest.raises(SystemExit) as stop:
-        run(main)
-    assert stop.value.code == 130 and cleaned == [True]
+    assert exit_code(main) == 130 and cleaned == [True]
     assert capsys.readouterr().err == "interrupted\n"
     assert signal.getsignal(number) == before
 
@@ -81,9 +77,7 @@ def test_ctrl_c_where_no_exception_can_be_raised_is_not_forgotten(capsys):
         Last()
         time.sleep(20)
 
-    with pytest.raises(SystemExit) as stop:
-        run(main)
-    assert stop.value.code == 130 and capsys.readouterr().err == "interrupted\n"
+    assert exit_code(main) == 130 and capsys.readouterr().err == "interrupted\n"
 
 
 def test_ctrl_c_that_a_library_makes_an_error_of_is_ctrl_c(capsys):
@@ -94,9 +88,7 @@ def test_ctrl_c_that_a_library_makes_an_error_of_is_ctrl_c(capsys):
         except KeyboardInterrupt as error:
             raise ValueError("SchemaError: KeyboardInterrupt") from error
 
-    with pytest.raises(SystemExit) as stop:
-        run(main)
-    assert stop.value.code == 130 and capsys.readouterr().err == "interrupted\n"
+    assert exit_code(main) == 130 and capsys.readouterr().err == "interrupted\n"
 
 
 @pytest.mark.parametrize(
@@ -106,9 +98,25 @@ def test_the_last_line_stands_below_the_progress_bar(error, line, capsys):
     def fail(_):
         raise error
 
-    with pytest.raises(SystemExit):
-        run(lambda: {i: fail(i) for i in tqdm(range(2))})
+    exit_code(lambda: {i: fail(i) for i in tqdm(range(2))})
     assert capsys.readouterr().err.splitlines()[-1] == line
+
+
+def test_an_interrupted_program_ends_before_what_its_threads_use_is_taken_away():
+    code = (
+        "import atexit, signal, threading\n"
+        "from latent_domains.common.program import run\n"
+        "def main():\n"
+        "    threading.Thread(target=threading.Event().wait).start()\n"
+        "    print('kept')\n"
+        "    signal.raise_signal(signal.SIGINT)\n"
+        "atexit.register(print, 'the end of Python')\n"
+        "run(main)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "kept\n", "interrupted\n")
 
 
 def test_nobody_reads_what_a_program_prints():
@@ -124,16 +132,13 @@ def test_a_file_that_is_too_large_for_the_memory_is_named(tmp_path, capsys):
     (tmp_path / "list.txt").touch()
     os.truncate(tmp_path / "list.txt", 1 << 42)  # it takes no room
     for read in (Path.read_text, Path.read_bytes):
-        with pytest.raises(SystemExit):
-            run(lambda read=read: read(tmp_path / "list.txt"))
+        assert exit_code(lambda read=read: read(tmp_path / "list.txt")) == 1
         assert capsys.readouterr().err == f"error: {tmp_path / 'list.txt'}: not enough memory\n"
 
 
 def test_links_that_lead_round_in_a_circle(tmp_path, capsys):
     (tmp_path / "a").symlink_to("a")
-    with pytest.raises(SystemExit) as stop:
-        run(lambda: (tmp_path / "a").resolve())
-    assert stop.value.code == 1
+    assert exit_code(lambda: (tmp_path / "a").resolve()) == 1
     assert capsys.readouterr().err == f"error: Symlink loop from '{tmp_path / 'a'}'\n"
 
 
@@ -141,8 +146,7 @@ def test_no_message_is_endless(capsys):
     def main():
         raise ProgramError("name: found " + "x" * 10**6)
 
-    with pytest.raises(SystemExit):
-        run(main)
+    assert exit_code(main) == 1
     shown = capsys.readouterr().err
     assert shown.startswith("error: name: found xxx") and shown.endswith("… (1000012 characters)\n")
     assert len(shown) <= 5000
@@ -151,18 +155,13 @@ def test_no_message_is_endless(capsys):
 def test_nohup_is_respected():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with pytest.raises(SystemExit) as stop:
-            run(lambda: os.kill(os.getpid(), signal.SIGHUP))
+        assert exit_code(lambda: os.kill(os.getpid(), signal.SIGHUP)) == 0
     finally:
         signal.signal(signal.SIGHUP, before)
-    assert stop.value.code == 0
 
 
 def test_letters_that_the_terminal_lacks_end_no_program(monkeypatch):
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, "latin-1"))
-    with pytest.raises(SystemExit) as stop:
-        run(lambda: print("conv1, ½, …"))
-    sys.stdout.flush()
-    assert stop.value.code == 0
+    assert exit_code(lambda: print("conv1, ½, …")) == 0
     assert written.getvalue() == b"conv1, \xbd, \\u2026\n"
