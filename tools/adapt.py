@@ -77,15 +77,22 @@ def _arguments() -> argparse.Namespace:
         help="what fine-tuning begins with: a caffemodel, for ResNets also a checkpoint of PyTorch, or none: random "
         "weights (default: ImageNet's, fetched once to data/weights; none for mnist)",
     )
-    add_method_options(parser)
+    add_method_options(
+        parser,
+        recipe="the network's",
+        branch_norm="logits",
+        branch_input="early on lite0, else final",
+        no_w_gradient="on lite0",
+        lambda_d="0.1 on lite0, else the network's",
+        data_order="shuffled",
+    )
     parser.add_argument(
         "--w-gradient",
         dest="no_w_gradient",
         action="store_false",
-        help="undoes --no-w-gradient, which with --branch-norm logits --branch-input early --lambda-d 0.1 is what mda "
-        "does on lite0 where nothing else is said; fine-tuned it has --branch-norm logits alone",
+        default=None,
+        help="the losses on the classes reach that branch (default: where a net is fine-tuned)",
     )
-    parser.set_defaults(no_w_gradient=None)  # whether it was said
     add_training_options(parser, jobs=None)
     add_image_options(parser)
     parser.add_argument("--force", action="store_true", help="begin anew, whatever an earlier call left in OUT")

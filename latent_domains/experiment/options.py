@@ -1,7 +1,7 @@
 """The options that describe an experiment: those of the settings, and the dataset's."""
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -28,12 +28,16 @@ def add_experiment_options(parser: argparse.ArgumentParser) -> None:
         help="one of the paper's, or the description of another one (dataset.json, by python -m tools.adapt); "
         "default: %(default)s",
     )
-    _add(parser, SETTINGS)
+    _add(parser, SETTINGS, RECIPE, {})
 
 
-def add_method_options(parser: argparse.ArgumentParser) -> None:
-    """The options that say what is done with a dataset, whichever it is."""
-    _add(parser, _METHOD)
+def add_method_options(parser: argparse.ArgumentParser, *, recipe: str, **defaults: str) -> None:
+    """The options that say what is done with a dataset, whichever it is.
+
+    Their help calls a recipe's defaults ``recipe``. One that ``defaults`` names is None where it is not given: the program
+    takes what is said there.
+    """
+    _add(parser, _METHOD, recipe, defaults)
 
 
 def _dataset(text: str) -> Dataset:
@@ -49,13 +53,13 @@ def _dataset(text: str) -> Dataset:
         raise argparse.ArgumentTypeError(f"{text}: {str(error).removeprefix(f'{text}: ')}") from error
 
 
-def _add(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
+def _add(parser: argparse.ArgumentParser, names: Iterable[str], recipe: str, defaults: Mapping[str, str]) -> None:
     """Add the options of these settings; one that is not given is None if its default depends on the dataset."""
     for name in names:
         setting = SETTINGS[name].metadata
         default, text, flags = setting["default"], setting["help"], [f"--{name.replace('_', '-')}"]
-        if default == RECIPE:
-            default, text = None, f"{text} (default: {RECIPE})"
+        if name in defaults or default == RECIPE:
+            default, text = None, f"{text.partition(' (default: ')[0]} (default: {defaults.get(name, recipe)})"
         elif default is not None and default is not False:
             text += " (default: %(default)s)"
         if name == "targets":

@@ -14,6 +14,7 @@ from pathlib import Path
 import cv2
 import pytest
 
+from latent_domains.adapt.stages import FINE_TUNED, ON_FEATURES
 from latent_domains.common.program import ROOT
 from latent_domains.data.lmdb_io import read_labels
 from latent_domains.data.sets.published import PACS
@@ -262,6 +263,14 @@ def test_options_can_change_until_training_begins(tmp_path):
         assert done.returncode == 1 and f"{bad}: 8 bytes that OpenCV cannot decode" in done.stderr
         assert json.loads(settings.read_text())["--k"] == (options[1] if options else None)
     assert ": stands" not in done.stdout and (settings.parent / "notes.txt").exists()
+
+
+def test_help_says_what_mda_does_where_nothing_is_said():
+    said = " ".join(program("adapt", "--help").stdout.split())
+    for name in ("branch_input", "lambda_d"):
+        assert f"(default: {ON_FEATURES[name]} on lite0, else" in said
+    assert ON_FEATURES["branch_norm"] == FINE_TUNED["branch_norm"] and f"(default: {FINE_TUNED['branch_norm']})" in said
+    assert ON_FEATURES["no_w_gradient"] and "reach the branch that predicts domains (default: on lite0)" in said
 
 
 # --- on the features of EfficientNet-Lite0, the default where there is no GPU
