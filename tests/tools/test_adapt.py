@@ -269,7 +269,8 @@ def test_help_says_what_mda_does_where_nothing_is_said():
     said = " ".join(program("adapt", "--help").stdout.split())
     for name in ("branch_input", "lambda_d"):
         assert f"(default: {ON_FEATURES[name]} on lite0, else" in said
-    assert ON_FEATURES["branch_norm"] == FINE_TUNED["branch_norm"] and f"(default: {FINE_TUNED['branch_norm']})" in said
+    assert ON_FEATURES["branch_norm"] == FINE_TUNED["branch_norm"]
+    assert f"(default: {FINE_TUNED['branch_norm']})" in said
     assert ON_FEATURES["no_w_gradient"] and "reach the branch that predicts domains (default: on lite0)" in said
 
 
