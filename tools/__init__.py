@@ -3,6 +3,10 @@
 import os
 import signal
 import sys
+from importlib.util import find_spec
+
+if find_spec("caffe") is None:
+    sys.exit(f"error: {sys.executable} finds no caffe: call '. ./env.sh' in this shell first (make setup builds it)")
 
 # While ``python -m tools.NAME`` still imports, Ctrl-C ends it without a word: nothing has begun (argv is set later).
 if sys.argv[:1] == ["-m"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:

@@ -1,5 +1,6 @@
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -66,6 +67,12 @@ def test_ctrl_c_while_a_program_imports_ends_it_without_a_word(tmp_path):
     (tmp_path / "argparse.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
     done = child("watch", env={"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])})
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_a_shell_that_does_not_know_caffe():
+    done = child("watch", "runs", env={"PYTHONPATH": ""})
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(r"error: .* finds no caffe: call '\. \./env\.sh' in this shell first .*\n", done.stderr)
 
 
 def test_ctrl_c_where_no_exception_can_be_raised_is_not_forgotten(capsys):
