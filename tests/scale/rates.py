@@ -1,6 +1,6 @@
-"""Pictures a second that LMDBs give: from the disk, from memory, and through a Data layer.
+"""Pictures a second that LMDBs give: from the disk, stored and shuffled, from memory, and through a Data layer.
 
-The first is by the clock; the others, on one thread, are by the time of the processor.
+From the disk is by the clock; the others, on one thread, are by the time of the processor.
 
 python -m tests.scale.rates data/pacs/photo data/pacs_jpg/photo
 """
@@ -9,8 +9,9 @@ import argparse
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from random import Random
 
 os.environ.setdefault("GLOG_minloglevel", "2")
 
@@ -31,18 +32,22 @@ def main() -> None:
     rows = []
     for lmdb in options.lmdbs:
         size, pictures = (lmdb / "data.mdb").stat().st_size, count_filled(lmdb)
-        cold, warm, layer = [], [], []
-        for _ in range(options.rounds):
+        cold, shuffled, warm, layer = [], [], [], []
+        for seed in range(options.rounds):
             forget(lmdb / "data.mdb")
             cold.append(records(lmdb, time.perf_counter))
+            keys = keys_of(lmdb)
+            Random(seed).shuffle(keys)
+            forget(lmdb / "data.mdb")
+            shuffled.append(records(lmdb, time.perf_counter, keys))
             warm.append(records(lmdb, time.process_time))
             layer.append(data_layer(lmdb, pictures // BATCH))
         kind = "encoded" if describe(lmdb).encoded else "raw"
-        rates = [f"{max(found):,.0f}" for found in (cold, warm, layer)]
+        rates = [f"{max(found):,.0f}" for found in (cold, shuffled, warm, layer)]
         megabytes = f"{max(cold) * size / pictures / 1e6:,.0f}"
         rows.append([kind, f"{pictures:,}", f"{size / pictures / 1000:.0f}", *rates, megabytes])
-    header = ["records", "pictures", "kB each", "from the disk", "from memory", "by a Data layer", "disk, MB/s"]
-    print(table(header, rows))
+    columns = ["from the disk", "shuffled", "from memory", "by a Data layer"]
+    print(table(["records", "pictures", "kB each", *columns, "disk, MB/s"], rows))
 
 
 def forget(file: Path) -> None:
@@ -55,11 +60,17 @@ def forget(file: Path) -> None:
         os.close(descriptor)
 
 
-def records(lmdb: Path, clock: Callable[[], float]) -> float:
-    """Records a second, each copied as it stands."""
+def keys_of(lmdb: Path) -> list[bytes]:
+    with open_lmdb(lmdb) as (_, transaction):
+        return [bytes(key) for key in transaction.cursor().iternext(values=False)]
+
+
+def records(lmdb: Path, clock: Callable[[], float], keys: Sequence[bytes] = ()) -> float:
+    """Records a second, each copied as it stands: those of the ``keys``, or all in the order they are stored in."""
     with open_lmdb(lmdb) as (_, transaction):
         begun = clock()
-        number = sum(1 for _, value in transaction.cursor() if bytes(value))
+        values = map(transaction.get, keys) if keys else transaction.cursor().iternext(keys=False)
+        number = sum(1 for value in values if bytes(value))
         return number / (clock() - begun)
 
 
