@@ -108,7 +108,8 @@ class Experiment:
     targets: tuple[str, ...] = _setting("+".join, "target domain or domains (default: the paper's)", metavar="A+…")
     method: Literal[*METHODS] = _setting("{}".format, "how domains are aligned", "mda")
     k: _Domains = _setting(
-        "k{}".format, "latent source domains of mda and its controls (default: the number of sources)"
+        "k{}".format,
+        "latent source domains of mda and its controls (default: the number of sources; tools.adapt with one: 2)",
     )
     k_target: _Domains = _setting(
         "kt{}".format, "target domains of mDA, latent if more than 1 (default: the number of targets)"
@@ -133,12 +134,12 @@ class Experiment:
         "branch-{}".format,
         "what BN normalises in the branch that predicts domains: nothing, the outputs of its layers as in the paper, "
         "or, without affine, the domain classifier's input (centred) or its logits; the last two are not the paper's "
-        "(default: layers)",
+        "(default: layers; tools.adapt: logits)",
     )
     branch_input: Literal[*BRANCH_INPUTS] = _setting(
         "branch-on-{}".format,
         "what the branch reads of a backbone's features: the final ones, or the statistics of early blocks that the "
-        "dataset has beside them; not the paper's (default: final)",
+        "dataset has beside them; not the paper's (default: final; tools.adapt on lite0: early)",
     )
     domain_gain: _Rate = _setting("gain{:g}".format, "factor of the normalised logits of --branch-norm logits", 1.0)
     no_w_gradient: bool = _setting(
@@ -171,7 +172,9 @@ class Experiment:
     test_mirror: bool = _setting(
         "testmirror".format, "mirror test images at random, as the authors' ResNet net does", False
     )
-    seed: _Seed = _setting("seed{}".format, "seed of initialisation and of the known labels", 0)
+    seed: _Seed = _setting(
+        "seed{}".format, "of initial weights, order and crops of the images, known labels, domains of random_w", 0
+    )
 
     @property
     def dataset(self) -> str:

@@ -25,8 +25,8 @@ def add_experiment_options(parser: argparse.ArgumentParser) -> None:
         type=_dataset,
         default="digits",
         metavar=f"{{{','.join(DATASETS)},FILE}}",
-        help="one of the paper's, or the description of another one (dataset.json, by python -m tools.adapt); "
-        "default: %(default)s",
+        help="one of these, or the description of another one (dataset.json, by python -m tools.adapt or "
+        "tools.extract_features); default: %(default)s",
     )
     _add(parser, SETTINGS, RECIPE, {})
 
