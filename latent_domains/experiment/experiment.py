@@ -134,12 +134,12 @@ class Experiment:
         "branch-{}".format,
         "what BN normalises in the branch that predicts domains: nothing, the outputs of its layers as in the paper, "
         "or, without affine, the domain classifier's input (centred) or its logits; the last two are not the paper's "
-        "(default: layers; tools.adapt: logits)",
+        "(default: layers)",
     )
     branch_input: Literal[*BRANCH_INPUTS] = _setting(
         "branch-on-{}".format,
         "what the branch reads of a backbone's features: the final ones, or the statistics of early blocks that the "
-        "dataset has beside them; not the paper's (default: final; tools.adapt on lite0: early)",
+        "dataset has beside them; not the paper's (default: final)",
     )
     domain_gain: _Rate = _setting("gain{:g}".format, "factor of the normalised logits of --branch-norm logits", 1.0)
     no_w_gradient: bool = _setting(
