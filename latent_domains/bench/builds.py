@@ -6,28 +6,20 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import NamedTemporaryFile, TemporaryDirectory
+from tempfile import TemporaryDirectory
 
 import caffe
 import numpy as np
 from caffe.proto import caffe_pb2
-from google.protobuf import text_format
 
 from latent_domains.bench.training import read_net, with_data_in_memory
 from latent_domains.common.program import ProgramError
+from latent_domains.models.model import open_net
 
 NO_COMPUTATION = ("Input", "DummyData", "Silence", "Python")
 """Layers that are left out: Caffe itself computes nothing in them."""
 
 Results = dict[str, np.ndarray]
-
-
-def open_net(net: caffe_pb2.NetParameter) -> caffe.Net:
-    """The net in training."""
-    with NamedTemporaryFile("w", suffix=".prototxt") as file:
-        file.write(text_format.MessageToString(net))
-        file.flush()
-        return caffe.Net(file.name, caffe.TRAIN)
 
 
 def layers_alone(path: Path, image: tuple[int, int, int], images: int) -> Iterator[tuple[str, caffe_pb2.NetParameter]]:
@@ -37,7 +29,7 @@ def layers_alone(path: Path, image: tuple[int, int, int], images: int) -> Iterat
     are left out of it.
     """
     net = with_data_in_memory(read_net(path), image)
-    whole = open_net(net)
+    whole = open_net(net, caffe.TRAIN)
     for layer in net.layer:
         if layer.type in NO_COMPUTATION:
             continue
@@ -63,7 +55,7 @@ def layers_alone(path: Path, image: tuple[int, int, int], images: int) -> Iterat
 def compute(net: caffe_pb2.NetParameter, seed: int = 0) -> Results:
     """What the last layer of ``net`` makes of random numbers: its tops and the gradients of bottoms and parameters."""
     caffe.set_random_seed(seed + 1)
-    layer, alone, rng = net.layer[-1], open_net(net), np.random.default_rng(seed)
+    layer, alone, rng = net.layer[-1], open_net(net, caffe.TRAIN), np.random.default_rng(seed)
 
     def random(shape: tuple[int, ...]) -> np.ndarray:
         return rng.standard_normal(shape, np.float32)

@@ -16,7 +16,7 @@ from latent_domains.bench.rows import Measured, Row
 from latent_domains.bench.turns import Best, take_turns
 from latent_domains.convert.fold.fold import fold
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.models.model import Model, as_file, write_model
+from latent_domains.models.model import Model, open_net, write_model
 from latent_domains.runs.predict import BATCH, ModelDescription
 
 THREADS = (2, 1)
@@ -119,8 +119,7 @@ def _models(net: str, dataset: str) -> tuple[Path, Path]:
 
 def random_model(net: NetParameter, seed: int = 0) -> Model:
     """A net for tests with random parameters that keep the size of what goes through it."""
-    with as_file(net) as file:
-        loaded = caffe.Net(str(file), caffe.TEST)
+    loaded = open_net(net, caffe.TEST)
     rng = np.random.default_rng(seed)
     types = {layer.name: layer.type for layer in net.layer}
     blobs = {}

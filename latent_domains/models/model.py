@@ -11,6 +11,7 @@ from pathlib import Path
 import caffe
 import numpy as np
 from caffe.proto.caffe_pb2 import BlobProto, BlobShape, NetParameter
+from google.protobuf import text_format
 from numpy.typing import NDArray
 
 from latent_domains.common.caffe_log import ending
@@ -70,8 +71,7 @@ def check_loads(net: Path) -> None:
 
 def load(model: Model) -> caffe.Net:
     """Make a net for the TEST phase out of a model. Raises ValueError if blobs do not fit the net."""
-    with as_file(model.net) as file:
-        net = caffe.Net(str(file), caffe.TEST)
+    net = open_net(model.net, caffe.TEST)
     if set(net.params) != set(model.blobs):
         raise ValueError(f"blobs of {sorted(model.blobs)}, expected those of {sorted(net.params)}")
     for name, blobs in model.blobs.items():
@@ -80,6 +80,12 @@ def load(model: Model) -> caffe.Net:
                 raise ValueError(f"layer {name}: a blob of shape {blob.shape}, expected {target.data.shape}")
             target.data[...] = blob
     return net
+
+
+def open_net(net: NetParameter, phase: int, weights: Path | None = None) -> caffe.Net:
+    """A net in Caffe, with the parameters of a caffemodel, if any (without: see :func:`as_file`)."""
+    with as_file(net) as file:
+        return caffe.Net(str(file), phase, **({"weights": str(weights.resolve())} if weights else {}))
 
 
 @contextmanager
@@ -92,7 +98,7 @@ def as_file(net: NetParameter) -> Iterator[Path]:
             if layer.HasField(field):
                 getattr(layer, field).ClearField("weight_filler")
     with tempfile.NamedTemporaryFile("w", suffix=".prototxt") as file:
-        file.write(prototxt.net_text(quick.name, quick))
+        file.write(text_format.MessageToString(quick))
         file.flush()
         yield Path(file.name)
 

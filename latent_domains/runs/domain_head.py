@@ -14,7 +14,7 @@ from caffe import layers as L
 from numpy.typing import NDArray
 
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.models.model import as_file
+from latent_domains.models.model import open_net
 from latent_domains.nets.blocks import python_layer
 from latent_domains.nets.family import architecture
 
@@ -42,8 +42,7 @@ class Head:
         last = architecture(experiment).DOMAIN_CLASSIFIER
         logits = last.logits(n, n.data, experiment, experiment.k, "domain")
         n.entropy = python_layer("EntropyLossLayer", logits, loss_weight=1.0)
-        with as_file(n.to_proto()) as file:
-            net = caffe.Net(str(file), caffe.TRAIN, weights=str(weights))
+        net = open_net(n.to_proto(), caffe.TRAIN, weights)
         net.blobs["data"].data[...] = features
         net.forward()
         return cls(net, f"domain_{last.name}")

@@ -13,7 +13,7 @@ import caffe
 from caffe.proto.caffe_pb2 import BlobShape, LayerParameter, NetParameter
 from google.protobuf import text_format
 
-from latent_domains.models.model import as_file
+from latent_domains.models.model import open_net
 
 
 def draw_weights(nets: Iterable[str], seed: int, file: Path) -> None:
@@ -45,8 +45,7 @@ def _stream(seed: int, name: str) -> int:
 
 def _layers_alone(net: NetParameter) -> Iterator[NetParameter]:
     """A net of an Input and the layer, for each layer of ``net`` that has a filler for weights."""
-    with as_file(net) as file:
-        shapes = caffe.Net(str(file), caffe.TEST).blobs
+    shapes = open_net(net, caffe.TEST).blobs
     for layer in net.layer:
         if layer.convolution_param.HasField("weight_filler") or layer.inner_product_param.HasField("weight_filler"):
             shape = BlobShape(dim=shapes[layer.bottom[0]].shape)

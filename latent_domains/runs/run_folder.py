@@ -8,7 +8,6 @@ import re
 import stat
 import struct
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ from pathlib import Path
 
 import caffe
 from caffe.proto import caffe_pb2
-from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from latent_domains.common.caffe_log import LoggedSession, hole, logged_sessions
@@ -26,6 +24,7 @@ from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.experiment.experiment import Experiment, from_json
 from latent_domains.models import prototxt
 from latent_domains.models.gate import admit
+from latent_domains.models.model import open_net
 from latent_domains.runs.record import Failure, Record, Training, read
 
 # A lock of the open file, not of the process: a child that inherits the descriptor holds it too.
@@ -110,7 +109,7 @@ class RunFolder:
         return net
 
     def load_net(self, name: str, phase: int, weights: Path | None = None, batch_size: int | None = None) -> caffe.Net:
-        """One of the run's nets in Caffe, with the parameters of a caffemodel or as its fillers make them.
+        """One of the run's nets in Caffe, with the parameters of a caffemodel, if any.
 
         ``batch_size`` replaces that of its Data layers.
         """
@@ -118,10 +117,7 @@ class RunFolder:
         for layer in net.layer if batch_size else ():
             if layer.type == "Data":
                 layer.data_param.batch_size = batch_size
-        with tempfile.NamedTemporaryFile("w", suffix=".prototxt") as file:
-            file.write(text_format.MessageToString(net))
-            file.flush()
-            return caffe.Net(file.name, phase, **({"weights": str(weights.resolve())} if weights else {}))
+        return open_net(net, phase, weights)
 
     def read_solver(self) -> caffe_pb2.SolverParameter:
         """The run's solver. Raises ProgramError naming the file if it does not parse."""

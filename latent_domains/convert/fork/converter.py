@@ -25,7 +25,7 @@ from latent_domains.convert.fork.weights import converted, kinds_of, random_blob
 from latent_domains.models.compare import Difference, require, worst
 from latent_domains.models.graph import Graph
 from latent_domains.models.inputs import NOISE, images, in_batches, noise
-from latent_domains.models.model import Array, Model, about_lines, as_file, check_loads, model_files, weights_bytes
+from latent_domains.models.model import Array, Model, about_lines, check_loads, model_files, open_net, weights_bytes
 from latent_domains.models.prototxt import net_text
 
 
@@ -83,8 +83,7 @@ class Converter:
         for graph, phase in tqdm(phases, desc="reading", total=len(graphs), leave=False):
             definition, _ = graph.definition()
             check(definition, f"{fork.file} ({phase} phase)")
-            with as_file(definition) as file:
-                nets.append(caffe.Net(str(file), caffe.TEST))
+            nets.append(open_net(definition, caffe.TEST))
         kinds = kinds_of(*graphs)
         if self._weights is None:
             blobs = random_blobs(nets, kinds, self._seed)
@@ -156,8 +155,7 @@ class Converter:
 
     def _classes(self) -> int:
         """How many classes the scores have."""
-        with as_file(self._deploy.definition()) as file:
-            return caffe.Net(str(file), caffe.TEST).blobs["prob"].data.shape[1]
+        return open_net(self._deploy.definition(), caffe.TEST).blobs["prob"].data.shape[1]
 
 
 def _judge(said: str, found: list[Difference]) -> None:

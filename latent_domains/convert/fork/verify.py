@@ -13,7 +13,7 @@ from latent_domains.convert.fork.rows import batch_size, is_data
 from latent_domains.models.compare import Difference, difference, keep_worst
 from latent_domains.models.graph import Graph, Node, Value, last_of_blobs
 from latent_domains.models.inputs import NOISE, noise
-from latent_domains.models.model import Array, as_file, check_loads, forward
+from latent_domains.models.model import Array, as_file, check_loads, forward, open_net
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,7 @@ class Side:
 
     def net(self, phase: int) -> caffe.Net:
         """The net with its weights."""
-        definition, _ = self.graph.definition(self.blobs)
-        with as_file(definition) as file:
-            net = caffe.Net(str(file), phase)
+        net = open_net(self.graph.definition(self.blobs)[0], phase)
         self.fill(net)
         return net
 
