@@ -18,7 +18,7 @@ from caffe.proto.caffe_pb2 import TEST, TRAIN
 from latent_domains.bench import training
 from latent_domains.common.program import ROOT, run
 from latent_domains.data.image_list import folder_entries
-from latent_domains.models.model import load, read_model
+from latent_domains.models.model import feed, load, read_model
 from latent_domains.runs.predict import BATCH, open_classifier, predict, read_description
 
 Step = Callable[[], object]
@@ -59,9 +59,7 @@ def forward_caffe(prefix: str, batch: str) -> Step:
     """Forward passes of a model's net for tests, on ``batch`` random images in memory."""
     net = load(_read(prefix))
     (name,) = net.inputs
-    images = _images(net.blobs[name].data.shape[1:], int(batch))
-    net.blobs[name].reshape(*images.shape)
-    net.blobs[name].data[...] = images
+    feed(net, _images(net.blobs[name].data.shape[1:], int(batch)))
     return net.forward
 
 

@@ -168,16 +168,18 @@ def about_lines(about: str) -> str:
     return "".join(f"# {line}\n" for line in about.splitlines())
 
 
-def forward(net: caffe.Net, inputs: Array | Mapping[str, Array]) -> dict[str, Array]:
-    """Every blob of ``net`` (after the layers that work in place) for ``inputs``.
-
-    They are the rows of its one input blob, or those of each input by its name.
-    """
+def feed(net: caffe.Net, inputs: Array | Mapping[str, Array]) -> None:
+    """Make ``inputs`` the next batch: the rows of the net's one input blob, or those of each input by its name."""
     if not isinstance(inputs, Mapping):
         (name,) = net.inputs
         inputs = {name: inputs}
     for name, rows in inputs.items():
         net.blobs[name].reshape(*rows.shape)
         net.blobs[name].data[...] = rows
+
+
+def forward(net: caffe.Net, inputs: Array | Mapping[str, Array]) -> dict[str, Array]:
+    """Every blob of ``net`` (after the layers that work in place) for ``inputs``, as :func:`feed` takes them."""
+    feed(net, inputs)
     net.forward()
     return {blob: values.data.copy() for blob, values in net.blobs.items()}

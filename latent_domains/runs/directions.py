@@ -19,6 +19,7 @@ from latent_domains.common.markdown import table
 from latent_domains.common.program import ProgramError
 from latent_domains.data.input_batches import batches
 from latent_domains.experiment.experiment import from_json
+from latent_domains.models.model import feed
 from latent_domains.nets.family import architecture
 from latent_domains.runs.domain_head import Array, Head, entropy_alone, gradient
 from latent_domains.runs.domain_usage import domain_usage
@@ -63,8 +64,7 @@ def _measured(
 ) -> dict[str, Any]:
     experiment = folder.experiment
     net = folder.load_net("domains", caffe.TRAIN, weights)
-    net.blobs["data"].reshape(*inputs.shape)
-    net.blobs["data"].data[...] = inputs
+    feed(net, inputs)
     net.forward()
     layers = [name for name in net.params if name.startswith("domain_")]  # the branch's, in their order
     seen = net.blobs[net.bottom_names[layers[0]][0]].data

@@ -21,6 +21,7 @@ from latent_domains.data.input_batches import keyed_batches, record_values
 from latent_domains.data.parts import EXTRACTION, FINGERPRINT, NOTE, Part, Records
 from latent_domains.experiment.datasets import DATASETS, Dataset, Features, features_of, of_network
 from latent_domains.experiment.networks import ANY_FEATURES
+from latent_domains.models.model import feed
 from latent_domains.models.onnx_backbone import OnnxBackbone
 from latent_domains.models.weights import check_weights
 from latent_domains.nets.committed import FEATURES
@@ -81,8 +82,7 @@ def alexnet(weights: Path, batch_size: int) -> Extractor:
     def rows(images: Path, data: Dataset) -> Iterator[Row]:
         net = net_once()
         for keys, inputs, labels in keyed_batches(images, data.preprocessing, batch_size):
-            net.blobs["data"].reshape(*inputs.shape)
-            net.blobs["data"].data[...] = inputs
+            feed(net, inputs)
             yield from zip(keys, net.forward()[BLOB], labels.tolist(), strict=True)
 
     return Extractor({"weights": sha256(weights)}, rows)

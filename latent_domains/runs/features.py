@@ -11,6 +11,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.input_batches import batches
 from latent_domains.models.graph import kind
+from latent_domains.models.model import feed
 from latent_domains.runs.preflight import check_data, check_nets
 from latent_domains.runs.run_folder import RunFolder, Snapshot
 
@@ -105,8 +106,7 @@ def _of_deploy_net(folder: RunFolder, snapshot: Snapshot, images: int) -> Featur
     domains, labels = [], []
     for domain, (name, lmdb) in enumerate(lmdbs.items()):
         for inputs, of_images in batches(lmdb, data.preprocessing, data.test_batch_limit, max(1, images // len(lmdbs))):
-            net.blobs["data"].reshape(*inputs.shape)
-            net.blobs["data"].data[...] = inputs
+            feed(net, inputs)
             net.forward()
             for blob, found in rows.items():
                 if blob:

@@ -13,6 +13,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.data.image_list import read_classes
 from latent_domains.data.input_batches import batches
 from latent_domains.data.lmdb_io import count, read_images, record_names
+from latent_domains.models.model import feed
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.record import DomainUsage
 from latent_domains.runs.run_folder import RunFolder, Snapshot
@@ -171,8 +172,7 @@ def _predicted(
         rows = []
         with tqdm(desc=f"domains of {domain}", total=min(limit, count(lmdb)), unit="img", disable=quiet) as bar:
             for inputs, classes in batches(lmdb, data.preprocessing, data.test_batch_limit, limit):
-                net.blobs["data"].reshape(*inputs.shape)
-                net.blobs["data"].data[...] = inputs
+                feed(net, inputs)
                 rows.append((net.forward()[blob].copy(), classes))
                 bar.update(len(inputs))
         found[domain], labels[domain] = map(np.concatenate, zip(*rows, strict=True))

@@ -22,7 +22,7 @@ from latent_domains.data.image_datum import Format, Made, make_readable
 from latent_domains.data.image_list import UNKNOWN, Entry
 from latent_domains.data.lmdb_io import by, datum_image
 from latent_domains.data.preprocessing import Preprocessing
-from latent_domains.models.model import load, read_model
+from latent_domains.models.model import feed, load, read_model
 from latent_domains.models.onnx_runtime import MADE_OF, Runtime
 from latent_domains.runs.devices import check_available
 from latent_domains.runs.evaluate import last_snapshot
@@ -145,11 +145,10 @@ def _in_caffe(file: Path, weights: Path, description: ModelDescription, mode: st
     net = load(read_model(file, weights))
     shapes = {name: blob.shape for name, blob in net.blobs.items()}
     _check(file, {name: shapes[name] for name in net.inputs}, {name: shapes[name] for name in net.outputs}, description)
-    (name,), (output,) = net.inputs, net.outputs
+    (output,) = net.outputs
 
     def forward(inputs: NDArray[np.float32]) -> NDArray[np.float32]:
-        net.blobs[name].reshape(*inputs.shape)
-        net.blobs[name].data[...] = inputs
+        feed(net, inputs)
         return net.forward()[output].copy()
 
     return Classifier(forward, description)

@@ -16,6 +16,7 @@ from latent_domains.common.markdown import table
 from latent_domains.common.program import ProgramError
 from latent_domains.data.sets import usps
 from latent_domains.experiment.experiment import SOURCE_ONLY, Experiment
+from latent_domains.models.model import feed
 from latent_domains.nets.blocks import STATISTIC
 from latent_domains.runs.evaluate import last_snapshot
 from latent_domains.runs.initial import draw_weights
@@ -119,8 +120,7 @@ def accuracies(folder: RunFolder, images: NDArray[np.uint8], labels: NDArray[np.
     for way, arguments in WAYS.items():
         resized = usps.resize(images, **arguments)
         inputs = experiment.data.preprocessing.inputs(list(np.repeat(resized[:, np.newaxis], 3, axis=1)))
-        net.blobs["data"].reshape(*inputs.shape)
-        net.blobs["data"].data[...] = inputs
+        feed(net, inputs)
         (scores,) = net.forward().values()
         found[way] = float((scores.reshape(len(labels), -1).argmax(axis=1) == labels).mean())
     return found
