@@ -24,13 +24,8 @@ def total(folder: RunFolder, iterations: int, seconds: float) -> float:
     """
     tested = sum(batch_size * batches for batch_size, batches in folder.test_batches().values())
     tests = -(-iterations // folder.experiment.data.recipe.test_interval) + 1
-    each = seconds / (folder.experiment.iter_size * rows(folder))
+    each = seconds / (folder.experiment.iter_size * sum(folder.batch_rows().values()))
     return iterations * seconds + tests * tested * each / 3
-
-
-def rows(folder: RunFolder) -> int:
-    """Images of all domains in a training batch."""
-    return sum(layer.data_param.batch_size for layer in folder.read_net("train").layer if layer.type == "Data")
 
 
 def in_words(seconds: float) -> str:

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from latent_domains.adapt.duration import in_words, measure, memory_note, rows, total
+from latent_domains.adapt.duration import in_words, measure, memory_note, total
 from latent_domains.adapt.results import write_domains, write_readme
 from latent_domains.adapt.task import Paths, trained
 from latent_domains.adapt.trees import TaskImages
@@ -150,7 +150,7 @@ def train(folder: RunFolder, weights: Path | None, threads: int | None, solver_m
 
 def _say_duration(folder: RunFolder, iterations: int, threads: int | None) -> int:
     """Print how long so many iterations take; return the number of threads to train with."""
-    batch = rows(folder)
+    batch = sum(folder.batch_rows().values())
     if note := memory_note(folder.experiment.data.network, batch):
         print(f"note: {note}")
     print("measuring how long an iteration takes on this processor …", flush=True)

@@ -30,9 +30,7 @@ class LoadedRun:
     @cached_property
     def curves(self) -> dict[tuple[str, str], dict[int, float]]:
         """Values by iteration of every (phase, name) in the log; empty if there is none."""
-        if self.folder is None or not self.folder.log.exists():
-            return {}
-        return curves(self.folder.log.read_text(errors="replace").splitlines())
+        return curves(self.folder.log_lines()) if self.folder else {}
 
     @property
     def classes(self) -> list[str]:

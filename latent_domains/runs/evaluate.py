@@ -1,7 +1,5 @@
 """A run's record: its accuracy at the last iteration, and how it came about."""
 
-from datetime import UTC, datetime
-
 import caffe
 
 from latent_domains.common.caffe_log import curves
@@ -14,6 +12,7 @@ from latent_domains.runs.outputs import class_names, confusion_counts, source_us
 from latent_domains.runs.preflight import check_data, check_mode, check_nets, incompleteness
 from latent_domains.runs.record import OnTarget, Record
 from latent_domains.runs.run_folder import RunFolder, Snapshot
+from latent_domains.runs.sessions import now
 
 
 def evaluate(
@@ -42,8 +41,7 @@ def evaluate(
     confusion = {target: confusion_counts(folder, snapshot, target, quiet=quiet) for target in folder.test_nets}
     images = sum(int(counts.sum()) for counts in confusion.values())
     correct = sum(int(counts.trace()) for counts in confusion.values())
-    assigned = assigned_domains(folder)
-    log = folder.log.read_text(errors="replace").splitlines() if folder.log.exists() else []
+    assigned, log = assigned_domains(folder), curves(folder.log_lines())
     return Record(
         experiment=experiment.to_json(),
         iteration=snapshot.iteration,
@@ -62,9 +60,9 @@ def evaluate(
         domain_usage=domain_usage(assigned) if assigned else source_usage(folder, snapshot, quiet=quiet),
         target_domain_usage=target_usage(folder, snapshot, quiet=quiet),
         domain_usage_history=usage_history(folder, quiet=quiet),
-        last_values={name: values[max(values)] for (phase, name), values in curves(log).items() if phase == "train"},
+        last_values={name: values[max(values)] for (phase, name), values in log.items() if phase == "train"},
         training=folder.read_training(),
-        evaluated=datetime.now(UTC).isoformat(timespec="seconds"),
+        evaluated=now(),
         commit=commit(),
         versions=versions(),
         hardware=hardware(mode, gpu_names()[gpu or 0] if mode == "GPU" else None),

@@ -61,9 +61,7 @@ def features_of(folder: RunFolder, snapshot: Snapshot, images: int = 384) -> Fea
 def _of_training_net(folder: RunFolder, snapshot: Snapshot, images: int) -> Features:
     before, after = _blobs(folder, "train")
     parts = folder.experiment.parts
-    layers = folder.read_net("train").layer
-    sizes = {layer.name: layer.data_param.batch_size for layer in layers if layer.type == "Data"}
-    rows = np.array([sizes[f"data_{part}"] for part in parts])
+    rows = np.array(list(folder.batch_rows().values()))
     caffe.set_random_seed(0)  # of mirrored and cropped images
     net = folder.load_net("train", caffe.TRAIN, snapshot.model)
     records = [lmdb_io.count(folder.train_lmdbs[part]) for part in parts]

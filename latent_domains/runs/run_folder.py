@@ -102,6 +102,16 @@ class RunFolder:
             found[target] = (batch_sizes[0], batches)
         return found
 
+    def batch_rows(self) -> dict[str, int]:
+        """Rows of each of the experiment's parts in a batch of the training net."""
+        layers = [layer for layer in self.read_net("train").layer if layer.type == "Data"]
+        batch_sizes = {layer.name: layer.data_param.batch_size for layer in layers}
+        found = {part: batch_sizes.get(f"data_{part}", 0) for part in self.experiment.parts}
+        for part, rows in found.items():
+            if rows < 1:
+                raise ProgramError(f"{self.net('train')}: expected a Data layer data_{part} with a batch of at least 1")
+        return found
+
     def read_net(self, name: str) -> caffe_pb2.NetParameter:
         """One of the run's nets. Raises ProgramError naming the file if it does not parse, or has a layer of others."""
         net = prototxt.read(self.net(name), caffe_pb2.NetParameter())
@@ -214,6 +224,10 @@ class RunFolder:
     @property
     def log(self) -> Path:
         return self.path / "train.log"
+
+    def log_lines(self) -> list[str]:
+        """The lines of the log; none if there is no log."""
+        return self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
 
     @property
     def snapshots(self) -> Path:

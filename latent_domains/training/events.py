@@ -35,10 +35,9 @@ class Events:
 
 def convert(folder: RunFolder, to: Path, *, before: int | None = None) -> int:
     """Replace the folder ``to`` by an event file of a run's log, up to the iteration ``before``; count its numbers."""
-    log = folder.log.read_text(errors="replace").splitlines() if folder.log.exists() else []
     measurements = [
         measurement
-        for found in history(log).measurements.values()
+        for found in history(folder.log_lines()).measurements.values()
         for measurement in found.values()
         if before is None or measurement.iteration < before
     ]

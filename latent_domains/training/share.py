@@ -38,7 +38,7 @@ def make_share(run: RunFolder, size: int) -> tuple[str, str, str]:
     Raises ProgramError naming the layer if ``size`` does not divide its rows, and naming the net if it is not what
     the run's description makes, since a share of it cannot be made from there.
     """
-    sizes = _rows(run)
+    sizes = run.batch_rows()
     if text_format.Parse(_train_net(run, sizes), caffe_pb2.NetParameter()) != run.read_net("train"):
         raise ProgramError(
             f"{run.net('train')}: it was changed, and is not what experiment.json makes; only such a net can be "
@@ -70,16 +70,6 @@ def write_share(run: RunFolder, size: int) -> Share:
         for file, text in zip((written.train, written.first, written.other), texts, strict=True):
             file.write_text(text)
     return share
-
-
-def _rows(run: RunFolder) -> dict[str, int]:
-    """Rows of each part in the run's own training batch."""
-    batches = {layer.name: layer.data_param.batch_size for layer in run.read_net("train").layer if layer.type == "Data"}
-    found = {part: batches.get(f"data_{part}", 0) for part in run.experiment.parts}
-    for part, rows in found.items():
-        if rows < 1:
-            raise ProgramError(f"{run.net('train')}: expected a Data layer data_{part} with a batch of at least 1")
-    return found
 
 
 def _train_net(run: RunFolder, sizes: dict[str, int]) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from latent_domains.adapt import duration
-from latent_domains.adapt.duration import in_words, measure, memory_note, rows, total
+from latent_domains.adapt.duration import in_words, measure, memory_note, total
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.write import write_run
 
@@ -18,8 +18,9 @@ def test_words(seconds, words):
 
 @pytest.mark.program
 def test_iterations_tests_and_the_evaluation_count(tiny_data, tmp_path):
-    folder = write_run(make_experiment("digits", "mda", batch_size=10, iter_size=2), tmp_path / "run", data=tiny_data)
-    assert rows(folder) == 30
+    experiment = make_experiment("digits", "mda", batch_size=10, iter_size=2, known_share=0.5)
+    folder = write_run(experiment, tmp_path / "run", data=tiny_data)
+    assert folder.batch_rows() == {"mnist": 10, "mnistm": 10, "usps": 10}, "domain labels are no images"
     # 250 iterations of 2 seconds for 60 images; 3 tests and the evaluation of 30 images at a third of that
     assert total(folder, 250, 2.0) == pytest.approx(500 + 4 * 30 * 2 / 60 / 3)
     threads, seconds = measure(folder, 1)
