@@ -13,7 +13,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.image_datum import Format, make_readable
 from latent_domains.data.image_list import Entry, size
-from latent_domains.data.parts import FINGERPRINT, Part, Records
+from latent_domains.data.parts import CLASSES, FINGERPRINT, Part, Records
 
 
 def build(
@@ -40,7 +40,7 @@ def build(
         if not sizes:
             raise ProgramError(f"none of the {len(entries)} images could be read")
         if classes is not None:
-            (folder / "classes.txt").write_text("".join(f"{name}\n" for name in classes))
+            (folder / CLASSES).write_text("".join(f"{name}\n" for name in classes))
     if len(sizes) > 1:
         print(
             f"note: the images have {len(sizes)} different sizes; without --resize a Data layer takes them only one at "

@@ -1,6 +1,5 @@
 """Join LMDBs into one undivided mixture."""
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,16 +10,10 @@ from tqdm import tqdm
 from latent_domains.common.files import check_new
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
-from latent_domains.data.image_list import read_classes
-from latent_domains.data.parts import NOTE, Part, Records, build
+from latent_domains.data.parts import CLASSES, DOMAINS, Part, Records, build, classes_of, recipe_of
 from latent_domains.data.shares import check_shares, mixture_counts, shown
 
 PROGRAM = "tools.join_lmdbs"
-
-CLASSES = "classes.txt"
-
-DOMAINS = "domains.txt"
-"""File of a mixture with the name of the LMDB that each record is from, a line for each, in their order."""
 
 
 def join(
@@ -81,11 +74,7 @@ def _check_free(out: Path, *, force: bool) -> None:
     """
     if not out.exists():
         return
-    try:
-        ours = json.loads((out / NOTE).read_text())["recipe"]["program"] == PROGRAM
-    except (OSError, ValueError, KeyError, TypeError):
-        ours = False
-    if not ours:
+    if recipe_of(out).get("program") != PROGRAM:
         raise ProgramError(f"{out} exists already and {PROGRAM} did not make it: choose another name or remove it")
     check_new(out, force=force)
 
@@ -108,7 +97,7 @@ def _check_contents(inputs: Sequence[Path]) -> list[int]:
 
 def _classes(inputs: Sequence[Path]) -> tuple[str, ...]:
     """The inputs' names of the classes, or none. Raises ProgramError if a label would mean two things."""
-    classes = {path: tuple(read_classes(path / CLASSES)) for path in inputs if (path / CLASSES).is_file()}
+    classes = {path: names for path in inputs if (names := classes_of(path))}
     for path, names in classes.items():
         first = next(iter(classes))
         if names != classes[first]:

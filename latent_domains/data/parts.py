@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from caffe.proto.caffe_pb2 import Datum
@@ -12,9 +13,16 @@ from tqdm import tqdm
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
+from latent_domains.data.image_list import read_classes
 
 NOTE = "source.json"
 """File in each LMDB folder that says how the LMDB was made."""
+
+CLASSES = "classes.txt"
+"""File in an LMDB folder with the names of the classes in the order of their labels, one a line."""
+
+DOMAINS = "domains.txt"
+"""File of a mixture with the name of the LMDB that each record is from, a line for each, in their order."""
 
 FINGERPRINT = "fingerprint"
 """Key of a recipe: a hash that tells whether the images are still the same."""
@@ -44,9 +52,9 @@ class Part:
     """All that decides the contents; written to the note and compared with it by a later run."""
     make: Callable[[], Records]
     classes: tuple[str, ...] = ()
-    """Names of the classes in the order of their labels, if they have any: written to ``classes.txt``."""
+    """Names of the classes in the order of their labels, if they have any: written to CLASSES."""
     domains: Sequence[str] = ()
-    """Of a mixture, the domain that each record is from: written to ``domains.txt``."""
+    """Of a mixture, the domain that each record is from: written to DOMAINS."""
 
 
 def array_part(path: Path, recipe: Mapping[str, str | int], make: Callable[[], Images], order: tuple[int, ...]) -> Part:
@@ -98,14 +106,24 @@ def stands(part: Part, *, force: bool = False) -> bool:
     return True
 
 
+def recipe_of(lmdb: Path) -> dict[str, Any]:
+    """What an LMDB's note says of how it was made; empty if there is no note, or a damaged one."""
+    try:
+        return dict(json.loads((lmdb / NOTE).read_text())["recipe"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
 def backbone_of(lmdb: Path) -> str | None:
     """The backbone whose features an LMDB holds as its note says; None if it says nothing of features."""
-    try:
-        recipe = json.loads((lmdb / NOTE).read_text())["recipe"]
-        extracted = recipe["program"].startswith(EXTRACTION)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
-    return recipe.get("backbone", "alexnet") if extracted else None
+    recipe = recipe_of(lmdb)
+    return recipe.get("backbone", "alexnet") if str(recipe.get("program")).startswith(EXTRACTION) else None
+
+
+def classes_of(lmdb: Path) -> tuple[str, ...]:
+    """Names of the classes in the order of their labels; empty if the LMDB's folder does not have them."""
+    file = lmdb / CLASSES
+    return tuple(read_classes(file)) if file.is_file() else ()
 
 
 def _difference(key: str, found: Mapping[str, str | int], wanted: Mapping[str, str | int]) -> str:
@@ -121,7 +139,7 @@ def build(part: Part, *, force: bool = False) -> int:
     with lmdb_io.create(part.path, force=force) as (writer, folder):
         for name, datum in tqdm(records.items, desc=part.path.name, total=records.count, unit="img"):
             writer.put(name, datum)
-        for file, lines in (("classes.txt", part.classes), ("domains.txt", part.domains)):
+        for file, lines in ((CLASSES, part.classes), (DOMAINS, part.domains)):
             if lines:
                 (folder / file).write_text("".join(f"{line}\n" for line in lines))
         note = {"recipe": dict(part.recipe), "records": writer.records}

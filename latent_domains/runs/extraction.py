@@ -16,9 +16,8 @@ from latent_domains.common.files import sha256
 from latent_domains.common.in_threads import in_threads
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data import lmdb_io
-from latent_domains.data.image_list import read_classes
 from latent_domains.data.input_batches import keyed_batches, record_values
-from latent_domains.data.parts import EXTRACTION, FINGERPRINT, NOTE, Part, Records
+from latent_domains.data.parts import EXTRACTION, FINGERPRINT, NOTE, Part, Records, classes_of
 from latent_domains.experiment.datasets import DATASETS, Dataset, Features, features_of, of_network
 from latent_domains.experiment.networks import ANY_FEATURES
 from latent_domains.models.model import feed
@@ -131,9 +130,9 @@ def parts(
             "images": count,
             FINGERPRINT: fingerprint(lmdb),
         }
-        names = lmdb / "classes.txt"
-        classes = tuple(read_classes(names)) if names.is_file() else ()
-        return Part(place, recipe, lambda: Records(count, _datums(lmdb, extractor.rows(lmdb, images))), classes)
+        return Part(
+            place, recipe, lambda: Records(count, _datums(lmdb, extractor.rows(lmdb, images))), classes_of(lmdb)
+        )
 
     places = [
         (of(images, domain), of(features, domain))

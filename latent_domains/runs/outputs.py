@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from latent_domains.common.program import ProgramError
-from latent_domains.data.image_list import read_classes
 from latent_domains.data.input_batches import batches
 from latent_domains.data.lmdb_io import count, read_images, record_names
+from latent_domains.data.parts import classes_of
 from latent_domains.models.model import feed
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.record import DomainUsage
@@ -221,7 +221,6 @@ def class_names(folder: RunFolder) -> list[str] | None:
     None if there is none, or none that names as many classes as the nets have.
     """
     for lmdb in (*folder.test_lmdbs.values(), *folder.train_lmdbs.values()):
-        file = lmdb / "classes.txt"
-        if file.is_file() and len(names := read_classes(file)) == folder.experiment.data.classes:
-            return names
+        if len(names := classes_of(lmdb)) == folder.experiment.data.classes:
+            return list(names)
     return None
