@@ -68,7 +68,7 @@ def datum_image(datum: Datum) -> NDArray[np.uint8]:
         return np.moveaxis(image, 2, 0) if image.ndim == 3 else image[np.newaxis]
     shape = (datum.channels, datum.height, datum.width)
     if len(datum.data) != shape[0] * shape[1] * shape[2]:
-        raise ValueError(f"{len(datum.data)} bytes of data, expected {shape[0]}×{shape[1]}×{shape[2]}")
+        raise ValueError(f"{len(datum.data)} bytes of data, expected {by(shape)}")
     return np.frombuffer(datum.data, np.uint8).reshape(shape)
 
 
@@ -311,12 +311,11 @@ def read_images(path: Path, limit: int | None = None) -> tuple[NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Description:
-    """What an LMDB of Caffe's holds. The size is the first record's; ``same_size`` says whether it is everybody's."""
+    """What an LMDB of Caffe's holds. The shape is the first record's; ``same_size`` says whether it is everybody's."""
 
     records: int
-    channels: int
-    height: int
-    width: int
+    shape: tuple[int, int, int]
+    """Channels, height, width."""
     encoded: bool
     min_label: int
     max_label: int
@@ -352,9 +351,7 @@ def describe(path: Path) -> Description:
         raise ProgramError(f"{path}: an LMDB without records, expected at least one")
     return Description(
         records=counts.total(),
-        channels=first[0],
-        height=first[1],
-        width=first[2],
+        shape=first,
         encoded=encoded,
         min_label=min(counts),
         max_label=max(counts),
@@ -371,5 +368,5 @@ def _size(datum: Datum) -> tuple[int, int, int]:
     size = (datum.channels, datum.height, datum.width)
     held = len(datum.data) or len(datum.float_data)
     if held == 0 or held != size[0] * size[1] * size[2]:
-        raise ValueError(f"{held} values for {size[0]}×{size[1]}×{size[2]}")
+        raise ValueError(f"{held} values for {by(size)}")
     return size

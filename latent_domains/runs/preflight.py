@@ -16,7 +16,7 @@ import caffe
 
 from latent_domains.common.caffe_process import caffe_binary, environment
 from latent_domains.common.program import ROOT, ProgramError, from_root
-from latent_domains.data.lmdb_io import Description, count, describe
+from latent_domains.data.lmdb_io import Description, by, count, describe
 from latent_domains.data.parts import backbone_of
 from latent_domains.experiment.batches import published_counts
 from latent_domains.experiment.mixture import join_options
@@ -133,9 +133,9 @@ def check_data(run: RunFolder) -> None:
             raise ProgramError(f"{path}: no LMDB there; {hint}")
         status = (path / "data.mdb").stat()
         found = _described(path, status.st_ino, status.st_size, status.st_mtime_ns)
-        if (found.channels, found.height, found.width) != data.stored_shape or not found.same_size:
-            got = f"{found.channels}×{found.height}×{found.width}" if found.same_size else "of several sizes"
-            raise ProgramError(f"{path}: images are {got}, expected {'×'.join(map(str, data.stored_shape))}; {hint}")
+        if found.shape != data.stored_shape or not found.same_size:
+            got = by(found.shape) if found.same_size else "of several sizes"
+            raise ProgramError(f"{path}: images are {got}, expected {by(data.stored_shape)}; {hint}")
         if data.features and (backbone := backbone_of(path)) not in (None, data.features.backbone):
             raise ProgramError(
                 f"{path}: features of {backbone}, but the run is one on those of {data.features.backbone}; {hint}"

@@ -44,7 +44,7 @@ def test_unreadable_images_are_left_out_and_not_counted(images, tmp_path, capsys
     assert f"left out {bad}: 8 bytes that OpenCV cannot decode" in capsys.readouterr().err
     assert paths.lmdbs == tmp_path / "my out" / "data" / "my_out" and names(paths.lmdbs) == ["day", "dusk", "night"]
     found = describe(paths.lmdbs / "night")
-    assert (found.channels, found.height, found.width, found.records) == (3, 28, 28, 5)
+    assert (found.shape, found.records) == ((3, 28, 28), 5)
     assert found.class_counts == {0: 2, 1: 1, 2: 2}
     assert (paths.lmdbs / "night" / "classes.txt").read_text() == "cross\ndisc\nsquare\n"
     for file in (tmp_path / "day").rglob("*.png"):

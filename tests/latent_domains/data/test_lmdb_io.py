@@ -184,9 +184,7 @@ def test_a_description_counts_and_measures(tmp_path):
     path = write(tmp_path / "db", *((noise(4, 6, 3), label) for label in (2, 0, 9, 2, -1)))
     assert lmdb_io.describe(path) == lmdb_io.Description(
         records=5,
-        channels=3,
-        height=4,
-        width=6,
+        shape=(3, 4, 6),
         encoded=False,
         min_label=-1,
         max_label=9,
@@ -200,10 +198,10 @@ def test_a_description_sees_encoded_images_and_different_sizes(tmp_path):
         for label in (0, 1):
             writer.put("x", lmdb_io.encoded_datum(cv2.imencode(".jpg", noise(5, 7, 3))[1].tobytes(), label))
     found = lmdb_io.describe(tmp_path / "jpg")
-    assert (found.channels, found.height, found.width, found.encoded) == (3, 5, 7, True)
+    assert (found.shape, found.encoded) == ((3, 5, 7), True)
     assert found.same_size and found.class_counts == {0: 1, 1: 1}
     mixed = lmdb_io.describe(write(tmp_path / "mixed", (noise(4, 6, 3), 0), (noise(4, 5, 3), 0)))
-    assert not mixed.same_size and mixed.width == 6
+    assert not mixed.same_size and mixed.shape[2] == 6
 
 
 def test_images_of_different_sizes_are_no_array(tmp_path):

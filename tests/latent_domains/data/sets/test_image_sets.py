@@ -48,7 +48,7 @@ def test_the_sample_of_pacs_becomes_four_lmdbs(pacs_sample, tmp_path):
         assert names(out) == ["classes.txt", "data.mdb", "source.json"]
         assert (out / "classes.txt").read_text().split() == list(PACS.classes)
         found = lmdb_io.describe(out)
-        assert (found.channels, found.height, found.width, found.encoded, found.same_size) == (3, 256, 256, False, True)
+        assert (found.shape, found.encoded, found.same_size) == ((3, 256, 256), False, True)
         on_disk = [len(list((pacs_sample / domain / name).iterdir())) for name in PACS.classes]
         assert found.class_counts == dict(enumerate(on_disk))
         assert f"{out}: {sum(on_disk)} images\n" in done.stdout
@@ -79,7 +79,7 @@ def test_trees_of_the_office_sets_become_lmdbs(pacs_sample, tmp_path, name, encl
     for domain in image_set.domains:
         out = tmp_path / "data" / name / domain
         found = lmdb_io.describe(out)
-        assert (found.height, found.width, found.encoded) == (256, 256, True)
+        assert (found.shape, found.encoded) == ((3, 256, 256), True)
         assert found.class_counts == dict.fromkeys(range(len(image_set.classes)), 2)
         for key, datum in lmdb_io.read(out):
             class_name, file = key.decode()[9:].split("/")
