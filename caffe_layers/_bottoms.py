@@ -21,17 +21,17 @@ def shape(blob: Any) -> tuple[int, ...]:
     return tuple(axes[axis] for axis in range(len(axes)))
 
 
-def check_counts(role: str, bottom: Sequence, top: Sequence, names: str, *, minimum: int, maximum: int) -> None:
-    """Raise unless there are ``minimum`` to ``maximum`` bottoms (``names`` in words) and one top."""
-    if not minimum <= len(bottom) <= maximum:
+def check_counts(role: str, bottom: Sequence, top: Sequence, names: str) -> None:
+    """Raise unless there are one or two bottoms (``names`` in words) and one top."""
+    if len(bottom) not in (1, 2):
         raise ValueError(f"{role}: got {len(bottom)} bottoms; expected {names}")
     if len(top) != 1:
         raise ValueError(f"{role}: got {len(top)} tops; expected 1")
 
 
-def check_axes(role: str, name: str, shape: tuple[int, ...], minimum: int, expected: str) -> None:
-    """Raise unless ``shape`` has at least ``minimum`` axes and no empty one."""
-    if len(shape) < minimum or 0 in shape:
+def check_axes(role: str, name: str, shape: tuple[int, ...], expected: str) -> None:
+    """Raise unless ``shape`` has at least two axes and no empty one."""
+    if len(shape) < 2 or 0 in shape:
         raise ValueError(f"{role}: {name} has shape {shape}; expected {expected}, no axis empty")
 
 

@@ -48,7 +48,7 @@ class DomainAssignmentLayer(caffe.Layer):
 
     def setup(self, bottom, top) -> None:
         """Read ``param_str``."""
-        _bottoms.check_counts(_ROLE, bottom, top, "logits, or logits and labels", minimum=1, maximum=2)
+        _bottoms.check_counts(_ROLE, bottom, top, "logits, or logits and labels")
         values = parameters(self.param_str)
         self._domains = values["num_domains"]
         self._first = values["first"]
@@ -63,7 +63,7 @@ class DomainAssignmentLayer(caffe.Layer):
             _bottoms.check_labels_shape(_ROLE, _bottoms.shape(bottom[1]), shape[0])
         if shape == self._shape:
             return
-        _bottoms.check_axes(_ROLE, "logits", shape, 2, "n×k")
+        _bottoms.check_axes(_ROLE, "logits", shape, "n×k")
         rows, group = shape[:2]
         _bottoms.check_matrix(_ROLE, "logits", shape, rows, group, "k")
         if self._first + group > self._domains:

@@ -57,7 +57,7 @@ class MDALayer(caffe.Layer):
 
     def setup(self, bottom, top) -> None:
         """Read ``param_str`` and make the blobs of the running statistics."""
-        _bottoms.check_counts(_ROLE, bottom, top, "x, or x and w", minimum=1, maximum=2)
+        _bottoms.check_counts(_ROLE, bottom, top, "x, or x and w")
         values = parameters(self.param_str)
         domains = values["num_domains"]
         use_global = values["use_global_stats"]
@@ -78,7 +78,7 @@ class MDALayer(caffe.Layer):
         self._role = _bottoms.role(_ROLE, self)
         self._backend = Backend()
         shape = _bottoms.shape(bottom[0])
-        _bottoms.check_axes(_ROLE, "x", shape, 2, "N×C×…")
+        _bottoms.check_axes(_ROLE, "x", shape, "N×C×…")
         self._make_blobs(domains, shape[1])
 
     def reshape(self, bottom, top) -> None:
@@ -88,7 +88,7 @@ class MDALayer(caffe.Layer):
             _bottoms.check_matrix(_ROLE, "w", _bottoms.shape(bottom[1]), shape[0], self._domains, "num_domains")
         if shape == self._shape:
             return
-        _bottoms.check_axes(_ROLE, "x", shape, 2, "N×C×…")
+        _bottoms.check_axes(_ROLE, "x", shape, "N×C×…")
         samples, channels = shape[:2]
         kept = self.blobs[0].shape[1]
         if channels != kept:
