@@ -36,10 +36,11 @@ from latent_domains.adapt.stages import (
     with_defaults,
 )
 from latent_domains.adapt.task import Paths, build_lmdbs, extract_features
-from latent_domains.adapt.trees import TaskImages, about_numbers, check_apart, read_images, some
+from latent_domains.adapt.trees import TaskImages, about_numbers, check_apart, read_images
 from latent_domains.adapt.weights import NONE, starting_weights
 from latent_domains.common.arguments import add_image_options, program_parser
 from latent_domains.common.program import ROOT, from_root, run
+from latent_domains.common.wording import some
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.options import add_method_options, method_options
 from latent_domains.runs.evaluate import summary

@@ -3,12 +3,13 @@
 import re
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from latent_domains.common.files import sha256
 from latent_domains.common.program import ProgramError
+from latent_domains.common.wording import some
 from latent_domains.data.image_list import Entry, Found, find_files, folder_entries, read_tree, shown, size
 
 FEWEST = 2
@@ -236,9 +237,3 @@ def _is_labelled(target: Path, classes: Sequence[str]) -> bool:
 
 def _visible_folders(root: Path) -> list[Path]:
     return sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
-
-
-def some(names: Iterable[str]) -> str:
-    """Up to eight names."""
-    names = list(names)
-    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

@@ -14,6 +14,7 @@ from caffe.proto import caffe_pb2
 from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
 
 from latent_domains.common.program import ProgramError
+from latent_domains.common.wording import one_line
 from latent_domains.models import prototxt
 from latent_domains.models.gate import DATA, admit
 from latent_domains.models.graph import Graph, Node, Value, copy, read_graph
@@ -78,7 +79,7 @@ def draw(net: NetParameter, *, image_format: str = "svg", rankdir: str = "TB", p
     text = make_graph(net, rankdir=rankdir, phase=phase).to_string()
     done = subprocess.run(["dot", f"-T{image_format}"], input=text.encode(), capture_output=True, check=False)
     if done.returncode:
-        said = " ".join(done.stderr.decode(errors="replace").split())
+        said = one_line(done.stderr.decode(errors="replace"))
         raise ProgramError(f"dot ended with {done.returncode}: {said}")
     return done.stdout
 

@@ -15,6 +15,7 @@ from onnx import ModelProto
 
 from latent_domains.common.files import expect_file
 from latent_domains.common.program import ProgramError
+from latent_domains.common.wording import one_line
 from latent_domains.data.lmdb_io import by
 from latent_domains.models.onnx_runtime import Runtime, with_outputs
 
@@ -124,7 +125,7 @@ def read_onnx(file: Path) -> ModelProto:
         model = onnx.load(str(file))
     except (DecodeError, OSError, onnx.checker.ValidationError) as error:
         raise ProgramError(
-            f"{file}: {file.stat().st_size} bytes that are no ONNX model, or a truncated one: {_line(error)}"
+            f"{file}: {file.stat().st_size} bytes that are no ONNX model, or a truncated one: {one_line(error)}"
         ) from error
     if not model.graph.node:
         raise ProgramError(f"{file}: no ONNX model, or an empty one: its graph has no nodes")
@@ -171,7 +172,3 @@ def _value(where: str, model: ModelProto, name: str | None) -> str:
         some = ", ".join(values[-NAMED:])
         raise ProgramError(f"{where}: no layer {name!r} among its {len(values)} values, the last of which are {some}")
     return nodes[name]
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())

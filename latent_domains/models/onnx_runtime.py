@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from onnx import ModelProto, ValueInfoProto
 
 from latent_domains.common.program import ProgramError
+from latent_domains.common.wording import one_line
 from latent_domains.data.lmdb_io import by
 
 Array = NDArray[np.float32]
@@ -30,7 +31,7 @@ class Runtime:
         try:
             self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # its classes share no other base
-            raise ProgramError(f"{self._name}ONNX Runtime refuses the model: {_line(error)}") from error
+            raise ProgramError(f"{self._name}ONNX Runtime refuses the model: {one_line(error)}") from error
         self.inputs = {value.name: tuple(value.shape) for value in self._session.get_inputs()}
         """The shape of each input: numbers, and names of sizes that are free."""
         self.outputs = {value.name: tuple(value.shape) for value in self._session.get_outputs()}
@@ -46,7 +47,7 @@ class Runtime:
             return dict(zip(names, self._session.run(names, rows), strict=True))
         except Exception as error:
             shapes = ", ".join(f"{name} {by(values.shape)}" for name, values in batch.items())
-            raise ProgramError(f"{self._name}ONNX Runtime fails on {shapes}: {_line(error)}") from error
+            raise ProgramError(f"{self._name}ONNX Runtime fails on {shapes}: {one_line(error)}") from error
 
 
 def with_outputs(model: ModelProto, names: Iterable[str]) -> ModelProto:
@@ -56,7 +57,3 @@ def with_outputs(model: ModelProto, names: Iterable[str]) -> ModelProto:
     del copy.graph.output[:]
     copy.graph.output.extend(ValueInfoProto(name=name) for name in names)
     return copy
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())

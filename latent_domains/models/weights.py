@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError
 
 from latent_domains.common.files import expect_file
 from latent_domains.common.program import ProgramError
+from latent_domains.common.wording import some
 from latent_domains.data.lmdb_io import by
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -60,7 +61,8 @@ def check_weights(weights: Path, nets: Sequence[caffe.Net], layers: Sequence[str
         )
     expected = [name for name, shapes in blobs.items() if shapes]
     if not in_file & set(expected):
-        raise ProgramError(f"{weights}: it has none of the layers {', '.join(expected)}, found {_some(in_file)}")
+        there = some(sorted(in_file), 10) or "no layer at all"
+        raise ProgramError(f"{weights}: it has none of the layers {', '.join(expected)}, found {there}")
     return Fit(
         tuple(name for name in expected if name in in_file),
         tuple(name for name in expected if name not in in_file),
@@ -106,10 +108,3 @@ def _check_layer(weights: Path, name: str, found: Sequence[BlobProto], expected:
         for count in (values, gradients or values):  # gradients may be absent
             if count != prod(shape):
                 raise ProgramError(f"{weights}: blob {i} of layer {name} holds {count} values, expected {prod(shape)}")
-
-
-def _some(names: set[str]) -> str:
-    """Up to ten names, sorted."""
-    if not names:
-        return "no layer at all"
-    return ", ".join(sorted(names)[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from latent_domains.common.program import ProgramError
+from latent_domains.common.wording import one_line
 from latent_domains.experiment.experiment import Experiment, from_json
 from latent_domains.runs.record import DomainUsage, Record, read
 from latent_domains.runs.run_folder import RunFolder
@@ -63,7 +64,7 @@ class Records:
         try:
             record = self.read(run)
         except ProgramError as error:
-            return Found(None, _line(f"its record cannot be used: {error}"))
+            return Found(None, one_line(f"its record cannot be used: {error}"))
         if record is None:
             return Found(None, self._why_none(run))
         return Found(100 * record.accuracy, "", tuple(_remarks(record, run)), record.domain_usage)
@@ -86,9 +87,9 @@ class Records:
             if found.experiment != run:
                 return f"{folder} holds another experiment"
             state = state_of(found)
-            return "written, but not trained yet" if state.state == State.WRITTEN else _line(str(state))
+            return "written, but not trained yet" if state.state == State.WRITTEN else one_line(state)
         except (ProgramError, OSError) as error:
-            return _line(str(error))
+            return one_line(error)
 
 
 def runs_of(table: Table, folder: Path) -> list[Path]:
@@ -148,10 +149,5 @@ def _last_error(log: Path) -> str:
         return ""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     if lines and lines[-1].startswith("error: "):
-        return _line(f"failed: {lines[-1].removeprefix('error: ')}")
+        return one_line(f"failed: {lines[-1].removeprefix('error: ')}")
     return f"begun, but not finished (log: {log})"
-
-
-def _line(text: str) -> str:
-    """A text in one line, as a table's cell and a CSV's field want it."""
-    return " ".join(text.split())

@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from latent_domains.common.program import ProgramError
+from latent_domains.common.wording import one_line
 
 
 class _Loader(yaml.SafeLoader):
@@ -37,4 +38,4 @@ def read_yaml(path: Path) -> Any:
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise ProgramError(f"{path}{line}: not valid YAML: {error.problem}") from error
     except (yaml.YAMLError, ValueError) as error:  # a control character; a date that is none; a list within itself
-        raise ProgramError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+        raise ProgramError(f"{path}: not valid YAML: {one_line(error)}") from error

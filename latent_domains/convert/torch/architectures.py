@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 
+from latent_domains.common.wording import some
 from latent_domains.convert.torch.tensors import Tensor
 from latent_domains.convert.torch.words import plain
 
@@ -35,6 +36,4 @@ def described(tensors: Mapping[str, Tensor]) -> str:
     if "features.0.weight" in tensors and "classifier.6.weight" in tensors:
         kernel_size = tensors["features.0.weight"].shape[-1:]
         return f"it looks like {'AlexNet' if kernel_size == (11,) else 'VGG'}"
-    names = sorted(tensors)
-    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-    return f"its tensors are those of no net that is known here: {', '.join(map(plain, names[:10]))}{more}"
+    return f"its tensors are those of no net that is known here: {some(map(plain, sorted(tensors)), 10)}"

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from latent_domains.common.wording import some
 from latent_domains.convert.torch.tensors import CheckpointError, Tensor
 from latent_domains.convert.torch.words import plain
 from latent_domains.data.lmdb_io import by
@@ -77,6 +78,4 @@ def _conversions(tensors: Mapping[str, Tensor]) -> Iterator[str]:
 
 
 def _named(names: list[str], word: str) -> list[str]:
-    if not names:
-        return []
-    return [f"{word} {', '.join(map(plain, names[:8]))}{f' and {len(names) - 8} more' if len(names) > 8 else ''}"]
+    return [f"{word} {some(map(plain, names))}"] if names else []

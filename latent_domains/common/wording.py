@@ -1,0 +1,14 @@
+"""Parts of messages."""
+
+from collections.abc import Iterable
+
+
+def one_line(text: object) -> str:
+    """A text, or an error's message, in one line."""
+    return " ".join(str(text).split())
+
+
+def some(names: Iterable[str], most: int = 8) -> str:
+    """Up to ``most`` names, and how many more there are."""
+    names = list(names)
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
