@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from caffe.proto.caffe_pb2 import TEST, BlobShape, LayerParameter, NetParameter, NetState, NetStateRule
+from caffe.proto.caffe_pb2 import BlobShape, LayerParameter, NetParameter, NetState, NetStateRule
 
 from latent_domains.common.program import ProgramError
 
@@ -17,11 +17,6 @@ def check_format(net: NetParameter, file: Path) -> None:
             f"{file}: its layers are of Caffe's old format (layers {{ … }}), expected layer {{ … }}: "
             "convert it with upgrade_net_proto_text"
         )
-
-
-def for_tests(net: NetParameter, file: Path) -> NetParameter:
-    """The layers of ``net`` that Caffe makes for the TEST phase: :func:`for_phase`."""
-    return for_phase(net, TEST, file)
 
 
 def for_phase(net: NetParameter, phase: int, file: Path) -> NetParameter:

@@ -19,7 +19,7 @@ from latent_domains.common.caffe_process import ending_with_us, environment
 from latent_domains.common.files import expect_file, write_together
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.models import prototxt
-from latent_domains.models.definition import for_tests
+from latent_domains.models.definition import for_phase
 from latent_domains.models.gate import admit
 from latent_domains.models.weights import check_weights
 
@@ -47,7 +47,7 @@ def read_model(net: Path, weights: Path) -> Model:
     definition = prototxt.read(net, NetParameter())
     admit(definition, net)
     check_loads(net)
-    definition = for_tests(definition, net)
+    definition = for_phase(definition, caffe.TEST, net)
     loaded = caffe.Net(str(net), caffe.TEST)
     check_weights(weights, [loaded], [name for name, blobs in loaded.params.items() if blobs])
     loaded.copy_from(str(weights))

@@ -67,8 +67,7 @@ def stock(file: Path, fork: Message) -> NetParameter:
     admit(fork, file, [*DATA, MULTIMODAL, ENTROPY])
     for layer in fork.layer:
         if layer.type == MULTIMODAL:
-            param = getattr(layer, _FIELD)
-            _replace(layer, statistics_param(param, given=param.HasField("use_global_stats")))
+            _replace(layer, statistics_param(getattr(layer, _FIELD)))
         elif layer.type == ENTROPY:
             _replace(layer, _entropy(file, layer))
             if not layer.loss_weight:
@@ -77,13 +76,13 @@ def stock(file: Path, fork: Message) -> NetParameter:
     return NetParameter.FromString(fork.SerializeToString())
 
 
-def statistics_param(param: Message, *, given: bool) -> dict[str, object]:
-    """Settings of a normalisation as MDALayer names them; ``given``: whether use_global_stats is set."""
+def statistics_param(param: Message) -> dict[str, object]:
+    """Settings of a normalisation as MDALayer names them."""
     values: dict[str, object] = {
         "eps": _short(param.eps),
         "moving_average_fraction": _short(param.moving_average_fraction),
     }
-    return {**values, "use_global_stats": param.use_global_stats} if given else values
+    return {**values, "use_global_stats": param.use_global_stats} if param.HasField("use_global_stats") else values
 
 
 def _entropy(file: Path, layer: Message) -> dict[str, object]:

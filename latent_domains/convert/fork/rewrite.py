@@ -129,9 +129,7 @@ class _Rewriting:
         settings = [
             json.loads(norm.layer.python_param.param_str)
             if norm.kind == MULTIMODAL
-            else statistics_param(
-                norm.layer.batch_norm_param, given=norm.layer.batch_norm_param.HasField("use_global_stats")
-            )
+            else statistics_param(norm.layer.batch_norm_param)
             for norm in group.norms
         ]
         for norm, found in zip(group.norms, settings, strict=True):

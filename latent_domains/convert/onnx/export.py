@@ -18,7 +18,7 @@ from latent_domains.convert.onnx.verification import compare
 from latent_domains.data.lmdb_io import by
 from latent_domains.models import prototxt
 from latent_domains.models.compare import require, worst
-from latent_domains.models.definition import for_tests
+from latent_domains.models.definition import for_phase
 from latent_domains.models.model import load, read_model
 from latent_domains.models.onnx_runtime import MADE_OF
 
@@ -71,7 +71,8 @@ def export(net: Path, weights: Path) -> tuple[ModelProto, caffe.Net]:
     """
     expect_file(net, "a deploy net")
     try:
-        check_layers(for_tests(prototxt.read(net, NetParameter()), net))  # before Caffe opens what its layers name
+        definition = for_phase(prototxt.read(net, NetParameter()), caffe.TEST, net)
+        check_layers(definition)  # before Caffe opens what its layers name
         model = read_model(net, weights)
         loaded = load(model)
         made = onnx_model(

@@ -6,7 +6,7 @@ import caffe
 import pytest
 
 from latent_domains.common.program import ProgramError
-from latent_domains.models.definition import for_phase, for_tests
+from latent_domains.models.definition import for_phase
 from latent_domains.models.model import Model, load, read_model
 from latent_domains.models.prototxt import net_text
 from tests.latent_domains.nets.graphs import parse
@@ -31,7 +31,7 @@ layer {{ name: "h" type: "ReLU" bottom: "data" top: "h" exclude {{ stage: "mine"
 def test_layers_are_those_that_caffe_makes(tmp_path: Path) -> None:
     (tmp_path / "net.prototxt").write_text(RULES)
     built = caffe.Net(str(tmp_path / "net.prototxt"), caffe.TEST)
-    found = for_tests(parse(RULES), tmp_path / "net.prototxt")
+    found = for_phase(parse(RULES), caffe.TEST, tmp_path / "net.prototxt")
     assert [layer.name for layer in found.layer] == [n for n in built._layer_names if not n.endswith("_split")]
     assert [layer.name for layer in found.layer] == ["data", "a", "b", "g", "h"]
     again = load(Model(found, {}))
@@ -66,4 +66,4 @@ def test_old_layers_are_refused(tmp_path: Path) -> None:
     net = parse('layers { name: "r" type: RELU bottom: "x" top: "r" }')
     expected = r"old\.prototxt: its layers are of Caffe's old format.*upgrade_net_proto_text"
     with pytest.raises(ProgramError, match=expected):
-        for_tests(net, tmp_path / "old.prototxt")
+        for_phase(net, caffe.TEST, tmp_path / "old.prototxt")

@@ -12,7 +12,7 @@ from onnx import ModelProto
 from latent_domains.convert.onnx.net import onnx_model
 from latent_domains.convert.onnx.verification import compare
 from latent_domains.models.compare import Difference
-from latent_domains.models.definition import for_tests
+from latent_domains.models.definition import for_phase
 from latent_domains.models.model import Array, Model, load
 from latent_domains.models.prototxt import net_text
 from tests.latent_domains.nets.graphs import parse
@@ -60,7 +60,7 @@ def exported(model: Model) -> ModelProto:
 
 def compared(text: str) -> list[Difference]:
     """The largest difference of each blob of a net with random parameters, on batches of 1 and of 3."""
-    model = random_model(for_tests(parse(text), Path("test.prototxt")))
+    model = random_model(for_phase(parse(text), caffe.TEST, Path("test.prototxt")))
     made = exported(model)
     with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
         Path(file.name).write_bytes(made.SerializeToString())
