@@ -27,7 +27,7 @@ _FILLERS = ("weight_filler", "bias_filler", "filler")
 
 def kind(layer: LayerParameter) -> str:
     """The layer's type, a Python layer's class."""
-    return layer.python_param.layer or layer.type
+    return (layer.type == "Python" and layer.python_param.layer) or layer.type
 
 
 @dataclass(eq=False)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from caffe.proto.caffe_pb2 import LayerParameter
 
-from latent_domains.convert.fold.statistics import batch_norm_map, is_mda, mda_maps, target, uses_running_statistics
+from latent_domains.convert.fold.statistics import batch_norm_map, mda_maps, target, uses_running_statistics
 from latent_domains.models.graph import Array, Graph, Node, Value
 
 Map = tuple[Array, Array]
@@ -40,7 +40,7 @@ def channel_map(graph: Graph, node: Node, domains: Mapping[Value, range]) -> Map
     """The per-channel map that a layer is, None if it is something else. ``domains``: see :func:`fold_maps`."""
     if node.type == "BatchNorm" and len(node.bottoms[0].shape) > 1 and uses_running_statistics(node):
         return batch_norm_map(graph, node)
-    if is_mda(node) and uses_running_statistics(node):
+    if node.kind == "MDALayer" and uses_running_statistics(node):
         possible = [target(node)] if len(node.bottoms) == 1 else domains.get(node.bottoms[1], ())
         if len(possible) != 1:
             return None

@@ -13,7 +13,7 @@ from caffe.proto.caffe_pb2 import LayerParameter
 
 from caffe_layers import domain_assignment
 from latent_domains.convert.fold.affine import Map, channel_map, compose
-from latent_domains.convert.fold.statistics import is_mda, mda_maps, uses_running_statistics
+from latent_domains.convert.fold.statistics import mda_maps, uses_running_statistics
 from latent_domains.models.graph import Array, Graph, Node, Value
 
 
@@ -24,12 +24,9 @@ def fold_assignments(graph: Graph) -> dict[Value, range]:
     """
     domains = {}
     for node in list(graph.nodes):
-        python = node.layer.python_param
-        if node.type != "Python" or (python.module, python.layer) != ("caffe_layers", "DomainAssignmentLayer"):
+        if node.kind != "DomainAssignmentLayer" or len(node.bottoms) != 1:
             continue
-        if len(node.bottoms) != 1:
-            continue
-        given = domain_assignment.parameters(python.param_str)
+        given = domain_assignment.parameters(node.layer.python_param.param_str)
         (logits,), (w,) = node.bottoms, node.tops
         group = prod(logits.shape[1:])
         domains[w] = range(given["first"], given["first"] + group)
@@ -51,7 +48,7 @@ def fold_assigned(graph: Graph, domains: Mapping[Value, range]) -> None:
     """
     folded = []
     for node in list(graph.nodes):
-        if not (is_mda(node) and len(node.bottoms) == 2 and uses_running_statistics(node)):
+        if not (node.kind == "MDALayer" and len(node.bottoms) == 2 and uses_running_statistics(node)):
             continue
         possible = domains.get(node.bottoms[1])
         if possible is not None and len(possible) == 1:

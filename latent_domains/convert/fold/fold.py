@@ -8,7 +8,6 @@ from latent_domains.convert.fold.affine import fold_maps
 from latent_domains.convert.fold.assignment import fold_assigned, fold_assignments
 from latent_domains.convert.fold.pooling import crop_floor_pools
 from latent_domains.convert.fold.removal import remove_idle
-from latent_domains.convert.fold.statistics import is_mda
 from latent_domains.models.graph import Graph, Node, last_of_blobs, of_model, to_model
 from latent_domains.models.model import Model, load
 
@@ -62,13 +61,13 @@ def fold(model: Model) -> Folded:
 def _refuse_python(graph: Graph) -> None:
     left = [node for node in graph.nodes if node.type == "Python"]
     if left:
-        which = "; ".join(f"{node.name} ({node.layer.python_param.layer}{_why(node)})" for node in left)
+        which = "; ".join(f"{node.name} ({node.kind}{_why(node)})" for node in left)
         raise ProgramError(f"Python layers that stock layers cannot do the work of: {which}")
 
 
 def _why(node: Node) -> str:
-    if is_mda(node):
+    if node.kind == "MDALayer":
         return ": it normalises by the batch's statistics, expected use_global_stats null or true"
-    if node.layer.python_param.layer == "DomainAssignmentLayer":
+    if node.kind == "DomainAssignmentLayer":
         return ": it reads domain labels"
     return ""

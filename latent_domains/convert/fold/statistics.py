@@ -9,14 +9,6 @@ from latent_domains.common.program import ProgramError
 from latent_domains.models.graph import Array, Graph, Node
 
 
-def is_mda(node: Node) -> bool:
-    """Whether a layer is an MDALayer of this project's."""
-    return node.type == "Python" and (node.layer.python_param.module, node.layer.python_param.layer) == (
-        "caffe_layers",
-        "MDALayer",
-    )
-
-
 def uses_running_statistics(node: Node) -> bool:
     """Whether a BatchNorm or MDALayer normalises by what it learned: only then its map does not depend on the batch."""
     if node.type == "BatchNorm":
