@@ -7,6 +7,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from tqdm import tqdm
@@ -123,13 +124,10 @@ def _read(response: http.client.HTTPResponse) -> bytes:
 
 def check_hashes(file: Path, hashes: Mapping[str, str], name: str) -> None:
     """Raise ProgramError unless a file has these ``hashes``, by algorithm (sha1, sha256). ``name`` is for the error."""
-    digests = {algorithm: hashlib.new(algorithm, usedforsecurity=False) for algorithm in hashes}
-    with file.open("rb") as contents:
-        while chunk := contents.read(1 << 20):
-            for digest in digests.values():
-                digest.update(chunk)
     for algorithm, expected in hashes.items():
-        if (found := digests[algorithm].hexdigest()) != expected:
+        with file.open("rb") as contents:
+            digest = hashlib.file_digest(contents, partial(hashlib.new, algorithm, usedforsecurity=False))
+        if (found := digest.hexdigest()) != expected:
             raise ProgramError(f"{name}: {algorithm} {found}, expected {expected}")
 
 
