@@ -1,8 +1,11 @@
 """What training begins with: a caffemodel that is named, or ImageNet's weights, fetched and converted once."""
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
-from latent_domains.adapt.programs import program
+from latent_domains.common.caffe_process import ending_with_us
 from latent_domains.common.files import expect_file
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data.weights_files import find_in_mirror, get, in_package
@@ -67,3 +70,25 @@ def _converted(checkpoint: Path, experiment: Experiment, folder: Path) -> Path:
         domains = ("--num-domains", experiment.num_domains) if experiment.num_domains else ("--no-mda",)
         program(network.converter, checkpoint, folder / network.name, *domains, "--no-head", "--force")
     return file
+
+
+def program(name: str, *arguments: object) -> None:
+    """Run ``python -m tools.NAME ARGUMENTS``; its output is ours. Raises ProgramError if it fails.
+
+    Ctrl-C reaches it once, from here, and it is given the time to clean up.
+    """
+    sys.stdout.flush()
+    with subprocess.Popen(
+        ending_with_us([sys.executable, "-m", f"tools.{name}", *map(str, arguments)]),
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as child:
+        try:
+            code = child.wait()
+        except KeyboardInterrupt:
+            child.send_signal(signal.SIGINT)
+            child.wait()
+            raise
+    if code:
+        raise ProgramError(f"python -m tools.{name} ended with exit code {code}: its message stands above")
