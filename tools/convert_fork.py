@@ -24,7 +24,7 @@ from pathlib import Path
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import run
 from latent_domains.convert.fork.converter import Converter
-from latent_domains.convert.options import add_force, add_verification
+from latent_domains.convert.options import add_converter_options
 
 
 def _arguments() -> argparse.Namespace:
@@ -43,8 +43,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--input", type=_shape, metavar="C,H,W", help="size of the images, if the net's data layers do not tell"
     )
-    add_force(parser)
-    add_verification(parser)
+    add_converter_options(parser)
     arguments = parser.parse_intermixed_args()
     if arguments.weights is None and not arguments.no_weights:
         parser.error("expected NET, WEIGHTS and OUT; --no-weights converts a net alone")

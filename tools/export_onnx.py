@@ -19,7 +19,7 @@ from pathlib import Path
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import run
 from latent_domains.convert.onnx.export import write
-from latent_domains.convert.options import add_force, add_verification
+from latent_domains.convert.options import add_converter_options
 
 
 def _arguments() -> argparse.Namespace:
@@ -27,8 +27,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("net", type=Path, metavar="NET", help="deploy net, a prototxt")
     parser.add_argument("weights", type=Path, metavar="WEIGHTS", help="its caffemodel")
     parser.add_argument("out", type=Path, metavar="OUT", help="ONNX file to write")
-    add_force(parser)
-    add_verification(parser)
+    add_converter_options(parser)
     return parser.parse_args()
 
 

@@ -7,13 +7,8 @@ from latent_domains.common.arguments import natural
 from latent_domains.models.compare import TOLERANCE
 
 
-def add_force(parser: argparse.ArgumentParser) -> None:
-    """The option to replace what stands."""
-    parser.add_argument("--force", action="store_true", help="replace output files that exist already")
-
-
-def add_verification(parser: argparse.ArgumentParser) -> None:
-    """The options of the comparison between the model that was read and the one that is written."""
+def add_converter_options(parser: argparse.ArgumentParser) -> None:
+    """How the model that was read is compared with the one that is written, and whether that replaces what stands."""
     parser.add_argument(
         "--verify",
         action=argparse.BooleanOptionalAction,
@@ -25,3 +20,4 @@ def add_verification(parser: argparse.ArgumentParser) -> None:
         "--images", type=Path, metavar="DIR", help="verify on images of this folder too, not on random inputs alone"
     )
     parser.add_argument("--seed", type=natural, default=0, help="of the random inputs (default: 0)")
+    parser.add_argument("--force", action="store_true", help="replace output files that exist already")

@@ -110,11 +110,11 @@ def write_model(
     about: str,
     force: bool,
     check: Callable[[Path, Path], None] | None = None,
-    beside: Mapping[Path, str] | None = None,
+    beside: Mapping[Path, str | bytes] | None = None,
 ) -> tuple[Path, Path]:
     """Write PREFIX.prototxt, which begins with the comment ``about``, and PREFIX.caffemodel; return their names.
 
-    ``beside`` are texts that go with them. All files are written or none. ``check`` is called with the model's two
+    ``beside`` is what further files hold. All files are written or none. ``check`` is called with the model's two
     before they get their names: if it raises, none does. Raises ProgramError if one of them exists, unless ``force``.
     """
     files, beside = model_files(prefix), beside or {}
@@ -122,7 +122,7 @@ def write_model(
         text.write_text(about_lines(about) + prototxt.net_text(model.net.name, model.net))
         weights.write_bytes(weights_bytes(model))
         for aside, contents in zip(asides, beside.values(), strict=True):
-            aside.write_text(contents)
+            (aside.write_text if isinstance(contents, str) else aside.write_bytes)(contents)
         if check is not None:
             check(text, weights)
     return files

@@ -2,21 +2,20 @@
 
 import argparse
 import math
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 from latent_domains.common.arguments import natural, program_parser
-from latent_domains.common.files import check_free, write_together
-from latent_domains.convert.options import add_force, add_verification
+from latent_domains.common.files import check_free
+from latent_domains.convert.options import add_converter_options
 from latent_domains.convert.torch.comparison import MDA_MEAN, compare, numbers, report, require_file
 from latent_domains.convert.torch.read import read_resnet
 from latent_domains.convert.torch.torch_reference import torch_resnet
 from latent_domains.convert.torch.torch_resnet import Standardisation, mda_model, plain_model
+from latent_domains.data.image_list import shown
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.inputs import tried
-from latent_domains.models.model import about_lines, model_files, weights_bytes
-from latent_domains.models.prototxt import net_text
+from latent_domains.models.model import model_files, weights_bytes, write_model
 from latent_domains.nets.resnet import SHAPE
 
 IMAGENET = Standardisation((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
@@ -53,8 +52,7 @@ def _arguments(program: str, about: str) -> argparse.Namespace:
             metavar=("R", "G", "B"),
             help=f"{what} (default: {' '.join(map(str, default_values))})",
         )
-    add_verification(parser)
-    add_force(parser)
+    add_converter_options(parser)
     arguments = parser.parse_args()
     if arguments.no_mda and arguments.num_domains:
         parser.error("--num-domains asks for weights of mDA nets, --no-mda for none: expected one of them")
@@ -115,14 +113,11 @@ def convert(program: str, about: str) -> None:
         report(comparison, mda_files, inputs)
     else:
         print("not verified")
-    name = os.fsencode(arguments.checkpoint.name).decode(errors="replace")
     about = (
         f"Input: B, G, R from 0 to 255 less the mean {numbers(standardisation.caffe_mean)}. "
         "Zeros around it are that mean, as in Torch.\n"
-        f"ResNet{net.layers} of {name}, by python -m tools.{program}."
+        f"ResNet{net.layers} of {shown(Path(arguments.checkpoint.name))}, by python -m tools.{program}."
     )
-    with write_together(*files, force=arguments.force) as (net_aside, *weights_asides):
-        net_aside.write_text(about_lines(about) + net_text(plain.net.name, plain.net))
-        for aside, model in zip(weights_asides, (plain, *mda.values()), strict=True):
-            aside.write_bytes(weights_bytes(model))
-    print(f"wrote {', '.join(str(file) for file in files)}")
+    of_mda = {mda_files[number]: weights_bytes(model) for number, model in mda.items()}
+    write_model(plain, arguments.out, about=about, force=arguments.force, beside=of_mda)
+    print(f"wrote {', '.join(map(str, files))}")

@@ -1,6 +1,5 @@
 """The program that converts EfficientNet-Lite0: its options, and what it does; the net of the package's weights."""
 
-import os
 from pathlib import Path
 
 from onnx import ModelProto
@@ -9,11 +8,12 @@ from latent_domains.common.arguments import program_parser
 from latent_domains.common.files import check_free
 from latent_domains.convert.onnx.export import PRODUCER
 from latent_domains.convert.onnx.net import onnx_model
-from latent_domains.convert.options import add_force, add_verification
+from latent_domains.convert.options import add_converter_options
 from latent_domains.convert.torch.comparison import compare, numbers, report, require_file
 from latent_domains.convert.torch.lite0 import folded_model
 from latent_domains.convert.torch.lite0_reference import torch_lite0
 from latent_domains.convert.torch.read import read_lite0
+from latent_domains.data.image_list import shown
 from latent_domains.data.weights_files import in_package
 from latent_domains.experiment.networks import LITE0
 from latent_domains.models.inputs import tried
@@ -28,8 +28,7 @@ def convert(program: str, about: str) -> None:
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="the file to read")
     parser.add_argument("out", type=Path, metavar="OUT", help="beginning of the names of the files to write")
     parser.add_argument("--no-head", action="store_true", help="leave the classifier out")
-    add_verification(parser)
-    add_force(parser)
+    add_converter_options(parser)
     arguments = parser.parse_args()
     files = model_files(arguments.out)
     check_free(*files, force=arguments.force, inputs=[arguments.checkpoint])
@@ -45,8 +44,8 @@ def convert(program: str, about: str) -> None:
         report(comparison, {}, inputs)
     else:
         print("not verified")
-    name = os.fsencode(arguments.checkpoint.name).decode(errors="replace")
-    write_model(model, arguments.out, about=_about(name), force=arguments.force)
+    about = _about(shown(Path(arguments.checkpoint.name)))
+    write_model(model, arguments.out, about=about, force=arguments.force)
     print(f"wrote {', '.join(map(str, files))}")
 
 
