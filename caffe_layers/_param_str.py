@@ -28,12 +28,12 @@ def integer(minimum: int, default: Any = REQUIRED) -> Key:
     return Key(lambda value: type(value) is int and value >= minimum, f"an integer >= {minimum}", default)
 
 
-def positive(default: Any = REQUIRED) -> Key:
+def positive(default: float) -> Key:
     """A finite number above zero."""
     return Key(lambda value: _is_number(value) and value > 0, "a finite number > 0", default)
 
 
-def fraction(default: Any = REQUIRED) -> Key:
+def fraction(default: float) -> Key:
     """A number from 0 to 1."""
     return Key(lambda value: _is_number(value) and 0 <= value <= 1, "a number from 0 to 1", default)
 

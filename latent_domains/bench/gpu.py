@@ -21,21 +21,21 @@ STEPS = 20
 Wait = Callable[[], None]
 
 
-def together(step: Callable[[], object], wait: Wait, steps: int = STEPS) -> Wait:
-    """A function that does ``steps`` steps and waits for the device."""
+def together(step: Callable[[], object], wait: Wait) -> Wait:
+    """A function that does STEPS steps and waits for the device."""
 
     def run_steps() -> None:
-        for _ in range(steps):
+        for _ in range(STEPS):
             step()
         wait()
 
     return run_steps
 
 
-def host_time(step: Callable[[], object], wait: Wait, rounds: int = 5) -> float:
-    """Seconds that the host takes to start STEPS steps (median of ``rounds``). Near the whole time it is the limit."""
+def host_time(step: Callable[[], object], wait: Wait) -> float:
+    """Seconds that the host takes to start STEPS steps (median of five). Near the whole time it is the limit."""
     times = []
-    for _ in range(rounds):
+    for _ in range(5):
         wait()
         start = time.perf_counter()
         for _ in range(STEPS):

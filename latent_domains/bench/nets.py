@@ -18,11 +18,11 @@ from latent_domains.nets import make_nets_and_solver
 from latent_domains.training.threads import milliseconds
 
 
-def random_lmdb(path: Path, data: Dataset, rng: np.random.Generator, records: int = 4) -> None:
+def random_lmdb(path: Path, data: Dataset) -> None:
     """A few records of the dataset's shape: the Data layer goes over them again and again."""
-    channels, height, width = data.stored_shape
+    rng, (channels, height, width) = np.random.default_rng(0), data.stored_shape
     with lmdb_io.create(path) as (writer, _):
-        for label in range(records):
+        for label in range(4):
             if (height, width) == (1, 1):  # features, which are no bytes
                 values = rng.normal(size=channels * height * width)
                 datum = Datum(channels=channels, height=height, width=width, float_data=values, label=label)
@@ -61,7 +61,7 @@ def measure(experiments: list[Experiment], threads: int, rounds: int) -> list[tu
     with TemporaryDirectory() as scratch:
         folder = Path(scratch)
         for domain in data.domains:
-            random_lmdb(folder / data.train_lmdb(domain), data, np.random.default_rng(0))
+            random_lmdb(folder / data.train_lmdb(domain), data)
         files = [write_nets(experiment, folder / experiment.method, folder) for experiment in experiments]
         times = [float("inf")] * len(files)
         for _ in tqdm(range(rounds), desc=f"{data.name}: time"):

@@ -12,17 +12,17 @@ from latent_domains.data import lmdb_io
 UNKNOWN = -1
 
 
-def write_domain_labels(path: Path, labels: Sequence[int], *, force: bool = False) -> None:
+def write_domain_labels(path: Path, labels: Sequence[int]) -> None:
     """Write domain labels as an LMDB whose record i belongs to record i of the images' LMDB.
 
     Each Datum is 1×1×1 with the label (a domain's index, or -1 for unknown) as its only ``float_data`` value and again
     as its ``label``, so a Data layer with one top gives N×1×1×1 floats.
 
-    Raises ProgramError if ``path`` exists and ``force`` is false, ValueError for labels below -1 or none at all.
+    Raises ProgramError if ``path`` exists, ValueError for labels below -1 or none at all.
     """
     if len(labels) == 0 or min(labels) < UNKNOWN:
         raise ValueError(f"expected at least one domain label, each ≥ {UNKNOWN}, got {list(labels)[:10]}")
-    with lmdb_io.create(path, force=force) as (writer, _):
+    with lmdb_io.create(path) as (writer, _):
         for label in labels:
             datum = Datum(channels=1, height=1, width=1, float_data=[float(label)], label=int(label))
             writer.put("domain", datum)

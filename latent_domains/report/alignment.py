@@ -25,7 +25,7 @@ NEIGHBOURS = 5
 """Nearest neighbours of each image that are asked for their domain and their class."""
 
 
-def embed(features: NDArray[np.float32], seed: int = 0) -> NDArray[np.float32]:
+def embed(features: NDArray[np.float32]) -> NDArray[np.float32]:
     """Points (n×2): the 50 first principal components of ``features`` (n×p), then t-SNE begun from the first two."""
     from sklearn.manifold import TSNE  # a second to import
 
@@ -34,7 +34,7 @@ def embed(features: NDArray[np.float32], seed: int = 0) -> NDArray[np.float32]:
     # So few points are slower on several threads, and many times so beside other processes.
     begin = "pca" if reduced[:, 0].std() > 0 else "random"
     with threadpool_limits(1):
-        return TSNE(perplexity=perplexity, init=begin, max_iter=500, random_state=seed).fit_transform(reduced)
+        return TSNE(perplexity=perplexity, init=begin, max_iter=500, random_state=0).fit_transform(reduced)
 
 
 def _principal(features: NDArray[np.float32]) -> NDArray[np.float32]:

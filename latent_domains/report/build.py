@@ -39,7 +39,6 @@ def build(
     figures: Path | None = None,
     quick: bool = False,
     images: int = IMAGES,
-    quiet: bool = False,
 ) -> Page:
     """Write the report of the runs (folders or records, see :func:`load_runs`) to ``out``, and return the page.
 
@@ -60,7 +59,7 @@ def build(
     settings = settings_of_table(table, runs, baselines) if table else settings_of(runs)
     chosen = worth_showing(settings) if shown is None else _named(runs, shown)
     steps = len(chosen) * (1 if quick else 2)
-    with tqdm(total=steps, desc="report", unit="step", disable=quiet) as bar:
+    with tqdm(total=steps, desc="report", unit="step") as bar:
         sections = [
             accuracy_section(settings),
             discovery_section(settings, chosen, quick, bar.update),
@@ -77,7 +76,7 @@ def build(
     page = Page(_title(settings, table), lead, sections, made)
     write_text(out, page.html())
     if figures:
-        _save(page, figures, quiet)
+        _save(page, figures)
     return page
 
 
@@ -148,12 +147,12 @@ def _said_to_be_shown(chosen: Sequence[LoadedRun], *, asked_for: bool) -> str:
     return text + "."
 
 
-def _save(page: Page, folder: Path, quiet: bool) -> None:
+def _save(page: Page, folder: Path) -> None:
     """All charts in files; those that say most together: ``overview.png``, and the features in ``alignment.png``.
 
     The pictures of a run's latent domains are ``pictures-RUN.png``, a domain a row.
     """
-    for chart in tqdm(page.charts, desc="figures", disable=quiet):
+    for chart in tqdm(page.charts, desc="figures"):
         chart.save(folder)
     sections = {section.ident: section for section in page.sections}
     for block in sections["domains"].blocks:

@@ -27,12 +27,12 @@ from latent_domains.runs.outputs import looked_at_lmdbs
 from latent_domains.runs.run_folder import RunFolder
 
 
-def directions(folder: RunFolder, images: int = 1000, seed: int = 0) -> list[dict[str, Any]]:
+def directions(folder: RunFolder, images: int = 1000) -> list[dict[str, Any]]:
     """What h_D follows before training, and at the last snapshot if there is one, on so many images of each source.
 
     The images are held out where the dataset has such (:func:`latent_domains.runs.outputs.looked_at_lmdbs`), all are
-    one batch, and BN takes its statistics, as in training. ``seed`` divides them for the linear probes. A run that
-    began from weights that were given has no measurement before training.
+    one batch, and BN takes its statistics, as in training. A run that began from weights that were given has no
+    measurement before training.
     Raises ProgramError if no branch of the run predicts source domains.
     """
     if not folder.experiment.has_branch:
@@ -53,15 +53,13 @@ def directions(folder: RunFolder, images: int = 1000, seed: int = 0) -> list[dic
             "iteration": iteration,
             "images": counts,
             "held_out": held_out,
-            **_measured(folder, model, np.concatenate(list(inputs.values())), counts, seed),
+            **_measured(folder, model, np.concatenate(list(inputs.values())), counts),
         }
         for iteration, model in weights.items()
     ]
 
 
-def _measured(
-    folder: RunFolder, weights: Path, inputs: NDArray[np.float32], counts: dict[str, int], seed: int
-) -> dict[str, Any]:
+def _measured(folder: RunFolder, weights: Path, inputs: NDArray[np.float32], counts: dict[str, int]) -> dict[str, Any]:
     experiment = folder.experiment
     net = folder.load_net("domains", caffe.TRAIN, weights)
     feed(net, inputs)
@@ -79,8 +77,8 @@ def _measured(
         **_named("logits", split(head.logits, counts)),
         **gradient(experiment, features, weights),
         **_named("entropy_alone", split(entropy_alone(head), counts)),
-        "probe_seen": probe(seen.reshape(len(seen), -1), counts, seed),
-        "probe_features": probe(f, counts, seed),
+        "probe_seen": probe(seen.reshape(len(seen), -1), counts),
+        "probe_features": probe(f, counts),
     }
 
 
@@ -121,7 +119,7 @@ def _named(prefix: str, values: dict[str, float]) -> dict[str, float]:
     return {f"{prefix}_{name}": value for name, value in values.items()}
 
 
-def probe(x: NDArray[np.floating], counts: dict[str, int], seed: int) -> float | None:
+def probe(x: NDArray[np.floating], counts: dict[str, int]) -> float | None:
     """Accuracy of the true domain, by logistic regression of rows x (n×C), trained on one half and tested on the other.
 
     None if there is one source alone.
@@ -135,7 +133,7 @@ def probe(x: NDArray[np.floating], counts: dict[str, int], seed: int) -> float |
         return None
     domains = np.repeat(np.arange(len(counts)), list(counts.values()))
     train, test, y_train, y_test = train_test_split(
-        x.astype(np.float64), domains, test_size=0.5, stratify=domains, random_state=seed
+        x.astype(np.float64), domains, test_size=0.5, stratify=domains, random_state=0
     )
     return float(
         make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(train, y_train).score(test, y_test)

@@ -20,9 +20,9 @@ from latent_domains.data.fetch import download
 from latent_domains.data.sets.urls import BSDS500_SUMS, BSDS500_URLS
 
 
-def read_sums(path: Path = BSDS500_SUMS) -> dict[str, str]:
+def read_sums() -> dict[str, str]:
     """Return the pinned sha256 of each photograph by file name, sorted by name."""
-    pairs = (line.split() for line in path.read_text().splitlines())
+    pairs = (line.split() for line in BSDS500_SUMS.read_text().splitlines())
     return dict(sorted((name, digest) for digest, name in pairs))
 
 

@@ -41,12 +41,11 @@ def test_labels_that_cannot_be_are_refused(tmp_path, labels):
     assert names(tmp_path) == []
 
 
-def test_existing_labels_are_replaced_only_by_force(tmp_path):
+def test_existing_labels_are_not_replaced(tmp_path):
     write_domain_labels(tmp_path / "db", [0])
     with pytest.raises(ProgramError, match="exists already"):
         write_domain_labels(tmp_path / "db", [1])
-    write_domain_labels(tmp_path / "db", [1], force=True)
-    assert lmdb_io.read_labels(tmp_path / "db").tolist() == [1]
+    assert lmdb_io.read_labels(tmp_path / "db").tolist() == [0]
 
 
 COUNTS = st.lists(st.integers(0, 300), min_size=1, max_size=5)

@@ -61,7 +61,7 @@ def test_very_many_classes_are_lists_and_not_cells(number, tmp_path):
     counts[7, 9] = 1000
     targets = {"usps": {"accuracy": 0.5, "test_images": int(counts.sum()), "confusion": counts.tolist()}}
     record = write_record(tmp_path / "kept.json", experiment, 0.5, targets=targets, classes=names)
-    page = build([record], tmp_path / "report.html", figures=tmp_path / "figures", quiet=True)
+    page = build([record], tmp_path / "report.html", figures=tmp_path / "figures")
     assert (tmp_path / "report.html").stat().st_size < 500_000
     (section,) = (section for section in page.sections if section.ident == "classes")
     charts, tables = ([b for b in section.blocks if isinstance(b, kind)] for kind in (Charts, TableBlock))

@@ -35,7 +35,7 @@ def report(runs, tmp_path_factory) -> Path:
     kept = folder / "kept.json"
     shutil.copy(runs["mda"].record, kept)
     paths = [*(run.path for run in runs.values()), awkward, kept]
-    build(paths, folder / "report.html", shown=["source_only", awkward.name, "kept"], images=48, quiet=True)
+    build(paths, folder / "report.html", shown=["source_only", awkward.name, "kept"], images=48)
     return folder / "report.html"
 
 

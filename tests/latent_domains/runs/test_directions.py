@@ -44,9 +44,9 @@ def test_a_probe_is_tested_on_what_it_has_not_seen():
     rng = np.random.default_rng(0)
     even = {"a": 200, "b": 200}
     noise = rng.standard_normal((400, 300))
-    assert 0.4 < probe(noise, even, 0) < 0.6
-    assert probe(noise + 10 * np.repeat([0, 1], 200)[:, None], even, 0) == 1
-    assert probe(noise, {"a": 400}, 0) is None
+    assert 0.4 < probe(noise, even) < 0.6
+    assert probe(noise + 10 * np.repeat([0, 1], 200)[:, None], even) == 1
+    assert probe(noise, {"a": 400}) is None
 
 
 def test_a_run_before_and_after_its_training(trained):
