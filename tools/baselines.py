@@ -16,12 +16,12 @@ import argparse
 from dataclasses import fields
 from pathlib import Path
 
-from latent_domains.baselines.classifiers import VARIANTS
-from latent_domains.baselines.run import DISCOVERY, METHODS, Baseline, make_record
+from latent_domains.baselines.run import Baseline, make_record
 from latent_domains.common.arguments import natural, positive, program_parser
 from latent_domains.common.files import check_free, json_text, write_text
 from latent_domains.common.program import ROOT, ProgramError, run
 from latent_domains.experiment import datasets
+from latent_domains.experiment.baselines import BASELINES, DISCOVERY, VARIANTS
 from latent_domains.experiment.experiment import make_experiment
 
 
@@ -31,7 +31,7 @@ def _k(text: str) -> int | None:
 
 def _arguments() -> argparse.Namespace:
     parser = program_parser("tools.baselines", __doc__)
-    parser.add_argument("method", choices=METHODS)
+    parser.add_argument("method", choices=BASELINES)
     parser.add_argument("--dataset", required=True, metavar="NAME", help="dataset of features, office31_fc7 say")
     parser.add_argument("--sources", metavar="A+B+…", help="source domains (default: the paper's)")
     parser.add_argument("--targets", "--target", metavar="A+…", help="target domain or domains (default: the paper's)")

@@ -20,12 +20,10 @@ from latent_domains.baselines.checks import check_features, check_training
 from latent_domains.baselines.gfk import GeodesicFlowKernel
 from latent_domains.baselines.kernels import median_gamma, mmd
 from latent_domains.common.program import ProgramError
+from latent_domains.experiment.baselines import VARIANTS
 
 C = 10.0
 """Of the SVMs and the logistic regression, for rows of a mean squared length of 1."""
-
-VARIANTS = ("ensemble", "matching")
-"""How the discovered domains are used: all, weighted for each sample, or the one nearest to the target alone."""
 
 
 class SourceClassifier(ClassifierMixin, BaseEstimator):

@@ -19,17 +19,16 @@ from latent_domains.baselines import (
     choose_domains,
 )
 from latent_domains.baselines.checks import check_training
-from latent_domains.baselines.classifiers import VARIANTS
 from latent_domains.baselines.features import read_features
 from latent_domains.common.program import ProgramError
 from latent_domains.common.versions import commit, hardware, versions
+from latent_domains.experiment.baselines import DISCOVERY, VARIANTS
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.record import OnTarget, Record
 
-DISCOVERY = {"gong2013": DistinctiveDomains, "hoffman2012": ConstrainedDomains}
-
-METHODS = (*DISCOVERY, "gfk", "svm")
+_ESTIMATORS = {"gong2013": DistinctiveDomains, "hoffman2012": ConstrainedDomains}
+"""Of DISCOVERY."""
 
 Labelled = tuple[NDArray[np.float64], NDArray[np.int64]]
 """Features (n×d) and labels (n)."""
@@ -40,7 +39,7 @@ class Baseline:
     """A method and its settings; None stands for the method's own."""
 
     method: str
-    """One of METHODS."""
+    """One of BASELINES."""
     k: int | None
     """Latent domains; None: 2 to ``max_k``, by cross-validation."""
     max_k: int
@@ -126,7 +125,7 @@ def _read(
 
 def _discover(baseline: Baseline, X: NDArray[np.float64], y: NDArray[np.int64]) -> dict[str, Any]:
     """Discover domains of the source: their number, A by number if that was chosen, and assignments (n×k)."""
-    estimator = DISCOVERY[baseline.method]
+    estimator = _ESTIMATORS[baseline.method]
     settings = {"random_state": baseline.seed, "verbose": not baseline.quiet}
     if baseline.min_domain is not None:
         settings["min_samples"] = baseline.min_domain

@@ -34,20 +34,13 @@ from pydantic import Field
 
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.common.validation import Natural, Positive, checked
+from latent_domains.experiment.baselines import BASELINES, DISCOVERY, VARIANTS
 from latent_domains.experiment.datasets import DATASETS, Dataset
 from latent_domains.experiment.experiment import SETTINGS, Experiment, make_experiment
 from latent_domains.tables.strict_yaml import read_yaml
 
 EXPERIMENTS = ROOT / "experiments"
 """Folder of the tables' definitions."""
-
-DISCOVERY = ("gong2013", "hoffman2012")
-"""The shallow baselines of tools.baselines that discover domains."""
-
-BASELINES = (*DISCOVERY, "gfk", "svm")
-
-VARIANTS = ("ensemble", "matching")
-"""How discovered domains are used."""
 
 _Text = Annotated[str, Field(pattern=r"\S")]
 _Percent = Annotated[float, Interval(ge=0, le=100)]

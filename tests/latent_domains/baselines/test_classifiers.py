@@ -13,8 +13,8 @@ from latent_domains.baselines import (
     LatentDomainClassifier,
     SourceClassifier,
 )
-from latent_domains.baselines.classifiers import VARIANTS
 from latent_domains.common.program import ProgramError
+from latent_domains.experiment.baselines import VARIANTS
 from tests.latent_domains.baselines.mixtures import Mixture, mixture
 
 
