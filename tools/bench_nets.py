@@ -5,11 +5,10 @@ the most memory that ``caffe train`` held over two iterations. The images are ra
 within one run only.
 """
 
-import argparse
 import os
 
 from latent_domains.bench.nets import measure
-from latent_domains.common.arguments import positive
+from latent_domains.common.arguments import positive, program_parser
 from latent_domains.common.markdown import table
 from latent_domains.common.program import ProgramError, run
 from latent_domains.experiment.datasets import DATASETS
@@ -22,7 +21,7 @@ METHODS = ("source_only", "dial", "mda")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tools.bench_nets", description=__doc__)
+    parser = program_parser("tools.bench_nets", __doc__)
     parser.add_argument("datasets", nargs="*", metavar="DATASET", help=f"default: {' '.join(NETS)}")
     parser.add_argument("--rounds", type=positive, default=2, help="times every method is timed (default: %(default)s)")
     options = parser.parse_args()

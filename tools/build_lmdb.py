@@ -38,8 +38,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
     add_image_options(parser)
-    arguments = parser.parse_args()
-    return arguments
+    return parser.parse_args()
 
 
 def _size(text: str) -> tuple[int, int]:

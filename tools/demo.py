@@ -5,9 +5,9 @@ No run is told a domain label. Prints the accuracies on the target, and draws th
 latent domain the held-out images of each true source domain go to; then all of it in one page, report.html.
 """
 
-import argparse
 from pathlib import Path
 
+from latent_domains.common.arguments import program_parser
 from latent_domains.common.markdown import table
 from latent_domains.common.program import ROOT, run
 from latent_domains.data.lmdb_io import read_images
@@ -32,7 +32,7 @@ RUNS = (
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tools.demo", description=__doc__)
+    parser = program_parser("tools.demo", __doc__)
     parser.add_argument("--seed", type=int, default=0, help="seed of images and runs (default: %(default)s)")
     parser.add_argument("--iterations", type=int, help="training iterations (default: the recipe's)")
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "demo", help="folder of runs and pictures")

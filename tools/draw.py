@@ -6,9 +6,9 @@ data, weights, branch, mDA and losses apart. ``w`` goes to every mDA layer and `
 ellipse, and begin again at the left of each layer that takes them.
 """
 
-import argparse
 from pathlib import Path
 
+from latent_domains.common.arguments import program_parser
 from latent_domains.common.files import write_aside
 from latent_domains.common.program import ROOT, ProgramError, from_root, run
 from latent_domains.models.drawing import DIRECTIONS, FORMATS, PHASES, draw, read_net
@@ -29,7 +29,7 @@ DOCS = tuple(
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tools.draw", description=__doc__.partition("\n")[0])
+    parser = program_parser("tools.draw", __doc__)
     parser.add_argument("nets", nargs="*", type=Path, metavar="NET.prototxt", help="default: the nets in docs/nets.md")
     parser.add_argument("--out", type=Path, metavar="DIR", help="default: here; docs/nets if no net is named")
     parser.add_argument("--format", choices=FORMATS, default="svg")

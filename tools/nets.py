@@ -1,14 +1,13 @@
 """Write the committed prototxt and solvers, or check that they are what their generator writes."""
 
-import argparse
-
+from latent_domains.common.arguments import program_parser
 from latent_domains.common.files import write_text
 from latent_domains.common.program import ROOT, ProgramError, run
 from latent_domains.nets.committed import committed_files
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tools.nets", description=__doc__)
+    parser = program_parser("tools.nets", __doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a committed file differs")
     check = parser.parse_args().check
     different = []

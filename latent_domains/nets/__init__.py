@@ -1,7 +1,8 @@
 """The nets of every experiment, defined once over ``caffe.NetSpec``.
 
 ``blocks``  the layers every architecture is made of      ``domains`` inputs, domain groups and the rows w
-``mnist``, ``alexnet``, ``alexnet_fc7``, ``resnet``       the architectures: stem, branch, trunk
+``mnist``, ``alexnet``, ``alexnet_fc7``, ``resnet``, ``any_features``  the architectures: stem, branch, trunk
+``branch``  what all their branches share                 ``lite0``   a backbone
 ``family``  train, test, deploy and domain nets of an experiment, whatever its architecture and method
 ``losses``  the terms of Eq. 7                            ``solver`` an experiment's solver
 ``whole``   nets and solver together                      ``features`` the net that extracts fc7 features

@@ -137,11 +137,8 @@ class Plan:
             if Path(argument) in finished:
                 raise ProgramError(f"{argument}: this run is finished; delete the record to have it evaluated again")
 
-    def folder(self, run: Run) -> Path:
-        return self.settings.runs / place(run)
-
     def record(self, run: Run) -> Path:
-        return self.folder(run) / "record.json"
+        return self.settings.runs / place(run) / "record.json"
 
     def records(self, table: Table) -> list[Path]:
         """The records that a table is made of: those that are there, and those of runs that can be made."""
