@@ -10,8 +10,7 @@ import os
 from latent_domains.bench.nets import measure
 from latent_domains.common.arguments import positive, program_parser
 from latent_domains.common.markdown import table
-from latent_domains.common.program import ProgramError, run
-from latent_domains.experiment.datasets import DATASETS
+from latent_domains.common.program import run
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.preflight import check_caffe
 
@@ -25,14 +24,13 @@ def main() -> int:
     parser.add_argument("datasets", nargs="*", metavar="DATASET", help=f"default: {' '.join(NETS)}")
     parser.add_argument("--rounds", type=positive, default=2, help="times every method is timed (default: %(default)s)")
     options = parser.parse_args()
-    for name in options.datasets:
-        if name not in DATASETS:
-            raise ProgramError(f"dataset: got {name!r}, expected one of {', '.join(DATASETS)}")
+    chosen = {
+        name: [make_experiment(name, method, iterations=2) for method in METHODS] for name in options.datasets or NETS
+    }
     check_caffe()
     cores = len(os.sched_getaffinity(0))
     rows = []
-    for name in options.datasets or NETS:
-        experiments = [make_experiment(name, method, iterations=2) for method in METHODS]
+    for name, experiments in chosen.items():
         results = measure(experiments, cores, options.rounds)
         for experiment, (ms, gib) in zip(experiments, results, strict=True):
             ratio = ms / results[0][0]

@@ -36,7 +36,7 @@ def main() -> int:
     print(f"{options.images}: {found.counted()}", *found.left_out(), sep="\n", file=sys.stderr)
     classifier = open_classifier(options.model, choose_mode(options.solver_mode, "GPU"))
     predictions = predict(classifier, entries, jobs=options.jobs)
-    images, _, _ = write_predictions(options.out, predictions, classifier.description.classes)
+    images = write_predictions(options.out, predictions, classifier.description.classes)
     left_out = f", {len(entries) - images} left out" if images < len(entries) else ""
     print(f"{options.out}: {images} images{left_out}")
     return 0

@@ -13,6 +13,7 @@ from google.protobuf import text_format
 from latent_domains.common.program import ROOT
 from latent_domains.models import prototxt
 from latent_domains.models.gate import admit
+from latent_domains.models.graph import kind
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def with_batch_norm(net: caffe_pb2.NetParameter) -> caffe_pb2.NetParameter:
     copy = caffe_pb2.NetParameter()
     copy.CopyFrom(net)
     for layer in copy.layer:
-        if layer.type == "Python" and layer.python_param.layer == "MDALayer":
+        if kind(layer) == "MDALayer":
             layer.type = "BatchNorm"
             layer.ClearField("python_param")
             del layer.bottom[1:]

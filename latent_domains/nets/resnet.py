@@ -71,7 +71,7 @@ _BLOCK = "{layer}{name}"
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
     """conv1 with the plain BN that it keeps. data: N×3×224×224; returns N×64×112×112."""
-    return _stem(n, data, _batch_norm(experiment))
+    return _stem(n, data, Normalisation("bn", 0, experiment.data.recipe.moving_average_fraction))
 
 
 def branch(n: NetSpec, conv1: Top, experiment: Experiment, prefix: str) -> Top:
@@ -176,7 +176,3 @@ def _block(
             y = relu(n, f"{prefix}res{name}_{part}_relu", y)
     n[f"{prefix}res{name}"] = L.Eltwise(shortcut, y)
     return relu(n, f"{prefix}res{name}_relu", n[f"{prefix}res{name}"])
-
-
-def _batch_norm(experiment: Experiment) -> Normalisation:
-    return Normalisation("bn", 0, experiment.data.recipe.moving_average_fraction)

@@ -212,13 +212,12 @@ def predict(
             bar.update(len(images))
 
 
-def write_predictions(out: Path, predictions: Iterator[Prediction], classes: Sequence[str]) -> tuple[int, int, int]:
+def write_predictions(out: Path, predictions: Iterator[Prediction], classes: Sequence[str]) -> int:
     """Write path, class and probability of each image and, if some labels are known, the true class.
 
-    Returns how many images there are, how many of them have a known class, and for how many it was found. Raises
-    ProgramError if there is no image at all.
+    Returns how many images there are. Raises ProgramError if there is none.
     """
-    images = known = correct = 0
+    images = 0
     with write_aside(out) as aside, aside.open("w", newline="", errors="surrogateescape") as file:
         writer = csv.writer(file)
         for prediction in predictions:
@@ -229,8 +228,6 @@ def write_predictions(out: Path, predictions: Iterator[Prediction], classes: Seq
             row = [prediction.entry.name, classes[prediction.label], f"{prediction.probability:.6f}"]
             writer.writerow([*row, *([classes[label]] if label != UNKNOWN else [])])
             images += 1
-            known += label != UNKNOWN
-            correct += label == prediction.label
         if images == 0:
             raise ProgramError(f"{out}: none of the images could be read, so there is nothing to write")
-    return images, known, correct
+    return images

@@ -20,6 +20,7 @@ from latent_domains.data.lmdb_io import Description, by, count, describe
 from latent_domains.data.parts import backbone_of
 from latent_domains.experiment.batches import published_counts
 from latent_domains.experiment.mixture import join_options
+from latent_domains.models.graph import kind
 from latent_domains.runs.devices import check_available, mode_of
 from latent_domains.runs.run_folder import RunFolder
 
@@ -76,7 +77,7 @@ def check_nets(run: RunFolder) -> None:
             raise ProgramError(f"{run.solver}: {name} is {found}, but {key} in experiment.json is {expected}: {_AGAIN}")
     expected_domains = {experiment.num_domains} if experiment.sees_target else set()
     for name in ("train", *experiment.tests):
-        layers = [layer.python_param for layer in run.read_net(name).layer if layer.python_param.layer == "MDALayer"]
+        layers = [layer.python_param for layer in run.read_net(name).layer if kind(layer) == "MDALayer"]
         try:
             domains = {json.loads(layer.param_str)["num_domains"] for layer in layers}
         except (ValueError, KeyError, TypeError):

@@ -17,6 +17,7 @@ from latent_domains.data.lmdb_io import by
 from latent_domains.models import inputs, prototxt
 from latent_domains.models.compare import TOLERANCE, require, worst
 from latent_domains.models.gate import DATA
+from latent_domains.models.graph import kind
 from latent_domains.models.model import Array, Model, forward, load, model_files, read_model, write_model
 from latent_domains.models.weights import read_layers
 from latent_domains.nets.lite0 import PREPROCESSING
@@ -71,7 +72,7 @@ def _check_domains(source: Source, net: NetParameter) -> None:
     """Raise ProgramError if the weights were trained with another number of domains than the net has."""
     expected = {}
     for layer in net.layer:
-        if layer.type == "Python" and layer.python_param.layer == "MDALayer":
+        if kind(layer) == "MDALayer":
             try:
                 expected[layer.name] = mda.parameters(layer.python_param.param_str)["num_domains"]
             except ValueError as error:

@@ -1,7 +1,5 @@
 """EfficientNet-Lite0 as PyTorch computes it: see :mod:`latent_domains.convert.torch.torch_reference`."""
 
-import numpy as np
-
 from latent_domains.convert.torch.lite0 import EPS, STANDARDISATION, Lite0
 from latent_domains.convert.torch.torch_reference import TorchGraph, TorchNet
 from latent_domains.nets.lite0 import POOLED, blocks
@@ -15,19 +13,18 @@ def torch_lite0(net: Lite0) -> TorchNet:
     scores = None if net.classes is None else f"fc{net.classes}"
     ends = [block.name if block.adds_input else f"{block.name}_project" for block in blocks()]
     graph = TorchGraph(net.values, ["conv1", *ends, POOLED, *([scores] if scores else [])], EPS)
-    bounds = [graph.graph.constant(f"bound {bound}", np.array(bound, np.float32)) for bound in (0, 6)]
-    x = graph.node("Clip", [graph.unit("data", "_conv_stem", "_bn0", 2), *bounds], "conv1")
+    x = graph.relu6(graph.unit("data", "_conv_stem", "_bn0", 2), "conv1")
     for place, (block, end) in enumerate(zip(blocks(), ends, strict=True)):
         path, y = f"_blocks.{place}", x
         if f"{path}._expand_conv.weight" in net.values:
-            y = graph.node("Clip", [graph.unit(y, f"{path}._expand_conv", f"{path}._bn0"), *bounds])
+            y = graph.relu6(graph.unit(y, f"{path}._expand_conv", f"{path}._bn0"))
         kernel = net.values[f"{path}._depthwise_conv.weight"]
         pads = SAME[kernel.shape[2], block.stride]
         y = graph.unit(y, f"{path}._depthwise_conv", f"{path}._bn1", block.stride, pads, group=len(kernel))
-        y = graph.node("Clip", [y, *bounds])
+        y = graph.relu6(y)
         added = block.adds_input
         y = graph.unit(y, f"{path}._project_conv", f"{path}._bn2", output=None if added else end)
         x = graph.node("Add", [x, y], end) if added else y
-    x = graph.node("Clip", [graph.unit(x, "_conv_head", "_bn1"), *bounds])
+    x = graph.relu6(graph.unit(x, "_conv_head", "_bn1"))
     graph.head(x, POOLED, "_fc", scores)
     return TorchNet(graph.runtime("lite0"), scores, STANDARDISATION, SAME[3, 2])

@@ -9,12 +9,12 @@ from itertools import groupby
 
 import numpy as np
 
-from latent_domains.convert.onnx.verification import Runtime
 from latent_domains.convert.torch.contents import STATISTICS, Values
 from latent_domains.convert.torch.lite0 import EPS, Lite0, Unit, units
 from latent_domains.convert.torch.lite0_reference import SAME
 from latent_domains.convert.torch.torch_reference import TorchGraph
 from latent_domains.models.model import Array
+from latent_domains.models.onnx_runtime import Runtime
 from latent_domains.nets.lite0 import blocks
 
 
@@ -50,8 +50,7 @@ def _runtime(unit: Unit, before: Unit | None, values: Values) -> Runtime:
     graph = TorchGraph({name: values[name] for name in names}, ["y", "mean", "square"], EPS)
     x = "data"
     if before:
-        bounds = [graph.graph.constant(f"bound {bound}", np.array(bound, np.float32)) for bound in (0, 6)]
-        x = graph.node("Clip", [graph.batch_norm(x, before.bn), *bounds])
+        x = graph.relu6(graph.batch_norm(x, before.bn))
     pads = SAME.get((unit.shape[2], unit.stride), (0, 0))
     group = 1 if unit.shape[1] > 1 else unit.shape[0]
     y = graph.convolution(x, unit.convolution, unit.stride, pads, group=group, output="y")

@@ -106,6 +106,11 @@ class TorchGraph:
         statistics = [self.constants[f"{bn}.{statistic}"] for statistic in STATISTICS]
         return self.node("BatchNormalization", [x, *statistics], output, epsilon=self._eps)
 
+    def relu6(self, x: str, output: str | None = None) -> str:
+        """ReLU, and at most 6."""
+        bounds = [self.graph.constant(f"bound {bound}", np.array(bound, np.float32)) for bound in (0, 6)]
+        return self.node("Clip", [x, *bounds], output)
+
     def head(self, x: str, pooled: str, classifier: str, scores: str | None) -> None:
         """The features, by the name ``pooled``, and the ``scores`` that a ``classifier`` makes of them."""
         self.node("GlobalAveragePool", [x], pooled)
