@@ -14,6 +14,11 @@ if sys.argv[:1] == ["-m"] and signal.getsignal(signal.SIGINT) is signal.default_
 
 from latent_domains.common import pixel_limit
 
+# The number of a standard stream that is closed would be given to the next file: what libraries say would get into it.
+for name in ("stdin", "stdout", "stderr"):
+    if getattr(sys, name) is None:
+        setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: PTH123, SIM115
+
 # Before anything imports caffe: in our own processes its log of every layer would bury what a program says.
 # latent_domains.common.caffe_process gives the caffe binary, whose log is kept, the full one.
 os.environ.setdefault("GLOG_minloglevel", "2")

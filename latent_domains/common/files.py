@@ -57,13 +57,15 @@ def expect_file(path: Path, expected: str) -> None:
 
 
 def check_free(*paths: Path, force: bool = False, inputs: Iterable[Path] = ()) -> None:
-    """Raise ProgramError if one of ``paths`` exists and ``force`` is false, is a folder, or is one of ``inputs``."""
+    """Raise ProgramError if one of ``paths`` exists and ``force`` is false, is no file, or is one of ``inputs``."""
     read = {path.resolve() for path in inputs}
     for path in paths:
         if path.resolve() in read:
             raise ProgramError(f"{path}: it is what is read, choose another name for what is written")
         if path.is_dir():
             raise ProgramError(f"{path}: a folder is there, expected to write a file of this name")
+        if path.exists() and not path.is_file():  # /dev/null, say, which others need
+            raise ProgramError(f"{path}: no regular file is there, expected to write one of this name")
         check_new(path, force=force)
 
 

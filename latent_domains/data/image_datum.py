@@ -1,5 +1,6 @@
 """Image file → serialised Datum, bit for bit as ``convert_imageset`` makes it, in one or several threads."""
 
+import re
 import stat
 import sys
 from collections.abc import Iterator, Sequence
@@ -85,12 +86,23 @@ def _contents(file: Path) -> bytes:
     return file.read_bytes()
 
 
-def _cut_short(data: bytes) -> bool:
-    """Whether a JPEG's end-of-image marker is missing after its last start of scan.
+_MARKER = re.compile(rb"\xff([^\x00\x01\xd0-\xd8\xff])", re.DOTALL)
+"""Of a JPEG, if it ends a scan: inside one every byte FF is followed by 00 or a restart number."""
 
-    Neither marker can occur inside a scan, where every byte FF is followed by 00 or a restart number.
+
+def _cut_short(data: bytes) -> bool:
+    """Whether a JPEG has no end-of-image marker after its last start of scan.
+
+    What phones put behind it, such as a film, has markers by chance: where these say so, the segments are gone through.
     """
-    return data.startswith(b"\xff\xd8") and data.rfind(b"\xff\xd9") < data.rfind(b"\xff\xda")
+    if not data.startswith(b"\xff\xd8") or data.rfind(b"\xff\xd9") >= data.rfind(b"\xff\xda"):
+        return False
+    place = 2
+    while marker := _MARKER.search(data, place):
+        if marker[1] == b"\xd9":
+            return False
+        place = marker.end() + int.from_bytes(data[marker.end() : marker.end() + 2])  # of the segment, or scan's header
+    return True
 
 
 def _suffix(file: Path) -> str:

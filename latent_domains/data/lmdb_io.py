@@ -172,8 +172,10 @@ def create(path: Path, *, force: bool = False) -> Iterator[tuple[Writer, Path]]:
     Other files put into the folder travel with it (Caffe looks at ``data.mdb`` alone). After an error or Ctrl-C
     nothing is left, and an older LMDB at ``path`` is as it was.
 
-    Raises ProgramError if ``path`` exists and ``force`` is false, or if the disk is full.
+    Raises ProgramError if ``path`` exists and ``force`` is false or it is no LMDB, or if the disk is full.
     """
+    if force and path.exists() and not (path / "data.mdb").exists() and (path.is_file() or any(path.iterdir())):
+        raise ProgramError(f"{path} is no LMDB (it has no data.mdb): --force does not replace it")
     with build_folder_aside(path, force=force) as aside:
         writer = Writer(aside, path)
         try:

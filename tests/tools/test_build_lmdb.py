@@ -298,6 +298,13 @@ def test_an_existing_output_stays_without_force(images, tmp_path):
     done = program("build_lmdb", images, out)
     assert done.returncode == 1 and f"{out} exists already" in done.stderr
     assert names(out) == ["precious"] and names(tmp_path) == ["db"]
+    (tmp_path / "file").write_text("precious")
+    for there in (out, tmp_path / "file"):
+        done = program("build_lmdb", images, there, "--force")
+        assert done.returncode == 1 and f"{there} is no LMDB (it has no data.mdb): --force does not" in done.stderr
+    assert names(out) == ["precious"] and (tmp_path / "file").read_text() == "precious"
+    (out / "precious").unlink()
+    assert program("build_lmdb", images, out, "--force", "--jobs", 1).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -381,3 +388,26 @@ def test_a_result_nobody_wants_ends_the_threads(images):
     assert threading.active_count() == before + 2
     results.close()
     assert threading.active_count() == before
+
+
+def test_what_a_phone_puts_behind_a_jpeg_is_no_part_of_it(images, tmp_path):
+    film = b"\xff\xd9 a film \xff\xda of any bytes \xff"
+    for name in ("photo.jpg", "progressive one.JPEG", "turned.jpg"):
+        data = (images / "a cat" / name).read_bytes()
+        for file, contents in (("whole.jpg", data), ("film.jpg", data + film), ("cut.jpg", data[:-300])):
+            (tmp_path / file).write_bytes(contents)
+        files = [tmp_path / f"{name}.jpg" for name in ("whole", "film", "cut")]
+        whole, with_film, cut = (image_datum.make(file, 0, Format()) for file in files)
+        assert whole.failure is None and with_film == whole
+        assert "a JPEG that was cut short" in (cut.failure or "")
+
+
+def test_closed_streams_are_no_numbers_for_its_files(images, tmp_path):
+    """What libraries say of a picture would get into the LMDB."""
+    data = (images / "rocket" / "small.png").read_bytes()
+    (tmp_path / "in" / "a").mkdir(parents=True)
+    (tmp_path / "in" / "a" / "b.png").write_bytes(data)
+    arguments = ("build_lmdb", tmp_path / "in", tmp_path / "db", "--jobs", 1)
+    done = child(*arguments, before=lambda: os.closerange(0, 3))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert lmdb_io.describe(tmp_path / "db").records == 1

@@ -153,3 +153,12 @@ def test_a_folder_that_another_process_made_meanwhile_is_not_replaced(tmp_path):
     with pytest.raises(ProgramError, match="exists already"), build_folder_aside(tmp_path / "folder"):
         write_text(tmp_path / "folder" / "file", "theirs")
     assert (tmp_path / "folder" / "file").read_text() == "theirs"
+
+
+def test_a_device_is_never_replaced(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "device").symlink_to("/dev/null")
+    for name in ("fifo", "device"):
+        with pytest.raises(ProgramError, match=f"{name}: no regular file is there, expected to write one"):
+            write_text(tmp_path / name, "text")
+    assert (tmp_path / "fifo").is_fifo() and (tmp_path / "device").is_char_device()
