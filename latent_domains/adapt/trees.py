@@ -10,7 +10,7 @@ from pathlib import Path
 from latent_domains.common.files import sha256
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import some
-from latent_domains.data.image_list import Entry, Found, find_files, folder_entries, read_tree, shown, size
+from latent_domains.data.image_list import Entry, Found, find_files, folder_entries, is_visible, read_tree, shown, size
 
 FEWEST = 2
 """Images of a domain: the statistics of one image are no statistics."""
@@ -65,10 +65,12 @@ def read_images(
     names = domain_names([*sources, target])
     trees = {folder: _class_folders(folder) for folder in sources}
     classes = tuple(sorted({name for tree in trees.values() for name in tree}))
+    anywhere = {name for tree in trees.values() for name, inside in tree.items() if inside.images}
     notes = []
     for folder, tree in trees.items():
         if missing := [name for name in classes if name not in tree or not tree[name].images]:
-            message = f"{folder}: no images of {some(missing)}, which other sources have"
+            which = ", which other sources have" if anywhere.intersection(missing) else ""
+            message = f"{folder}: no images of {some(missing)}{which}"
             if unread := [line for name in missing for line in tree.get(name, Found()).left_out()]:
                 message = f"{message} ({'; '.join(unread)})"
             if not allow_missing_classes:
@@ -236,4 +238,4 @@ def _is_labelled(target: Path, classes: Sequence[str]) -> bool:
 
 
 def _visible_folders(root: Path) -> list[Path]:
-    return sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
+    return sorted(path for path in root.iterdir() if path.is_dir() and is_visible(path.name))

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from codecs import BOM_UTF8
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -45,7 +46,7 @@ def read_list(path: Path, root: Path) -> list[Entry]:
     Raises ProgramError naming the line that has no path or no whole number after the last blank.
     """
     try:
-        lines = path.read_bytes().splitlines()
+        lines = path.read_bytes().removeprefix(BOM_UTF8).splitlines()
     except OSError as error:
         raise ProgramError(f"list {path}: {error.strerror}, expected a text file of lines 'PATH LABEL'") from error
     entries = []
@@ -68,7 +69,7 @@ def read_list(path: Path, root: Path) -> list[Entry]:
 def read_classes(path: Path) -> list[str]:
     """Read the names of the classes, one a line in the order of their labels."""
     try:
-        classes = [line.strip() for line in path.read_text().splitlines()]
+        classes = [line.strip() for line in path.read_text("utf-8-sig").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
         raise ProgramError(f"classes {path}: {error}, expected a text file with a name in each line") from error
     if not classes or not all(classes) or len(set(classes)) != len(classes):
@@ -118,6 +119,11 @@ def shown(file: Path) -> str:
     return os.fsencode(file).decode(errors="replace")
 
 
+def is_visible(name: str) -> bool:
+    """Whether a file or a folder of this name counts: an archive packed on a Mac brings a tree without pictures."""
+    return not name.startswith(".") and name != "__MACOSX"
+
+
 def find_files(folder: Path) -> Found:
     """The files of a folder, sorted. Links to folders are followed, after the folders that are there themselves.
 
@@ -141,7 +147,7 @@ def find_files(folder: Path) -> Found:
             continue
         below = "" if path == folder else f"{path.relative_to(folder)}/"
         for entry in inside:
-            if entry.name.startswith("."):
+            if not is_visible(entry.name):
                 continue
             if _is_folder(entry):
                 (links if entry.is_symlink() else here).append(path / entry.name)
@@ -175,7 +181,7 @@ def read_tree(root: Path, classes: Sequence[str] | None = None) -> tuple[list[En
     that ``classes`` does not name.
     """
     try:
-        visible = sorted(path for path in root.iterdir() if not path.name.startswith("."))
+        visible = sorted(path for path in root.iterdir() if is_visible(path.name))
     except OSError as error:
         raise ProgramError(f"{root}: {error.strerror}, expected a folder with one folder for each class") from error
     folders = [path for path in visible if path.is_dir()]

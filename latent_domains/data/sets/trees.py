@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from latent_domains.common.program import ProgramError
-from latent_domains.data.image_list import Entry, Found, find_files
+from latent_domains.data.image_list import Entry, Found, find_files, is_visible
 from latent_domains.data.sets.published import ImageSet
 
 DEPTH = 3
@@ -45,7 +45,7 @@ def read(folder: Path, image_set: ImageSet) -> Tree:
                 inside = find_files(class_folder)
                 images[name] = [Entry(f"{class_folder}/{file}", f"{name}/{file}", label) for file in inside.images]
                 found.add(inside)
-        found.others += sorted(path for path in level.iterdir() if _is_visible(path) and not path.is_dir())
+        found.others += sorted(path for path in level.iterdir() if is_visible(path.name) and not path.is_dir())
     return tree
 
 
@@ -116,12 +116,7 @@ def _only(folders: list[Path], meaning: str) -> Path:
 
 
 def _folders(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if _is_visible(path) and path.is_dir())
-
-
-def _is_visible(path: Path) -> bool:
-    # An archive packed on a Mac brings a tree __MACOSX of the same shape, without pictures.
-    return not path.name.startswith(".") and path.name != "__MACOSX"
+    return sorted(path for path in folder.iterdir() if is_visible(path.name) and path.is_dir())
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,8 @@ def test_classes_that_disagree(night, day, dusk):
     assert f"{day}: no images of disc, which other sources have" in images.notes
     shutil.rmtree(day / "Disc")
     (day / "disc").mkdir()  # an empty folder is no images either
-    assert refusal([night, day], dusk).startswith(f"{day}: no images of disc")
+    assert refusal([night, day], dusk).startswith(f"{day}: no images of disc, which other sources have;")
+    assert refusal([day], dusk).startswith(f"{day}: no images of disc; if that is so")
 
 
 def test_class_folders_of_the_target_that_no_source_has(night, dusk):

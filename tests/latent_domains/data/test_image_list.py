@@ -42,7 +42,7 @@ def tree(root: Path, *files: str) -> Path:
 
 
 def test_the_last_blank_of_a_line_separates_path_and_label(tmp_path):
-    path = listing(tmp_path, "a.jpg 0\nwith two  blanks.jpg 12\r\n\n  tab.png\t-1\nno newline.png 3")
+    path = listing(tmp_path, "\ufeffa.jpg 0\nwith two  blanks.jpg 12\r\n\n  tab.png\t-1\nno newline.png 3")
     entries = read_list(path, Path("root"))
     assert entries[0] == Entry("root/a.jpg", "a.jpg", 0)
     assert [(entry.name, entry.label) for entry in entries[1:]] == [
@@ -85,6 +85,7 @@ def test_the_sorted_folders_of_a_tree_are_its_classes(tmp_path):
         "cat/notes.txt",
         "zebra/.hidden.jpg",
         ".git/x.jpg",
+        "__MACOSX/cat/._3.jpeg",
         "stray.jpg",
         "dog/.cache/4.jpg",
     )
@@ -156,7 +157,7 @@ def test_a_tree_without_classes_or_images_is_named(tmp_path):
 
 def test_classes_are_one_name_a_line(tmp_path):
     file = tmp_path / "classes.txt"
-    file.write_text("dog\nguitar case\n")
+    file.write_bytes("\ufeffdog\r\nguitar case\r\n".encode())  # as Windows has it
     assert read_classes(file) == ["dog", "guitar case"]
     for text in ("", "dog\n\ncat\n", "dog\ndog\n"):
         file.write_text(text)
