@@ -156,9 +156,15 @@ def build_missing(parts: list[Part], *, force: bool = False) -> int:
     standing = [stands(part, force=force) for part in parts]
     for part, done in zip(parts, standing, strict=True):
         if done:
-            print(f"{part.path}: stands")
+            print(f"{part.path}: stands{_lacking(part)}")
         else:
             records = build(part, force=force)
             print(f"{part.path}: {records} images")
             built += records
     return built
+
+
+def _lacking(part: Part) -> str:
+    """How many of its images a part was built without, in words."""
+    lacking = int(part.recipe.get("images", 0)) - lmdb_io.count(part.path)
+    return f" without {lacking} images that could not be read then (--force tries them again)" if lacking > 0 else ""

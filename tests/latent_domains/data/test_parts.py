@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -96,3 +97,12 @@ def test_a_damaged_part_is_named(tmp_path):
     (tmp_path / "a" / "data.mdb").unlink()
     with pytest.raises(ProgramError, match=r"a: no data\.mdb"):
         stands(part(tmp_path / "a"))
+
+
+def test_images_that_were_left_out_are_told_when_it_stands(tmp_path, capsys):
+    whole = part(tmp_path / "a")
+    partly = replace(whole, recipe={**whole.recipe, "images": 15})
+    build_missing([partly])
+    build_missing([partly])
+    said = f"{partly.path}: stands without 3 images that could not be read then (--force tries them again)\n"
+    assert capsys.readouterr().out.endswith(said)
