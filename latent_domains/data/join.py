@@ -40,7 +40,7 @@ def join(
     }
     places = _places(counts, mixture_counts(counts, shares), seed)
     domains = [inputs[i].name for i, _ in places]
-    part = Part(out, recipe, lambda: Records(len(places), _records(inputs, places)), _classes(inputs), domains)
+    part = Part(out, recipe, lambda: Records(len(places), _records(inputs, places)), common_classes(inputs), domains)
     return build(part, force=force)
 
 
@@ -94,14 +94,14 @@ def _check_contents(inputs: Sequence[Path]) -> list[int]:
     return [description.records for description in found.values()]
 
 
-def _classes(inputs: Sequence[Path]) -> tuple[str, ...]:
-    """The inputs' names of the classes, or none. Raises ProgramError if a label would mean two things."""
-    classes = {path: names for path in inputs if (names := classes_of(path))}
+def common_classes(lmdbs: Sequence[Path]) -> tuple[str, ...]:
+    """The names of the classes, if all LMDBs have them. Raises ProgramError if a label would mean two things."""
+    classes = {path: names for path in lmdbs if (names := classes_of(path))}
     for path, names in classes.items():
         first = next(iter(classes))
         if names != classes[first]:
             raise ProgramError(f"{path / CLASSES}: other classes than in {first / CLASSES}, expected the same")
-    return classes[inputs[0]] if len(classes) == len(inputs) else ()
+    return classes[lmdbs[0]] if len(classes) == len(lmdbs) else ()
 
 
 def _places(counts: Sequence[int], taken: Sequence[int], seed: int | None) -> list[tuple[int, int]]:

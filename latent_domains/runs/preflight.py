@@ -16,6 +16,7 @@ import caffe
 
 from latent_domains.common.caffe_process import caffe_binary, environment
 from latent_domains.common.program import ROOT, ProgramError, from_root
+from latent_domains.data.join import common_classes
 from latent_domains.data.lmdb_io import Description, by, count, describe
 from latent_domains.data.parts import backbone_of
 from latent_domains.experiment.batches import published_counts
@@ -121,10 +122,12 @@ def check_paths(run: RunFolder) -> None:
 
 
 def check_data(run: RunFolder) -> None:
-    """The LMDBs of all domains have the stored image shape, labels in range, and the expected test images."""
+    """The LMDBs of all domains have the stored image shape, labels of the same classes, the expected test images."""
     experiment, data = run.experiment, run.experiment.data
     # A target's LMDB is both a training and a test one where there is no test split: it is looked at once.
     parts = {path: part for part, path in [*run.train_lmdbs.items(), *run.test_lmdbs.items()]}
+    tests = run.test_lmdbs.values()
+    labelled = [path for path, part in parts.items() if part in experiment.source_parts or path in tests]
     for path, part in parts.items():
         made_by = data.made_by
         if experiment.undivided and part in experiment.source_parts:
@@ -141,11 +144,11 @@ def check_data(run: RunFolder) -> None:
             raise ProgramError(
                 f"{path}: features of {backbone}, but the run is one on those of {data.features.backbone}; {hint}"
             )
-        labels_used = part in experiment.source_parts or path in run.test_lmdbs.values()
-        if labels_used and not 0 <= found.min_label <= found.max_label < data.classes:
+        if path in labelled and not 0 <= found.min_label <= found.max_label < data.classes:
             raise ProgramError(
                 f"{path}: labels are {found.min_label} to {found.max_label}, expected 0 to {data.classes - 1}"
             )
+    common_classes(labelled)
     for target, (batch_size, batches) in run.test_batches().items():
         lmdb = run.test_lmdbs[target]
         images = count(lmdb)

@@ -71,6 +71,19 @@ def test_preflight_does_not_ask_for_target_labels_in_training(tiny_data, tmp_pat
     preflight(write_run(small(), tmp_path / "run", data=data))
 
 
+def test_preflight_sees_labels_of_other_classes(tiny_data, tmp_path):
+    data = tmp_path / "data"
+    shutil.copytree(tiny_data, data)
+    run = write_run(small(), tmp_path / "run", data=data)
+    names = [str(label) for label in range(10)]
+    (data / "digits" / "mnist_train" / "classes.txt").write_text("\n".join(names))
+    (data / "digits" / "usps_train" / "classes.txt").write_text("of no use: training sees no labels of the target")
+    check_data(run)
+    (data / "digits" / "usps_test" / "classes.txt").write_text("\n".join(names[::-1]))
+    with pytest.raises(ProgramError, match=r"usps_test/classes\.txt: other classes than in .*mnist_train/classes\.txt"):
+        check_data(run)
+
+
 def test_preflight_says_how_to_build_what_is_missing(tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tmp_path / "data")
     message = "mnist_train: no LMDB there; build it with: python -m tools.get_data digits"
