@@ -43,9 +43,11 @@ from latent_domains.common.program import ROOT, from_root, run
 from latent_domains.common.wording import some
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.options import add_method_options, method_options
+from latent_domains.runs.devices import check_available, requested_mode
 from latent_domains.runs.evaluate import summary
 from latent_domains.runs.preflight import check_caffe
 from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.write import check_name
 from latent_domains.training.options import add_training_options
 
 
@@ -149,6 +151,7 @@ def main() -> int:
     paths, chosen = Paths(options.out), with_defaults(options.network, method_options(options))
     command = shlex.join(["python", "-m", "tools.adapt", *sys.argv[1:]])
     check_apart([*options.source, options.target, paths.root])
+    check_name(paths.run)
     images = read_images(
         options.source,
         options.target,
@@ -162,6 +165,8 @@ def main() -> int:
     settings.keep(paths.settings, _settings(options, chosen), begun=paths.run.exists())
     _say(images, experiment)
     check_caffe()
+    if requested_mode(options.solver_mode) == "GPU":
+        check_available("GPU", "solver mode GPU")
     weights = None
     if not paths.run.exists() or RunFolder.load(paths.run).snapshot_to_go_on_from() is None:
         weights = starting_weights(options.weights, experiment, paths.weights)

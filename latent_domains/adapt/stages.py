@@ -15,6 +15,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.export import export, run_source
 from latent_domains.convert.onnx.export import write as export_onnx
 from latent_domains.convert.whole import check_onnx, is_head
+from latent_domains.experiment.batches import batch_sizes
 from latent_domains.experiment.datasets import DATASETS, of_network
 from latent_domains.experiment.experiment import LATENT, SOURCE_ONLY, Experiment, make_experiment
 from latent_domains.experiment.networks import ANY_FEATURES, BACKBONES, NETWORKS
@@ -119,7 +120,9 @@ def make_task(
     k = chosen["k"]
     if chosen["method"] in LATENT and k is None and len(images.sources) == 1:
         k = DEFAULT_K
-    return make_experiment(data, **{**chosen, "k": k})
+    experiment = make_experiment(data, **{**chosen, "k": k})
+    batch_sizes(experiment, counts)  # of a batch that is too small
+    return experiment
 
 
 def open_run(paths: Paths, experiment: Experiment, solver_mode: str | None) -> RunFolder:
@@ -127,7 +130,7 @@ def open_run(paths: Paths, experiment: Experiment, solver_mode: str | None) -> R
 
     Raises ProgramError if it is another one's, or if a folder is where ``dataset.json`` should be.
     """
-    if not paths.dataset.is_file():
+    if not (paths.dataset.is_file() and paths.run.exists()):  # or it may be of other options
         write_text(paths.dataset, json_text(experiment.data.to_json()))
     if not paths.run.exists():
         return write_run(experiment, paths.run, data=paths.data, solver_mode=solver_mode)

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from latent_domains.common.caffe_process import ending_with_us
-from latent_domains.common.files import expect_file
+from latent_domains.common.files import expect_file, sha256
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data.weights_files import find_in_mirror, get, in_package
 from latent_domains.experiment.experiment import Experiment
@@ -44,7 +44,7 @@ def starting_weights(option: str | None, experiment: Experiment, converted: Path
         return file
     if network.converter is None:
         raise ProgramError(f"--weights {file}: expected a caffemodel for {network.name}")
-    return _converted(file, experiment, converted)
+    return _converted(file, experiment, converted / sha256(file)[:8])
 
 
 def _of_imagenet(network: Network, experiment: Experiment) -> Path:

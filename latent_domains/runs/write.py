@@ -35,8 +35,7 @@ def write_run(
     being trained, if its name has a comma, or if an LMDB whose length is needed is missing.
     """
     run_folder = RunFolder(folder, experiment, data)
-    if "," in from_root(run_folder.initial):
-        raise ProgramError(f"{folder}: expected a name without commas: Caffe takes them to part names of weights")
+    check_name(folder)
     if (folder / "experiment.json").is_file():
         with run_folder.locked():  # before any advice to replace it
             pass
@@ -70,6 +69,12 @@ def write_run(
         write_labels(written)
         (aside / "experiment.json").write_text(run_folder.description())
     return run_folder
+
+
+def check_name(path: Path) -> None:
+    """Raise ProgramError if the name of weights, or of a folder that will hold them, has a comma."""
+    if "," in from_root(path):
+        raise ProgramError(f"{path}: expected a name without commas: Caffe takes them to part names of weights")
 
 
 def write_missing(experiment: Experiment, path: Path, *, data: Path, solver_mode: str | None = None) -> RunFolder:

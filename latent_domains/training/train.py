@@ -26,7 +26,7 @@ from latent_domains.runs.record import BegunFrom, Record
 from latent_domains.runs.run_folder import RunFolder, Snapshot
 from latent_domains.runs.run_state import Interrupted, failures_noted, forget_failure, last_iteration
 from latent_domains.runs.sessions import FAILED, FINISHED, STOPPED, begin_session, end_killed_session, end_session
-from latent_domains.runs.write import write_missing
+from latent_domains.runs.write import check_name, write_missing
 from latent_domains.training.group import Children, Group, start_workers
 from latent_domains.training.share import Share, make_share, write_share
 from latent_domains.training.threads import choose
@@ -106,6 +106,8 @@ def train_all(
     """
     if devices and jobs > 1:
         raise ProgramError(f"{devices.option}: got --jobs {jobs}; runs on several processes are trained one by one")
+    if weights:
+        check_name(weights)
     with ExitStack() as locks:
         waiting: list[_Job] = []
         for folder in runs:
@@ -125,7 +127,9 @@ def train_all(
                 if devices:
                     make_share(folder, devices.size)  # what cannot be shared out is refused before anything is written
                 start_from = None
-                if weights and not snapshot:
+                if weights and snapshot:
+                    tqdm.write(f"{folder.path.name}: goes on from its snapshot, {weights.name} is not read")
+                elif weights:
                     start_from = weights.resolve()
                     tqdm.write(f"{folder.path.name}: {loaded_from(folder, start_from)}")
                 elif not snapshot:

@@ -15,6 +15,7 @@ import cv2
 import pytest
 
 from latent_domains.adapt.stages import FINE_TUNED, ON_FEATURES
+from latent_domains.common.caffe_process import has_cuda
 from latent_domains.common.program import ROOT
 from latent_domains.data.lmdb_io import read_labels
 from latent_domains.data.sets.published import PACS
@@ -248,6 +249,19 @@ def test_what_is_in_the_way(tmp_path):
     assert names(tmp_path / "out") == []
     done = program(*arguments(tmp_path, "--out", os.fsdecode(bytes(tmp_path) + b"/caf\xe9")))
     assert done.returncode == 2 and "expected a name in UTF-8" in done.stderr
+
+
+def test_what_cannot_be_trained_is_told_before_anything_is_built(tmp_path):
+    for look in ("night", "day", "dusk"):
+        plant_domain(tmp_path / look, look, 2)
+    for options, message in (
+        (("--out", tmp_path / "a,b"), "a,b/run: expected a name without commas"),
+        (("--network", "lite0", "--batch-size", 2), "batch size: got 2 for 3 domains, expected"),
+        *([] if has_cuda() else [(("--solver-mode", "GPU"), "solver mode GPU, but this Caffe was built without CUDA")]),
+    ):
+        done = program(*arguments(tmp_path, *options))
+        assert done.returncode == 1 and message in done.stderr
+        assert not list(tmp_path.rglob("data"))
 
 
 def test_options_can_change_until_training_begins(tmp_path):

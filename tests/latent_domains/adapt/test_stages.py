@@ -12,6 +12,7 @@ from latent_domains.adapt.task import Paths
 from latent_domains.adapt.trees import Domain, TaskImages
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data.image_list import Found
+from latent_domains.experiment.datasets import from_json
 from latent_domains.experiment.experiment import make_experiment
 
 
@@ -21,6 +22,17 @@ def test_a_folder_where_the_datasets_description_goes(tmp_path):
     with pytest.raises(ProgramError, match=r"dataset\.json: a folder is there, expected to write a file"):
         open_run(paths, make_experiment("digits", "dial"), "CPU")
     assert not paths.run.exists()
+
+
+def test_the_description_is_that_of_the_run(tiny_data, tmp_path):
+    """Not that of a call with other options, which ended before there was a run."""
+    paths = Paths(tmp_path / "task")
+    paths.dataset.parent.mkdir(parents=True)
+    paths.dataset.write_text("of other options")
+    experiment = make_experiment("digits", "source_only", iterations=1)
+    (paths.data / "digits").symlink_to(tiny_data / "digits")
+    open_run(paths, experiment, "CPU")
+    assert from_json(json.loads(paths.dataset.read_text())) == experiment.data
 
 
 def test_the_network_is_one_that_this_machine_trains_in_minutes(monkeypatch):

@@ -1,5 +1,6 @@
 """Which weights a training begins with."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -99,14 +100,20 @@ def test_a_checkpoint_is_converted_once(tmp_path, monkeypatch):
 
     def program(*arguments: object) -> None:
         calls.append(arguments)
-        (tmp_path / "resnet18_mda4.caffemodel").touch()
+        made = arguments[2].with_name("resnet18_mda4.caffemodel")
+        made.parent.mkdir()
+        made.touch()
 
     monkeypatch.setattr(weights, "program", program)
     checkpoint = tmp_path / "mine.pth"
     checkpoint.touch()
     for _ in range(2):
         found = starting_weights(str(checkpoint), experiment("resnet18"), tmp_path)
-        assert found == tmp_path / "resnet18_mda4.caffemodel"
+        assert found == tmp_path / "e3b0c442" / "resnet18_mda4.caffemodel"
     ((name, given, prefix, *options),) = calls
-    assert (name, given, prefix) == ("convert_resnet", checkpoint, tmp_path / "resnet18")
+    assert (name, given, prefix) == ("convert_resnet", checkpoint, found.with_name("resnet18"))
     assert options == ["--num-domains", 4, "--no-head", "--force"]
+    older = tmp_path / "older.pth"
+    older.write_bytes(b"another")
+    os.utime(older, (1, 1))
+    assert starting_weights(str(older), experiment("resnet18"), tmp_path) != found and calls[1][1] == older

@@ -247,6 +247,27 @@ def test_a_run_that_began_from_weights_does_not_begin_again_without_them(tiny_da
 
 
 @pytest.mark.program
+def test_weights_of_a_name_that_caffe_parts_are_refused(tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    weights = tmp_path / "a,b.caffemodel"
+    weights.write_bytes(folder.initial.read_bytes())
+    done = program("train", "--threads", "1", "--weights", weights, folder.path)
+    assert done.returncode == 1 and "a,b.caffemodel: expected a name without commas" in done.stderr
+    assert not folder.log.exists()
+
+
+@pytest.mark.program
+def test_weights_that_are_not_read_are_told(tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    edit(folder.solver, "snapshot: 500", "snapshot: 3")
+    assert program("train", "--threads", "1", folder.path).returncode == 0
+    folder.record.unlink()
+    done = program("train", "--threads", "1", "--resume", "--weights", "x.caffemodel", folder.path)
+    assert done.returncode == 0, done.stderr
+    assert "run: goes on from its snapshot, x.caffemodel is not read" in done.stdout + done.stderr
+
+
+@pytest.mark.program
 def test_a_branch_of_another_number_of_domains_is_refused(tiny_data, tmp_path):
     weights = initial_weights(write_run(small("mda", k=3), tmp_path / "first", data=tiny_data))
     model = caffe_pb2.NetParameter.FromString(weights.read_bytes())
