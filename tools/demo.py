@@ -40,10 +40,10 @@ def main() -> int:
     add_training_options(parser, jobs=2)
     options = parser.parse_args()
     options.runs, options.data = options.runs.resolve(), options.data.resolve()
+    common = {"seed": options.seed, "iterations": options.iterations}
+    experiments = [make_experiment("demo", **settings, **common) for settings in RUNS]  # bad options end here
     data_folder = definition.data_folder(options.data, options.seed, per_seed=True)
     build_missing(demo_data.parts(data_folder, options.seed))
-    common = {"seed": options.seed, "iterations": options.iterations}
-    experiments = [make_experiment("demo", **settings, **common) for settings in RUNS]
     results = run_suite(
         experiments,
         options.runs,

@@ -17,6 +17,7 @@ import argparse
 import os
 import shlex
 import sys
+from math import isfinite
 from pathlib import Path
 from time import monotonic
 
@@ -97,7 +98,7 @@ def _numbers(text: str) -> tuple[float, ...]:
         numbers = tuple(map(float, text.split(",")))
     except ValueError:
         numbers = ()
-    if len(numbers) not in (1, 3):
+    if len(numbers) not in (1, 3) or not all(map(isfinite, numbers)):
         raise argparse.ArgumentTypeError(f"got {text!r}, expected a number, or three of them: 123.7,116.3,103.5")
     return numbers
 

@@ -18,7 +18,7 @@ import os
 from pathlib import Path
 
 from latent_domains.common.arguments import add_image_options, natural, program_parser
-from latent_domains.common.program import ProgramError, run
+from latent_domains.common.program import ROOT, ProgramError, run
 from latent_domains.data.parts import Part, build_missing
 from latent_domains.data.sets import demo, digits, image_sets
 from latent_domains.data.sets.image_sets import BuildOptions
@@ -28,7 +28,7 @@ from latent_domains.data.sets.published import IMAGE_SETS, ImageSet
 def _arguments() -> argparse.Namespace:
     parser = program_parser("tools.get_data", __doc__)
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--out", type=Path, default=Path("data"), metavar="DIR", help="data folder (default: data)")
+    common.add_argument("--out", type=Path, default=ROOT / "data", metavar="DIR", help="data folder (default: data)")
     common.add_argument("--seed", type=natural, default=0, help="of all that is drawn at random (default: 0)")
     common.add_argument("--force", action="store_true", help="replace parts that were made with other settings")
     names = (*digits.DOMAINS, "demo", *IMAGE_SETS)

@@ -18,7 +18,7 @@ import os
 from pathlib import Path
 
 from latent_domains.common.arguments import program_parser
-from latent_domains.common.program import run
+from latent_domains.common.program import ROOT, run
 from latent_domains.data.weights_files import find_in_mirror, get
 from latent_domains.experiment.networks import WEIGHTS
 
@@ -27,7 +27,11 @@ def _arguments() -> argparse.Namespace:
     parser = program_parser("tools.get_weights", __doc__)
     parser.add_argument("net", choices=WEIGHTS, help="which weights")
     parser.add_argument(
-        "--out", type=Path, default=Path("data/weights"), metavar="DIR", help="where to put it (default: data/weights)"
+        "--out",
+        type=Path,
+        default=ROOT / "data" / "weights",
+        metavar="DIR",
+        help="where to put it (default: data/weights)",
     )
     parser.add_argument(
         "--mirror",

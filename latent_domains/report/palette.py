@@ -49,6 +49,7 @@ DASHES: tuple[Dashes, ...] = ("-", "--", ":", "-.", (0, (6, 1.5, 1, 1.5, 1, 1.5)
 
 STYLE = {
     "svg.fonttype": "none",
+    "text.usetex": False,  # whatever its user has chosen
     "text.parse_math": False,  # names are shown as they are, dollars too
     "font.family": "sans-serif",
     "font.size": 10,

@@ -362,6 +362,9 @@ def test_what_stands_is_replaced_only_by_force_and_never_by_itself(small: tuple[
     assert (tmp_path / "out.caffemodel").read_text() == "mine" and not (tmp_path / "out.prototxt").exists()
     assert exported(small, tmp_path / "out", "--force", "--no-verify").returncode == 0
     assert (tmp_path / "out.caffemodel").read_bytes() != b"mine"
+    (tmp_path / "out.json").write_text("of a run")
+    done = exported(small, tmp_path / "out", "--force", "--no-verify")
+    assert done.returncode == 1 and "out.json: describes another model: remove it or choose" in done.stderr
     before = small[0].read_bytes(), small[1].read_bytes()
     done = exported(small, small[0].with_suffix(""), "--force")
     assert done.returncode == 1 and "it is what is read, choose another name" in done.stderr

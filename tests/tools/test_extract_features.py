@@ -326,6 +326,7 @@ def test_bad_images_are_named(images, tmp_path, net, how):
         (["office31", "--weights", "w", "--backbone", "lite0"], "not allowed with argument"),
         (["office31", "--weights", "w", "--layer", "fc6"], "argument --layer: it describes the model of --onnx"),
         (["pacs", "--onnx", "x", "--mean", "1,2"], "got '1,2', expected a number, or three of them"),
+        (["pacs", "--onnx", "x", "--scale", "nan"], "got 'nan', expected a number, or three of them"),
     ],
 )
 def test_a_wrong_command_line_is_explained(arguments, message):

@@ -16,7 +16,7 @@ from latent_domains.data.weights_files import WeightsFile
 from latent_domains.experiment.networks import WEIGHTS
 from tests.programs import Done, names, program
 from tests.server import CONTENTS, Server
-from tools import get_weights
+from tools import get_data, get_weights
 
 HASHES = {name: hashlib.new(name, CONTENTS).hexdigest() for name in ("sha1", "sha256")}
 HALF = len(CONTENTS) // 2
@@ -191,3 +191,11 @@ def test_lite0_is_always_at_hand(tmp_path: Path) -> None:
     done = program("get_weights", "lite0", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     assert names(tmp_path) == ["efficientnet-lite0-57934424.pth"]
+
+
+def test_what_is_fetched_lies_where_other_programs_look_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not below the folder that they are called in."""
+    monkeypatch.chdir(tmp_path)
+    for module, argument, folder in ((get_data, "demo", ROOT / "data"), (get_weights, "lite0", ROOT / "data/weights")):
+        monkeypatch.setattr(sys, "argv", ["program", argument])
+        assert module._arguments().out == folder

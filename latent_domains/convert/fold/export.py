@@ -94,6 +94,8 @@ def export(source: Source, prefix: Path, *, verify: bool, images: Path | None, s
     files, beside = model_files(prefix), {}
     if source.description is not None:
         beside[description_file(prefix)] = source.description.text()
+    elif description_file(prefix).exists():
+        raise ProgramError(f"{description_file(prefix)}: describes another model: remove it or choose another name")
     check_free(*files, *beside, force=force, inputs=(source.net, source.weights))
     model = read(source)
     folded = fold(model)
