@@ -23,5 +23,8 @@ for name in ("stdin", "stdout", "stderr"):
 # latent_domains.common.caffe_process gives the caffe binary, whose log is kept, the full one.
 os.environ.setdefault("GLOG_minloglevel", "2")
 
+# And before anything imports matplotlib: what a notebook tells it is not installed here.
+os.environ["MPLBACKEND"] = "agg"
+
 # And before anything imports OpenCV.
 pixel_limit.set_default()

@@ -11,6 +11,9 @@ MEGAPIXELS = 100
 VARIABLE = "OPENCV_IO_MAX_IMAGE_PIXELS"
 """Environment variable of OpenCV's, which child processes inherit."""
 
+_MOST = 10**6
+"""That OpenCV can multiply."""
+
 _EACH = 10**6
 _BYTES = 8
 """Of a pixel in a file at most: four channels of 16 bits."""
@@ -37,6 +40,8 @@ class StartAnew(argparse.Action):
 
     def __call__(self, parser: object, namespace: object, values: Any, option: object = None) -> None:
         """Replace this process, unless it has the limit."""
+        if values > _MOST:
+            raise argparse.ArgumentError(self, f"got {values}, expected at most {_MOST}")
         wanted = str(values * _EACH)
         if os.environ.get(VARIABLE) != wanted:
             os.environ[VARIABLE] = wanted

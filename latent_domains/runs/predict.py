@@ -140,7 +140,7 @@ def _prefix(model: Path) -> Path:
 
 def _in_caffe(file: Path, weights: Path, description: ModelDescription, mode: str) -> Classifier:
     if mode == "GPU":
-        check_available(mode, str(file))
+        check_available(mode, f"{file} was to be run on the GPU")
         caffe.set_mode_gpu()
     net = load(read_model(file, weights))
     shapes = {name: blob.shape for name, blob in net.blobs.items()}

@@ -3,9 +3,11 @@
 import re
 
 import cv2
+import matplotlib
 
 from latent_domains.report.chart import Chart, save_together
 from latent_domains.report.palette import LIGHT
+from tests.programs import child
 
 
 def chart(**options):
@@ -39,3 +41,14 @@ def test_a_chart_in_files(tmp_path):
     assert both.shape[1] > 1.8 * picture.shape[1]
     save_together(tmp_path / "four.png", [chart(), chart()], columns=4)  # a net without alignment has two of four
     assert cv2.imread(str(tmp_path / "four.png")).shape == both.shape
+
+
+def test_charts_do_not_depend_on_what_their_user_chose_for_matplotlib(tmp_path):
+    expected = chart().inline()
+    with matplotlib.rc_context({"text.usetex": True}):
+        assert chart().inline() == expected
+
+
+def test_a_notebooks_backend_is_none_of_ours():
+    done = child("report", "--help", env={"MPLBACKEND": "module://matplotlib_inline.backend_inline"})
+    assert done.returncode == 0, done.stderr
