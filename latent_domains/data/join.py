@@ -10,7 +10,7 @@ from tqdm import tqdm
 from latent_domains.common.files import check_new
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
-from latent_domains.data.parts import CLASSES, DOMAINS, Part, Records, build, classes_of, recipe_of
+from latent_domains.data.parts import DOMAINS, Part, Records, build, common_classes, recipe_of
 from latent_domains.data.shares import check_shares, mixture_counts, shown
 
 PROGRAM = "tools.join_lmdbs"
@@ -92,16 +92,6 @@ def _check_contents(inputs: Sequence[Path]) -> list[int]:
         if kind != kinds[first]:
             raise ProgramError(f"{path}: images are {kind}, but those of {first} are {kinds[first]}; expected the same")
     return [description.records for description in found.values()]
-
-
-def common_classes(lmdbs: Sequence[Path]) -> tuple[str, ...]:
-    """The names of the classes, if all LMDBs have them. Raises ProgramError if a label would mean two things."""
-    classes = {path: names for path in lmdbs if (names := classes_of(path))}
-    for path, names in classes.items():
-        first = next(iter(classes))
-        if names != classes[first]:
-            raise ProgramError(f"{path / CLASSES}: other classes than in {first / CLASSES}, expected the same")
-    return classes[lmdbs[0]] if len(classes) == len(lmdbs) else ()
 
 
 def _places(counts: Sequence[int], taken: Sequence[int], seed: int | None) -> list[tuple[int, int]]:

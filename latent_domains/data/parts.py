@@ -126,6 +126,16 @@ def classes_of(lmdb: Path) -> tuple[str, ...]:
     return tuple(read_classes(file)) if file.is_file() else ()
 
 
+def common_classes(lmdbs: Sequence[Path]) -> tuple[str, ...]:
+    """The names of the classes, if all LMDBs have them. Raises ProgramError if a label would mean two things."""
+    classes = {path: names for path in lmdbs if (names := classes_of(path))}
+    for path, names in classes.items():
+        first = next(iter(classes))
+        if names != classes[first]:
+            raise ProgramError(f"{path / CLASSES}: other classes than in {first / CLASSES}, expected the same")
+    return classes[lmdbs[0]] if len(classes) == len(lmdbs) else ()
+
+
 def _difference(key: str, found: Mapping[str, str | int], wanted: Mapping[str, str | int]) -> str:
     """What differs, in words."""
     if key == FINGERPRINT:

@@ -29,6 +29,9 @@ from latent_domains.tables.results import best_of
 IMAGES = 384
 """In a picture of features."""
 
+_BEGINNING = b"<!doctype html>"
+"""Of the page's template: no file that begins otherwise is replaced."""
+
 
 def build(
     paths: Sequence[Path],
@@ -50,6 +53,8 @@ def build(
     runs, baselines = load_runs([path.resolve() for path in paths])
     out, figures = out.resolve(), figures.resolve() if figures else None  # nets are asked from the root folder
     check_free(out, force=True, inputs=paths)
+    if out.exists() and not _is_page(out):
+        raise ProgramError(f"{out}: is no report, expected the name of one or of no file")
     if figures and figures.exists() and not figures.is_dir():
         raise ProgramError(f"{figures}: a file is there, expected a folder for figures")
     if not runs and not baselines:
@@ -78,6 +83,11 @@ def build(
     if figures:
         _save(page, figures)
     return page
+
+
+def _is_page(file: Path) -> bool:
+    with file.open("rb") as contents:
+        return contents.read(len(_BEGINNING)) == _BEGINNING
 
 
 def worth_showing(settings: Sequence[Setting]) -> list[LoadedRun]:

@@ -198,6 +198,17 @@ def test_what_is_wrong_is_said_in_a_line(arguments, code, message, tmp_path, mon
     assert names(tmp_path) == ["r.json"]
 
 
+def test_a_report_is_replaced_and_no_other_file(tmp_path):
+    record = write_record(tmp_path / "r.json", make_experiment("digits", "dial"), 0.5)
+    thesis, out = tmp_path / "thesis.tex", tmp_path / "report.html"
+    thesis.write_text("years")
+    done = program("report", record, "--out", thesis)
+    assert done.returncode == 1 and "thesis.tex: is no report, expected the name of one or of no file" in done.stderr
+    assert thesis.read_text() == "years"
+    for _ in range(2):
+        assert program("report", record, "--out", out).returncode == 0
+
+
 def test_pages_hold_no_place_of_this_machine(runs, tmp_path):
     out = tmp_path / "report.html"
     done = program("report", runs["source_only"].path, "--quick", "--out", out)
