@@ -36,9 +36,10 @@ def test_rows_of_a_blob(row, monkeypatch):
     assert len(waits) >= 4  # both sides, each round
 
 
-def test_steps_are_done_and_waited_for_once():
+def test_steps_are_done_and_waited_for_once(monkeypatch):
+    monkeypatch.setattr(gpu, "STEPS", 3)
     done = []
-    gpu.together(lambda: done.append("step"), lambda: done.append("wait"), 3)()
+    gpu.together(lambda: done.append("step"), lambda: done.append("wait"))()
     assert done == ["step", "step", "step", "wait"]
 
 
