@@ -15,7 +15,7 @@ from caffe_layers._kernel_cache import SUMS, kernel
 
 _DATA, _SMALL, _PARTS = "float32[:,::1]", "float64[:,::1]", "float64[:,:,::1]"
 TILE = 128
-_BLOCK = 8  # channels at once: fewer read the same cache lines again, more crowd each other out of the first cache
+_BLOCK = 4  # channels at once: more would need buffers of more than a small share of x
 _inner = njit(fastmath=SUMS, error_model="numpy")
 _linear, _input_slope, _term = njit(formulas.linear), njit(formulas.input_slope), _inner(formulas.weight_gradient_term)
 _mean_gradient, _variance_gradient = njit(formulas.mean_gradient), njit(formulas.variance_gradient)
