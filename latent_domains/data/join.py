@@ -108,7 +108,7 @@ def _records(inputs: Sequence[Path], places: Sequence[tuple[int, int]]) -> Itera
     """Yield name and value of the records at these places. Only the inputs' keys are held in memory."""
     with ExitStack() as stack:
         transactions = [stack.enter_context(lmdb_io.open_lmdb(path))[1] for path in inputs]
-        keys = [[bytes(key) for key in one.cursor().iternext(values=False)] for one in transactions]
+        keys = [list(lmdb_io.keys(one)) for one in transactions]
         for i, record in places:
             key = keys[i][record]
             yield lmdb_io.record_name(key), bytes(transactions[i].get(key))

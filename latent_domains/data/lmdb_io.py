@@ -277,11 +277,15 @@ def read(path: Path) -> Iterator[tuple[bytes, Datum]]:
             yield bytes(key), _parse(path, bytes(key), bytes(value))
 
 
+def keys(transaction: lmdb.Transaction) -> Iterator[bytes]:
+    """The key of every record, in Caffe's order."""
+    return map(bytes, transaction.cursor().iternext(values=False))
+
+
 def record_names(path: Path) -> Iterator[str]:
     """Yield the name of every record, in Caffe's order. Raises ProgramError if ``path`` is no LMDB."""
     with open_lmdb(path) as (_, transaction):
-        for key in transaction.cursor().iternext(values=False):
-            yield record_name(bytes(key))
+        yield from map(record_name, keys(transaction))
 
 
 def read_labels(path: Path, limit: int | None = None) -> NDArray[np.int64]:

@@ -19,7 +19,7 @@ import caffe
 
 from latent_domains.common.arguments import positive
 from latent_domains.common.markdown import table
-from latent_domains.data.lmdb_io import count_filled, describe, open_lmdb
+from latent_domains.data.lmdb_io import count_filled, describe, keys, open_lmdb
 
 BATCH = 48
 
@@ -36,10 +36,11 @@ def main() -> None:
         for seed in range(options.rounds):
             forget(lmdb / "data.mdb")
             cold.append(records(lmdb, time.perf_counter))
-            keys = keys_of(lmdb)
-            Random(seed).shuffle(keys)
+            with open_lmdb(lmdb) as (_, transaction):
+                order = list(keys(transaction))
+            Random(seed).shuffle(order)
             forget(lmdb / "data.mdb")
-            shuffled.append(records(lmdb, time.perf_counter, keys))
+            shuffled.append(records(lmdb, time.perf_counter, order))
             warm.append(records(lmdb, time.process_time))
             layer.append(data_layer(lmdb, pictures // BATCH))
         kind = "encoded" if describe(lmdb).encoded else "raw"
@@ -60,16 +61,11 @@ def forget(file: Path) -> None:
         os.close(descriptor)
 
 
-def keys_of(lmdb: Path) -> list[bytes]:
-    with open_lmdb(lmdb) as (_, transaction):
-        return [bytes(key) for key in transaction.cursor().iternext(values=False)]
-
-
-def records(lmdb: Path, clock: Callable[[], float], keys: Sequence[bytes] = ()) -> float:
-    """Records a second, each copied as it stands: those of the ``keys``, or all in the order they are stored in."""
+def records(lmdb: Path, clock: Callable[[], float], order: Sequence[bytes] = ()) -> float:
+    """Records a second, each copied as it stands: by the keys of ``order``, or all as they are stored."""
     with open_lmdb(lmdb) as (_, transaction):
         begun = clock()
-        values = map(transaction.get, keys) if keys else transaction.cursor().iternext(keys=False)
+        values = map(transaction.get, order) if order else transaction.cursor().iternext(keys=False)
         number = sum(1 for value in values if bytes(value))
         return number / (clock() - begun)
 
