@@ -1,7 +1,7 @@
 """Build the LMDBs of an experiment.
 
     python -m tools.get_data digits          MNIST, MNIST-M, USPS: downloaded, or from a mirror folder
-    python -m tools.get_data digits_hard     the same and MNIST with inverted contrast, for harder mixtures
+    python -m tools.get_data digits_hard     the same, MNIST with inverted contrast, USPS resized in two other ways
     python -m tools.get_data demo            rendered and handwritten digits from the installed packages, no download
     python -m tools.get_data office31        Office-31, from your unpacked archive: --images DIR
     python -m tools.get_data office_caltech  Office-Caltech-10, likewise

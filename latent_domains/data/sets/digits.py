@@ -1,8 +1,9 @@
-"""The digit domains as LMDBs: MNIST, MNIST-M, USPS and inverted MNIST, train and test, all 28×28×3."""
+"""The digit domains as LMDBs: MNIST, MNIST-M, USPS and variants of them, train and test, all 28×28×3."""
 
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
+import cv2
 import numpy as np
 
 from latent_domains.data import fetch
@@ -14,8 +15,11 @@ VERSION = 1
 """Raised whenever the same inputs and seed give other images or another order."""
 
 
-DOMAINS = {"digits": ("mnist", "mnistm", "usps"), "digits_hard": ("mnist", "mnistm", "usps", "inverted")}
-"""Of each dataset: the paper's, and one with MNIST's contrast inverted as a domain more."""
+DOMAINS = {
+    "digits": ("mnist", "mnistm", "usps"),
+    "digits_hard": ("mnist", "mnistm", "usps", "inverted", "usps_bicubic", "usps_nearest"),
+}
+"""Of each dataset: the paper's, and one with inverted MNIST and USPS resized otherwise as domains more."""
 
 
 def parts(
@@ -43,13 +47,13 @@ def parts(
     def photographs() -> list[np.ndarray]:
         return bsds500.load(downloads, mirror)
 
-    def usps_images(split: str) -> Images:
+    def usps_images(split: str, interpolation: int = cv2.INTER_LINEAR) -> Images:
         train = split == "train"
         images, labels = usps.parse(
             *unpacked(urls.USPS_TRAIN if train else urls.USPS_TEST),
             usps.TRAIN_COUNTS if train else usps.TEST_COUNTS,
         )
-        return usps.resize(images), labels
+        return usps.resize(images, interpolation=interpolation), labels
 
     def mnistm_images(split: str) -> Images:
         digits, labels = mnist_images(split)
@@ -61,7 +65,14 @@ def parts(
         digits, labels = mnist_images(split)
         return 255 - digits, labels
 
-    makers = {"mnist": mnist_images, "mnistm": mnistm_images, "usps": usps_images, "inverted": inverted_images}
+    makers = {
+        "mnist": mnist_images,
+        "mnistm": mnistm_images,
+        "usps": usps_images,
+        "inverted": inverted_images,
+        "usps_bicubic": partial(usps_images, interpolation=cv2.INTER_CUBIC),
+        "usps_nearest": partial(usps_images, interpolation=cv2.INTER_NEAREST),
+    }
     result = []
     for name in DOMAINS[dataset]:
         for split in ("train", "test"):

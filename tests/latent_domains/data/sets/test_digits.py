@@ -6,6 +6,7 @@ import json
 import struct
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
@@ -76,10 +77,13 @@ def test_six_lmdbs_hold_the_three_domains(tiny_mirror, tmp_path):
         assert labels.tolist() == [i % 10 for i in range(len(images))]
 
 
-def test_the_hard_digits_are_the_same_and_inverted_ones(tiny_mirror, tmp_path):
+def test_the_hard_digits_are_the_same_and_variants_of_them(tiny_mirror, tmp_path):
     out, options = tmp_path / "data", ("--out", tmp_path / "data", "--mirror", tmp_path / "mirror")
     assert program("get_data", "digits_hard", *options).returncode == 0 and get(tmp_path).returncode == 0
-    assert names(out / "digits_hard") == sorted([*PARTS, "inverted_test", "inverted_train"])
+    variants = ("inverted", "usps_bicubic", "usps_nearest")
+    assert names(out / "digits_hard") == sorted(
+        [*PARTS, *(f"{name}_{split}" for name in variants for split in ("test", "train"))]
+    )
     for part in PARTS:
         hard, papers = (out / dataset / part / "data.mdb" for dataset in ("digits_hard", "digits"))
         assert hard.read_bytes() == papers.read_bytes()
@@ -87,6 +91,12 @@ def test_the_hard_digits_are_the_same_and_inverted_ones(tiny_mirror, tmp_path):
         images, labels = by_source(out / "digits_hard" / f"inverted_{split}")
         assert np.array_equal(images, 255 - MNIST[split][..., None].repeat(3, axis=3))
         assert labels.tolist() == [i % 10 for i in range(len(images))]
+        small = np.rint((USPS[split].reshape(-1, 16, 16) + 1) * 127.5).astype(np.uint8)
+        for name, way in (("bicubic", cv2.INTER_CUBIC), ("nearest", cv2.INTER_NEAREST)):
+            images, labels = by_source(out / "digits_hard" / f"usps_{name}_{split}")
+            expected = np.stack([cv2.resize(image, (28, 28), interpolation=way) for image in small])
+            assert np.array_equal(images, expected[..., None].repeat(3, axis=3))
+            assert labels.tolist() == [i % 10 for i in range(len(images))]
     for name, domains in digits.DOMAINS.items():
         assert domains == DATASETS[name].domains
 
