@@ -8,6 +8,9 @@ from importlib.util import find_spec
 if find_spec("caffe") is None:
     sys.exit(f"error: {sys.executable} finds no caffe: call '. ./env.sh' in this shell first (make setup builds it)")
 
+if sys.flags.optimize > 1:
+    sys.exit("error: python -OO, or PYTHONOPTIMIZE=2: programs and libraries here need their docstrings")
+
 # While ``python -m tools.NAME`` still imports, Ctrl-C ends it without a word: nothing has begun (argv is set later).
 if sys.argv[:1] == ["-m"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)

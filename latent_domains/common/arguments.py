@@ -1,6 +1,7 @@
 """Command lines: parsers of programs, and values with a message that says what is wrong with them."""
 
 import os
+import threading
 from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
 
 from latent_domains.common import pixel_limit
@@ -42,13 +43,14 @@ def percentages(text: str) -> tuple[int, ...]:
 
 
 def seconds(text: str) -> float:
-    """A time above 0."""
+    """A time above 0 that one can wait."""
     try:
         value = float(text)
     except ValueError:
         value = 0.0
-    if not 0 < value < float("inf"):
-        raise ArgumentTypeError(f"got {text!r}, expected a number of seconds above 0")
+    if not 0 < value <= threading.TIMEOUT_MAX:
+        most = f"at most {threading.TIMEOUT_MAX:.0f}"
+        raise ArgumentTypeError(f"got {text!r}, expected a number of seconds above 0, {most}")
     return value
 
 

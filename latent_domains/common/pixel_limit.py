@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 from typing import Any
 
@@ -20,14 +21,15 @@ _BYTES = 8
 
 
 def set_default() -> None:
-    """To be called before OpenCV is imported."""
-    os.environ.setdefault(VARIABLE, str(MEGAPIXELS * _EACH))
+    """To be called before OpenCV is imported, which ends a process whose VARIABLE it cannot read."""
+    given = os.environ.setdefault(VARIABLE, str(MEGAPIXELS * _EACH))
+    if not re.fullmatch("[0-9]{1,12}", given):
+        sys.exit(f"error: environment variable {VARIABLE}: found {given!r}, expected a number of pixels below 10^12")
 
 
 def megapixels() -> float:
     """The limit of this process."""
-    given = os.environ.get(VARIABLE, "")
-    return int(given) / _EACH if given.isdecimal() else MEGAPIXELS
+    return int(os.environ.get(VARIABLE, MEGAPIXELS * _EACH)) / _EACH
 
 
 def most_bytes() -> int:

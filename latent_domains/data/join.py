@@ -25,7 +25,8 @@ def join(
     first); else all records are in it. ``domains.txt`` in it says where each is from.
 
     Returns the number of records. Raises ProgramError if the shares are none, the inputs' images or classes differ, if
-    one of them is given twice, or if ``out`` is in the way; ``force`` replaces an older mixture, and nothing else.
+    one of them or its name is given twice, or if ``out`` is in the way; ``force`` replaces an older mixture, and
+    nothing else.
     """
     if shares:
         check_shares(shares, len(inputs))
@@ -62,6 +63,9 @@ def _check_paths(inputs: Sequence[Path], out: Path) -> None:
     for i, (path, place) in enumerate(zip(inputs, places, strict=True)):
         if place in places[:i]:
             raise ProgramError(f"{path}: given twice, expected each LMDB once")
+        # domains.txt, and so all that compares with the true domains, knows them by their names.
+        if path.name in (one.name for one in inputs[:i]):
+            raise ProgramError(f"{path}: another input has the same name, expected a name for each domain")
         # Replacing a folder removes what is in it.
         if place.is_relative_to(target) or target.is_relative_to(place):
             raise ProgramError(f"{out}: it and the input {path} are the same folder, or one lies in the other")

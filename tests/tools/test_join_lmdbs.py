@@ -1,6 +1,7 @@
 """Mixtures of LMDBs."""
 
 import resource
+import shutil
 from pathlib import Path
 
 import caffe
@@ -218,6 +219,15 @@ def test_an_input_given_twice_is_refused(inputs, tmp_path):
     for again in (inputs[0], inputs[0] / ".." / "a", link):
         done = program("join_lmdbs", *inputs, again, tmp_path / "out")
         assert done.returncode == 1 and f"{again}: given twice, expected each LMDB once" in done.stderr
+    assert "out" not in names(tmp_path)
+
+
+def test_two_inputs_of_one_name_are_refused(inputs, tmp_path):
+    """domains.txt could not tell them apart."""
+    namesake = tmp_path / "elsewhere" / inputs[0].name
+    shutil.copytree(inputs[0], namesake)
+    done = program("join_lmdbs", *inputs, namesake, tmp_path / "out")
+    assert done.returncode == 1 and f"{namesake}: another input has the same name" in done.stderr
     assert "out" not in names(tmp_path)
 
 

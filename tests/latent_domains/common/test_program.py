@@ -75,6 +75,20 @@ def test_a_shell_that_does_not_know_caffe():
     assert re.fullmatch(r"error: .* finds no caffe: call '\. \./env\.sh' in this shell first .*\n", done.stderr)
 
 
+@pytest.mark.parametrize("pixels", ["abc", "", "-1", "1e6", str(10**30)])
+def test_a_limit_of_pixels_that_opencv_would_abort_at(pixels):
+    done = child("watch", "runs", env={"OPENCV_IO_MAX_IMAGE_PIXELS": pixels})
+    assert (done.returncode, done.stdout) == (1, "")
+    line = f"error: environment variable OPENCV_IO_MAX_IMAGE_PIXELS: found {pixels!r}, expected a number of pixels"
+    assert done.stderr.startswith(line) and done.stderr.count("\n") == 1
+
+
+def test_a_python_without_docstrings_is_refused():
+    done = child("watch", "runs", env={"PYTHONOPTIMIZE": "2"})
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: python -OO") and done.stderr.count("\n") == 1
+
+
 def test_ctrl_c_where_no_exception_can_be_raised_is_not_forgotten(capsys):
     class Last:
         def __del__(self):

@@ -37,6 +37,7 @@ def test_list():
         (["--threads", "100000"], 1, "--threads 100000: expected 1 to "),
         (["--threads", "0"], 2, "got '0', expected a whole number of at least 1"),
         (["--seconds", "-1"], 2, "got '-1', expected a number of seconds above 0"),
+        (["--seconds", "1e300"], 2, "got '1e300', expected a number of seconds above 0, at most"),
         (["--seconds", "x"], 2, "got 'x', expected a number of seconds above 0"),
         (["--iterations", "0"], 2, "got '0', expected a whole number of at least 1"),
     ],
