@@ -98,7 +98,7 @@ def test_every_seed_of_the_digits_has_lmdbs_of_its_own(tmp_path):
         data / ".built" / "seed0" / "digits",
         data / ".built" / "seed3" / "digits",
     }
-    sets = ["seed0/demo", "seed3/demo", "seed0/digits", "seed3/digits"]
+    sets = [f"{seed}/{name}" for name in ("demo", "digits", "digits_hard") for seed in ("seed0", "seed3")]
     assert here.image_sets == ["digits", "digits_hard", "demo", *sets]
     options = ["--out", str(data / "seed3"), "--seed", "3", "--downloads", str(data / "downloads")]
     assert here.images_options("seed3/digits") == ["digits", *options]
