@@ -32,6 +32,7 @@ def test_the_readme_has_the_kept_table():
         ("digits_first_200", RESULTS / "digits_first/digits.yaml", ("--iterations", 200)),
         ("digits", "digits", ()),
         ("digits_branch", "digits_branch", ()),
+        ("digits_branch_2000", "digits_branch_2000", ()),
         ("digits_mixtures", "digits_mixtures", ()),
         ("demo", "demo", ()),
         ("pacs_features", "pacs_features", ()),
