@@ -11,7 +11,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from latent_domains.adapt.every_bn import Pictures, measure, table_of
+from latent_domains.ablations.bn import Pictures, measure, table_of
 from latent_domains.common.arguments import positive, program_parser
 from latent_domains.common.files import json_text, write_text
 from latent_domains.common.program import ProgramError, run

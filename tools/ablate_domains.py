@@ -7,12 +7,12 @@ purity and NMI with the true domains, NMI with the classes and the accuracy on t
 
 from pathlib import Path
 
+from latent_domains.ablations.domains import VARIANTS, ablate, table_of
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.files import json_text, write_text
 from latent_domains.common.program import ROOT, run
 from latent_domains.experiment.options import add_experiment_options, experiment_from_options
 from latent_domains.runs.record import Record
-from latent_domains.training.ablations import VARIANTS, ablate, table_of_variants
 
 
 def main() -> int:
@@ -27,7 +27,7 @@ def main() -> int:
         records[variant] = ablate(variant, experiment, options.data)
         if options.out:
             write_text(options.out, json_text({name: record.to_json() for name, record in records.items()}))
-    print(table_of_variants(records))
+    print(table_of(records))
     return 0
 
 

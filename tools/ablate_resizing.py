@@ -2,16 +2,16 @@
 
 The paper does not say how it resized them. Runs of the digits that never saw the target (source_only, plain) need no
 training anew: their last iteration is tested on USPS's test images resized in several ways. Prints the accuracies, mean
-and standard deviation over the runs of a setting, and writes those of every run to --out as JSON.
+and standard deviation over the seeds, and writes those of every run to --out as JSON.
 """
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
+from latent_domains.ablations.resizing import accuracies, table_of
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.files import json_text, write_text
 from latent_domains.common.program import ROOT, run
@@ -19,7 +19,6 @@ from latent_domains.data import fetch
 from latent_domains.data.sets import usps
 from latent_domains.data.sets.urls import USPS_TEST
 from latent_domains.runs.run_folder import RunFolder
-from latent_domains.training.ablations import accuracies, table_of_resizing
 
 
 def main() -> int:
@@ -39,12 +38,12 @@ def main() -> int:
     unpacked = fetch.unpacked(USPS_TEST, options.data / "downloads", options.mirror)
     images, labels = usps.parse(USPS_TEST.path, unpacked, usps.TEST_COUNTS)
     results: list[dict[str, Any]] = []
-    settings: dict[str, list[dict[str, float]]] = {}
+    by_name: dict[str, list[dict[str, float]]] = {}
     for folder in tqdm(folders, unit="run"):
         found = accuracies(folder, images, labels)
         results.append({"experiment": folder.experiment.to_json(), "accuracy": found})
-        settings.setdefault(replace(folder.experiment, seed=0).name, []).append(found)
-    print(table_of_resizing(settings))
+        by_name.setdefault(folder.experiment.name_without_seed, []).append(found)
+    print(table_of(by_name))
     if options.out:
         write_text(options.out, json_text(results))
     return 0

@@ -289,6 +289,11 @@ class Experiment:
             parts.insert(-1, domains)
         return "_".join(parts)
 
+    @property
+    def name_without_seed(self) -> str:
+        """What the names of runs have in common that differ in their seed alone."""
+        return self.name.removesuffix(f"_seed{self.seed}")
+
     def to_json(self) -> dict[str, Any]:
         """All that :func:`from_json` needs: the dataset by its name, or described in full if it is none of DATASETS."""
         described = self.data.name if DATASETS.get(self.data.name) == self.data else self.data.to_json()

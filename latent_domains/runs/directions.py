@@ -6,7 +6,6 @@ one way.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -165,22 +164,18 @@ _TABLES = (
 
 
 def tables(results: Sequence[dict[str, Any]]) -> str:
-    """Two tables of what :func:`directions` found: means over the seeds of a setting, with the least and the most."""
+    """Two tables of what :func:`directions` found: means over the seeds of a run, with the least and the most."""
     rows: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for result in results:
-        rows.setdefault((_setting(result["experiment"]), result["iteration"]), []).append(result)
+        rows.setdefault((from_json(result["experiment"]).name_without_seed, result["iteration"]), []).append(result)
     found = []
     for columns in _TABLES:
         lines = [
-            [setting, str(iteration), str(len(runs)), *(_cell([run[key] for run in runs]) for key in columns.values())]
-            for (setting, iteration), runs in rows.items()
+            [name, str(iteration), str(len(runs)), *(_cell([run[key] for run in runs]) for key in columns.values())]
+            for (name, iteration), runs in rows.items()
         ]
         found.append(table(["run", "iteration", "n", *columns], lines))
     return "\n\n".join(found)
-
-
-def _setting(experiment: dict[str, Any]) -> str:
-    return replace(from_json(experiment), seed=0).name.removesuffix("_seed0")
 
 
 def _cell(values: Sequence[float | None]) -> str:

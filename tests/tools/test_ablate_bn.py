@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from latent_domains.adapt.every_bn import Pictures
+from latent_domains.ablations.bn import Pictures
 from latent_domains.baselines.features import read_features
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import make_experiment

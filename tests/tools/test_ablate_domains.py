@@ -3,10 +3,10 @@ import json
 import pytest
 from caffe.proto.caffe_pb2 import NetParameter
 
+from latent_domains.ablations.domains import VARIANTS, ablate, branch_from_normalised, gaussian_classifier
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.write import write_run
-from latent_domains.training.ablations import VARIANTS, ablate, branch_from_normalised, gaussian_classifier
 from tests.programs import program
 from tests.run_folders import small
 

@@ -5,11 +5,11 @@ import cv2
 import numpy as np
 import pytest
 
+from latent_domains.ablations.resizing import WAYS, accuracies
 from latent_domains.common.program import ProgramError
 from latent_domains.data.sets import usps
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.write import write_run
-from latent_domains.training.ablations import WAYS, accuracies
 from tests.fixtures import TEST
 from tests.programs import program
 

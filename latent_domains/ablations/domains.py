@@ -1,27 +1,18 @@
-"""Ablations: changes of the digits' training that no setting says, and what the resizing of USPS does."""
+"""Other branches on the digits: changes of the nets that no setting says."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from statistics import mean, stdev
 from tempfile import TemporaryDirectory
 
-import caffe
-import cv2
-import numpy as np
 from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
 from google.protobuf import text_format
-from numpy.typing import NDArray
 
 from latent_domains.common.markdown import table
 from latent_domains.common.program import ProgramError
-from latent_domains.data.sets import usps
-from latent_domains.experiment.experiment import SOURCE_ONLY, Experiment
-from latent_domains.models.model import feed
+from latent_domains.experiment.experiment import Experiment
 from latent_domains.nets.blocks import STATISTIC
-from latent_domains.runs.evaluate import last_snapshot
 from latent_domains.runs.initial import draw_weights
 from latent_domains.runs.record import Record
-from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
 
@@ -75,7 +66,7 @@ def ablate(variant: str, experiment: Experiment, data: Path) -> Record:
         return folder.read_record()
 
 
-def table_of_variants(records: Mapping[str, Record]) -> str:
+def table_of(records: Mapping[str, Record]) -> str:
     """The records of variants, a line each: how the domains were used at the end, and the accuracy."""
     rows = []
     for variant, record in records.items():
@@ -90,47 +81,3 @@ def table_of_variants(records: Mapping[str, Record]) -> str:
         )
     header = ["variant", "largest share (%)", "purity", "NMI", "NMI with classes", "target accuracy (%)"]
     return table(header, rows)
-
-
-WAYS: dict[str, dict[str, int]] = {
-    "bilinear (ours)": {},
-    "bicubic": {"interpolation": cv2.INTER_CUBIC},
-    "nearest": {"interpolation": cv2.INTER_NEAREST},
-    "bilinear, margin 1": {"margin": 1},
-    "bilinear, margin 2": {"margin": 2},
-    "bilinear, margin 3": {"margin": 3},
-    "bilinear, margin 4 as MNIST": {"margin": 4},
-}
-"""Arguments of :func:`latent_domains.data.sets.usps.resize`; MNIST's digits lie in the inner 20×20 pixels."""
-
-
-def accuracies(folder: RunFolder, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> dict[str, float]:
-    """Accuracy of a run's last iteration on USPS images (n×16×16) with ``labels`` (n), by the way they are resized.
-
-    Raises ProgramError if the run is not of the digits, saw the target in training or is not finished.
-    """
-    experiment = folder.experiment
-    if experiment.dataset != "digits" or experiment.method not in SOURCE_ONLY:
-        raise ProgramError(
-            f"{folder.path}: {experiment.method} on {experiment.dataset}, expected source_only or plain on digits: "
-            "the other methods were trained on resized target images"
-        )
-    net = folder.load_net("deploy", caffe.TEST, last_snapshot(folder).model)
-    found = {}
-    for way, arguments in WAYS.items():
-        resized = usps.resize(images, **arguments)
-        inputs = experiment.data.preprocessing.inputs(list(np.repeat(resized[:, np.newaxis], 3, axis=1)))
-        feed(net, inputs)
-        (scores,) = net.forward().values()
-        found[way] = float((scores.reshape(len(labels), -1).argmax(axis=1) == labels).mean())
-    return found
-
-
-def table_of_resizing(settings: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
-    """Accuracies by the way of resizing: mean and standard deviation over the runs of each setting."""
-    rows = []
-    for way in WAYS:
-        columns = [[100 * found[way] for found in runs] for runs in settings.values()]
-        rows.append([way, *(f"{mean(c):.1f}" + (f" ± {stdev(c):.1f}" if len(c) > 1 else "") for c in columns)])
-    header = [f"{name.removesuffix('_seed0')} (n = {len(runs)})" for name, runs in settings.items()]
-    return table(["USPS resized", *header], rows)

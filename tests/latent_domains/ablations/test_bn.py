@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from latent_domains.adapt import every_bn
-from latent_domains.adapt.every_bn import Pictures, measure, table_of
+from latent_domains.ablations import bn
+from latent_domains.ablations.bn import Pictures, measure, table_of
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.experiment.datasets import DATASETS
@@ -48,8 +48,8 @@ def folder(tmp_path, monkeypatch) -> RunFolder:
         source: np.tile([1.0, 0.0] if source == "art_painting" else [0.0, 1.0], (EACH, 1))
         for source in experiment.sources
     }
-    monkeypatch.setattr(every_bn, "source_probabilities", lambda *_, **__: said)
-    monkeypatch.setattr(every_bn, "last_snapshot", lambda _: None)
+    monkeypatch.setattr(bn, "source_probabilities", lambda *_, **__: said)
+    monkeypatch.setattr(bn, "last_snapshot", lambda _: None)
     return RunFolder(tmp_path, experiment, tmp_path)
 
 
