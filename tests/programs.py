@@ -4,6 +4,7 @@ import contextlib
 import importlib
 import io
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -52,6 +53,11 @@ def child(
         preexec_fn=before,
         check=False,
     )
+
+
+def files_up_to(size: int) -> Callable[[], None]:
+    """What to call ``before`` a child: none of its files can have more bytes, as if the disk were full."""
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
 def interrupt(

@@ -5,6 +5,11 @@ import math
 import numpy as np
 
 
+def flat(array):
+    """A blob as N×C×S, in float64."""
+    return array.reshape(*array.shape[:2], -1).astype(np.float64)
+
+
 def domain_statistics(x, w):
     """Eq. 1 and 2 over x (N×C×S) and w (N×D): means and variances (D×C), zeros where a domain has no mass."""
     samples, channels, size = x.shape

@@ -8,7 +8,7 @@ import pytest
 from caffe_layers import _bottoms
 from tests.caffe_layers import reference
 from tests.caffe_layers.nets import fill, forward_twice, inputs, make_net, python_layer, python_object
-from tests.caffe_layers.reference import assert_close, numeric_gradient
+from tests.caffe_layers.reference import assert_close, flat, numeric_gradient
 
 pytestmark = pytest.mark.usefixtures("where")
 
@@ -19,10 +19,6 @@ def layer(bottoms, weight=0.3, params=None):
 
 def numbers(*shape):
     return (np.random.default_rng(shape).normal(size=shape) * 2).astype(np.float32)
-
-
-def flat(array):
-    return array.reshape(*array.shape[:2], -1).astype(np.float64)
 
 
 @pytest.mark.parametrize("shape", [(5, 3), (5, 1), (1, 4), (4, 3, 2), (3, 2, 2, 3), (4, 3, 1, 1)])

@@ -9,7 +9,7 @@ import pytest
 from caffe_layers import _backend, _bottoms
 from tests.caffe_layers import reference
 from tests.caffe_layers.nets import fill, forward_twice, inputs, make_net, mda, python_layer, python_object
-from tests.caffe_layers.reference import assert_close
+from tests.caffe_layers.reference import assert_close, flat
 from tests.caffe_layers.steps import float64_steps, random_rows, run
 
 pytestmark = pytest.mark.usefixtures("where")
@@ -21,10 +21,6 @@ def problem(shape, domains=3, seed=0, **kwargs):
     rng = np.random.default_rng(seed)
     x, g = rng.normal(size=(2, *shape)).astype(np.float32)
     return x * 2 + 1, random_rows(rng, shape[0], domains, **kwargs).astype(np.float32), g
-
-
-def flat(array):
-    return array.reshape(*array.shape[:2], -1).astype(np.float64)
 
 
 def forward(net, **arrays):

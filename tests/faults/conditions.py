@@ -1,7 +1,6 @@
 """What may happen to a process: each condition runs a case's program under it."""
 
 import os
-import resource
 import signal
 import time
 from collections.abc import Callable
@@ -9,6 +8,7 @@ from collections.abc import Callable
 import psutil
 
 from tests.faults.stage import Stage, kill_all, sleep_until
+from tests.programs import files_up_to
 
 Condition = Callable[[Stage], str]
 """Runs the program, and returns in words what it did."""
@@ -25,12 +25,7 @@ def _full_disk(stage: Stage) -> str:
 
 def _file_size_limit(stage: Stage) -> str:
     size = stage.rng.choice((0, 1, stage.rng.randrange(1, 1 << 12), stage.rng.randrange(1, max(2, stage.growth))))
-
-    def limited() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-
-    stage.end(stage.start(before=limited))
+    stage.end(stage.start(before=files_up_to(size)))
     return f"no file above {size} bytes"
 
 

@@ -1,7 +1,6 @@
 """The LMDB builder beside Caffe's own convert_imageset, compute_image_mean and Data layer."""
 
 import os
-import resource
 import shutil
 import signal
 import struct
@@ -22,7 +21,7 @@ from latent_domains.common import in_threads
 from latent_domains.data import image_datum, lmdb_io
 from latent_domains.data.image_datum import Format, make_all
 from latent_domains.data.image_list import SUFFIXES, Entry
-from tests.programs import child, interrupt, names, program
+from tests.programs import child, files_up_to, interrupt, names, program
 
 
 @pytest.fixture(scope="module")
@@ -366,7 +365,6 @@ def test_no_process_outlives_a_killed_program(long_list, tmp_path):
 
 
 def test_a_full_disk_leaves_nothing(long_list, tmp_path):
-    limit = 8 << 20
     done = child(
         "build_lmdb",
         long_list / "list.txt",
@@ -375,7 +373,7 @@ def test_a_full_disk_leaves_nothing(long_list, tmp_path):
         long_list,
         "--jobs",
         2,
-        before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+        before=files_up_to(8 << 20),
     )
     assert done.returncode == 1
     assert f"{tmp_path / 'db'}: writing the LMDB failed" in done.stderr and "Traceback" not in done.stderr

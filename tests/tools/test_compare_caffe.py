@@ -1,23 +1,17 @@
-import subprocess
-import sys
 from pathlib import Path
 
 import caffe
 import pytest
 
 from latent_domains.common.program import ROOT
+from tests.programs import child
 
 PREFIX = Path(caffe.__file__).parents[2]
 
 
-def compare(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tools.compare_caffe", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-
-
 @pytest.mark.program
 def test_a_build_beside_itself():
-    done = compare(PREFIX, ROOT / "prototxt/mnist/demo_train.prototxt", "--images", 4)
+    done = child("compare_caffe", PREFIX, ROOT / "prototxt/mnist/demo_train.prototxt", "--images", 4)
     assert done.returncode == 0, done.stderr
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines()]
     assert {row[0]: row[2] for row in rows[2:]}["Convolution"] == "0.0e+00"
@@ -25,5 +19,5 @@ def test_a_build_beside_itself():
 
 @pytest.mark.program
 def test_a_net_of_no_dataset(tmp_path):
-    done = compare(PREFIX, tmp_path / "unknown.prototxt")
+    done = child("compare_caffe", PREFIX, tmp_path / "unknown.prototxt")
     assert done.returncode == 1 and "expected a name that begins with a dataset's: " in done.stderr

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import resource
 import signal
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from latent_domains.training.train import loaded_from
 from tests.latent_domains.convert.fork.fork_nets import ForkNet, digits, residual, save, settings
 from tests.latent_domains.nets.experiments import nets_of
 from tests.latent_domains.nets.graphs import kind, parse
-from tests.programs import child, interrupt, names, program
+from tests.programs import child, files_up_to, interrupt, names, program
 
 WRITTEN = re.compile(r"largest difference (\S+) \((.+)\)")
 
@@ -346,13 +345,7 @@ def test_nothing_half_written_is_left(how, fork, tmp_path) -> None:
         code, said = interrupt(*arguments, at="verifying", whole_group=True, with_signal=signal.SIGINT)
         assert code == 130, said
     else:
-        limit = 100_000  # more than the nets, less than the weights
-
-        def small_files() -> None:
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-        ended = child(*arguments, before=small_files)
+        ended = child(*arguments, before=files_up_to(100_000))  # more than the nets, less than the weights
         assert ended.returncode == 1
         assert re.search(r"error: .*File too large: '.*out\.caffemodel'", ended.stderr), ended.stderr
     assert names(tmp_path) == []

@@ -2,8 +2,6 @@
 
 import os
 import re
-import resource
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,7 +35,7 @@ from tests.latent_domains.convert.torch.nets import (
     tell_apart,
     trained,
 )
-from tests.programs import child, interrupt, names, program
+from tests.programs import child, files_up_to, interrupt, names, program
 
 pytestmark = pytest.mark.torch
 
@@ -393,13 +391,8 @@ def test_names_that_are_no_text(checkpoint, tmp_path):
 
 def test_full_disk_leaves_nothing(checkpoint, tmp_path):
     """The net's weights fit, those of the mDA net with very many domains do not."""
-
-    def limit() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (50 << 20, 50 << 20))
-
     arguments = (checkpoint, tmp_path / "out", "--no-verify", "--num-domains", 4, "--num-domains", 400)
-    done = child("convert_resnet", *arguments, before=limit)
+    done = child("convert_resnet", *arguments, before=files_up_to(50 << 20))
     assert done.returncode == 1 and re.search(r"error: .*File too large.*out_mda400\.caffemodel", done.stderr)
     assert names(tmp_path) == []
 

@@ -1,19 +1,16 @@
 """The demo program, end to end with two iterations: real data, real training, its table, pictures and page."""
 
 import json
-import subprocess
-import sys
 
 import cv2
 import numpy as np
 
-from latent_domains.common.program import ROOT
+from tests.programs import child
 
 
 def test_demo_prints_its_table_and_draws_its_pictures(tmp_path):
-    command = [sys.executable, "-m", "tools.demo", "--iterations", "2", "--threads", "1"]
-    command += ["--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "data")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    folders = ("--runs", tmp_path / "runs", "--data", tmp_path / "data")
+    done = child("demo", "--iterations", 2, "--threads", 1, *folders)
     assert done.returncode == 0, done.stderr[-2000:]
     rows = [line for line in done.stdout.splitlines() if line.startswith("|")]
     assert [row.split("|")[1].split(",")[0].strip() for row in rows[2:]] == ["source only", "DIAL", "mDA", "mDA"]

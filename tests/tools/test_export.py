@@ -2,8 +2,6 @@
 
 import json
 import re
-import resource
-import signal
 from pathlib import Path
 
 import caffe
@@ -24,7 +22,7 @@ from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
 from tests.fixtures import TEST
 from tests.latent_domains.convert.fold.models import DATA, layer, mda, trained
-from tests.programs import Done, child, interrupt, names, program
+from tests.programs import Done, child, files_up_to, interrupt, names, program
 
 TEXT = (
     DATA
@@ -388,14 +386,9 @@ def test_wrong_command_lines(arguments: list[str], message: str) -> None:
 
 def test_full_disk(small: tuple[Path, Path], tmp_path: Path) -> None:
     """Files may grow to 3000 bytes: enough for the prototxt, not for the weights."""
-
-    def limit() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
-
     assert small[0].stat().st_size < 3000 < small[1].stat().st_size
     arguments = ("--net", small[0], "--weights", small[1], tmp_path / "out" / "m", "--no-verify")
-    done = child("export", *arguments, before=limit)
+    done = child("export", *arguments, before=files_up_to(3000))
     assert done.returncode == 1
     assert re.fullmatch(r"error: .*File too large: '\S*m\.caffemodel'\n", done.stderr), done.stderr
     assert names(tmp_path / "out") == []

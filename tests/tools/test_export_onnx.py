@@ -1,7 +1,6 @@
 """The program that writes ONNX: whole files, checked, or nothing."""
 
 import re
-import resource
 import signal
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from latent_domains.convert.onnx.layer import Layer
 from latent_domains.models.model import Model, forward, load, write_model
 from tests.latent_domains.convert.onnx.nets import random_model
 from tests.latent_domains.nets.graphs import parse
-from tests.programs import Done, child, interrupt, names, program
+from tests.programs import Done, child, files_up_to, interrupt, names, program
 
 NET = ROOT / "prototxt" / "mnist" / "digits_source_only_deploy.prototxt"
 
@@ -154,11 +153,8 @@ def test_layers_are_refused_with_the_file_and_before_caffe_opens_anything(tmp_pa
 
 
 def test_a_full_disk_leaves_nothing(files: tuple[Path, Path], tmp_path: Path) -> None:
-    def tiny_files() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
-
     out = tmp_path / "net.onnx"
-    done = child("export_onnx", *files, out, before=tiny_files)
+    done = child("export_onnx", *files, out, before=files_up_to(100_000))
     assert done.returncode == 1 and f"File too large: '{out}'" in done.stderr and "Traceback" not in done.stderr
     assert names(tmp_path) == ["in"]
 

@@ -1,6 +1,5 @@
 """Mixtures of LMDBs."""
 
-import resource
 import shutil
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from caffe.proto.caffe_pb2 import Datum
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.join import join, read_domains
-from tests.programs import child, interrupt, names, program
+from tests.programs import child, files_up_to, interrupt, names, program
 
 COUNTS = {"a": 7, "b": 5, "c": 9}
 
@@ -299,10 +298,7 @@ def test_ctrl_c_leaves_nothing(large, tmp_path):
 
 
 def test_a_full_disk_leaves_nothing(large, tmp_path):
-    limit = 4 << 20
-    done = child(
-        "join_lmdbs", *large, tmp_path / "out", before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-    )
+    done = child("join_lmdbs", *large, tmp_path / "out", before=files_up_to(4 << 20))
     assert done.returncode == 1
     assert f"{tmp_path / 'out'}: writing the LMDB failed" in done.stderr and "Traceback" not in done.stderr
     assert names(tmp_path) == []

@@ -15,10 +15,7 @@ from latent_domains.common.files import (
     write_together,
 )
 from latent_domains.common.program import ProgramError
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
+from tests.programs import names
 
 
 def test_a_file_is_whole_or_absent(tmp_path):

@@ -1,5 +1,4 @@
 import os
-import resource
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +12,7 @@ from caffe.proto.caffe_pb2 import Datum
 
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data import lmdb_io
-from tests.programs import names
+from tests.programs import files_up_to, names
 
 
 def write(path: Path, *records: tuple[np.ndarray, int], **options: bool) -> Path:
@@ -170,7 +169,7 @@ def test_a_full_disk_is_reported_and_nothing_is_left(tmp_path, limit):
         cwd=ROOT,
         capture_output=True,
         text=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+        preexec_fn=files_up_to(limit),
     )
     assert done.returncode == 1
     assert f"{tmp_path / 'db'}: writing the LMDB failed" in done.stderr and "Traceback" not in done.stderr

@@ -1,19 +1,11 @@
 """The GPU's speed table: its parts on the CPU, and the program where there is no GPU."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 from latent_domains.bench import gpu
-from latent_domains.common.program import ROOT
 from tests.gpu import WHY_NO_GPU
-
-
-def program(*arguments):
-    command = [sys.executable, "-m", "tools.bench.gpu", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+from tests.programs import child
 
 
 def make_copy(size):
@@ -53,14 +45,14 @@ def test_the_goals():
 
 
 def test_list():
-    done = program("--list", "--only", "batchnorm-48*")
+    done = child("bench.gpu", "--list", "--only", "batchnorm-48*")
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["batchnorm-48×64×112×112", "batchnorm-48×64×56×56", "batchnorm-48×512×7×7"]
 
 
 @pytest.mark.skipif(WHY_NO_GPU is None, reason="this machine has a GPU")
 def test_without_a_gpu_it_says_why():
-    done = program()
+    done = child("bench.gpu")
     assert done.returncode == 1
     assert f"nothing to measure on: {WHY_NO_GPU}" in done.stderr
     assert "Traceback" not in done.stderr

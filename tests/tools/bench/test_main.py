@@ -1,20 +1,12 @@
 """The program itself. No test here looks at how long anything took."""
 
-import subprocess
-import sys
-
 import pytest
 
-from latent_domains.common.program import ROOT
-
-
-def bench(*arguments):
-    command = [sys.executable, "-m", "tools.bench", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+from tests.programs import child
 
 
 def test_a_row_is_measured_and_judged():
-    done = bench("--only", "batchnorm-128*", "--seconds", "0.01", "--threads", "1")
+    done = child("bench", "--only", "batchnorm-128*", "--seconds", "0.01", "--threads", "1")
     assert done.returncode == 0, done.stderr
     head, titles, row = done.stdout.splitlines()
     assert "; threads 1. " in head
@@ -25,7 +17,7 @@ def test_a_row_is_measured_and_judged():
 
 
 def test_list():
-    done = bench("--list", "--only", "memory-*", "share")
+    done = child("bench", "--list", "--only", "memory-*", "share")
     assert done.returncode == 0
     assert done.stdout.split() == ["memory-384×32×24×24", "memory-48×64×56×56", "memory-48×64×112×112", "share"]
 
@@ -43,7 +35,7 @@ def test_list():
     ],
 )
 def test_bad_arguments(arguments, code, words):
-    done = bench(*arguments)
+    done = child("bench", *arguments)
     assert done.returncode == code
     assert words in done.stderr
     assert "Traceback" not in done.stderr

@@ -12,16 +12,11 @@ from latent_domains.convert.torch.pickles import Storage, load, make_storage
 from latent_domains.convert.torch.pth import MAGIC, is_legacy, read_legacy, read_zip
 from latent_domains.convert.torch.state import state_dict
 from latent_domains.convert.torch.tensors import CheckpointError, Tensor
+from tests.latent_domains.convert.torch.nets import saved
 
 pytestmark = pytest.mark.torch
 
 FORMATS = pytest.mark.parametrize("new", [True, False], ids=["zip", "legacy"])
-
-
-def saved(value: object, *, new: bool) -> bytes:
-    file = io.BytesIO()
-    torch.save(value, file, _use_new_zipfile_serialization=new)
-    return file.getvalue()
 
 
 def read(data: bytes, *, new: bool) -> object:

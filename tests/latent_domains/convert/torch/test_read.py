@@ -6,13 +6,12 @@ import tarfile
 from pathlib import Path
 
 import pytest
-import torch
 from safetensors.torch import save
 
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.torch.read import read_resnet
 from tests.latent_domains.convert.torch.lua import Builder, written
-from tests.latent_domains.convert.torch.nets import ResNet, trained
+from tests.latent_domains.convert.torch.nets import ResNet, saved, trained
 
 pytestmark = pytest.mark.torch
 
@@ -22,18 +21,12 @@ def narrow() -> ResNet:
     return trained((2, 2, 2, 2), 3, width=2)
 
 
-def torch_saved(value: object, *, new: bool) -> bytes:
-    file = io.BytesIO()
-    torch.save(value, file, _use_new_zipfile_serialization=new)
-    return file.getvalue()
-
-
 @pytest.mark.parametrize("name", ["zip", "legacy", "safetensors", "t7"])
 def test_every_format_is_known_by_its_contents(name, narrow, tmp_path):
     """The net is too narrow, and that is found in each of them."""
     data = {
-        "zip": lambda: torch_saved(narrow.state_dict(), new=True),
-        "legacy": lambda: torch_saved({"state_dict": narrow.state_dict(), "epoch": 1}, new=False),
+        "zip": lambda: saved(narrow.state_dict(), new=True),
+        "legacy": lambda: saved({"state_dict": narrow.state_dict(), "epoch": 1}, new=False),
         "safetensors": lambda: save({f"module.{name}": value for name, value in narrow.state_dict().items()}),
         "t7": lambda: written(Builder().net(narrow)),
     }[name]()
