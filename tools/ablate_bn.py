@@ -1,9 +1,9 @@
 """What do a part's own statistics in every BN of EfficientNet-Lite0 bring, without any training?
 
-For trained run folders of mDA on its features, whose branches say what the latent domains are: the sources' pictures
-as one part, by their true domains, by the latent ones and in random parts; every BN is recomputed for each part, and
-for the target. A linear classifier of the sources' features is tested on the target's. Prints a table, over the seeds,
-and writes the accuracies of every run to --out as JSON.
+For trained run folders of mDA on its features, whose branches say what the latent domains are. The sources' pictures
+are taken as one part, by their true domains, by the latent ones, and in random parts; every BN is recomputed for each
+part, and for the target. A linear classifier of the sources' features is tested on the target's. Prints a table, over
+the seeds, and writes the accuracies of every run to --out as JSON.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ from latent_domains.common.program import ProgramError, run
 from latent_domains.runs.run_folder import RunFolder
 
 
-def main() -> int:
+def main() -> None:
     parser = program_parser("tools.ablate_bn", __doc__)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="trained run folders of mda on pacs_lite0")
     for option, default in (("source", 100), ("target", 400)):
@@ -36,7 +36,6 @@ def main() -> int:
         if options.out:
             write_text(options.out, json_text(results))
     print(table_of(results))
-    return 0
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from latent_domains.experiment.options import add_experiment_options, experiment
 from latent_domains.runs.record import Record
 
 
-def main() -> int:
+def main() -> None:
     parser = program_parser("tools.ablate_domains", __doc__)
     add_experiment_options(parser)
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="folder of the LMDBs (default: data)")
@@ -28,7 +28,6 @@ def main() -> int:
         if options.out:
             write_text(options.out, json_text({name: record.to_json() for name, record in records.items()}))
     print(table_of(records))
-    return 0
 
 
 if __name__ == "__main__":

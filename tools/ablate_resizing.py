@@ -21,7 +21,7 @@ from latent_domains.data.sets.urls import USPS_TEST
 from latent_domains.runs.run_folder import RunFolder
 
 
-def main() -> int:
+def main() -> None:
     parser = program_parser("tools.ablate_resizing", __doc__)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="trained run folders, source_only on digits")
     parser.add_argument(
@@ -46,7 +46,6 @@ def main() -> int:
     print(table_of(by_name))
     if options.out:
         write_text(options.out, json_text(results))
-    return 0
 
 
 if __name__ == "__main__":

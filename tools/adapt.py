@@ -51,7 +51,7 @@ from latent_domains.runs.write import check_name
 from latent_domains.training.options import add_training_options
 
 
-def _arguments() -> argparse.Namespace:
+def _options() -> argparse.Namespace:
     parser = program_parser("tools.adapt", __doc__)
     parser.add_argument(
         "--source", type=_folder, action="append", required=True, metavar="DIR", help="a domain: DIR/CLASS/…/IMAGE"
@@ -146,8 +146,8 @@ def _say(images: TaskImages, experiment: Experiment) -> None:
     print(f"{experiment.title} on {experiment.data.learner}, {experiment.iterations} iterations", flush=True)
 
 
-def main() -> int:
-    options = _arguments()
+def main() -> None:
+    options = _options()
     paths, chosen = Paths(options.out), with_defaults(options.network, method_options(options))
     command = shlex.join(["python", "-m", "tools.adapt", *sys.argv[1:]])
     check_apart([*options.source, options.target, paths.root])
@@ -179,7 +179,6 @@ def main() -> int:
     finish(paths, folder, images, jobs=options.jobs, solver_mode=options.solver_mode, command=command)
     result = f"{from_root(paths.root)}: {summary(folder, folder.read_record())}"
     print("", result, *contents(paths), "", *usage(paths, folder), sep="\n")
-    return 0
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def _k(text: str) -> int | None:
     return None if text == "auto" else positive(text)
 
 
-def _arguments() -> argparse.Namespace:
+def _options() -> argparse.Namespace:
     parser = program_parser("tools.baselines", __doc__)
     parser.add_argument("method", choices=BASELINES)
     parser.add_argument("--dataset", required=True, metavar="NAME", help="dataset of features, office31_fc7 say")
@@ -70,21 +70,20 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quiet", action="store_true", help="no progress bars")
     parser.add_argument("--force", action="store_true", help="replace OUT.json")
     parser.add_argument("out", type=Path, metavar="OUT.json", help="the record")
-    arguments = parser.parse_args()
-    if arguments.method not in DISCOVERY:
+    options = parser.parse_args()
+    if options.method not in DISCOVERY:
         for option in ("k", "variant"):
-            if getattr(arguments, option) is not None:
-                parser.error(f"argument --{option}: {arguments.method} discovers no domains")
-    if arguments.min_domain is not None and arguments.method != "gong2013":
-        parser.error(f"argument --min-domain: {arguments.method} has no such bound")
-    if arguments.max_k < 2:
+            if getattr(options, option) is not None:
+                parser.error(f"argument --{option}: {options.method} discovers no domains")
+    if options.min_domain is not None and options.method != "gong2013":
+        parser.error(f"argument --min-domain: {options.method} has no such bound")
+    if options.max_k < 2:
         parser.error("argument --max-k: got 1, expected at least 2")
-    return arguments
+    return options
 
 
 def main() -> None:
-    """Read the features, run the method, write the record."""
-    options = _arguments()
+    options = _options()
     check_free(options.out, force=options.force)
     experiment = make_experiment(
         datasets.named(options.dataset),

@@ -13,7 +13,7 @@ from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import ProgramError, run
 
 
-def _arguments() -> argparse.Namespace:
+def _options() -> argparse.Namespace:
     parser = program_parser("tools.bench_lmdb", __doc__)
     parser.add_argument("--images", type=Path, metavar="DIR", help="take JPEGs from here, repeated up to --count")
     parser.add_argument("--count", type=int, default=9991, help="images in the set (default: 9991)")
@@ -26,25 +26,24 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run the rounds and print the table."""
-    arguments = _arguments()
-    if min(arguments.count, arguments.side, arguments.rounds, *arguments.jobs) < 1 or arguments.seed < 0:
+    options = _options()
+    if min(options.count, options.side, options.rounds, *options.jobs) < 1 or options.seed < 0:
         raise ProgramError("--count, --side, --rounds and --jobs must be at least 1, --seed at least 0")
     tables = compare(
-        arguments.images,
-        count=arguments.count,
-        side=arguments.side,
-        rounds=arguments.rounds,
-        jobs=arguments.jobs,
-        tmp=arguments.tmp,
-        seed=arguments.seed,
+        options.images,
+        count=options.count,
+        side=options.side,
+        rounds=options.rounds,
+        jobs=options.jobs,
+        tmp=options.tmp,
+        seed=options.seed,
     )
     print(f"{'':8}{'':22}{'images/s':>10}{'ratio':>8}   {'ratio of each round'}")
     for store, seconds in tables.items():
         theirs = seconds["convert_imageset"]
         for label, times in seconds.items():
             ratios = [a / b for a, b in zip(theirs, times, strict=True)]
-            rate = arguments.count / median(times)
+            rate = options.count / median(times)
             print(f"{store:8}{label:22}{rate:10.0f}{median(ratios):8.2f}   {' '.join(f'{r:.2f}' for r in ratios)}")
 
 

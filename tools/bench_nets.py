@@ -19,7 +19,7 @@ NETS = ("office31", "office31_fc7", "pacs")
 METHODS = ("source_only", "dial", "mda")
 
 
-def main() -> int:
+def main() -> None:
     parser = program_parser("tools.bench_nets", __doc__)
     parser.add_argument("datasets", nargs="*", metavar="DATASET", help=f"default: {' '.join(NETS)}")
     parser.add_argument("--rounds", type=positive, default=2, help="times every method is timed (default: %(default)s)")
@@ -46,7 +46,6 @@ def main() -> int:
             )
     print(table(["net", "method", "images", "iteration", "to source only", "memory"], rows))
     print(f"{cores} cores")
-    return 0
 
 
 if __name__ == "__main__":

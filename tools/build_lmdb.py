@@ -20,7 +20,7 @@ from latent_domains.data.image_list import Found, read_classes, read_list, read_
 from latent_domains.data.image_lmdb import build
 
 
-def _arguments() -> argparse.Namespace:
+def _options() -> argparse.Namespace:
     parser = program_parser("tools.build_lmdb", __doc__)
     parser.add_argument("input", type=Path, help="list file, or folder that holds one folder for each class")
     parser.add_argument("out", type=Path, help="LMDB folder to make")
@@ -49,36 +49,33 @@ def _size(text: str) -> tuple[int, int]:
 
 
 def main() -> None:
-    """Build the LMDB the command line asks for and report what it holds."""
-    arguments = _arguments()
+    options = _options()
     classes: list[str] | None = None
     found: Found | None = None
-    if arguments.input.is_dir():
-        if arguments.root is not None:
-            raise ProgramError(f"--root {arguments.root}: {arguments.input} is a folder, --root belongs to a list file")
-        wanted = read_classes(arguments.classes) if arguments.classes is not None else None
-        entries, classes, found = read_tree(arguments.input, wanted)
+    if options.input.is_dir():
+        if options.root is not None:
+            raise ProgramError(f"--root {options.root}: {options.input} is a folder, --root belongs to a list file")
+        wanted = read_classes(options.classes) if options.classes is not None else None
+        entries, classes, found = read_tree(options.input, wanted)
     else:
-        if arguments.classes is not None:
-            raise ProgramError(
-                f"--classes {arguments.classes}: {arguments.input} is no folder; a list names its labels"
-            )
-        entries = read_list(arguments.input, arguments.root or Path())
-    if not arguments.no_shuffle:
-        entries = [entries[i] for i in np.random.default_rng(arguments.seed).permutation(len(entries))]
+        if options.classes is not None:
+            raise ProgramError(f"--classes {options.classes}: {options.input} is no folder; a list names its labels")
+        entries = read_list(options.input, options.root or Path())
+    if not options.no_shuffle:
+        entries = [entries[i] for i in np.random.default_rng(options.seed).permutation(len(entries))]
     stored, skipped = build(
         entries,
-        arguments.out,
-        Format(arguments.resize, arguments.gray, arguments.encoded),
-        jobs=arguments.jobs,
+        options.out,
+        Format(options.resize, options.gray, options.encoded),
+        jobs=options.jobs,
         classes=classes,
-        skip_unreadable=arguments.skip_unreadable,
-        force=arguments.force,
+        skip_unreadable=options.skip_unreadable,
+        force=options.force,
     )
-    print(f"{arguments.out}: {stored} images" + (f" of {len(classes)} classes" if classes else ""), end="")
+    print(f"{options.out}: {stored} images" + (f" of {len(classes)} classes" if classes else ""), end="")
     print(f", {skipped} unreadable ones skipped" if skipped else "")
     if found is not None:
-        print(f"{arguments.input}: {found.counted()}", *found.left_out(), sep="\n")
+        print(f"{options.input}: {found.counted()}", *found.left_out(), sep="\n")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from latent_domains.convert.fork.converter import Converter
 from latent_domains.convert.options import add_converter_options
 
 
-def _arguments() -> argparse.Namespace:
+def _options() -> argparse.Namespace:
     parser = program_parser("tools.convert_fork", __doc__)
     parser.usage = (
         "%(prog)s [-h] NET WEIGHTS OUT [--set NAME=VALUE …] [options]\n"
@@ -44,15 +44,15 @@ def _arguments() -> argparse.Namespace:
         "--input", type=_shape, metavar="C,H,W", help="size of the images, if the net's data layers do not tell"
     )
     add_converter_options(parser)
-    arguments = parser.parse_intermixed_args()
-    if arguments.weights is None and not arguments.no_weights:
+    options = parser.parse_intermixed_args()
+    if options.weights is None and not options.no_weights:
         parser.error("expected NET, WEIGHTS and OUT; --no-weights converts a net alone")
-    if arguments.weights is not None and arguments.no_weights:
-        parser.error(f"--no-weights: found WEIGHTS {arguments.weights}, expected NET and OUT alone")
-    names = [name for name, _ in arguments.set]
+    if options.weights is not None and options.no_weights:
+        parser.error(f"--no-weights: found WEIGHTS {options.weights}, expected NET and OUT alone")
+    names = [name for name, _ in options.set]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         parser.error(f"--set: {', '.join(twice)} more than once")
-    return arguments
+    return options
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -70,18 +70,17 @@ def _shape(text: str) -> tuple[int, ...]:
 
 
 def main() -> None:
-    """Convert, verify and write."""
-    arguments = _arguments()
+    options = _options()
     converter = Converter(
-        arguments.net,
-        arguments.weights,
-        arguments.out,
-        values=dict(arguments.set),
-        shape=arguments.input,
-        seed=arguments.seed,
-        force=arguments.force,
+        options.net,
+        options.weights,
+        options.out,
+        values=dict(options.set),
+        shape=options.input,
+        seed=options.seed,
+        force=options.force,
     )
-    converter.write(verify=arguments.verify, folder=arguments.images)
+    converter.write(verify=options.verify, folder=options.images)
 
 
 if __name__ == "__main__":

@@ -15,13 +15,30 @@ Before anything is written, the checkpoint's own net is built from its tensors a
 and, with --images, on images; every block, the features and the scores are compared.
 """
 
+from pathlib import Path
+
+from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import run
+from latent_domains.convert.options import add_converter_options
 from latent_domains.convert.torch.lite0_conversion import convert
 
 
 def main() -> None:
-    """Convert what the command line names."""
-    convert("convert_lite0", __doc__)
+    parser = program_parser("tools.convert_lite0", __doc__)
+    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="the file to read")
+    parser.add_argument("out", type=Path, metavar="OUT", help="beginning of the names of the files to write")
+    parser.add_argument("--no-head", action="store_true", help="leave the classifier out")
+    add_converter_options(parser)
+    options = parser.parse_args()
+    convert(
+        options.checkpoint,
+        options.out,
+        head=not options.no_head,
+        verify=options.verify,
+        images=options.images,
+        seed=options.seed,
+        force=options.force,
+    )
 
 
 if __name__ == "__main__":

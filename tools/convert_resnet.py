@@ -21,7 +21,6 @@ from latent_domains.convert.torch.conversion import convert
 
 
 def main() -> None:
-    """Convert what the command line names."""
     convert("convert_resnet", __doc__)
 
 

@@ -16,7 +16,6 @@ from latent_domains.data.sets import demo as demo_data
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.report.build import build
 from latent_domains.report.demo import Discovery, draw_latent_domains, draw_learning_curves, draw_samples
-from latent_domains.runs.evaluate import last_snapshot
 from latent_domains.runs.outputs import latent_domain_images
 from latent_domains.tables import definition
 from latent_domains.training.options import add_training_options
@@ -31,7 +30,7 @@ RUNS = (
 """Settings of the runs; those of mDA become rows of the picture of the latent domains."""
 
 
-def main() -> int:
+def main() -> None:
     parser = program_parser("tools.demo", __doc__)
     parser.add_argument("--seed", type=int, default=0, help="seed of images and runs (default: %(default)s)")
     parser.add_argument("--iterations", type=int, help="training iterations (default: the recipe's)")
@@ -57,7 +56,7 @@ def main() -> int:
     for folder, record in results:
         title, usage = folder.experiment.title, record.domain_usage
         if usage:
-            images = latent_domain_images(folder, last_snapshot(folder), options.seed)
+            images = latent_domain_images(folder, folder.final_snapshot(), options.seed)
             discoveries.append(Discovery(title, usage, images))
         discovered = f"purity {usage.purity:.2f}, NMI {usage.nmi:.2f}" if usage else ""
         rows.append([title, f"{100 * record.accuracy:.1f} %", discovered])
@@ -79,7 +78,6 @@ def main() -> int:
     report = options.runs / "report.html"
     build([folder.path for folder, _ in results], report)
     print(f"report: {report}")
-    return 0
 
 
 if __name__ == "__main__":

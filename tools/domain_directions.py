@@ -18,7 +18,7 @@ from latent_domains.runs.directions import directions, tables
 from latent_domains.runs.run_folder import RunFolder
 
 
-def main() -> int:
+def main() -> None:
     parser = program_parser("tools.domain_directions", __doc__)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run folders of mda, trained or not")
     parser.add_argument("--images", type=positive, default=1000, help="of each source (default: %(default)s)")
@@ -30,7 +30,6 @@ def main() -> int:
     print(tables(results))
     if options.out:
         write_text(options.out, json_text(results))
-    return 0
 
 
 if __name__ == "__main__":

@@ -28,25 +28,26 @@ DOCS = tuple(
 """The nets in docs/nets.md, drawn when none is named."""
 
 
-def main() -> int:
+def main() -> None:
     parser = program_parser("tools.draw", __doc__)
     parser.add_argument("nets", nargs="*", type=Path, metavar="NET.prototxt", help="default: the nets in docs/nets.md")
     parser.add_argument("--out", type=Path, metavar="DIR", help="default: here; docs/nets if no net is named")
     parser.add_argument("--format", choices=FORMATS, default="svg")
     parser.add_argument("--rankdir", choices=DIRECTIONS, default="TB", help="top to bottom or left to right")
     parser.add_argument("--phase", choices=PHASES, help="only the layers of this phase (default: all)")
-    args = parser.parse_args()
-    nets = args.nets or [ROOT / net for net in DOCS]
-    out = args.out or (Path() if args.nets else ROOT / "docs/nets")
-    pictures = {out / f"{net.stem}.{args.format}": net for net in nets}
+    options = parser.parse_args()
+    nets = options.nets or [ROOT / net for net in DOCS]
+    out = options.out or (Path() if options.nets else ROOT / "docs/nets")
+    pictures = {out / f"{net.stem}.{options.format}": net for net in nets}
     if len(pictures) < len(nets):
         raise ProgramError(f"{', '.join(map(str, nets))}: expected distinct file names, each names its picture")
     for file, net in pictures.items():
-        drawn = draw(read_net(net), image_format=args.format, rankdir=args.rankdir, phase=PHASES.get(args.phase))
+        drawn = draw(
+            read_net(net), image_format=options.format, rankdir=options.rankdir, phase=PHASES.get(options.phase)
+        )
         with write_aside(file) as aside:
             aside.write_bytes(drawn)
         print(f"wrote {from_root(file)}")
-    return 0
 
 
 if __name__ == "__main__":

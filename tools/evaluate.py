@@ -15,7 +15,7 @@ from latent_domains.runs.evaluate import domains_summary, evaluate, summary
 from latent_domains.runs.run_folder import RunFolder
 
 
-def main() -> int:
+def main() -> None:
     parser = program_parser("tools.evaluate", __doc__)
     parser.add_argument("run", type=Path, metavar="RUN", help="run folder, trained to its last iteration")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
@@ -28,7 +28,6 @@ def main() -> int:
     print(f"{options.run}: {summary(folder, record)}")
     if domains := domains_summary(record):
         print(f"{options.run}: {domains}")
-    return 0
 
 
 if __name__ == "__main__":

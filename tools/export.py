@@ -38,7 +38,7 @@ def _source(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Sou
     return Source(options.net.name, *given, tuple(options.mean or ()), scale)
 
 
-def main() -> int:
+def main() -> None:
     parser = program_parser("tools.export", __doc__)
     parser.add_argument("run", type=Path, nargs="?", metavar="RUN", help="run folder, trained to its last iteration")
     parser.add_argument("out", type=Path, metavar="OUT", help="what the two files begin with")
@@ -56,7 +56,6 @@ def main() -> int:
     options = parser.parse_intermixed_args()
     source = _source(options, parser)
     export(source, options.out, verify=options.verify, images=options.images, seed=options.seed, force=options.force)
-    return 0
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from latent_domains.convert.onnx.export import write
 from latent_domains.convert.options import add_converter_options
 
 
-def _arguments() -> argparse.Namespace:
+def _options() -> argparse.Namespace:
     parser = program_parser("tools.export_onnx", __doc__)
     parser.add_argument("net", type=Path, metavar="NET", help="deploy net, a prototxt")
     parser.add_argument("weights", type=Path, metavar="WEIGHTS", help="its caffemodel")
@@ -32,16 +32,15 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Write, compare, rename."""
-    arguments = _arguments()
+    options = _options()
     write(
-        arguments.net,
-        arguments.weights,
-        arguments.out,
-        verify=arguments.verify,
-        images=arguments.images,
-        seed=arguments.seed,
-        force=arguments.force,
+        options.net,
+        options.weights,
+        options.out,
+        verify=options.verify,
+        images=options.images,
+        seed=options.seed,
+        force=options.force,
     )
 
 

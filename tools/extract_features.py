@@ -41,7 +41,7 @@ OF_ONNX = ("layer", "early", "size", "crop", "mean", "scale", "order", "name")
 """Options that describe an ONNX model."""
 
 
-def _arguments() -> argparse.Namespace:
+def _options() -> argparse.Namespace:
     parser = program_parser("tools.extract_features", __doc__)
     parser.add_argument("dataset", choices=IMAGES)
     backbone = parser.add_mutually_exclusive_group()
@@ -79,17 +79,17 @@ def _arguments() -> argparse.Namespace:
         help=f"where Caffe computes AlexNet (default: environment variable {VARIABLE}, else CPU)",
     )
     parser.add_argument("--force", action="store_true", help="replace features of other weights or images")
-    arguments = parser.parse_args()
-    if not (arguments.weights or arguments.backbone or arguments.onnx):
+    options = parser.parse_args()
+    if not (options.weights or options.backbone or options.onnx):
         parser.error("the following arguments are required: --weights of AlexNet, --backbone or --onnx")
     for name in OF_ONNX:
-        if getattr(arguments, name) is not None and not arguments.onnx:
+        if getattr(options, name) is not None and not options.onnx:
             parser.error(f"argument --{name}: it describes the model of --onnx")
-    known = DATASETS[arguments.dataset].domains
-    for domain in arguments.domains or ():
+    known = DATASETS[options.dataset].domains
+    for domain in options.domains or ():
         if domain not in known:
             parser.error(f"argument --domains: {domain!r}, expected some of {', '.join(known)}")
-    return arguments
+    return options
 
 
 def _numbers(text: str) -> tuple[float, ...]:
@@ -103,34 +103,33 @@ def _numbers(text: str) -> tuple[float, ...]:
     return numbers
 
 
-def _chosen(arguments: argparse.Namespace) -> tuple[Dataset, extraction.Extractor]:
+def _chosen(options: argparse.Namespace) -> tuple[Dataset, extraction.Extractor]:
     """The dataset of features that is asked for and what makes it."""
-    images = DATASETS[arguments.dataset]
-    if arguments.weights:
-        if requested_mode(arguments.solver_mode) == "GPU":
+    images = DATASETS[options.dataset]
+    if options.weights:
+        if requested_mode(options.solver_mode) == "GPU":
             check_available("GPU", "solver mode GPU")
             caffe.set_mode_gpu()
-        return extraction.published(images, "fc7"), extraction.alexnet(arguments.weights, arguments.batch_size)
-    if arguments.backbone:
-        features = extraction.published(images, arguments.backbone)
-        return features, extraction.onnx(feature_backbone(), arguments.backbone, arguments.jobs)
-    options = {name: value for name in OF_ONNX if (value := getattr(arguments, name)) is not None}
-    kind = options.pop("name", arguments.onnx.stem)
-    model = read_onnx(arguments.onnx)
-    backbone = OnnxBackbone(model, str(arguments.onnx), sha256(arguments.onnx), **{"order": "rgb", **options})
+        return extraction.published(images, "fc7"), extraction.alexnet(options.weights, options.batch_size)
+    if options.backbone:
+        features = extraction.published(images, options.backbone)
+        return features, extraction.onnx(feature_backbone(), options.backbone, options.jobs)
+    model_options = {name: value for name in OF_ONNX if (value := getattr(options, name)) is not None}
+    kind = model_options.pop("name", options.onnx.stem)
+    model = read_onnx(options.onnx)
+    backbone = OnnxBackbone(model, str(options.onnx), sha256(options.onnx), **{"order": "rgb", **model_options})
     made_by = shlex.join(["python", "-m", "tools.extract_features", *sys.argv[1:]])
     features = extraction.described(images, kind, backbone, made_by)
-    return features, extraction.onnx(backbone, features.features.backbone, arguments.jobs)
+    return features, extraction.onnx(backbone, features.features.backbone, options.jobs)
 
 
 def main() -> None:
-    """Extract the features that are missing."""
-    arguments = _arguments()
-    images, (features, extractor) = DATASETS[arguments.dataset], _chosen(arguments)
-    out, domains = arguments.out or arguments.data, tuple(dict.fromkeys(arguments.domains or images.domains))
-    parts = extraction.parts(images, features, domains, extractor, arguments.data, out)
+    options = _options()
+    images, (features, extractor) = DATASETS[options.dataset], _chosen(options)
+    out, domains = options.out or options.data, tuple(dict.fromkeys(options.domains or images.domains))
+    parts = extraction.parts(images, features, domains, extractor, options.data, out)
     began = monotonic()
-    if built := build_missing(parts, force=arguments.force):
+    if built := build_missing(parts, force=options.force):
         print(f"{built} images in {(took := monotonic() - began):.0f} s: {built / took:.0f} a second")
     if features.name not in DATASETS:
         description = out / features.name / "dataset.json"

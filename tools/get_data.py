@@ -25,7 +25,7 @@ from latent_domains.data.sets.image_sets import BuildOptions
 from latent_domains.data.sets.published import IMAGE_SETS, ImageSet
 
 
-def _arguments() -> argparse.Namespace:
+def _options() -> argparse.Namespace:
     parser = program_parser("tools.get_data", __doc__)
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--out", type=Path, default=ROOT / "data", metavar="DIR", help="data folder (default: data)")
@@ -92,26 +92,23 @@ def _add_image_set(
     )
 
 
-def _parts(arguments: argparse.Namespace) -> list[Part]:
+def _parts(options: argparse.Namespace) -> list[Part]:
     """The parts of the set named on the command line."""
-    if arguments.which in digits.DOMAINS:
-        if arguments.mirror is not None and not arguments.mirror.is_dir():
-            raise ProgramError(f"mirror {arguments.mirror}: no such folder")
-        return digits.parts(
-            arguments.out, arguments.seed, arguments.mirror, arguments.downloads, dataset=arguments.which
-        )
-    if arguments.which == "demo":
-        return demo.parts(arguments.out, arguments.seed)
-    settings = BuildOptions(arguments.seed, arguments.encoded, arguments.jobs, arguments.allow_incomplete)
-    if arguments.which == "pacs" and arguments.splits is not None:
-        return image_sets.pacs_split_parts(arguments.images, arguments.splits, arguments.out, settings)
-    return image_sets.parts(IMAGE_SETS[arguments.which], arguments.images, arguments.out, settings)
+    if options.which in digits.DOMAINS:
+        if options.mirror is not None and not options.mirror.is_dir():
+            raise ProgramError(f"mirror {options.mirror}: no such folder")
+        return digits.parts(options.out, options.seed, options.mirror, options.downloads, dataset=options.which)
+    if options.which == "demo":
+        return demo.parts(options.out, options.seed)
+    settings = BuildOptions(options.seed, options.encoded, options.jobs, options.allow_incomplete)
+    if options.which == "pacs" and options.splits is not None:
+        return image_sets.pacs_split_parts(options.images, options.splits, options.out, settings)
+    return image_sets.parts(IMAGE_SETS[options.which], options.images, options.out, settings)
 
 
 def main() -> None:
-    """Build what is missing of the set named on the command line."""
-    arguments = _arguments()
-    build_missing(_parts(arguments), force=arguments.force)
+    options = _options()
+    build_missing(_parts(options), force=options.force)
 
 
 if __name__ == "__main__":

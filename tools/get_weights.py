@@ -23,7 +23,7 @@ from latent_domains.data.weights_files import find_in_mirror, get
 from latent_domains.experiment.networks import WEIGHTS
 
 
-def _arguments() -> argparse.Namespace:
+def _options() -> argparse.Namespace:
     parser = program_parser("tools.get_weights", __doc__)
     parser.add_argument("net", choices=WEIGHTS, help="which weights")
     parser.add_argument(
@@ -46,10 +46,9 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Fetch the weights named on the command line."""
-    arguments = _arguments()
-    file = WEIGHTS[arguments.net]
-    target = get(file, arguments.out, find_in_mirror(file, arguments.mirror), force=arguments.force)
+    options = _options()
+    file = WEIGHTS[options.net]
+    target = get(file, options.out, find_in_mirror(file, options.mirror), force=options.force)
     print(f"{target}: {file.title}, {', '.join(file.hashes)} as published")
 
 

@@ -17,7 +17,7 @@ from latent_domains.common.program import run
 from latent_domains.data.join import PROGRAM, join
 
 
-def _arguments() -> argparse.Namespace:
+def _options() -> argparse.Namespace:
     parser = program_parser(PROGRAM, __doc__)
     parser.add_argument("inputs", type=Path, nargs="+", metavar="IN", help="LMDB folder, at least two of them")
     parser.add_argument("out", type=Path, metavar="OUT", help="LMDB folder to make")
@@ -31,18 +31,17 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=natural, default=0, help="of the records and their order (default: 0)")
     parser.add_argument("--no-shuffle", action="store_true", help="one LMDB after the other, each in its order")
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists and is such a mixture")
-    arguments = parser.parse_args()
-    if len(arguments.inputs) < 2:
+    options = parser.parse_args()
+    if len(options.inputs) < 2:
         parser.error("expected at least two LMDBs to join, and OUT after them")
-    return arguments
+    return options
 
 
 def main() -> None:
-    """Join the LMDBs named on the command line."""
-    arguments = _arguments()
-    seed = None if arguments.no_shuffle else arguments.seed
-    records = join(arguments.inputs, arguments.out, shares=arguments.shares, seed=seed, force=arguments.force)
-    print(f"{arguments.out}: {records} images of {len(arguments.inputs)} LMDBs")
+    options = _options()
+    seed = None if options.no_shuffle else options.seed
+    records = join(options.inputs, options.out, shares=options.shares, seed=seed, force=options.force)
+    print(f"{options.out}: {records} images of {len(options.inputs)} LMDBs")
 
 
 if __name__ == "__main__":

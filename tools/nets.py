@@ -6,7 +6,7 @@ from latent_domains.common.program import ROOT, ProgramError, run
 from latent_domains.nets.committed import committed_files
 
 
-def main() -> int:
+def main() -> None:
     parser = program_parser("tools.nets", __doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a committed file differs")
     check = parser.parse_args().check
@@ -21,7 +21,6 @@ def main() -> int:
             print(f"wrote {path}")
     if check and different:
         raise ProgramError(f"{', '.join(different)}: not what the generator writes; run python -m tools.nets")
-    return 0
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python -m tools.one_gpu python -m tools.train --resume runs/photo
 
-Several runs side by side get a GPU each so. Where there is a single GPU, or none, the command is run as it is: a
+So several runs side by side get a GPU each. Where there is a single GPU, or none, the command is run as it is: a
 cluster's scheduler has chosen then.
 """
 

@@ -15,7 +15,7 @@ from latent_domains.training.options import add_training_options
 from latent_domains.training.overfit import GOAL, LAST, NETS, overfit
 
 
-def main() -> int:
+def main() -> None:
     parser = program_parser("tools.overfit", __doc__)
     parser.add_argument("network", choices=NETS)
     parser.add_argument("--images", type=Path, required=True, metavar="DIR", help="PACS, or a sample of it")
@@ -41,7 +41,6 @@ def main() -> int:
     print(f"{options.network}: {100 * accuracy:.1f} % of the training pictures, mean of the last {LAST} iterations")
     if accuracy <= GOAL:
         raise ProgramError(f"expected more than {100 * GOAL:g} % (the log is {runs / options.network / 'train.log'})")
-    return 0
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from latent_domains.runs.devices import add_mode_option, choose_mode
 from latent_domains.runs.predict import open_classifier, predict, write_predictions
 
 
-def main() -> int:
+def main() -> None:
     parser = program_parser("tools.predict", __doc__)
     parser.add_argument("model", type=Path, metavar="MODEL", help="run folder, or beginning of a model's file names")
     parser.add_argument("images", type=Path, metavar="DIR", help="folder of images, at any depth")
@@ -39,7 +39,6 @@ def main() -> int:
     images = write_predictions(options.out, predictions, classifier.description.classes)
     left_out = f", {len(entries) - images} left out" if images < len(entries) else ""
     print(f"{options.out}: {images} images{left_out}")
-    return 0
 
 
 if __name__ == "__main__":

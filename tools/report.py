@@ -19,7 +19,7 @@ from latent_domains.tables.options import definition_file, seed_list
 from latent_domains.tables.records import runs_of
 
 
-def main() -> int:
+def main() -> None:
     parser = program_parser("tools.report", __doc__)
     parser.add_argument("runs", type=Path, nargs="*", metavar="RUN", help="(default: the table's in --runs-folder)")
     parser.add_argument("--table", metavar="NAME", help="a table of experiments/, or the path of another such file")
@@ -72,7 +72,6 @@ def main() -> int:
         paths, out, table=table, shown=options.show, figures=options.figures, quick=options.quick, images=options.images
     )
     print(f"report: {out}")
-    return 0
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from latent_domains.runs.run_folder import RunFolder, find_runs
 from latent_domains.training.events import convert
 
 
-def main() -> int:
+def main() -> None:
     parser = program_parser("tools.tensorboard", __doc__)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders, or folders of run folders")
     options = parser.parse_args()
@@ -25,7 +25,6 @@ def main() -> int:
         with folder.locked():  # who trains it writes them
             count = convert(folder, folder.path / "tensorboard")
         tqdm.write(f"{folder.path / 'tensorboard'}: {count} numbers")
-    return 0
 
 
 if __name__ == "__main__":

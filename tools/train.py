@@ -18,7 +18,7 @@ from latent_domains.training.options import add_training_options
 from latent_domains.training.train import train_all
 
 
-def main() -> int:
+def main() -> None:
     parser = program_parser("tools.train", __doc__)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders (python -m tools.write_run)")
     parser.add_argument("--resume", action="store_true", help="go on from the last snapshot; skip finished runs")
@@ -58,7 +58,6 @@ def main() -> int:
         print(f"{folder.path}: {summary(folder, record)} at the last iteration")
         if domains := domains_summary(record):
             print(f"{folder.path}: {domains}")
-    return 0
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from latent_domains.runs.devices import add_mode_option
 from latent_domains.runs.write import write_run
 
 
-def main() -> int:
+def main() -> None:
     parser = program_parser("tools.write_run", __doc__)
     add_experiment_options(parser)
     parser.add_argument("folder", type=Path, nargs="?", help="run folder (default: runs/DATASET/NAME)")
@@ -24,7 +24,6 @@ def main() -> int:
     folder = options.folder or ROOT / "runs" / experiment.dataset / experiment.name
     write_run(experiment, folder, data=options.data, solver_mode=options.solver_mode, force=options.force)
     print(f"wrote {folder}; train it with: python -m tools.train {folder}")
-    return 0
 
 
 if __name__ == "__main__":

@@ -198,4 +198,4 @@ def test_what_is_fetched_lies_where_other_programs_look_for_it(tmp_path: Path, m
     monkeypatch.chdir(tmp_path)
     for module, argument, folder in ((get_data, "demo", ROOT / "data"), (get_weights, "lite0", ROOT / "data/weights")):
         monkeypatch.setattr(sys, "argv", ["program", argument])
-        assert module._arguments().out == folder
+        assert module._options().out == folder

@@ -12,17 +12,16 @@ from latent_domains.common.program import ProgramError, run
 SHARE = "share"
 
 
-def main() -> int:
-    """Measure, print a line per row, then where an iteration's time goes."""
+def main() -> None:
     from latent_domains.bench import limit, rows, training, whole
 
     table = [*rows.ROWS, *whole.ROWS]
     names = [*(row.name for row in table), SHARE]
-    arguments = _arguments(names)
-    chosen = rows.choose(names, arguments.only)
-    if arguments.list:
+    options = _options(names)
+    chosen = rows.choose(names, options.only)
+    if options.list:
         print(*chosen, sep="\n")
-        return 0
+        return
     beside_torch = {row.name for row in whole.ROWS} & set(chosen)
     if beside_torch and not whole.has_torch():
         print(f"{len(beside_torch)} rows are left out: they need PyTorch, which tools/setup.sh torch installs")
@@ -31,25 +30,24 @@ def main() -> int:
     import numba
     from threadpoolctl import ThreadpoolController
 
-    if (arguments.threads or 1) > numba.config.NUMBA_NUM_THREADS:
-        raise ProgramError(f"--threads {arguments.threads}: expected 1 to {numba.config.NUMBA_NUM_THREADS}")
+    if (options.threads or 1) > numba.config.NUMBA_NUM_THREADS:
+        raise ProgramError(f"--threads {options.threads}: expected 1 to {numba.config.NUMBA_NUM_THREADS}")
     openmp = ThreadpoolController().select(user_api="openmp")
-    openmp.limit(limits=arguments.threads)
+    openmp.limit(limits=options.threads)
     threads = openmp.info()[0]["num_threads"]
     numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
     print(
         f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; threads {threads}. A ratio's sides are timed in turn; "
         "medians of rounds, for whole nets (their number of threads ends the name) the best."
     )
-    rows.print_rows([row for row in table if row.name in chosen], arguments.seconds, max(map(len, names)))
+    rows.print_rows([row for row in table if row.name in chosen], options.seconds, max(map(len, names)))
     if SHARE in chosen:
         print("\nWhere the CPU time of an iteration goes (mDA, one thread):")
         for name in training.NETS:
-            print(*limit.lines(name, limit.measured_apart(name, arguments.iterations)), sep="\n", flush=True)
-    return 0
+            print(*limit.lines(name, limit.measured_apart(name, options.iterations)), sep="\n", flush=True)
 
 
-def _arguments(names: list[str]) -> argparse.Namespace:
+def _options(names: list[str]) -> argparse.Namespace:
     from latent_domains.bench.rows import make_parser
 
     parser = make_parser(

@@ -18,39 +18,37 @@ from latent_domains.common.program import ProgramError, run
 from latent_domains.runs.devices import why_no_layers_on_gpu
 
 
-def main() -> int:
-    """Measure on a GPU and print the table."""
+def main() -> None:
     # Only names are asked of these rows.
     names = [row.name for row in make_rows(lambda: None, lambda size: lambda: None)]
-    arguments = _arguments(names)
-    chosen = choose(names, arguments.only)
-    if arguments.list:
+    options = _options(names)
+    chosen = choose(names, options.only)
+    if options.list:
         print(*chosen, sep="\n")
-        return 0
+        return
     if reason := why_no_layers_on_gpu():
         raise ProgramError(f"nothing to measure on: {reason}")
     import cupy
 
-    caffe.set_device(arguments.gpu)
+    caffe.set_device(options.gpu)
     caffe.set_mode_gpu()
-    cupy.cuda.Device(arguments.gpu).use()
+    cupy.cuda.Device(options.gpu).use()
 
     def make_copy(size: int) -> Callable[[], None]:
         source, target = cupy.zeros(size, cupy.uint8), cupy.empty(size, cupy.uint8)
         return lambda: target.data.copy_from_device_async(source.data, size, cupy.cuda.Stream.null)
 
-    properties = cupy.cuda.runtime.getDeviceProperties(arguments.gpu)
+    properties = cupy.cuda.runtime.getDeviceProperties(options.gpu)
     print(
         f"{datetime.date.today()}, {properties['name'].decode()}, CUDA {cupy.cuda.runtime.runtimeGetVersion()}, "
         f"driver {cupy.cuda.runtime.driverGetVersion()}, CuPy {cupy.__version__}. A ratio's sides are timed in turn, "
         f"{STEPS} steps at a time; medians of rounds."
     )
-    rows = make_rows(cupy.cuda.Device(arguments.gpu).synchronize, make_copy)
-    print_rows([row for row in rows if row.name in chosen], arguments.seconds, max(map(len, names)))
-    return 0
+    rows = make_rows(cupy.cuda.Device(options.gpu).synchronize, make_copy)
+    print_rows([row for row in rows if row.name in chosen], options.seconds, max(map(len, names)))
 
 
-def _arguments(names: list[str]) -> argparse.Namespace:
+def _options(names: list[str]) -> argparse.Namespace:
     parser = make_parser(
         "python -m tools.bench.gpu", "Measure how fast the mDA layer is on a GPU, each row against its goal.", names
     )

@@ -22,7 +22,7 @@ from latent_domains.tables.results import results
 from latent_domains.tables.save import save
 
 
-def main() -> int:
+def main() -> None:
     parser = program_parser("tools.tables", __doc__)
     parser.add_argument("name", metavar="NAME", help="a table of experiments/, or the path of another such file")
     where = parser.add_mutually_exclusive_group()
@@ -55,7 +55,6 @@ def main() -> int:
     print(markdown)
     if options.save:
         print(f"{options.save}: {kept}")
-    return 0
 
 
 if __name__ == "__main__":

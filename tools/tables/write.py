@@ -16,7 +16,7 @@ from latent_domains.tables.definition import data_folder, load, place
 from latent_domains.tables.options import add_choice_options, definition_file
 
 
-def main() -> int:
+def main() -> None:
     parser = program_parser("tools.tables.write", __doc__)
     parser.add_argument("table", metavar="TABLE", help="a table of experiments/, or the path of another such file")
     parser.add_argument("name", metavar="RUN", help="name of one of its runs")
@@ -34,7 +34,6 @@ def main() -> int:
     folder = options.runs / place(experiment)
     data = data_folder(options.data, experiment.seed, per_seed=table.data_per_seed)
     print(write_missing(experiment, folder, data=data, solver_mode=options.solver_mode).path)
-    return 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The program that converts ResNets: its options, and what it does."""
+"""The program that converts ResNets, which has two names: its options, and what it does."""
 
 import argparse
 import math
@@ -25,8 +25,8 @@ MOST_DOMAINS = 1000
 """Far beyond use, and within memory."""
 
 
-def _arguments(program: str, about: str) -> argparse.Namespace:
-    parser = program_parser(f"tools.{program}", about)
+def _options(program: str, description: str) -> argparse.Namespace:
+    parser = program_parser(f"tools.{program}", description)
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="the file to read")
     parser.add_argument("out", type=Path, metavar="OUT", help="beginning of the names of the files to write")
     parser.add_argument("--no-head", action="store_true", help="leave the classifier out")
@@ -53,11 +53,11 @@ def _arguments(program: str, about: str) -> argparse.Namespace:
             help=f"{what} (default: {' '.join(map(str, default_values))})",
         )
     add_converter_options(parser)
-    arguments = parser.parse_args()
-    if arguments.no_mda and arguments.num_domains:
+    options = parser.parse_args()
+    if options.no_mda and options.num_domains:
         parser.error("--num-domains asks for weights of mDA nets, --no-mda for none: expected one of them")
-    arguments.num_domains = [] if arguments.no_mda else arguments.num_domains or [default]
-    return arguments
+    options.num_domains = [] if options.no_mda else options.num_domains or [default]
+    return options
 
 
 def _domains(text: str) -> int:
@@ -87,25 +87,24 @@ def _within(text: str, accepts: Callable[[float], bool], expected: str) -> float
     return value
 
 
-def convert(program: str, about: str) -> None:
-    """Read, convert, compare, write, as the command line of a ``program`` of tools says; ``about`` is its help."""
-    arguments = _arguments(program, about)
-    net_file, weights_file = model_files(arguments.out)
+def convert(program: str, description: str) -> None:
+    """Read, convert, compare, write, as the command line of a ``program`` says; ``description`` is its help."""
+    options = _options(program, description)
+    net_file, weights_file = model_files(options.out)
     mda_files = {
-        number: arguments.out.with_name(f"{arguments.out.name}_mda{number}.caffemodel")
-        for number in arguments.num_domains
+        number: options.out.with_name(f"{options.out.name}_mda{number}.caffemodel") for number in options.num_domains
     }
     files = (net_file, weights_file, *mda_files.values())
-    check_free(*files, force=arguments.force, inputs=[arguments.checkpoint])
-    standardisation = Standardisation(tuple(arguments.mean), tuple(arguments.std))
-    net = read_resnet(arguments.checkpoint, head=not arguments.no_head)
-    print(f"{arguments.checkpoint}: ResNet{net.layers}, {f'{net.classes} classes' if net.classes else 'no head'}")
+    check_free(*files, force=options.force, inputs=[options.checkpoint])
+    standardisation = Standardisation(tuple(options.mean), tuple(options.std))
+    net = read_resnet(options.checkpoint, head=not options.no_head)
+    print(f"{options.checkpoint}: ResNet{net.layers}, {f'{net.classes} classes' if net.classes else 'no head'}")
     for note in net.notes:
         print(f"note: {note}")
     plain = plain_model(net, standardisation)
     mda = {number: mda_model(net, standardisation, number, MDA_MEAN) for number in mda_files}
-    if arguments.verify:
-        pixels, inputs = tried(SHAPE, arguments.seed, arguments.images)
+    if options.verify:
+        pixels, inputs = tried(SHAPE, options.seed, options.images)
         comparison = compare(torch_resnet(net, standardisation), standardisation.caffe_mean, plain, mda, pixels)
         require_file(weights_file, comparison.plain)
         for number, rows in comparison.mda.items():
@@ -116,8 +115,8 @@ def convert(program: str, about: str) -> None:
     about = (
         f"Input: B, G, R from 0 to 255 less the mean {numbers(standardisation.caffe_mean)}. "
         "Zeros around it are that mean, as in Torch.\n"
-        f"ResNet{net.layers} of {shown(Path(arguments.checkpoint.name))}, by python -m tools.{program}."
+        f"ResNet{net.layers} of {shown(Path(options.checkpoint.name))}, by python -m tools.{program}."
     )
     of_mda = {mda_files[number]: weights_bytes(model) for number, model in mda.items()}
-    write_model(plain, arguments.out, about=about, force=arguments.force, beside=of_mda)
+    write_model(plain, options.out, about=about, force=options.force, beside=of_mda)
     print(f"wrote {', '.join(map(str, files))}")

@@ -1,14 +1,12 @@
-"""The program that converts EfficientNet-Lite0: its options, and what it does; the net of the package's weights."""
+"""EfficientNet-Lite0 converted, compared and written; the net of the package's weights."""
 
 from pathlib import Path
 
 from onnx import ModelProto
 
-from latent_domains.common.arguments import program_parser
 from latent_domains.common.files import check_free
 from latent_domains.convert.onnx.export import PRODUCER
 from latent_domains.convert.onnx.net import onnx_model
-from latent_domains.convert.options import add_converter_options
 from latent_domains.convert.torch.comparison import compare, numbers, report, require_file
 from latent_domains.convert.torch.lite0 import folded_model
 from latent_domains.convert.torch.lite0_reference import torch_lite0
@@ -22,30 +20,25 @@ from latent_domains.models.onnx_backbone import OnnxBackbone
 from latent_domains.nets.lite0 import EARLY, POOLED, PREPROCESSING
 
 
-def convert(program: str, about: str) -> None:
-    """Read, convert, compare, write, as the command line of a ``program`` of tools says; ``about`` is its help."""
-    parser = program_parser(f"tools.{program}", about)
-    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="the file to read")
-    parser.add_argument("out", type=Path, metavar="OUT", help="beginning of the names of the files to write")
-    parser.add_argument("--no-head", action="store_true", help="leave the classifier out")
-    add_converter_options(parser)
-    arguments = parser.parse_args()
-    files = model_files(arguments.out)
-    check_free(*files, force=arguments.force, inputs=[arguments.checkpoint])
-    net = read_lite0(arguments.checkpoint, head=not arguments.no_head)
-    print(f"{arguments.checkpoint}: EfficientNet-Lite0, {f'{net.classes} classes' if net.classes else 'no head'}")
+def convert(
+    checkpoint: Path, out: Path, *, head: bool, verify: bool, images: Path | None, seed: int, force: bool
+) -> None:
+    """Read a checkpoint, convert it, compare, and write OUT.prototxt and OUT.caffemodel; print how far they agree."""
+    files = model_files(out)
+    check_free(*files, force=force, inputs=[checkpoint])
+    net = read_lite0(checkpoint, head=head)
+    print(f"{checkpoint}: EfficientNet-Lite0, {f'{net.classes} classes' if net.classes else 'no head'}")
     for note in net.notes:
         print(f"note: {note}")
     model = folded_model(net)
-    if arguments.verify:
-        pixels, inputs = tried(PREPROCESSING.shape, arguments.seed, arguments.images)
+    if verify:
+        pixels, inputs = tried(PREPROCESSING.shape, seed, images)
         comparison = compare(torch_lite0(net), PREPROCESSING.mean, model, {}, pixels)
         require_file(files[1], comparison.plain)
         report(comparison, {}, inputs)
     else:
         print("not verified")
-    about = _about(shown(Path(arguments.checkpoint.name)))
-    write_model(model, arguments.out, about=about, force=arguments.force)
+    write_model(model, out, about=_about(shown(Path(checkpoint.name))), force=force)
     print(f"wrote {', '.join(map(str, files))}")
 
 
