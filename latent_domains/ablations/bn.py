@@ -28,7 +28,6 @@ from latent_domains.experiment.datasets import Dataset, named
 from latent_domains.experiment.networks import LITE0
 from latent_domains.nets.lite0 import HEAD, PREPROCESSING
 from latent_domains.runs.domain_usage import in_both, nmi
-from latent_domains.runs.evaluate import last_snapshot
 from latent_domains.runs.outputs import source_probabilities
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.tables.markdown import signed
@@ -104,7 +103,7 @@ def measure(folder: RunFolder, pictures: Pictures, of_source: int, of_target: in
     experiment = folder.experiment
     if not experiment.has_branch:
         raise ProgramError(f"{folder.path}: {experiment.method} has no branch that predicts domains: expected mda")
-    probabilities = source_probabilities(folder, last_snapshot(folder), quiet=True)
+    probabilities = source_probabilities(folder, folder.final_snapshot(), quiet=True)
     rng = np.random.default_rng(experiment.seed)
     chosen = {source: np.sort(rng.permutation(len(found))[:of_source]) for source, found in probabilities.items()}
     sizes = [len(places) for places in chosen.values()]

@@ -13,7 +13,6 @@ from latent_domains.common.program import ProgramError
 from latent_domains.data.sets import usps
 from latent_domains.experiment.experiment import SOURCE_ONLY
 from latent_domains.models.model import feed
-from latent_domains.runs.evaluate import last_snapshot
 from latent_domains.runs.run_folder import RunFolder
 
 WAYS: dict[str, dict[str, int]] = {
@@ -39,7 +38,7 @@ def accuracies(folder: RunFolder, images: NDArray[np.uint8], labels: NDArray[np.
             f"{folder.path}: {experiment.method} on {experiment.dataset}, expected source_only or plain on digits: "
             "the other methods were trained on resized target images"
         )
-    net = folder.load_net("deploy", caffe.TEST, last_snapshot(folder).model)
+    net = folder.load_net("deploy", caffe.TEST, folder.final_snapshot().model)
     found = {}
     for way, arguments in WAYS.items():
         resized = usps.resize(images, **arguments)

@@ -11,14 +11,14 @@ from latent_domains.common.files import write_aside, write_text
 from latent_domains.common.program import from_root
 from latent_domains.convert.whole import is_head
 from latent_domains.data.lmdb_io import record_names
-from latent_domains.runs.evaluate import last_snapshot, summary
+from latent_domains.runs.evaluate import summary
 from latent_domains.runs.outputs import source_lmdbs, source_probabilities
 from latent_domains.runs.run_folder import RunFolder
 
 
 def write_domains(folder: RunFolder, out: Path) -> None:
     """Write each source image with its most probable latent domain (from 1) and the probabilities of all."""
-    found = source_probabilities(folder, last_snapshot(folder), limit=max(folder.experiment.data.counts.values()))
+    found = source_probabilities(folder, folder.final_snapshot(), limit=max(folder.experiment.data.counts.values()))
     with write_aside(out) as aside, aside.open("w", newline="", errors="surrogateescape") as file:
         writer = csv.writer(file)
         names = [f"probability of domain {domain + 1}" for domain in range(folder.experiment.k)]

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from latent_domains.common.program import ProgramError
+from latent_domains.common.wording import by
 from latent_domains.data import lmdb_io
 from latent_domains.data.input_batches import batches
 from latent_domains.experiment.datasets import Dataset
@@ -30,7 +31,7 @@ def read_features(
     size = int(np.prod(data.shape)) - data.early
     if size > MAX_FEATURES:
         raise ProgramError(
-            f"dataset {data.name}: records of {lmdb_io.by(data.shape)} values, expected at most {MAX_FEATURES}: "
+            f"dataset {data.name}: records of {by(data.shape)} values, expected at most {MAX_FEATURES}: "
             "take features (python -m tools.extract_features)"
         )
     records = lmdb_io.count_filled(path, data.made_by)

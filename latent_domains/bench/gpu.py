@@ -8,7 +8,7 @@ from latent_domains.bench import training
 from latent_domains.bench.layers import LayerBench, Shape, batch_norm_layer, mda_layer
 from latent_domains.bench.rows import Measured, Row
 from latent_domains.common.timing import compare
-from latent_domains.data.lmdb_io import by
+from latent_domains.common.wording import by
 
 SHAPES: tuple[Shape, ...] = ((48, 64, 112, 112), (48, 64, 56, 56), (48, 512, 7, 7), (384, 32, 24, 24), (256, 4096))
 

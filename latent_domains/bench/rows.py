@@ -20,7 +20,7 @@ from latent_domains.bench.layers import (
 from latent_domains.common.arguments import seconds
 from latent_domains.common.program import ProgramError
 from latent_domains.common.timing import compare
-from latent_domains.data.lmdb_io import by
+from latent_domains.common.wording import by
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,16 @@
 """Parts of messages."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def one_line(text: object) -> str:
     """A text, or an error's message, in one line."""
     return " ".join(str(text).split())
+
+
+def by(shape: Sequence[object]) -> str:
+    """A shape: 3×28×28."""
+    return "×".join(map(str, shape)) or "a scalar"
 
 
 def some(names: Iterable[str], most: int = 8) -> str:

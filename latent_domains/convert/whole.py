@@ -18,7 +18,6 @@ from latent_domains.models.compare import TOLERANCE
 from latent_domains.models.model import Array, Model, forward
 from latent_domains.models.onnx_runtime import Runtime
 from latent_domains.nets.lite0 import HEAD, POOLED, PREPROCESSING
-from latent_domains.runs.evaluate import last_snapshot
 from latent_domains.runs.run_folder import RunFolder
 
 PICTURES = 16
@@ -78,7 +77,7 @@ def check_on_pictures(run: RunFolder, classify: Callable[[Array], Array], engine
     printed. Raises ProgramError if a best class is another one, or a probability is more than TOLERANCE off.
     """
     experiment, data = run.experiment, run.experiment.data
-    net = run.load_net("deploy", caffe.TEST, last_snapshot(run).model)
+    net = run.load_net("deploy", caffe.TEST, run.final_snapshot().model)
     for target in experiment.targets:
         stored = run.data_folder / data.test_lmdb(target)
         pictures = run.data_folder / data.images / stored.name

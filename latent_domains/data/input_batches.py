@@ -10,6 +10,7 @@ from caffe.proto.caffe_pb2 import Datum
 from numpy.typing import NDArray
 
 from latent_domains.common.program import ProgramError
+from latent_domains.common.wording import by
 from latent_domains.data import lmdb_io
 from latent_domains.data.preprocessing import Preprocessing, Values
 
@@ -52,9 +53,7 @@ def record_values(path: Path, key: bytes, datum: Datum, shape: tuple[int, int, i
     except (ValueError, cv2.error) as error:
         raise ProgramError(f"{path}: record {lmdb_io.shown(key)} holds no image: {error}") from error
     if values.shape != shape:
-        raise ProgramError(
-            f"{path}: record {lmdb_io.shown(key)} is {lmdb_io.by(values.shape)}, expected {lmdb_io.by(shape)}"
-        )
+        raise ProgramError(f"{path}: record {lmdb_io.shown(key)} is {by(values.shape)}, expected {by(shape)}")
     if datum.encoded and values.dtype != np.uint8:
         raise ProgramError(f"{path}: record {lmdb_io.shown(key)} has pixels of {values.dtype}, expected uint8")
     return values

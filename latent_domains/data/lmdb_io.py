@@ -9,7 +9,7 @@ import re
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from latent_domains.common.files import build_folder_aside
 from latent_domains.common.program import ProgramError
+from latent_domains.common.wording import by
 
 FIRST_MAP_SIZE = 64 << 20
 """Bytes of address space a new LMDB starts with; doubled whenever it is full."""
@@ -81,11 +82,6 @@ def decoded(data: bytes, flags: int) -> NDArray[np.uint8] | None:
     while data.startswith(b"\x89PNG\r\n\x1a\n") and place < len(data) and data[place - 8 : place - 4] != b"IEND":
         place += 12 + int.from_bytes(data[place : place + 4], "big")  # of a chunk: size, name, contents, checksum
     return cv2.imdecode(np.frombuffer(data, np.uint8), flags) if 8 <= place <= len(data) else None
-
-
-def by(shape: Sequence[int]) -> str:
-    """Return a shape as messages show it: 3×28×28."""
-    return "×".join(map(str, shape)) or "a scalar"
 
 
 def shown(key: bytes) -> str:

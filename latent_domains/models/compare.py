@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latent_domains.common.program import ProgramError
-from latent_domains.data.lmdb_io import by
+from latent_domains.common.wording import by
 
 TOLERANCE = 1e-4
 """What every converter's result must keep to, relative to the largest value of the blob."""

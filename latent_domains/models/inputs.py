@@ -8,9 +8,10 @@ from caffe.proto.caffe_pb2 import Datum
 from numpy.typing import NDArray
 
 from latent_domains.common.program import ProgramError
+from latent_domains.common.wording import by
 from latent_domains.data.image_datum import Format, make
 from latent_domains.data.image_list import find_files
-from latent_domains.data.lmdb_io import by, datum_image
+from latent_domains.data.lmdb_io import datum_image
 
 NOISE = 4
 """Random inputs that every verification uses."""

@@ -15,8 +15,7 @@ from onnx import ModelProto
 
 from latent_domains.common.files import expect_file
 from latent_domains.common.program import ProgramError
-from latent_domains.common.wording import one_line
-from latent_domains.data.lmdb_io import by
+from latent_domains.common.wording import by, one_line
 from latent_domains.models.onnx_runtime import Runtime, with_outputs
 
 Order = Literal["bgr", "rgb"]

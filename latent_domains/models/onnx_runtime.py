@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from onnx import ModelProto, ValueInfoProto
 
 from latent_domains.common.program import ProgramError
-from latent_domains.common.wording import one_line
-from latent_domains.data.lmdb_io import by
+from latent_domains.common.wording import by, one_line
 
 Array = NDArray[np.float32]
 

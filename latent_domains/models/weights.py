@@ -15,8 +15,7 @@ from google.protobuf.message import DecodeError
 
 from latent_domains.common.files import expect_file
 from latent_domains.common.program import ProgramError
-from latent_domains.common.wording import some
-from latent_domains.data.lmdb_io import by
+from latent_domains.common.wording import by, some
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 

@@ -1,6 +1,7 @@
 """Layers that every architecture is made of. Each helper adds layers to a NetSpec and returns the last top."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,11 +26,14 @@ def learning(lr_mult: float, *, bias: bool) -> list[dict[str, float]]:
 
 
 def python_layer(layer: str, *bottoms: Top, params: dict[str, Any] | None = None, **fields: Any) -> Top:
-    """A Python layer of this project: ``params`` become its ``param_str`` (JSON)."""
-    python_param = {"module": "caffe_layers", "layer": layer}
-    if params:
-        python_param["param_str"] = json.dumps(params)
-    return L.Python(*bottoms, python_param=python_param, **fields)
+    """A Python layer of this project."""
+    return L.Python(*bottoms, python_param=python_param(layer, params), **fields)
+
+
+def python_param(layer: str, params: Mapping[str, Any] | None = None) -> dict[str, str]:
+    """What makes a layer one of this project's Python layers: ``params`` become its ``param_str`` (JSON)."""
+    param_str = {"param_str": json.dumps(params)} if params else {}
+    return {"module": "caffe_layers", "layer": layer, **param_str}
 
 
 def convolution(

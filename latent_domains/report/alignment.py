@@ -16,7 +16,7 @@ from latent_domains.report.page import Block, Charts, Heading, Section, Text, mi
 from latent_domains.report.palette import MARKS, PARTS
 from latent_domains.report.runs import LoadedRun
 from latent_domains.report.text import printable
-from latent_domains.runs.features import Features, features_of
+from latent_domains.runs.features import AlignedFeatures, aligned_features
 
 FIGURES = 10
 """Classes up to which each has its own figure as a mark; with more, colours and marks repeat."""
@@ -74,7 +74,9 @@ def class_keys(names: Sequence[str]) -> list[Key]:
     return [Key(name, PARTS[label % len(PARTS)], str(label)) for label, name in enumerate(names)]
 
 
-def embedding_charts(features: Features, classes: Sequence[str], prefix: str, early: str, last: str) -> list[Chart]:
+def embedding_charts(
+    features: AlignedFeatures, classes: Sequence[str], prefix: str, early: str, last: str
+) -> list[Chart]:
     """What the first normalisation gets (titled ``early``) and what the classifier gets, by domain and by class."""
     charts = []
     for stage, blob, values in (
@@ -145,7 +147,7 @@ def alignment_section(shown: Sequence[LoadedRun], quick: bool, images: int, step
     for run in shown:
         blocks.append(Heading(f"{run.experiment.title}: {run.name}"))
         try:
-            features, labels = features_of(*run.trained(), images), run.classes
+            features, labels = aligned_features(*run.trained(), images), run.classes
         except ProgramError as error:
             blocks.append(missing("No features", error))
             continue

@@ -9,7 +9,6 @@ from pathlib import Path
 from latent_domains.common.caffe_log import curves
 from latent_domains.common.program import ProgramError, from_root
 from latent_domains.experiment.experiment import Experiment, from_json
-from latent_domains.runs.evaluate import last_snapshot
 from latent_domains.runs.record import Record, read
 from latent_domains.runs.run_folder import RunFolder, Snapshot
 
@@ -50,7 +49,7 @@ class LoadedRun:
             raise ProgramError(
                 f"{self.folder.snapshots} holds no snapshot of iteration {self.experiment.iterations} any more"
             )
-        return self.folder, last_snapshot(self.folder)
+        return self.folder, self.folder.final_snapshot()
 
 
 def load_runs(paths: Sequence[Path]) -> tuple[list[LoadedRun], dict[str, float]]:

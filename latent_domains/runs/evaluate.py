@@ -11,7 +11,7 @@ from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.outputs import class_names, confusion_counts, source_usage, target_usage, usage_history
 from latent_domains.runs.preflight import check_data, check_mode, check_nets, incompleteness
 from latent_domains.runs.record import OnTarget, Record
-from latent_domains.runs.run_folder import RunFolder, Snapshot
+from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.sessions import now
 
 
@@ -25,7 +25,7 @@ def evaluate(
     Raises ProgramError if the run has not reached its last iteration, its log has a hole, or its nets or data are not
     as they should be.
     """
-    snapshot = last_snapshot(folder)
+    snapshot = folder.final_snapshot()
     if hole := folder.hole(snapshot):
         first = f"remove {folder.record}, then " if folder.record.exists() else ""
         raise ProgramError(f"{hole}; {first}train from before that: python -m tools.train --resume {folder.path}")
@@ -95,15 +95,3 @@ def domains_summary(record: Record) -> str:
     if usage.nmi_classes is not None:
         said.append(f"NMI {usage.nmi_classes:.3f} with the classes")
     return f"latent domains of {usage.images:,} {kind}: {'; '.join(said)}"
-
-
-def last_snapshot(folder: RunFolder) -> Snapshot:
-    """The snapshot of the experiment's last iteration. Raises ProgramError if there is none yet."""
-    snapshot = folder.latest_snapshot()
-    if snapshot is None or snapshot.iteration < folder.experiment.iterations:
-        reached = snapshot.iteration if snapshot else 0
-        raise ProgramError(
-            f"{folder.path}: trained to iteration {reached} of {folder.experiment.iterations}: "
-            f"train it first (python -m tools.train --resume {folder.path})"
-        )
-    return snapshot

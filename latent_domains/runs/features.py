@@ -23,7 +23,7 @@ _ALIGNING = ("MDALayer", "BatchNorm")
 
 
 @dataclass(frozen=True)
-class Features:
+class AlignedFeatures:
     """Of n images: ``before`` (n×p) is what the first aligning layer gets, ``after`` (n×q) what the classifier gets.
 
     ``domains`` (n) are indices into ``names``, the sources' parts and then the targets; ``labels`` (n) the classes, -1
@@ -39,7 +39,7 @@ class Features:
     after_blob: str
 
 
-def features_of(folder: RunFolder, snapshot: Snapshot, images: int = 384) -> Features:
+def aligned_features(folder: RunFolder, snapshot: Snapshot, images: int = 384) -> AlignedFeatures:
     """Features of about ``images`` training images, as many of each domain as a training batch has, each image once.
 
     (Small domains come again in training batches. Here they do not: an image's nearest neighbour would be itself.)
@@ -58,7 +58,7 @@ def features_of(folder: RunFolder, snapshot: Snapshot, images: int = 384) -> Fea
     return features
 
 
-def _of_training_net(folder: RunFolder, snapshot: Snapshot, images: int) -> Features:
+def _of_training_net(folder: RunFolder, snapshot: Snapshot, images: int) -> AlignedFeatures:
     before, after = _blobs(folder, "train")
     parts = folder.experiment.parts
     rows = np.array(list(folder.batch_rows().values()))
@@ -78,7 +78,7 @@ def _of_training_net(folder: RunFolder, snapshot: Snapshot, images: int) -> Feat
     places = [np.arange(size * forwards) < count for size, count in zip(rows, records, strict=True)]
     first = _by_batch(places, forwards)
     domains = np.tile(np.repeat(np.arange(len(parts)), rows), forwards)
-    return Features(
+    return AlignedFeatures(
         np.concatenate(found[0])[first],
         np.concatenate(found[1])[first],
         domains[first],
@@ -94,7 +94,7 @@ def _by_batch(of_parts: Sequence[NDArray], forwards: int) -> NDArray:
     return np.concatenate([of_part.reshape(forwards, -1) for of_part in of_parts], axis=1).ravel()
 
 
-def _of_deploy_net(folder: RunFolder, snapshot: Snapshot, images: int) -> Features:
+def _of_deploy_net(folder: RunFolder, snapshot: Snapshot, images: int) -> AlignedFeatures:
     before, after = _blobs(folder, "deploy")
     experiment, data = folder.experiment, folder.experiment.data
     net = folder.load_net("deploy", caffe.TEST, snapshot.model)
@@ -111,7 +111,7 @@ def _of_deploy_net(folder: RunFolder, snapshot: Snapshot, images: int) -> Featur
                     found.append(_flat(net, blob))
             domains += [domain] * len(inputs)
             labels.append(np.full_like(of_images, -1) if name in data.unlabelled else of_images)
-    return Features(
+    return AlignedFeatures(
         np.concatenate(rows[before]) if before else None,
         np.concatenate(rows[after]),
         np.array(domains),

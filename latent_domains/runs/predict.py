@@ -18,14 +18,14 @@ from latent_domains.common.files import expect_file, read_json, sha256, write_as
 from latent_domains.common.in_threads import in_threads
 from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import checked
+from latent_domains.common.wording import by
 from latent_domains.data.image_datum import Format, Made, make_readable
 from latent_domains.data.image_list import UNKNOWN, Entry
-from latent_domains.data.lmdb_io import by, datum_image
+from latent_domains.data.lmdb_io import datum_image
 from latent_domains.data.preprocessing import Preprocessing
 from latent_domains.models.model import feed, load, read_model
 from latent_domains.models.onnx_runtime import MADE_OF, Runtime
 from latent_domains.runs.devices import check_available
-from latent_domains.runs.evaluate import last_snapshot
 from latent_domains.runs.outputs import class_names
 from latent_domains.runs.run_folder import RunFolder
 
@@ -122,7 +122,7 @@ def open_classifier(model: Path, mode: str) -> Classifier:
     """
     if (model / "experiment.json").is_file():
         folder = RunFolder.load(model)
-        return _in_caffe(folder.net("deploy"), last_snapshot(folder).model, describe_run(folder), mode)
+        return _in_caffe(folder.net("deploy"), folder.final_snapshot().model, describe_run(folder), mode)
     prefix = model / "model" if model.is_dir() else _prefix(model)
     net, weights, onnx = (prefix.with_name(f"{prefix.name}.{suffix}") for suffix in ("prototxt", "caffemodel", "onnx"))
     in_caffe = mode == "GPU" or model.suffix in (".prototxt", ".caffemodel")

@@ -16,7 +16,8 @@ import caffe
 
 from latent_domains.common.caffe_process import caffe_binary, environment
 from latent_domains.common.program import ROOT, ProgramError, from_root
-from latent_domains.data.lmdb_io import Description, by, count, describe
+from latent_domains.common.wording import by
+from latent_domains.data.lmdb_io import Description, count, describe
 from latent_domains.data.parts import backbone_of, common_classes
 from latent_domains.experiment.batches import published_counts
 from latent_domains.experiment.mixture import join_options

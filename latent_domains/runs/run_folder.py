@@ -257,6 +257,17 @@ class RunFolder:
         """The newest snapshot that is whole."""
         return next(self.whole_snapshots(), None)
 
+    def final_snapshot(self) -> Snapshot:
+        """The snapshot of the experiment's last iteration. Raises ProgramError if there is none yet."""
+        snapshot = self.latest_snapshot()
+        if snapshot is None or snapshot.iteration < self.experiment.iterations:
+            reached = snapshot.iteration if snapshot else 0
+            raise ProgramError(
+                f"{self.path}: trained to iteration {reached} of {self.experiment.iterations}: "
+                f"train it first (python -m tools.train --resume {self.path})"
+            )
+        return snapshot
+
     def snapshot_to_go_on_from(self) -> Snapshot | None:
         """The newest whole snapshot that the log, if there is one, leads to without a hole."""
         return next((one for one in self.whole_snapshots() if self.hole(one) is None), None)

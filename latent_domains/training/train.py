@@ -112,9 +112,10 @@ def train_all(
         waiting: list[_Job] = []
         for folder in runs:
             lock = locks.enter_context(folder.locked(wait=wait))
-            snapshot = _starting_point(folder, resume)
-            if snapshot == "finished":
+            if resume and folder.record.exists():
+                folder.read_record()  # a damaged one is no reason to call the run finished
                 continue
+            snapshot = _starting_point(folder, resume)
             mode = requested_mode(solver_mode)
             if devices and (found := mode or mode_of(folder)) != devices.mode:
                 raise ProgramError(
@@ -190,17 +191,14 @@ def evaluate_apart(folder: RunFolder, threads: int, children: Children, gpu: int
         raise ProgramError(f"{folder.path}: evaluation failed: {ending(child.returncode, log)}")
 
 
-def _starting_point(folder: RunFolder, resume: bool) -> Snapshot | str | None:
-    """The snapshot to go on from, None to begin, or "finished"."""
+def _starting_point(folder: RunFolder, resume: bool) -> Snapshot | None:
+    """The snapshot to go on from, None to begin. Raises ProgramError if the run was begun before, unless ``resume``."""
     snapshot = folder.latest_snapshot()
     if not resume:
         if snapshot or folder.record.exists():
             done = "is finished" if folder.record.exists() else f"was trained to iteration {snapshot.iteration}"
             raise ProgramError(f"{folder.path} {done}: pass --resume to go on, or write it again with --force")
         return None
-    if folder.record.exists():
-        folder.read_record()  # a damaged one is no reason to call the run finished
-        return "finished"
     logged = folder.snapshot_to_go_on_from()
     if logged != snapshot:
         tqdm.write(f"{folder.hole(snapshot)}; going on from iteration {logged.iteration if logged else 0}")

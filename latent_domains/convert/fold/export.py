@@ -10,10 +10,10 @@ from caffe.proto.caffe_pb2 import NetParameter
 from caffe_layers import mda
 from latent_domains.common.files import check_free, expect_file
 from latent_domains.common.program import ProgramError
+from latent_domains.common.wording import by
 from latent_domains.convert.fold.fold import Folded, fold
 from latent_domains.convert.fold.verify import batches_for, compare_nets, compare_opencv, speed_up
 from latent_domains.convert.whole import check_on_pictures, is_head, picture_net
-from latent_domains.data.lmdb_io import by
 from latent_domains.models import inputs, prototxt
 from latent_domains.models.compare import TOLERANCE, require, worst
 from latent_domains.models.gate import DATA
@@ -21,7 +21,6 @@ from latent_domains.models.graph import kind
 from latent_domains.models.model import Array, Model, forward, load, model_files, read_model, write_model
 from latent_domains.models.weights import read_layers
 from latent_domains.nets.lite0 import PREPROCESSING
-from latent_domains.runs.evaluate import last_snapshot
 from latent_domains.runs.predict import ModelDescription, describe_run, description_file
 from latent_domains.runs.run_folder import RunFolder
 
@@ -167,5 +166,5 @@ def run_source(folder: RunFolder) -> Source:
     if is_head(folder):
         description = replace(description, preprocessing=PREPROCESSING)
     form = description.preprocessing
-    model, head = last_snapshot(folder).model, folder if is_head(folder) else None
+    model, head = folder.final_snapshot().model, folder if is_head(folder) else None
     return Source(f"{description.name},", folder.net("deploy"), model, form.mean, form.scale, description, head)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
+from caffe.proto.caffe_pb2 import LayerParameter, NetParameter, PythonParameter
 
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fork.groups import Group, Part
@@ -12,7 +12,7 @@ from latent_domains.convert.fork.messages import ENTROPY, MULTIMODAL, statistics
 from latent_domains.convert.fork.names import Names, part_names
 from latent_domains.convert.fork.rows import Segment, count
 from latent_domains.models.graph import Graph, Node, Value, copy
-from latent_domains.nets.blocks import STATISTIC
+from latent_domains.nets.blocks import STATISTIC, python_param
 
 _DEFAULT_EPS = 1e-5
 
@@ -156,15 +156,12 @@ class _Rewriting:
             self._blobs.update(zip(node.tops, ("scores_source", "scores_target"), strict=True))
         layer = copy(node.layer, name)
         if node.kind == ENTROPY:
-            layer.python_param.CopyFrom(_python(name, "EntropyLossLayer", {}).python_param)
+            layer.python_param.CopyFrom(PythonParameter(**python_param("EntropyLossLayer")))
         return Node(layer, node.bottoms, node.tops)
 
 
 def _python(name: str, layer: str, params: dict[str, object]) -> LayerParameter:
-    python_param = {"module": "caffe_layers", "layer": layer}
-    if params:
-        python_param["param_str"] = json.dumps(params)
-    return LayerParameter(name=name, type="Python", python_param=python_param)
+    return LayerParameter(name=name, type="Python", python_param=python_param(layer, params))
 
 
 def _said(settings: Mapping[str, object]) -> str:

@@ -11,11 +11,11 @@ from onnx import ModelProto
 
 from latent_domains.common.files import check_free, expect_file, sha256, write_together
 from latent_domains.common.program import ProgramError
+from latent_domains.common.wording import by
 from latent_domains.convert.onnx.graph import OPSET
 from latent_domains.convert.onnx.layer import Refused
 from latent_domains.convert.onnx.net import BATCH, blob_names, check_layers, onnx_model
 from latent_domains.convert.onnx.verification import compare
-from latent_domains.data.lmdb_io import by
 from latent_domains.models import prototxt
 from latent_domains.models.compare import require, worst
 from latent_domains.models.definition import for_phase

@@ -7,10 +7,10 @@ import onnx
 from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
 from onnx import ModelProto, TensorProto, helper
 
+from latent_domains.common.wording import by
 from latent_domains.convert.onnx import linear, normalisation, pointwise, pooling, shapes
 from latent_domains.convert.onnx.graph import OnnxGraph
 from latent_domains.convert.onnx.layer import Layer, Refused, refusal
-from latent_domains.data.lmdb_io import by
 from latent_domains.models.graph import Value
 from latent_domains.models.model import Array, Model
 

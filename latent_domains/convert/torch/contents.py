@@ -5,10 +5,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from latent_domains.common.wording import some
+from latent_domains.common.wording import by, some
 from latent_domains.convert.torch.tensors import CheckpointError, Tensor
 from latent_domains.convert.torch.words import plain
-from latent_domains.data.lmdb_io import by
 
 STATISTICS = ("weight", "bias", "running_mean", "running_var")
 """Tensors of a BN that count; num_batches_tracked does not."""

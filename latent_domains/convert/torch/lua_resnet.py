@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torchfile import TorchObject
 
+from latent_domains.common.wording import by
 from latent_domains.convert.torch.resnet import EPS
 from latent_domains.convert.torch.tensors import CheckpointError, Tensor, of_values
 from latent_domains.convert.torch.words import plain
-from latent_domains.data.lmdb_io import by
 
 _NAMESPACES = ("nn", "cudnn", "fbnn")
 

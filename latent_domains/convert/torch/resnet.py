@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from string import ascii_lowercase
 
+from latent_domains.common.wording import by
 from latent_domains.convert.torch.architectures import described
 from latent_domains.convert.torch.contents import STATISTICS, Values, take
 from latent_domains.convert.torch.tensors import CheckpointError, Tensor
-from latent_domains.data.lmdb_io import by
 from latent_domains.nets.resnet import DEPTHS, STAGES, blocks
 
 EPS = 1e-5

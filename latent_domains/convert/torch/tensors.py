@@ -7,8 +7,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from latent_domains.common.wording import by
 from latent_domains.convert.torch.words import shown
-from latent_domains.data.lmdb_io import by
 
 RAW = {
     "float64": np.dtype("<f8"),

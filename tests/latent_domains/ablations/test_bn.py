@@ -49,7 +49,7 @@ def folder(tmp_path, monkeypatch) -> RunFolder:
         for source in experiment.sources
     }
     monkeypatch.setattr(bn, "source_probabilities", lambda *_, **__: said)
-    monkeypatch.setattr(bn, "last_snapshot", lambda _: None)
+    monkeypatch.setattr(RunFolder, "final_snapshot", lambda _: None)
     return RunFolder(tmp_path, experiment, tmp_path)
 
 

@@ -9,7 +9,6 @@ import pytest
 from latent_domains.data.lmdb_io import read_images
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.report.samples import LookedAt, look_at, mosaic, samples_of, strip
-from latent_domains.runs.evaluate import last_snapshot
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
@@ -43,7 +42,7 @@ def test_pictures_of_features_are_their_images(lite0_features, tmp_path):
     experiment = make_experiment("pacs_lite0", "mda", branch_input="early", iterations=1, batch_size=8)
     folder = write_run(experiment, tmp_path / "run", data=lite0_features)
     train_all([folder], threads=1)
-    found = look_at(folder, last_snapshot(folder))
+    found = look_at(folder, folder.final_snapshot())
     images, labels = read_images(lite0_features / "pacs" / "art_painting")
     assert np.array_equal(found.images[: len(images)], images) and np.array_equal(found.labels[: len(labels)], labels)
     assert found.probabilities.shape == (len(found.images), 3) and len(found.images) == 42
@@ -51,15 +50,15 @@ def test_pictures_of_features_are_their_images(lite0_features, tmp_path):
     apart = tmp_path / "apart"
     shutil.copytree(lite0_features / "pacs_lite0", apart / "pacs_lite0")
     other = RunFolder(folder.path, experiment, apart)
-    assert look_at(other, last_snapshot(folder)).images is None, "the pictures are not there"
+    assert look_at(other, folder.final_snapshot()).images is None, "the pictures are not there"
     shutil.copytree(lite0_features / "pacs" / "photo", apart / "pacs" / "photo")
     for domain in ("art_painting", "cartoon"):
         shutil.copytree(lite0_features / "pacs" / "photo", apart / "pacs" / domain)
-    assert look_at(other, last_snapshot(folder)).images is None, "they are pictures of others"
+    assert look_at(other, folder.final_snapshot()).images is None, "they are pictures of others"
 
 
 def test_held_out_images_are_looked_at(runs, tiny_data):
-    found = look_at(runs["mda"], last_snapshot(runs["mda"]))
+    found = look_at(runs["mda"], runs["mda"].final_snapshot())
     images, labels = read_images(tiny_data / "digits" / "mnist_test")
     assert found.held_out and found.told == "60 held-out source images"
     assert np.array_equal(found.images[:TEST], images) and np.array_equal(found.labels[:TEST], labels)

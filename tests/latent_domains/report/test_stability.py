@@ -10,7 +10,6 @@ from latent_domains.report.comparison import settings_of
 from latent_domains.report.page import TableBlock, Text
 from latent_domains.report.runs import load_runs
 from latent_domains.report.stability import agreement, stability_blocks
-from latent_domains.runs.evaluate import last_snapshot
 from latent_domains.runs.outputs import looked_at_lmdbs, source_probabilities
 
 
@@ -31,7 +30,7 @@ def test_seeds_are_compared_on_the_same_images(runs, loaded):
     for name in ("mda", "mda seed 1"):
         lmdbs, held_out = looked_at_lmdbs(runs[name])
         assert held_out
-        found = source_probabilities(runs[name], last_snapshot(runs[name]), lmdbs=lmdbs, quiet=True)
+        found = source_probabilities(runs[name], runs[name].final_snapshot(), lmdbs=lmdbs, quiet=True)
         rows.append(np.concatenate([p.argmax(axis=1) for p in found.values()]))
     expected = f"{adjusted_rand_score(*rows):.2f}"
     collapsed = sum(runs[name].read_record().domain_usage.collapsed for name in ("mda", "mda seed 1"))
