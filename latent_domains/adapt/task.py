@@ -14,7 +14,7 @@ from latent_domains.experiment.datasets import DATASETS, Dataset, of_network
 from latent_domains.experiment.networks import ANY_FEATURES, BACKBONES
 from latent_domains.models.model import model_files
 from latent_domains.runs import extraction
-from latent_domains.runs.predict import description_file
+from latent_domains.runs.model_description import description_file
 
 
 class Paths:

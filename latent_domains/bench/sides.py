@@ -19,7 +19,8 @@ from latent_domains.bench import training
 from latent_domains.common.program import ROOT, run
 from latent_domains.data.image_list import folder_entries
 from latent_domains.models.model import feed, load, read_model
-from latent_domains.runs.predict import BATCH, open_classifier, predict, read_description
+from latent_domains.runs.model_description import read_description
+from latent_domains.runs.predict import BATCH, open_classifier, predict
 
 Step = Callable[[], object]
 

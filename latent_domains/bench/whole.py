@@ -17,7 +17,8 @@ from latent_domains.bench.turns import Best, take_turns
 from latent_domains.convert.fold.fold import fold
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.model import Model, open_net, write_model
-from latent_domains.runs.predict import BATCH, ModelDescription
+from latent_domains.runs.model_description import ModelDescription
+from latent_domains.runs.predict import BATCH
 
 THREADS = (2, 1)
 

@@ -17,7 +17,7 @@ from latent_domains.data.image_lmdb import build
 from latent_domains.data.input_batches import batches
 from latent_domains.data.preprocessing import Preprocessing
 from latent_domains.experiment.datasets import DATASETS
-from latent_domains.runs.predict import ModelDescription
+from latent_domains.runs.model_description import ModelDescription
 from tests.odd_images import odd_images
 from tests.programs import interrupt, names, program
 from tests.shapes import LOOKS, picture

@@ -21,7 +21,7 @@ from latent_domains.models.graph import kind
 from latent_domains.models.model import Array, Model, forward, load, model_files, read_model, write_model
 from latent_domains.models.weights import read_layers
 from latent_domains.nets.lite0 import PREPROCESSING
-from latent_domains.runs.predict import ModelDescription, describe_run, description_file
+from latent_domains.runs.model_description import ModelDescription, describe_run, description_file
 from latent_domains.runs.run_folder import RunFolder
 
 

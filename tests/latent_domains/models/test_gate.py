@@ -9,7 +9,7 @@ import pytest
 from latent_domains.bench.builds import layers_alone
 from latent_domains.common.program import ProgramError
 from latent_domains.models.gate import DATA, PURE, admit
-from latent_domains.runs.predict import ModelDescription
+from latent_domains.runs.model_description import ModelDescription
 from latent_domains.runs.write import write_run
 from tests.latent_domains.convert.fork.fork_nets import digits, settings
 from tests.latent_domains.nets.graphs import parse
