@@ -90,7 +90,7 @@ def _check_contents(inputs: Sequence[Path]) -> list[int]:
     for path, description in found.items():
         if not description.same_size:
             raise ProgramError(f"{path}: images of several sizes, or raw and encoded ones; expected one kind")
-        kinds[path] = f"{lmdb_io.by(description.shape)}, {'encoded' if description.encoded else 'raw'}"
+        kinds[path] = f"{by(description.shape)}, {'encoded' if description.encoded else 'raw'}"
     first = inputs[0]
     for path, kind in kinds.items():
         if kind != kinds[first]:
