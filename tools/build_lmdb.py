@@ -56,6 +56,10 @@ def main() -> None:
     if arguments.input.is_dir():
         if arguments.root is not None:
             raise ProgramError(f"--root {arguments.root}: {arguments.input} is a folder, --root belongs to a list file")
+        if arguments.out.resolve().is_relative_to(arguments.input.resolve()):
+            raise ProgramError(
+                f"{arguments.out}: it lies in {arguments.input}, expected another place: folders there are classes"
+            )
         wanted = read_classes(arguments.classes) if arguments.classes is not None else None
         entries, classes, found = read_tree(arguments.input, wanted)
     else:
