@@ -80,7 +80,7 @@ def numbers(folder: Path) -> dict[str, str]:
 def test_a_target_that_nothing_makes_is_named(tmp_path):
     done = snakemake(tmp_path, tmp_path / "data", f"experiments={ROOT / 'experiments'}", "-n", "digits")
     assert done.returncode == 1
-    assert "digits: nothing that can be made, expected all, tables/ and one of demo, digits," in done.stderr
+    assert "digits: nothing that can be made, expected all, tables/ and one of demo, digits," in done.stdout
 
 
 def test_each_seeds_lmdbs_are_built_before_its_runs(tmp_path):

@@ -22,6 +22,7 @@ from tests.programs import child
         (FileNotFoundError(2, "No such file or directory", "x"), 1, "No such file or directory: 'x'\n"),
         (MemoryError(), 1, "error: not enough memory\n"),
         (MemoryError("8 GB"), 1, "error: not enough memory: 8 GB\n"),
+        (RuntimeError("can't start new thread"), 1, "processes and threads (ulimit -u, or the container's)\n"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
     ],
 )
