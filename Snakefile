@@ -22,6 +22,7 @@ import sys
 from pathlib import Path
 
 import psutil
+from snakemake.cli import get_argument_parser
 from snakemake.exceptions import WorkflowError
 
 sys.path.insert(0, workflow.basedir)
@@ -312,6 +313,12 @@ rule report:
         "if [ {params.records} -eq 0 ]; then echo 'no run to report on'; exit; fi; "
         "exec python -m tools.report --table {input.definition:q} {params.choices:q} --out {output:q}/report.html "
         "--figures {output:q}/figures"
+
+
+# Snakemake itself ends with a traceback.
+for target in map(os.path.relpath, get_argument_parser().parse_args().targets):
+    if not workflow.is_rule(target) and not any(rule.is_producer(target) for rule in workflow.rules):
+        raise WorkflowError(f"{target}: nothing that can be made, expected all, tables/ and one of {', '.join(TABLES)}")
 
 
 onsuccess:

@@ -17,7 +17,7 @@ else
   done
   [ -n "$_cld_root" ] || _cld_root=.
 fi
-_cld_root=$(cd "$_cld_root" 2>/dev/null && pwd)
+_cld_root=$(CDPATH='' cd "$_cld_root" 2>/dev/null && pwd)
 
 # _cld_first PATHLIST FOLDER: the list with the folder in front, unless it is in it already.
 _cld_first() {

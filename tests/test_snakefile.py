@@ -77,6 +77,12 @@ def numbers(folder: Path) -> dict[str, str]:
     return {line[1].strip(): line[3].strip() for line in lines[2:]}
 
 
+def test_a_target_that_nothing_makes_is_named(tmp_path):
+    done = snakemake(tmp_path, tmp_path / "data", f"experiments={ROOT / 'experiments'}", "-n", "digits")
+    assert done.returncode == 1
+    assert "digits: nothing that can be made, expected all, tables/ and one of demo, digits," in done.stdout
+
+
 def test_each_seeds_lmdbs_are_built_before_its_runs(tmp_path):
     (tmp_path / "experiments").mkdir()
     (tmp_path / "experiments" / "tiny.yaml").write_text(

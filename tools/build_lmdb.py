@@ -55,6 +55,10 @@ def main() -> None:
     if options.input.is_dir():
         if options.root is not None:
             raise ProgramError(f"--root {options.root}: {options.input} is a folder, --root belongs to a list file")
+        if options.out.resolve().is_relative_to(options.input.resolve()):
+            raise ProgramError(
+                f"{options.out}: it lies in {options.input}, expected another place: folders there are classes"
+            )
         wanted = read_classes(options.classes) if options.classes is not None else None
         entries, classes, found = read_tree(options.input, wanted)
     else:

@@ -8,8 +8,8 @@
 # interrupted goes on with the step it was in.
 set -euo pipefail
 [ $# -eq 0 ] || [ "$*" = torch ] || { echo "usage: tools/setup.sh [torch]" >&2; exit 2; }
+unset PYTHONPATH PYTHONHOME CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-unset PYTHONPATH PYTHONHOME
 
 say() { printf 'setup: %s\n' "$*"; }
 

@@ -10,7 +10,18 @@ from pathlib import Path
 from latent_domains.common.files import sha256
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import some
-from latent_domains.data.image_list import Entry, Found, find_files, folder_entries, is_visible, read_tree, shown, size
+from latent_domains.data.image_list import (
+    Entry,
+    Found,
+    class_of,
+    composed,
+    find_files,
+    folder_entries,
+    is_visible,
+    read_tree,
+    shown,
+    size,
+)
 
 FEWEST = 2
 """Images of a domain: the statistics of one image are no statistics."""
@@ -190,13 +201,8 @@ def _class_folders(root: Path) -> dict[str, Found]:
     folders = _visible_folders(root)
     if not folders:
         raise ProgramError(f"{root}: no folders in it, expected one for each class")
-    for folder in folders:
-        if folder.name != folder.name.strip() or not folder.name.isprintable():
-            raise ProgramError(
-                f"{root}: the class folder {folder.name!r} has a name that no text file can hold: rename it"
-            )
-    tree = {folder.name: find_files(folder) for folder in folders}
-    _check_level(root, {folder: tree[folder.name].images for folder in folders if tree[folder.name].images})
+    tree = {class_of(folder): find_files(folder) for folder in folders}
+    _check_level(root, {folder: images for folder in folders if (images := tree[class_of(folder)].images)})
     if not any(found.images for found in tree.values()):
         read_tree(root)  # says which endings images have
     return tree
@@ -220,7 +226,7 @@ def _check_level(root: Path, images: Mapping[Path, Sequence[str]]) -> None:
 
 def _is_labelled(target: Path, classes: Sequence[str]) -> bool:
     """Whether the target's folders are classes. Raises ProgramError if only some of its images lie in such folders."""
-    folders = {folder.name: find_files(folder).images for folder in _visible_folders(target)}
+    folders = {composed(folder.name): find_files(folder).images for folder in _visible_folders(target)}
     known = [name for name in folders if name in classes]
     if not known:
         return False

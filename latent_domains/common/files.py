@@ -79,10 +79,12 @@ def check_new(path: Path, *, force: bool) -> None:
 def build_folder_aside(path: Path, *, force: bool = False) -> Iterator[Path]:
     """Yield a temporary folder beside ``path``; rename it to ``path`` on success, remove it otherwise.
 
-    Raises ProgramError if ``path`` exists and ``force`` is false; with ``force`` the old one is replaced, but only
-    once the new one is whole.
+    Raises ProgramError if ``path`` exists and ``force`` is false, or leads nowhere; with ``force`` the old one is
+    replaced, but only once the new one is whole.
     """
     check_new(path, force=force)
+    if path.is_symlink() and not path.exists():
+        raise ProgramError(f"{path}: a link that leads nowhere, expected to make a folder of this name")
     with _named(path), _folder_beside(path) as folder:
         aside = folder / "new"
         aside.mkdir()

@@ -74,6 +74,10 @@ def _said_of(error: BaseException, interrupted: bool) -> str | None:
         frames = [frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__)]
         read = [str(file) for file in frames[-2:] if isinstance(file, Path)]  # Path.read_text and the like
         text = ": ".join([*read, "not enough memory", *filter(None, [text])])
+    elif isinstance(error, UnicodeEncodeError):  # of a path, in what is UTF-8: a net, say
+        text = f"found {error.object!r}, expected a name in UTF-8"
+    elif isinstance(error, RuntimeError) and text == "can't start new thread":
+        text += ": expected a higher limit of processes and threads (ulimit -u, or the container's)"
     elif not isinstance(error, ProgramError | OSError) and "Symlink loop" not in text:  # of Path.resolve
         # Some libraries make another exception of Ctrl-C.
         return _INTERRUPTED if interrupted or isinstance(error, KeyboardInterrupt) else None

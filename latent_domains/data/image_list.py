@@ -2,6 +2,7 @@
 
 import os
 import stat
+import unicodedata
 from codecs import BOM_UTF8
 from collections import deque
 from collections.abc import Sequence
@@ -69,12 +70,28 @@ def read_list(path: Path, root: Path) -> list[Entry]:
 def read_classes(path: Path) -> list[str]:
     """Read the names of the classes, one a line in the order of their labels."""
     try:
-        classes = [line.strip() for line in path.read_text("utf-8-sig").splitlines()]
+        classes = [composed(line.strip()) for line in path.read_text("utf-8-sig").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
         raise ProgramError(f"classes {path}: {error}, expected a text file with a name in each line") from error
     if not classes or not all(classes) or len(set(classes)) != len(classes):
         raise ProgramError(f"classes {path}: expected one name in each line, none of them empty or twice")
     return classes
+
+
+def composed(name: str) -> str:
+    """A class's name in NFC: archives packed on a Mac spell é as e and an accent, and mean the same class."""
+    return unicodedata.normalize("NFC", name)
+
+
+def class_of(folder: Path) -> str:
+    """The class that a folder is called after. Raises ProgramError if a line of text cannot hold its name."""
+    name = folder.name
+    # Control characters, half characters of UTF-16 (which stand for bytes that are no UTF-8), and ends of lines.
+    if name != name.strip() or {"Cc", "Cs", "Zl", "Zp"}.intersection(map(unicodedata.category, name)):
+        raise ProgramError(
+            f"{folder.parent}: the class folder {name!r} has a name that no text file can hold: rename it"
+        )
+    return composed(name)
 
 
 @dataclass
@@ -177,8 +194,8 @@ def read_tree(root: Path, classes: Sequence[str] | None = None) -> tuple[list[En
 
     Returns the entries, the names of the classes in the order of their labels (the sorted folder names, unless
     ``classes`` gives them), and all that was found, where files beside the class folders are among the others. Hidden
-    files and folders are passed over. Raises ProgramError if there are no class folders, no images in them, or folders
-    that ``classes`` does not name.
+    files and folders are passed over. Raises ProgramError if there are no class folders, no images in them, folders
+    that ``classes`` does not name, or whose names cannot be written down.
     """
     try:
         visible = sorted(path for path in root.iterdir() if is_visible(path.name))
@@ -188,13 +205,14 @@ def read_tree(root: Path, classes: Sequence[str] | None = None) -> tuple[list[En
     found = Found(others=[path for path in visible if not path.is_dir()])
     if not folders:
         raise ProgramError(f"{root}: no folders in it, expected one for each class")
-    names = list(classes) if classes is not None else [folder.name for folder in folders]
-    strange = [folder.name for folder in folders if folder.name not in names]
+    class_names = [class_of(folder) for folder in folders]
+    names = list(classes) if classes is not None else sorted(set(class_names))
+    strange = [name for name in class_names if name not in names]
     if strange:
         raise ProgramError(f"{root}: folders {', '.join(strange)} are not among the classes {', '.join(names)}")
     entries = []
-    for folder in folders:
-        label = names.index(folder.name)
+    for folder, class_name in zip(folders, class_names, strict=True):
+        label = names.index(class_name)
         inside = find_files(folder)
         entries += [Entry(f"{folder}/{name}", f"{folder.name}/{name}", label) for name in inside.images]
         found.add(inside)

@@ -9,6 +9,7 @@ from tqdm import tqdm
 
 from latent_domains.common.files import check_new
 from latent_domains.common.program import ProgramError
+from latent_domains.common.wording import by
 from latent_domains.data import lmdb_io
 from latent_domains.data.parts import DOMAINS, Part, Records, build, common_classes, recipe_of
 from latent_domains.data.shares import check_shares, mixture_counts, shown

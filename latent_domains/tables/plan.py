@@ -52,6 +52,15 @@ def _weights(found: str) -> str:
     return found
 
 
+def _plain(found: Path) -> Path:
+    if {"{", "}"}.intersection(str(found)):
+        raise ValueError(f"found {str(found)!r}, expected a name without {{ and }}: Snakemake takes them for wildcards")
+    return found
+
+
+_Folder = Annotated[Path, AfterValidator(_plain)]
+
+
 @dataclass(frozen=True)
 class Settings:
     """The values of ``snakemake --config``; :meth:`read` checks them."""
@@ -64,8 +73,8 @@ class Settings:
     weights: Annotated[str, AfterValidator(_weights)] | None = None
     """A folder of weights or one caffemodel; "none": begin at random; None: DATA/weights."""
     solver_mode: Literal["CPU", "GPU"] | None = None
-    data: Path = Path("data")
-    runs: Path = Path("runs")
+    data: _Folder = Path("data")
+    runs: _Folder = Path("runs")
     experiments: Path = EXPERIMENTS
     threads: Positive = 1
 

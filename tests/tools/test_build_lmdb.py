@@ -320,6 +320,7 @@ def test_an_existing_output_stays_without_force(images, tmp_path):
         (["{root}/list.txt", "out", "--classes", "x"], 1, "a list names its labels"),
         (["{root}/absent.txt", "out"], 1, "absent.txt: No such file"),
         (["{root}/rocket", "out"], 1, "rocket: no folders in it"),
+        (["{root}", "{root}/db"], 1, "db: it lies in"),
         (["{root}/rocket/tiny.jpg", "out"], 1, "tiny.jpg, line 1"),
     ],
 )

@@ -56,6 +56,14 @@ def test_a_target_without_class_folders_is_unlabelled(night, dusk, tmp_path, ins
     assert note == f"{tmp_path / 'loose'}: taken as unlabelled, so there will be predictions, but no accuracy"
 
 
+def test_a_target_may_spell_classes_as_a_mac_does(night, dusk):
+    (night / "disc").rename(night / "caf\u00e9")
+    (dusk / "disc").rename(dusk / "cafe\u0301")
+    images = read_images([night], dusk)
+    assert images.labelled and images.notes == () and "caf\u00e9" in images.classes
+    assert sorted(labels(images)) == [0, 0, 1, 1, 2, 2]
+
+
 def test_labels_of_a_target_can_be_left_unused(night, dusk):
     images = read_images([night], dusk, unlabelled=True)
     assert not images.labelled and labels(images) == [-1] * 6

@@ -51,6 +51,17 @@ def test_a_folder_is_replaced_only_by_force_and_only_whole(tmp_path):
     assert names(tmp_path) == ["folder"]
 
 
+@pytest.mark.parametrize("force", [False, True])
+def test_a_link_that_leads_nowhere_is_told_before_the_work(force, tmp_path):
+    (tmp_path / "link").symlink_to("nowhere")
+    with (
+        pytest.raises(ProgramError, match="link: a link that leads nowhere, expected to make a folder"),
+        build_folder_aside(tmp_path / "link", force=force),
+    ):
+        raise AssertionError("entered")
+    assert names(tmp_path) == ["link"]
+
+
 @pytest.mark.parametrize("aside", [write_aside, build_folder_aside])
 def test_a_full_disk_is_told_with_the_name_of_the_output(aside, tmp_path):
     with pytest.raises(OSError, match=r"No space left on device: '.*output'"), aside(tmp_path / "output"):

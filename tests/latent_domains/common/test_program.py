@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from caffe.proto.caffe_pb2 import SolverParameter
 from tqdm import tqdm
 
 from latent_domains.common.program import ROOT, ProgramError, exit_code, from_root
@@ -21,6 +22,7 @@ from tests.programs import child
         (FileNotFoundError(2, "No such file or directory", "x"), 1, "No such file or directory: 'x'\n"),
         (MemoryError(), 1, "error: not enough memory\n"),
         (MemoryError("8 GB"), 1, "error: not enough memory: 8 GB\n"),
+        (RuntimeError("can't start new thread"), 1, "processes and threads (ulimit -u, or the container's)\n"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
     ],
 )
@@ -31,6 +33,11 @@ def test_exit_codes_and_one_line(error, code, message, capsys):
     assert exit_code(main) == code
     shown = capsys.readouterr().err
     assert shown.endswith(message) and shown.count("\n") == 1
+
+
+def test_a_name_that_a_net_cannot_hold(capsys):
+    assert exit_code(lambda: SolverParameter(train_net=os.fsdecode(b"caf\xe9/train.prototxt"))) == 1
+    assert capsys.readouterr().err == "error: found 'caf\\udce9/train.prototxt', expected a name in UTF-8\n"
 
 
 def test_a_fault_of_ours_is_not_hidden():

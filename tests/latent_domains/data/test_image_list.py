@@ -102,6 +102,28 @@ def test_the_sorted_folders_of_a_tree_are_its_classes(tmp_path):
     assert found.left_out() == [f"left out 2 files that are no images of a class by name, such as {root / 'stray.jpg'}"]
 
 
+@pytest.mark.parametrize("name", [os.fsdecode(b"caf\xe9"), "new\nline", "two\u2028lines", "blank ", "bell\a"])
+def test_a_class_whose_name_no_line_can_hold_is_named(name, tmp_path):
+    root = tree(tmp_path / "r", f"{name}/1.png")
+    with pytest.raises(ProgramError) as raised:
+        read_tree(root)
+    assert str(raised.value) == f"{root}: the class folder {name!r} has a name that no text file can hold: rename it"
+
+
+def test_a_class_is_the_same_as_a_mac_spells_it(tmp_path):
+    composed, decomposed, joined = "caf\u00e9", "cafe\u0301", "می\u200cخواهم"
+    root = tree(tmp_path / "r", f"{decomposed}/1.png", f"{composed}/2.png", f"{joined}/3.png")
+    entries, classes, _ = read_tree(root)
+    assert classes == [composed, joined]
+    assert {entry.name: entry.label for entry in entries} == {
+        f"{decomposed}/1.png": 0,
+        f"{composed}/2.png": 0,
+        f"{joined}/3.png": 1,
+    }
+    (tmp_path / "classes.txt").write_text(f"{joined}\n{decomposed}\n")
+    assert read_classes(tmp_path / "classes.txt") == [joined, composed]
+
+
 def test_links_to_folders_are_followed_once(tmp_path):
     root, far = tree(tmp_path / "r", "dog/1.png", "dog/deep/2.png"), tree(tmp_path / "far", "3.png", "deeper/4.png")
     (root / "cat").symlink_to(far)

@@ -56,6 +56,7 @@ def test_settings_are_read_as_snakemake_gives_them(tmp_path):
         ({"seed": 0}, "--config: found the key 'seed', expected some of seeds, iterations, images"),
         ({"seeds": "0-4"}, "--config: seeds: found '0-4', expected seeds such as 0,1,2"),
         ({"seeds": []}, r"--config: seeds: found \[\], expected seeds"),
+        ({"runs": "my{runs}"}, r"--config: runs: found 'my\{runs\}', expected a name without { and }: Snakemake takes"),
         ({"seeds": -1}, "--config: seeds: found -1, expected seeds such as 0,1,2"),
         ({"iterations": 0}, "--config: iterations: found 0, expected at least 1"),
         ({"threads": 1.5}, "--config: threads: found 1.5, expected a whole number"),
