@@ -1,9 +1,10 @@
-"""Shared by all tests: Caffe's log of every layer is silenced before anything imports it, and signals are heard."""
+"""Shared by all tests: what tools/ tells Caffe and ONNX Runtime before anything imports them; signals are heard."""
 
 import os
 import signal
 
 os.environ.setdefault("GLOG_minloglevel", "2")
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 # A shell that starts the suite in the background has it ignore SIGINT, and nohup SIGHUP: every program that is tested
 # would inherit that.

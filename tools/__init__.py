@@ -29,5 +29,8 @@ os.environ.setdefault("GLOG_minloglevel", "2")
 # And before anything imports matplotlib: what a notebook tells it is not installed here.
 os.environ["MPLBACKEND"] = "agg"
 
+# Nor does ONNX Runtime tell its makers of this machine, or lay an identifier and a database for that into the cache.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
 # And before anything imports OpenCV.
 pixel_limit.set_default()

@@ -1,11 +1,16 @@
 """A model in ONNX Runtime: what it takes, what it gives, and failures in one line."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
-from latent_domains.common.program import ProgramError
+from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.models.onnx_runtime import Runtime, with_outputs
 from tests.onnx_models import CLASSES, by_hand, model
+from tests.programs import names
 
 
 def test_values_of_a_model():
@@ -26,3 +31,19 @@ def test_failures_are_one_message():
         Runtime(b"no model", name="x.onnx")
     with pytest.raises(ProgramError, match=r"^ONNX Runtime fails on pixels 1×4: .*$"):
         Runtime(model().SerializeToString()).forward({"pixels": np.zeros((1, 4), np.float32)})
+
+
+def test_nothing_is_told_to_the_makers_of_onnx_runtime(tmp_path):
+    """It would lay an identifier of the machine and a database into the user's cache."""
+    (tmp_path / "model.onnx").write_bytes(model().SerializeToString())
+    (tmp_path / "home").mkdir()
+    unset = ("ORT_DISABLE_TELEMETRY", "XDG_CACHE_HOME")
+    environment = {name: value for name, value in os.environ.items() if name not in unset}
+    imported = "import sys, tools; from latent_domains.models.onnx_runtime import Runtime"
+    subprocess.run(
+        [sys.executable, "-c", f"{imported}; Runtime(open(sys.argv[1], 'rb').read())", tmp_path / "model.onnx"],
+        cwd=ROOT,
+        env=environment | {"HOME": str(tmp_path / "home")},
+        check=True,
+    )
+    assert names(tmp_path / "home") == []
