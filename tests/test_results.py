@@ -34,6 +34,7 @@ def test_the_readme_has_the_kept_table():
         ("digits_branch", "digits_branch", ()),
         ("digits_branch_2000", "digits_branch_2000", ()),
         ("digits_mixtures", "digits_mixtures", ()),
+        ("digits_resizing", "digits_resizing", ()),
         ("demo", "demo", ()),
         ("pacs_features", "pacs_features", ()),
     ],
