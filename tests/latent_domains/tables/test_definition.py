@@ -47,7 +47,7 @@ def paper_numbers(table) -> str:
 
 
 def test_every_committed_table_is_checked_here():
-    digits = {f"digits_{name}" for name in ("mixtures", "branch", "branch_2000", "resizing", "order")}
+    digits = {f"digits_{name}" for name in ("mixtures", "branch", "branch_2000", "branch_k", "resizing", "order")}
     assert set(NAMES) == {*PAPER, *digits, "demo", "pacs_features"}
 
 
