@@ -33,6 +33,7 @@ def test_the_readme_has_the_kept_table():
         ("digits", "digits", ()),
         ("digits_branch", "digits_branch", ()),
         ("digits_branch_2000", "digits_branch_2000", ()),
+        ("digits_branch_k", "digits_branch_k", ()),
         ("digits_mixtures", "digits_mixtures", ()),
         ("digits_resizing", "digits_resizing", ()),
         ("demo", "demo", ()),
