@@ -197,12 +197,16 @@ def check_apart(folders: Sequence[Path]) -> None:
 
 
 def _class_folders(root: Path) -> dict[str, Found]:
-    """Class folder → what it holds. Raises ProgramError if there are none, or the folder holds domains, not classes."""
+    """Class → what it holds. Raises ProgramError if there are none, or the folder holds domains, not classes."""
     folders = _visible_folders(root)
     if not folders:
         raise ProgramError(f"{root}: no folders in it, expected one for each class")
-    tree = {class_of(folder): find_files(folder) for folder in folders}
-    _check_level(root, {folder: images for folder in folders if (images := tree[class_of(folder)].images)})
+    names = [class_of(folder) for folder in folders]
+    inside = {folder: find_files(folder) for folder in folders}
+    _check_level(root, {folder: found.images for folder, found in inside.items() if found.images})
+    tree: dict[str, Found] = {}
+    for name, found in zip(names, inside.values(), strict=True):  # a name in two spellings is one class
+        tree.setdefault(name, Found()).add(found)
     if not any(found.images for found in tree.values()):
         read_tree(root)  # says which endings images have
     return tree

@@ -64,6 +64,15 @@ def test_a_target_may_spell_classes_as_a_mac_does(night, dusk):
     assert sorted(labels(images)) == [0, 0, 1, 1, 2, 2]
 
 
+def test_a_class_in_two_spellings_has_the_images_of_both(night, dusk):
+    """One of its folders may be empty."""
+    for name in ("caf\u00e9", "cafe\u0301"):
+        (night / name).mkdir()
+    (night / "disc").rename(night / "cafe\u0301")
+    images = read_images([night], dusk, unlabelled=True)
+    assert images.classes.count("caf\u00e9") == 1 and not [note for note in images.notes if "no images of" in note]
+
+
 def test_labels_of_a_target_can_be_left_unused(night, dusk):
     images = read_images([night], dusk, unlabelled=True)
     assert not images.labelled and labels(images) == [-1] * 6
