@@ -32,12 +32,14 @@ from latent_domains.common.program import ProgramError
 from latent_domains.tables.definition import Baseline
 from latent_domains.tables.plan import Plan, Settings, baseline_options
 
+TARGETS = get_argument_parser().parse_args().targets
+
 try:
     PLAN = Plan(Settings.read(config))
     TABLES = PLAN.tables
     # A job of a cluster is of a run that was unfinished when the main process looked.
     UNFINISHED = PLAN.unfinished if workflow.is_main_process else PLAN.runs
-    PLAN.check_targets(sys.argv[1:])
+    PLAN.check_targets(TARGETS)
 except ProgramError as error:
     raise WorkflowError(str(error))
 
@@ -316,7 +318,7 @@ rule report:
 
 
 # Snakemake itself ends with a traceback.
-for target in map(os.path.relpath, get_argument_parser().parse_args().targets):
+for target in map(os.path.relpath, TARGETS):
     if not workflow.is_rule(target) and not any(rule.is_producer(target) for rule in workflow.rules):
         raise WorkflowError(f"{target}: nothing that can be made, expected all, tables/ and one of {', '.join(TABLES)}")
 

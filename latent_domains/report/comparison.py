@@ -92,7 +92,7 @@ def settings_of(runs: Sequence[LoadedRun]) -> list[Setting]:
             if len(every_sources) > 1:
                 name += f", from {'+'.join(experiment.sources)}"
             if titles.count(experiment.title) > 1:
-                name = f"{name} ({_rest(experiment)})"
+                name = f"{name} ({experiment.name_without_seed})"
             if (experiment, 1) in groups:
                 name = f"{name}: {', '.join(run.name for run in group)}"
             lines.append(
@@ -106,11 +106,6 @@ def _in_tables_order(experiment: Experiment) -> tuple:
     """As in the paper's tables: methods, then k, then what is known of the domains."""
     methods = list(METHODS)
     return methods.index(experiment.method), experiment.k, experiment.known_share, experiment.lambda_b, experiment.name
-
-
-def _rest(experiment: Experiment) -> str:
-    """What an experiment's folder is called, without its seed: what tells two of one title apart."""
-    return experiment.name.removesuffix(f"_seed{experiment.seed}")
 
 
 def settings_of_table(table: Table, runs: Sequence[LoadedRun], baselines: Mapping[str, float]) -> list[Setting]:

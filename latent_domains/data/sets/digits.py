@@ -47,12 +47,16 @@ def parts(
     def photographs() -> list[np.ndarray]:
         return bsds500.load(downloads, mirror)
 
-    def usps_images(split: str, interpolation: int = cv2.INTER_LINEAR) -> Images:
+    @cache
+    def usps_16x16(split: str) -> Images:
         train = split == "train"
-        images, labels = usps.parse(
+        return usps.parse(
             *unpacked(urls.USPS_TRAIN if train else urls.USPS_TEST),
             usps.TRAIN_COUNTS if train else usps.TEST_COUNTS,
         )
+
+    def usps_images(split: str, interpolation: int = cv2.INTER_LINEAR) -> Images:
+        images, labels = usps_16x16(split)
         return usps.resize(images, interpolation=interpolation), labels
 
     def mnistm_images(split: str) -> Images:
