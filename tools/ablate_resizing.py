@@ -31,7 +31,9 @@ def main() -> None:
         metavar="DIR",
         help="read USPS here instead of downloading it (default: environment variable DATA_MIRROR)",
     )
-    parser.add_argument("--data", type=Path, default=ROOT / "data", help="folder with the downloads (default: data)")
+    parser.add_argument(
+        "--data", type=Path, default=ROOT / "data", help="data folder, with downloads/ in it (default: data)"
+    )
     parser.add_argument("--out", type=Path, help="write the results there as JSON")
     options = parser.parse_args()
     folders = [RunFolder.load(path.resolve()) for path in options.runs]

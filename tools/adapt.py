@@ -54,7 +54,12 @@ from latent_domains.training.options import add_training_options
 def _options() -> argparse.Namespace:
     parser = program_parser("tools.adapt", __doc__)
     parser.add_argument(
-        "--source", type=_folder, action="append", required=True, metavar="DIR", help="a domain: DIR/CLASS/…/IMAGE"
+        "--source",
+        type=_folder,
+        action="append",
+        required=True,
+        metavar="DIR",
+        help="a domain: DIR/CLASS/…/IMAGE; may be repeated",
     )
     parser.add_argument("--target", type=_folder, required=True, metavar="DIR", help="the images to adapt to")
     parser.add_argument(
@@ -83,6 +88,7 @@ def _options() -> argparse.Namespace:
     add_method_options(
         parser,
         recipe="the network's",
+        k="the number of sources; 2 for a single one",
         branch_norm="logits",
         branch_input="early on lite0, else final",
         no_w_gradient="on lite0",

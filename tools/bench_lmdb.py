@@ -20,7 +20,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--side", type=int, default=256, help="side they are resized to (default: 256)")
     parser.add_argument("--rounds", type=int, default=3, help="default: 3")
     parser.add_argument("--jobs", type=int, nargs="+", default=[1, 2], help="threads to try (default: 1 2)")
-    parser.add_argument("--tmp", type=Path, metavar="DIR", help="where the images and LMDBs go meanwhile (4 GB)")
+    parser.add_argument("--tmp", type=Path, metavar="DIR", help="temporary folder, for 4 GB (default: the system's)")
     parser.add_argument("--seed", type=int, default=0, help="of the crops (default: 0)")
     return parser.parse_args()
 

@@ -34,7 +34,9 @@ def main() -> None:
     parser = program_parser("tools.demo", __doc__)
     parser.add_argument("--seed", type=int, default=0, help="seed of images and runs (default: %(default)s)")
     parser.add_argument("--iterations", type=int, help="training iterations (default: the recipe's)")
-    parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "demo", help="folder of runs and pictures")
+    parser.add_argument(
+        "--runs", type=Path, default=ROOT / "runs" / "demo", help="folder of runs and pictures (default: runs/demo)"
+    )
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="folder of the LMDBs (default: data)")
     add_training_options(parser, jobs=2)
     options = parser.parse_args()

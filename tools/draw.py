@@ -32,8 +32,8 @@ def main() -> None:
     parser = program_parser("tools.draw", __doc__)
     parser.add_argument("nets", nargs="*", type=Path, metavar="NET.prototxt", help="default: the nets in docs/nets.md")
     parser.add_argument("--out", type=Path, metavar="DIR", help="default: here; docs/nets if no net is named")
-    parser.add_argument("--format", choices=FORMATS, default="svg")
-    parser.add_argument("--rankdir", choices=DIRECTIONS, default="TB", help="top to bottom or left to right")
+    parser.add_argument("--format", choices=FORMATS, default="svg", help="of the pictures (default: svg)")
+    parser.add_argument("--rankdir", choices=DIRECTIONS, default="TB", help="top to bottom (default), or left to right")
     parser.add_argument("--phase", choices=PHASES, help="only the layers of this phase (default: all)")
     options = parser.parse_args()
     nets = options.nets or [ROOT / net for net in DOCS]

@@ -22,7 +22,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the choice and of the weights (default: %(default)s)")
     parser.add_argument("--iterations", type=int, default=200, help="default: %(default)s")
     parser.add_argument("--base-lr", type=float, help="initial learning rate (default: the recipe's)")
-    parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "overfit", help="folder of the run and its LMDBs")
+    parser.add_argument(
+        "--runs",
+        type=Path,
+        default=ROOT / "runs" / "overfit",
+        help="folder of the run and its LMDBs (default: runs/overfit)",
+    )
     parser.add_argument("--force", action="store_true", help="replace the run of an earlier call")
     add_training_options(parser, jobs=None)
     options = parser.parse_args()

@@ -75,7 +75,7 @@ def usage(paths: Paths, folder: RunFolder) -> list[str]:
         "",
         "The same in a program of one's own, with OpenCV alone:",
         "",
-        "  import cv2, json, numpy",
+        "  import cv2, json",
         f"  model = {model!r}",
         "  form = json.load(open(model + '.json'))",
         f"  net = cv2.dnn.readNetFrom{files}",

@@ -59,7 +59,7 @@ def make_parser(program: str, description: str, names: Sequence[str]) -> argpars
     parser = argparse.ArgumentParser(prog=program, description=description, epilog="Rows: " + ", ".join(names))
     parser.add_argument("--only", nargs="+", metavar="ROW", help="rows to measure; patterns such as 'batchnorm-*' work")
     parser.add_argument("--list", action="store_true", help="print the names of the rows and stop")
-    parser.add_argument("--seconds", type=seconds, default=4, help="time to spend on each comparison (default 4)")
+    parser.add_argument("--seconds", type=seconds, default=4, help="time to spend on each comparison (default: 4)")
     return parser
 
 

@@ -95,7 +95,7 @@ class Experiment:
     percent and in the order of the sources, it is the mixture that has them. ``known_share`` is
     the share of source images whose domain label is known (Fig. 3). ``branch_norm`` is what BN normalises in a branch
     that predicts domains, by the rows of its own images: nothing; the outputs of its "layers" with parameters but the
-    last (the paper's reading); without affine, the features that enter the domain classifier ("centred") or its
+    last (as we read the paper); without affine, the features that enter the domain classifier ("centred") or its
     "logits", times ``domain_gain``. ``branch_input`` is what it reads where the records are features of a backbone:
     these, or the statistics of early blocks that come with them. ``no_w_gradient`` leaves the branch to its own losses.
     ``lambda_*`` weigh the terms of Eq. 7;
@@ -109,7 +109,7 @@ class Experiment:
     method: Literal[*METHODS] = _setting("{}".format, "how domains are aligned", "mda")
     k: _Domains = _setting(
         "k{}".format,
-        "latent source domains of mda and its controls (default: the number of sources; tools.adapt with one: 2)",
+        "latent source domains of mda and its controls (default: the number of sources)",
     )
     k_target: _Domains = _setting(
         "kt{}".format, "target domains of mDA, latent if more than 1 (default: the number of targets)"
@@ -164,7 +164,7 @@ class Experiment:
     iter_size: _Count = _setting("itersize{}".format, "batches that make one iteration", RECIPE)
     base_lr: _Rate = _setting("lr{}".format, "initial learning rate", RECIPE)
     geometry: Literal[*GEOMETRIES] = _setting(
-        "geometry-{}".format, "of ResNet18: Torch's own, or that of the widespread Caffe model (default: torch)"
+        "geometry-{}".format, "ResNet18's geometry: Torch's own, or that of the widespread Caffe model (default: torch)"
     )
     lambda_c: _Weight = _setting("lambdac{}".format, "weight of the target's class entropy", RECIPE)
     lambda_d: _Weight = _setting("lambdad{}".format, "weight of the domain entropy", RECIPE)

@@ -71,7 +71,7 @@ def on_gpus(chosen: tuple[int, ...] | str) -> Devices:
     """
     option = f"--gpus {chosen if chosen == ALL else ','.join(map(str, chosen))}"
     if not has_cuda():
-        raise ProgramError(f"{option}: this Caffe was built without CUDA; expected build_caffe.sh --variant cuda")
+        raise ProgramError(f"{option}: this Caffe was built without CUDA; expected one with it (docs/gpu.md)")
     names = gpu_names()
     gpus = tuple(range(len(names))) if chosen == ALL else tuple(chosen)
     if not names:

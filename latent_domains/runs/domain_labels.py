@@ -9,7 +9,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.data.control_domains import kmeans_domains, random_domains
 from latent_domains.data.domain_labels import UNKNOWN, choose_known, write_domain_labels
 from latent_domains.data.join import read_domains
-from latent_domains.data.lmdb_io import count, read_labels
+from latent_domains.data.lmdb_io import count_filled, read_labels
 from latent_domains.data.parts import DOMAINS
 from latent_domains.experiment.experiment import CONTROLS
 from latent_domains.runs.run_folder import RunFolder
@@ -29,7 +29,8 @@ def _labels(folder: RunFolder) -> list[NDArray[np.int64]]:
     if experiment.method == "kmeans_w":
         data = experiment.data
         return kmeans_domains(lmdbs, data.stored_shape, experiment.k, experiment.seed, data.early)
-    counts = [count(lmdb) for lmdb in lmdbs]
+    made_by = None if experiment.undivided else experiment.data.made_by
+    counts = [count_filled(lmdb, made_by) for lmdb in lmdbs]
     if experiment.method == "random_w":
         return random_domains(counts, experiment.k, experiment.seed)
     if experiment.method == "multi_source":

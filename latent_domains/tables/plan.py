@@ -42,7 +42,8 @@ def _images(found: Any) -> Any:
     folders = found if isinstance(found, dict) else dict.fromkeys(IMAGE_SETS, found)
     for name, folder in folders.items():
         if name in IMAGE_SETS and not (isinstance(folder, str) and Path(folder).is_dir()):
-            raise ValueError(f"found {folder!r}, expected a folder with the images of {IMAGE_SETS[name].title}")
+            what = f" with the images of {IMAGE_SETS[name].title}" if folders is found else ", a set's unpacked archive"
+            raise ValueError(f"found {folder!r}, expected a folder{what}")
     return folders
 
 

@@ -54,7 +54,7 @@ def _options(names: list[str]) -> argparse.Namespace:
         "python -m tools.bench", "Measure how fast mDA and whole nets are, each row against its goal.", names
     )
     parser.add_argument(
-        "--iterations", type=positive, default=3, help="iterations that shares are measured in (default 3)"
+        "--iterations", type=positive, default=3, help="iterations that shares are measured in (default: 3)"
     )
     parser.add_argument("--threads", type=positive, help="threads (default: OMP_NUM_THREADS, or one a core)")
     return parser.parse_args()

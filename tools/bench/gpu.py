@@ -52,7 +52,7 @@ def _options(names: list[str]) -> argparse.Namespace:
     parser = make_parser(
         "python -m tools.bench.gpu", "Measure how fast the mDA layer is on a GPU, each row against its goal.", names
     )
-    parser.add_argument("--gpu", type=natural, default=0, help="which GPU, by CUDA's number (default 0)")
+    parser.add_argument("--gpu", type=natural, default=0, help="which GPU, by CUDA's number (default: 0)")
     return parser.parse_args()
 
 

@@ -90,7 +90,7 @@ def test_a_caffe_without_cuda_is_told(monkeypatch, tmp_path):
     monkeypatch.setattr(devices, "has_cuda", lambda: False)
     done = program("train", "--gpus", "0,1", tmp_path)
     assert done.returncode == 1
-    message = "--gpus 0,1: this Caffe was built without CUDA; expected build_caffe.sh --variant cuda"
+    message = "--gpus 0,1: this Caffe was built without CUDA; expected one with it (docs/gpu.md)"
     assert done.stderr == f"error: {message}\n"
 
 

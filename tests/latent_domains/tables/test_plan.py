@@ -62,8 +62,9 @@ def test_settings_are_read_as_snakemake_gives_them(tmp_path):
         ({"threads": 1.5}, "--config: threads: found 1.5, expected a whole number"),
         (
             {"images": "/nowhere/at/all"},
-            "images: found '/nowhere/at/all', expected a folder with the images of Office-31",
+            "images: found '/nowhere/at/all', expected a folder, a set's unpacked archive",
         ),
+        ({"images": {"pacs": "/nowhere"}}, "images: found '/nowhere', expected a folder with the images of PACS"),
         ({"images": {"pac": "/"}}, "images: pac: .*'pac', expected one of office31, office_caltech, pacs"),
         ({"images": 5}, "--config: images: found 5, expected a folder"),
         ({"allow_incomplete": "yes"}, "--config: allow_incomplete: found 'yes', expected true or false"),
