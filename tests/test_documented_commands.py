@@ -1,4 +1,4 @@
-"""Every command that the README and docs/ print exists, with the options it is given."""
+"""Every command that a page prints exists, with the options it is given."""
 
 import io
 import re
@@ -13,8 +13,8 @@ from unittest import mock
 import pytest
 
 from latent_domains.common.program import ROOT
+from tests.pages import PAGES
 
-PAGES = [ROOT / "README.md", ROOT / "results/README.md", *sorted((ROOT / "docs").glob("*.md"))]
 _BLOCK = re.compile(r"^```(?:sh|console)?\n(.*?)^```$|((?:^ {4}.*\n(?:^ *\n)*)+)", re.MULTILINE | re.DOTALL)
 _SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _OPTION = re.compile(r"--[a-z][a-z0-9-]*")
@@ -33,7 +33,7 @@ def programs() -> dict[tuple[str, str], str]:
     for page in PAGES:
         for command in commands(page):
             if match := re.search(r"python -m (tools\.[a-z_.0-9]+)(.*)", command):
-                found[page.name, f"{match[1]}{match[2].split('#')[0].rstrip()}"] = match[1]
+                found[str(page.relative_to(ROOT)), f"{match[1]}{match[2].split('#')[0].rstrip()}"] = match[1]
     return found
 
 
@@ -74,6 +74,6 @@ def test_targets_of_make_and_snakemake_exist():
         for command in commands(page):
             words = shlex.split(command.split("#")[0]) if command.startswith(("make ", "snakemake ")) else []
             if words[:1] == ["make"] and len(words) > 1 and not words[1].isupper():
-                assert words[1] in targets, f"{page.name}: {command}"
+                assert words[1] in targets, f"{page}: {command}"
             for table in re.findall(r"(?<!\S)tables/([a-z0-9_]+)(?!\S)", " ".join(words)):
-                assert table in tables, f"{page.name}: {command}"
+                assert table in tables, f"{page}: {command}"
