@@ -121,12 +121,13 @@ class RunFolder:
     def load_net(self, name: str, phase: int, weights: Path | None = None, batch_size: int | None = None) -> caffe.Net:
         """One of the run's nets in Caffe, with the parameters of a caffemodel, if any.
 
-        ``batch_size`` replaces that of its Data layers.
+        Its Data layers read the LMDBs as stored, also where training shuffles; ``batch_size`` replaces theirs.
         """
         net = with_whole_names(self.read_net(name))
-        for layer in net.layer if batch_size else ():
+        for layer in net.layer:
             if layer.type == "Data":
-                layer.data_param.batch_size = batch_size
+                layer.data_param.ClearField("shuffle_seed")
+                layer.data_param.batch_size = batch_size or layer.data_param.batch_size
         return open_net(net, phase, weights)
 
     def read_solver(self) -> caffe_pb2.SolverParameter:

@@ -1,9 +1,12 @@
 """Features of real nets: which images they are of."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from latent_domains.data.lmdb_io import read_labels
 from latent_domains.runs.features import aligned_features
+from latent_domains.runs.write import write_run
 
 
 def test_each_image_is_taken_once_however_many_are_asked_for(trained):
@@ -16,3 +19,11 @@ def test_each_image_is_taken_once_however_many_are_asked_for(trained):
         assert len(np.unique(features.before[rows], axis=0)) == rows.sum()
     some = aligned_features(folder, folder.latest_snapshot(), images=50)
     assert np.bincount(some.domains).tolist() == [16, 16, 16]
+
+
+def test_labels_are_those_of_the_images_where_each_epoch_has_an_order_of_its_own(trained, tiny_data, tmp_path):
+    folder = write_run(replace(trained.experiment, data_order="shuffled"), tmp_path / "run", data=tiny_data)
+    assert "shuffle_seed" in folder.net("train").read_text()
+    stored, shuffled = (aligned_features(run, trained.latest_snapshot(), images=50) for run in (trained, folder))
+    np.testing.assert_array_equal(shuffled.before, stored.before)
+    assert shuffled.labels.tolist() == stored.labels.tolist()
