@@ -30,7 +30,7 @@ def _options() -> argparse.Namespace:
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--out", type=Path, default=ROOT / "data", metavar="DIR", help="data folder (default: data)")
     common.add_argument("--seed", type=natural, default=0, help="of all that is drawn at random (default: 0)")
-    common.add_argument("--force", action="store_true", help="replace parts that were made with other settings")
+    common.add_argument("--force", action="store_true", help="replace parts that were made in another way")
     names = (*digits.DOMAINS, "demo", *IMAGE_SETS)
     which = parser.add_subparsers(dest="which", required=True, metavar=f"{{{','.join(names)}}}")
     for name, domains in digits.DOMAINS.items():
@@ -100,10 +100,10 @@ def _parts(options: argparse.Namespace) -> list[Part]:
         return digits.parts(options.out, options.seed, options.mirror, options.downloads, dataset=options.which)
     if options.which == "demo":
         return demo.parts(options.out, options.seed)
-    settings = BuildOptions(options.seed, options.encoded, options.jobs, options.allow_incomplete)
+    build_options = BuildOptions(options.seed, options.encoded, options.jobs, options.allow_incomplete)
     if options.which == "pacs" and options.splits is not None:
-        return image_sets.pacs_split_parts(options.images, options.splits, options.out, settings)
-    return image_sets.parts(IMAGE_SETS[options.which], options.images, options.out, settings)
+        return image_sets.pacs_split_parts(options.images, options.splits, options.out, build_options)
+    return image_sets.parts(IMAGE_SETS[options.which], options.images, options.out, build_options)
 
 
 def main() -> None:

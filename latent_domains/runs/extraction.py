@@ -43,7 +43,7 @@ Row = tuple[bytes, NDArray[np.float32], int]
 class Extractor:
     """A backbone at work."""
 
-    recipe: Mapping[str, str | int]
+    origin: Mapping[str, str | int]
     """All that decides the features of an image."""
     rows: Callable[[Path, Dataset], Iterator[Row]]
     """The features of each image of an LMDB, in its order. Raises ProgramError for a record that is none of a dataset.
@@ -122,16 +122,16 @@ def parts(
     def part(source: str, target: str) -> Part:
         lmdb, place = data / source, out / target
         count = lmdb_io.count_filled(lmdb, images.made_by)
-        recipe = {
+        origin = {
             "program": f"{EXTRACTION} {images.name}",
             "part": place.name,
             "version": VERSION,
-            **extractor.recipe,
+            **extractor.origin,
             "images": count,
             FINGERPRINT: fingerprint(lmdb),
         }
         return Part(
-            place, recipe, lambda: Records(count, _datums(lmdb, extractor.rows(lmdb, images))), classes_of(lmdb)
+            place, origin, lambda: Records(count, _datums(lmdb, extractor.rows(lmdb, images))), classes_of(lmdb)
         )
 
     places = [
