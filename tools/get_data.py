@@ -14,10 +14,9 @@ reused.
 """
 
 import argparse
-import os
 from pathlib import Path
 
-from latent_domains.common.arguments import add_image_options, natural, program_parser
+from latent_domains.common.arguments import add_image_options, add_mirror_option, natural, program_parser
 from latent_domains.common.program import ROOT, ProgramError, run
 from latent_domains.data.parts import Part, build_missing
 from latent_domains.data.sets import demo, digits, image_sets
@@ -40,14 +39,7 @@ def _options() -> argparse.Namespace:
             help=", ".join(domains),
             description=f"Build OUT/{name}: two LMDBs for each of {', '.join(domains)}.",
         )
-        digits_parser.add_argument(
-            "--mirror",
-            type=Path,
-            default=os.environ.get("DATA_MIRROR") or None,
-            metavar="DIR",
-            help="read mnist/*.gz, usps/zip.*.gz and bsds500/*.jpg here instead of downloading them "
-            "(default: environment variable DATA_MIRROR)",
-        )
+        add_mirror_option(digits_parser, "mnist/*.gz, usps/zip.*.gz and bsds500/*.jpg")
         digits_parser.add_argument(
             "--downloads", type=Path, metavar="DIR", help="keep downloads here (default: OUT/downloads)"
         )

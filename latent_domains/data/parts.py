@@ -11,6 +11,7 @@ from caffe.proto.caffe_pb2 import Datum
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from latent_domains.common.files import json_text
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.image_list import read_classes
@@ -152,8 +153,7 @@ def build(part: Part, *, force: bool = False) -> int:
         for file, lines in ((CLASSES, part.classes), (DOMAINS, part.domains)):
             if lines:
                 (folder / file).write_text("".join(f"{line}\n" for line in lines))
-        note = {"recipe": dict(part.origin), "records": writer.records}
-        (folder / NOTE).write_text(json.dumps(note, indent=2) + "\n")
+        (folder / NOTE).write_text(json_text({"recipe": dict(part.origin), "records": writer.records}))
     return writer.records
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from latent_domains.common.wording import some
 from latent_domains.report.chart import Chart
 from latent_domains.report.comparison import Line, Task
 from latent_domains.report.page import Block, Charts, Heading, Section, Text
@@ -29,9 +30,9 @@ Curve = Mapping[int, float]
 
 def target_curves(task: Task, prefix: str) -> list[Chart]:
     """A chart of the accuracy on each target that the logs tell of."""
-    charts = []
-    for target in task.targets:
-        name = "accuracy" if len(task.targets) == 1 else f"accuracy_{target}"
+    runs, charts = task.runs, []
+    for target in task.targets if runs else ():
+        name = runs[0].experiment.accuracy_name(target)  # the others have the same targets
         title = f"Accuracy on {target} (%)"
         charts.append(_chart(task.lines, ("test", name), f"{prefix}-{name}", title, factor=100))
     return [chart for chart in charts if chart]
@@ -127,7 +128,7 @@ _CAPTION = (
 def _no_log(task: Task) -> Text:
     names = [run.name for run in task.runs]
     return Text(
-        f"No training log of {', '.join(names[:3]) or task.name}{' …' if len(names) > 3 else ''} is here, so there "
+        f"No training log of {some(names, 3) or task.name} is here, so there "
         "are no curves: a kept record holds the end alone. Training the run again writes RUN/train.log.",
         note=True,
     )

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator
 
 from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import Positive, checked
+from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.sets.published import IMAGE_SETS
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment
@@ -206,7 +207,7 @@ class Plan:
         """What must be there before a mixture is joined."""
         run = self.mixtures[name]
         divided = [self.config.data / run.data.train_lmdb(source) for source in run.sources]
-        return [] if all((lmdb / "data.mdb").is_file() for lmdb in divided) else [self.mark(run.data.name)]
+        return [] if all(map(is_lmdb, divided)) else [self.mark(run.data.name)]
 
     def mixture_options(self, name: str) -> list[str]:
         """The command line of ``python -m tools.join_lmdbs``."""
