@@ -84,15 +84,13 @@ def stands(part: Part, *, force: bool = False) -> bool:
     """
     if not part.path.exists():
         return False
-    try:
-        note = json.loads((part.path / NOTE).read_text())
-        found, records = dict(note["recipe"]), int(note["records"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    if (note := _read_note(part.path)) is None:
         if force:
             return False
         raise ProgramError(
             f"{part.path}: exists, but without a {NOTE} that says how it was made; pass --force to replace it"
-        ) from error
+        )
+    found, records = note
     different = {key for key in {*found, *part.origin} if found.get(key) != part.origin.get(key)}
     if different and not force:
         differences = ", ".join(_difference(key, found, part.origin) for key in sorted(different))
@@ -107,12 +105,19 @@ def stands(part: Part, *, force: bool = False) -> bool:
     return True
 
 
-def origin_of(lmdb: Path) -> dict[str, Any]:
-    """What an LMDB's note says of how it was made; empty if there is no note, or a damaged one."""
+def _read_note(lmdb: Path) -> tuple[dict[str, Any], int] | None:
+    """An LMDB's origin and the number of its records; None if there is no note, or a damaged one."""
     try:
-        return dict(json.loads((lmdb / NOTE).read_text())["recipe"])
+        note = json.loads((lmdb / NOTE).read_text())
+        return dict(note["recipe"]), int(note["records"])
     except (OSError, ValueError, KeyError, TypeError):
-        return {}
+        return None
+
+
+def origin_of(lmdb: Path) -> dict[str, Any]:
+    """What an LMDB's note says of how it was made; empty if it says nothing."""
+    note = _read_note(lmdb)
+    return note[0] if note else {}
 
 
 def backbone_of(lmdb: Path) -> str | None:

@@ -12,7 +12,7 @@ import numpy as np
 from caffe.proto.caffe_pb2 import Datum
 from numpy.typing import NDArray
 
-from latent_domains.common.files import sha256
+from latent_domains.common.files import expect_file, sha256
 from latent_domains.common.in_threads import in_threads
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data import lmdb_io
@@ -74,8 +74,7 @@ def alexnet(weights: Path, batch_size: int) -> Extractor:
 
     Raises ProgramError if ``weights`` are not there, and later if they are not AlexNet's.
     """
-    if not weights.is_file():
-        raise ProgramError(f"--weights {weights}: no such file, expected a caffemodel")
+    expect_file(weights, "a caffemodel")
     net_once = cache(lambda: load_net(weights))
 
     def rows(images: Path, data: Dataset) -> Iterator[Row]:
