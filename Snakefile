@@ -2,10 +2,10 @@
 
     snakemake tables/digits --cores 2          Table 1: LMDBs, nets and solvers, training, records, table, report
     snakemake --cores all                      all tables of the paper, as far as their data is here
-    snakemake tables/pacs --config images=DIR  settings come after the targets
+    snakemake tables/pacs --config images=DIR  values come after the targets
 
 A table is a file of experiments/. Its target makes tables/NAME.md, tables/NAME.csv and tables/NAME/report.html.
-Settings: seeds=0,1  iterations=N  images=DIR (the unpacked archive of an image set)  allow_incomplete=True
+Values of --config: seeds=0,1  iterations=N  images=DIR (the unpacked archive of an image set)  allow_incomplete=True
 weights=DIR|FILE|none (ImageNet's; none: begin at random)  solver_mode=CPU|GPU  data=DIR  runs=DIR  experiments=DIR
 threads=N (of one run).
 
@@ -30,12 +30,12 @@ sys.path.insert(0, workflow.basedir)
 from latent_domains.common.files import write_text
 from latent_domains.common.program import ProgramError
 from latent_domains.tables.definition import Baseline
-from latent_domains.tables.plan import Plan, Settings, baseline_options
+from latent_domains.tables.plan import Config, Plan, baseline_options
 
 TARGETS = get_argument_parser().parse_args().targets
 
 try:
-    PLAN = Plan(Settings.read(config))
+    PLAN = Plan(Config.read(config))
     TABLES = PLAN.tables
     # A job of a cluster is of a run that was unfinished when the main process looked.
     UNFINISHED = PLAN.unfinished if workflow.is_main_process else PLAN.runs
@@ -43,7 +43,7 @@ try:
 except ProgramError as error:
     raise WorkflowError(str(error))
 
-SETTINGS = PLAN.settings
+CONFIG = PLAN.config
 WANTED = []
 """Names of the tables that were asked for."""
 
@@ -100,17 +100,17 @@ def made(name):
 
 def choices():
     """Seeds and iterations on a command line."""
-    seeds = ["--seeds", ",".join(map(str, SETTINGS.seeds))] if SETTINGS.seeds else []
-    return seeds + (["--iterations", str(SETTINGS.iterations)] if SETTINGS.iterations else [])
+    seeds = ["--seeds", ",".join(map(str, CONFIG.seeds))] if CONFIG.seeds else []
+    return seeds + (["--iterations", str(CONFIG.iterations)] if CONFIG.iterations else [])
 
 
 def places():
     """Folders on the command lines of tools.tables."""
-    return ["--runs", str(SETTINGS.runs), "--data", str(SETTINGS.data)]
+    return ["--runs", str(CONFIG.runs), "--data", str(CONFIG.data)]
 
 
 def mode():
-    return ["--solver-mode", SETTINGS.solver_mode] if SETTINGS.solver_mode else []
+    return ["--solver-mode", CONFIG.solver_mode] if CONFIG.solver_mode else []
 
 
 def weights_of(wildcards):
@@ -122,7 +122,7 @@ def weights_of(wildcards):
 def table_of(wildcards):
     """The definition of a table that has the run."""
     name = next(name for name, table in TABLES.items() if run_of(wildcards) in table.runs)
-    return str(SETTINGS.experiments / f"{name}.yaml")
+    return str(CONFIG.experiments / f"{name}.yaml")
 
 
 localrules:
@@ -146,7 +146,7 @@ rule images:
     params:
         options=lambda wildcards: PLAN.images_options(wildcards.dataset),
     log:
-        str(SETTINGS.data / ".built" / "{dataset}.log"),
+        str(CONFIG.data / ".built" / "{dataset}.log"),
     resources:
         downloads=1,  # those of other seeds take what the first one fetched
     message:
@@ -166,7 +166,7 @@ rule mixture:
     params:
         options=lambda wildcards: PLAN.mixture_options(wildcards.mixture),
     log:
-        str(SETTINGS.data / ".built" / "{mixture}.log"),
+        str(CONFIG.data / ".built" / "{mixture}.log"),
     message:
         "mixture {wildcards.mixture}"
     shell:
@@ -184,7 +184,7 @@ rule features:
     params:
         options=lambda wildcards: PLAN.features_options(wildcards.dataset),
     log:
-        str(SETTINGS.data / ".built" / "{dataset}.log"),
+        str(CONFIG.data / ".built" / "{dataset}.log"),
     threads: 4  # or fewer, as --cores allows
     resources:
         mem_mb=4000,
@@ -207,7 +207,7 @@ for network in PLAN.pretrained:
         params:
             commands=" && ".join(map(shlex.join, PLAN.weights_commands(network))),
         log:
-            str(SETTINGS.data / "weights" / f"{network}.log"),
+            str(CONFIG.data / "weights" / f"{network}.log"),
         message:
             f"ImageNet's weights of {network}"
         shell:
@@ -219,11 +219,11 @@ rule train:
     input:
         lambda wildcards: ancient([str(file) for file in PLAN.prerequisites(run_of(wildcards))]),
     output:
-        update(str(SETTINGS.runs / "{run}" / "record.json")),
+        update(str(CONFIG.runs / "{run}" / "record.json")),
     wildcard_constraints:
         run=one_of(name for name, run in UNFINISHED.items() if not isinstance(run, Baseline)),
     params:
-        folder=lambda wildcards: str(SETTINGS.runs / wildcards.run),
+        folder=lambda wildcards: str(CONFIG.runs / wildcards.run),
         name=lambda wildcards: run_of(wildcards).name,
         table=table_of,
         choices=places() + choices(),
@@ -231,8 +231,8 @@ rule train:
         weights=weights_of,
         on=lambda wildcards: ["python", "-m", "tools.one_gpu"] if PLAN.gpus_of(run_of(wildcards)) else [],
     log:
-        str(SETTINGS.runs / "logs" / "{run}.log"),
-    threads: SETTINGS.threads
+        str(CONFIG.runs / "logs" / "{run}.log"),
+    threads: CONFIG.threads
     resources:
         mem_mb=lambda wildcards: PLAN.memory(run_of(wildcards)),
         gpu=lambda wildcards: PLAN.gpus_of(run_of(wildcards)),
@@ -251,7 +251,7 @@ rule baseline:
     input:
         lambda wildcards: ancient([str(file) for file in PLAN.prerequisites(run_of(wildcards))]),
     output:
-        update(str(SETTINGS.runs / "{run}" / "record.json")),
+        update(str(CONFIG.runs / "{run}" / "record.json")),
     wildcard_constraints:
         run=one_of(name for name, run in UNFINISHED.items() if isinstance(run, Baseline)),
     params:
@@ -260,8 +260,8 @@ rule baseline:
             *("--data", str(PLAN.data_folder(run_of(wildcards)))),
         ],
     log:
-        str(SETTINGS.runs / "{run}" / "log"),
-    threads: SETTINGS.threads
+        str(CONFIG.runs / "{run}" / "log"),
+    threads: CONFIG.threads
     resources:
         mem_mb=lambda wildcards: PLAN.memory(run_of(wildcards)),
     message:
@@ -275,7 +275,7 @@ rule table:
     """The table as Markdown and CSV; a cell without data says why."""
     input:
         lambda wildcards: f"tables/.{wildcards.table}.missing" if wildcards.table in TO_MAKE else [],
-        definition=lambda wildcards: str(SETTINGS.experiments / f"{wildcards.table}.yaml"),
+        definition=lambda wildcards: str(CONFIG.experiments / f"{wildcards.table}.yaml"),
         records=records,
     output:
         "tables/{table}.md",
@@ -295,14 +295,14 @@ rule report:
     """report.html of all runs of a table."""
     input:
         "tables/{table}.md",
-        definition=lambda wildcards: str(SETTINGS.experiments / f"{wildcards.table}.yaml"),
+        definition=lambda wildcards: str(CONFIG.experiments / f"{wildcards.table}.yaml"),
         records=records,
     output:
         directory("tables/{table}"),
     wildcard_constraints:
         table=one_of(TABLES),
     params:
-        choices=["--runs-folder", str(SETTINGS.runs), *choices()],
+        choices=["--runs-folder", str(CONFIG.runs), *choices()],
         records=lambda wildcards, input: len(input.records),
     log:
         "tables/logs/{table}.log",
@@ -335,7 +335,7 @@ onerror:
         say_what_is_missing(TABLES[name])
         if not PLAN.to_make(TABLES[name]):
             continue
-        options = [str(SETTINGS.experiments / f"{name}.yaml"), *places(), *choices(), "--out", "tables"]
+        options = [str(CONFIG.experiments / f"{name}.yaml"), *places(), *choices(), "--out", "tables"]
         done = subprocess.run([sys.executable, "-m", "tools.tables", *options], stdout=subprocess.DEVNULL, check=False)
         if done.returncode == 0:
             for file in (f"tables/{name}.md", f"tables/{name}.csv"):

@@ -5,14 +5,13 @@ training anew: their last iteration is tested on USPS's test images resized in s
 and standard deviation over the seeds, and writes those of every run to --out as JSON.
 """
 
-import os
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
 from latent_domains.ablations.resizing import accuracies, table_of
-from latent_domains.common.arguments import program_parser
+from latent_domains.common.arguments import add_mirror_option, program_parser
 from latent_domains.common.files import json_text, write_text
 from latent_domains.common.program import ROOT, run
 from latent_domains.data import fetch
@@ -24,13 +23,7 @@ from latent_domains.runs.run_folder import RunFolder
 def main() -> None:
     parser = program_parser("tools.ablate_resizing", __doc__)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="trained run folders, source_only on digits")
-    parser.add_argument(
-        "--mirror",
-        type=Path,
-        default=os.environ.get("DATA_MIRROR") or None,
-        metavar="DIR",
-        help="read USPS here instead of downloading it (default: environment variable DATA_MIRROR)",
-    )
+    add_mirror_option(parser, "usps/zip.test.gz")
     parser.add_argument(
         "--data", type=Path, default=ROOT / "data", help="data folder, with downloads/ in it (default: data)"
     )

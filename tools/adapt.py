@@ -171,8 +171,7 @@ def main() -> None:
     settings.keep(paths.settings, _settings(options, chosen), begun=paths.run.exists())
     _say(images, experiment)
     check_caffe()
-    if requested_mode(options.solver_mode) == "GPU":
-        check_available("GPU", "solver mode GPU")
+    check_available(requested_mode(options.solver_mode), "solver mode GPU")
     weights = None
     if not paths.run.exists() or RunFolder.load(paths.run).snapshot_to_go_on_from() is None:
         weights = starting_weights(options.weights, experiment, paths.weights)

@@ -9,26 +9,24 @@ from pathlib import Path
 from statistics import median
 
 from latent_domains.bench.lmdbs import compare
-from latent_domains.common.arguments import program_parser
-from latent_domains.common.program import ProgramError, run
+from latent_domains.common.arguments import natural, positive, program_parser
+from latent_domains.common.program import run
 
 
 def _options() -> argparse.Namespace:
     parser = program_parser("tools.bench_lmdb", __doc__)
     parser.add_argument("--images", type=Path, metavar="DIR", help="take JPEGs from here, repeated up to --count")
-    parser.add_argument("--count", type=int, default=9991, help="images in the set (default: 9991)")
-    parser.add_argument("--side", type=int, default=256, help="side they are resized to (default: 256)")
-    parser.add_argument("--rounds", type=int, default=3, help="default: 3")
-    parser.add_argument("--jobs", type=int, nargs="+", default=[1, 2], help="threads to try (default: 1 2)")
+    parser.add_argument("--count", type=positive, default=9991, help="images in the set (default: 9991)")
+    parser.add_argument("--side", type=positive, default=256, help="side they are resized to (default: 256)")
+    parser.add_argument("--rounds", type=positive, default=3, help="default: 3")
+    parser.add_argument("--jobs", type=positive, nargs="+", default=[1, 2], help="threads to try (default: 1 2)")
     parser.add_argument("--tmp", type=Path, metavar="DIR", help="temporary folder, for 4 GB (default: the system's)")
-    parser.add_argument("--seed", type=int, default=0, help="of the crops (default: 0)")
+    parser.add_argument("--seed", type=natural, default=0, help="of the crops (default: 0)")
     return parser.parse_args()
 
 
 def main() -> None:
     options = _options()
-    if min(options.count, options.side, options.rounds, *options.jobs) < 1 or options.seed < 0:
-        raise ProgramError("--count, --side, --rounds and --jobs must be at least 1, --seed at least 0")
     tables = compare(
         options.images,
         count=options.count,

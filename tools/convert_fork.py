@@ -24,7 +24,7 @@ from pathlib import Path
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import run
 from latent_domains.convert.fork.converter import Converter
-from latent_domains.convert.options import add_converter_options
+from latent_domains.convert.options import add_converter_options, converter_options
 
 
 def _options() -> argparse.Namespace:
@@ -77,10 +77,9 @@ def main() -> None:
         options.out,
         values=dict(options.set),
         shape=options.input,
-        seed=options.seed,
-        force=options.force,
+        options=converter_options(options),
     )
-    converter.write(verify=options.verify, folder=options.images)
+    converter.write()
 
 
 if __name__ == "__main__":

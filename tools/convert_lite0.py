@@ -19,7 +19,7 @@ from pathlib import Path
 
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import run
-from latent_domains.convert.options import add_converter_options
+from latent_domains.convert.options import add_converter_options, converter_options
 from latent_domains.convert.torch.lite0_conversion import convert
 
 
@@ -30,15 +30,7 @@ def main() -> None:
     parser.add_argument("--no-head", action="store_true", help="leave the classifier out")
     add_converter_options(parser)
     options = parser.parse_args()
-    convert(
-        options.checkpoint,
-        options.out,
-        head=not options.no_head,
-        verify=options.verify,
-        images=options.images,
-        seed=options.seed,
-        force=options.force,
-    )
+    convert(options.checkpoint, options.out, converter_options(options), head=not options.no_head)
 
 
 if __name__ == "__main__":

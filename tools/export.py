@@ -22,7 +22,7 @@ from pathlib import Path
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import run
 from latent_domains.convert.fold.export import Source, export, run_source
-from latent_domains.convert.options import add_converter_options
+from latent_domains.convert.options import add_converter_options, converter_options
 from latent_domains.runs.run_folder import RunFolder
 
 
@@ -54,8 +54,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, help="with --net: what they are then multiplied by (default: 1)")
     add_converter_options(parser)
     options = parser.parse_intermixed_args()
-    source = _source(options, parser)
-    export(source, options.out, verify=options.verify, images=options.images, seed=options.seed, force=options.force)
+    export(_source(options, parser), options.out, converter_options(options))
 
 
 if __name__ == "__main__":

@@ -13,35 +13,22 @@ inputs, and every blob is compared. (Pixels are centred and toned down for it, s
 A layer that ONNX has no exact counterpart of is refused by name.
 """
 
-import argparse
 from pathlib import Path
 
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import run
 from latent_domains.convert.onnx.export import write
-from latent_domains.convert.options import add_converter_options
+from latent_domains.convert.options import add_converter_options, converter_options
 
 
-def _options() -> argparse.Namespace:
+def main() -> None:
     parser = program_parser("tools.export_onnx", __doc__)
     parser.add_argument("net", type=Path, metavar="NET", help="deploy net, a prototxt")
     parser.add_argument("weights", type=Path, metavar="WEIGHTS", help="its caffemodel")
     parser.add_argument("out", type=Path, metavar="OUT", help="ONNX file to write")
     add_converter_options(parser)
-    return parser.parse_args()
-
-
-def main() -> None:
-    options = _options()
-    write(
-        options.net,
-        options.weights,
-        options.out,
-        verify=options.verify,
-        images=options.images,
-        seed=options.seed,
-        force=options.force,
-    )
+    options = parser.parse_args()
+    write(options.net, options.weights, options.out, converter_options(options))
 
 
 if __name__ == "__main__":

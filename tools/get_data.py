@@ -14,10 +14,9 @@ reused.
 """
 
 import argparse
-import os
 from pathlib import Path
 
-from latent_domains.common.arguments import add_image_options, natural, program_parser
+from latent_domains.common.arguments import add_image_options, add_mirror_option, natural, program_parser
 from latent_domains.common.program import ROOT, ProgramError, run
 from latent_domains.data.parts import Part, build_missing
 from latent_domains.data.sets import demo, digits, image_sets
@@ -30,7 +29,7 @@ def _options() -> argparse.Namespace:
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--out", type=Path, default=ROOT / "data", metavar="DIR", help="data folder (default: data)")
     common.add_argument("--seed", type=natural, default=0, help="of all that is drawn at random (default: 0)")
-    common.add_argument("--force", action="store_true", help="replace parts that were made with other settings")
+    common.add_argument("--force", action="store_true", help="replace parts that were made in another way")
     names = (*digits.DOMAINS, "demo", *IMAGE_SETS)
     which = parser.add_subparsers(dest="which", required=True, metavar=f"{{{','.join(names)}}}")
     for name, domains in digits.DOMAINS.items():
@@ -40,14 +39,7 @@ def _options() -> argparse.Namespace:
             help=", ".join(domains),
             description=f"Build OUT/{name}: two LMDBs for each of {', '.join(domains)}.",
         )
-        digits_parser.add_argument(
-            "--mirror",
-            type=Path,
-            default=os.environ.get("DATA_MIRROR") or None,
-            metavar="DIR",
-            help="read mnist/*.gz, usps/zip.*.gz and bsds500/*.jpg here instead of downloading them "
-            "(default: environment variable DATA_MIRROR)",
-        )
+        add_mirror_option(digits_parser, "mnist/*.gz, usps/zip.*.gz and bsds500/*.jpg")
         digits_parser.add_argument(
             "--downloads", type=Path, metavar="DIR", help="keep downloads here (default: OUT/downloads)"
         )
@@ -100,10 +92,10 @@ def _parts(options: argparse.Namespace) -> list[Part]:
         return digits.parts(options.out, options.seed, options.mirror, options.downloads, dataset=options.which)
     if options.which == "demo":
         return demo.parts(options.out, options.seed)
-    settings = BuildOptions(options.seed, options.encoded, options.jobs, options.allow_incomplete)
+    build_options = BuildOptions(options.seed, options.encoded, options.jobs, options.allow_incomplete)
     if options.which == "pacs" and options.splits is not None:
-        return image_sets.pacs_split_parts(options.images, options.splits, options.out, settings)
-    return image_sets.parts(IMAGE_SETS[options.which], options.images, options.out, settings)
+        return image_sets.pacs_split_parts(options.images, options.splits, options.out, build_options)
+    return image_sets.parts(IMAGE_SETS[options.which], options.images, options.out, build_options)
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from latent_domains.common.files import json_text, remove, write_text
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.export import export, run_source
 from latent_domains.convert.onnx.export import write as export_onnx
+from latent_domains.convert.options import ConverterOptions
 from latent_domains.convert.whole import check_onnx, is_head
 from latent_domains.experiment.batches import batch_sizes
 from latent_domains.experiment.datasets import DATASETS, of_network
@@ -23,7 +24,7 @@ from latent_domains.models.model import model_files
 from latent_domains.report.build import build
 from latent_domains.runs.devices import choose_mode, mode_of, requested_mode, why_no_gpu
 from latent_domains.runs.predict import open_classifier, predict, write_predictions
-from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.run_folder import RunFolder, is_run_folder
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
 
@@ -68,9 +69,8 @@ def begin_anew(paths: Paths) -> None:
         return
     if not paths.settings.is_file():
         raise ProgramError(f"{paths.root}: no {paths.settings.name} in it, so --force does not empty it")
-    if (paths.run / "experiment.json").is_file():
-        with RunFolder.load(paths.run).locked():
-            pass
+    if is_run_folder(paths.run):
+        RunFolder.load(paths.run).check_unlocked()
     results = (paths.readme, paths.report, paths.domains, paths.predictions, *paths.model_files)
     for path in (*results, paths.run, paths.data, paths.weights):
         remove(path)
@@ -136,8 +136,7 @@ def open_run(paths: Paths, experiment: Experiment, solver_mode: str | None) -> R
         return write_run(experiment, paths.run, data=paths.data, solver_mode=solver_mode)
     folder = RunFolder.load(paths.run)
     if folder.experiment != experiment:
-        with folder.locked():  # before any advice to replace it
-            pass
+        folder.check_unlocked()
         raise ProgramError(f"{paths.run}: another experiment than asked for: pass --force, or choose another --out")
     return folder
 
@@ -173,10 +172,10 @@ def finish(
     """Make what is missing of model, predictions, domains, report and README, or is older than the record."""
 
     def model() -> None:
-        said = {"verify": True, "images": None, "seed": 0, "force": True}
-        export(run_source(folder), paths.model, **said)
+        options = ConverterOptions(force=True)
+        export(run_source(folder), paths.model, options)
         check = partial(check_onnx, folder) if is_head(folder) else None
-        export_onnx(*model_files(paths.model), paths.onnx, **said, check=check)
+        export_onnx(*model_files(paths.model), paths.onnx, options, check)
 
     def predictions() -> None:
         classifier = open_classifier(paths.model, choose_mode(solver_mode, "GPU"))

@@ -36,7 +36,7 @@ Labelled = tuple[NDArray[np.float64], NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class Baseline:
-    """A method and its settings; None stands for the method's own."""
+    """A method and its options; None stands for the method's own."""
 
     method: str
     """One of BASELINES."""
@@ -126,16 +126,16 @@ def _read(
 def _discover(baseline: Baseline, X: NDArray[np.float64], y: NDArray[np.int64]) -> dict[str, Any]:
     """Discover domains of the source: their number, A by number if that was chosen, and assignments (n×k)."""
     estimator = _ESTIMATORS[baseline.method]
-    settings = {"random_state": baseline.seed, "verbose": not baseline.quiet}
+    options = {"random_state": baseline.seed, "verbose": not baseline.quiet}
     if baseline.min_domain is not None:
-        settings["min_samples"] = baseline.min_domain
+        options["min_samples"] = baseline.min_domain
     if baseline.k is not None:
-        found, learnability = estimator(baseline.k, **settings).fit(X, y), None
+        found, learnability = estimator(baseline.k, **options).fit(X, y), None
     else:
         largest = min(baseline.max_k, int(np.unique(y, return_counts=True)[1].min()))
         if largest < 2:
             raise ProgramError("k: a class has a single sample, so that auto can try no number of domains: pass --k 1")
-        estimators = [estimator(k, **settings) for k in range(2, largest + 1)]
+        estimators = [estimator(k, **options) for k in range(2, largest + 1)]
         found, learnability = choose_domains(estimators, X, y, seed=baseline.seed, verbose=not baseline.quiet)
     return {
         "k": found.n_domains,

@@ -14,7 +14,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.experiment.datasets import Dataset
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.nets import make_nets_and_solver
+from latent_domains.nets.whole import make_nets_and_solver
 from latent_domains.training.threads import milliseconds
 
 

@@ -3,6 +3,7 @@
 import os
 import threading
 from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
+from pathlib import Path
 
 from latent_domains.common import pixel_limit
 
@@ -25,6 +26,13 @@ def add_image_options(parser: ArgumentParser) -> None:
         metavar="N",
         help=f"a larger image is one that cannot be read (default: {pixel_limit.MEGAPIXELS})",
     )
+
+
+def add_mirror_option(parser: ArgumentParser, files: str) -> None:
+    """The option of programs that read ``files`` of data sets, which they download where it is not given."""
+    default = os.environ.get("DATA_MIRROR") or None
+    help = f"read {files} here instead of downloading (default: environment variable DATA_MIRROR)"
+    parser.add_argument("--mirror", type=Path, default=default, metavar="DIR", help=help)
 
 
 def positive(text: str) -> int:

@@ -1,14 +1,28 @@
 """The options that every converter has."""
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
 
 from latent_domains.common.arguments import natural
 from latent_domains.models.compare import TOLERANCE
 
 
+@dataclass(frozen=True)
+class ConverterOptions:
+    """On what the model that was read is compared with the one that is written, and whether that replaces what stands.
+
+    ``images`` are a folder's, beside random inputs drawn by ``seed``.
+    """
+
+    verify: bool = True
+    images: Path | None = None
+    seed: int = 0
+    force: bool = False
+
+
 def add_converter_options(parser: argparse.ArgumentParser) -> None:
-    """How the model that was read is compared with the one that is written, and whether that replaces what stands."""
+    """Those of :class:`ConverterOptions`."""
     parser.add_argument(
         "--verify",
         action=argparse.BooleanOptionalAction,
@@ -21,3 +35,8 @@ def add_converter_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=natural, default=0, help="of the random inputs (default: 0)")
     parser.add_argument("--force", action="store_true", help="replace output files that exist already")
+
+
+def converter_options(options: argparse.Namespace) -> ConverterOptions:
+    """What :func:`add_converter_options`' options say."""
+    return ConverterOptions(options.verify, options.images, options.seed, options.force)

@@ -12,6 +12,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.verify import same_best
 from latent_domains.convert.torch.lite0_conversion import backbone
 from latent_domains.data.input_batches import batches
+from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import read_images, record_names
 from latent_domains.experiment.networks import BACKBONES
 from latent_domains.models.compare import TOLERANCE
@@ -81,7 +82,7 @@ def check_on_pictures(run: RunFolder, classify: Callable[[Array], Array], engine
     for target in experiment.targets:
         stored = run.data_folder / data.test_lmdb(target)
         pictures = run.data_folder / data.images / stored.name
-        if not all((lmdb / "data.mdb").is_file() for lmdb in (stored, pictures)):
+        if not (is_lmdb(stored) and is_lmdb(pictures)):
             print(f"note: {pictures} and {stored} are not there: {engine} was not compared on pictures")
             continue
         if list(record_names(stored)) != list(record_names(pictures)):

@@ -72,7 +72,7 @@ def image_part(
     is then named on stderr and left out or, unless ``skip_unreadable``, an error that ends in the words ``remedy``.
     """
     height, width = form.resize or (0, 0)
-    recipe = {
+    origin = {
         "program": program,
         "part": path.name,
         "seed": order[0],
@@ -88,7 +88,7 @@ def image_part(
         readable = make_readable(shuffled, form, jobs, skip=skip_unreadable, remedy=f"; {remedy}")
         return Records(len(shuffled), ((entry.name, made.datum) for entry, made in readable))
 
-    return Part(path, recipe, records, classes)
+    return Part(path, origin, records, classes)
 
 
 def _fingerprint(entries: Sequence[Entry]) -> str:

@@ -11,7 +11,7 @@ from latent_domains.common.files import check_new
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by
 from latent_domains.data import lmdb_io
-from latent_domains.data.parts import DOMAINS, Part, Records, build, common_classes, recipe_of
+from latent_domains.data.parts import DOMAINS, Part, Records, build, common_classes, origin_of
 from latent_domains.data.shares import check_shares, mixture_counts, shown
 
 PROGRAM = "tools.join_lmdbs"
@@ -34,7 +34,7 @@ def join(
     _check_paths(inputs, out)
     _check_free(out, force=force)
     counts = _check_contents(inputs)
-    recipe = {
+    origin = {
         "program": PROGRAM,
         "inputs": ", ".join(f"{path.name} ({count})" for path, count in zip(inputs, counts, strict=True)),
         **({"shares": shown(shares)} if shares else {}),
@@ -42,7 +42,7 @@ def join(
     }
     places = _places(counts, mixture_counts(counts, shares), seed)
     domains = [inputs[i].name for i, _ in places]
-    part = Part(out, recipe, lambda: Records(len(places), _records(inputs, places)), common_classes(inputs), domains)
+    part = Part(out, origin, lambda: Records(len(places), _records(inputs, places)), common_classes(inputs), domains)
     return build(part, force=force)
 
 
@@ -79,7 +79,7 @@ def _check_free(out: Path, *, force: bool) -> None:
     """
     if not out.exists():
         return
-    if recipe_of(out).get("program") != PROGRAM:
+    if origin_of(out).get("program") != PROGRAM:
         raise ProgramError(f"{out} exists already and {PROGRAM} did not make it: choose another name or remove it")
     check_new(out, force=force)
 

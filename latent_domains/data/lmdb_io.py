@@ -319,8 +319,6 @@ class Description:
     shape: tuple[int, int, int]
     """Channels, height, width."""
     encoded: bool
-    min_label: int
-    max_label: int
     class_counts: dict[int, int]
     """Records of each label, sorted by label."""
     same_size: bool
@@ -355,8 +353,6 @@ def describe(path: Path) -> Description:
         records=counts.total(),
         shape=first,
         encoded=encoded,
-        min_label=min(counts),
-        max_label=max(counts),
         class_counts=dict(sorted(counts.items())),
         same_size=same_size,
     )

@@ -11,6 +11,7 @@ from caffe.proto.caffe_pb2 import Datum
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from latent_domains.common.files import json_text
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.image_list import read_classes
@@ -25,10 +26,10 @@ DOMAINS = "domains.txt"
 """File of a mixture with the name of the LMDB that each record is from, a line for each, in their order."""
 
 FINGERPRINT = "fingerprint"
-"""Key of a recipe: a hash that tells whether the images are still the same."""
+"""Key of an origin: a hash that tells whether the images are still the same."""
 
 EXTRACTION = "tools.extract_features"
-"""The program of recipes whose records are features."""
+"""The program of origins whose records are features."""
 
 Images = tuple[NDArray[np.uint8], NDArray[np.int64]]
 """Images (n×H×W gray or n×H×W×3 BGR, uint8) and their labels (n)."""
@@ -48,8 +49,8 @@ class Part:
     """An LMDB to be made: where, from what, and how."""
 
     path: Path
-    recipe: Mapping[str, str | int]
-    """All that decides the contents; written to the note and compared with it by a later run."""
+    origin: Mapping[str, str | int]
+    """All that decides the contents; in the note, where it is the key ``recipe``, for a later run to compare."""
     make: Callable[[], Records]
     classes: tuple[str, ...] = ()
     """Names of the classes in the order of their labels, if they have any: written to CLASSES."""
@@ -57,7 +58,7 @@ class Part:
     """Of a mixture, the domain that each record is from: written to DOMAINS."""
 
 
-def array_part(path: Path, recipe: Mapping[str, str | int], make: Callable[[], Images], order: tuple[int, ...]) -> Part:
+def array_part(path: Path, origin: Mapping[str, str | int], make: Callable[[], Images], order: tuple[int, ...]) -> Part:
     """Return a part of the images that ``make`` returns, as colour images in an order drawn by the seed ``order``.
 
     Gray images are repeated in all three channels. A record's name says its place in the source.
@@ -73,28 +74,26 @@ def array_part(path: Path, recipe: Mapping[str, str | int], make: Callable[[], I
 
         return Records(len(images), items())
 
-    return Part(path, recipe, records)
+    return Part(path, origin, records)
 
 
 def stands(part: Part, *, force: bool = False) -> bool:
-    """Say whether ``part`` was built before by the same recipe.
+    """Say whether ``part`` was built before from the same origin.
 
     Raises ProgramError if something else is in its place, unless ``force`` allows to replace it.
     """
     if not part.path.exists():
         return False
-    try:
-        note = json.loads((part.path / NOTE).read_text())
-        found, records = dict(note["recipe"]), int(note["records"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    if (note := _read_note(part.path)) is None:
         if force:
             return False
         raise ProgramError(
             f"{part.path}: exists, but without a {NOTE} that says how it was made; pass --force to replace it"
-        ) from error
-    different = {key for key in {*found, *part.recipe} if found.get(key) != part.recipe.get(key)}
+        )
+    found, records = note
+    different = {key for key in {*found, *part.origin} if found.get(key) != part.origin.get(key)}
     if different and not force:
-        differences = ", ".join(_difference(key, found, part.recipe) for key in sorted(different))
+        differences = ", ".join(_difference(key, found, part.origin) for key in sorted(different))
         raise ProgramError(
             f"{part.path}: made with {differences}; pass --force to replace it or --out for another folder"
         )
@@ -106,18 +105,25 @@ def stands(part: Part, *, force: bool = False) -> bool:
     return True
 
 
-def recipe_of(lmdb: Path) -> dict[str, Any]:
-    """What an LMDB's note says of how it was made; empty if there is no note, or a damaged one."""
+def _read_note(lmdb: Path) -> tuple[dict[str, Any], int] | None:
+    """An LMDB's origin and the number of its records; None if there is no note, or a damaged one."""
     try:
-        return dict(json.loads((lmdb / NOTE).read_text())["recipe"])
+        note = json.loads((lmdb / NOTE).read_text())
+        return dict(note["recipe"]), int(note["records"])
     except (OSError, ValueError, KeyError, TypeError):
-        return {}
+        return None
+
+
+def origin_of(lmdb: Path) -> dict[str, Any]:
+    """What an LMDB's note says of how it was made; empty if it says nothing."""
+    note = _read_note(lmdb)
+    return note[0] if note else {}
 
 
 def backbone_of(lmdb: Path) -> str | None:
     """The backbone whose features an LMDB holds as its note says; None if it says nothing of features."""
-    recipe = recipe_of(lmdb)
-    return recipe.get("backbone", "alexnet") if str(recipe.get("program")).startswith(EXTRACTION) else None
+    origin = origin_of(lmdb)
+    return origin.get("backbone", "alexnet") if str(origin.get("program")).startswith(EXTRACTION) else None
 
 
 def classes_of(lmdb: Path) -> tuple[str, ...]:
@@ -152,8 +158,7 @@ def build(part: Part, *, force: bool = False) -> int:
         for file, lines in ((CLASSES, part.classes), (DOMAINS, part.domains)):
             if lines:
                 (folder / file).write_text("".join(f"{line}\n" for line in lines))
-        note = {"recipe": dict(part.recipe), "records": writer.records}
-        (folder / NOTE).write_text(json.dumps(note, indent=2) + "\n")
+        (folder / NOTE).write_text(json_text({"recipe": dict(part.origin), "records": writer.records}))
     return writer.records
 
 
@@ -176,5 +181,5 @@ def build_missing(parts: list[Part], *, force: bool = False) -> int:
 
 def _lacking(part: Part) -> str:
     """How many of its images a part was built without, in words."""
-    lacking = int(part.recipe.get("images", 0)) - lmdb_io.count(part.path)
+    lacking = int(part.origin.get("images", 0)) - lmdb_io.count(part.path)
     return f" without {lacking} images that could not be read then (--force tries them again)" if lacking > 0 else ""

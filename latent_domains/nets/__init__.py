@@ -8,9 +8,3 @@
 ``whole``   nets and solver together                      ``features`` the net that extracts fc7 features
 ``committed`` the files in the repository, which tools.nets writes
 """
-
-from latent_domains.nets.family import make_nets
-from latent_domains.nets.solver import make_solver
-from latent_domains.nets.whole import make_nets_and_solver
-
-__all__ = ["make_nets", "make_nets_and_solver", "make_solver"]

@@ -20,7 +20,7 @@ def make_nets_and_solver(
     solver_mode: str | None = None,
     weights: str | None = None,
 ) -> tuple[dict[str, str], str]:
-    """The texts of the nets by name (:func:`latent_domains.nets.make_nets`) and of the solver.
+    """The texts of the nets by name (:func:`latent_domains.nets.family.make_nets`) and of the solver.
 
     ``net_file`` gives the path by which the solver finds a net. ``counts`` and ``test_counts`` are the images of each
     part and the test images of each tested target (None: the published numbers): a batch is shared out by the first,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 
 from latent_domains.report.chart import Chart
-from latent_domains.report.comparison import CITED, Line, Setting
+from latent_domains.report.comparison import CITED, Line, Task
 from latent_domains.report.page import Block, Charts, Heading, Section, TableBlock, Text
 from latent_domains.report.palette import LIGHT
 from latent_domains.report.text import shortened
@@ -17,9 +17,9 @@ _ROW = 31.0
 """Height of a line in points: its text, and its bar below."""
 
 
-def accuracy_chart(setting: Setting, name: str) -> Chart:
-    """Bars of the lines that have a finished run or a number of the paper's, in the setting's order."""
-    lines = [line for line in setting.lines if line.scores or line.paper is not None]
+def accuracy_chart(task: Task, name: str) -> Chart:
+    """Bars of the lines that have a finished run or a number of the paper's, in the task's order."""
+    lines = [line for line in task.lines if line.scores or line.paper is not None]
 
     def draw(axes: Axes) -> None:
         axes.set_xlim(0, 100)
@@ -33,7 +33,7 @@ def accuracy_chart(setting: Setting, name: str) -> Chart:
 
     return Chart(
         name,
-        f"Accuracy on {'+'.join(setting.targets)}",
+        f"Accuracy on {'+'.join(task.targets)}",
         "Bars of the mean accuracy in percent. " + "; ".join(f"{line.name}: {_told(line)}" for line in lines),
         draw,
         width=340,
@@ -81,31 +81,31 @@ def _told(line: Line) -> str:
     return ours + (f", paper {line.paper:.1f}" if line.paper is not None else "")
 
 
-def accuracy_section(settings: Sequence[Setting]) -> Section:
-    """Bars and learning curves of each setting, then their numbers."""
+def accuracy_section(tasks: Sequence[Task]) -> Section:
+    """Bars and learning curves of each task, then their numbers."""
     blocks: list[Block] = []
     said = set()
-    for number, setting in enumerate(settings, 1):
-        if len(settings) > 1:
-            blocks.append(Heading(setting.name))
+    for number, task in enumerate(tasks, 1):
+        if len(tasks) > 1:
+            blocks.append(Heading(task.name))
         bars = []
-        if any(line.scores or line.paper is not None for line in setting.lines):
-            bars.append(accuracy_chart(setting, f"accuracy-{number}"))
+        if any(line.scores or line.paper is not None for line in task.lines):
+            bars.append(accuracy_chart(task, f"accuracy-{number}"))
         else:
-            finished = any(run.record for run in setting.runs)
+            finished = any(run.record for run in task.runs)
             why = "The target's labels are not known" if finished else "No run is finished yet"
             blocks.append(Text(f"{why}, so there is no accuracy to show.", note=True))
-        curves = target_curves(setting, f"curve-{number}")
+        curves = target_curves(task, f"curve-{number}")
         texts = [text for charts, text in ((bars, _BARS), (curves, _CURVES)) if charts and text not in said]
         said |= set(texts)
-        keys = [line.key for line in setting.lines if any(run.curves for run in line.runs)] if curves else []
+        keys = [line.key for line in task.lines if any(run.curves for run in line.runs)] if curves else []
         if bars or curves:
             blocks.append(Charts([*bars, *curves], " ".join(texts), keys))
-    names = [[line.name for line in setting.lines] for setting in settings]
-    if len(settings) > 1 and all(of_setting == names[0] for of_setting in names):
-        blocks.append(_table_of_several(settings))
+    names = [[line.name for line in task.lines] for task in tasks]
+    if len(tasks) > 1 and all(of_task == names[0] for of_task in names):
+        blocks.append(_table_of_several(tasks))
     else:
-        blocks += [_table_of_one(setting) for setting in settings]
+        blocks += [_table_of_one(task) for task in tasks]
     return Section("accuracy", "Accuracy on the target", blocks)
 
 
@@ -120,7 +120,7 @@ _CURVES = (
 )
 
 
-def _table_of_one(setting: Setting) -> TableBlock:
+def _table_of_one(task: Task) -> TableBlock:
     rows = [
         [
             line.name,
@@ -130,18 +130,18 @@ def _table_of_one(setting: Setting) -> TableBlock:
             str(line.n or NOTHING),
             NOTHING if line.mean is None or line.paper is None else signed(line.mean - line.paper),
         ]
-        for line in setting.lines
+        for line in task.lines
     ]
     header = ["method", "#paper (%)", "#here (%)", "#std", "#n", "#difference"]
-    return TableBlock(f"Accuracy, {setting.name}", header, rows)
+    return TableBlock(f"Accuracy, {task.name}", header, rows)
 
 
-def _table_of_several(settings: Sequence[Setting]) -> TableBlock:
-    """Lines of the same names: a row for each, two columns for each setting."""
+def _table_of_several(tasks: Sequence[Task]) -> TableBlock:
+    """Lines of the same names: a row for each, two columns for each task."""
     rows = []
-    for lines in zip(*(setting.lines for setting in settings), strict=True):
+    for lines in zip(*(task.lines for task in tasks), strict=True):
         rows.append([lines[0].name, *(cell for line in lines for cell in (_paper(line), _here(line)))])
-    header = [name for setting in settings for name in (f"#{setting.name}, paper", "#here (n)")]
+    header = [name for task in tasks for name in (f"#{task.name}, paper", "#here (n)")]
     return TableBlock("Accuracy (%): the paper's, then ours with the number of seeds", ["method", *header], rows)
 
 

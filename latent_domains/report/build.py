@@ -15,7 +15,7 @@ from latent_domains.report.accuracy import accuracy_section
 from latent_domains.report.alignment import alignment_section
 from latent_domains.report.chart import Chart, save_together
 from latent_domains.report.classes import classes_section
-from latent_domains.report.comparison import Setting, settings_of, settings_of_table
+from latent_domains.report.comparison import Task, tasks_of, tasks_of_table
 from latent_domains.report.domains import discovery_section
 from latent_domains.report.environment import environment_section
 from latent_domains.report.page import Charts, Heading, Page, Strip, Strips
@@ -61,24 +61,24 @@ def build(
         raise ProgramError("no run to report on, expected at least one run folder or record")
     if table is None and baselines:
         raise ProgramError(f"{next(iter(baselines))}: a shallow baseline is reported beside its table: pass --table")
-    settings = settings_of_table(table, runs, baselines) if table else settings_of(runs)
-    chosen = worth_showing(settings) if shown is None else _named(runs, shown)
+    tasks = tasks_of_table(table, runs, baselines) if table else tasks_of(runs)
+    chosen = worth_showing(tasks) if shown is None else _named(runs, shown)
     steps = len(chosen) * (1 if quick else 2)
     with tqdm(total=steps, desc="report", unit="step") as bar:
         sections = [
-            accuracy_section(settings),
-            discovery_section(settings, chosen, quick, bar.update),
+            accuracy_section(tasks),
+            discovery_section(tasks, chosen, quick, bar.update),
             alignment_section(chosen, quick, images, bar.update),
-            training_section(settings),
-            classes_section(settings, chosen),
+            training_section(tasks),
+            classes_section(tasks, chosen),
             environment_section(runs),
         ]
         bar.update(steps - bar.n)
     made = f"Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by python -m tools.report."
-    lead = _lead(settings, runs)
+    lead = _lead(tasks, runs)
     if chosen and len(chosen) < len(runs):
         lead.append(_said_to_be_shown(chosen, asked_for=shown is not None))
-    page = Page(_title(settings, table), lead, sections, made)
+    page = Page(_title(tasks, table), lead, sections, made)
     write_text(out, page.html())
     if figures:
         _save(page, figures)
@@ -90,20 +90,20 @@ def _is_page(file: Path) -> bool:
         return contents.read(len(_BEGINNING)) == _BEGINNING
 
 
-def worth_showing(settings: Sequence[Setting]) -> list[LoadedRun]:
-    """Runs that tell the story: of each setting the first without adaptation and the one of mDA that found most.
+def worth_showing(tasks: Sequence[Task]) -> list[LoadedRun]:
+    """Runs that tell the story: of each task the first without adaptation and the one of mDA that found most.
 
-    Two runs or fewer are all shown. In a table of several settings, those of the first that has any.
+    Two runs or fewer are all shown. In a table of several tasks, those of the first that has any.
     """
 
     def nmi(run: LoadedRun) -> float:
         return run.record.domain_usage.nmi if run.record.domain_usage else 0.0
 
-    runs = [run for setting in settings for run in setting.runs]
+    runs = [run for task in tasks for run in task.runs]
     if len(runs) <= 2:
         return runs
-    for setting in settings:
-        finished = [run for run in setting.runs if run.record]
+    for task in tasks:
+        finished = [run for run in task.runs if run.record]
         source_only = [run for run in finished if run.experiment.method == "source_only"]
         source_only = source_only or [run for run in finished if not run.experiment.sees_target]
         adapted = [run for run in finished if run.experiment.has_branch] or [
@@ -122,26 +122,26 @@ def _named(runs: Sequence[LoadedRun], names: Sequence[str]) -> list[LoadedRun]:
     return [known[name] for name in names]
 
 
-def _title(settings: Sequence[Setting], table: Table | None) -> str:
+def _title(tasks: Sequence[Task], table: Table | None) -> str:
     if table:
         return f"{table.source}. {table.title}"
-    return f"Latent domains: {settings[0].name}" if len(settings) == 1 else "Latent domains: several settings"
+    return f"Latent domains: {tasks[0].name}" if len(tasks) == 1 else "Latent domains: several tasks"
 
 
-def _lead(settings: Sequence[Setting], runs: Sequence[LoadedRun]) -> list[str]:
+def _lead(tasks: Sequence[Task], runs: Sequence[LoadedRun]) -> list[str]:
     """What is reported, and its main numbers, in a few sentences."""
     finished = sum(run.record is not None for run in runs)
     lead = [f"{finished} of {len(runs)} runs are finished."] if finished < len(runs) else []
-    for setting in settings:
-        lines = [line for line in setting.lines if line.mean is not None]
+    for task in tasks:
+        lines = [line for line in task.lines if line.mean is not None]
         if not lines:
             continue
         best = best_of(lines)
         if len(lines) == 1:
-            lead.append(f"{best.name} on {setting.name}: {best.mean:.1f} % of the target's test images are right.")
+            lead.append(f"{best.name} on {task.name}: {best.mean:.1f} % of the target's test images are right.")
         else:
             plain = [line for line in lines if line.method in ("plain", "source_only")]
-            said = f"{setting.name}: the best mean is {best.mean:.1f} % ({best.name})"
+            said = f"{task.name}: the best mean is {best.mean:.1f} % ({best.name})"
             if plain and best not in plain:
                 least = best_of(plain)
                 said += f"; without adaptation it is {least.mean:.1f} % ({least.name})"

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from latent_domains.report.chart import Chart
-from latent_domains.report.comparison import Setting
+from latent_domains.report.comparison import Task
 from latent_domains.report.domains import draw_matrix
 from latent_domains.report.legend import Key
 from latent_domains.report.page import Block, Charts, Section, TableBlock, Text
@@ -138,14 +138,14 @@ def class_rows(counts: Mapping[str, NDArray[np.int64]], classes: Sequence[str]) 
     ]
 
 
-def classes_section(settings: Sequence[Setting], shown: Sequence[LoadedRun]) -> Section:
+def classes_section(tasks: Sequence[Task], shown: Sequence[LoadedRun]) -> Section:
     """Confusion matrices and accuracy on each class, of the shown runs on each target."""
     blocks: list[Block] = []
-    for number, setting in enumerate(settings, 1):
-        for target in setting.targets:
+    for number, task in enumerate(tasks, 1):
+        for target in task.targets:
             found = {}
             for run in shown:
-                if run in setting.runs and (counts := confusion(run, target)) is not None:
+                if run in task.runs and (counts := confusion(run, target)) is not None:
                     found[run.name] = (run, counts)
             if not found:
                 continue

@@ -18,7 +18,7 @@ CITED = "cited"
 
 @dataclass(frozen=True)
 class Line(OverSeeds):
-    """A method in one setting: its runs, one for each seed, and the paper's accuracy (%, None if it has none).
+    """A method in one task: its runs, one for each seed, and the paper's accuracy (%, None if it has none).
 
     ``scores`` are the accuracies (%) of the runs that are finished, or of a shallow baseline; a row that the paper
     cites has neither. ``number`` counts the lines of one method: it chooses dashes and mark.
@@ -55,8 +55,8 @@ def scores_of(runs: Sequence[LoadedRun]) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True)
-class Setting:
-    """Lines that share a dataset and targets: a column of a table."""
+class Task:
+    """What is adapted to what: lines that share a dataset and targets. A column of a table is one."""
 
     name: str
     targets: tuple[str, ...]
@@ -68,8 +68,8 @@ class Setting:
         return list({id(run): run for line in self.lines for run in line.runs}.values())
 
 
-def settings_of(runs: Sequence[LoadedRun]) -> list[Setting]:
-    """Group runs that stand in no table: a setting for each dataset and targets, a line for each method in it.
+def tasks_of(runs: Sequence[LoadedRun]) -> list[Task]:
+    """Group runs that stand in no table: a task for each dataset and targets, a line for each method in it.
 
     One experiment trained twice, from other weights say, is no second seed: it is a line of its own.
     """
@@ -80,7 +80,7 @@ def settings_of(runs: Sequence[LoadedRun]) -> list[Setting]:
         lines = found.setdefault((experiment.dataset, experiment.targets), {})
         lines.setdefault((replace(experiment, seed=0), times[experiment]), []).append(run)
         times[experiment] += 1
-    settings = []
+    tasks = []
     for (_, targets), unordered in found.items():
         groups = dict(sorted(unordered.items(), key=lambda item: _in_tables_order(item[0][0])))
         every_sources = {experiment.sources for experiment, _ in groups}
@@ -98,8 +98,8 @@ def settings_of(runs: Sequence[LoadedRun]) -> list[Setting]:
             lines.append(
                 Line(name, experiment.method, _number(lines, experiment.method), tuple(group), scores_of(group))
             )
-        settings.append(Setting(f"{shared} → {'+'.join(targets)}", targets, tuple(lines)))
-    return settings
+        tasks.append(Task(f"{shared} → {'+'.join(targets)}", targets, tuple(lines)))
+    return tasks
 
 
 def _in_tables_order(experiment: Experiment) -> tuple:
@@ -108,7 +108,7 @@ def _in_tables_order(experiment: Experiment) -> tuple:
     return methods.index(experiment.method), experiment.k, experiment.known_share, experiment.lambda_b, experiment.name
 
 
-def settings_of_table(table: Table, runs: Sequence[LoadedRun], baselines: Mapping[str, float]) -> list[Setting]:
+def tasks_of_table(table: Table, runs: Sequence[LoadedRun], baselines: Mapping[str, float]) -> list[Task]:
     """The table's columns, with those of its runs that are given; a candidate of a row is a line of its own.
 
     ``baselines`` are the accuracies (0 to 1) of the shallow ones by name. The paper's number of a "best single source"
@@ -129,13 +129,13 @@ def settings_of_table(table: Table, runs: Sequence[LoadedRun], baselines: Mappin
     for run in runs:
         if (first := given.setdefault(run.experiment, run)) is not run:
             raise ProgramError(f"{run.path}: the same experiment as {first.path}, expected one of them")
-    settings = []
+    tasks = []
     for number, column in enumerate(table.columns):
         lines: list[Line] = []
         for row in table.rows:
             lines += _of_row(row, number, lines, given, baselines)
-        settings.append(Setting(column.name, column.targets, tuple(lines)))
-    return settings
+        tasks.append(Task(column.name, column.targets, tuple(lines)))
+    return tasks
 
 
 def _of_row(

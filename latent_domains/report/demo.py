@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latent_domains.report.chart import Chart, save_together
-from latent_domains.report.comparison import settings_of
+from latent_domains.report.comparison import tasks_of
 from latent_domains.report.domains import matrix_chart
 from latent_domains.report.runs import load_runs
 from latent_domains.report.samples import mosaic, picture_chart
@@ -28,9 +28,9 @@ def draw_samples(path: Path, domains: Mapping[str, NDArray[np.uint8]]) -> None:
 
 def draw_learning_curves(path: Path, runs: Sequence[RunFolder]) -> None:
     """Accuracy on the target, h_C, and accuracy on the sources' batches, against iterations."""
-    [setting] = settings_of(load_runs([run.path for run in runs])[0])
-    of_losses = [chart for chart in loss_curves(setting, "loss") if chart.name.endswith(("_class", "_accuracy"))]
-    save_together(path, [*target_curves(setting, "curve"), *of_losses], columns=2)
+    [task] = tasks_of(load_runs([run.path for run in runs])[0])
+    of_losses = [chart for chart in loss_curves(task, "loss") if chart.name.endswith(("_class", "_accuracy"))]
+    save_together(path, [*target_curves(task, "curve"), *of_losses], columns=2)
 
 
 @dataclass(frozen=True)

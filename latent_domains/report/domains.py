@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 
 from latent_domains.common.program import ProgramError
 from latent_domains.report.chart import Chart
-from latent_domains.report.comparison import Line, Setting
+from latent_domains.report.comparison import Line, Task
 from latent_domains.report.page import Block, Charts, Heading, Section, Strip, Strips, Text, missing
 from latent_domains.report.palette import LIGHT, PARTS
 from latent_domains.report.runs import LoadedRun
@@ -120,10 +120,10 @@ def draw_matrix(
         spine.set_visible(True)
 
 
-def shares_chart(lines: Sequence[Line], name: str, setting: str = "") -> Chart:
+def shares_chart(lines: Sequence[Line], name: str, task: str = "") -> Chart:
     """For every run with a branch, the shares of its latent domains at the end, as one stacked bar.
 
-    ``setting`` is named in the title where there are several.
+    ``task`` is named in the title where there are several.
     """
     bars = [
         (line.name if number == 0 else "", f"seed {run.experiment.seed}", run.record.domain_usage)
@@ -159,16 +159,16 @@ def shares_chart(lines: Sequence[Line], name: str, setting: str = "") -> Chart:
 
     largest = [f"{title} {seed}: {100 * max(usage.share):.0f} %".strip() for title, seed, usage in bars]
     alt = f"The largest share of a latent domain. {'; '.join(largest)}."
-    title = f"{setting}: latent domains at the end" if setting else "Latent domains at the end, run by run"
+    title = f"{task}: latent domains at the end" if task else "Latent domains at the end, run by run"
     return Chart(name, title, alt, draw, 340, 40 + 15.0 * (len(bars) + headings))
 
 
 def discovery_section(
-    settings: Sequence[Setting], shown: Sequence[LoadedRun], quick: bool, step: Callable[[], None]
+    tasks: Sequence[Task], shown: Sequence[LoadedRun], quick: bool, step: Callable[[], None]
 ) -> Section:
     """What the branches made of the source images: all runs in one chart, then the shown ones in pictures."""
     blocks: list[Block] = []
-    with_branch = [run for setting in settings for run in setting.runs if run.experiment.has_branch and run.record]
+    with_branch = [run for task in tasks for run in task.runs if run.experiment.has_branch and run.record]
     if not with_branch:
         blocks.append(Text("None of the finished runs has a branch that predicts latent source domains."))
     else:
@@ -184,9 +184,9 @@ def discovery_section(
             )
         if len(with_branch) > 1:
             charts = [
-                shares_chart(setting.lines, f"shares-{number}", setting.name if len(settings) > 1 else "")
-                for number, setting in enumerate(settings, 1)
-                if any(run.record and run.record.domain_usage for line in setting.lines for run in line.runs)
+                shares_chart(task.lines, f"shares-{number}", task.name if len(tasks) > 1 else "")
+                for number, task in enumerate(tasks, 1)
+                if any(run.record and run.record.domain_usage for line in task.lines for run in line.runs)
             ]
             blocks.append(
                 Charts(
@@ -197,7 +197,7 @@ def discovery_section(
                 )
             )
         if not quick:
-            blocks += stability_blocks(settings)
+            blocks += stability_blocks(tasks)
     for run in shown:
         if run.experiment.has_branch and run.record:
             blocks += _discovery(run, quick)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from latent_domains.common.wording import some
 from latent_domains.report.page import Section, TableBlock, Text
 from latent_domains.report.runs import LoadedRun
 from latent_domains.runs.record import Record
@@ -20,7 +21,7 @@ def environment_section(runs: Sequence[LoadedRun]) -> Section:
             rows.setdefault((what, value), []).append(run.name)
     order = list(dict.fromkeys(what for what, _ in rows))
     facts = [
-        [what, value, "all" if len(names) == len(of_finished) else _few(names)]
+        [what, value, "all" if len(names) == len(of_finished) else some(names, 3)]
         for (what, value), names in sorted(rows.items(), key=lambda item: order.index(item[0][0]))
     ]
     blocks: list[TableBlock | Text] = []
@@ -59,10 +60,6 @@ def _facts(record: Record) -> dict[str, str]:
 def _short(commit: str | None) -> str:
     """A commit's first digits, and whether there were changes."""
     return "unknown" if not commit else commit[:12] + ("+changes" if commit.endswith("+changes") else "")
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names) if len(names) <= 3 else f"{names[0]}, {names[1]} and {len(names) - 2} more"
 
 
 def _row(run: LoadedRun) -> list[str]:

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import read_images, read_labels, record_names
 from latent_domains.report.chart import Chart
 from latent_domains.runs.outputs import looked_at_lmdbs, source_probabilities
@@ -83,7 +84,7 @@ def _pictures(folder: RunFolder, lmdbs: dict[str, Path]) -> list[Path]:
         channels, *sides = data.stored_shape
         return list(lmdbs.values()) if channels in (1, 3) and min(sides) > 1 else []
     pictures = {lmdb: folder.data_folder / data.images / lmdb.name for lmdb in lmdbs.values()}
-    theirs = ((image / "data.mdb").is_file() and _names(image) == _names(lmdb) for lmdb, image in pictures.items())
+    theirs = (is_lmdb(image) and _names(image) == _names(lmdb) for lmdb, image in pictures.items())
     return list(pictures.values()) if all(theirs) else []
 
 

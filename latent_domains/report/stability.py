@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latent_domains.common.program import ProgramError
-from latent_domains.report.comparison import Setting
+from latent_domains.report.comparison import Task
 from latent_domains.report.page import Block, TableBlock, Text, missing
 from latent_domains.report.runs import LoadedRun
 from latent_domains.runs.domain_usage import ari, in_both
@@ -21,11 +21,11 @@ def agreement(assignments: Sequence[NDArray[np.int64]]) -> list[float]:
     return [ari(in_both(*pair)) for pair in combinations(assignments, 2)]
 
 
-def stability_blocks(settings: Sequence[Setting]) -> list[Block]:
+def stability_blocks(tasks: Sequence[Task]) -> list[Block]:
     """A table of what has several finished runs with a branch, and why some of that cannot be asked."""
     rows, notes = [], []
-    for setting in settings:
-        for line in setting.lines:
+    for task in tasks:
+        for line in task.lines:
             runs = [run for run in line.runs if run.record and run.experiment.has_branch and run.experiment.k > 1]
             if len(runs) < 2:
                 continue
@@ -37,7 +37,7 @@ def stability_blocks(settings: Sequence[Setting]) -> list[Block]:
             pairs = agreement(found)
             rows.append(
                 (
-                    f"{line.name}, {setting.name}" if len(settings) > 1 else line.name,
+                    f"{line.name}, {task.name}" if len(tasks) > 1 else line.name,
                     str(len(found)),
                     str(len(found[0])),
                     f"{fmean(pairs):.2f}",

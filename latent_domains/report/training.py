@@ -6,8 +6,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from latent_domains.common.wording import some
 from latent_domains.report.chart import Chart
-from latent_domains.report.comparison import Line, Setting
+from latent_domains.report.comparison import Line, Task
 from latent_domains.report.page import Block, Charts, Heading, Section, Text
 from latent_domains.report.text import printable
 
@@ -27,21 +28,21 @@ TERMS = {
 Curve = Mapping[int, float]
 
 
-def target_curves(setting: Setting, prefix: str) -> list[Chart]:
+def target_curves(task: Task, prefix: str) -> list[Chart]:
     """A chart of the accuracy on each target that the logs tell of."""
-    charts = []
-    for target in setting.targets:
-        name = "accuracy" if len(setting.targets) == 1 else f"accuracy_{target}"
+    runs, charts = task.runs, []
+    for target in task.targets if runs else ():
+        name = runs[0].experiment.accuracy_name(target)  # the others have the same targets
         title = f"Accuracy on {target} (%)"
-        charts.append(_chart(setting.lines, ("test", name), f"{prefix}-{name}", title, factor=100))
+        charts.append(_chart(task.lines, ("test", name), f"{prefix}-{name}", title, factor=100))
     return [chart for chart in charts if chart]
 
 
-def loss_curves(setting: Setting, prefix: str) -> list[Chart]:
+def loss_curves(task: Task, prefix: str) -> list[Chart]:
     """A chart for each loss term that the logs tell of, and one of the accuracy on the sources' training batches."""
-    charts = [_chart(setting.lines, ("train", key), f"{prefix}-{key}", title) for key, title in TERMS.items()]
+    charts = [_chart(task.lines, ("train", key), f"{prefix}-{key}", title) for key, title in TERMS.items()]
     title = "Accuracy on source batches (%)"
-    charts.append(_chart(setting.lines, ("train", "source_accuracy"), f"{prefix}-source_accuracy", title, factor=100))
+    charts.append(_chart(task.lines, ("train", "source_accuracy"), f"{prefix}-source_accuracy", title, factor=100))
     return [chart for chart in charts if chart]
 
 
@@ -97,19 +98,19 @@ def binned(curves: Sequence[Curve]) -> tuple[NDArray[np.float64], NDArray[np.flo
     return iterations, np.array([[value[part].mean() for part in bins] for value in values])
 
 
-def training_section(settings: Sequence[Setting]) -> Section:
-    """The terms of the loss, for each setting."""
+def training_section(tasks: Sequence[Task]) -> Section:
+    """The terms of the loss, for each task."""
     blocks: list[Block] = []
-    for number, setting in enumerate(settings, 1):
-        lines = [line for line in setting.lines if any(run.curves for run in line.runs)]
-        if len(settings) > 1:
-            blocks.append(Heading(setting.name))
+    for number, task in enumerate(tasks, 1):
+        lines = [line for line in task.lines if any(run.curves for run in line.runs)]
+        if len(tasks) > 1:
+            blocks.append(Heading(task.name))
         if not lines:
-            blocks.append(_no_log(setting))
+            blocks.append(_no_log(task))
             continue
         blocks.append(
             Charts(
-                loss_curves(setting, f"loss-{number}"),
+                loss_curves(task, f"loss-{number}"),
                 "" if any(isinstance(block, Charts) for block in blocks) else _CAPTION,
                 [line.key for line in lines],
             )
@@ -124,10 +125,10 @@ _CAPTION = (
 )
 
 
-def _no_log(setting: Setting) -> Text:
-    names = [run.name for run in setting.runs]
+def _no_log(task: Task) -> Text:
+    names = [run.name for run in task.runs]
     return Text(
-        f"No training log of {', '.join(names[:3]) or setting.name}{' …' if len(names) > 3 else ''} is here, so there "
+        f"No training log of {some(names, 3) or task.name} is here, so there "
         "are no curves: a kept record holds the end alone. Training the run again writes RUN/train.log.",
         note=True,
     )

@@ -128,7 +128,7 @@ def requested_mode(option: str | None) -> str | None:
     return value
 
 
-def check_available(mode: str, who: str) -> None:
+def check_available(mode: str | None, who: str) -> None:
     """Raise ProgramError, beginning with ``who``, if this Caffe or this machine has not what ``mode`` needs."""
     if mode == "GPU" and (reason := why_no_gpu()):
         raise ProgramError(f"{who}, but {reason}: pass --solver-mode CPU (or set {VARIABLE}=CPU)")

@@ -26,7 +26,7 @@ from latent_domains.runs.outputs import looked_at_lmdbs
 from latent_domains.runs.run_folder import RunFolder
 
 
-def directions(folder: RunFolder, images: int = 1000) -> list[dict[str, Any]]:
+def directions(folder: RunFolder, images: int) -> list[dict[str, Any]]:
     """What h_D follows before training, and at the last snapshot if there is one, on so many images of each source.
 
     The images are held out where the dataset has such (:func:`latent_domains.runs.outputs.looked_at_lmdbs`), all are

@@ -12,7 +12,7 @@ import numpy as np
 from caffe.proto.caffe_pb2 import Datum
 from numpy.typing import NDArray
 
-from latent_domains.common.files import sha256
+from latent_domains.common.files import expect_file, sha256
 from latent_domains.common.in_threads import in_threads
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data import lmdb_io
@@ -43,7 +43,7 @@ Row = tuple[bytes, NDArray[np.float32], int]
 class Extractor:
     """A backbone at work."""
 
-    recipe: Mapping[str, str | int]
+    origin: Mapping[str, str | int]
     """All that decides the features of an image."""
     rows: Callable[[Path, Dataset], Iterator[Row]]
     """The features of each image of an LMDB, in its order. Raises ProgramError for a record that is none of a dataset.
@@ -74,8 +74,7 @@ def alexnet(weights: Path, batch_size: int) -> Extractor:
 
     Raises ProgramError if ``weights`` are not there, and later if they are not AlexNet's.
     """
-    if not weights.is_file():
-        raise ProgramError(f"--weights {weights}: no such file, expected a caffemodel")
+    expect_file(weights, "a caffemodel")
     net_once = cache(lambda: load_net(weights))
 
     def rows(images: Path, data: Dataset) -> Iterator[Row]:
@@ -122,16 +121,16 @@ def parts(
     def part(source: str, target: str) -> Part:
         lmdb, place = data / source, out / target
         count = lmdb_io.count_filled(lmdb, images.made_by)
-        recipe = {
+        origin = {
             "program": f"{EXTRACTION} {images.name}",
             "part": place.name,
             "version": VERSION,
-            **extractor.recipe,
+            **extractor.origin,
             "images": count,
             FINGERPRINT: fingerprint(lmdb),
         }
         return Part(
-            place, recipe, lambda: Records(count, _datums(lmdb, extractor.rows(lmdb, images))), classes_of(lmdb)
+            place, origin, lambda: Records(count, _datums(lmdb, extractor.rows(lmdb, images))), classes_of(lmdb)
         )
 
     places = [

@@ -39,7 +39,7 @@ class AlignedFeatures:
     after_blob: str
 
 
-def aligned_features(folder: RunFolder, snapshot: Snapshot, images: int = 384) -> AlignedFeatures:
+def aligned_features(folder: RunFolder, snapshot: Snapshot, images: int) -> AlignedFeatures:
     """Features of about ``images`` training images, as many of each domain as a training batch has, each image once.
 
     (Small domains come again in training batches. Here they do not: an image's nearest neighbour would be itself.)

@@ -11,6 +11,7 @@ from tqdm import tqdm
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data.input_batches import batches
+from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import count, read_images, record_names
 from latent_domains.data.parts import classes_of
 from latent_domains.models.model import feed
@@ -68,7 +69,7 @@ def source_lmdbs(folder: RunFolder) -> dict[str, Path]:
     """LMDBs of the source images by their true domain; of the undivided mixture if it is not known."""
     experiment = folder.experiment
     lmdbs = {source: folder.data_folder / experiment.data.train_lmdb(source) for source in experiment.sources}
-    if experiment.undivided and not all(map(_is_there, lmdbs.values())):
+    if experiment.undivided and not all(map(is_lmdb, lmdbs.values())):
         return {part: folder.train_lmdbs[part] for part in experiment.source_parts}
     return lmdbs
 
@@ -90,17 +91,13 @@ def _held_out_lmdbs(folder: RunFolder) -> dict[str, Path]:
     """
     data, train = folder.experiment.data, source_lmdbs(folder)
     tests = {source: folder.data_folder / data.test_lmdb(source) for source in folder.experiment.sources}
-    if not data.test_split or not all(map(_is_there, tests.values())):
+    if not data.test_split or not all(map(is_lmdb, tests.values())):
         return {}
     for source, lmdb in tests.items():
         whole = train.get(source) or next(iter(train.values()))  # of a mixture there is no other
         if not set(record_names(lmdb)).isdisjoint(record_names(whole)):
             return {}
     return tests
-
-
-def _is_there(lmdb: Path) -> bool:
-    return (lmdb / "data.mdb").is_file()
 
 
 def latent_domain_images(

@@ -24,7 +24,7 @@ from latent_domains.models.model import feed, load, read_model
 from latent_domains.models.onnx_runtime import MADE_OF, Runtime
 from latent_domains.runs.devices import check_available
 from latent_domains.runs.model_description import ModelDescription, describe_run, description_file, read_description
-from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.run_folder import RunFolder, is_run_folder
 
 BATCH = 16
 """Images that go through the net together."""
@@ -61,7 +61,7 @@ def open_classifier(model: Path, mode: str) -> Classifier:
     ``mode`` is GPU or CPU. On a CPU an exported model is run from its ONNX file, if it has one: ONNX Runtime is faster
     than Caffe. Raises ProgramError if there is no such model, or if its parts do not fit together.
     """
-    if (model / "experiment.json").is_file():
+    if is_run_folder(model):
         folder = RunFolder.load(model)
         return _in_caffe(folder.net("deploy"), folder.final_snapshot().model, describe_run(folder), mode)
     prefix = model / "model" if model.is_dir() else _prefix(model)

@@ -17,6 +17,7 @@ import caffe
 from latent_domains.common.caffe_process import caffe_binary, environment
 from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.common.wording import by
+from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import Description, count, describe
 from latent_domains.data.parts import backbone_of, common_classes
 from latent_domains.experiment.batches import published_counts
@@ -133,7 +134,7 @@ def check_data(run: RunFolder) -> None:
         if experiment.undivided and part in experiment.source_parts:
             made_by = shlex.join(["python", "-m", "tools.join_lmdbs", *join_options(experiment, run.data_folder)])
         hint = f"build it with: {made_by}"
-        if not (path / "data.mdb").is_file():
+        if not is_lmdb(path):
             raise ProgramError(f"{path}: no LMDB there; {hint}")
         status = (path / "data.mdb").stat()
         found = _described(path, status.st_ino, status.st_size, status.st_mtime_ns)
@@ -144,10 +145,9 @@ def check_data(run: RunFolder) -> None:
             raise ProgramError(
                 f"{path}: features of {backbone}, but the run is one on those of {data.features.backbone}; {hint}"
             )
-        if path in labelled and not 0 <= found.min_label <= found.max_label < data.classes:
-            raise ProgramError(
-                f"{path}: labels are {found.min_label} to {found.max_label}, expected 0 to {data.classes - 1}"
-            )
+        least, most = min(found.class_counts), max(found.class_counts)
+        if path in labelled and not 0 <= least <= most < data.classes:
+            raise ProgramError(f"{path}: labels are {least} to {most}, expected 0 to {data.classes - 1}")
     common_classes(labelled)
     for target, (batch_size, batches) in run.test_batches().items():
         lmdb = run.test_lmdbs[target]

@@ -1,7 +1,6 @@
 """A run folder: one experiment with its own nets and solver, its log, its snapshots and its record."""
 
 import fcntl
-import json
 import os
 import platform
 import re
@@ -19,7 +18,7 @@ from caffe.proto import caffe_pb2
 from google.protobuf.message import DecodeError
 
 from latent_domains.common.caffe_log import LoggedSession, hole, logged_sessions
-from latent_domains.common.files import read_json
+from latent_domains.common.files import json_text, read_json
 from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.experiment.experiment import Experiment, from_json
 from latent_domains.models import prototxt
@@ -43,7 +42,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Names of what a run folder holds. ``experiment.json`` is what makes a folder one."""
+    """Names of what a run folder holds."""
 
     path: Path
     experiment: Experiment
@@ -54,7 +53,7 @@ class RunFolder:
     def load(cls, path: Path) -> "RunFolder":
         """Open an existing run folder. Raises ProgramError naming the file if it is none or was damaged."""
         file = path / "experiment.json"
-        if not file.is_file():
+        if not is_run_folder(path):
             raise ProgramError(f"{path}: no experiment.json in it, expected a run folder (python -m tools.write_run)")
         values = read_json(file, ("experiment", "data"))
         if not isinstance(values["data"], str):
@@ -66,8 +65,7 @@ class RunFolder:
 
     def description(self) -> str:
         """The text of ``experiment.json``."""
-        values = {"experiment": self.experiment.to_json(), "data": from_root(self.data_folder)}
-        return json.dumps(values, indent=2) + "\n"
+        return json_text({"experiment": self.experiment.to_json(), "data": from_root(self.data_folder)})
 
     @property
     def train_lmdbs(self) -> dict[str, Path]:
@@ -183,6 +181,11 @@ class RunFolder:
             yield descriptor
         finally:
             os.close(descriptor)
+
+    def check_unlocked(self) -> None:
+        """Raise ProgramError if a process trains the folder: before any advice to replace it."""
+        with self.locked():
+            pass
 
     def is_locked(self) -> bool:
         """Whether a process, on this machine or on another that shares the file system, holds the folder's lock.
@@ -338,12 +341,17 @@ def _sessions_as_of(log: Path, size: int, time: int) -> list[LoggedSession]:
         return logged_sessions(lines)
 
 
+def is_run_folder(path: Path) -> bool:
+    """``experiment.json`` is what makes a folder one."""
+    return (path / "experiment.json").is_file()
+
+
 def find_runs(path: Path) -> list[Path]:
     """``path`` itself if it is a run folder, else the run folders in it and in its folders, by name.
 
     Raises ProgramError if there are none.
     """
-    if (path / "experiment.json").is_file():
+    if is_run_folder(path):
         return [path]
     found = sorted(file.parent for pattern in ("*", "*/*") for file in path.glob(f"{pattern}/experiment.json"))
     if not found:

@@ -6,14 +6,15 @@ from typing import Any
 
 from latent_domains.common.files import build_folder_aside
 from latent_domains.common.program import ROOT, ProgramError, from_root
+from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import count_filled
 from latent_domains.experiment.batches import published_counts
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.nets import make_nets_and_solver
+from latent_domains.nets.whole import make_nets_and_solver
 from latent_domains.runs.devices import choose_mode
 from latent_domains.runs.domain_labels import write_labels
 from latent_domains.runs.initial import draw_weights
-from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.run_folder import RunFolder, is_run_folder
 
 
 def write_run(
@@ -36,9 +37,8 @@ def write_run(
     """
     run_folder = RunFolder(folder, experiment, data)
     check_name(folder)
-    if (folder / "experiment.json").is_file():
-        with run_folder.locked():  # before any advice to replace it
-            pass
+    if is_run_folder(folder):
+        run_folder.check_unlocked()
     elif force and folder.exists():
         raise ProgramError(f"{folder} is no run folder (it has no experiment.json): --force does not replace it")
     test_counts = {
@@ -110,6 +110,4 @@ def _difference(there: dict[str, Any], here: dict[str, Any]) -> str:
 
 def _count(lmdb: Path, published: int) -> int:
     """Records of an LMDB, or the published number if it is not there yet."""
-    if not (lmdb / "data.mdb").exists():
-        return published
-    return count_filled(lmdb)
+    return count_filled(lmdb) if is_lmdb(lmdb) else published

@@ -57,11 +57,11 @@ def _lines(table: Table, row: RowResults, paired: Iterator[Difference | None]) -
     """The lines of a row, without what they share; ``paired`` are its differences from the reference, if any."""
     missing = {"remarks": row.row.no_paper or row.row.cited or ""}
     for column, cell, result in zip(table.columns, row.row.cells, row.cells, strict=True):
-        setting = {"column": column.name, "sources": "+".join(column.sources), "targets": "+".join(column.targets)}
+        task = {"column": column.name, "sources": "+".join(column.sources), "targets": "+".join(column.targets)}
         numbers = _numbers(cell.paper, result, missing["remarks"]) | _paired(table, next(paired, None))
-        yield {**setting, "part": "cell", **missing, **numbers}
+        yield {**task, "part": "cell", **missing, **numbers}
         for one in result.candidates if result else ():
-            yield {**setting, "part": "candidate", **_numbers(None, one, "")}
+            yield {**task, "part": "candidate", **_numbers(None, one, "")}
     if len(table.columns) > 1:
         again = recomputed_mean(row.row)
         line = {"column": "mean", "part": "mean", "paper_recomputed": _number(again), **missing}

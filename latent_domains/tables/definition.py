@@ -8,7 +8,7 @@
     seeds: [0, 1, 2, 3, 4]             each cell has a run for each of them
     data_per_seed: true                runs of a seed read LMDBs that it drew, in DATA/seedN (default: all read DATA's)
     reference: DIAL                    may be left out: the row that all others are compared with, seed by seed
-    columns:                           one for each setting; several get a mean
+    columns:                           one for each task; several get a mean
       - {name: …, sources: [mnist, mnistm], targets: [usps]}    shares: [80, 20] makes one undivided source of them
     rows:
       - name: mDA, k = 2               and one of:
@@ -48,7 +48,7 @@ _Percent = Annotated[float, Interval(ge=0, le=100)]
 
 @dataclass(frozen=True)
 class Baseline:
-    """A shallow baseline in one setting of a table, with one seed.
+    """A shallow baseline on one task of a table, with one seed.
 
     ``variant``, ``k`` and ``limit`` are options of tools.baselines; None is its default.
     """
@@ -90,7 +90,7 @@ def data_folder(data: Path, seed: object, *, per_seed: bool) -> Path:
 
 @dataclass(frozen=True)
 class Column:
-    """A setting: which domains are sources, which are targets.
+    """A task: which domains are sources, which are targets.
 
     With ``shares`` (percentages) the sources are one undivided mixture that has them.
     """
@@ -282,8 +282,8 @@ def _row(
             choices["iterations"] = iterations
         candidates = [
             tuple(
-                _trained(choices, f"{where}: runs", dataset, setting, seeds)
-                for setting in (
+                _trained(choices, f"{where}: runs", dataset, task, seeds)
+                for task in (
                     [replace(column, sources=(source,), shares=()) for source in column.sources] if best else [column]
                 )
             )
@@ -325,7 +325,7 @@ def _paper(row: _Row, where: str, columns: int) -> Sequence[float | None]:
 
 
 def _trained(choices: dict[str, Any], where: str, dataset: str, column: Column, seeds: tuple[int, ...]) -> Candidate:
-    """The experiments of one setting, each checked as ``tools.write_run`` checks it."""
+    """The experiments of one task, each checked as ``tools.write_run`` checks it."""
     try:
         runs = tuple(make_experiment(dataset, **{**choices, **column.settings}, seed=seed) for seed in seeds)
     except ProgramError as error:

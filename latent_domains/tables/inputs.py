@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.sets.published import IMAGE_SETS
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment
@@ -30,13 +31,13 @@ def lmdbs(run: Run, data: Path) -> list[Path]:
 
 def missing_lmdbs(run: Run, data: Path) -> list[Path]:
     """Those of the run's LMDBs that are not there."""
-    return [lmdb for lmdb in lmdbs(run, data) if not (lmdb / "data.mdb").is_file()]
+    return [lmdb for lmdb in lmdbs(run, data) if not is_lmdb(lmdb)]
 
 
 def missing_images(run: Run, data: Path) -> bool:
     """Whether LMDBs of the images are missing that a run's records are features of."""
     images = data / run.data.images
-    return not all((images / lmdb.name / "data.mdb").is_file() for lmdb in lmdbs(run, data))
+    return not all(is_lmdb(images / lmdb.name) for lmdb in lmdbs(run, data))
 
 
 def weights(run: Run) -> Weights | None:

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator
 
 from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import Positive, checked
+from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.sets.published import IMAGE_SETS
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment
@@ -63,7 +64,7 @@ _Folder = Annotated[Path, AfterValidator(_plain)]
 
 
 @dataclass(frozen=True)
-class Settings:
+class Config:
     """The values of ``snakemake --config``; :meth:`read` checks them."""
 
     seeds: Annotated[tuple[int, ...], BeforeValidator(_seeds)] | None = None
@@ -80,8 +81,8 @@ class Settings:
     threads: Positive = 1
 
     @classmethod
-    def read(cls, config: Mapping[str, Any]) -> "Settings":
-        """The settings that Snakemake's ``config`` holds. Raises ProgramError naming the key that is wrong."""
+    def read(cls, config: Mapping[str, Any]) -> "Config":
+        """The values that Snakemake's ``config`` holds. Raises ProgramError naming the key that is wrong."""
         return checked(cls, {key: value for key, value in config.items() if value is not None}, "--config")
 
 
@@ -89,15 +90,15 @@ class Settings:
 class Plan:
     """The tables and all that the Snakefile needs to know of them."""
 
-    settings: Settings
+    config: Config
 
     @cached_property
     def tables(self) -> dict[str, Table]:
         """All tables by name. Raises ProgramError if a definition is wrong or there is none."""
-        files = sorted(self.settings.experiments.glob("*.yaml"))
+        files = sorted(self.config.experiments.glob("*.yaml"))
         if not files:
-            raise ProgramError(f"{self.settings.experiments}: found no NAME.yaml, expected the definitions of tables")
-        chosen = {"seeds": self.settings.seeds, "iterations": self.settings.iterations}
+            raise ProgramError(f"{self.config.experiments}: found no NAME.yaml, expected the definitions of tables")
+        chosen = {"seeds": self.config.seeds, "iterations": self.config.iterations}
         return {file.stem: load(file, **chosen) for file in files}
 
     @cached_property
@@ -113,18 +114,18 @@ class Plan:
             for run in map(place, table.runs):
                 if found.setdefault(run, table.data_per_seed) != table.data_per_seed:
                     raise ProgramError(
-                        f"{self.settings.experiments / table.name}.yaml: data_per_seed: found {table.data_per_seed}, "
+                        f"{self.config.experiments / table.name}.yaml: data_per_seed: found {table.data_per_seed}, "
                         f"expected {found[run]} as in another table that has the run {run}"
                     )
         return found
 
     def data_folder(self, run: Run) -> Path:
         """The folder of a run's LMDBs."""
-        return data_folder(self.settings.data, run.seed, per_seed=self._per_seed.get(place(run), False))
+        return data_folder(self.config.data, run.seed, per_seed=self._per_seed.get(place(run), False))
 
     def _set(self, run: Run) -> str:
         """The set of images or features that a run reads, as a folder below that of all data."""
-        return str((self.data_folder(run) / run.data.name).relative_to(self.settings.data))
+        return str((self.data_folder(run) / run.data.name).relative_to(self.config.data))
 
     @cached_property
     def unfinished(self) -> dict[str, Run]:
@@ -148,7 +149,7 @@ class Plan:
                 raise ProgramError(f"{argument}: this run is finished; delete the record to have it evaluated again")
 
     def record(self, run: Run) -> Path:
-        return self.settings.runs / place(run) / "record.json"
+        return self.config.runs / place(run) / "record.json"
 
     def records(self, table: Table) -> list[Path]:
         """The records that a table is made of: those that are there, and those of runs that can be made."""
@@ -166,18 +167,18 @@ class Plan:
     def obstacle(self, run: Run) -> str:
         """Why a run cannot be made here, in words; empty if it can, even if something must be fetched first."""
         images, folder = run.data.images, self.data_folder(run)
-        text = why_missing(run, self.settings.data, per_seed=self._per_seed.get(place(run), False))
+        text = why_missing(run, self.config.data, per_seed=self._per_seed.get(place(run), False))
         begin = self.weights(run)
-        if begin and self.settings.weights is not None and not begin.is_file():
+        if begin and self.config.weights is not None and not begin.is_file():
             return f"{begin}, which the net begins from, is not there: --config weights names its folder"
         if not missing_lmdbs(run, folder):
             return ""  # weights can be fetched
         domains = {path.name for path in lmdbs(run, folder)}
         if any("+" in domain for domain in domains) and not run.shares:
             return text  # a mixture: only its owner knows how it was made
-        if images in MADE or images in self.settings.images:
+        if images in MADE or images in self.config.images:
             return ""
-        if run.data.features and not missing_images(run, self.settings.data):
+        if run.data.features and not missing_images(run, self.config.data):
             return ""
         if images in IMAGE_SETS:
             return f"{title(images)} is not on this machine: --config images=DIR names its unpacked archive"
@@ -201,22 +202,22 @@ class Plan:
         return {_mixture_name(run): run for run in self.runs.values() if isinstance(run, Experiment) and run.shares}
 
     def _mixture(self, run: Experiment) -> Path:
-        return self.settings.data / run.data.train_lmdb(*run.source_parts)
+        return self.config.data / run.data.train_lmdb(*run.source_parts)
 
     def before_mixture(self, name: str) -> list[Path]:
         """What must be there before a mixture is joined."""
         run = self.mixtures[name]
-        divided = [self.settings.data / run.data.train_lmdb(source) for source in run.sources]
-        return [] if all((lmdb / "data.mdb").is_file() for lmdb in divided) else [self.mark(run.data.name)]
+        divided = [self.config.data / run.data.train_lmdb(source) for source in run.sources]
+        return [] if all(map(is_lmdb, divided)) else [self.mark(run.data.name)]
 
     def mixture_options(self, name: str) -> list[str]:
         """The command line of ``python -m tools.join_lmdbs``."""
-        return join_options(self.mixtures[name], self.settings.data)
+        return join_options(self.mixtures[name], self.config.data)
 
     def before_features(self, dataset: str) -> list[Path]:
         """What must be there before the features of ``dataset`` are extracted."""
         runs = [run for run in self.runs.values() if run.data.name == dataset]
-        missing = any(missing_images(run, self.settings.data) for run in runs)
+        missing = any(missing_images(run, self.config.data) for run in runs)
         weights_file = self._features_weights(dataset)
         return [*([self.mark(DATASETS[dataset].images)] if missing else []), *([weights_file] if weights_file else [])]
 
@@ -225,25 +226,25 @@ class Plan:
 
         LMDBs themselves are nobody's output: Snakemake removes outputs before a job begins.
         """
-        return self.settings.data / ".built" / dataset
+        return self.config.data / ".built" / dataset
 
     def weights(self, run: Run) -> Path | None:
         """The file that a run begins from; None if it begins at random."""
         begin = weights(run)
-        if begin is None or self.settings.weights == NO_WEIGHTS:
+        if begin is None or self.config.weights == NO_WEIGHTS:
             return None
         return self._weights_file(begin.file)
 
     def _weights_file(self, file: str) -> Path:
-        chosen = self.settings.weights
+        chosen = self.config.weights
         if chosen is None or chosen == NO_WEIGHTS:  # features are never those of random weights
-            return self.settings.data / file
+            return self.config.data / file
         return Path(chosen) / Path(file).name if Path(chosen).is_dir() else Path(chosen)
 
     @cached_property
     def image_sets(self) -> list[str]:
         """Sets of images whose LMDBs ``tools.get_data`` can build here."""
-        datasets = [*MADE, *self.settings.images]
+        datasets = [*MADE, *self.config.images]
         return list(
             dict.fromkeys([*datasets, *(self._set(run) for run in self.runs.values() if run.dataset in datasets)])
         )
@@ -255,24 +256,24 @@ class Plan:
 
     def images_options(self, images: str) -> list[str]:
         """The command line of ``python -m tools.get_data`` for one of the ``image_sets``."""
-        data = self.settings.data
+        data = self.config.data
         folder, dataset = (data / images).parent, Path(images).name
         options = [dataset, "--out", str(folder)]
         if folder != data:
             options += ["--seed", folder.name.removeprefix("seed")]
             options += ["--downloads", str(data / "downloads")] if dataset == "digits" else []
-        if dataset in self.settings.images:
-            options += ["--images", self.settings.images[dataset], "--jobs", str(self.settings.threads)]
-            options += ["--allow-incomplete"] if self.settings.allow_incomplete else []
+        if dataset in self.config.images:
+            options += ["--images", self.config.images[dataset], "--jobs", str(self.config.threads)]
+            options += ["--allow-incomplete"] if self.config.allow_incomplete else []
         return options
 
     def features_options(self, dataset: str) -> list[str]:
         """The command line of ``python -m tools.extract_features``."""
-        features, mode = DATASETS[dataset].features, self.settings.solver_mode
+        features, mode = DATASETS[dataset].features, self.config.solver_mode
         backbone = ["--backbone", features.backbone]
         if weights_file := self._features_weights(dataset):
             backbone = ["--weights", str(weights_file), *(["--solver-mode", mode] if mode else [])]
-        return [features.images, *backbone, "--data", str(self.settings.data)]
+        return [features.images, *backbone, "--data", str(self.config.data)]
 
     def _features_weights(self, dataset: str) -> Path | None:
         """The file of weights that features are extracted with; None if they come as a package."""
@@ -291,11 +292,11 @@ class Plan:
     def weights_files(self, network: str) -> list[str]:
         """The files that nets of a network begin from."""
         names = dict.fromkeys(NETWORKS[network].weights_name(number) for number in (0, *self.pretrained[network]))
-        return [str(self.settings.data / "weights" / name) for name in names]
+        return [str(self.config.data / "weights" / name) for name in names]
 
     def weights_commands(self, network: str) -> list[list[str]]:
         """The command lines that make them."""
-        known, folder = NETWORKS[network], self.settings.data / "weights"
+        known, folder = NETWORKS[network], self.config.data / "weights"
         commands = [["get_weights", network, "--out", str(folder)]]
         if known.converter:
             domains = [option for number in self.pretrained[network] for option in ("--num-domains", str(number))]
@@ -309,7 +310,7 @@ class Plan:
             return "CPU"
         from latent_domains.runs.devices import choose_mode  # it imports Caffe
 
-        return choose_mode(self.settings.solver_mode, run.data.recipe.solver_mode)
+        return choose_mode(self.config.solver_mode, run.data.recipe.solver_mode)
 
     def gpus_of(self, run: Run) -> int | None:
         """How many GPUs a run takes; None for none, since some clusters read a 0 as a wish for the kind."""

@@ -9,7 +9,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import one_line
 from latent_domains.experiment.experiment import Experiment, from_json
 from latent_domains.runs.record import DomainUsage, Record, read
-from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.run_folder import RunFolder, is_run_folder
 from latent_domains.runs.run_state import State, state_of
 from latent_domains.tables.definition import Baseline, Run, Table, place
 from latent_domains.tables.inputs import weights, why_missing
@@ -95,7 +95,7 @@ class Records:
 def runs_of(table: Table, folder: Path) -> list[Path]:
     """Folders of those of the table's runs that are there. Raises ProgramError if none is."""
     places = [folder / place(one) for one in table.runs]
-    found = [one for one in places if (one / "experiment.json").is_file() or (one / "record.json").is_file()]
+    found = [one for one in places if is_run_folder(one) or (one / "record.json").is_file()]
     if not found:
         raise ProgramError(
             f"{folder / table.dataset}: none of the {len(places)} runs of {table.name} is there, expected some: train "

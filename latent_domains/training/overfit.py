@@ -69,12 +69,11 @@ def overfit(
     if path.exists():
         if not force:
             raise ProgramError(f"{path} exists: pass --force to replace it")
-        with RunFolder.load(path).locked():  # nobody trains on the pictures that are replaced below
-            pass
+        RunFolder.load(path).check_unlocked()  # nobody trains on the pictures that are replaced below
     rng = np.random.default_rng(seed)
     for part, entries in zip(experiment.parts, choose(images, seed).values(), strict=True):
         shuffled = [entries[i] for i in rng.permutation(len(entries))]
-        build(shuffled, data / experiment.data.train_lmdb(part), Format((256, 256)), force=True)
+        build(shuffled, data / experiment.data.train_lmdb(part), Format(dataset.stored_shape[1:]), force=True)
     folder = write_run(experiment, path, data=data, solver_mode="CPU", force=force)
     solver = folder.read_solver()
     solver.display = 1  # the log gets the accuracy of every batch

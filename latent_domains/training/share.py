@@ -11,7 +11,7 @@ from google.protobuf import text_format
 
 from latent_domains.common.files import build_folder_aside
 from latent_domains.common.program import ProgramError, from_root
-from latent_domains.nets import make_nets
+from latent_domains.nets.family import make_nets
 from latent_domains.runs.run_folder import RunFolder
 
 

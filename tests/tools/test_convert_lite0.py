@@ -28,6 +28,7 @@ def few_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "NOISE", 1)
 
 
+@pytest.mark.program
 def test_from_the_package_to_onnx(tmp_path: Path) -> None:
     checkpoint, out = in_package(LITE0), tmp_path / "lite0"
     done = program("convert_lite0", checkpoint, out)

@@ -22,8 +22,8 @@ from latent_domains.models.compare import TOLERANCE
 from latent_domains.models.inputs import AT_ONCE
 from latent_domains.models.model import forward
 from latent_domains.models.weights import check_weights
-from latent_domains.nets import make_nets_and_solver
 from latent_domains.nets.resnet import DEPTHS
+from latent_domains.nets.whole import make_nets_and_solver
 from tests.latent_domains.convert.torch.lua import Builder, written
 from tests.latent_domains.convert.torch.nets import (
     RESNET18,

@@ -326,7 +326,7 @@ def damaged(name: str, small: tuple[Path, Path]) -> tuple[Path, Path]:
 FAULTS = {
     "missing net": r"none\.prototxt: no such file",
     "missing weights": r"none\.caffemodel: no such file",
-    "a folder": r"in: a folder, expected a model's",
+    "a folder": r"in: a folder, expected a prototxt",
     "swapped": r"small\.caffemodel: not a prototxt",
     "truncated weights": r"small\.caffemodel: \d+ bytes that are no caffemodel, or a truncated one",
     "truncated net": r"small\.prototxt: not a prototxt",

@@ -8,11 +8,12 @@ import cv2
 from caffe.proto.caffe_pb2 import NetParameter
 
 from caffe_layers import mda
-from latent_domains.common.files import check_free, expect_file
+from latent_domains.common.files import check_free
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by
 from latent_domains.convert.fold.fold import Folded, fold
 from latent_domains.convert.fold.verify import batches_for, compare_nets, compare_opencv, speed_up
+from latent_domains.convert.options import ConverterOptions
 from latent_domains.convert.whole import check_on_pictures, is_head, picture_net
 from latent_domains.models import inputs, prototxt
 from latent_domains.models.compare import TOLERANCE, require, worst
@@ -44,8 +45,6 @@ class Source:
 
 def read(source: Source) -> Model:
     """Read the model. Raises ProgramError if it is none for tests, with one input, or net and weights do not fit."""
-    for file in (source.net, source.weights):
-        expect_file(file, "a model's")
     net = prototxt.read(source.net, NetParameter())
     if found := [f"{layer.name} ({layer.type})" for layer in net.layer if layer.type in DATA]:
         raise ProgramError(
@@ -85,17 +84,17 @@ def _check_domains(source: Source, net: NetParameter) -> None:
             )
 
 
-def export(source: Source, prefix: Path, *, verify: bool, images: Path | None, seed: int, force: bool) -> None:
+def export(source: Source, prefix: Path, options: ConverterOptions) -> None:
     """Write the folded model and print what there is to say about it.
 
-    Raises ProgramError if the model cannot be folded or, unless ``verify`` is false, does something else once folded.
+    Raises ProgramError if the model cannot be folded or, unless it is not verified, does something else once folded.
     """
     files, beside = model_files(prefix), {}
     if source.description is not None:
         beside[description_file(prefix)] = source.description.text()
     elif description_file(prefix).exists():
         raise ProgramError(f"{description_file(prefix)}: describes another model: remove it or choose another name")
-    check_free(*files, *beside, force=force, inputs=(source.net, source.weights))
+    check_free(*files, *beside, force=options.force, inputs=(source.net, source.weights))
     model = read(source)
     folded = fold(model)
     (shape,) = [layer.input_param.shape[0].dim for layer in model.net.layer if layer.type == "Input"]
@@ -106,13 +105,13 @@ def export(source: Source, prefix: Path, *, verify: bool, images: Path | None, s
     print(f"layers: {len(model.net.layer)}, folded {len(folded.model.net.layer)}")
     for note in folded.notes:
         print(f"note: {note}")
-    if verify:
-        rows, names = inputs.tried(tuple(shape[1:]), seed, images, source.mean, source.scale)
+    if options.verify:
+        rows, names = inputs.tried(tuple(shape[1:]), options.seed, options.images, source.mean, source.scale)
         check = partial(_verify, source, model, folded, rows, names)
     else:
         check = None
         print("not verified")
-    write_model(folded.model, prefix, about=about, force=force, check=check, beside=beside)
+    write_model(folded.model, prefix, about=about, force=options.force, check=check, beside=beside)
     print(f"wrote {' and '.join(map(str, (*files, *beside)))}")
 
 

@@ -22,6 +22,7 @@ from latent_domains.convert.fork.verify import (
     with_inputs,
 )
 from latent_domains.convert.fork.weights import converted, kinds_of, random_blobs, read_blobs
+from latent_domains.convert.options import ConverterOptions
 from latent_domains.models.compare import Difference, require, worst
 from latent_domains.models.graph import Graph
 from latent_domains.models.inputs import NOISE, images, in_batches, noise
@@ -40,19 +41,19 @@ class Converter:
         *,
         values: Mapping[str, str],
         shape: tuple[int, ...] | None,
-        seed: int,
-        force: bool,
+        options: ConverterOptions,
     ) -> None:
-        """Read and convert. ``values`` and ``shape`` are those of :class:`Conversion`; ``seed`` of what is random.
+        """Read and convert. ``values`` and ``shape`` are those of :class:`Conversion`.
 
-        Raises ProgramError naming what is wrong with a file or, unless ``force``, if one of the files to write exists.
+        Raises ProgramError naming what is wrong with a file, or if one of the files to write exists and may not be
+        replaced.
         """
         if not out.name:
             raise ProgramError(f"OUT {out}: expected a name that the files begin with")
         self._inputs = [file for file in (net, weights) if file is not None]
         for file in self._inputs:
             expect_file(file, "the fork's")
-        self._weights, self._out, self._seed, self._force = weights, out, seed, force
+        self._weights, self._out, self._options = weights, out, options
         self._fork = fork = Conversion(net, values, shape)
         for unknown in fork.unknown:
             print(
@@ -71,7 +72,7 @@ class Converter:
         self._files = [text] if weights is None else [text, caffemodel]
         if self._train is not None:
             self._files.append(out.with_name(f"{out.name}_train.prototxt"))
-        check_free(*self._files, force=force, inputs=self._inputs)  # before anything that takes time
+        check_free(*self._files, force=options.force, inputs=self._inputs)  # before anything that takes time
         self._theirs, self._ours = self._read_weights()
 
     def _read_weights(self) -> tuple[dict[str, list[Array]], dict[str, list[Array]]]:
@@ -86,17 +87,17 @@ class Converter:
             nets.append(open_net(definition, caffe.TEST))
         kinds = kinds_of(*graphs)
         if self._weights is None:
-            blobs = random_blobs(nets, kinds, self._seed)
+            blobs = random_blobs(nets, kinds, self._options.seed)
         else:
             blobs = read_blobs(self._weights, nets, kinds)
         return blobs, converted(blobs, fork.groups, fork.names)
 
-    def write(self, *, verify: bool, folder: Path | None) -> None:
-        """Write the files and say what was done. ``verify``: compare both sides, on images of ``folder`` too."""
-        with write_together(*self._files, force=self._force) as asides:
+    def write(self) -> None:
+        """Write the files, compare both sides if that is wanted, and say what was done."""
+        with write_together(*self._files, force=self._options.force) as asides:
             self._write(asides)
-            if verify:
-                self._verify(asides, folder)
+            if self._options.verify:
+                self._verify(asides)
             else:
                 check_loads(asides[0])
                 print("not verified")
@@ -119,9 +120,9 @@ class Converter:
         if self._train is not None:
             left.pop(0).write_text(about_lines(about) + net_text(f"{out}_train", self._train.definition()))
 
-    def _verify(self, asides: Sequence[Path], folder: Path | None) -> None:
+    def _verify(self, asides: Sequence[Path]) -> None:
         """Compare both sides; ours has the weights of the caffemodel that was written."""
-        fork = self._fork
+        fork, folder, seed = self._fork, self._options.images, self._options.seed
         fill = put(self._ours)
         if self._weights is not None:
             weights = str(asides[1])
@@ -132,22 +133,22 @@ class Converter:
         check_loads(asides[0])
         theirs = Side(fork.deploy, {}, put(self._theirs))
         ours = Side(self._deploy.graph, self._deploy.blobs, fill)
-        pixels = noise(fork.images.shape, self._seed, fork.images.mean, fork.images.scale)
+        pixels = noise(fork.images.shape, seed, fork.images.mean, fork.images.scale)
         given = [(f"{NOISE} random inputs", [{fork.image_value: pixels}])]
         if folder is not None:
             found, pixels = images(folder, fork.images.shape, fork.images.mean, fork.images.scale)
             given.append((f"{len(found)} images", [{fork.image_value: batch} for batch in in_batches(pixels)]))
         steps: list[tuple[str, Callable[[], list[Difference]]]] = [
-            (f"deploy net, {said}", partial(compare, theirs, ours, caffe.TEST, batches, self._seed))
+            (f"deploy net, {said}", partial(compare, theirs, ours, caffe.TEST, batches, seed))
             for said, batches in given
         ]
         if self._tried is not None:
             graph, rewritten = self._tried
             check(rewritten.definition(), f"{self._out}_train.prototxt")
             sides = Side(graph, {}, put(self._theirs)), Side(rewritten.graph, rewritten.blobs, fill)
-            inputs = random_inputs(graph, fork.images, self._classes(), self._seed)
+            inputs = random_inputs(graph, fork.images, self._classes(), seed)
             steps += [
-                (f"training net, {said} statistics", partial(compare, *sides, phase, [inputs], self._seed))
+                (f"training net, {said} statistics", partial(compare, *sides, phase, [inputs], seed))
                 for phase, said in ((caffe.TRAIN, "the batch's"), (caffe.TEST, "every domain's running"))
             ]
         for said, step in tqdm(steps, desc="verifying", leave=False):

@@ -77,7 +77,7 @@ def stock(file: Path, fork: Message) -> NetParameter:
 
 
 def statistics_param(param: Message) -> dict[str, object]:
-    """Settings of a normalisation as MDALayer names them."""
+    """Parameters of a normalisation as MDALayer names them."""
     values: dict[str, object] = {
         "eps": _short(param.eps),
         "moving_average_fraction": _short(param.moving_average_fraction),

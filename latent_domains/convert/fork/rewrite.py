@@ -35,7 +35,7 @@ def rewrite(
     """The graph with our layers. Values that both graphs have are the same objects.
 
     ``rows`` gives the constant rows w of a known domain their number; ``where`` begins messages: file and phase.
-    Raises ProgramError naming the layers if the domains of a group have settings of their own or are in another order
+    Raises ProgramError naming the layers if the domains of a group have parameters of their own or are in another order
     than in training.
     """
     return _Rewriting(graph, groups, names, rows, where).result()
@@ -111,7 +111,7 @@ class _Rewriting:
     def _mda(self, group: Group, w: Value | None) -> Node:
         first, domains = group.norms[0], self._domains
         name = self._names.mda[first.name]
-        params: dict[str, object] = {"num_domains": domains, **self._settings(group)}
+        params: dict[str, object] = {"num_domains": domains, **self._parameters(group)}
         if params["eps"] == _DEFAULT_EPS:
             del params["eps"]
         if w is None and (column := self._first(group.parts[0])) != domains - 1:
@@ -124,21 +124,21 @@ class _Rewriting:
         self._blobs[group.out] = name
         return Node(layer, [group.x] if w is None else [group.x, w], [group.out])
 
-    def _settings(self, group: Group) -> dict[str, object]:
+    def _parameters(self, group: Group) -> dict[str, object]:
         """What the normalising layers of a group are set to, all of them alike."""
-        settings = [
+        parameters = [
             json.loads(norm.layer.python_param.param_str)
             if norm.kind == MULTIMODAL
             else statistics_param(norm.layer.batch_norm_param)
             for norm in group.norms
         ]
-        for norm, found in zip(group.norms, settings, strict=True):
-            if found != settings[0]:
+        for norm, found in zip(group.norms, parameters, strict=True):
+            if found != parameters[0]:
                 raise ProgramError(
                     f"{self._where}: layer {norm.said} has {_said(found)}, but {group.norms[0].name} has "
-                    f"{_said(settings[0])}: expected one setting in all domains of an mDA layer"
+                    f"{_said(parameters[0])}: expected the same in all domains of an mDA layer"
                 )
-        return settings[0]
+        return parameters[0]
 
     def _first(self, part: Part) -> int:
         """The column of a part's first domain."""
@@ -164,5 +164,5 @@ def _python(name: str, layer: str, params: dict[str, object]) -> LayerParameter:
     return LayerParameter(name=name, type="Python", python_param=python_param(layer, params))
 
 
-def _said(settings: Mapping[str, object]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in settings.items())
+def _said(parameters: Mapping[str, object]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in parameters.items())

@@ -16,6 +16,7 @@ from latent_domains.convert.onnx.graph import OPSET
 from latent_domains.convert.onnx.layer import Refused
 from latent_domains.convert.onnx.net import BATCH, blob_names, check_layers, onnx_model
 from latent_domains.convert.onnx.verification import compare
+from latent_domains.convert.options import ConverterOptions
 from latent_domains.models import prototxt
 from latent_domains.models.compare import require, worst
 from latent_domains.models.definition import for_phase
@@ -29,31 +30,27 @@ def write(
     net: Path,
     weights: Path,
     out: Path,
-    *,
-    verify: bool,
-    images: Path | None,
-    seed: int,
-    force: bool,
+    options: ConverterOptions,
     check: Callable[[Path], None] | None = None,
 ) -> None:
     """Write a model of Caffe as the ONNX file ``out``, and print what there is to say about it.
 
     ``check`` is called with the file before it gets its name: if it raises, there is none. Raises ProgramError as
-    :func:`export` does or, unless ``verify`` is false, if ONNX Runtime finds something else than Caffe.
+    :func:`export` does or, unless it is not verified, if ONNX Runtime finds something else than Caffe.
     """
-    check_free(out, force=force, inputs=(net, weights))
+    check_free(out, force=options.force, inputs=(net, weights))
     made, loaded = export(net, weights)
-    with write_together(out, force=force) as (aside,):
+    with write_together(out, force=options.force) as (aside,):
         aside.write_bytes(made.SerializeToString())
-        if verify:
-            rows = compare(loaded, made, aside, images, seed)
+        if options.verify:
+            rows = compare(loaded, made, aside, options.images, options.seed)
             require(rows)
         if check is not None:
             check(aside)
     takes = ", ".join(f"{name} {_free(loaded.blobs[name].shape)}" for name in loaded.inputs)
     gives = ", ".join(f"{output.name} {_free(_sizes(output))}" for output in made.graph.output)
     print(f"{out}: operator set {OPSET}, {len(made.graph.node)} nodes; {takes} → {gives}")
-    if verify:
+    if options.verify:
         furthest = worst(rows)
         print(
             f"ONNX Runtime {onnxruntime.__version__} agrees with Caffe: of {len(blob_names(made, loaded.blobs))} blobs "

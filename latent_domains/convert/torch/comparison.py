@@ -11,7 +11,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.convert.torch.torch_reference import POOLED, TorchNet
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.models.compare import Difference, difference, differences, keep_worst, require, worst
-from latent_domains.models.inputs import AT_ONCE
+from latent_domains.models.inputs import in_batches
 from latent_domains.models.model import Array, Model, forward, load
 
 MDA_MEAN = DATASETS["pacs"].mean
@@ -41,8 +41,7 @@ def compare(
     mda_rows: dict[int, dict[str, Difference]] = {number: {} for number in mda}
     border, same, judged = 0.0, 0, 0
     with tqdm(desc="compared with the checkpoint's net", total=len(pixels), unit="input") as bar:
-        for start in range(0, len(pixels), AT_ONCE):
-            batch = pixels[start : start + AT_ONCE]
+        for batch in in_batches(pixels):
             expected, found = reference.run(batch), forward(plain_net, batch - _channels(caffe_mean))
             keep_worst(plain_rows, differences(expected, found))
             if reference.head:

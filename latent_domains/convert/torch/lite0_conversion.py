@@ -7,6 +7,7 @@ from onnx import ModelProto
 from latent_domains.common.files import check_free
 from latent_domains.convert.onnx.export import PRODUCER
 from latent_domains.convert.onnx.net import onnx_model
+from latent_domains.convert.options import ConverterOptions
 from latent_domains.convert.torch.comparison import compare, numbers, report, require_file
 from latent_domains.convert.torch.lite0 import folded_model
 from latent_domains.convert.torch.lite0_reference import torch_lite0
@@ -20,25 +21,23 @@ from latent_domains.models.onnx_backbone import OnnxBackbone
 from latent_domains.nets.lite0 import EARLY, POOLED, PREPROCESSING
 
 
-def convert(
-    checkpoint: Path, out: Path, *, head: bool, verify: bool, images: Path | None, seed: int, force: bool
-) -> None:
+def convert(checkpoint: Path, out: Path, options: ConverterOptions, *, head: bool) -> None:
     """Read a checkpoint, convert it, compare, and write OUT.prototxt and OUT.caffemodel; print how far they agree."""
     files = model_files(out)
-    check_free(*files, force=force, inputs=[checkpoint])
+    check_free(*files, force=options.force, inputs=[checkpoint])
     net = read_lite0(checkpoint, head=head)
     print(f"{checkpoint}: EfficientNet-Lite0, {f'{net.classes} classes' if net.classes else 'no head'}")
     for note in net.notes:
         print(f"note: {note}")
     model = folded_model(net)
-    if verify:
-        pixels, inputs = tried(PREPROCESSING.shape, seed, images)
+    if options.verify:
+        pixels, inputs = tried(PREPROCESSING.shape, options.seed, options.images)
         comparison = compare(torch_lite0(net), PREPROCESSING.mean, model, {}, pixels)
         require_file(files[1], comparison.plain)
         report(comparison, {}, inputs)
     else:
         print("not verified")
-    write_model(model, out, about=_about(shown(Path(checkpoint.name))), force=force)
+    write_model(model, out, about=_about(shown(Path(checkpoint.name))), force=options.force)
     print(f"wrote {', '.join(map(str, files))}")
 
 

@@ -50,10 +50,10 @@ def parts(out: Path, seed: int) -> list[Part]:
     for name in ("plain", "photo", "handwritten"):
         for split, drawn in (("train", seed), ("test", 0)):
             part = f"{name}_{split}"
-            recipe = {"program": "tools.get_data demo", "part": part, "seed": drawn, "version": VERSION}
+            origin = {"program": "tools.get_data demo", "part": part, "seed": drawn, "version": VERSION}
             stream = (drawn, 2000 + len(result))
             order = (drawn, 100 + len(result))
-            result.append(array_part(out / "demo" / part, recipe, partial(_images, name, split, stream), order))
+            result.append(array_part(out / "demo" / part, origin, partial(_images, name, split, stream), order))
     return result
 
 

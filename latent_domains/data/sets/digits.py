@@ -81,7 +81,7 @@ def parts(
     for name in DOMAINS[dataset]:
         for split in ("train", "test"):
             part = f"{name}_{split}"
-            recipe = {"program": f"tools.get_data {dataset}", "part": part, "seed": drawn[split], "version": VERSION}
+            origin = {"program": f"tools.get_data {dataset}", "part": part, "seed": drawn[split], "version": VERSION}
             order = (drawn[split], len(result))
-            result.append(array_part(out / dataset / part, recipe, lambda m=makers[name], s=split: m(s), order))
+            result.append(array_part(out / dataset / part, origin, lambda m=makers[name], s=split: m(s), order))
     return result

@@ -7,11 +7,13 @@ one byte a pixel or label.
 import gzip
 import struct
 import zlib
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from latent_domains.common.program import ProgramError
+from latent_domains.common.wording import by
 
 IMAGES_MAGIC = 0x803
 LABELS_MAGIC = 0x801
@@ -57,10 +59,7 @@ def _header(name: str, data: bytes, magic: int) -> tuple[int, ...]:
 def _body(name: str, data: bytes, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     """Return what follows the header, which must fill ``shape`` exactly."""
     start = 4 + 4 * len(shape)
-    expected = 1
-    for size in shape:
-        expected *= size  # plain integers: sizes from a damaged header must not overflow
+    expected = prod(shape)  # of plain integers: sizes from a damaged header must not overflow
     if len(data) - start != expected:
-        sizes = "×".join(map(str, shape))
-        raise ProgramError(f"{name}: {len(data) - start} bytes after the header, expected {sizes} = {expected}")
+        raise ProgramError(f"{name}: {len(data) - start} bytes after the header, expected {by(shape)} = {expected}")
     return np.frombuffer(data, np.uint8, offset=start).reshape(shape)

@@ -185,8 +185,6 @@ def test_a_description_counts_and_measures(tmp_path):
         records=5,
         shape=(3, 4, 6),
         encoded=False,
-        min_label=-1,
-        max_label=9,
         class_counts={-1: 1, 0: 1, 2: 2, 9: 1},
         same_size=True,
     )

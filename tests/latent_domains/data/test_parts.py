@@ -15,8 +15,8 @@ COLOUR = np.random.default_rng(1).integers(0, 256, (12, 5, 4, 3)).astype(np.uint
 LABELS = np.arange(12) % 10
 
 
-def part(path: Path, images: np.ndarray = GRAY, seed: int = 0, **recipe: object) -> Part:
-    return array_part(path, {"part": path.name, "seed": seed, **recipe}, lambda: (images, LABELS), (seed, 1))
+def part(path: Path, images: np.ndarray = GRAY, seed: int = 0, **origin: object) -> Part:
+    return array_part(path, {"part": path.name, "seed": seed, **origin}, lambda: (images, LABELS), (seed, 1))
 
 
 def never() -> None:
@@ -51,12 +51,12 @@ def test_what_stands_is_not_made_again(tmp_path, capsys):
     a, b = part(tmp_path / "a"), part(tmp_path / "b")
     build(a)
     before = (a.path / "data.mdb").stat().st_mtime_ns
-    build_missing([Part(a.path, a.recipe, never), b])
+    build_missing([Part(a.path, a.origin, never), b])
     assert f"{a.path}: stands\n{b.path}: 12 images\n" == capsys.readouterr().out
     assert (a.path / "data.mdb").stat().st_mtime_ns == before and names(tmp_path) == ["a", "b"]
 
 
-def test_another_recipe_is_not_reused(tmp_path):
+def test_a_part_of_another_origin_is_not_reused(tmp_path):
     build(part(tmp_path / "a"))
     other = part(tmp_path / "a", seed=5)
     with pytest.raises(ProgramError, match=r"a: made with seed 0 instead of 5; pass --force to replace it or --out"):
@@ -70,7 +70,7 @@ def test_another_recipe_is_not_reused(tmp_path):
     assert stands(other) and not list(tmp_path.glob(".*"))
 
 
-def test_a_new_setting_makes_another_recipe(tmp_path):
+def test_a_new_version_is_another_origin(tmp_path):
     build(part(tmp_path / "a"))
     with pytest.raises(ProgramError, match="made with version None instead of 2"):
         stands(part(tmp_path / "a", version=2))
@@ -101,7 +101,7 @@ def test_a_damaged_part_is_named(tmp_path):
 
 def test_images_that_were_left_out_are_told_when_it_stands(tmp_path, capsys):
     whole = part(tmp_path / "a")
-    partly = replace(whole, recipe={**whole.recipe, "images": 15})
+    partly = replace(whole, origin={**whole.origin, "images": 15})
     build_missing([partly])
     build_missing([partly])
     said = f"{partly.path}: stands without 3 images that could not be read then (--force tries them again)\n"

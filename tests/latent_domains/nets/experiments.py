@@ -4,7 +4,7 @@ from pathlib import Path
 
 from latent_domains.experiment.batches import batch_sizes, published_counts
 from latent_domains.experiment.experiment import CONTROLS, Experiment, make_experiment
-from latent_domains.nets import make_nets
+from latent_domains.nets.family import make_nets
 
 
 def nets_of(

@@ -4,7 +4,7 @@ import pytest
 
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.report.comparison import settings_of, settings_of_table
+from latent_domains.report.comparison import tasks_of, tasks_of_table
 from latent_domains.report.runs import load_runs
 from latent_domains.tables.definition import EXPERIMENTS, load
 from tests.latent_domains.report.records import write_record
@@ -16,22 +16,22 @@ def test_runs_that_differ_in_their_seed_alone_are_a_line(tmp_path):
         write_record(tmp_path / f"{i}.json", make_experiment("digits", method, seed=seed), accuracy)
         for i, (method, seed, accuracy) in enumerate(chosen)
     ]
-    [setting] = settings_of(load_runs(paths)[0])
-    assert setting.name == "mnist+mnistm → usps"
-    assert [(line.name, len(line.runs)) for line in setting.lines] == [("source only", 1), ("DIAL", 1), ("mDA, k=2", 3)]
-    line = setting.lines[-1]
+    [task] = tasks_of(load_runs(paths)[0])
+    assert task.name == "mnist+mnistm → usps"
+    assert [(line.name, len(line.runs)) for line in task.lines] == [("source only", 1), ("DIAL", 1), ("mDA, k=2", 3)]
+    line = task.lines[-1]
     assert line.scores == pytest.approx((90, 80, 85))
     assert (line.mean, line.std) == (pytest.approx(85), pytest.approx(5))
-    assert setting.lines[0].std is None
+    assert task.lines[0].std is None
 
 
 def test_lines_of_one_title_are_told_apart(tmp_path):
     experiments = [make_experiment("digits", "mda", iterations=n) for n in (10, 20)]
     experiments.append(make_experiment("digits", "mda", sources=("mnist",), k=2))
     paths = [write_record(tmp_path / f"{i}.json", one, 0.5) for i, one in enumerate(experiments)]
-    [setting] = settings_of(load_runs(paths)[0])
-    assert len({line.name for line in setting.lines}) == 3
-    assert len({(line.dashes, line.mark) for line in setting.lines}) == 3
+    [task] = tasks_of(load_runs(paths)[0])
+    assert len({line.name for line in task.lines}) == 3
+    assert len({(line.dashes, line.mark) for line in task.lines}) == 3
 
 
 def test_one_experiment_trained_twice_is_no_second_seed(tmp_path):
@@ -41,13 +41,13 @@ def test_one_experiment_trained_twice_is_no_second_seed(tmp_path):
         for i, one, accuracy in zip("abc", made, (0.9, 0.8, 0.5), strict=True)
     ]
     runs, _ = load_runs(paths)
-    [setting] = settings_of(runs)
-    assert [(line.name, line.scores) for line in setting.lines] == [
+    [task] = tasks_of(runs)
+    assert [(line.name, line.scores) for line in task.lines] == [
         ("mDA, k=2: a, b", pytest.approx((90, 80))),
         ("mDA, k=2: c", pytest.approx((50,))),
     ]
     with pytest.raises(ProgramError, match=r"c\.json: the same experiment as .*a\.json, expected one of them"):
-        settings_of_table(load(EXPERIMENTS / "digits.yaml"), runs, {})
+        tasks_of_table(load(EXPERIMENTS / "digits.yaml"), runs, {})
 
 
 def test_a_table_has_the_papers_number_beside_the_best_candidate(tmp_path):
@@ -62,8 +62,8 @@ def test_a_table_has_the_papers_number_beside_the_best_candidate(tmp_path):
         for source, values in accuracies.items()
         for seed, accuracy in enumerate(values)
     ]
-    [setting] = settings_of_table(table, load_runs(paths)[0], {})
-    lines = {line.name: line for line in setting.lines}
+    [task] = tasks_of_table(table, load_runs(paths)[0], {})
+    lines = {line.name: line for line in task.lines}
     best, other = lines["Best single source: mnistm"], lines["Best single source: mnist"]
     assert (best.paper, best.mean) == (59.8, pytest.approx(55))
     assert (other.paper, other.mean) == (None, pytest.approx(45))
@@ -75,6 +75,6 @@ def test_a_run_that_is_none_of_the_tables_is_named(tmp_path):
     table = load(EXPERIMENTS / "digits.yaml")
     path = write_record(tmp_path / "r.json", make_experiment("digits", "mda", k=7), 0.5)
     with pytest.raises(ProgramError, match=r"r\.json: its experiment \(mda_k7_seed0\) is none of the table's"):
-        settings_of_table(table, load_runs([path])[0], {})
+        tasks_of_table(table, load_runs([path])[0], {})
     with pytest.raises(ProgramError, match="gong2013_x: the table digits has no such baseline"):
-        settings_of_table(table, [], {"gong2013_x": 0.5})
+        tasks_of_table(table, [], {"gong2013_x": 0.5})

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from latent_domains.report.comparison import settings_of
+from latent_domains.report.comparison import tasks_of
 from latent_domains.report.page import TableBlock, Text
 from latent_domains.report.runs import load_runs
 from latent_domains.report.stability import agreement, stability_blocks
@@ -25,7 +25,7 @@ def loaded(runs):
 
 
 def test_seeds_are_compared_on_the_same_images(runs, loaded):
-    block, _ = stability_blocks(settings_of(loaded))
+    block, _ = stability_blocks(tasks_of(loaded))
     rows = []
     for name in ("mda", "mda seed 1"):
         lmdbs, held_out = looked_at_lmdbs(runs[name])
@@ -39,15 +39,15 @@ def test_seeds_are_compared_on_the_same_images(runs, loaded):
 
 
 def test_one_seed_is_compared_with_nothing(loaded):
-    assert stability_blocks(settings_of([run for run in loaded if run.experiment.seed == 0])) == []
+    assert stability_blocks(tasks_of([run for run in loaded if run.experiment.seed == 0])) == []
 
 
 def test_why_seeds_cannot_be_compared(loaded, tmp_path):
     """A record alone has no net to ask; a run on other data has other images."""
     first, second = (run for run in loaded if run.experiment.has_branch)
-    (note,) = stability_blocks(settings_of([first, replace(second, folder=None)]))
+    (note,) = stability_blocks(tasks_of([first, replace(second, folder=None)]))
     assert isinstance(note, Text) and note.note and "of mda seed 1 there is the record alone" in note.text
     (tmp_path / "data").symlink_to(second.folder.data_folder)
     other = replace(second, folder=replace(second.folder, data_folder=tmp_path / "data"))
-    (note,) = stability_blocks(settings_of([first, other]))
+    (note,) = stability_blocks(tasks_of([first, other]))
     assert f"mda seed 1 has other images than mda: {tmp_path}/data" in note.text

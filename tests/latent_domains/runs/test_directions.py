@@ -73,4 +73,4 @@ def test_the_logits_are_those_that_a_record_judges(tiny_data, tmp_path):
 
 def test_a_run_without_a_branch_is_refused(trained_on_sources):
     with pytest.raises(ProgramError, match="source_only has no branch that predicts domains: expected mda"):
-        directions(trained_on_sources)
+        directions(trained_on_sources, TEST)

@@ -9,7 +9,7 @@ import yaml
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.baselines import BASELINES
 from latent_domains.experiment.experiment import METHODS, SETTINGS, make_experiment
-from latent_domains.nets import make_nets_and_solver
+from latent_domains.nets.whole import make_nets_and_solver
 from latent_domains.tables.definition import EXPERIMENTS, Baseline, load
 
 NAMES = sorted(file.stem for file in EXPERIMENTS.glob("*.yaml"))

@@ -1,4 +1,4 @@
-"""What the workflow would do: settings, what can be made here and from what."""
+"""What the workflow would do: its config, what can be made here and from what."""
 
 import subprocess
 import sys
@@ -9,12 +9,12 @@ import pytest
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.tables.definition import EXPERIMENTS, Baseline, place
-from latent_domains.tables.plan import Plan, Settings, baseline_options
+from latent_domains.tables.plan import Config, Plan, baseline_options
 from tests.latent_domains.tables.tables import write_record
 
 
-def plan(tmp_path: Path, **settings) -> Plan:
-    return Plan(Settings(data=tmp_path / "data", runs=tmp_path / "runs", **settings))
+def plan(tmp_path: Path, **config) -> Plan:
+    return Plan(Config(data=tmp_path / "data", runs=tmp_path / "runs", **config))
 
 
 def with_lmdbs(tmp_path: Path, dataset: str, *domains: str) -> None:
@@ -29,8 +29,8 @@ def test_reading_the_workflow_does_not_import_caffe():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_settings_are_read_as_snakemake_gives_them(tmp_path):
-    found = Settings.read(
+def test_config_is_read_as_snakemake_gives_them(tmp_path):
+    found = Config.read(
         {
             "seeds": "0,2",
             "iterations": 20,
@@ -45,9 +45,9 @@ def test_settings_are_read_as_snakemake_gives_them(tmp_path):
     )
     assert (found.seeds, found.iterations, found.threads, found.data) == ((0, 2), 20, 2, Path("d"))
     assert found.images == dict.fromkeys(("office31", "office_caltech", "pacs"), str(tmp_path))
-    assert Settings.read({"seeds": 3}).seeds == (3,) and Settings.read({"seeds": [3, 4]}).seeds == (3, 4)
-    assert Settings.read({"images": {"pacs": str(tmp_path)}}).images == {"pacs": str(tmp_path)}
-    assert Settings.read({"weights": None}) == Settings()
+    assert Config.read({"seeds": 3}).seeds == (3,) and Config.read({"seeds": [3, 4]}).seeds == (3, 4)
+    assert Config.read({"images": {"pacs": str(tmp_path)}}).images == {"pacs": str(tmp_path)}
+    assert Config.read({"weights": None}) == Config()
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,9 @@ def test_settings_are_read_as_snakemake_gives_them(tmp_path):
         ({"runs": 5}, "--config: runs: found 5, expected a text"),
     ],
 )
-def test_a_wrong_setting_is_named(config, message):
+def test_a_wrong_value_is_named(config, message):
     with pytest.raises(ProgramError, match=message):
-        Settings.read(config)
+        Config.read(config)
 
 
 def test_digits_can_always_be_made(tmp_path):

@@ -47,12 +47,12 @@ def extra(layer: str) -> Callable[[str], str]:
 
 
 REFUSED = {
-    "a setting of one domain": (
+    "a parameter of one domain": (
         in_layer("fc3 s norm 1", "0.95", "0.9"),
         r"TRAIN phase: layer fc3 s norm 1 \(MultiModalBatchNorm\) has eps 1e-05, moving_average_fraction 0.9, but fc3 "
-        r"s norm 0 has eps 1e-05, moving_average_fraction 0.95: expected one setting in all domains",
+        r"s norm 0 has eps 1e-05, moving_average_fraction 0.95: expected the same in all domains",
     ),
-    "a setting of the target": (
+    "a parameter of the target": (
         in_layer("fc3 bn", "moving_average_fraction", "eps: 1e-3 moving_average_fraction"),
         r"layer fc3 bn \(BatchNorm\) has eps 0.001,",
     ),

@@ -258,7 +258,7 @@ def test_lists_and_tree_of_the_published_size_differ_in_nothing(tmp_path):
     lists = write_lists(tmp_path / "lists", root)
     made = pacs_split_parts(tmp_path, lists, tmp_path / "data", BuildOptions())
     expected = {f"{d}_{s}": sum(pacs_split_counts(d, s).values()) for d in PACS.domains for s in SPLITS}
-    assert {part.path.name: part.recipe["images"] for part in made} == expected
+    assert {part.path.name: part.origin["images"] for part in made} == expected
 
     (lists / "photo_train_kfold.txt").unlink()
     crossval = lists / "sketch_crossval_kfold.txt"
