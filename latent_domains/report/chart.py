@@ -20,13 +20,16 @@ from matplotlib.figure import Figure
 
 from latent_domains.common.files import write_aside
 from latent_domains.report.palette import STYLE, VARIABLES
-from latent_domains.report.text import identifier, printable
+from latent_domains.report.text import identifier, printable, shortened
 
 POINTS = 72
 """In an inch."""
 
 _LETTER = 6.5
 """Width of a title's letter in points."""
+
+_LABEL, _SAMPLE = 5, 45
+"""Width of a letter of the legend, and of the line and the space beside its words, in points."""
 
 _SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 _COLOUR = re.compile("|".join(VARIABLES))
@@ -121,13 +124,18 @@ def _figure(charts: Sequence[Chart], columns: int, *, titled: bool) -> Figure:
             continue
         chart.draw(axes)
         if titled:
-            axes.set_title(textwrap.fill(printable(chart.title), int(chart.width / _LETTER)), loc="left")
             lines, labels = axes.get_legend_handles_labels()
             legend |= {label: line for line, label in zip(lines, labels, strict=True) if label not in legend}
     if legend:
-        across = max(1, int(width // 150))
-        figure.set_figheight(figure.get_figheight() + 15 * -(-len(legend) // across) / POINTS)
-        figure.legend(legend.values(), legend, loc="outside lower center", ncols=across, fontsize=9)
+        labels = [shortened(label, int((width - _SAMPLE) / _LABEL)) for label in legend]
+        across = max(1, int(width / (_SAMPLE + _LABEL * max(map(len, labels)))))
+        figure.set_figheight(figure.get_figheight() + 15 * -(-len(labels) // across) / POINTS)
+        figure.legend(legend.values(), labels, loc="outside lower center", ncols=across, fontsize=9)
+    if titled:
+        figure.draw_without_rendering()  # what stands beside the axes decides how wide they are
+        for axes, chart in zip(grid.flat, charts, strict=False):
+            width = axes.get_window_extent().width * POINTS / figure.dpi
+            axes.set_title(textwrap.fill(printable(chart.title), int(width / _LETTER)), loc="left")
     return figure
 
 

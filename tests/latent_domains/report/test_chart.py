@@ -43,6 +43,17 @@ def test_a_chart_in_files(tmp_path):
     assert cv2.imread(str(tmp_path / "four.png")).shape == both.shape
 
 
+def test_title_and_legend_end_within_the_picture(tmp_path):
+    def draw(axes):
+        axes.set_yticks([0, 1], ["a name of a domain", "b"])
+        for line in "abc":
+            axes.plot([0, 1], label=f"{line}, a label of {9 * 'several '}words")
+
+    chart(draw=draw, title=12 * "words ").save(tmp_path)
+    pixels = cv2.imread(str(tmp_path / "a-b.png")).min(axis=2)
+    assert pixels[:, :8].min() > 200 and pixels[:, -8:].min() > 200
+
+
 def test_charts_do_not_depend_on_what_their_user_chose_for_matplotlib(tmp_path):
     expected = chart().inline()
     with matplotlib.rc_context({"text.usetex": True}):
