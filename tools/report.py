@@ -65,7 +65,7 @@ def main() -> None:
     if out is None and table:
         out = ROOT / "tables" / table.name / "report.html"
     elif out is None:
-        if len(paths) > 1 or not paths[0].is_dir():
+        if len(paths) > 1 or paths[0].is_file():
             parser.error("expected --out FILE for several runs, or for a record alone")
         out = paths[0] / "report.html"
     build(

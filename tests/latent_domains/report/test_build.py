@@ -45,6 +45,7 @@ def test_a_record_alone_shows_what_it_can(tmp_path):
     path = write_record(tmp_path / "kept.json", make_experiment("digits", "mda", k=3), 0.75)
     out = tmp_path / "out" / "report.html"
     assert program("report", path).returncode == 2  # no folder to write to
+    assert "gone: no such file, expected a run folder or a record" in program("report", tmp_path / "gone").stderr
     done = program("report", path, "--out", out)
     assert done.returncode == 0, done.stderr
     text = text_of(out)
