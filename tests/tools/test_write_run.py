@@ -29,7 +29,7 @@ def test_write_run_as_a_program(tiny_data, tmp_path):
 
 def documented(page: str) -> list[str]:
     """The arguments of the commands on a page of docs/ that write a run."""
-    here = [command for name, command in PROGRAMS if name == page]
+    here = [command for name, command in PROGRAMS if name == f"docs/{page}"]
     return [command.removeprefix("tools.write_run ") for command in here if command.startswith("tools.write_run ")]
 
 
