@@ -17,6 +17,16 @@ from unittest import mock
 from latent_domains.common.program import ROOT, exit_code
 
 
+def hear_signals() -> None:
+    """Hear SIGINT and SIGHUP, and so let every program that is started hear them.
+
+    A shell that starts something in the background has it ignore SIGINT, and nohup SIGHUP.
+    """
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
+
+
 @dataclass(frozen=True)
 class Done:
     """How a program ended and what it said."""

@@ -22,7 +22,7 @@ from pathlib import Path
 from latent_domains.common.arguments import natural, positive
 from latent_domains.common.markdown import table
 from latent_domains.experiment.datasets import Dataset, of_network
-from tests.programs import interrupt
+from tests.programs import hear_signals, interrupt
 from tests.scale.measure import Taken, measure
 from tests.scale.tree import CLASSES, DOMAINS
 
@@ -46,6 +46,7 @@ def main() -> int:
     parser.add_argument("--steps", nargs="+", choices=known, default=known, help="these alone (default: all)")
     parser.add_argument("--no-interrupts", action="store_true")
     options = parser.parse_args()
+    hear_signals()
     with tempfile.TemporaryDirectory(prefix="scale-") as temporary:
         return way(options, (options.work or Path(temporary)).resolve())
 
