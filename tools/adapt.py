@@ -38,7 +38,7 @@ from latent_domains.adapt.stages import (
 from latent_domains.adapt.task import Paths, build_lmdbs, extract_features
 from latent_domains.adapt.trees import TaskImages, about_numbers, check_apart, read_images
 from latent_domains.adapt.weights import NONE, starting_weights
-from latent_domains.common.arguments import add_image_options, program_parser
+from latent_domains.common.arguments import add_image_options, path, program_parser
 from latent_domains.common.program import ROOT, from_root, run
 from latent_domains.common.wording import some
 from latent_domains.experiment.experiment import Experiment
@@ -112,16 +112,16 @@ def _options() -> argparse.Namespace:
 
 def _folder(text: str) -> Path:
     """A folder's whole name: the work is done in another one."""
-    path = Path(text).resolve()
+    whole = path(text).resolve()
     try:
-        str(path).encode()
+        str(whole).encode()
     except UnicodeEncodeError:
-        raise argparse.ArgumentTypeError(f"got {str(path)!r}, expected a name in UTF-8") from None
-    return path
+        raise argparse.ArgumentTypeError(f"got {str(whole)!r}, expected a name in UTF-8") from None
+    return whole
 
 
 def _weights(text: str) -> str:
-    return text if text == NONE else str(Path(text).resolve())
+    return text if text == NONE else str(path(text).resolve())
 
 
 def _settings(options: argparse.Namespace, chosen: Mapping[str, Any]) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def _options() -> argparse.Namespace:
 
 
 def _size(text: str) -> tuple[int, int]:
-    match = re.fullmatch(r"([1-9]\d{0,4})x([1-9]\d{0,4})", text)
+    match = re.fullmatch("([1-9][0-9]{0,4})x([1-9][0-9]{0,4})", text)
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r}, expected HEIGHTxWIDTH in pixels, such as 256x256")
     return int(match[1]), int(match[2])

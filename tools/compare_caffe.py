@@ -11,17 +11,21 @@ from pathlib import Path
 from tqdm import tqdm
 
 from latent_domains.bench import builds
-from latent_domains.common.arguments import positive, program_parser
+from latent_domains.common.arguments import positive, program_parser, real
 from latent_domains.common.markdown import table
 from latent_domains.common.program import ROOT, ProgramError, run
 from latent_domains.experiment.datasets import DATASETS
+
+
+def _tolerance(text: str) -> float:
+    return real(text, lambda value: 0 <= value <= 1, "a share from 0 to 1")
 
 
 def main() -> int:
     parser = program_parser("tools.compare_caffe", __doc__)
     parser.add_argument("prefix", type=Path, metavar="PREFIX", help="the other build")
     parser.add_argument("nets", type=Path, nargs="*", metavar="NET", help="default: all prototxt/*/*_train.prototxt")
-    parser.add_argument("--tolerance", type=float, default=1e-5, help="default: %(default)s")
+    parser.add_argument("--tolerance", type=_tolerance, default=1e-5, help="default: %(default)s")
     parser.add_argument("--images", type=positive, default=32, help="of a batch, at most (default: %(default)s)")
     options = parser.parse_args()
     seen, count, worst = set(), Counter(), {}

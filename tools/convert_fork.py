@@ -21,7 +21,7 @@ import argparse
 import re
 from pathlib import Path
 
-from latent_domains.common.arguments import program_parser
+from latent_domains.common.arguments import positive, program_parser
 from latent_domains.common.program import run
 from latent_domains.convert.fork.converter import Converter
 from latent_domains.convert.options import add_converter_options, converter_options
@@ -63,10 +63,10 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def _shape(text: str) -> tuple[int, ...]:
-    parts = text.split(",")
-    if len(parts) != 3 or not all(part.isdecimal() and int(part) > 0 for part in parts):
+    shape = tuple(map(positive, text.split(",")))
+    if len(shape) != 3:
         raise argparse.ArgumentTypeError(f"got {text!r}, expected channels, height and width, as 3,224,224")
-    return tuple(int(part) for part in parts)
+    return shape
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ latent domain the held-out images of each true source domain go to; then all of 
 
 from pathlib import Path
 
-from latent_domains.common.arguments import program_parser
+from latent_domains.common.arguments import natural, positive, program_parser
 from latent_domains.common.markdown import table
 from latent_domains.common.program import ROOT, run
 from latent_domains.data.lmdb_io import read_images
@@ -32,8 +32,8 @@ RUNS = (
 
 def main() -> None:
     parser = program_parser("tools.demo", __doc__)
-    parser.add_argument("--seed", type=int, default=0, help="seed of images and runs (default: %(default)s)")
-    parser.add_argument("--iterations", type=int, help="training iterations (default: the recipe's)")
+    parser.add_argument("--seed", type=natural, default=0, help="seed of images and runs (default: %(default)s)")
+    parser.add_argument("--iterations", type=positive, help="training iterations (default: the recipe's)")
     parser.add_argument(
         "--runs", type=Path, default=ROOT / "runs" / "demo", help="folder of runs and pictures (default: runs/demo)"
     )

@@ -19,7 +19,7 @@ run the folded net, it is said and the files are written.
 import argparse
 from pathlib import Path
 
-from latent_domains.common.arguments import program_parser
+from latent_domains.common.arguments import number, program_parser
 from latent_domains.common.program import run
 from latent_domains.convert.fold.export import Source, export, run_source
 from latent_domains.convert.options import add_converter_options, converter_options
@@ -46,12 +46,12 @@ def main() -> None:
     parser.add_argument("--weights", type=Path, metavar="FILE", help="and its caffemodel")
     parser.add_argument(
         "--mean",
-        type=float,
+        type=number,
         nargs=3,
         metavar=("B", "G", "R"),
         help="with --net: what is subtracted from the pixels (default: 0)",
     )
-    parser.add_argument("--scale", type=float, help="with --net: what they are then multiplied by (default: 1)")
+    parser.add_argument("--scale", type=number, help="with --net: what they are then multiplied by (default: 1)")
     add_converter_options(parser)
     options = parser.parse_intermixed_args()
     export(_source(options, parser), options.out, converter_options(options))

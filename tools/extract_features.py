@@ -17,13 +17,12 @@ import argparse
 import os
 import shlex
 import sys
-from math import isfinite
 from pathlib import Path
 from time import monotonic
 
 import caffe
 
-from latent_domains.common.arguments import positive, program_parser
+from latent_domains.common.arguments import number, positive, program_parser
 from latent_domains.common.files import json_text, sha256, write_text
 from latent_domains.common.program import ROOT, run
 from latent_domains.convert.torch.lite0_conversion import feature_backbone
@@ -95,10 +94,10 @@ def _options() -> argparse.Namespace:
 def _numbers(text: str) -> tuple[float, ...]:
     """One number, or one for each of three channels."""
     try:
-        numbers = tuple(map(float, text.split(",")))
-    except ValueError:
+        numbers = tuple(map(number, text.split(",")))
+    except argparse.ArgumentTypeError:
         numbers = ()
-    if len(numbers) not in (1, 3) or not all(map(isfinite, numbers)):
+    if len(numbers) not in (1, 3):
         raise argparse.ArgumentTypeError(f"got {text!r}, expected a number, or three of them: 123.7,116.3,103.5")
     return numbers
 

@@ -9,7 +9,7 @@ over the last iterations, is not above 90 %.
 
 from pathlib import Path
 
-from latent_domains.common.arguments import program_parser
+from latent_domains.common.arguments import natural, number, positive, program_parser
 from latent_domains.common.program import ROOT, ProgramError, run
 from latent_domains.training.options import add_training_options
 from latent_domains.training.overfit import GOAL, LAST, NETS, overfit
@@ -19,9 +19,11 @@ def main() -> None:
     parser = program_parser("tools.overfit", __doc__)
     parser.add_argument("network", choices=NETS)
     parser.add_argument("--images", type=Path, required=True, metavar="DIR", help="PACS, or a sample of it")
-    parser.add_argument("--seed", type=int, default=0, help="of the choice and of the weights (default: %(default)s)")
-    parser.add_argument("--iterations", type=int, default=200, help="default: %(default)s")
-    parser.add_argument("--base-lr", type=float, help="initial learning rate (default: the recipe's)")
+    parser.add_argument(
+        "--seed", type=natural, default=0, help="of the choice and of the weights (default: %(default)s)"
+    )
+    parser.add_argument("--iterations", type=positive, default=200, help="default: %(default)s")
+    parser.add_argument("--base-lr", type=number, help="initial learning rate (default: the recipe's)")
     parser.add_argument(
         "--runs",
         type=Path,

@@ -1,18 +1,36 @@
 """Command lines: parsers of programs, and values with a message that says what is wrong with them."""
 
+import math
 import os
+import re
+import sys
 import threading
 from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from latent_domains.common import pixel_limit
 
 
 def program_parser(name: str, description: str) -> ArgumentParser:
     """The parser of ``python -m NAME``, which shows a program's docstring as it is written."""
-    return ArgumentParser(
-        prog=f"python -m {name}", description=description, formatter_class=RawDescriptionHelpFormatter
-    )
+    return _Parser(prog=f"python -m {name}", description=description, formatter_class=RawDescriptionHelpFormatter)
+
+
+class _Parser(ArgumentParser):
+    """Reads ``type=Path`` by :func:`path`; so do its subparsers."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.register("type", Path, path)
+
+
+def path(text: str) -> Path:
+    """A path, but not the empty one: pathlib takes that, which a shell makes of an unset variable, for this folder."""
+    if not text:
+        raise ArgumentTypeError("got '', expected a path (. is this folder)")
+    return Path(text)
 
 
 def add_image_options(parser: ArgumentParser) -> None:
@@ -45,6 +63,29 @@ def natural(text: str) -> int:
     return _whole(text, 0)
 
 
+_MOST_THREADS = 1024
+"""More than machines have cores. With very many, OpenMP ends a process without a word."""
+
+
+def threads(text: str) -> int:
+    """A number of threads of one process."""
+    return _whole(text, 1, _MOST_THREADS)
+
+
+def check_threads(*variables: str) -> None:
+    """End the program if an environment variable is no number of threads; to be called before anything reads it.
+
+    Empty is as good as none. (OMP_NUM_THREADS may be a list, of which the first counts here.)
+    """
+    for name in variables:
+        if given := os.environ.pop(name, ""):
+            try:
+                threads(given.partition(",")[0])
+            except ArgumentTypeError as error:
+                sys.exit(f"error: environment variable {name}: {error}")
+            os.environ[name] = given
+
+
 def percentages(text: str) -> tuple[int, ...]:
     """Whole numbers of at least 1: 80:20."""
     return tuple(positive(part) for part in text.split(":"))
@@ -52,17 +93,29 @@ def percentages(text: str) -> tuple[int, ...]:
 
 def seconds(text: str) -> float:
     """A time above 0 that one can wait."""
+    most = threading.TIMEOUT_MAX
+    return real(text, lambda value: 0 < value <= most, f"a number of seconds above 0, at most {most:.0f}")
+
+
+def number(text: str) -> float:
+    """Any number that single precision has room for."""
+    return real(text, lambda value: abs(value) <= 1e30, "a number from -1e30 to 1e30")
+
+
+def real(text: str, accepts: Callable[[float], bool], expected: str) -> float:
+    """A number that ``accepts`` takes; it is asked about NaN where the text is none."""
     try:
         value = float(text)
     except ValueError:
-        value = 0.0
-    if not 0 < value <= threading.TIMEOUT_MAX:
-        most = f"at most {threading.TIMEOUT_MAX:.0f}"
-        raise ArgumentTypeError(f"got {text!r}, expected a number of seconds above 0, {most}")
+        value = math.nan
+    if not accepts(value):
+        raise ArgumentTypeError(f"got {text!r}, expected {expected}")
     return value
 
 
-def _whole(text: str, least: int) -> int:
-    if not text.isdecimal() or int(text) < least:
-        raise ArgumentTypeError(f"got {text!r}, expected a whole number of at least {least}")
-    return int(text)
+def _whole(text: str, least: int, most: int | None = None) -> int:
+    value = int(text) if re.fullmatch("[0-9]{1,18}", text) else -1
+    if not least <= value <= (most or value):
+        bound = f"at most {most}" if most else "18 digits at most"
+        raise ArgumentTypeError(f"got {text!r}, expected a whole number of at least {least}, {bound}")
+    return value

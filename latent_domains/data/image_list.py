@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from latent_domains.common.files import expect_file
 from latent_domains.common.program import ProgramError
 
 SUFFIXES = frozenset({".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
@@ -46,6 +47,8 @@ def read_list(path: Path, root: Path) -> list[Entry]:
 
     Raises ProgramError naming the line that has no path or no whole number after the last blank.
     """
+    if path.exists():
+        expect_file(path, "a text file of lines 'PATH LABEL'")
     try:
         lines = path.read_bytes().removeprefix(BOM_UTF8).splitlines()
     except OSError as error:
@@ -59,6 +62,8 @@ def read_list(path: Path, root: Path) -> list[Entry]:
             name, label = fields[0], int(fields[1])
         except (IndexError, ValueError) as error:
             raise ProgramError(f"list {path}, line {number}: found {line!r}, expected 'PATH LABEL'") from error
+        if "\0" in name:
+            raise ProgramError(f"list {path}, line {number}: found {line!r}, expected a path without NUL")
         if not -_LABEL_LIMIT <= label < _LABEL_LIMIT:
             raise ProgramError(f"list {path}, line {number}: label {label} does not fit into 32 bits")
         entries.append(Entry(str(root / name), name, label))
@@ -69,6 +74,8 @@ def read_list(path: Path, root: Path) -> list[Entry]:
 
 def read_classes(path: Path) -> list[str]:
     """Read the names of the classes, one a line in the order of their labels."""
+    if path.exists():
+        expect_file(path, "a text file with a name in each line")
     try:
         classes = [composed(line.strip()) for line in path.read_text("utf-8-sig").splitlines()]
     except (OSError, UnicodeDecodeError) as error:

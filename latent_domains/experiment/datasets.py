@@ -6,16 +6,20 @@ Where the paper, the work it refers to and the authors' published files differ, 
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge
+from annotated_types import Interval
 
 from latent_domains.common.program import ProgramError
-from latent_domains.common.validation import Natural, Positive, checked
+from latent_domains.common.validation import Natural, Positive, Rate, Share, Weight, checked
 from latent_domains.data.preprocessing import Preprocessing
 from latent_domains.data.sets.published import OFFICE31, OFFICE_CALTECH, PACS, ImageSet, pacs_split_counts
 from latent_domains.experiment.networks import ANY_FEATURES, NETWORKS
 
 DataOrder = Literal["stored", "shuffled"]
 """Of the training images: as their LMDB has them, in every epoch, or drawn anew for each."""
+
+
+_MOST_CLASSES = 100_000
+"""More weights than these in a classifier Caffe cannot count."""
 
 
 @dataclass(frozen=True)
@@ -34,17 +38,17 @@ class Recipe:
     batch_split: str
     base_lr: float
     lr_policy: Literal["inv", "step"]
-    weight_decay: float
+    weight_decay: Weight
     lambda_c: float
     lambda_d: float
     lambda_t: float
     test_interval: Positive
     snapshot_interval: Positive
     data_order: DataOrder = "shuffled"
-    lr_step: float = 1.0
+    lr_step: Share = 1.0
     iter_size: int = 1
-    momentum: float = 0.9
-    moving_average_fraction: float = 0.95
+    momentum: Share = 0.9
+    moving_average_fraction: Share = 0.95
     solver_mode: Literal["CPU", "GPU"] = "GPU"
 
 
@@ -80,16 +84,16 @@ class Dataset:
     domains: tuple[str, ...]
     sources: tuple[str, ...]
     targets: tuple[str, ...]
-    classes: Annotated[int, Ge(2)]
+    classes: Annotated[int, Interval(ge=2, le=_MOST_CLASSES)]
     network: str
     stored_shape: tuple[int, int, int]
-    mean: tuple[float, ...]
+    mean: tuple[Annotated[float, Interval(ge=-1e30, le=1e30)], ...]
     counts: dict[str, Positive] = field(hash=False)
     recipe: Recipe
     made_by: str = field(compare=False)
     crop: int | None = None
     mirror: bool = False
-    scale: float = 1.0
+    scale: Rate = 1.0
     test_split: bool = False
     test_counts: dict[str, int] | None = field(default=None, hash=False)
     usage_images: Positive = 1000
@@ -387,10 +391,16 @@ def from_json(values: Any) -> Dataset:
     return data
 
 
+def _plain(name: str) -> bool:
+    return name not in ("", ".", "..") and not {"/", "\0"}.intersection(name)
+
+
 def _check(data: Dataset) -> None:
     """Raise ProgramError if a description contradicts itself or fits no network."""
     domains = set(data.domains)
     expectations = [
+        ("name", _plain(data.name), data.name, "a folder's name"),
+        ("domains", all(map(_plain, data.domains)), data.domains, "folders' names"),
         ("network", data.network in NETWORKS, data.network, f"one of {', '.join(NETWORKS)}"),
         ("domains", len(domains) == len(data.domains) > 0, data.domains, "each domain once"),
         ("sources", set() < set(data.sources) <= domains, data.sources, "some of the domains"),

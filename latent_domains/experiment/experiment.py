@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Interval
 
 from latent_domains.common.program import ProgramError
-from latent_domains.common.validation import checked
+from latent_domains.common.validation import Rate, Share, Weight, checked
 from latent_domains.data.shares import check_shares, shown
 from latent_domains.experiment import datasets
 from latent_domains.experiment.datasets import DATASETS, DataOrder, Dataset
@@ -62,9 +62,6 @@ _MOST_DOMAINS = 256
 _Domains = Annotated[int, Interval(ge=0, le=_MOST_DOMAINS)]
 _Count = Annotated[int, Interval(ge=1, le=_LARGEST)]
 _Seed = Annotated[int, Interval(ge=0, le=2**32 - 1)]  # Caffe keeps the lower 32 bits; a negative one is none to it
-_Share = Annotated[float, Interval(ge=0, le=1)]
-_Rate = Annotated[float, Interval(gt=0, lt=float("inf"))]
-_Weight = Annotated[float, Interval(ge=0, lt=float("inf"))]
 
 RECIPE = "the dataset's"
 """The default of a setting that is a field of the dataset's recipe as well."""
@@ -124,7 +121,7 @@ class Experiment:
         "the sources come as one LMDB, named A80+B20+…, in which they have these percentages; implies --undivided",
         metavar="P:P:…",
     )
-    known_share: _Share = _setting(
+    known_share: Share = _setting(
         lambda share: f"known{100 * share:g}",
         "share of source images whose domain label is known, 0 to 1",
         0.0,
@@ -141,11 +138,11 @@ class Experiment:
         "what the branch reads of a backbone's features: the final ones, or the statistics of early blocks that the "
         "dataset has beside them; not the paper's (default: final)",
     )
-    domain_gain: _Rate = _setting("gain{:g}".format, "factor of the normalised logits of --branch-norm logits", 1.0)
+    domain_gain: Rate = _setting("gain{:g}".format, "factor of the normalised logits of --branch-norm logits", 1.0)
     no_w_gradient: bool = _setting(
         "nowgradient".format, "the losses on the classes do not reach the branch that predicts domains", False
     )
-    lambda_b: _Weight = _setting(
+    lambda_b: Weight = _setting(
         "balance{:g}".format, "weight of the balance term, which rewards using all k domains; not the paper's", 0.0
     )
     iterations: _Count = _setting("iterations{}".format, "training iterations", RECIPE)
@@ -162,13 +159,13 @@ class Experiment:
         RECIPE,
     )
     iter_size: _Count = _setting("itersize{}".format, "batches that make one iteration", RECIPE)
-    base_lr: _Rate = _setting("lr{}".format, "initial learning rate", RECIPE)
+    base_lr: Rate = _setting("lr{}".format, "initial learning rate", RECIPE)
     geometry: Literal[*GEOMETRIES] = _setting(
         "geometry-{}".format, "ResNet18's geometry: Torch's own, or that of the widespread Caffe model (default: torch)"
     )
-    lambda_c: _Weight = _setting("lambdac{}".format, "weight of the target's class entropy", RECIPE)
-    lambda_d: _Weight = _setting("lambdad{}".format, "weight of the domain entropy", RECIPE)
-    lambda_t: _Weight = _setting("lambdat{}".format, "weight of the domain log-loss", RECIPE)
+    lambda_c: Weight = _setting("lambdac{}".format, "weight of the target's class entropy", RECIPE)
+    lambda_d: Weight = _setting("lambdad{}".format, "weight of the domain entropy", RECIPE)
+    lambda_t: Weight = _setting("lambdat{}".format, "weight of the domain log-loss", RECIPE)
     test_mirror: bool = _setting(
         "testmirror".format, "mirror test images at random, as the authors' ResNet net does", False
     )

@@ -1,11 +1,9 @@
 """The program that converts ResNets, which has two names: its options, and what it does."""
 
 import argparse
-import math
-from collections.abc import Callable
 from pathlib import Path
 
-from latent_domains.common.arguments import natural, program_parser
+from latent_domains.common.arguments import natural, program_parser, real
 from latent_domains.common.files import check_free
 from latent_domains.convert.options import add_converter_options
 from latent_domains.convert.torch.comparison import MDA_MEAN, compare, numbers, report, require_file
@@ -70,21 +68,11 @@ def _domains(text: str) -> int:
 
 
 def _mean(text: str) -> float:
-    return _within(text, lambda value: 0 <= value <= 1, "a mean of pixels from 0 to 1")
+    return real(text, lambda value: 0 <= value <= 1, "a mean of pixels from 0 to 1")
 
 
 def _std(text: str) -> float:
-    return _within(text, lambda value: 0 < value <= 1, "a standard deviation of pixels from 0 to 1")
-
-
-def _within(text: str, accepts: Callable[[float], bool], expected: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not accepts(value):
-        raise argparse.ArgumentTypeError(f"got {text!r}, expected {expected}")
-    return value
+    return real(text, lambda value: 0.001 <= value <= 1, "a standard deviation of pixels from 0 to 1, at least 0.001")
 
 
 def convert(program: str, description: str) -> None:

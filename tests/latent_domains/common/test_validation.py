@@ -65,7 +65,7 @@ def test_the_first_mistake_is_named(change, message):
 
 
 def test_a_value_without_a_place_is_named_by_itself():
-    with pytest.raises(ProgramError, match=r"^k: found 0, expected at least 1$"):
+    with pytest.raises(ProgramError, match=r"^k: found 0, expected at least 1 and at most 2147483647$"):
         checked(Positive, 0, "k")
     with pytest.raises(ProgramError, match=r"^found no size, kind, inner, counts, expected size, kind"):
         checked(Outer, {}, "")

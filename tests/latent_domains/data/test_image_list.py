@@ -76,6 +76,18 @@ def test_a_missing_or_empty_list_is_named(tmp_path):
         read_list(listing(tmp_path, "\n \n"), Path())
 
 
+def test_a_name_that_no_file_can_have(tmp_path):
+    with pytest.raises(ProgramError, match=r"list\.txt, line 1: found 'a\\x00b 1', expected a path without NUL"):
+        read_list(listing(tmp_path, "a\0b 1"), Path())
+
+
+@pytest.mark.parametrize("read", [lambda path: read_list(path, Path()), read_classes])
+def test_nobody_waits_for_what_a_fifo_says(read, tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(ProgramError, match=r"fifo: no regular file, expected a text file"):
+        read(tmp_path / "fifo")
+
+
 def test_the_sorted_folders_of_a_tree_are_its_classes(tmp_path):
     root = tree(
         tmp_path / "r",

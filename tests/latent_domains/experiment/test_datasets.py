@@ -54,6 +54,13 @@ def test_a_dataset_that_only_bears_a_papers_name_is_described_in_full():
         ({"targets": ("tablet",)}, "dataset: targets: got"),
         ({"unlabelled": ("tablet",)}, "dataset: unlabelled: got"),
         ({"classes": 1}, "dataset: classes: found 1, expected at least 2"),
+        ({"classes": 10**9}, "dataset: classes: found 1000000000, expected at least 2 and at most 100000"),
+        ({"name": "../mine"}, "dataset: name: got '../mine', expected a folder's name"),
+        ({"name": "a\0b"}, "dataset: name: got 'a.*b', expected a folder's name"),
+        ({"domains": ("indoor", "outdoor", "")}, "dataset: domains: got .*, expected folders' names"),
+        ({"usage_images": 10**30}, "dataset: usage_images: found 10*, expected at least 1 and at most 2147483647"),
+        ({"mean": (float("nan"),)}, r"dataset: mean\[0\]: found nan, expected a finite number"),
+        ({"scale": 0.0}, "dataset: scale: found 0.0, expected at least 1e-30"),
         ({"classes": 2.5}, "dataset: classes: found 2.5, expected a whole number"),
         ({"counts": {"indoor": 3}}, "dataset: counts: got"),
         ({"counts": {"indoor": 12, "outdoor": 9, "phone": 0}}, "dataset: counts: phone: found 0, expected at least 1"),
@@ -66,6 +73,10 @@ def test_a_dataset_that_only_bears_a_papers_name_is_described_in_full():
         (
             {"recipe": replace(DATASETS["pacs"].recipe, lr_policy="poly")},
             "dataset: recipe: lr_policy: found 'poly', expected one of inv, step",
+        ),
+        (
+            {"recipe": replace(DATASETS["pacs"].recipe, weight_decay=float("inf"))},
+            "dataset: recipe: weight_decay: found inf, expected a finite number",
         ),
         (
             {"recipe": replace(DATASETS["pacs"].recipe, momentum="a")},

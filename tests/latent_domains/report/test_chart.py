@@ -1,10 +1,14 @@
 """A chart as inline SVG and in files."""
 
+import os
 import re
+import subprocess
+import sys
 
 import cv2
 import matplotlib
 
+from latent_domains.common.program import ROOT
 from latent_domains.report.chart import Chart, save_together
 from latent_domains.report.palette import LIGHT
 from tests.programs import child
@@ -58,6 +62,15 @@ def test_charts_do_not_depend_on_what_their_user_chose_for_matplotlib(tmp_path):
     expected = chart().inline()
     with matplotlib.rc_context({"text.usetex": True}):
         assert chart().inline() == expected
+
+
+def test_settings_in_the_users_home_are_none_of_ours(tmp_path):
+    (tmp_path / "matplotlib").mkdir()
+    (tmp_path / "matplotlib" / "matplotlibrc").write_text("figure.dpi: -5")
+    code = "import tools, matplotlib; print(matplotlib.rcParams['figure.dpi'])"
+    env = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True)
+    assert done.stdout == "100.0\n", done.stderr
 
 
 def test_a_notebooks_backend_is_none_of_ours():

@@ -183,7 +183,7 @@ def test_the_good_file_is_good(tmp_path):
         ("[0, 1]", "5", ": seeds: found 5, expected a list"),
         ("[0, 1]", "[0, -1]", ": seeds[1]: found -1, expected at least 0"),
         ("[0, 1]", "[0, true]", ": seeds[1]: found True, expected a whole number"),
-        ("[0, 1]", "[0, 4294967296]", "seed: found 4294967296, expected at least 0 and at most 4294967295"),
+        ("[0, 1]", "[0, 4294967296]", "seeds[1]: found 4294967296, expected at least 0 and at most 4294967295"),
         ("seeds:", "data_per_seed: 1\nseeds:", ": data_per_seed: found 1, expected true or false"),
         ("name: Mm,", "name: U,", ": columns: found the name 'U' twice, expected each once"),
         ("name: theirs", "name: ours", ": rows: found the name 'ours' twice"),

@@ -1,0 +1,69 @@
+import ast
+from argparse import ArgumentTypeError
+
+import pytest
+
+from latent_domains.common.arguments import natural, number, percentages, positive, seconds, threads
+from latent_domains.common.program import ROOT
+from tests.programs import child, program
+
+ODD = ("-1", "0", "nan", "inf", "-inf", "1e308", "1" + "0" * 30, "1.5", "", " 3", "३", "1_000", "9" * 5000, "0x10", "a")
+
+
+@pytest.mark.parametrize(
+    ("read", "taken"),
+    [
+        (positive, {}),
+        (natural, {"0": 0}),
+        (threads, {}),
+        (percentages, {}),
+        (seconds, {"1.5": 1.5, " 3": 3, "३": 3, "1_000": 1000}),
+        (number, {"-1": -1, "0": 0, "1" + "0" * 30: 1e30, "1.5": 1.5, " 3": 3, "३": 3, "1_000": 1000}),
+    ],
+)
+def test_odd_numbers_are_refused_or_what_they_say(read, taken):
+    found = {}
+    for text in ODD:
+        try:
+            found[text] = read(text)
+        except ArgumentTypeError as error:
+            assert str(error).startswith(f"got {text!r}, expected a ")
+    assert found == taken
+
+
+def test_more_threads_than_openmp_bears():
+    with pytest.raises(ArgumentTypeError, match="'4096', expected a whole number of at least 1, at most 1024"):
+        threads("4096")
+
+
+def test_options_read_numbers_by_these_readers_alone():
+    files = [file for top in ("tools", "latent_domains") for file in ROOT.glob(f"{top}/**/*.py")]
+    plain = [
+        f"{file.relative_to(ROOT)}:{node.value.lineno}"
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.keyword) and node.arg == "type" and getattr(node.value, "id", "") in ("int", "float")
+    ]
+    assert len(files) > 100 and plain == []
+
+
+@pytest.mark.parametrize("variable", ["NUMBA_NUM_THREADS", "OMP_NUM_THREADS"])
+@pytest.mark.parametrize("given", ["0", "-1", "abc", "100000"])
+def test_a_variable_that_is_no_number_of_threads(variable, given):
+    done = child("watch", "runs", env={variable: given})
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: environment variable {variable}: got {given!r}, expected a whole number of ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_variables_of_threads_that_are_empty_or_a_list():
+    done = child("watch", "--help", env={"NUMBA_NUM_THREADS": "", "OMP_NUM_THREADS": "2,1"})
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("watch", ""), ("get_data", "demo", "--out", ""), ("watch", "--once", "runs", "")]
+)
+def test_a_path_of_an_unset_variable_is_not_this_folder(arguments):
+    done = program(*arguments)
+    assert done.returncode == 2 and "got '', expected a path (. is this folder)" in done.stderr
