@@ -5,6 +5,8 @@
 # virtual environment. Sourcing it twice changes nothing.
 # shellcheck shell=sh disable=SC3028,SC3054
 
+case $- in *f*) _cld_noglob=f ;; *) _cld_noglob= ;; esac
+set +f
 _cld_root=
 if [ -n "${BASH_VERSION:-}" ]; then
   # In any other shell this line is not reached; it parses there as well.
@@ -46,7 +48,8 @@ else
   export PATH PYTHONPATH OPENBLAS_NUM_THREADS OMP_WAIT_POLICY PYTHONUTF8
   _cld_status=0
 fi
-unset _cld_root _cld_file
+[ -z "$_cld_noglob" ] || set -f
+unset _cld_root _cld_file _cld_noglob
 unset -f _cld_first
 # The status is the last command's, since a file that is sourced may be in no function to return from.
 if [ "$_cld_status" -eq 0 ]; then unset _cld_status; else unset _cld_status; false; fi

@@ -53,6 +53,16 @@ def test_twice_is_as_once(name: str, tmp_path: Path) -> None:
     assert once.split()[-1] == "1"
 
 
+@pytest.mark.parametrize("option", ["e", "f", "u", "C", "a"])
+@pytest.mark.parametrize("name", ["bash", "sh"])
+def test_the_shells_own_options_change_nothing_and_stay(name: str, option: str, tmp_path: Path) -> None:
+    load = f'. "{ROOT}/env.sh" && echo "$PYTHONPATH"'
+    result = shell(name, f"set -{option}; {load} $-", tmp_path)
+    paths, options = result.stdout.split()
+    assert paths == shell(name, load, tmp_path).stdout.strip()
+    assert option in options and not result.stderr
+
+
 def test_files_are_utf8_in_any_locale(tmp_path: Path) -> None:
     script = f". \"{ROOT}/env.sh\" && python -c \"open('file', 'w').write('\\u2026')\""
     result = shell("bash", script, tmp_path, LC_ALL="POSIX", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0")
