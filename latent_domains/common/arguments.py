@@ -21,8 +21,8 @@ def program_parser(name: str, description: str) -> ArgumentParser:
 class _Parser(ArgumentParser):
     """Reads ``type=Path`` by :func:`path`; so do its subparsers."""
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         self.register("type", Path, path)
 
 
@@ -75,12 +75,12 @@ def threads(text: str) -> int:
 def check_threads(*variables: str) -> None:
     """End the program if an environment variable is no number of threads; to be called before anything reads it.
 
-    Empty is as good as none. (OMP_NUM_THREADS may be a list, of which the first counts here.)
+    Empty is as good as none. OMP_NUM_THREADS may be a list, of which the first counts here.
     """
     for name in variables:
         if given := os.environ.pop(name, ""):
             try:
-                threads(given.partition(",")[0])
+                threads(given.partition("," if name.startswith("OMP") else "\0")[0].strip())
             except ArgumentTypeError as error:
                 sys.exit(f"error: environment variable {name}: {error}")
             os.environ[name] = given

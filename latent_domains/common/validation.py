@@ -12,12 +12,13 @@ from annotated_types import Interval
 
 from latent_domains.common.program import ProgramError
 
-Natural = Annotated[int, Interval(ge=0, le=2**32 - 1)]
+Natural = Annotated[int, Interval(ge=0, le=2**32 - 1)]  # of a seed Caffe keeps the lower 32 bits
 Positive = Annotated[int, Interval(ge=1, le=2**31 - 1)]
-Share = Annotated[float, Interval(ge=0, le=1)]
+Proportion = Annotated[float, Interval(ge=0, le=1)]
 # In Caffe's single precision smaller rates are 0, and larger numbers infinite.
 Rate = Annotated[float, Interval(ge=1e-30, le=1e30)]
 Weight = Annotated[float, Interval(ge=0, le=1e30)]
+Number = Annotated[float, Interval(ge=-1e30, le=1e30)]
 
 _EXPECTED = {
     "string_type": "a text",

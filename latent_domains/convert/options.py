@@ -10,9 +10,9 @@ from latent_domains.models.compare import TOLERANCE
 
 @dataclass(frozen=True)
 class ConverterOptions:
-    """On what the model that was read is compared with the one that is written, and whether that replaces what stands.
+    """How a converter checks its result, and whether it may replace files.
 
-    ``images`` are a folder's, beside random inputs drawn by ``seed``.
+    It compares on random inputs drawn by ``seed`` and, if there is one, on the pictures of the folder ``images``.
     """
 
     verify: bool = True

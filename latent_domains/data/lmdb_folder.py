@@ -1,4 +1,4 @@
-"""Whether there is an LMDB: apart from ``lmdb_io``, so that who asks no more need not import Caffe."""
+"""Whether there is an LMDB: apart from ``lmdb_io``, so that a caller who asks nothing else need not import Caffe."""
 
 from pathlib import Path
 

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from latent_domains.common.files import build_folder_aside
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by
+from latent_domains.data.lmdb_folder import is_lmdb
 
 FIRST_MAP_SIZE = 64 << 20
 """Bytes of address space a new LMDB starts with; doubled whenever it is full."""
@@ -219,7 +220,7 @@ def open_lmdb(path: Path) -> Iterator[tuple[lmdb.Environment, lmdb.Transaction]]
         found = "a file" if path.exists() else "nothing"
         raise ProgramError(f"{path}: found {found}, expected an LMDB folder")
     file = path / "data.mdb"
-    if not file.is_file():
+    if not is_lmdb(path):
         raise ProgramError(f"{path}: no data.mdb in it, expected an LMDB folder")
     size = file.stat().st_size
     opened = False

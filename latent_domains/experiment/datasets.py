@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Interval
 
 from latent_domains.common.program import ProgramError
-from latent_domains.common.validation import Natural, Positive, Rate, Share, Weight, checked
+from latent_domains.common.validation import Natural, Number, Positive, Proportion, Rate, Weight, checked
 from latent_domains.data.preprocessing import Preprocessing
 from latent_domains.data.sets.published import OFFICE31, OFFICE_CALTECH, PACS, ImageSet, pacs_split_counts
 from latent_domains.experiment.networks import ANY_FEATURES, NETWORKS
@@ -19,7 +19,7 @@ DataOrder = Literal["stored", "shuffled"]
 
 
 _MOST_CLASSES = 100_000
-"""More weights than these in a classifier Caffe cannot count."""
+"""Beyond it a classifier may have more weights than Caffe's 32 bits can count."""
 
 
 @dataclass(frozen=True)
@@ -36,19 +36,19 @@ class Recipe:
     iterations: int
     batch_size: int
     batch_split: str
-    base_lr: float
+    base_lr: Rate
     lr_policy: Literal["inv", "step"]
     weight_decay: Weight
-    lambda_c: float
-    lambda_d: float
-    lambda_t: float
+    lambda_c: Weight
+    lambda_d: Weight
+    lambda_t: Weight
     test_interval: Positive
     snapshot_interval: Positive
     data_order: DataOrder = "shuffled"
-    lr_step: Share = 1.0
-    iter_size: int = 1
-    momentum: Share = 0.9
-    moving_average_fraction: Share = 0.95
+    lr_step: Proportion = 1.0
+    iter_size: Positive = 1
+    momentum: Proportion = 0.9
+    moving_average_fraction: Proportion = 0.95
     solver_mode: Literal["CPU", "GPU"] = "GPU"
 
 
@@ -87,7 +87,7 @@ class Dataset:
     classes: Annotated[int, Interval(ge=2, le=_MOST_CLASSES)]
     network: str
     stored_shape: tuple[int, int, int]
-    mean: tuple[Annotated[float, Interval(ge=-1e30, le=1e30)], ...]
+    mean: tuple[Number, ...]
     counts: dict[str, Positive] = field(hash=False)
     recipe: Recipe
     made_by: str = field(compare=False)
@@ -391,7 +391,7 @@ def from_json(values: Any) -> Dataset:
     return data
 
 
-def _plain(name: str) -> bool:
+def _is_folder_name(name: str) -> bool:
     return name not in ("", ".", "..") and not {"/", "\0"}.intersection(name)
 
 
@@ -399,8 +399,8 @@ def _check(data: Dataset) -> None:
     """Raise ProgramError if a description contradicts itself or fits no network."""
     domains = set(data.domains)
     expectations = [
-        ("name", _plain(data.name), data.name, "a folder's name"),
-        ("domains", all(map(_plain, data.domains)), data.domains, "folders' names"),
+        ("name", _is_folder_name(data.name), data.name, "a folder's name"),
+        ("domains", all(map(_is_folder_name, data.domains)), data.domains, "folders' names"),
         ("network", data.network in NETWORKS, data.network, f"one of {', '.join(NETWORKS)}"),
         ("domains", len(domains) == len(data.domains) > 0, data.domains, "each domain once"),
         ("sources", set() < set(data.sources) <= domains, data.sources, "some of the domains"),

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Interval
 
 from latent_domains.common.program import ProgramError
-from latent_domains.common.validation import Rate, Share, Weight, checked
+from latent_domains.common.validation import Natural, Proportion, Rate, Weight, checked
 from latent_domains.data.shares import check_shares, shown
 from latent_domains.experiment import datasets
 from latent_domains.experiment.datasets import DATASETS, DataOrder, Dataset
@@ -61,7 +61,6 @@ _MOST_DOMAINS = 256
 
 _Domains = Annotated[int, Interval(ge=0, le=_MOST_DOMAINS)]
 _Count = Annotated[int, Interval(ge=1, le=_LARGEST)]
-_Seed = Annotated[int, Interval(ge=0, le=2**32 - 1)]  # Caffe keeps the lower 32 bits; a negative one is none to it
 
 RECIPE = "the dataset's"
 """The default of a setting that is a field of the dataset's recipe as well."""
@@ -121,7 +120,7 @@ class Experiment:
         "the sources come as one LMDB, named A80+B20+…, in which they have these percentages; implies --undivided",
         metavar="P:P:…",
     )
-    known_share: Share = _setting(
+    known_share: Proportion = _setting(
         lambda share: f"known{100 * share:g}",
         "share of source images whose domain label is known, 0 to 1",
         0.0,
@@ -169,7 +168,7 @@ class Experiment:
     test_mirror: bool = _setting(
         "testmirror".format, "mirror test images at random, as the authors' ResNet net does", False
     )
-    seed: _Seed = _setting(
+    seed: Natural = _setting(
         "seed{}".format, "of initial weights, order and crops of the images, known labels, domains of random_w", 0
     )
 

@@ -124,8 +124,8 @@ def _figure(charts: Sequence[Chart], columns: int, *, titled: bool) -> Figure:
             continue
         chart.draw(axes)
         if titled:
-            lines, labels = axes.get_legend_handles_labels()
-            legend |= {label: line for line, label in zip(lines, labels, strict=True) if label not in legend}
+            found = zip(*axes.get_legend_handles_labels(), strict=True)
+            legend |= {label: line for line, label in found if label not in legend}
     if legend:
         labels = [shortened(label, int((width - _SAMPLE) / _LABEL)) for label in legend]
         across = max(1, int(width / (_SAMPLE + _LABEL * max(map(len, labels)))))
@@ -134,8 +134,8 @@ def _figure(charts: Sequence[Chart], columns: int, *, titled: bool) -> Figure:
     if titled:
         figure.draw_without_rendering()  # what stands beside the axes decides how wide they are
         for axes, chart in zip(grid.flat, charts, strict=False):
-            width = axes.get_window_extent().width * POINTS / figure.dpi
-            axes.set_title(textwrap.fill(printable(chart.title), int(width / _LETTER)), loc="left")
+            of_axes = axes.get_window_extent().width * POINTS / figure.dpi
+            axes.set_title(textwrap.fill(printable(chart.title), int(of_axes / _LETTER)), loc="left")
     return figure
 
 

@@ -1,12 +1,13 @@
 """What state a run folder is in: the one place that tells, for tables, reports and whoever watches."""
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
-from latent_domains.common.files import json_text, write_text
+from latent_domains.common.files import write_text
 from latent_domains.common.program import ProgramError
 from latent_domains.runs.record import Failure
 from latent_domains.runs.run_folder import RunFolder
@@ -131,7 +132,7 @@ def failures_noted(folder: RunFolder, step: str) -> Iterator[None]:
         reason = str(error) if isinstance(error, ProgramError | OSError) else f"{type(error).__name__}: {error}"
         failure = Failure(reason=reason, step=step, iteration=last_iteration(folder), time=now())
         with suppress(OSError):
-            write_text(folder.failure, json_text(failure.to_json()))
+            write_text(folder.failure, json.dumps(failure.to_json(), indent=2, ensure_ascii=False) + "\n")
         raise
 
 

@@ -40,10 +40,11 @@ def _seeds(found: Any) -> tuple[int, ...]:
 
 def _images(found: Any) -> Any:
     """A folder for whichever set is wanted, or one for each."""
-    folders = found if isinstance(found, dict) else dict.fromkeys(IMAGE_SETS, found)
+    of_each = isinstance(found, dict)
+    folders = found if of_each else dict.fromkeys(IMAGE_SETS, found)
     for name, folder in folders.items():
         if name in IMAGE_SETS and not (isinstance(folder, str) and Path(folder).is_dir()):
-            what = f" with the images of {IMAGE_SETS[name].title}" if folders is found else ", a set's unpacked archive"
+            what = f" with the images of {IMAGE_SETS[name].title}" if of_each else ", a set's unpacked archive"
             raise ValueError(f"found {folder!r}, expected a folder{what}")
     return folders
 

@@ -112,7 +112,7 @@ def main() -> None:
         inputs += 1
         if time.process_time() - began > options.seconds:
             shutil.rmtree(folder)
-            print(f"{options.reader}: {inputs} inputs, {len(list(corpus.iterdir()))} reached something new", flush=True)
+            print(f"{options.reader}: {inputs} inputs, {len(list(corpus.iterdir()))} in the corpus", flush=True)
             os._exit(0)  # libFuzzer's own limit is one of the clock
         file.write_bytes(data)
         try:

@@ -87,7 +87,7 @@ def _check_domains(source: Source, net: NetParameter) -> None:
 def export(source: Source, prefix: Path, options: ConverterOptions) -> None:
     """Write the folded model and print what there is to say about it.
 
-    Raises ProgramError if the model cannot be folded or, unless it is not verified, does something else once folded.
+    Raises ProgramError if the model cannot be folded or, where that is verified, does something else once folded.
     """
     files, beside = model_files(prefix), {}
     if source.description is not None:

@@ -36,7 +36,7 @@ def write(
     """Write a model of Caffe as the ONNX file ``out``, and print what there is to say about it.
 
     ``check`` is called with the file before it gets its name: if it raises, there is none. Raises ProgramError as
-    :func:`export` does or, unless it is not verified, if ONNX Runtime finds something else than Caffe.
+    :func:`export` does or, where that is verified, if ONNX Runtime finds something else than Caffe.
     """
     check_free(out, force=options.force, inputs=(net, weights))
     made, loaded = export(net, weights)

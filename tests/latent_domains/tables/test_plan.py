@@ -29,7 +29,7 @@ def test_reading_the_workflow_does_not_import_caffe():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_config_is_read_as_snakemake_gives_them(tmp_path):
+def test_config_is_read_as_snakemake_gives_it(tmp_path):
     found = Config.read(
         {
             "seeds": "0,2",
