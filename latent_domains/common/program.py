@@ -54,7 +54,8 @@ def exit_code(main: Callable[[], int | None]) -> int:
         if said is None:
             raise
         traceback.clear_frames(error.__traceback__)  # progress bars in them end their lines
-        print(said, file=sys.stderr)
+        begun = len(heard) > 1  # a second signal may have kept a bar from ending its line
+        print("\n" * begun + said, file=sys.stderr)
         return _AS_BY_CTRL_C if said == _INTERRUPTED else 1
     finally:
         _let_go_of_unread()
@@ -112,7 +113,7 @@ def _ended_as_by_ctrl_c(heard: list[int]) -> Iterator[None]:
     def lost(unraisable: "sys.UnraisableHookArgs") -> None:
         # Raised where nothing can be, as in what C code calls back, it would be forgotten.
         if unraisable.exc_type is KeyboardInterrupt and heard:
-            again = threading.Timer(0.05, os.kill, (os.getpid(), heard[-1]))
+            again = threading.Timer(0.05, os.kill, (os.getpid(), heard.pop()))
             again.daemon = True
             again.start()
         else:

@@ -25,7 +25,13 @@ from latent_domains.models.weights import check_weights
 
 Array = NDArray[np.float32]
 
-_LOAD = "import sys; from caffe import Net, TEST; Net(sys.argv[1], TEST).forward()"
+_LOAD = """
+import sys
+from caffe import Net, TEST
+net = Net(sys.argv[1], int(sys.argv[2]))
+if int(sys.argv[2]) == TEST:
+    net.forward()
+"""
 
 
 @dataclass(frozen=True)
@@ -54,10 +60,10 @@ def read_model(net: Path, weights: Path) -> Model:
     return Model(definition, {name: [blob.data.copy() for blob in blobs] for name, blobs in loaded.params.items()})
 
 
-def check_loads(net: Path) -> None:
-    """Raise ProgramError if Caffe refuses a prototxt or cannot run it. It ends its process then: another one tries."""
+def check_loads(net: Path, phase: int = caffe.TEST) -> None:
+    """Raise ProgramError if Caffe refuses a net, or cannot test with it. It ends its process then: another one tries."""
     child = subprocess.run(
-        ending_with_us([sys.executable, "-c", _LOAD, str(net.resolve())]),
+        ending_with_us([sys.executable, "-c", _LOAD, str(net.resolve()), str(phase)]),
         env={**environment(1), "GLOG_minloglevel": "2"},
         cwd=ROOT,
         capture_output=True,

@@ -23,7 +23,7 @@ from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.experiment.experiment import Experiment, from_json
 from latent_domains.models import prototxt
 from latent_domains.models.gate import admit
-from latent_domains.models.model import open_net
+from latent_domains.models.model import check_loads, open_net
 from latent_domains.runs.record import Failure, Record, Training, read
 
 # A lock of the open file, not of the process: a child that inherits the descriptor holds it too.
@@ -119,9 +119,12 @@ class RunFolder:
     def load_net(self, name: str, phase: int, weights: Path | None = None, batch_size: int | None = None) -> caffe.Net:
         """One of the run's nets in Caffe, with the parameters of a caffemodel, if any.
 
-        Its Data layers read the LMDBs as stored, also where training shuffles; ``batch_size`` replaces theirs.
+        Its Data layers read the LMDBs as stored, also where training shuffles; ``batch_size`` replaces theirs. Raises
+        ProgramError if it was edited since the folder was written, and Caffe refuses it.
         """
         net = with_whole_names(self.read_net(name))
+        if self.net(name).stat().st_mtime_ns > (self.path / "experiment.json").stat().st_mtime_ns:
+            check_loads(self.net(name), phase)
         for layer in net.layer:
             if layer.type == "Data":
                 layer.data_param.ClearField("shuffle_seed")

@@ -147,6 +147,24 @@ def test_an_interrupted_program_ends_before_what_its_threads_use_is_taken_away()
     assert (done.returncode, done.stdout, done.stderr) == (130, "kept\n", "interrupted\n")
 
 
+def test_a_second_signal_while_a_bar_ends_its_line():
+    code = (
+        "import signal, sys\n"
+        "from latent_domains.common.program import run\n"
+        "def main():\n"
+        "    try:\n"
+        "        sys.stderr.write('a bar')\n"
+        "        signal.raise_signal(signal.SIGTERM)\n"
+        "    finally:\n"
+        "        signal.raise_signal(signal.SIGTERM)\n"
+        "run(main)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (130, "a bar\ninterrupted\n")
+
+
 def test_nobody_reads_what_a_program_prints():
     reading, writing = os.pipe()
     os.close(reading)

@@ -1,8 +1,10 @@
 """A run folder is read back, or what is wrong with it is named."""
 
 import resource
+import shutil
 from pathlib import Path
 
+import caffe
 import pytest
 
 from latent_domains.common.program import ProgramError
@@ -57,3 +59,14 @@ def test_a_snapshot_that_is_a_device_is_not_read(tiny_data, tmp_path):
         assert list(folder.whole_snapshots()) == []
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def test_a_net_that_was_edited_into_one_that_caffe_refuses(trained, tmp_path):
+    folder = RunFolder.load(shutil.copytree(trained.path, tmp_path / "run"))
+    net = folder.net("domains")
+    lines = net.read_text().splitlines()
+    softmax = next(number for number, line in enumerate(lines) if '"Softmax"' in line)
+    bottom = next(number for number in range(softmax, len(lines)) if "bottom:" in lines[number])
+    net.write_text("\n".join(lines[:bottom] + lines[bottom + 1 :]))
+    with pytest.raises(ProgramError, match=r"domains\.prototxt: Caffe refuses this net: .*takes 1 bottom blob"):
+        folder.load_net("domains", caffe.TEST, folder.final_snapshot().model)
