@@ -61,7 +61,7 @@ def read_model(net: Path, weights: Path) -> Model:
 
 
 def check_loads(net: Path, phase: int = caffe.TEST) -> None:
-    """Raise ProgramError if Caffe refuses a net, or cannot test with it. It ends its process then: another one tries."""
+    """Raise ProgramError if Caffe refuses a net or cannot test with it. It ends its process then: another one tries."""
     child = subprocess.run(
         ending_with_us([sys.executable, "-c", _LOAD, str(net.resolve()), str(phase)]),
         env={**environment(1), "GLOG_minloglevel": "2"},
