@@ -243,8 +243,8 @@ def test_an_image_above_the_limit_is_not_decoded(images, tmp_path):
     assert f"error: {bomb}: more than 100 megapixels (--max-megapixels N takes larger ones)" in done.stderr
     done = child("build_lmdb", tmp_path / "images", tmp_path / "db", "--max-megapixels", 101, "--resize", "8x8")
     assert done.returncode == 0 and "13 images of 2 classes" in done.stdout, done.stderr
-    done = child("build_lmdb", tmp_path / "images", tmp_path / "other", "--max-megapixels", 10**20)
-    assert done.returncode == 2 and f"got {10**20}, expected at most {10**6}" in done.stderr
+    done = child("build_lmdb", tmp_path / "images", tmp_path / "other", "--max-megapixels", 10**17)
+    assert done.returncode == 2 and f"got {10**17}, expected at most {10**6}" in done.stderr
 
 
 def test_every_kind_of_image_is_refused_by_its_header(tmp_path):

@@ -47,8 +47,13 @@ def test_no_option_is_read_by_int_or_float():
     assert len(files) > 100 and plain == []
 
 
-@pytest.mark.parametrize("variable", ["NUMBA_NUM_THREADS", "OMP_NUM_THREADS"])
-@pytest.mark.parametrize("given", ["0", "-1", "abc", "100000", ",1"])
+@pytest.mark.parametrize(
+    ("variable", "given"),
+    [
+        *((f"{name}_NUM_THREADS", given) for name in ("NUMBA", "OMP") for given in ("0", "-1", "abc", "100000")),
+        ("NUMBA_NUM_THREADS", "2,1"),
+    ],
+)
 def test_a_variable_that_is_no_number_of_threads(variable, given):
     done = child("watch", "runs", env={variable: given})
     assert (done.returncode, done.stdout) == (1, "")
