@@ -3,9 +3,9 @@
     python3.11 -m venv FOLDER && FOLDER/bin/pip install atheris
     . ./env.sh && FOLDER/bin/python -m tests.faults.fuzz pth --seconds 3600 --keep found
 
-A reader may return or raise what it documents. For anything else the smallest input is kept as found/READER-ERROR. What
-takes 10 s or 2 GB ends the run, and libFuzzer keeps its input. The inputs that reached something new stay in
-found/corpus/READER, where the next call begins.
+A reader may return or raise what it documents. For anything else, or if it takes 10 s of the processor, the smallest
+input is kept as found/READER-ERROR. What takes 10 minutes by the clock or 2 GB ends the run, and libFuzzer keeps its
+input. The inputs that reached something new stay in found/corpus/READER, where the next call begins.
 """
 
 import argparse
@@ -115,18 +115,24 @@ def main() -> None:
             print(f"{options.reader}: {inputs} inputs, {len(list(corpus.iterdir()))} in the corpus", flush=True)
             os._exit(0)  # libFuzzer's own limit is one of the clock
         file.write_bytes(data)
+        begun = time.process_time()
         try:
             reader(file)
         except ProgramError:
             pass
         except Exception as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
-            kept = options.keep / f"{options.reader}-{type(error).__name__}-{Path(place.filename).stem}-{place.lineno}"
-            if not kept.exists() or len(kept.read_bytes()) > len(data):
-                kept.write_bytes(data)
-                print(f"{kept}: {len(data)} bytes: {error}", file=sys.stderr)
+            keep(f"{type(error).__name__}-{Path(place.filename).stem}-{place.lineno}", data, str(error))
+        if (taken := time.process_time() - begun) > 10:
+            keep("slow", data, f"{taken:.0f} s")
 
-    limits = ["-rss_limit_mb=2000", "-timeout=10", "-max_len=8192"]
+    def keep(name: str, data: bytes, why: str) -> None:
+        kept = options.keep / f"{options.reader}-{name}"
+        if not kept.exists() or len(kept.read_bytes()) > len(data):
+            kept.write_bytes(data)
+            print(f"{kept}: {len(data)} bytes: {why}", file=sys.stderr)
+
+    limits = ["-rss_limit_mb=2000", "-timeout=600", "-max_len=8192"]
     atheris.Setup([sys.argv[0], *limits, f"-artifact_prefix={options.keep}/{options.reader}-", str(corpus)], once)
     atheris.Fuzz()
 
