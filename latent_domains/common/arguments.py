@@ -79,8 +79,9 @@ def check_threads(*variables: str) -> None:
     """
     for name in variables:
         if given := os.environ.pop(name, ""):
+            first = given.partition(",")[0] if name == "OMP_NUM_THREADS" else given
             try:
-                threads(given.partition("," if name.startswith("OMP") else "\0")[0].strip())
+                threads(first.strip())
             except ArgumentTypeError as error:
                 sys.exit(f"error: environment variable {name}: {error}")
             os.environ[name] = given

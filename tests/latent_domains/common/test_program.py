@@ -130,6 +130,13 @@ def test_the_last_line_stands_below_the_progress_bar(error, line, capsys):
     assert capsys.readouterr().err.splitlines()[-1] == line
 
 
+def ended(code: str) -> subprocess.CompletedProcess[str]:
+    """How a process of its own that runs ``code`` ends."""
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
 def test_an_interrupted_program_ends_before_what_its_threads_use_is_taken_away():
     code = (
         "import atexit, signal, threading\n"
@@ -141,9 +148,7 @@ def test_an_interrupted_program_ends_before_what_its_threads_use_is_taken_away()
         "atexit.register(print, 'the end of Python')\n"
         "run(main)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = ended(code)
     assert (done.returncode, done.stdout, done.stderr) == (130, "kept\n", "interrupted\n")
 
 
@@ -159,9 +164,7 @@ def test_a_second_signal_while_a_bar_ends_its_line():
         "        signal.raise_signal(signal.SIGTERM)\n"
         "run(main)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = ended(code)
     assert (done.returncode, done.stderr) == (130, "a bar\ninterrupted\n")
 
 
