@@ -225,6 +225,19 @@ def test_interpreter_without_packages(tmp_path: Path) -> None:
 # The patches
 
 
+def test_a_solver_may_go_in_another_mode_than_it_came(tmp_path: Path) -> None:
+    """17-timer-mode.patch: in one that was made in CPU mode is a timer without CUDA's events."""
+    (tmp_path / "net.prototxt").write_text(
+        'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 } } }'
+    )
+    (tmp_path / "solver.prototxt").write_text(
+        'net: "net.prototxt" base_lr: 1 lr_policy: "fixed" snapshot_after_train: false'
+    )
+    steps = "import caffe; s = caffe.SGDSolver('solver.prototxt'); caffe.set_mode_gpu(); del s; print('gone')"
+    done = subprocess.run([sys.executable, "-c", steps], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "gone\n"), done.stderr[-2000:]
+
+
 @pytest.mark.parametrize("patch", PATCHES, ids=lambda path: path.name)
 def test_patch_says_why(patch: Path) -> None:
     """Every patch begins with a sentence that ends in a full stop or a colon, before its first file."""
