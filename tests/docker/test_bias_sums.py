@@ -1,0 +1,65 @@
+"""19-bias-sums.patch, without a GPU: its few lines are compiled for the CPU, whose BLAS has the same calls."""
+
+import subprocess
+from pathlib import Path
+
+from latent_domains.common.program import ROOT
+
+PREFIX = ROOT / ".caffe"
+
+PROGRAM = r"""
+#define CPU_ONLY
+#include <cmath>
+#include <cstdio>
+#include "caffe/layers/bias_layer.hpp"
+#include "caffe/util/math_functions.hpp"
+#define gpu_data cpu_data
+#define gpu_diff cpu_diff
+#define mutable_gpu_data mutable_cpu_data
+#define mutable_gpu_diff mutable_cpu_diff
+#define caffe_gpu_gemv caffe_cpu_gemv
+namespace caffe {
+%s
+}
+using namespace caffe;
+int main() {
+  const int shapes[][4] = {{7, 5, 3, 2}, {2, 3, 9, 9}, {6, 4, 1, 1}, {1, 4, 3, 3}, {3, 1, 5, 5}};
+  for (auto& shape : shapes) {
+    Blob<float> x(shape[0], shape[1], shape[2], shape[3]), y;
+    LayerParameter param;
+    param.mutable_bias_param()->set_axis(1);
+    BiasLayer<float> layer(param);
+    std::vector<Blob<float>*> bottom(1, &x), top(1, &y);
+    layer.SetUp(bottom, top);
+    for (int i = 0; i < y.count(); ++i) y.mutable_cpu_diff()[i] = std::sin(1.0 + i);
+    float found[2][16];
+    for (int gpu = 0; gpu < 2; ++gpu) {
+      Blob<float>& bias = *layer.blobs()[0];
+      for (int c = 0; c < bias.count(); ++c) bias.mutable_cpu_diff()[c] = 10 + c;  // gradients are added up
+      std::vector<bool> wanted(1, true);
+      if (gpu) layer.BiasLayer<float>::Backward_gpu(top, wanted, bottom);
+      else layer.BiasLayer<float>::Backward_cpu(top, wanted, bottom);
+      for (int c = 0; c < bias.count(); ++c) found[gpu][c] = bias.cpu_diff()[c];
+    }
+    for (int c = 0; c < shape[1]; ++c) std::printf("%%.7g %%.7g\n", found[0][c], found[1][c]);
+  }
+}
+"""
+
+
+def test_the_sums_are_those_of_the_loop(tmp_path: Path) -> None:
+    archive = next((ROOT / ".build/download").glob("caffe_*.orig.tar.gz"))
+    file = "src/caffe/layers/bias_layer.cu"
+    subprocess.run(["tar", "-C", tmp_path, "-xzf", archive, file], check=True)
+    whole = (ROOT / "docker/patches/19-bias-sums.patch").read_text()
+    patch = "--- a/" + next(part for part in whole.split("--- a/")[1:] if part.startswith(file))
+    subprocess.run(["patch", "-p1", "--quiet"], cwd=tmp_path, input=patch, text=True, check=True)
+    _, begin, rest = (tmp_path / file).read_text().rpartition("template <typename Dtype>\nvoid BiasLayer")
+    (tmp_path / "bias.cpp").write_text(PROGRAM % (begin + rest.partition("INSTANTIATE")[0]))
+    libraries = (f"-L{PREFIX}/lib", f"-Wl,-rpath,{PREFIX}/lib", "-lcaffe", "-lglog", "-lprotobuf", "-lboost_system")
+    command = ["g++", "-O1", f"-I{PREFIX}/include", "-o", "bias", "bias.cpp", *libraries]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    done = subprocess.run([tmp_path / "bias"], capture_output=True, text=True, check=True)
+    pairs = [tuple(map(float, line.split())) for line in done.stdout.splitlines()]
+    assert len(pairs) == 5 + 3 + 4 + 4 + 1
+    assert all(abs(one - other) < 1e-5 and one != 10 for one, other in pairs)
