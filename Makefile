@@ -32,7 +32,7 @@ test:  ## lint, then the whole test suite
 
 # These two need a Caffe with CUDA (CAFFE_VARIANT=cuda make setup, or the image; see docs/gpu.md).
 test-gpu: setup  ## the tests that need a GPU, on a GPU
-	@$(in_project) REQUIRE_GPU=1 CAFFE_CUDNN_DETERMINISTIC=1 python -m pytest -m gpu $(ARGS)
+	@$(in_project) REQUIRE_GPU=1 CAFFE_CUDNN_DETERMINISTIC=1 python -m pytest -m "gpu and not torch and not browser" $(ARGS)
 
 test-slurm: setup  ## the tables' jobs on a real SLURM of one node, of Debian's packages
 	@docker/install_packages.sh slurm
