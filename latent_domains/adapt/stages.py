@@ -22,7 +22,7 @@ from latent_domains.experiment.experiment import LATENT, SOURCE_ONLY, Experiment
 from latent_domains.experiment.networks import ANY_FEATURES, BACKBONES, NETWORKS
 from latent_domains.models.model import model_files
 from latent_domains.report.build import build
-from latent_domains.runs.devices import choose_mode, mode_of, requested_mode, why_no_gpu
+from latent_domains.runs.devices import mode_of, requested_mode, why_no_gpu
 from latent_domains.runs.predict import open_classifier, predict, write_predictions
 from latent_domains.runs.run_folder import RunFolder, is_run_folder
 from latent_domains.runs.write import write_run
@@ -178,7 +178,7 @@ def finish(
         export_onnx(*model_files(paths.model), paths.onnx, options, check)
 
     def predictions() -> None:
-        classifier = open_classifier(paths.model, choose_mode(solver_mode, "GPU"))
+        classifier = open_classifier(paths.model, requested_mode(solver_mode) or mode_of(folder))
         found = predict(classifier, images.target.entries, jobs=jobs, desc=paths.predictions.name)
         write_predictions(paths.predictions, found, images.classes)
 

@@ -6,6 +6,7 @@ import fcntl
 import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,16 +77,21 @@ def on_gpus(chosen: tuple[int, ...] | str) -> Devices:
     gpus = tuple(range(len(names))) if chosen == ALL else tuple(chosen)
     if not names:
         raise ProgramError(f"{option}: the NVIDIA driver shows no GPU (see nvidia-smi, and CUDA_VISIBLE_DEVICES)")
-    there = ", ".join(f"{number} ({name})" for number, name in enumerate(names))
     for gpu in gpus:
-        if gpu >= len(names):
-            raise ProgramError(f"{option}: there is no GPU {gpu}; expected one or more of {there}")
+        expect_gpu(option, gpu, names)
     if len(gpus) > 1 and not caffe.has_nccl():
         raise ProgramError(
             f"{option}: this Caffe was built without NCCL, which several GPUs need; expected one that was built with "
             "it, or a single GPU"
         )
     return Devices(len(gpus), gpus)
+
+
+def expect_gpu(option: str, gpu: int, names: Sequence[str]) -> None:
+    """Raise ProgramError, beginning with ``option``, if ``gpu`` is none of those with these names: Caffe aborts."""
+    if gpu >= len(names):
+        there = ", ".join(f"{number} ({name})" for number, name in enumerate(names))
+        raise ProgramError(f"{option}: there is no GPU {gpu}; expected any of {there}")
 
 
 def gpu_names(library: str = DRIVER) -> list[str]:

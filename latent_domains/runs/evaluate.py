@@ -5,7 +5,7 @@ import caffe
 from latent_domains.common.caffe_log import curves
 from latent_domains.common.program import ProgramError
 from latent_domains.common.versions import commit, hardware, versions
-from latent_domains.runs.devices import gpu_names, mode_of, requested_mode
+from latent_domains.runs.devices import expect_gpu, gpu_names, mode_of, requested_mode
 from latent_domains.runs.domain_labels import assigned_domains
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.outputs import class_names, confusion_counts, source_usage, target_usage, usage_history
@@ -36,6 +36,7 @@ def evaluate(
     check_mode(folder, mode)
     if mode == "GPU":
         if gpu is not None:
+            expect_gpu(f"--gpu {gpu}", gpu, gpu_names())
             caffe.set_device(gpu)  # first: whatever comes before would take memory of GPU 0
         caffe.set_mode_gpu()
     confusion = {target: confusion_counts(folder, snapshot, target, quiet=quiet) for target in folder.test_nets}

@@ -15,7 +15,7 @@ from latent_domains.bench.gpu import STEPS, make_rows
 from latent_domains.bench.rows import choose, make_parser, print_rows
 from latent_domains.common.arguments import natural
 from latent_domains.common.program import ProgramError, run
-from latent_domains.runs.devices import why_no_layers_on_gpu
+from latent_domains.runs.devices import expect_gpu, gpu_names, why_no_layers_on_gpu
 
 
 def main() -> None:
@@ -28,6 +28,7 @@ def main() -> None:
         return
     if reason := why_no_layers_on_gpu():
         raise ProgramError(f"nothing to measure on: {reason}")
+    expect_gpu(f"--gpu {options.gpu}", options.gpu, gpu_names())
     import cupy
 
     caffe.set_device(options.gpu)

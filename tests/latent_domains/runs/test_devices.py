@@ -13,6 +13,7 @@ from latent_domains.runs.devices import (
     Devices,
     check_available,
     choose_mode,
+    expect_gpu,
     gpu_list,
     gpu_names,
     mode_of,
@@ -103,8 +104,11 @@ def test_a_caffe_without_nccl_serves_one_gpu(two_gpus, monkeypatch):
 
 
 def test_gpus_that_are_not_there_are_told(two_gpus, monkeypatch):
-    with pytest.raises(ProgramError, match=r"--gpus 0,2: there is no GPU 2; expected one or more of 0 \(GTX 1070\), 1"):
+    with pytest.raises(ProgramError, match=r"--gpus 0,2: there is no GPU 2; expected any of 0 \(GTX 1070\), 1"):
         on_gpus((0, 2))
+    with pytest.raises(ProgramError, match=r"^--gpu 2: there is no GPU 2"):
+        expect_gpu("--gpu 2", 2, ["GTX 1070", "H200"])
+    expect_gpu("--gpu 1", 1, ["GTX 1070", "H200"])
     monkeypatch.setattr(devices, "gpu_names", lambda: [])
     for chosen in ((0,), "all"):
         with pytest.raises(ProgramError, match=r"--gpus (0|all): the NVIDIA driver shows no GPU"):
