@@ -1,10 +1,11 @@
-"""What the README says of the paper's table is what the kept table says, and that is made of the kept records."""
+"""What pages say of accuracies is what the kept tables say, and those are made of the kept records."""
 
 from pathlib import Path
 
 import pytest
 
 from latent_domains.common.program import ROOT
+from latent_domains.runs.record import Record, read
 from tests.programs import program
 
 RESULTS = ROOT / "results"
@@ -51,3 +52,22 @@ def test_a_kept_table_is_that_of_the_kept_records(
     done = program("tables.__main__", definition, *choices, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     assert next(tmp_path.glob("*.md")).read_text() == table
+
+
+def test_the_page_about_gpus_has_what_the_records_say():
+    def both(name: str) -> list[Record]:
+        return [read(Record, RESULTS / folder / f"{name}.json") for folder in ("digits_gpu", "digits")]
+
+    rows = cells((ROOT / "docs/gpu.md").read_text().partition("| seed |")[2].partition("\n\n")[0])
+    records = 0
+    for seed, *found in (row for row in rows if row[0].isdecimal()):
+        expected = []
+        for name in ("dial", "mda_k2", "mda_k2_branch-logits"):
+            there = (RESULTS / f"digits_gpu/{name}_seed{seed}.json").exists()
+            pair = both(f"{name}_seed{seed}") if there else []
+            records += there
+            expected.append(", ".join(f"{100 * record.accuracy:.2f}" for record in pair))
+            if name != "dial":
+                expected.append(", ".join(f"{record.domain_usage.nmi:.3f}".lstrip("0") for record in pair))
+        assert found == expected, seed
+    assert records == len(list((RESULTS / "digits_gpu").glob("*.json"))) == 11
