@@ -4,8 +4,7 @@ import subprocess
 from pathlib import Path
 
 from latent_domains.common.program import ROOT
-
-PREFIX = ROOT / ".caffe"
+from tests.docker.patched import LIBRARIES, unpack
 
 PROGRAM = r"""
 #define CPU_ONLY
@@ -48,16 +47,11 @@ int main() {
 
 
 def test_the_sums_are_those_of_the_loop(tmp_path: Path) -> None:
-    archive = next((ROOT / ".build/download").glob("caffe_*.orig.tar.gz"))
     file = "src/caffe/layers/bias_layer.cu"
-    subprocess.run(["tar", "-C", tmp_path, "-xzf", archive, file], check=True)
-    whole = (ROOT / "docker/patches/19-bias-sums.patch").read_text()
-    patch = "--- a/" + next(part for part in whole.split("--- a/")[1:] if part.startswith(file))
-    subprocess.run(["patch", "-p1", "--quiet"], cwd=tmp_path, input=patch, text=True, check=True)
+    unpack(tmp_path, "19-bias-sums.patch", file)
     _, begin, rest = (tmp_path / file).read_text().rpartition("template <typename Dtype>\nvoid BiasLayer")
     (tmp_path / "bias.cpp").write_text(PROGRAM % (begin + rest.partition("INSTANTIATE")[0]))
-    libraries = (f"-L{PREFIX}/lib", f"-Wl,-rpath,{PREFIX}/lib", "-lcaffe", "-lglog", "-lprotobuf", "-lboost_system")
-    command = ["g++", "-O1", f"-I{PREFIX}/include", "-o", "bias", "bias.cpp", *libraries]
+    command = ["g++", "-O1", f"-I{ROOT}/.caffe/include", "-o", "bias", "bias.cpp", *LIBRARIES, "-lboost_system"]
     subprocess.run(command, cwd=tmp_path, check=True)
     done = subprocess.run([tmp_path / "bias"], capture_output=True, text=True, check=True)
     pairs = [tuple(map(float, line.split())) for line in done.stdout.splitlines()]

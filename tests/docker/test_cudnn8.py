@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from latent_domains.common.program import ROOT
+from tests.docker.patched import LIBRARIES, unpack
 
 HERE = Path(__file__).parent / "cudnn"
 PREFIX = ROOT / ".caffe"
-SOURCES = ("include/caffe/util/cudnn.hpp", "src/caffe/util/cudnn.cpp")
 LIMIT = 1000
 PASSES = {"forward": "forward", "filter": "backward filter", "data": "backward data"}
 """The stand-in's names of the passes, and those of Caffe's message."""
@@ -26,23 +26,15 @@ SLOW = "1,0,0,1,0,7"
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the patched piece of Caffe with the stand-in for cuDNN; return the program."""
-    archives = sorted((ROOT / ".build/download").glob("caffe_*.orig.tar.gz"))
-    if not archives:
-        pytest.skip("the archive of Caffe's source is not in .build/download: make setup fetches it")
     folder = tmp_path_factory.mktemp("cudnn8")
-    subprocess.run(["tar", "-C", folder, "-xzf", archives[0], "include", "src/caffe/util"], check=True)
-    whole = (ROOT / "docker/patches/10-cudnn8.patch").read_text()
-    parts = [part for part in whole.split("--- a/")[1:] if part.startswith(SOURCES)]
-    assert len(parts) == len(SOURCES)
-    patch = "".join("--- a/" + part for part in parts)
-    subprocess.run(["patch", "-p1", "--quiet"], cwd=folder, input=patch, text=True, check=True)
+    unpack(folder, "10-cudnn8.patch", "include", "src/caffe/util")
     program = folder / "choose"
     subprocess.run(
         [
             *("g++", "-O0", "-DUSE_CUDNN", "-DCPU_ONLY", "-o", program),
             *(f"-I{include}" for include in (HERE, folder / "include", PREFIX / "include")),
-            *(HERE / "stand_in.cpp", folder / SOURCES[1]),
-            *(f"-L{PREFIX}/lib", f"-Wl,-rpath,{PREFIX}/lib", "-lcaffe", "-lglog", "-lprotobuf", "-lboost_thread"),
+            *(HERE / "stand_in.cpp", folder / "src/caffe/util/cudnn.cpp"),
+            *(*LIBRARIES, "-lboost_thread"),
         ],
         check=True,
     )
