@@ -27,8 +27,11 @@ from snakemake.exceptions import WorkflowError
 
 sys.path.insert(0, workflow.basedir)
 
+from latent_domains.common.program import ProgramError, say_in_a_line
+
+sys.excepthook = say_in_a_line  # of what Snakemake lets through: Ctrl-C while this is read, or twice
+
 from latent_domains.common.files import write_text
-from latent_domains.common.program import ProgramError
 from latent_domains.tables.definition import Baseline
 from latent_domains.tables.plan import Config, Plan, baseline_options
 

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import TracebackType
 from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,6 +60,21 @@ def exit_code(main: Callable[[], int | None]) -> int:
         return _AS_BY_CTRL_C if said == _INTERRUPTED else 1
     finally:
         _let_go_of_unread()
+
+
+def say_in_a_line(kind: type[BaseException], error: BaseException, frames: TracebackType | None) -> None:
+    """A ``sys.excepthook`` for a program that is not ours: what it lets through is told as :func:`exit_code` tells it.
+
+    An error on the way out of an interruption is that interruption. A fault keeps its traceback.
+    """
+    first = error
+    while first.__context__ is not None:
+        first = first.__context__
+    said = _said_of(error, isinstance(first, KeyboardInterrupt))
+    if said is None:
+        sys.__excepthook__(kind, error, frames)
+    else:
+        print(said, file=sys.stderr)
 
 
 _AS_BY_CTRL_C = 130  # 128 + SIGINT, as shells say it

@@ -120,7 +120,7 @@ def _after_damage(case: Case, stage: Stage, base: Path, reference: Reference) ->
     if case.kind in SUBTLE:  # what a list names may be missing, and is named then
         words += [entry.partition(">")[0] for entry in case.program.inputs]
     named = any(word in text for word in words)
-    if ended.code and not named and case.program.module != "snakemake":
+    if ended.code and not named and case.program.ours:
         return Verdict(UNCLEAR, did, f"nothing names {name}", _tail(ended))
     if not ended.code and case.kind in PLAIN and not named and after != reference.outputs:
         return Verdict(UNCLEAR, did, "no word about it, and another result", _tail(ended))
@@ -167,7 +167,7 @@ def _ended_badly(ended: Ended, stage: Stage, case: Case) -> tuple[str, str] | No
         return UNCLEAR, f"left running: {'; '.join(ended.left)}"
     if ended.megabytes > MEGABYTES:
         return UNCLEAR, f"it took {ended.megabytes} MB"
-    if ended.code in (0, *(-number for number in stage.sent)) or case.program.module == "snakemake":
+    if ended.code in (0, *(-number for number in stage.sent)) or not case.program.ours:
         return None
     lines = [line for line in ended.stderr.splitlines() if line.strip()]
     last = lines[-1] if lines else ""

@@ -32,6 +32,11 @@ class Program:
         return self.module.removeprefix("tools.")
 
     @property
+    def ours(self) -> bool:
+        """Whether its messages are this project's."""
+        return self.module != "snakemake"
+
+    @property
     def argv(self) -> list[str]:
         return self.arguments.split()
 

@@ -168,6 +168,25 @@ def test_a_second_signal_while_a_bar_ends_its_line():
     assert (done.returncode, done.stderr) == (130, "a bar\ninterrupted\n")
 
 
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        ("raise OSError(28, 'No space left on device', 'log')", "error: [Errno 28] No space left on device: 'log'\n"),
+        ("raise KeyboardInterrupt", "interrupted\n"),
+        ("try:\n    raise KeyboardInterrupt\nfinally:\n    raise RuntimeError('a loop runs')", "interrupted\n"),
+        ("raise RuntimeError('a fault')", "RuntimeError: a fault\n"),
+    ],
+)
+def test_what_a_program_that_is_not_ours_lets_through(ends, said):
+    code = (
+        f"import sys\nfrom latent_domains.common.program import say_in_a_line\nsys.excepthook = say_in_a_line\n{ends}"
+    )
+    done = ended(code)
+    assert done.returncode
+    assert done.stderr.endswith(said)
+    assert (done.stderr == said) == (said != "RuntimeError: a fault\n")
+
+
 def test_nobody_reads_what_a_program_prints():
     reading, writing = os.pipe()
     os.close(reading)
