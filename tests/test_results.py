@@ -54,7 +54,7 @@ def test_a_kept_table_is_that_of_the_kept_records(
     assert next(tmp_path.glob("*.md")).read_text() == table
 
 
-def test_the_page_about_gpus_has_what_the_records_say():
+def test_the_table_of_the_page_about_gpus_is_that_of_the_records():
     def both(name: str) -> list[Record]:
         return [read(Record, RESULTS / folder / f"{name}.json") for folder in ("digits_gpu", "digits")]
 

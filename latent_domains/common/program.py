@@ -65,12 +65,14 @@ def exit_code(main: Callable[[], int | None]) -> int:
 def say_in_a_line(kind: type[BaseException], error: BaseException, frames: TracebackType | None) -> None:
     """A ``sys.excepthook`` for a program that is not ours: what it lets through is told as :func:`exit_code` tells it.
 
-    An error on the way out of an interruption is that interruption. A fault keeps its traceback.
+    An error on the way out of an interruption is that interruption. A fault keeps its traceback. The exit code is
+    Python's.
     """
-    first = error
-    while first.__context__ is not None:
-        first = first.__context__
-    said = _said_of(error, isinstance(first, KeyboardInterrupt))
+    interrupted, each = False, error
+    while each is not None:
+        interrupted |= isinstance(each, KeyboardInterrupt)
+        each = each.__context__
+    said = _said_of(error, interrupted)
     if said is None:
         sys.__excepthook__(kind, error, frames)
     else:

@@ -17,6 +17,6 @@ def unpack(folder: Path, patch: str, *files: str) -> None:
         pytest.skip("the archive of Caffe's source is not in .build/download: make setup fetches it")
     subprocess.run(["tar", "-C", folder, "-xzf", archives[0], *files], check=True)
     parts = (ROOT / "docker/patches" / patch).read_text().split("--- a/")[1:]
+    assert all(any(part.startswith(file) for part in parts) for file in files)
     changes = "".join("--- a/" + part for part in parts if part.startswith(files))
-    assert changes
     subprocess.run(["patch", "-p1", "--quiet"], cwd=folder, input=changes, text=True, check=True)

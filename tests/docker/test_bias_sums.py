@@ -21,27 +21,41 @@ namespace caffe {
 %s
 }
 using namespace caffe;
-int main() {
-  const int shapes[][4] = {{7, 5, 3, 2}, {2, 3, 9, 9}, {6, 4, 1, 1}, {1, 4, 3, 3}, {3, 1, 5, 5}};
-  for (auto& shape : shapes) {
-    Blob<float> x(shape[0], shape[1], shape[2], shape[3]), y;
-    LayerParameter param;
-    param.mutable_bias_param()->set_axis(1);
-    BiasLayer<float> layer(param);
-    std::vector<Blob<float>*> bottom(1, &x), top(1, &y);
-    layer.SetUp(bottom, top);
-    for (int i = 0; i < y.count(); ++i) y.mutable_cpu_diff()[i] = std::sin(1.0 + i);
-    float found[2][16];
-    for (int gpu = 0; gpu < 2; ++gpu) {
-      Blob<float>& bias = *layer.blobs()[0];
-      for (int c = 0; c < bias.count(); ++c) bias.mutable_cpu_diff()[c] = 10 + c;  // gradients are added up
-      std::vector<bool> wanted(1, true);
-      if (gpu) layer.BiasLayer<float>::Backward_gpu(top, wanted, bottom);
-      else layer.BiasLayer<float>::Backward_cpu(top, wanted, bottom);
-      for (int c = 0; c < bias.count(); ++c) found[gpu][c] = bias.cpu_diff()[c];
-    }
-    for (int c = 0; c < shape[1]; ++c) std::printf("%%.7g %%.7g\n", found[0][c], found[1][c]);
+
+// The gradients of a bias by the loop and by the patch, which begins with the same numbers: a layer's own is added to.
+void compare(BiasLayer<float>& layer, std::vector<Blob<float>*> bottom, Blob<float>& y, Blob<float>& bias) {
+  std::vector<Blob<float>*> top(1, &y);
+  layer.Reshape(bottom, top);
+  for (int i = 0; i < y.count(); ++i) y.mutable_cpu_diff()[i] = std::sin(1.0 + i);
+  float found[2][16];
+  for (int gpu = 0; gpu < 2; ++gpu) {
+    for (int c = 0; c < bias.count(); ++c) bias.mutable_cpu_diff()[c] = 10;
+    std::vector<bool> wanted(bottom.size(), true);
+    if (gpu) layer.BiasLayer<float>::Backward_gpu(top, wanted, bottom);
+    else layer.BiasLayer<float>::Backward_cpu(top, wanted, bottom);
+    for (int c = 0; c < bias.count(); ++c) found[gpu][c] = bias.cpu_diff()[c];
   }
+  for (int c = 0; c < bias.count(); ++c) std::printf("%%.7g %%.7g\n", found[0][c], found[1][c]);
+}
+
+int main() {
+  LayerParameter param;
+  param.mutable_bias_param()->set_axis(1);
+  const int shapes[][4] = {{7, 5, 3, 2}, {2, 5, 9, 9}, {6, 5, 1, 1}, {1, 5, 3, 3}};
+  Blob<float> x(7, 5, 3, 2), bias(std::vector<int>(1, 5)), y, z;
+  BiasLayer<float> own(param), given(param);
+  std::vector<Blob<float>*> one = {&x}, two = {&x, &bias}, top = {&y}, other = {&z};
+  own.SetUp(one, top);
+  given.SetUp(two, other);
+  for (auto& shape : shapes) {
+    x.Reshape(shape[0], shape[1], shape[2], shape[3]);
+    compare(own, one, y, *own.blobs()[0]);
+    compare(given, two, z, bias);
+  }
+  param.mutable_bias_param()->set_num_axes(0);
+  BiasLayer<float> scalar(param);
+  scalar.SetUp(one, top);
+  compare(scalar, one, y, *scalar.blobs()[0]);
 }
 """
 
@@ -55,5 +69,5 @@ def test_the_sums_are_those_of_the_loop(tmp_path: Path) -> None:
     subprocess.run(command, cwd=tmp_path, check=True)
     done = subprocess.run([tmp_path / "bias"], capture_output=True, text=True, check=True)
     pairs = [tuple(map(float, line.split())) for line in done.stdout.splitlines()]
-    assert len(pairs) == 5 + 3 + 4 + 4 + 1
+    assert len(pairs) == 4 * 2 * 5 + 1
     assert all(abs(one - other) < 1e-5 and one != 10 for one, other in pairs)

@@ -27,6 +27,9 @@ class Program:
     seconds: float = 60
     """What is longer counts as a hang, on a busy machine too."""
 
+    room: int = 0
+    """Bytes that a full disk or a limit leaves it: what is not ours writes before it reads what is."""
+
     @property
     def name(self) -> str:
         return self.module.removeprefix("tools.")
@@ -166,5 +169,6 @@ PROGRAMS = (
         False,
         real=1,
         seconds=600,
+        room=1 << 16,
     ),
 )

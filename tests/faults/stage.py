@@ -84,7 +84,7 @@ class Stage:
             places[base / name] = self.folder / (place or name)
         if small_disk:
             held = sum(_pages(source) for source, target in places.items() if target.is_relative_to(self.out))
-            room = self.rng.randrange(max(1, self.growth))
+            room = max(self.rng.randrange(max(1, self.growth)), self.program.room)
             self.room = room if self._mount_disk(held + room) else None
         for source, target in places.items():
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -174,6 +174,11 @@ def test_a_second_signal_while_a_bar_ends_its_line():
         ("raise OSError(28, 'No space left on device', 'log')", "error: [Errno 28] No space left on device: 'log'\n"),
         ("raise KeyboardInterrupt", "interrupted\n"),
         ("try:\n    raise KeyboardInterrupt\nfinally:\n    raise RuntimeError('a loop runs')", "interrupted\n"),
+        (
+            "try:\n    try:\n        raise ValueError\n    finally:\n        raise KeyboardInterrupt\n"
+            "finally:\n    raise RuntimeError('a loop runs')",
+            "interrupted\n",
+        ),
         ("raise RuntimeError('a fault')", "RuntimeError: a fault\n"),
     ],
 )
