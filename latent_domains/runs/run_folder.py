@@ -18,7 +18,7 @@ from caffe.proto import caffe_pb2
 from google.protobuf.message import DecodeError
 
 from latent_domains.common.caffe_log import LoggedSession, hole, logged_sessions
-from latent_domains.common.files import json_text, read_json
+from latent_domains.common.files import expect_file, json_text, read_json
 from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.experiment.experiment import Experiment, from_json
 from latent_domains.models import prototxt
@@ -234,7 +234,10 @@ class RunFolder:
 
     def log_lines(self) -> list[str]:
         """The lines of the log; none if there is no log."""
-        return self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        if not self.log.exists():
+            return []
+        expect_file(self.log, "caffe's log")
+        return self.log.read_text(errors="replace").splitlines()
 
     @property
     def snapshots(self) -> Path:
@@ -283,6 +286,7 @@ class RunFolder:
         """Where the log has a hole before ``snapshot``, in words; None if it is whole, or if there is no log at all."""
         if not self.log.exists():
             return None
+        expect_file(self.log, "caffe's log")
         status = self.log.stat()
         found = hole(_sessions_as_of(self.log, status.st_size, status.st_mtime_ns), snapshot.iteration)
         if found is None:

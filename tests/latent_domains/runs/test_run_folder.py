@@ -8,7 +8,7 @@ import caffe
 import pytest
 
 from latent_domains.common.program import ProgramError
-from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.run_folder import RunFolder, Snapshot
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
 from tests.run_folders import small
@@ -45,6 +45,15 @@ def test_a_truncated_snapshot_is_passed_over(tiny_data, tmp_path):
     assert folder.latest_snapshot().iteration == 4
     (folder.snapshots / "model_iter_4.solverstate").write_bytes(b"")
     assert folder.latest_snapshot().iteration == 2
+
+
+def test_a_log_that_is_a_device_is_not_read(tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    folder.log.symlink_to("/dev/null")  # with /dev/zero the test would take all memory if it failed
+    snapshot = Snapshot(2, folder.path / "model", folder.path / "state")
+    for read in (folder.log_lines, lambda: folder.hole(snapshot)):
+        with pytest.raises(ProgramError, match=r"train\.log: no regular file, expected caffe's log"):
+            read()
 
 
 def test_a_snapshot_that_is_a_device_is_not_read(tiny_data, tmp_path):
