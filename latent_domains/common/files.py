@@ -46,12 +46,12 @@ def write_together(*paths: Path, force: bool = False) -> Iterator[tuple[Path, ..
             aside.replace(path)
 
 
-def expect_file(path: Path, expected: str) -> None:
+def expect_file(path: Path, expected: str, *, missing_ok: bool = False) -> None:
     """Raise ProgramError if no file of this name is there; ``expected`` says what it should be.
 
-    FIFOs and devices, which may have no end, are none.
+    FIFOs and devices, which may have no end, are none. With ``missing_ok`` there may be nothing of this name.
     """
-    if not path.is_file():
+    if not path.is_file() and (path.exists() or not missing_ok):
         found = "a folder" if path.is_dir() else "no regular file" if path.exists() else "no such file"
         raise ProgramError(f"{path}: {found}, expected {expected}")
 
@@ -172,8 +172,7 @@ def json_text(values: Any) -> str:
 
 def read_json(path: Path, keys: tuple[str, ...]) -> dict[str, Any]:
     """The object in a JSON file. Raises ProgramError naming the file if it is none or lacks one of ``keys``."""
-    if path.exists():
-        expect_file(path, "a file of JSON")
+    expect_file(path, "a file of JSON", missing_ok=True)
     try:
         values = json.loads(path.read_text())
     except ValueError as error:  # JSONDecodeError and UnicodeDecodeError

@@ -47,8 +47,7 @@ def read_list(path: Path, root: Path) -> list[Entry]:
 
     Raises ProgramError naming the line that has no path or no whole number after the last blank.
     """
-    if path.exists():
-        expect_file(path, "a text file of lines 'PATH LABEL'")
+    expect_file(path, "a text file of lines 'PATH LABEL'", missing_ok=True)
     try:
         lines = path.read_bytes().removeprefix(BOM_UTF8).splitlines()
     except OSError as error:
@@ -74,8 +73,7 @@ def read_list(path: Path, root: Path) -> list[Entry]:
 
 def read_classes(path: Path) -> list[str]:
     """Read the names of the classes, one a line in the order of their labels."""
-    if path.exists():
-        expect_file(path, "a text file with a name in each line")
+    expect_file(path, "a text file with a name in each line", missing_ok=True)
     try:
         classes = [composed(line.strip()) for line in path.read_text("utf-8-sig").splitlines()]
     except (OSError, UnicodeDecodeError) as error:

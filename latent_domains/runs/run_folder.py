@@ -234,10 +234,8 @@ class RunFolder:
 
     def log_lines(self) -> list[str]:
         """The lines of the log; none if there is no log."""
-        if not self.log.exists():
-            return []
-        expect_file(self.log, "caffe's log")
-        return self.log.read_text(errors="replace").splitlines()
+        expect_file(self.log, "caffe's log", missing_ok=True)
+        return self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
 
     @property
     def snapshots(self) -> Path:
