@@ -21,6 +21,12 @@ from latent_domains.common.caffe_process import start_logged
 from latent_domains.runs.devices import Devices
 from latent_domains.training.worker import LOST
 
+BY_CTRL_C = frozenset({-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP})
+"""Exit codes of a child that a signal to our group of processes ended, before it had a session of its own.
+
+That can be known before our own handler of the same signal has run: it does so in the main thread.
+"""
+
 GRACE = 10.0
 """Seconds in which the process whose end another one noticed must end too."""
 
@@ -35,6 +41,8 @@ class Group:
         self.members = dict(members)
         self.failure: str | None = None
         """Once :meth:`lines` is through: which process failed and why, None if none did."""
+        self.interrupted = False
+        """Whether that was no fault of it: see BY_CTRL_C."""
         self._readers: list[threading.Thread] = []
         self._recent: dict[str, deque[str]] = {label: deque(maxlen=200) for label in members}
 
@@ -87,6 +95,7 @@ class Group:
                 lost, wait = label, GRACE
                 continue
             self.failure = f"{label} failed: {ending(code, ''.join(self._recent[label]))}"
+            self.interrupted = code in BY_CTRL_C
             self.kill()
         if lost and not self.failure:
             self.failure = f"{lost} failed: it lost contact with the others"

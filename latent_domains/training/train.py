@@ -27,7 +27,7 @@ from latent_domains.runs.run_folder import RunFolder, Snapshot
 from latent_domains.runs.run_state import Interrupted, failures_noted, forget_failure, last_iteration
 from latent_domains.runs.sessions import FAILED, FINISHED, STOPPED, begin_session, end_killed_session, end_session
 from latent_domains.runs.write import check_name, write_missing
-from latent_domains.training.group import Children, Group, start_workers
+from latent_domains.training.group import BY_CTRL_C, Children, Group, start_workers
 from latent_domains.training.share import Share, make_share, write_share
 from latent_domains.training.threads import choose
 
@@ -169,6 +169,8 @@ def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: int | None) -> None
     with children.take_signals(), ThreadPoolExecutor(jobs) as pool:
         futures = [pool.submit(work, job) for job in waiting]
         errors = [error for future in futures if (error := future.exception())]
+    if children.stopping:
+        errors = [error for error in errors if not isinstance(error, Interrupted)]
     for error in errors[1:]:
         tqdm.write(f"error: {error}", file=sys.stderr)
     if errors:
@@ -187,8 +189,11 @@ def evaluate_apart(folder: RunFolder, threads: int, children: Children, gpu: int
         command += ["--gpu", str(gpu)]
     with start_logged(command, threads) as child, children.watch(child):
         log = child.stdout.read()
-    if child.returncode and not children.stopping:
-        raise ProgramError(f"{folder.path}: evaluation failed: {ending(child.returncode, log)}")
+    if not child.returncode or children.stopping:
+        return
+    if child.returncode in BY_CTRL_C:
+        raise Interrupted(f"{folder.path}: evaluation was stopped from outside; go on with --resume")
+    raise ProgramError(f"{folder.path}: evaluation failed: {ending(child.returncode, log)}")
 
 
 def _starting_point(folder: RunFolder, resume: bool) -> Snapshot | None:
@@ -235,10 +240,12 @@ def _train(job: _Job, threads: int, children: Children) -> None:
                         events.add(measurement)
             if not group.failure and not stopped and not children.stopping:
                 bar.update(iterations - bar.n)
-        if group.failure and not children.stopping:
-            raise ProgramError(f"{folder.path}: {group.failure} (whole log: {folder.log})")
-        if stopped and not children.stopping:  # a signal to caffe itself
+        if children.stopping:
+            return
+        if stopped or group.interrupted:  # a signal to caffe itself
             raise Interrupted(f"{folder.path}: training was stopped from outside; go on with --resume")
+        if group.failure:
+            raise ProgramError(f"{folder.path}: {group.failure} (whole log: {folder.log})")
 
 
 def _live_events(folder: RunFolder, start: int) -> AbstractContextManager["Events"]:

@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import caffe
@@ -17,13 +17,14 @@ import psutil
 import pytest
 from caffe.proto import caffe_pb2
 
+from latent_domains.common import caffe_process
 from latent_domains.common.caffe_log import curves
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.experiment.experiment import LATENT, METHODS, make_experiment
 from latent_domains.runs.devices import Devices
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
-from latent_domains.training import train
+from latent_domains.training import group, train
 from latent_domains.training.train import loaded_from, run_suite, train_all
 from tests.fixtures import TEST, TRAIN
 from tests.latent_domains.training.processes import blobs
@@ -50,6 +51,35 @@ def test_train_and_record(method, tiny_data, tmp_path):
         assert sum(usage["share"]) == pytest.approx(1)
     else:
         assert record["domain_usage"] is None
+
+
+@pytest.mark.parametrize("step", ["training", "evaluation"])
+@pytest.mark.parametrize("ours", [False, True], ids=["caffe alone", "our group"])
+def test_ctrl_c_at_the_very_start_of_a_child(step, ours, tiny_data, tmp_path, monkeypatch):
+    """It ends the child before our own handler has run, which is the main thread's."""
+    real, take_signals = caffe_process.ending_with_us, group.Children.take_signals
+
+    def hit(command):
+        now = "evaluation" if "tools.evaluate" in command else "training"
+        return ["sh", "-c", "kill -INT $$"] if now == step else real(command)
+
+    @contextmanager
+    def heard_late(children):
+        with take_signals(children):
+            yield
+            if ours:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(caffe_process, "ending_with_us", hit)
+    monkeypatch.setattr(group.Children, "take_signals", heard_late)
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    if ours:
+        with pytest.raises(KeyboardInterrupt):
+            train_all([folder], threads=1)
+    else:
+        with pytest.raises(ProgramError, match=f"run: {step} was stopped from outside; go on with --resume"):
+            train_all([folder], threads=1)
+    assert not folder.failure.exists() and not folder.record.exists()
 
 
 def test_same_seed_same_losses_another_seed_others(tiny_data, tmp_path):
