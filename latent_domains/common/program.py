@@ -131,7 +131,7 @@ def _ended_as_by_ctrl_c(heard: list[int]) -> Iterator[None]:
     def lost(unraisable: "sys.UnraisableHookArgs") -> None:
         # Raised where nothing can be, as in what C code calls back, it would be forgotten.
         if unraisable.exc_type is KeyboardInterrupt and heard:
-            again = threading.Timer(0.05, os.kill, (os.getpid(), heard.pop()))
+            again = threading.Timer(0.05, os.kill, (os.getpid(), heard[-1]))
             again.daemon = True
             again.start()
         else:

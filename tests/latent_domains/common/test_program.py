@@ -97,15 +97,17 @@ def test_a_python_without_docstrings_is_refused():
 
 
 def test_ctrl_c_where_no_exception_can_be_raised_is_not_forgotten(capsys):
-    class Last:
+    class Bar:
         def __del__(self):
+            print("a bar", end="", file=sys.stderr)
             os.kill(os.getpid(), signal.SIGINT)
+            print(file=sys.stderr)
 
     def main():
-        Last()
+        Bar()
         time.sleep(20)
 
-    assert exit_code(main) == 130 and capsys.readouterr().err == "interrupted\n"
+    assert exit_code(main) == 130 and capsys.readouterr().err == "a bar\ninterrupted\n"
 
 
 def test_ctrl_c_that_a_library_makes_an_error_of_is_ctrl_c(capsys):
