@@ -1,10 +1,9 @@
 """What goes with a model's files, as JSON: the names of its classes, and how an image becomes its input."""
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from latent_domains.common.files import expect_file, read_json
+from latent_domains.common.files import expect_file, json_text, read_json
 from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import checked
 from latent_domains.data.preprocessing import Preprocessing
@@ -22,7 +21,7 @@ class ModelDescription:
 
     def text(self) -> str:
         """The text of the file."""
-        return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
+        return json_text(asdict(self))
 
 
 def description_file(prefix: Path) -> Path:

@@ -1,13 +1,12 @@
 """What state a run folder is in: the one place that tells, for tables, reports and whoever watches."""
 
-import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
-from latent_domains.common.files import write_text
+from latent_domains.common.files import json_text, write_text
 from latent_domains.common.program import ProgramError
 from latent_domains.runs.record import Failure
 from latent_domains.runs.run_folder import RunFolder
@@ -130,9 +129,10 @@ def failures_noted(folder: RunFolder, step: str) -> Iterator[None]:
         raise
     except Exception as error:
         reason = str(error) if isinstance(error, ProgramError | OSError) else f"{type(error).__name__}: {error}"
+        reason = reason.encode(errors="backslashreplace").decode()  # a path may hold bytes that no JSON can
         failure = Failure(reason=reason, step=step, iteration=last_iteration(folder), time=now())
         with suppress(OSError):
-            write_text(folder.failure, json.dumps(failure.to_json(), indent=2, ensure_ascii=False) + "\n")
+            write_text(folder.failure, json_text(failure.to_json()))
         raise
 
 

@@ -186,6 +186,12 @@ def test_a_failure_of_the_program_itself_is_kept_too(folder):
     assert shown(folder) == "failed: ZeroDivisionError: division by zero"
 
 
+def test_a_failure_that_names_a_path_of_any_bytes_is_kept(folder):
+    with pytest.raises(ProgramError, match="no LMDB there"), failures_noted(folder, "preparation"):
+        raise ProgramError(os.fsdecode(b"caf\xe9: no LMDB there"))
+    assert folder.read_failure().reason == r"caf\udce9: no LMDB there"
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
