@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import NoReturn
+from typing import Any, NoReturn, TextIO
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -45,21 +45,50 @@ def exit_code(main: Callable[[], int | None]) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # what a terminal's encoding lacks ends no program
         sys.stdout.reconfigure(errors="backslashreplace")
     heard: list[int] = []
+    with _watched_stderr() as stderr:
+        try:
+            with _ended_as_by_ctrl_c(heard):
+                code = main()
+                sys.stdout.flush()
+            return code or 0
+        except (KeyboardInterrupt, Exception) as error:
+            said = _said_of(error, bool(heard))
+            if said is None:
+                raise
+            traceback.clear_frames(error.__traceback__)  # progress bars in them end their lines
+            # But for one that was interrupted while it began, or ended.
+            print("\n" * stderr.within_line + said, file=stderr)
+            return _AS_BY_CTRL_C if said == _INTERRUPTED else 1
+        finally:
+            _let_go_of_unread()
+
+
+class _Watched:
+    """A stream that knows whether what was last written to it left the cursor within a line."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.within_line = False
+
+    def write(self, text: str) -> int:
+        self.within_line |= bool(text)  # whatever becomes of this
+        written = self._stream.write(text)
+        if text:
+            self.within_line = not text.endswith(("\n", "\r"))
+        return written
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def _watched_stderr() -> Iterator[_Watched]:
+    before = sys.stderr
+    sys.stderr = watched = _Watched(before)
     try:
-        with _ended_as_by_ctrl_c(heard):
-            code = main()
-            sys.stdout.flush()
-        return code or 0
-    except (KeyboardInterrupt, Exception) as error:
-        said = _said_of(error, bool(heard))
-        if said is None:
-            raise
-        traceback.clear_frames(error.__traceback__)  # progress bars in them end their lines
-        begun = len(heard) > 1  # a second signal may have kept a bar from ending its line
-        print("\n" * begun + said, file=sys.stderr)
-        return _AS_BY_CTRL_C if said == _INTERRUPTED else 1
+        yield watched
     finally:
-        _let_go_of_unread()
+        sys.stderr = before
 
 
 def say_in_a_line(kind: type[BaseException], error: BaseException, frames: TracebackType | None) -> None:

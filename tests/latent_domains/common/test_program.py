@@ -170,6 +170,25 @@ def test_a_second_signal_while_a_bar_ends_its_line():
     assert (done.returncode, done.stderr) == (130, "a bar\ninterrupted\n")
 
 
+def test_ctrl_c_while_a_bar_begins(monkeypatch, capsys):
+    def shown(bar, **_):
+        bar.display()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tqdm, "refresh", shown)
+    assert exit_code(lambda: list(tqdm(range(7)))) == 130
+    assert re.fullmatch(r"\r +0%.*0/7.*\ninterrupted\n", capsys.readouterr().err)
+
+
+def test_no_empty_line_below_a_bar_that_is_removed(capsys):
+    def main():
+        for _ in tqdm(range(7), leave=False):
+            pass
+        raise ProgramError("k: got 0")
+
+    assert exit_code(main) == 1 and capsys.readouterr().err.endswith("\rerror: k: got 0\n")
+
+
 @pytest.mark.parametrize(
     ("ends", "said"),
     [
