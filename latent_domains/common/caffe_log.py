@@ -3,6 +3,7 @@
 import re
 import signal
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -50,9 +51,11 @@ class LogReader:
 
 
 def _time(line: str) -> float | None:
-    """When a line was logged: glog writes local time."""
-    match = _TIME.match(line)
-    return datetime.strptime(match[1], "%Y%m%d %H:%M:%S.%f").timestamp() if match else None
+    """When a line was logged, if it says so: glog writes local time."""
+    if match := _TIME.match(line):
+        with suppress(ValueError):  # 61 minutes, say
+            return datetime.strptime(match[1], "%Y%m%d %H:%M:%S.%f").timestamp()
+    return None
 
 
 class History:

@@ -79,9 +79,10 @@ def check_new(path: Path, *, force: bool) -> None:
 def build_folder_aside(path: Path, *, force: bool = False) -> Iterator[Path]:
     """Yield a temporary folder beside ``path``; rename it to ``path`` on success, remove it otherwise.
 
-    Raises ProgramError if ``path`` exists and ``force`` is false, or leads nowhere; with ``force`` the old one is
-    replaced, but only once the new one is whole.
+    Raises ProgramError if ``path`` is there, and is not an empty folder, and ``force`` is false, or leads nowhere;
+    with ``force`` the old one is replaced, but only once the new one is whole.
     """
+    _remove_if_empty(path)
     check_new(path, force=force)
     if path.is_symlink() and not path.exists():
         raise ProgramError(f"{path}: a link that leads nowhere, expected to make a folder of this name")
@@ -89,10 +90,23 @@ def build_folder_aside(path: Path, *, force: bool = False) -> Iterator[Path]:
         aside = folder / "new"
         aside.mkdir()
         yield aside
+        _remove_if_empty(path)
         check_new(path, force=force)  # another process may have made it meanwhile
-        if path.exists():
-            path.rename(folder / "old")
-        aside.rename(path)
+        old = folder / "old"
+        try:
+            if path.exists():
+                path.rename(old)
+            aside.rename(path)
+        except BaseException:
+            if old.exists() and not path.exists():
+                old.rename(path)
+            raise
+
+
+def _remove_if_empty(path: Path) -> None:
+    """Remove an empty folder: Snakemake makes that of a job's output."""
+    with suppress(OSError):
+        path.rmdir()
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, NoReturn, TextIO
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,7 +29,7 @@ class ProgramError(Exception):
 def run(main: Callable[[], int | None]) -> NoReturn:
     """Call ``main`` and leave with its ``exit_code``."""
     code = exit_code(main)
-    if code == _AS_BY_CTRL_C:
+    if code == AS_BY_CTRL_C:
         # At once: Python's own end takes from under threads what they still compute with.
         with suppress(OSError):
             sys.stdout.flush()
@@ -58,7 +58,7 @@ def exit_code(main: Callable[[], int | None]) -> int:
             traceback.clear_frames(error.__traceback__)  # progress bars in them end their lines
             # But for one that was interrupted while it began, or ended.
             print("\n" * stderr.within_line + said, file=stderr)
-            return _AS_BY_CTRL_C if said == _INTERRUPTED else 1
+            return AS_BY_CTRL_C if said == _INTERRUPTED else 1
         finally:
             _let_go_of_unread()
 
@@ -108,7 +108,9 @@ def say_in_a_line(kind: type[BaseException], error: BaseException, frames: Trace
         print(said, file=sys.stderr)
 
 
-_AS_BY_CTRL_C = 130  # 128 + SIGINT, as shells say it
+AS_BY_CTRL_C = 130
+"""Exit code of a program that a signal ended: 128 + SIGINT, as shells say it."""
+
 _INTERRUPTED = "interrupted"
 
 _LONGEST = 4900
@@ -126,9 +128,10 @@ def _said_of(error: BaseException, interrupted: bool) -> str | None:
         text = f"found {error.object!r}, expected a name in UTF-8"
     elif isinstance(error, RuntimeError) and text == "can't start new thread":
         text += ": expected a higher limit of processes and threads (ulimit -u, or the container's)"
+    elif isinstance(error, KeyboardInterrupt) or (interrupted and not isinstance(error, OSError)):
+        return _INTERRUPTED  # some libraries make another exception of it, or find fault with what is right
     elif not isinstance(error, ProgramError | OSError) and "Symlink loop" not in text:  # of Path.resolve
-        # Some libraries make another exception of Ctrl-C.
-        return _INTERRUPTED if interrupted or isinstance(error, KeyboardInterrupt) else None
+        return None
     return "error: " + (text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)")
 
 
@@ -143,6 +146,10 @@ def _let_go_of_unread() -> None:
                 os.dup2(nowhere.fileno(), number)
 
 
+_AGAIN = 0.05
+"""Seconds after which an interruption that was raised in vain is raised again, by an alarm."""
+
+
 @contextmanager
 def _ended_as_by_ctrl_c(heard: list[int]) -> Iterator[None]:
     """``kill``, ``docker stop`` and a closed terminal raise KeyboardInterrupt too, so that nothing half-made is left.
@@ -153,27 +160,32 @@ def _ended_as_by_ctrl_c(heard: list[int]) -> Iterator[None]:
         yield
         return
 
-    def interrupt(number: int, _: object) -> None:
+    def interrupt(number: int, frame: FrameType | None) -> None:
         heard.append(number)
+        while frame is not None:
+            if frame.f_code is lost.__code__:
+                signal.setitimer(signal.ITIMER_REAL, _AGAIN)
+                return
+            frame = frame.f_back
         raise KeyboardInterrupt
 
     def lost(unraisable: "sys.UnraisableHookArgs") -> None:
         # Raised where nothing can be, as in what C code calls back, it would be forgotten.
         if unraisable.exc_type is KeyboardInterrupt and heard:
-            again = threading.Timer(0.05, os.kill, (os.getpid(), heard[-1]))
-            again.daemon = True
-            again.start()
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN)
         else:
             hook(unraisable)
 
     hook, sys.unraisablehook = sys.unraisablehook, lost
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    numbers = (signal.SIGALRM, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
     try:
         for number, handler in before.items():
             if handler in (signal.SIG_DFL, signal.default_int_handler):
                 signal.signal(number, interrupt)
         yield
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -121,14 +121,14 @@ def _named(prefix: str, values: dict[str, float]) -> dict[str, float]:
 def probe(x: NDArray[np.floating], counts: dict[str, int]) -> float | None:
     """Accuracy of the true domain, by logistic regression of rows x (n×C), trained on one half and tested on the other.
 
-    None if there is one source alone.
+    None if there is one source alone, or one has a single image.
     """
     from sklearn.linear_model import LogisticRegression  # a second to import
     from sklearn.model_selection import train_test_split
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    if len(counts) < 2:
+    if len(counts) < 2 or min(counts.values()) < 2:
         return None
     domains = np.repeat(np.arange(len(counts)), list(counts.values()))
     train, test, y_train, y_test = train_test_split(

@@ -61,7 +61,7 @@ def evaluate(
         domain_usage=domain_usage(assigned) if assigned else source_usage(folder, snapshot, quiet=quiet),
         target_domain_usage=target_usage(folder, snapshot, quiet=quiet),
         domain_usage_history=usage_history(folder, quiet=quiet),
-        last_values={name: values[max(values)] for (phase, name), values in log.items() if phase == "train"},
+        last_values={name: values[max(values)] for (phase, name), values in log.items() if phase == "train" and values},
         training=folder.read_training(),
         evaluated=now(),
         commit=commit(),

@@ -12,7 +12,7 @@ from tqdm import tqdm
 from latent_domains.common.program import ProgramError
 from latent_domains.data.input_batches import batches
 from latent_domains.data.lmdb_folder import is_lmdb
-from latent_domains.data.lmdb_io import count, read_images, record_names
+from latent_domains.data.lmdb_io import count, count_filled, read_images, record_names
 from latent_domains.data.parts import classes_of
 from latent_domains.models.model import feed
 from latent_domains.runs.domain_usage import domain_usage
@@ -87,13 +87,14 @@ def _held_out_lmdbs(folder: RunFolder) -> dict[str, Path]:
     """LMDBs of source images that are none of the training images, by their true domain.
 
     Empty if the dataset has no test split, an LMDB of it is missing, or a source's test and training images share a
-    name (the test split of PACS holds the training images as well).
+    name (the test split of PACS holds the training images as well). Raises ProgramError if one has no records.
     """
     data, train = folder.experiment.data, source_lmdbs(folder)
     tests = {source: folder.data_folder / data.test_lmdb(source) for source in folder.experiment.sources}
     if not data.test_split or not all(map(is_lmdb, tests.values())):
         return {}
     for source, lmdb in tests.items():
+        count_filled(lmdb)
         whole = train.get(source) or next(iter(train.values()))  # of a mixture there is no other
         if not set(record_names(lmdb)).isdisjoint(record_names(whole)):
             return {}

@@ -85,8 +85,9 @@ def check_nets(run: RunFolder) -> None:
         except (ValueError, KeyError, TypeError):
             continue  # the layer itself says what is wrong
         if domains != expected_domains:
+            found = sorted(domains, key=str)
             raise ProgramError(
-                f"{run.net(name)}: its MDALayers have num_domains {sorted(domains)}, but {experiment.method} with "
+                f"{run.net(name)}: its MDALayers have num_domains {found}, but {experiment.method} with "
                 f"k={experiment.k} and k_target={experiment.k_target} in experiment.json makes it "
                 f"{sorted(expected_domains)}: {_AGAIN}"
             )

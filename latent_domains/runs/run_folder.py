@@ -140,6 +140,8 @@ class RunFolder:
         try:
             record = read(Record, self.record)
             record.check(self.experiment, str(self.record))
+            if from_json(record.experiment) != self.experiment:
+                raise ProgramError(f"{self.record}: experiment: found another one than in experiment.json beside it")
             if (record.accuracy is None) == bool(self.experiment.tests):
                 expected = "a number" if self.experiment.tests else "null, as no target has labels"
                 raise ProgramError(f"{self.record}: accuracy: found {record.accuracy!r}, expected {expected}")
@@ -160,7 +162,8 @@ class RunFolder:
         """Keep other processes from training or replacing the folder.
 
         Yields a descriptor: a child process that inherits it keeps the lock until it ends too. If another process has
-        the lock, ``wait`` until it ends, or else raise ProgramError saying which it is.
+        the lock, ``wait`` until it ends, or else raise ProgramError saying which it is. Raises ProgramError, too, if
+        the folder was replaced while its lock was waited for.
         """
         descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o666)
         try:
@@ -178,6 +181,8 @@ class RunFolder:
                 fcntl.fcntl(descriptor, fcntl.F_OFD_SETLKW, _WHOLE_FILE)
             except OSError:  # a file system without locks
                 pass
+            if not self._is_lock(descriptor):
+                raise ProgramError(f"{self.path}: it was written anew meanwhile, by another process: call it again")
             with suppress(OSError):  # a full disk
                 os.truncate(descriptor, 0)
                 os.pwrite(descriptor, f"{_this_process()}\n".encode(), 0)
@@ -206,6 +211,13 @@ class RunFolder:
             return False
         finally:
             os.close(descriptor)
+
+    def _is_lock(self, descriptor: int) -> bool:
+        """Whether an open file is the folder's lock, and not that of a folder that was here before."""
+        try:
+            return os.path.samestat(os.fstat(descriptor), self._lock.stat())
+        except FileNotFoundError:
+            return False
 
     @property
     def _lock(self) -> Path:
@@ -358,7 +370,12 @@ def find_runs(path: Path) -> list[Path]:
     """
     if is_run_folder(path):
         return [path]
-    found = sorted(file.parent for pattern in ("*", "*/*") for file in path.glob(f"{pattern}/experiment.json"))
+    found = sorted(
+        file.parent
+        for pattern in ("*", "*/*")
+        for file in path.glob(f"{pattern}/experiment.json")
+        if not any(part.startswith(".") for part in file.relative_to(path).parts)  # what is being written, or was
+    )
     if not found:
         raise ProgramError(f"{path}: no experiment.json in it or its folders, expected run folders (tools.write_run)")
     return found

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
-from latent_domains.common.files import json_text, write_text
+from latent_domains.common.files import expect_file, json_text, write_text
 from latent_domains.common.program import ProgramError
 from latent_domains.runs.record import Failure
 from latent_domains.runs.run_folder import RunFolder
@@ -91,6 +91,7 @@ def _doing(folder: RunFolder) -> str:
 
 def last_iteration(folder: RunFolder) -> int:
     """The last iteration that the log tells of in the last session; where that one began if it came no further."""
+    expect_file(folder.log, "caffe's log", missing_ok=True)
     with suppress(FileNotFoundError), folder.log.open("rb") as log:
         log.seek(0, 2)
         log.seek(max(0, log.tell() - _TAIL))

@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from latent_domains.common.caffe_log import History
+from latent_domains.common.files import expect_file
 from latent_domains.common.program import ProgramError
 from latent_domains.runs.run_folder import RunFolder, find_runs
 from latent_domains.runs.run_state import RunState, State, state_of
@@ -111,6 +112,7 @@ class _Tail:
 
     def lines(self) -> list[str]:
         """The whole lines since the last call."""
+        expect_file(self._file, "caffe's log", missing_ok=True)
         try:
             with self._file.open("rb") as file:
                 status = os.fstat(file.fileno())

@@ -1,6 +1,6 @@
 """Write the run folder of an experiment: nets, solver, domain labels, description."""
 
-from contextlib import suppress
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +37,16 @@ def write_run(
     """
     run_folder = RunFolder(folder, experiment, data)
     check_name(folder)
-    if is_run_folder(folder):
-        run_folder.check_unlocked()
-    elif force and folder.exists():
+    there = is_run_folder(folder)
+    if force and folder.exists() and not there:
         raise ProgramError(f"{folder} is no run folder (it has no experiment.json): --force does not replace it")
+    with run_folder.locked() if there else nullcontext():
+        _write(run_folder, solver_mode, force)
+    return run_folder
+
+
+def _write(run_folder: RunFolder, solver_mode: str | None, force: bool) -> None:
+    experiment, data = run_folder.experiment, run_folder.data_folder
     test_counts = {
         target: _count(lmdb, experiment.data.test_count(target)) for target, lmdb in run_folder.test_lmdbs.items()
     }
@@ -59,7 +65,7 @@ def write_run(
         solver_mode=choose_mode(solver_mode, experiment.data.recipe.solver_mode),
         weights=from_root(run_folder.initial),
     )
-    with build_folder_aside(folder, force=force) as aside:
+    with build_folder_aside(run_folder.path, force=force) as aside:
         written = RunFolder(aside, experiment, data)
         for name, text in nets.items():
             written.net(name).write_text(text)
@@ -68,7 +74,6 @@ def write_run(
         written.snapshots.mkdir()
         write_labels(written)
         (aside / "experiment.json").write_text(run_folder.description())
-    return run_folder
 
 
 def check_name(path: Path) -> None:
@@ -80,16 +85,13 @@ def check_name(path: Path) -> None:
 def write_missing(experiment: Experiment, path: Path, *, data: Path, solver_mode: str | None = None) -> RunFolder:
     """The run folder of ``experiment`` at ``path``, written unless it stands there.
 
-    An empty folder is none: Snakemake makes that of a job's output. Raises ProgramError if the folder there holds
-    another experiment or another data folder's.
+    Raises ProgramError if the folder there holds another experiment or another data folder's.
     """
-    with suppress(OSError):
-        path.rmdir()
-    if not path.exists():
+    if not is_run_folder(path):
         try:
             return write_run(experiment, path, data=data, solver_mode=solver_mode)
         except ProgramError:
-            if not path.exists():  # or another process has written it meanwhile
+            if not is_run_folder(path):  # or another process has written it meanwhile
                 raise
     folder = RunFolder.load(path)
     if difference := _difference(_described(folder), _described(RunFolder(path, experiment, data))):

@@ -101,17 +101,20 @@ def train_all(
     finished one is left alone. ``solver_mode`` (GPU or CPU) is written into the runs' solvers; None takes that of the
     environment, if any. Runs begin from the caffemodel ``weights``, as far as layers have the same names. With
     ``devices``, one run after the other is shared out to several processes. With ``tensorboard``, event files are
-    written too. With ``wait``, a run that another process trains is waited for. Raises ProgramError for the first run
-    that fails (the others are finished first, and their errors printed) and KeyboardInterrupt after a clean stop.
+    written too. With ``wait``, a run that another process trains is waited for. Nothing is trained if one of the runs
+    cannot be. Raises ProgramError for the first run that fails (the others are finished first, and their errors
+    printed) and KeyboardInterrupt after a clean stop.
     """
     if devices and jobs > 1:
         raise ProgramError(f"{devices.option}: got --jobs {jobs}; runs on several processes are trained one by one")
     if weights:
         check_name(weights)
     with ExitStack() as locks:
+        held: dict[Path, int] = {}
+        for folder in sorted(runs, key=lambda folder: folder.path.resolve()):  # as every other process takes them
+            held[folder.path] = locks.enter_context(folder.locked(wait=wait))
         waiting: list[_Job] = []
         for folder in runs:
-            lock = locks.enter_context(folder.locked(wait=wait))
             if resume and folder.record.exists():
                 folder.read_record()  # a damaged one is no reason to call the run finished
                 continue
@@ -122,7 +125,7 @@ def train_all(
                     f"{folder.path}: its solver mode is {found}, but {devices.option} is for the {devices.mode}: pass "
                     f"--solver-mode {devices.mode}"
                 )
-            end_killed_session(folder, last_iteration(folder))
+            end_killed_session(folder, max(last_iteration(folder), snapshot.iteration if snapshot else 0))
             with failures_noted(folder, "preparation"):
                 preflight(folder, mode)
                 if devices:
@@ -139,6 +142,7 @@ def train_all(
                     set_mode(folder, mode)
                 share = write_share(folder, devices.size) if devices else None
             forget_failure(folder)
+            lock = held[folder.path]
             waiting.append(_Job(folder, snapshot, start_from, lock, len(waiting), share, devices, tensorboard))
         if waiting:
             _train_jobs(waiting, min(jobs, len(waiting)), threads)
@@ -185,6 +189,7 @@ def evaluate_apart(folder: RunFolder, threads: int, children: Children, gpu: int
     ``gpu`` is the one to use if the run's mode is GPU (None: Caffe's default).
     """
     command = [*UNMOVED_BY_SIGTERM, sys.executable, "-m", "tools.evaluate", "--quiet", str(folder.path.resolve())]
+    command += ["--solver-mode", mode_of(folder)]  # whatever the environment asks for
     if gpu is not None:
         command += ["--gpu", str(gpu)]
     with start_logged(command, threads) as child, children.watch(child):

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from latent_domains.common.files import write_text
 from latent_domains.common.program import ROOT
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs import sessions
@@ -55,7 +56,7 @@ def lines(folder: RunFolder, width: int = 60) -> list[str]:
 def finish(folder: RunFolder) -> None:
     """As an evaluated run: what is looked at of its record."""
     values = {"experiment": folder.experiment.to_json(), "accuracy": 0.5, "targets": {}, "domain_usage": None}
-    folder.record.write_text(json.dumps(values))
+    write_text(folder.record, json.dumps(values))  # at once, since it is being watched
 
 
 def test_every_state_is_told(folder):

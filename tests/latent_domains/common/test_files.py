@@ -157,6 +157,31 @@ def test_a_folder_that_was_to_be_replaced_is_kept_if_it_is_the_only_copy(tmp_pat
         assert old.exists()
 
 
+def test_ctrl_c_while_a_folder_is_replaced_leaves_the_old_one(tmp_path, monkeypatch):
+    with build_folder_aside(tmp_path / "folder") as aside:
+        (aside / "old").touch()
+    rename = Path.rename
+
+    def interrupted(path, to):
+        rename(path, to)
+        if to.name == "old":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt), build_folder_aside(tmp_path / "folder", force=True) as aside:
+        (aside / "new").touch()
+    assert names(tmp_path / "folder") == ["old"] and names(tmp_path) == ["folder"]
+
+
+def test_an_empty_folder_is_no_folder(tmp_path):
+    """Snakemake makes that of a job's output."""
+    (tmp_path / "folder").mkdir()
+    with build_folder_aside(tmp_path / "folder") as aside:
+        (aside / "file").touch()
+        (tmp_path / "folder").mkdir()
+    assert names(tmp_path / "folder") == ["file"]
+
+
 def test_a_folder_that_another_process_made_meanwhile_is_not_replaced(tmp_path):
     with pytest.raises(ProgramError, match="exists already"), build_folder_aside(tmp_path / "folder"):
         write_text(tmp_path / "folder" / "file", "theirs")

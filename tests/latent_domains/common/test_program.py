@@ -110,6 +110,39 @@ def test_ctrl_c_where_no_exception_can_be_raised_is_not_forgotten(capsys):
     assert exit_code(main) == 130 and capsys.readouterr().err == "a bar\ninterrupted\n"
 
 
+class Last:
+    """Interrupted where it can raise nothing."""
+
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_ctrl_c_again_while_the_first_is_looked_after(capsys, monkeypatch):
+    set_timer, times = signal.setitimer, []
+
+    def interrupted(timer, seconds):
+        times.append(seconds)
+        if len(times) == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        set_timer(timer, seconds)
+
+    def main():
+        Last()
+        time.sleep(20)
+
+    monkeypatch.setattr(signal, "setitimer", interrupted)
+    assert exit_code(main) == 130 and capsys.readouterr().err == "interrupted\n"
+    assert len(times) == 3 and times[2] == 0
+
+
+def test_what_is_found_after_ctrl_c_may_be_its_doing(capsys):
+    def main():
+        Last()
+        raise ProgramError("source: found 'Table 1', expected a text")
+
+    assert exit_code(main) == 130 and capsys.readouterr().err == "interrupted\n"
+
+
 def test_ctrl_c_that_a_library_makes_an_error_of_is_ctrl_c(capsys):
     def main():
         try:

@@ -46,7 +46,7 @@ def test_a_probe_is_tested_on_what_it_has_not_seen():
     noise = rng.standard_normal((400, 300))
     assert 0.4 < probe(noise, even) < 0.6
     assert probe(noise + 10 * np.repeat([0, 1], 200)[:, None], even) == 1
-    assert probe(noise, {"a": 400}) is None
+    assert probe(noise, {"a": 400}) is None and probe(noise, {"a": 399, "b": 1}) is None
 
 
 def test_a_run_before_and_after_its_training(trained):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from unittest import mock
 
 import caffe
+import lmdb
 import numpy as np
 import pytest
 from caffe.proto import caffe_pb2
@@ -61,12 +62,22 @@ def without(tiny_data, tmp_path, name, links):
     """A run folder whose data are the tiny ones without the LMDB ``name`` and with ``links``."""
     data = tmp_path / "data" / "digits"
     data.mkdir(parents=True)
-    for lmdb in (tiny_data / "digits").iterdir():
-        if lmdb.name != name:
-            (data / lmdb.name).symlink_to(lmdb)
-    for link, lmdb in links.items():
-        (data / link).symlink_to(tiny_data / "digits" / lmdb)
+    for part in (tiny_data / "digits").iterdir():
+        if part.name != name:
+            (data / part.name).symlink_to(part)
+    for link, part in links.items():
+        (data / link).symlink_to(tiny_data / "digits" / part)
     return tmp_path / "data"
+
+
+def test_a_held_out_lmdb_without_records_is_named(trained, tiny_data, tmp_path):
+    folder = replace(trained, data_folder=without(tiny_data, tmp_path, "mnistm_test", {}))
+    empty = folder.data_folder / "digits" / "mnistm_test"
+    empty.mkdir()
+    with lmdb.open(str(empty)) as environment, environment.begin(write=True):
+        pass
+    with pytest.raises(ProgramError, match="mnistm_test: an LMDB without records"):
+        source_usage(folder, trained.latest_snapshot(), quiet=True)
 
 
 @pytest.mark.parametrize("links", [{}, {"mnistm_test": "mnistm_train"}])

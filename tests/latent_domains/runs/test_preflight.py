@@ -131,6 +131,14 @@ def test_preflight_sees_nets_that_are_not_what_the_description_says(file, old, n
     assert message in str(error.value) and f"{folder.path}/{file}.prototxt" in str(error.value)
 
 
+def test_num_domains_of_several_kinds_are_told(tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    net = folder.net("train")
+    net.write_text(net.read_text().replace('"num_domains": 3, "moving', '"num_domains": "3", "moving', 1))
+    with pytest.raises(ProgramError, match=r"its MDALayers have num_domains \[(3, '3'|'3', 3)\], but mda"):
+        preflight(folder)
+
+
 @pytest.mark.parametrize("phase", ["train", "test", "domains"])
 def test_preflight_misses_every_net(phase, tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)

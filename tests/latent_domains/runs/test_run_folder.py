@@ -8,10 +8,10 @@ import caffe
 import pytest
 
 from latent_domains.common.program import ProgramError
-from latent_domains.runs.run_folder import RunFolder, Snapshot
+from latent_domains.runs.run_folder import RunFolder, Snapshot, find_runs
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
-from tests.run_folders import small
+from tests.run_folders import edit, small
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,19 @@ def test_a_damaged_description_is_named(damage, message, tiny_data, tmp_path):
     with pytest.raises(ProgramError) as error:
         RunFolder.load(folder.path)
     assert message in str(error.value) and str(folder.path) in str(error.value)
+
+
+def test_what_is_written_aside_is_no_run(tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    shutil.copytree(folder.path, tmp_path / ".run.ab12_xyz" / "new")
+    assert find_runs(tmp_path) == [folder.path]
+
+
+def test_a_record_of_another_experiment_is_told(trained, tmp_path):
+    folder = RunFolder.load(shutil.copytree(trained.path, tmp_path / "run"))
+    edit(folder.record, '"seed": 5', '"seed": 6')
+    with pytest.raises(ProgramError, match=r"record\.json: experiment: found another one than in experiment\.json"):
+        folder.read_record()
 
 
 def test_a_truncated_snapshot_is_passed_over(tiny_data, tmp_path):

@@ -16,9 +16,10 @@ from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs import run_state, sessions
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.run_state import State, failures_noted, state_of
+from latent_domains.runs.watch import Follower
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
-from tests.programs import child
+from tests.programs import child, wait_until
 from tests.run_folders import lasting
 
 LINE = "I20261121 18:10:37.7 1 solver.cpp:239] Iteration {} (4.3 iter/s, 2.3s/10 iters), loss = 0.5\n"
@@ -61,6 +62,29 @@ def test_only_a_lock_makes_a_run_running(folder):
         pass
 
 
+def test_a_folder_that_was_replaced_while_its_lock_was_waited_for_is_told(folder, tmp_path):
+    with folder.locked():  # what a process that waits has open is the first one's
+        lock = os.open(folder.path / "lock", os.O_RDWR)
+    folder.path.rename(tmp_path / "old")
+    write_run(folder.experiment, folder.path, data=folder.data_folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "open", lambda *_: lock)
+        with (
+            pytest.raises(ProgramError, match="run: it was written anew meanwhile"),
+            folder.locked(),
+        ):
+            raise AssertionError("entered")
+    with folder.locked():
+        pass
+
+
+@pytest.mark.parametrize("look", [state_of, run_state.last_iteration, lambda run: Follower(run.path).look()])
+def test_a_log_that_is_no_regular_file_is_told(look, folder):
+    folder.log.symlink_to("/dev/null")
+    with pytest.raises(ProgramError, match=r"train\.log: no regular file, expected caffe's log"):
+        look(folder)
+
+
 def test_asking_takes_no_lock(folder):
     """A training that begins while others look at the run is not turned away."""
     with folder.locked():
@@ -99,6 +123,9 @@ def test_a_killed_run_is_interrupted_and_its_session_ended_by_the_next(folder):
         time.sleep(0.3)
         assert training.poll() is None
         os.kill(caffe, signal.SIGSTOP)  # so that it is not its next line, which nobody reads any more, that ends it
+        size = -1
+        while size != (size := folder.log.stat().st_size):  # what it has said is read
+            time.sleep(0.5)
     finally:
         training.kill()
         training.wait()
@@ -158,12 +185,11 @@ def test_a_signal_to_caffe_itself_interrupts_the_run(folder):
     folder = lasting(folder, 1_000_000)
 
     def interrupt() -> None:
-        while not folder.log.exists() or "Iteration 10 (" not in folder.log.read_text():
-            time.sleep(0.05)
+        wait_until(lambda: folder.log.exists() and "Iteration 10 (" in folder.log.read_text(), seconds=300)
         [caffe] = subprocess.check_output(["pgrep", "-P", str(os.getpid()), "-x", "caffe"], text=True).split()
         os.kill(int(caffe), signal.SIGINT)
 
-    thread = threading.Thread(target=interrupt)
+    thread = threading.Thread(target=interrupt, daemon=True)
     thread.start()
     with pytest.raises(ProgramError, match="run: training was stopped from outside; go on with --resume"):
         train_all([folder], threads=1)
@@ -275,7 +301,7 @@ def test_another_process_is_named_or_waited_for(folder, capfd):
         with pytest.raises(ProgramError, match=named) as error, folder.locked():
             pass
         assert "--force" not in str(error.value)
-        threading.Timer(1, other.stdin.close).start()
+        threading.Timer(3, other.stdin.close).start()
         with folder.locked(wait=True):
             assert f"waiting for process {other.pid} on " in capfd.readouterr().err
             assert other.wait(30) == 0

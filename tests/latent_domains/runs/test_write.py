@@ -10,6 +10,7 @@ from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.sets.published import PACS
 from latent_domains.experiment.experiment import make_experiment
+from latent_domains.runs import write
 from latent_domains.runs.preflight import preflight
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
@@ -42,6 +43,19 @@ def test_known_domain_labels_are_a_share_of_each_source(tiny_data, tmp_path):
         assert len(labels) == 48 and set(labels) == {-1, index}
         assert (labels == index).sum() == 12
     preflight(folder)
+
+
+def test_nobody_trains_a_folder_while_it_is_replaced(tiny_data, tmp_path, monkeypatch):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    draw, seen = write.draw_weights, []
+
+    def drawn(*arguments):
+        seen.append(folder.is_locked())
+        draw(*arguments)
+
+    monkeypatch.setattr(write, "draw_weights", drawn)
+    write_run(small("dial"), folder.path, data=tiny_data, force=True)
+    assert seen == [True] and not folder.is_locked()
 
 
 def test_force_replaces_run_folders_alone(tiny_data, tmp_path):

@@ -67,7 +67,7 @@ def test_two_that_lost_each_other_are_told():
 
 
 def test_one_that_lost_others_that_ended_well_is_told():
-    found, _ = run("import time; time.sleep(0.3)", f"raise SystemExit({LOST})")
+    found, _ = run("import time; time.sleep(2)", f"raise SystemExit({LOST})")
     assert found.failure == "GPU 1 failed: it lost contact with the others"
 
 
@@ -96,6 +96,7 @@ def stubborn():
 
 
 def test_a_second_ctrl_c_kills_but_not_one_that_comes_at_once(stubborn, monkeypatch, capsys):
+    monkeypatch.setattr(group, "SAME_SIGNAL", 60)
     children = Children()
     with children.take_signals(), children.watch(stubborn):
         for number in (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -103,7 +104,7 @@ def test_a_second_ctrl_c_kills_but_not_one_that_comes_at_once(stubborn, monkeypa
         with pytest.raises(subprocess.TimeoutExpired):
             stubborn.wait(0.3)
         assert children.stopping
-        monkeypatch.setattr("latent_domains.training.group.SAME_SIGNAL", 0)
+        monkeypatch.setattr(group, "SAME_SIGNAL", 0)
         os.kill(os.getpid(), signal.SIGTERM)
         with pytest.raises(subprocess.TimeoutExpired):
             stubborn.wait(0.3)

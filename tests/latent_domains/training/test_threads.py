@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from latent_domains.common.caffe_process import read_log
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.write import write_run
 from latent_domains.training import threads
@@ -44,10 +45,14 @@ def test_ctrl_c_leaves_no_measurement_behind(monkeypatch):
     def start(*_):
         command = [sys.executable, "-c", "import time; time.sleep(60)"]
         children.append(subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True))
-        signal.setitimer(signal.ITIMER_REAL, 0.2)
         return children[0]
 
+    def read(child):
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        return read_log(child)
+
     monkeypatch.setattr(threads, "start", start)
+    monkeypatch.setattr(threads, "read_log", read)
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):

@@ -53,6 +53,29 @@ def test_train_and_record(method, tiny_data, tmp_path):
         assert record["domain_usage"] is None
 
 
+def test_the_mode_asked_for_is_that_of_the_evaluation_too(tiny_data, tmp_path, monkeypatch):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    monkeypatch.setenv("SOLVER_MODE", "GPU")
+    train_all([folder], threads=1, solver_mode="CPU")
+    assert folder.read_record().hardware["mode"] == "CPU"
+
+
+def test_locks_are_taken_in_the_same_order_by_everybody(tiny_data, tmp_path, monkeypatch):
+    """Two that wait for each other would do so for ever."""
+    folders = [write_run(small(seed=seed), tmp_path / f"run{seed}", data=tiny_data) for seed in range(2)]
+    taken, trained = [], []
+
+    @contextmanager
+    def locked(folder, *, wait):
+        taken.append(folder.path.name)
+        yield 0
+
+    monkeypatch.setattr(RunFolder, "locked", locked)
+    monkeypatch.setattr(train, "_train_jobs", lambda jobs, *_: trained.extend(job.folder for job in jobs))
+    train_all(folders[::-1], threads=1, wait=True)
+    assert taken == ["run0", "run1"] and trained == folders[::-1]
+
+
 @pytest.mark.parametrize("step", ["training", "evaluation"])
 @pytest.mark.parametrize("ours", [False, True], ids=["caffe alone", "our group"])
 def test_ctrl_c_at_the_very_start_of_a_child(step, ours, tiny_data, tmp_path, monkeypatch):

@@ -134,8 +134,10 @@ def once_it_runs(run: RunFolder, act: Callable[[dict[str, int]], None]) -> Itera
     """While the block trains ``run``, call ``act`` with the processes' ids when they have done a few iterations."""
 
     def work() -> None:
-        wait_until(lambda: run.log.exists() and "Iteration 10 (" in run.log.read_text(), seconds=30)
-        act(workers(run))
+        try:
+            wait_until(lambda: run.log.exists() and "Iteration 10 (" in run.log.read_text(), seconds=300)
+        finally:
+            act(workers(run))
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -173,13 +175,15 @@ def test_ctrl_c_stops_all_after_the_same_iteration_and_any_number_goes_on(long):
 @pytest.mark.parametrize("rank", ["0", "1"])
 def test_one_that_is_killed_ends_all_with_one_message(rank, long, capsys):
     message = f"{long.path}: process {rank} failed: killed by SIGKILL, perhaps for its memory (whole log: {long.log})"
-    began = time.monotonic()
-    with (
-        pytest.raises(ProgramError, match=f"^{re.escape(message)}$"),
-        once_it_runs(long, lambda processes: os.kill(processes[rank], signal.SIGKILL)),
-    ):
+    killed = []
+
+    def kill(processes: dict[str, int]) -> None:
+        os.kill(processes[rank], signal.SIGKILL)
+        killed.append(time.monotonic())
+
+    with pytest.raises(ProgramError, match=f"^{re.escape(message)}$"), once_it_runs(long, kill):
         train_all([long], threads=1, devices=Devices(2))
-    assert time.monotonic() - began < 30 and not workers(long)
+    assert time.monotonic() - killed[0] < 30 and not workers(long)
     assert "error" not in capsys.readouterr().err
 
 
