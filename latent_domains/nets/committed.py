@@ -17,16 +17,23 @@ FEATURES = "prototxt/alexnet/fc7_features.prototxt"
 def committed_files() -> dict[str, str]:
     """Text of every committed prototxt by its path, relative to the repository root.
 
-    Each dataset has the nets of every method, for the paper's sources, targets and k, and a solver that trains mDA.
-    mDA's nets are called by the dataset's name alone, as in ``pacs_train.prototxt``.
+    Each dataset has the nets of every method, for the paper's sources, targets and k, and a solver that trains mDA,
+    from ImageNet's weights where the paper does: ``caffe train`` ends at once if they are not there. mDA's nets are
+    called by the dataset's name alone, as in ``pacs_train.prototxt``.
     """
     files = {FEATURES: feature_net()}
     for name in NAMES:
-        folder = f"prototxt/{NETWORKS[DATASETS[name].network].folder}"
+        network = NETWORKS[DATASETS[name].network]
+        folder = f"prototxt/{network.folder}"
         for experiment in default_experiments(name):
+            weights = network.weights_name(experiment.num_domains)
             stem = f"{folder}/{name}" if experiment.method == "mda" else f"{folder}/{name}_{experiment.method}"
             nets, solver = make_nets_and_solver(
-                experiment, "data", f"{stem}_{{}}.prototxt".format, snapshot_prefix=f"runs/{name}"
+                experiment,
+                "data",
+                f"{stem}_{{}}.prototxt".format,
+                snapshot_prefix=f"runs/{name}",
+                weights=weights and f"data/weights/{weights}",
             )
             for phase, text in nets.items():
                 files[f"{stem}_{phase}.prototxt"] = text

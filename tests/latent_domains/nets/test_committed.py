@@ -80,6 +80,22 @@ def test_schedules_are_the_papers(name, schedule):
     assert solver.iter_size == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "weights"),
+    [
+        ("digits", None),
+        ("office31", "bvlc_alexnet"),
+        ("office31_fc7", None),
+        ("office_caltech", "bvlc_alexnet"),
+        ("pacs", "resnet18_mda4"),
+    ],
+)
+def test_solvers_name_the_weights_they_begin_from(name, weights):
+    """Without these AlexNet's convolutions, which are not trained, would stay random in silence."""
+    solver = text_format.Parse(FILES[f"solvers/{name}.prototxt"], caffe_pb2.SolverParameter())
+    assert list(solver.weights) == ([f"data/weights/{weights}.caffemodel"] if weights else [])
+
+
 @pytest.mark.parametrize("stem", EXPERIMENTS)
 def test_a_test_pass_covers_every_published_image_once(stem):
     experiment = EXPERIMENTS[stem]
