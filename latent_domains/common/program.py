@@ -2,7 +2,6 @@
 
 import io
 import os
-import select
 import signal
 import sys
 import threading
@@ -11,7 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, NoReturn, TextIO
+from typing import NoReturn
+
+from latent_domains.common.streams import watched
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -45,10 +46,10 @@ def exit_code(main: Callable[[], int | None]) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # what a terminal's encoding lacks ends no program
         sys.stdout.reconfigure(errors="backslashreplace")
     heard: list[int] = []
-    with _watched_stderr() as stderr:
+    with watched() as stderr:
         try:
             with _ended_as_by_ctrl_c(heard):
-                code = main()
+                code = _ended(main)
                 sys.stdout.flush()
             return code or 0
         except (KeyboardInterrupt, Exception) as error:
@@ -60,35 +61,15 @@ def exit_code(main: Callable[[], int | None]) -> int:
             print("\n" * stderr.within_line + said, file=stderr)
             return AS_BY_CTRL_C if said == _INTERRUPTED else 1
         finally:
-            _let_go_of_unread()
+            _drop_what_nobody_takes()
 
 
-class _Watched:
-    """A stream that knows whether what was last written to it left the cursor within a line."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self.within_line = False
-
-    def write(self, text: str) -> int:
-        self.within_line |= bool(text)  # whatever becomes of this
-        written = self._stream.write(text)
-        if text:
-            self.within_line = not text.endswith(("\n", "\r"))
-        return written
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
-@contextmanager
-def _watched_stderr() -> Iterator[_Watched]:
-    before = sys.stderr
-    sys.stderr = watched = _Watched(before)
+def _ended(main: Callable[[], int | None]) -> int | None:
     try:
-        yield watched
-    finally:
-        sys.stderr = before
+        return main()
+    except SystemExit:  # argparse's, after what --help prints
+        sys.stdout.flush()
+        raise
 
 
 def say_in_a_line(kind: type[BaseException], error: BaseException, frames: TracebackType | None) -> None:
@@ -135,13 +116,12 @@ def _said_of(error: BaseException, interrupted: bool) -> str | None:
     return "error: " + (text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)")
 
 
-def _let_go_of_unread() -> None:
-    """If nobody reads stdout or stderr any more, drop what is left to be written, or Python ends in 120."""
-    poll = select.poll()
-    for number in (1, 2):
-        poll.register(number, 0)
-    for number, event in poll.poll(0):
-        if event & select.POLLERR:
+def _drop_what_nobody_takes() -> None:
+    """What is left to be written, and cannot be, goes nowhere: Python would try again, and end in 120."""
+    for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+        try:
+            stream.flush()
+        except OSError:
             with Path(os.devnull).open("w") as nowhere:
                 os.dup2(nowhere.fileno(), number)
 

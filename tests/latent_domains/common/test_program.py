@@ -246,13 +246,26 @@ def test_what_a_program_that_is_not_ours_lets_through(ends, said):
     assert (done.stderr == said) == (said != "RuntimeError: a fault\n")
 
 
-def test_nobody_reads_what_a_program_prints():
+@pytest.mark.parametrize("buffered", [True, False])
+@pytest.mark.parametrize("printed", ["print(1)", "__import__('argparse').ArgumentParser().parse_args(['-h'])"])
+@pytest.mark.parametrize(
+    ("full", "why"), [(False, "[Errno 32] Broken pipe"), (True, "[Errno 28] No space left on device")]
+)
+def test_what_a_program_prints_cannot_be_written(full, why, printed, buffered):
     reading, writing = os.pipe()
     os.close(reading)
-    with os.fdopen(writing) as closed:
-        command = [sys.executable, "-c", "from latent_domains.common.program import run\nrun(lambda: print(1))"]
-        done = subprocess.run(command, cwd=ROOT, stdout=closed, stderr=subprocess.PIPE, text=True, check=False)
-    assert (done.returncode, done.stderr) == (1, "error: [Errno 32] Broken pipe\n")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with os.fdopen(writing, "w") as closed, Path("/dev/full").open("w") as disk:
+        done = subprocess.run(
+            [sys.executable, "-c", f"from latent_domains.common.program import run\nrun(lambda: {printed})"],
+            cwd=ROOT,
+            env=environment if buffered else {**environment, "PYTHONUNBUFFERED": "1"},
+            stdout=disk if full else closed,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, f"error: {why}: 'stdout'\n")
 
 
 def test_a_file_that_is_too_large_for_the_memory_is_named(tmp_path, capsys):
