@@ -1,9 +1,9 @@
 """What do a part's own statistics in every BN of EfficientNet-Lite0 bring, without any training?
 
-For trained run folders of mDA on its features, whose branches say what the latent domains are. The sources' pictures
-are taken as one part, by their true domains, by the latent ones, and in random parts; every BN is recomputed for each
-part, and for the target. A linear classifier of the sources' features is tested on the target's. Prints a table, over
-the seeds, and writes the accuracies of every run to --out as JSON.
+For trained run folders of mDA on its features, whose branches say what the latent domains are, one for each target and
+seed. The sources' pictures are taken as one part, by their true domains, by the latent ones, and in random parts; every
+BN is recomputed for each part, and for the target. A linear classifier of the sources' features is tested on the
+target's. Prints a table, over the seeds, and writes the accuracies of every run to --out as JSON.
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from latent_domains.ablations.bn import Pictures, measure, table_of
+from latent_domains.ablations.bn import Pictures, check_apart, measure, table_of
 from latent_domains.common.arguments import positive, program_parser
 from latent_domains.common.files import json_text, write_text
 from latent_domains.common.program import ProgramError, run
@@ -30,6 +30,7 @@ def main() -> None:
     pictures = Pictures(folders[0].experiment.data, folders[0].data_folder)
     if other := [folder for folder in folders if folder.experiment.dataset != folders[0].experiment.dataset]:
         raise ProgramError(f"{other[0].path}: a run on {other[0].experiment.dataset}, expected one dataset for all")
+    check_apart(folders)
     results: list[dict[str, Any]] = []
     for folder in tqdm(folders, unit="run"):
         results.append(measure(folder, pictures, options.of_source, options.of_target))

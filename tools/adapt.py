@@ -145,7 +145,7 @@ def _say(images: TaskImages, experiment: Experiment) -> None:
         role = "source" if domain in images.sources else "target, labelled" if images.labelled else "target"
         print(f"{domain.name} ({role}): {domain.found.counted()} in {domain.folder}")
     print(f"{len(images.classes)} classes: {some(images.classes)}")
-    for note in (*images.notes, *about_numbers(images)):
+    for note in (*images.notes, *about_numbers(images, experiment)):
         print(f"note: {note}")
     if len(images.sources) == 1 and experiment.has_latent_sources:
         print(f"note: one source, taken for an undivided mixture: {experiment.k} domains are looked for in it (--k)")

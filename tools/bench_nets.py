@@ -11,6 +11,7 @@ from latent_domains.bench.nets import measure
 from latent_domains.common.arguments import positive, program_parser
 from latent_domains.common.markdown import table
 from latent_domains.common.program import run
+from latent_domains.experiment.batches import batch_sizes, published_counts
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.preflight import check_caffe
 
@@ -38,7 +39,7 @@ def main() -> None:
                 [
                     name,
                     experiment.title,
-                    str(experiment.batch_size),
+                    str(sum(batch_sizes(experiment, published_counts(experiment)).values())),
                     f"{ms / 1000:.2f} s",
                     f"{ratio:.2f}",
                     f"{gib:.1f} GiB",

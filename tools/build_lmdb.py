@@ -4,7 +4,9 @@
     python -m tools.build_lmdb images/photo data/photo --resize 256x256 --encoded jpg
 
 A list holds lines 'PATH LABEL', as convert_imageset takes it. In a tree the sorted folder names are the classes 0, 1,
-and so on; they are written to OUT/classes.txt. The records are those of convert_imageset, byte for byte.
+and so on; they are written to OUT/classes.txt. The records are those of convert_imageset, byte for byte. But where that
+copies a file and its reader would see something else than raw pixels (gray, an alpha channel, 16 bits, a photograph
+that its EXIF turns), the picture is encoded anew.
 """
 
 import argparse
@@ -30,7 +32,12 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--resize", type=_size, metavar="HxW", help="resize to this height and width (bilinear)")
     parser.add_argument("--gray", action="store_true", help="store one gray channel instead of B, G, R")
-    parser.add_argument("--encoded", choices=("jpg", "png"), help="store image files of this format, not raw pixels")
+    parser.add_argument(
+        "--encoded",
+        choices=("jpg", "png"),
+        help="store image files of this format, not raw pixels; without --resize and --gray, files of it stay as they "
+        "are if they hold B, G, R of 8 bits, upright, and all others are encoded anew",
+    )
     parser.add_argument("--seed", type=natural, default=0, help="of the order of the records (default: 0)")
     parser.add_argument("--no-shuffle", action="store_true", help="keep the order of the list or tree")
     parser.add_argument(

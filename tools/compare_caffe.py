@@ -2,7 +2,8 @@
 
 The Caffe of this shell computes each layer forward and backward, and so does the one of PREFIX (such as one that
 docker/build_caffe.sh made from fewer patches). Printed is, for each kind of layer, the largest difference as a share of
-the largest value of its blob; the exit code is 1 if one exceeds --tolerance. Layers that are alike are compared once.
+the largest value of its blob, and "inf" where a value is not finite; the exit code is 1 if one exceeds --tolerance.
+Layers that are alike are compared once.
 """
 
 from collections import Counter
@@ -14,6 +15,7 @@ from latent_domains.bench import builds
 from latent_domains.common.arguments import positive, program_parser, real
 from latent_domains.common.markdown import table
 from latent_domains.common.program import ROOT, ProgramError, run
+from latent_domains.common.wording import some
 from latent_domains.experiment.datasets import DATASETS
 
 
@@ -28,9 +30,10 @@ def main() -> int:
     parser.add_argument("--tolerance", type=_tolerance, default=1e-5, help="default: %(default)s")
     parser.add_argument("--images", type=positive, default=32, help="of a batch, at most (default: %(default)s)")
     options = parser.parse_args()
+    nets = options.nets or sorted(ROOT.glob("prototxt/*/*_train.prototxt"))
     seen, count, worst = set(), Counter(), {}
     with builds.other_build(options.prefix) as compute_there:
-        for path in tqdm(options.nets or sorted(ROOT.glob("prototxt/*/*_train.prototxt"))):
+        for path in tqdm(nets):
             data = max((name for name in DATASETS if path.name.startswith(name)), key=len, default=None)
             if data is None:
                 raise ProgramError(f"{path}: expected a name that begins with a dataset's: {', '.join(DATASETS)}")
@@ -42,6 +45,8 @@ def main() -> int:
                 seen.add(text)
                 for what, share in builds.difference(builds.compute(net), compute_there(net)).items():
                     worst[kind] = max(worst.get(kind, (-1.0,)), (share, what, f"{path.name}: {name}"))
+    if not worst:
+        raise ProgramError(f"{some(map(str, nets))}: no layer to compare, expected one that Caffe itself computes")
     rows = [
         [kind, str(count[kind]), f"{share:.1e}", what, where] for kind, (share, what, where) in sorted(worst.items())
     ]

@@ -94,6 +94,17 @@ class Pictures:
         return self._read[place]
 
 
+def check_apart(folders: Sequence[RunFolder]) -> None:
+    """Raise ProgramError if two runs have the same target and seed: the table has one place for both."""
+    found: dict[tuple[str, int], RunFolder] = {}
+    for folder in folders:
+        target, seed = folder.experiment.target, folder.experiment.seed
+        if (first := found.setdefault((target, seed), folder)) is not folder:
+            raise ProgramError(
+                f"{folder.path}: target {target} and seed {seed}, as {first.path}, expected each pair once"
+            )
+
+
 def measure(folder: RunFolder, pictures: Pictures, of_source: int, of_target: int) -> dict[str, Any]:
     """The accuracies on ``of_target`` pictures of a run's targets, the same for every run, with ``of_source`` of each
     source, drawn by the run's seed.

@@ -49,10 +49,18 @@ VARIANTS: dict[str, Callable[[NetParameter], None]] = {
 
 
 def ablate(variant: str, experiment: Experiment, data: Path) -> Record:
-    """Train and evaluate an experiment of mDA on the digits, its nets changed by one of VARIANTS."""
+    """Train and evaluate an experiment of mDA on the digits, its nets changed by one of VARIANTS.
+
+    Raises ProgramError if it has no such branch, or no target that has labels.
+    """
     if experiment.data.network != "mnist" or not experiment.has_branch:
         raise ProgramError(
             f"{experiment.method} on {experiment.data.network}, expected mda on mnist, in whose branch the variants are"
+        )
+    if not experiment.tests:
+        raise ProgramError(
+            f"{experiment.dataset}: the images of {experiment.target} have no labels, expected a target that can be "
+            "tested"
         )
     with TemporaryDirectory() as scratch:
         folder = write_run(experiment, Path(scratch) / "run", data=data)

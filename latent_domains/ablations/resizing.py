@@ -30,13 +30,18 @@ WAYS: dict[str, dict[str, int]] = {
 def accuracies(folder: RunFolder, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> dict[str, float]:
     """Accuracy of a run's last iteration on USPS images (n×16×16) with ``labels`` (n), by the way they are resized.
 
-    Raises ProgramError if the run is not of the digits, saw the target in training or is not finished.
+    Raises ProgramError if the run is not of the digits, saw the target or USPS in training or is not finished.
     """
     experiment = folder.experiment
     if experiment.dataset != "digits" or experiment.method not in SOURCE_ONLY:
         raise ProgramError(
             f"{folder.path}: {experiment.method} on {experiment.dataset}, expected source_only or plain on digits: "
             "the other methods were trained on resized target images"
+        )
+    if "usps" in experiment.sources:
+        raise ProgramError(
+            f"{folder.path}: trained on {'+'.join(experiment.sources)}, expected sources without usps: it saw resized "
+            "images of it"
         )
     net = folder.load_net("deploy", caffe.TEST, folder.final_snapshot().model)
     found = {}

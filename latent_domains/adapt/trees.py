@@ -22,6 +22,7 @@ from latent_domains.data.image_list import (
     shown,
     size,
 )
+from latent_domains.experiment.experiment import Experiment
 
 FEWEST = 2
 """Images of a domain: the statistics of one image are no statistics."""
@@ -119,7 +120,7 @@ def read_images(
     return TaskImages(images.sources, images.target, classes, labelled, tuple(notes))
 
 
-def about_numbers(images: TaskImages) -> Iterator[str]:
+def about_numbers(images: TaskImages, experiment: Experiment) -> Iterator[str]:
     """What the numbers of images mean for the training, where they are small or differ much."""
     for source in images.sources:
         counts = Counter(images.classes[entry.label] for entry in source.entries).most_common()
@@ -131,7 +132,9 @@ def about_numbers(images: TaskImages) -> Iterator[str]:
                 f"{source.folder}: {_images(largest)} of {most}, {smallest} of {least}: the classifier learns the "
                 "frequent classes first"
             )
-    sizes = {domain.name: len(domain.entries) for domain in images.domains}
+    if experiment.batch_split not in ("per_domain", "equally"):
+        return  # a batch has more of some
+    sizes = {domain.name: len(domain.entries) for domain in images.domains if domain.name in experiment.parts}
     most, least = max(sizes, key=sizes.__getitem__), min(sizes, key=sizes.__getitem__)
     if (ratio := sizes[most] / sizes[least]) >= UNEQUAL:
         yield (

@@ -1,5 +1,6 @@
 """Two builds of Caffe beside each other: every layer of a net alone, on the same random numbers."""
 
+import math
 import os
 import subprocess
 import sys
@@ -85,10 +86,17 @@ def compute(net: caffe_pb2.NetParameter) -> Results:
 
 
 def difference(got: Results, expected: Results) -> dict[str, float]:
-    """The largest difference of each array, as a share of its largest value."""
-    return {
-        name: float(np.abs(got[name] - value).max() / (np.abs(value).max() or 1)) for name, value in expected.items()
-    }
+    """The largest difference of each array, as a share of its largest value.
+
+    It is infinite where a value of either is not finite: NaN compares with nothing.
+    """
+    return {name: _share(got[name], value) for name, value in expected.items()}
+
+
+def _share(got: np.ndarray, expected: np.ndarray) -> float:
+    if not (np.isfinite(got).all() and np.isfinite(expected).all()):
+        return math.inf
+    return float(np.abs(got - expected).max() / (np.abs(expected).max() or 1))
 
 
 @contextmanager

@@ -60,8 +60,8 @@ def measure(experiments: list[Experiment], threads: int, rounds: int) -> list[tu
     data = experiments[0].data
     with TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        for domain in data.domains:
-            random_lmdb(folder / data.train_lmdb(domain), data)
+        for lmdb in {made(domain) for domain in data.domains for made in (data.train_lmdb, data.test_lmdb)}:
+            random_lmdb(folder / lmdb, data)
         files = [write_nets(experiment, folder / experiment.method, folder) for experiment in experiments]
         times = [float("inf")] * len(files)
         for _ in tqdm(range(rounds), desc=f"{data.name}: time"):

@@ -1,4 +1,7 @@
-"""Image file → serialised Datum, bit for bit as ``convert_imageset`` makes it, in one or several threads."""
+"""Image file → serialised Datum, bit for bit as ``convert_imageset`` makes it, in one or several threads.
+
+But for files that it would copy though they do not hold what raw pixels would: these are encoded anew.
+"""
 
 import re
 import stat
@@ -8,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import cv2
+import numpy as np
+from numpy.typing import NDArray
 from tqdm import tqdm
 
 from latent_domains.common.in_threads import in_threads
@@ -25,7 +30,7 @@ class Format:
     """Height and width in pixels, or None: as it is."""
     gray: bool = False
     encoded: str | None = None
-    """``jpg`` or ``png``: stored as such a file; None: raw pixels."""
+    """``jpg`` or ``png``: stored as such a file, which holds what raw pixels would; None: raw pixels."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +54,10 @@ def make(file: Path, label: int, form: Format) -> Made:
     except OSError as error:
         return Made(b"", (), error.strerror or str(error))
     flags = cv2.IMREAD_GRAYSCALE if form.gray else cv2.IMREAD_COLOR
+    may_stay = form.encoded is not None and form.resize is None and not form.gray
     try:
-        image = decoded(data, flags)
+        kept = _pixels_if_plain(data, form.encoded) if may_stay else None
+        image = decoded(data, flags) if kept is None else kept
     except cv2.error as error:
         if "MAX_IMAGE_PIXELS" in error.err:
             return Made(b"", (), f"more than {megapixels():g} megapixels (--max-megapixels N takes larger ones)")
@@ -64,7 +71,7 @@ def make(file: Path, label: int, form: Format) -> Made:
         image = cv2.resize(image, (width, height))
     if form.encoded is None:
         datum = image_datum(image, label)
-    elif form.resize is None and not form.gray and _suffix(file) == form.encoded:
+    elif kept is not None:
         datum = encoded_datum(data, label)  # it is what is asked for: no second loss
     else:
         datum = encoded_datum(cv2.imencode("." + form.encoded, image)[1].tobytes(), label)
@@ -105,9 +112,25 @@ def _cut_short(data: bytes) -> bool:
     return True
 
 
-def _suffix(file: Path) -> str:
-    suffix = file.suffix.lower().removeprefix(".")
-    return "jpg" if suffix == "jpeg" else suffix
+_BEGINNINGS = {"jpg": b"\xff\xd8", "png": b"\x89PNG\r\n\x1a\n"}
+"""Of the files of each format, whatever they are called."""
+
+_TURNED = re.compile(rb"\x12\x01.{6}[\x02-\x08]\x00|\x01\x12.{6}\x00[\x02-\x08]", re.DOTALL)
+"""Of EXIF, in either order of bytes: an orientation that is not upright. Others' bytes may look like it."""
+
+
+def _pixels_if_plain(data: bytes, form: str) -> NDArray[np.uint8] | None:
+    """The pixels of a file of a format, if whoever decodes it as it is, as Caffe does, has B, G, R, upright; else None.
+
+    Raises cv2.error as :func:`decoded` does.
+    """
+    if not data.startswith(_BEGINNINGS[form]):
+        return None
+    image = decoded(data, cv2.IMREAD_UNCHANGED)
+    if image is None or image.dtype != np.uint8 or image.shape[2:] != (3,):
+        return None
+    may_be_turned = (b"Exif" in data or b"eXIf" in data) and _TURNED.search(data)
+    return None if may_be_turned and not np.array_equal(image, decoded(data, cv2.IMREAD_COLOR)) else image
 
 
 def make_readable(

@@ -16,7 +16,7 @@ from latent_domains.report.alignment import alignment_section
 from latent_domains.report.chart import Chart, save_together
 from latent_domains.report.classes import classes_section
 from latent_domains.report.comparison import Task, tasks_of, tasks_of_table
-from latent_domains.report.domains import discovery_section
+from latent_domains.report.domains import discovery_section, has_true_domains
 from latent_domains.report.environment import environment_section
 from latent_domains.report.page import Charts, Heading, Page, Strip, Strips
 from latent_domains.report.runs import LoadedRun, load_runs
@@ -93,11 +93,15 @@ def _is_page(file: Path) -> bool:
 def worth_showing(tasks: Sequence[Task]) -> list[LoadedRun]:
     """Runs that tell the story: of each task the first without adaptation and the one of mDA that found most.
 
-    Two runs or fewer are all shown. In a table of several tasks, those of the first that has any.
+    What it found is the true domains or, where these are not known, any: the first run that did not collapse. Two runs
+    or fewer are all shown. In a table of several tasks, those of the first that has any.
     """
 
-    def nmi(run: LoadedRun) -> float:
-        return run.record.domain_usage.nmi if run.record.domain_usage else 0.0
+    def found(run: LoadedRun) -> tuple[bool, float]:
+        usage = run.record.domain_usage
+        if usage is None:
+            return False, 0
+        return (True, usage.nmi) if has_true_domains(usage) else (False, not usage.collapsed)
 
     runs = [run for task in tasks for run in task.runs]
     if len(runs) <= 2:
@@ -109,7 +113,7 @@ def worth_showing(tasks: Sequence[Task]) -> list[LoadedRun]:
         adapted = [run for run in finished if run.experiment.has_branch] or [
             run for run in finished if run.experiment.sees_target
         ]
-        if chosen := [*source_only[:1], *([max(adapted, key=nmi)] if adapted else [])]:
+        if chosen := [*source_only[:1], *([max(adapted, key=found)] if adapted else [])]:
             return chosen
     return []
 
@@ -150,9 +154,10 @@ def _lead(tasks: Sequence[Task], runs: Sequence[LoadedRun]) -> list[str]:
 
 
 def _said_to_be_shown(chosen: Sequence[LoadedRun], *, asked_for: bool) -> str:
-    """Which runs are shown in pictures, and that they are no average ones if :func:`worth_showing` chose them."""
+    """Which runs are shown in pictures, and that they are no average ones if :func:`worth_showing` chose them so."""
     text = f"Shown in pictures: {', '.join(run.name for run in chosen)}"
-    if not asked_for and any(run.experiment.has_branch for run in chosen):
+    usages = [run.record.domain_usage for run in chosen if run.record and run.experiment.has_branch]
+    if not asked_for and any(map(has_true_domains, usages)):
         text += " (of mDA the run whose latent domains match the true ones best)"
     return text + "."
 

@@ -112,8 +112,8 @@ def tasks_of_table(table: Table, runs: Sequence[LoadedRun], baselines: Mapping[s
     """The table's columns, with those of its runs that are given; a candidate of a row is a line of its own.
 
     ``baselines`` are the accuracies (0 to 1) of the shallow ones by name. The paper's number of a "best single source"
-    stands beside the candidate with the best mean. Raises ProgramError for a run that is none of the table's, or is
-    there twice.
+    stands beside the candidate with the best mean, and on a line of its own while a candidate has no accuracy. Raises
+    ProgramError for a run that is none of the table's, or is there twice.
     """
     names = {run.name for run in table.runs}
     for run in runs:
@@ -151,8 +151,10 @@ def _of_row(
         runs = tuple(given[run] for run in candidate.runs if isinstance(run, Experiment) and run in given)
         scores = tuple(100 * baselines[run.name] for run in candidate.runs if run.name in baselines)
         lines.append(Line(name, method, _number([*before, *lines], method), runs, scores or scores_of(runs)))
-    if not any(line.runs or line.scores for line in lines):
-        return [replace(lines[0], name=row.name, paper=cell.paper)]
+    if len(lines) > 1 and not all(line.scores for line in lines):
+        # The best is not known before every candidate has been tried.
+        whole_row = Line(row.name, lines[0].method, lines[0].number, (), (), cell.paper)
+        return [whole_row, *(lines if any(line.runs or line.scores for line in lines) else ())]
     best = best_of(lines)
     return [replace(line, paper=cell.paper) if line is best else line for line in lines]
 

@@ -1,13 +1,15 @@
 """Whether runs that differ in their seed find the same latent domains."""
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, islice, zip_longest
+from pathlib import Path
 from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
 
 from latent_domains.common.program import ProgramError
+from latent_domains.data.lmdb_io import read
 from latent_domains.report.comparison import Task
 from latent_domains.report.page import Block, TableBlock, Text, missing
 from latent_domains.report.runs import LoadedRun
@@ -63,8 +65,15 @@ def _assignments(runs: Sequence[LoadedRun]) -> list[NDArray[np.int64]]:
         check_nets(folder)
         of_run, _ = looked_at_lmdbs(folder)
         lmdbs = lmdbs or of_run
-        if of_run != lmdbs:
-            raise ProgramError(f"{run.name} has other images than {runs[0].name}: {folder.data_folder}")
+        for source, lmdb in of_run.items():
+            if source not in lmdbs or not _same_images(lmdb, lmdbs[source]):
+                raise ProgramError(f"{run.name} has other images than {runs[0].name}: {lmdb}")
         rows = source_probabilities(folder, snapshot, lmdbs=lmdbs, limit=HISTORY_IMAGES, quiet=True)
         found.append(np.concatenate(list(rows.values())).argmax(axis=1))
     return found
+
+
+def _same_images(first: Path, second: Path) -> bool:
+    """Whether two LMDBs hold the same of what is looked at, wherever they lie: each seed may have a copy of its own."""
+    looked_at = [(datum for _, datum in islice(read(lmdb), HISTORY_IMAGES)) for lmdb in (first, second)]
+    return first == second or all(one == other for one, other in zip_longest(*looked_at))

@@ -22,7 +22,10 @@ from latent_domains.experiment.networks import NETWORKS
 from latent_domains.tables.definition import EXPERIMENTS, Baseline, Run, Table, data_folder, load, place
 from latent_domains.tables.inputs import lmdbs, missing_images, missing_lmdbs, title, weights, why_missing
 
-MADE = ("digits", "digits_hard", "demo")
+FETCHED = ("digits", "digits_hard")
+"""Datasets that ``tools.get_data`` makes of what it downloads."""
+
+MADE = (*FETCHED, "demo")
 """Datasets that ``tools.get_data`` fetches or renders by itself."""
 
 BASELINE_MEMORY = 6000
@@ -262,7 +265,7 @@ class Plan:
         options = [dataset, "--out", str(folder)]
         if folder != data:
             options += ["--seed", folder.name.removeprefix("seed")]
-            options += ["--downloads", str(data / "downloads")] if dataset == "digits" else []
+            options += ["--downloads", str(data / "downloads")] if dataset in FETCHED else []
         if dataset in self.config.images:
             options += ["--images", self.config.images[dataset], "--jobs", str(self.config.threads)]
             options += ["--allow-incomplete"] if self.config.allow_incomplete else []

@@ -133,7 +133,7 @@ def _cell(cell: Cell, table: Table, records: Records) -> Result | None:
     if missing := [candidate for candidate in found if candidate.mean is None]:
         # The best is not known before every candidate has been tried.
         reasons = tuple(f"{'+'.join(candidate.sources)} alone: {candidate.reason}" for candidate in missing)
-        return Result({}, 1, reasons, candidates=tuple(found))
+        return Result({}, len(table.seeds), reasons, candidates=tuple(found))
     best = best_of(found)
     reasons = tuple(f"{'+'.join(one.sources)} alone: {one.reason}" for one in found if one.reason)
     return replace(best, reasons=reasons, candidates=tuple(found))
@@ -167,9 +167,9 @@ def _mean(cells: tuple[Result | None, ...], table: Table) -> Result:
     """Of the columns' accuracies, seed by seed. It needs the same seeds in every column."""
     present = [cell for cell in cells if cell is not None and cell.n]
     if len(present) < len(cells):
-        return Result({}, 1, ("not all columns have a number",))
+        return Result({}, len(table.seeds), ("not all columns have a number",))
     seeds = set(present[0].accuracies)
     if any(set(cell.accuracies) != seeds for cell in present):
-        return Result({}, 1, ("the columns have different seeds so far",))
+        return Result({}, len(table.seeds), ("the columns have different seeds so far",))
     means = {seed: fmean(cell.accuracies[seed] for cell in present) for seed in sorted(seeds)}
     return Result(means, len(table.seeds))

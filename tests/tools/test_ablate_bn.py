@@ -26,6 +26,8 @@ def test_a_run_of_a_few_pictures(lite0_features, tmp_path):
     assert found["images"] == {"art_painting": 9, "cartoon": 9, "photo": 9, "sketch": 14}
     assert len(found["accuracy"]) == 9 and len(done.stdout.splitlines()) == 2 + 9
     assert all(round(14 * value, 6).is_integer() for value in found["accuracy"].values()), "of 14 sketches"
+    twice = program("ablate_bn", run.path, run.path)
+    assert twice.returncode == 1 and "expected each pair once" in twice.stderr
 
 
 @pytest.mark.program

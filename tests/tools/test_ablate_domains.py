@@ -1,10 +1,12 @@
 import json
+from dataclasses import replace
 
 import pytest
 from caffe.proto.caffe_pb2 import NetParameter
 
 from latent_domains.ablations.domains import VARIANTS, ablate, branch_from_normalised, gaussian_classifier
 from latent_domains.common.program import ProgramError
+from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.write import write_run
 from tests.programs import program
@@ -43,3 +45,6 @@ def test_each_variant_changes_the_branch_alone(name, tiny_data, tmp_path):
 def test_what_has_no_such_branch_is_refused(tmp_path):
     with pytest.raises(ProgramError, match="dial on mnist, expected mda on mnist"):
         ablate("as it is", make_experiment("digits", "dial"), tmp_path)
+    unlabelled = replace(DATASETS["digits"], name="mine", unlabelled=("usps",))
+    with pytest.raises(ProgramError, match="mine: the images of usps have no labels, expected a target that can be"):
+        ablate("as it is", make_experiment(unlabelled, "mda"), tmp_path)

@@ -40,5 +40,9 @@ def test_runs_that_saw_the_target_are_refused(tiny_data, tmp_path):
     folder = write_run(make_experiment("digits", "dial"), tmp_path / "run", data=tiny_data)
     with pytest.raises(ProgramError, match="dial on digits, expected source_only or plain on digits"):
         accuracies(folder, np.zeros((1, 16, 16), np.uint8), np.zeros(1, np.int64))
+    experiment = make_experiment("digits", "source_only", sources=("mnist", "usps"), targets=("mnistm",))
+    folder = write_run(experiment, tmp_path / "sources", data=tiny_data)
+    with pytest.raises(ProgramError, match=r"/sources: trained on mnist\+usps, expected sources without usps"):
+        accuracies(folder, np.zeros((1, 16, 16), np.uint8), np.zeros(1, np.int64))
     done = program("ablate_resizing", tmp_path / "none")
     assert done.returncode == 1 and "no experiment.json in it" in done.stderr

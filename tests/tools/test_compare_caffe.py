@@ -1,10 +1,13 @@
+from contextlib import nullcontext
 from pathlib import Path
 
 import caffe
+import numpy as np
 import pytest
 
+from latent_domains.bench import builds
 from latent_domains.common.program import ROOT
-from tests.programs import child
+from tests.programs import child, program
 
 PREFIX = Path(caffe.__file__).parents[2]
 
@@ -21,3 +24,26 @@ def test_a_build_beside_itself():
 def test_a_net_of_no_dataset(tmp_path):
     done = child("compare_caffe", PREFIX, tmp_path / "unknown.prototxt")
     assert done.returncode == 1 and "expected a name that begins with a dataset's: " in done.stderr
+
+
+@pytest.mark.parametrize("spoilt", ["top", ""])  # one array of each InnerProduct, all of them
+def test_a_build_that_returns_nan(spoilt, monkeypatch):
+    def compute(net):
+        results = builds.compute(net)
+        if net.layer[-1].type != "InnerProduct":
+            return results
+        return {name: value * np.nan if spoilt in name else value for name, value in results.items()}
+
+    monkeypatch.setattr(builds, "other_build", lambda prefix: nullcontext(compute))
+    done = program("compare_caffe", PREFIX, ROOT / "prototxt/mnist/demo_train.prototxt", "--images", 2)
+    assert done.returncode == 1, done.stderr
+    assert [row for row in done.stdout.splitlines() if "InnerProduct" in row and " inf " in row]
+
+
+def test_a_net_in_which_nothing_is_computed(tmp_path, monkeypatch):
+    net = tmp_path / "demo_nothing.prototxt"
+    net.write_text('layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 } } }')
+    monkeypatch.setattr(builds, "other_build", lambda prefix: nullcontext(builds.compute))
+    done = program("compare_caffe", PREFIX, net)
+    assert done.returncode == 1
+    assert f"{net}: no layer to compare, expected one that Caffe itself computes" in done.stderr

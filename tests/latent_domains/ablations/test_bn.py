@@ -89,6 +89,16 @@ def test_the_table_compares_with_one_part_seed_by_seed(folder):
     assert lines[4] == ["every BN, true domains", *["65.0 ± 7.1"] * 3, "+10.00 (+10.00 to +10.00)"]
 
 
+def test_runs_of_one_target_and_seed_are_refused(tmp_path):
+    runs = [
+        RunFolder(tmp_path / name, make_experiment("pacs_lite0", "mda", k=k, seed=seed), tmp_path)
+        for name, k, seed in (("a", 2, 0), ("b", 2, 1), ("c", 3, 0))
+    ]
+    bn.check_apart(runs[:2])
+    with pytest.raises(ProgramError, match=r"/c: target sketch and seed 0, as .*/a, expected each pair once"):
+        bn.check_apart(runs)
+
+
 def test_features_and_pictures_must_belong_together(tmp_path):
     with pytest.raises(ProgramError, match="dataset office31_fc7: expected features of EfficientNet-Lite0"):
         Pictures(DATASETS["office31_fc7"], tmp_path)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from latent_domains.adapt.stages import make_task
+from latent_domains.adapt.task import Paths
 from latent_domains.adapt.trees import TaskImages, about_numbers, check_apart, domain_names, read_images
 from latent_domains.common.program import ProgramError
 from tests.shapes import CLASSES, plant_domain
@@ -177,18 +179,27 @@ def test_names_that_are_no_utf_8(night, dusk):
 
 def test_numbers_that_are_small_or_differ_much_are_said(tmp_path):
     night, day, dusk = (plant_domain(tmp_path / look, look, 10) for look in ("night", "day", "dusk"))
-    assert list(about_numbers(read_images([night, day], dusk))) == []
+    assert told([night, day], dusk) == []
     for number in range(1, 10):
         (day / "disc" / f"{number}.png").unlink()
     for shape in CLASSES:
         for number in range(2, 10):
             (dusk / shape / f"{number}.png").unlink()
-    few, rare, twice = about_numbers(read_images([night, day], dusk))
+    few, rare, twice = told([night, day], dusk)
     assert few == f"{day}: 1 image of disc: so few that the accuracy depends on which they are"
     assert rare == f"{day}: 10 images of cross, 1 of disc: the classifier learns the frequent classes first"
     assert twice == (
         "30 images of night, 6 of dusk: a batch has as many of each domain, so those of dusk come 5 times as often"
     )
+    assert told([night, day], dusk, batch_split="by_size") == [few, rare], "those of dusk come as often as the others"
+    assert told([night, day], dusk, method="source_only") == [few, rare], "those of dusk do not come at all"
+
+
+def told(sources: list[Path], target: Path, method: str = "mda", **settings: str) -> list[str]:
+    images = read_images(sources, target)
+    counts = {domain.name: len(domain.entries) for domain in images.domains}
+    chosen = {"method": method, "iterations": None, "k": None, **settings}
+    return list(about_numbers(images, make_task(Paths(target / "out"), images, "mnist", chosen, counts, "adapt")))
 
 
 def test_the_same_image_in_source_and_target(night, dusk):

@@ -43,6 +43,12 @@ def test_a_difference_is_a_share_of_the_largest_value():
     assert builds.difference(got, expected) == {"a": 0.125, "b": 2.0}
 
 
+@pytest.mark.parametrize("sides", [(np.nan, 1.0), (1.0, np.nan), (np.inf, np.inf)])
+def test_what_is_no_finite_number_differs_infinitely(sides):
+    got, expected = ({"a": np.array([2.0, value])} for value in sides)
+    assert builds.difference(got, expected) == {"a": np.inf}
+
+
 @pytest.mark.program
 def test_a_build_agrees_with_itself_and_says_where_it_ended(alone):
     with builds.other_build(PREFIX) as compute_there:

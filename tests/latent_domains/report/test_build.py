@@ -126,6 +126,23 @@ def test_a_table_of_the_paper_from_kept_records(tmp_path):
     assert "Shown in pictures: source_only0, mda0 (of mDA the run whose latent domains match the true ones" in text
 
 
+def test_of_one_source_a_branch_that_did_not_collapse_is_shown(tmp_path):
+    """No NMI can tell there: that of a collapsed branch is 1."""
+    experiments = [make_experiment("digits", "mda", sources=("mnist",), k=2, seed=seed) for seed in range(3)]
+    usage = {"sources": ["mnist"], "images": 10, "purity": 1.0}
+    collapsed = {**usage, "counts": [[10, 0]], "share": [1.0, 0.0], "nmi": 1.0}
+    divided = {**usage, "counts": [[5, 5]], "share": [0.5, 0.5], "nmi": 0.0}
+    usages = (collapsed, divided, divided)
+    paths = [
+        write_record(tmp_path / f"mda{run.seed}.json", run, 0.5, domain_usage=found)
+        for run, found in zip(experiments, usages, strict=True)
+    ]
+    out = tmp_path / "report.html"
+    done = program("report", *paths, "--quick", "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "Shown in pictures: mda1." in text_of(out)
+
+
 def test_a_shallow_baseline_stands_in_its_table(tmp_path):
     table = load(EXPERIMENTS / "office_caltech_fc7.yaml")
     baseline = next(one for one in table.runs if isinstance(one, Baseline))

@@ -71,6 +71,19 @@ def test_a_table_has_the_papers_number_beside_the_best_candidate(tmp_path):
     assert "DIAL, best single source" in lines  # none of its candidates has a run
 
 
+def test_the_best_candidate_is_not_known_before_all_are_tried(tmp_path):
+    table = load(EXPERIMENTS / "digits.yaml", seeds=(0,))
+    experiment = make_experiment("digits", "source_only", sources=("mnist",))
+    runs, _ = load_runs([write_record(tmp_path / "mnist.json", experiment, 0.4)])
+    [task] = tasks_of_table(table, runs, {})
+    lines = [(line.name, line.paper, line.mean) for line in task.lines if line.name.startswith("Best single source")]
+    assert lines == [
+        ("Best single source", 59.8, None),
+        ("Best single source: mnist", None, 40),
+        ("Best single source: mnistm", None, None),
+    ]
+
+
 def test_a_run_that_is_none_of_the_tables_is_named(tmp_path):
     table = load(EXPERIMENTS / "digits.yaml")
     path = write_record(tmp_path / "r.json", make_experiment("digits", "mda", k=7), 0.5)

@@ -3,8 +3,13 @@
 import numpy as np
 from matplotlib.figure import Figure
 
+from latent_domains.experiment.experiment import make_experiment
 from latent_domains.report import domains
+from latent_domains.report.comparison import tasks_of
+from latent_domains.report.page import Charts
+from latent_domains.report.runs import load_runs
 from latent_domains.runs.record import DomainUsage
+from tests.latent_domains.report.records import write_record
 
 
 def usage(counts, iteration=0):
@@ -37,3 +42,16 @@ def test_matrices_hold_their_numbers():
     drawn.draw(axes)
     assert [text.get_text() for text in axes.texts] == ["75.0 %", "25.0 %", "0.0 %", "0.0 %"]
     assert "a: 75.0 % in s₁, 25.0 % in s₂" in drawn.alt
+
+
+def test_of_one_source_there_is_no_nmi(tmp_path):
+    for sources, said in ((("mnist",), "seed 0"), (("mnist", "mnistm"), "seed 0: NMI 0.00")):
+        experiments = [make_experiment("digits", "mda", sources=sources, k=2, seed=seed) for seed in (0, 1)]
+        files = [write_record(tmp_path / f"{len(sources)}{run.seed}.json", run, 0.5) for run in experiments]
+        tasks = tasks_of(load_runs(files)[0])
+        section = domains.discovery_section(tasks, [], quick=True, step=lambda: None)
+        (charts,) = (block for block in section.blocks if isinstance(block, Charts))
+        axes = Figure().subplots()
+        charts.charts[0].draw(axes)
+        assert said in [text.get_text() for text in axes.texts]
+        assert ("NMI" in charts.caption) == ("NMI" in said)

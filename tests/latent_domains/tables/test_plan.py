@@ -102,8 +102,10 @@ def test_every_seed_of_the_digits_has_lmdbs_of_its_own(tmp_path):
     }
     sets = [f"{seed}/{name}" for name in ("demo", "digits", "digits_hard") for seed in ("seed0", "seed3")]
     assert here.image_sets == ["digits", "digits_hard", "demo", *sets]
-    options = ["--out", str(data / "seed3"), "--seed", "3", "--downloads", str(data / "downloads")]
-    assert here.images_options("seed3/digits") == ["digits", *options]
+    options = ["--out", str(data / "seed3"), "--seed", "3"]
+    assert here.images_options("seed3/demo") == ["demo", *options]
+    for fetched in ("digits", "digits_hard"):
+        assert here.images_options(f"seed3/{fetched}") == [fetched, *options, "--downloads", str(data / "downloads")]
     (shared,) = {here.data_folder(run) for run in here.tables["pacs"].runs}
     assert shared == data
 

@@ -128,6 +128,13 @@ def test_every_recomputed_mean_is_in_the_csv(tmp_path):
         assert float(line["paper_recomputed"]) == pytest.approx(sum(values) / 3, abs=1e-4)
 
 
+def test_every_line_of_the_csv_says_how_many_seeds_it_should_have(table, tmp_path):
+    fill(table, tmp_path / "runs", 0, 0, {0: 0.8})  # the columns of one row differ in their seeds, others have none
+    fill(table, tmp_path / "runs", 0, 1, {1: 0.8})
+    lines = list(csv.DictReader(io.StringIO(csv_text(table, results(table, tmp_path)))))
+    assert {line["seeds"] for line in lines if line["kind"] == "ours"} == {"3"}
+
+
 @pytest.mark.parametrize(("value", "text"), [(1.25, "+1.2"), (-3.0, "−3.0"), (-0.04, "0.0"), (0.0, "0.0")])
 def test_differences_have_a_sign(value, text):
     assert signed(value) == text
