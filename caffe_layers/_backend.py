@@ -6,6 +6,7 @@ Which of the two runs, a batch's sizes, arrays to work in, and what a GPU finds 
 import math
 import threading
 from collections.abc import Callable
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -70,10 +71,18 @@ def current() -> "Device | None":
     return _device.gpu()
 
 
-class Fault:
-    """What a kernel finds wrong: one word that it may fill, a row + 1 in the upper half, a float32 in the lower.
+class Place(IntEnum):
+    """Where a kernel finds something wrong (common.cuh): a row of labels or of w, a column of w, a channel of x."""
 
-    The host looks at it before a later step, and never waits.
+    ROW = 1
+    COLUMN = 2
+    CHANNEL = 3
+
+
+class Fault:
+    """What a kernel finds wrong: one word that it may fill, a place and its number in the upper half, a float32 below.
+
+    The host looks at it before a later step, which may be of another shape, and never waits.
     """
 
     def __init__(self, device: "Device") -> None:
@@ -81,14 +90,15 @@ class Fault:
         with device.active():
             self.argument, self._word = device.fault()
 
-    def check(self, describe: Callable[[int, float], str]) -> None:
-        """Raise ValueError with ``describe(row, value)`` if an earlier step left a fault; once for each."""
+    def check(self, describe: Callable[[Place, int, float], str]) -> None:
+        """Raise ValueError with ``describe(place, number, value)`` if an earlier step left a fault; once for each."""
         word = int(self._word[0])
         if word == 0:
             return
         self._word[0] = 0
         value = float(np.uint32(word & 0xFFFFFFFF).view(np.float32))
-        raise ValueError(f"{describe((word >> 32) - 1, value)} (found on the GPU in an earlier step)")
+        said = describe(Place(word >> 62), (word >> 32) & ((1 << 30) - 1), value)
+        raise ValueError(f"{said} (found on the GPU in an earlier step)")
 
 
 class Pool:

@@ -81,9 +81,9 @@ def _cupy() -> ModuleType:
         raise RuntimeError(
             f"caffe_layers: the layers need CuPy in Caffe's GPU mode, and it cannot be imported ({error}); {_REMEDY}"
         ) from error
-    # Before 12 a device that was left became GPU 0.
-    if int(cupy.__version__.split(".")[0]) < 12:
-        raise RuntimeError(f"caffe_layers: CuPy is {cupy.__version__}; expected 12 or later: {_REMEDY}")
+    # The oldest that the layers were tried with is 13. Before 12 a device that was left became GPU 0.
+    if int(cupy.__version__.split(".")[0]) < 13:
+        raise RuntimeError(f"caffe_layers: CuPy is {cupy.__version__}; expected 13 or later: {_REMEDY}")
     return cupy
 
 

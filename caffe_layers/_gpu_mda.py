@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from caffe_layers import _bottoms
-from caffe_layers._backend import Fault, Geometry
+from caffe_layers._backend import Fault, Geometry, Place
 from caffe_layers._device import Array, Device
 
 # Threads of a block of the N×C kernels: channels, and the parts that the samples are shared out into.
@@ -62,7 +62,7 @@ class GpuMda:
 
     def forward(self, role: str, bottom: Sequence[Any], top: Sequence[Any], blobs: Sequence[Any], first: int) -> None:
         """Write y; with the batch's statistics, fold them into the layer's three blobs, from domain ``first`` on."""
-        self._fault.check(lambda place, found: self._describe(role, place, found))
+        self._fault.check(lambda place, number, found: _describe(role, place, number, found))
         device, geometry = self._device, self._geometry
         with device.active():
             x, y = device.data(bottom[0], geometry.volume), device.data(top[0], geometry.volume)
@@ -144,17 +144,6 @@ class GpuMda:
                 else:
                     self._launch_rows("row_input_gradient", x, g, self._centre, scale, slope, offset, dx)
 
-    def _describe(self, role: str, place: int, found: float) -> str:
-        """What a kernel found wrong: in a row of w, a column of it or a channel of x, counted on in this order."""
-        samples, _, _, domains = self._geometry
-        if place < samples:
-            found_in = f"row {place} of w is none of probabilities (its sum, or an element, is {found:g})"
-        elif place < samples + domains:
-            found_in = _bottoms.cancelled(place - samples, found)
-        else:
-            return _bottoms.not_finite(role, f"channel {place - samples - domains}", found)
-        return _bottoms.not_probabilities(role, found_in)
-
     def _launch_rows(self, name: str, *arguments: Array) -> None:
         self._kernels.launch(name, self._row_grid, BLOCK, *arguments, *self._row_numbers)
 
@@ -174,3 +163,13 @@ class GpuMda:
 
     def _matrix(self, name: str, dtype: type = np.float32) -> Array:
         return self._device.scratch(name, self._geometry[:2], dtype)
+
+
+def _describe(role: str, place: Place, number: int, found: float) -> str:
+    """What a kernel found wrong: in a row of w, a column of it or a channel of x."""
+    if place is Place.CHANNEL:
+        return _bottoms.not_finite(role, f"channel {number}", found, kept=False)
+    if place is Place.COLUMN:
+        return _bottoms.not_probabilities(role, _bottoms.cancelled(number, found))
+    found_in = f"row {number} of w is none of probabilities (its sum, or an element, is {found:g})"
+    return _bottoms.not_probabilities(role, found_in)

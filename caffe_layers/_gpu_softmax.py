@@ -29,7 +29,7 @@ class GpuAssignment:
 
     def forward(self, role: str, bottom: Sequence[Any], top: Sequence[Any]) -> None:
         """Write w."""
-        self._fault.check(lambda row, value: _bottoms.wrong_label(role, row, value, self._shape[1]))
+        self._fault.check(lambda _, row, value: _bottoms.wrong_label(role, row, value, self._shape[1]))
         rows = self._shape[0]
         with self._device.active():
             logits = self._device.data(bottom[0], self._shape)
@@ -63,7 +63,7 @@ class GpuEntropy:
 
     def forward(self, role: str, bottom: Sequence[Any], top: Sequence[Any]) -> None:
         """Write the loss."""
-        self._fault.check(lambda row, value: _bottoms.wrong_label(role, row, value, None))
+        self._fault.check(lambda _, row, value: _bottoms.wrong_label(role, row, value, None))
         with self._device.active():
             parts = self._device.scratch("entropy parts", (2, self._blocks))
             loss = self._device.data(top[0], (1,))

@@ -2,10 +2,15 @@
 
 const float LARGEST = 3.4e38f;  // nearly; larger ones are as good as infinite
 
-// Tells the host, which reads the word before a later step, of a row that is wrong: its number + 1 in the upper half, a
-// value in the lower (see _backend.Fault).
-__device__ void report(unsigned long long* fault, int row, float value) {
-  *(volatile unsigned long long*)fault = (unsigned long long)(row + 1) << 32 | (unsigned)__float_as_int(value);
+// What may be wrong (_backend.Place).
+enum Place { ROW = 1, COLUMN, CHANNEL };
+
+// Tells the host, which reads the word before a later step, of a wrong value: the place in two bits, which one of its
+// kind in thirty, the value in the lower half (see _backend.Fault). The step may be of another shape: no number here
+// depends on one.
+__device__ void report(unsigned long long* fault, Place place, int number, float value) {
+  unsigned long long upper = (unsigned long long)place << 30 | number;
+  *(volatile unsigned long long*)fault = upper << 32 | (unsigned)__float_as_int(value);
 }
 
 // The sum over `count` neighbouring threads, in all of them: a power of two up to 32, or all of the block.

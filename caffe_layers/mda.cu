@@ -226,7 +226,7 @@ __device__ bool domain_masses(const float* w, int samples, double* mass, unsigne
     bool sums_to_one = fabsf(total - 1) <= SLACK;  // false for NaN
     if (sums_to_one && least >= -SLACK) continue;
     atomicExch(&wrong, 1);
-    report(fault, i, sums_to_one ? least : total);
+    report(fault, ROW, i, sums_to_one ? least : total);
   }
   for (int d = 0; d < DOMAINS; ++d) {
     double total = over_threads(sums[d], TILE * SLICES);
@@ -238,7 +238,7 @@ __device__ bool domain_masses(const float* w, int samples, double* mass, unsigne
     for (int i = thread; i < samples; i += TILE * SLICES) below -= fminf(w[(long long)i * DOMAINS + d], 0);
     below = over_threads(below, TILE * SLICES);
     if (thread != 0 || below <= mass[d]) continue;
-    if (!wrong) report(fault, samples + d, mass[d]);
+    if (!wrong) report(fault, COLUMN, d, mass[d]);
     wrong = 1;
   }
   __syncthreads();
@@ -294,7 +294,7 @@ extern "C" __global__ void __launch_bounds__(TILE * SLICES) statistics(
       variance = s - m * m;
       variance = variance < 0 ? 0 : variance;  // NaN stays
       bool finite = variance <= LARGEST;
-      if (!finite && right && writes) report(fault, samples + DOMAINS + c, variance);
+      if (!finite && right && writes) report(fault, CHANNEL, c, variance);
       inverse[d] = !right ? nan("") : mass[d] != 0 ? inverse_deviation(variance, eps) : 0;
       if (right && finite && mass[d] != 0 && writes) {
         double count = mass[d] * size;

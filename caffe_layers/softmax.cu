@@ -12,7 +12,7 @@ __device__ bool read_label(const float* labels, int row, float limit, int* label
   if (right)
     *label = (int)value;
   else
-    report(fault, row, value);
+    report(fault, ROW, row, value);
   return right;
 }
 

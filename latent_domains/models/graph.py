@@ -24,6 +24,9 @@ _TRAINING_FIELDS = ("param", "propagate_down", "loss_weight")
 
 _FILLERS = ("weight_filler", "bias_filler", "filler")
 
+_LENDERS = frozenset({"Concat", "DummyData", "Flatten", "Input", "Parameter", "Reshape", "Slice", "Split"})
+"""Types whose tops may be memory that no pass fills anew, or that other layers read: inputs, constants, a bottom's."""
+
 
 def kind(layer: LayerParameter) -> str:
     """The layer's type, a Python layer's class."""
@@ -136,9 +139,16 @@ class Graph:
         self.nodes[at : at + 1] = new
 
     def absorb(self, node: Node) -> None:
-        """Take a node out and let the maker of its bottom make its top, by the bottom's name unless it is an output."""
+        """Take a node out and let the maker of its bottom make its top, by the bottom's name unless it is an output.
+
+        What overwrote the copy that the node made does not overwrite what its maker only lends.
+        """
         old, new = node.bottoms[0], node.tops[0]
         maker = self.maker(old)
+        if new.over is not old and maker.type in _LENDERS:
+            for value in self.values():
+                if value.over is new:
+                    value.over = None
         maker.tops[maker.tops.index(old)] = new
         new.over = old.over
         if new not in self.outputs:

@@ -1,5 +1,6 @@
 """Prototxt: read, and written as people write it (short messages on one line, a comment where something surprises)."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -14,6 +15,9 @@ from latent_domains.common.program import ProgramError
 _Message = TypeVar("_Message", bound=Message)
 
 _WIDTH = 120
+
+_ESCAPED = re.compile(r"['\\\x00-\x1f\x7f]")
+"""What a text between single quotes cannot hold as it is."""
 
 _COMMENTS: tuple[tuple[Callable[[LayerParameter], bool], str], ...] = (
     (
@@ -69,7 +73,7 @@ def read(file: Path, message: _Message, what: str = "a prototxt of Caffe's") -> 
 def net_text(name: str, net: NetParameter) -> str:
     """The net as prototxt."""
     waiting = list(_COMMENTS)
-    lines = [f'name: "{name}"']
+    lines = list(_fields(NetParameter(name=name), ""))
     for layer in net.layer:
         for comment in [c for c in waiting if c[0](layer)]:
             waiting.remove(comment)
@@ -105,7 +109,7 @@ def _items(message: Message) -> Iterator[tuple[str, Message | str]]:
         for value in values if repeated else [values]:
             if field.type == field.TYPE_MESSAGE:
                 yield field.name, value
-            elif field.type == field.TYPE_STRING and '"' in value and "'" not in value and "\\" not in value:
+            elif field.type == field.TYPE_STRING and '"' in value and not _ESCAPED.search(value):
                 yield field.name, f"'{value}'"  # JSON reads better without backslashes
             else:
                 alone = type(message)(**{field.name: [value] if repeated else value})

@@ -119,8 +119,8 @@ def test_a_blob_on_another_gpu_is_refused(gpu_mode, monkeypatch):
 
 
 def test_an_old_cupy_is_refused(gpu_mode, monkeypatch):
-    monkeypatch.setattr(cupy, "__version__", "11.6.0")
-    with pytest.raises(RuntimeError, match=r"CuPy is 11\.6\.0; expected 12 or later"):
+    monkeypatch.setattr(cupy, "__version__", "12.3.0")
+    with pytest.raises(RuntimeError, match=r"CuPy is 12\.3\.0; expected 13 or later"):
         make_net(inputs(x=(6, 4)) + mda("x", "y", 3))
 
 

@@ -280,6 +280,41 @@ def test_a_wrong_row_makes_the_result_nan_and_is_told_although_the_shape_changes
             net.forward()
 
 
+def wrong_row(net):
+    net.blobs["w"].data[9] = [0.2, 0.2]
+
+
+def wrong_column(net):
+    net.blobs["w"].data[...] = [1, 0]
+    net.blobs["w"].data[:2] = [[1.04, -0.04], [0.98, 0.02]]
+
+
+def wrong_channel(net):
+    net.blobs["x"].data[3, 2] = np.inf
+
+
+@gpus
+@pytest.mark.parametrize(
+    ("spoil", "expected"),
+    [
+        (wrong_row, r"row 9 of w .* 0\.4\)"),
+        (wrong_column, r"column 1 of w sums to -0\.02"),
+        (wrong_channel, r"the variance of x in channel 2 is"),
+    ],
+)
+@pytest.mark.parametrize("rows", [2, 40])
+def test_what_is_told_after_the_shape_changed_is_of_the_batch_that_was_wrong(gpu, spoil, expected, rows):
+    gpu()
+    net, _ = mda_net((12, 3, 4), 2, np.random.default_rng(0))
+    spoil(net)
+    net.forward()
+    net.blobs["x"].reshape(rows, 3, 4)
+    net.blobs["w"].reshape(rows, 2)
+    fill(net, x=1, w=0.5)
+    with pytest.raises(ValueError, match=expected):
+        forward_twice(net)
+
+
 @gpus
 @pytest.mark.parametrize("shape", [(6, 2, 5, 5), (6, 2)])
 @pytest.mark.parametrize("value", [np.nan, np.inf])

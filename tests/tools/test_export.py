@@ -252,6 +252,21 @@ def test_what_opencv_cannot_run_is_said_and_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("trusting")
+def test_an_input_behind_which_a_dropout_goes_is_not_overwritten(tmp_path: Path) -> None:
+    text = DATA + layer("drop", "Dropout", "data", "x") + layer("bn", "BatchNorm", "x", "x")
+    text += layer("relu", "ReLU", "x", "x") + layer("prob", "Softmax", "x", "prob")
+    done = exported(write_model(trained(text), tmp_path / "in" / "net", about="", force=False), tmp_path / "net")
+    assert done.returncode == 0, done.stderr
+    files = model_files(tmp_path / "net")
+    net = caffe.Net(str(files[0]), caffe.TEST, weights=str(files[1]))
+    net.blobs["data"].data[...] = np.random.default_rng(0).normal(size=net.blobs["data"].shape)
+    first, second = (net.forward()["prob"].copy() for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    done = program("export_onnx", *files, tmp_path / "net.onnx")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.usefixtures("trusting")
 def test_a_model_that_was_never_trained_is_folded_with_a_note(tmp_path: Path) -> None:
     model = trained(TEXT)
     model.blobs["mda"][2][...] = 0

@@ -13,11 +13,7 @@ enum cudnnTensorFormat_t { CUDNN_TENSOR_NCHW };
 enum cudnnConvolutionMode_t { CUDNN_CROSS_CORRELATION };
 enum cudnnNanPropagation_t { CUDNN_PROPAGATE_NAN };
 enum cudnnActivationMode_t { CUDNN_ACTIVATION_RELU };
-enum cudnnPoolingMode_t {
-  CUDNN_POOLING_MAX,
-  CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING,
-  CUDNN_POOLING_MAX_DETERMINISTIC = 3
-};
+enum cudnnPoolingMode_t { CUDNN_POOLING_MAX, CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING };
 
 typedef struct Handle* cudnnHandle_t;
 typedef struct Tensor* cudnnTensorDescriptor_t;

@@ -1,5 +1,5 @@
 // choose PASS LIMIT OFFER…: which algorithm Caffe chooses of those that cuDNN is said to offer, and its workspace.
-// PASS is forward, filter, data, math (the convolution's math type) or pooling (the mode of max pooling). An OFFER is
+// PASS is forward, filter, data or math (the convolution's math type). An OFFER is
 // ALGORITHM,STATUS,MEMORY,DETERMINISM,STATUS,WORKSPACE: what the list says, then what the workspace's own call says.
 #include <cstdio>
 #include <cstdlib>
@@ -87,11 +87,6 @@ cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t, cudnnMat
   math_type = type;
   return CUDNN_STATUS_SUCCESS;
 }
-cudnnStatus_t cudnnCreatePoolingDescriptor(cudnnPoolingDescriptor_t*) { return CUDNN_STATUS_SUCCESS; }
-cudnnStatus_t cudnnSetPooling2dDescriptor(cudnnPoolingDescriptor_t, cudnnPoolingMode_t, cudnnNanPropagation_t, int, int,
-    int, int, int, int) {
-  return CUDNN_STATUS_SUCCESS;
-}
 
 int main(int argc, char** argv) {
   const std::string pass = argv[1];
@@ -116,15 +111,10 @@ int main(int argc, char** argv) {
     cudnnConvolutionBwdDataAlgo_t algorithm;
     caffe::cudnn::chooseBackwardDataAlgorithm("conv1", handle, x, w, convolution, y, limit, &algorithm, &workspace);
     chosen = algorithm;
-  } else if (pass == "math") {
+  } else {
     cudnnConvolutionDescriptor_t descriptor = convolution;
     caffe::cudnn::setConvolutionDesc<float>(&descriptor, x, w, 0, 0, 1, 1);
     chosen = math_type;
-  } else {
-    cudnnPoolingDescriptor_t descriptor;
-    cudnnPoolingMode_t mode;
-    caffe::cudnn::createPoolingDesc<float>(&descriptor, caffe::PoolingParameter_PoolMethod_MAX, &mode, 2, 2, 0, 0, 2, 2);
-    chosen = mode;
   }
   std::printf("%d %zu\n", chosen, workspace);
   return 0;
