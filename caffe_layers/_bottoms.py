@@ -67,11 +67,12 @@ def cancelled(domain: int, mass: float) -> str:
 
 def not_finite(role: str, where: str, value: float, *, kept: bool = True) -> str:
     """The message for statistics of a batch that would spoil the running ones for ever; were those ``kept`` from it?"""
-    running = "as they were before this batch" if kept else "finite, but not as before this batch: a snapshot's are"
-    return (
-        f"{role}: the variance of x in {where} is {value:g}; expected x to be finite (its running statistics are "
-        f"{running})"
+    then = (
+        "its running statistics are as they were before this batch"
+        if kept
+        else "its other channels have taken this batch in: go on from a snapshot before it"
     )
+    return f"{role}: the variance of x in {where} is {value:g}; expected x to be finite ({then})"
 
 
 def in_place(role: str) -> str:

@@ -132,13 +132,16 @@ def about_numbers(images: TaskImages, experiment: Experiment) -> Iterator[str]:
                 f"{source.folder}: {_images(largest)} of {most}, {smallest} of {least}: the classifier learns the "
                 "frequent classes first"
             )
-    if experiment.batch_split not in ("per_domain", "equally"):
-        return  # a batch has more of some
-    sizes = {domain.name: len(domain.entries) for domain in images.domains if domain.name in experiment.parts}
+    if experiment.batch_split == "by_size":
+        return
+    domains = [domain for domain in images.domains if domain.name in experiment.parts]
+    if experiment.batch_split == "per_group" and len(images.sources) > 1:  # the target has as many as they together
+        domains = list(images.sources)
+    sizes = {domain.name: len(domain.entries) for domain in domains}
     most, least = max(sizes, key=sizes.__getitem__), min(sizes, key=sizes.__getitem__)
     if (ratio := sizes[most] / sizes[least]) >= UNEQUAL:
         yield (
-            f"{_images(sizes[most])} of {most}, {sizes[least]} of {least}: a batch has as many of each domain, so "
+            f"{_images(sizes[most])} of {most}, {sizes[least]} of {least}: a batch has as many of each, so "
             f"those of {least} come {ratio:.0f} times as often"
         )
 

@@ -82,19 +82,18 @@ def build_folder_aside(path: Path, *, force: bool = False) -> Iterator[Path]:
     Raises ProgramError if ``path`` is there, and is not an empty folder, and ``force`` is false, or leads nowhere;
     with ``force`` the old one is replaced, but only once the new one is whole.
     """
-    _remove_if_empty(path)
-    check_new(path, force=force)
+    if not is_absent(path):
+        check_new(path, force=force)
     if path.is_symlink() and not path.exists():
         raise ProgramError(f"{path}: a link that leads nowhere, expected to make a folder of this name")
     with _named(path), _folder_beside(path) as folder:
         aside = folder / "new"
         aside.mkdir()
         yield aside
-        _remove_if_empty(path)
-        check_new(path, force=force)  # another process may have made it meanwhile
         old = folder / "old"
         try:
-            if path.exists():
+            if not is_absent(path):
+                check_new(path, force=force)  # another process may have made it meanwhile
                 path.rename(old)
             aside.rename(path)
         except BaseException:
@@ -103,10 +102,9 @@ def build_folder_aside(path: Path, *, force: bool = False) -> Iterator[Path]:
             raise
 
 
-def _remove_if_empty(path: Path) -> None:
-    """Remove an empty folder: Snakemake makes that of a job's output."""
-    with suppress(OSError):
-        path.rmdir()
+def is_absent(path: Path) -> bool:
+    """Whether nothing is there, or an empty folder: Snakemake makes that of a job's output."""
+    return not path.exists() or (path.is_dir() and not path.is_symlink() and not any(path.iterdir()))
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import NoReturn
@@ -31,10 +31,7 @@ def run(main: Callable[[], int | None]) -> NoReturn:
     """Call ``main`` and leave with its ``exit_code``."""
     code = exit_code(main)
     if code == AS_BY_CTRL_C:
-        # At once: Python's own end takes from under threads what they still compute with.
-        with suppress(OSError):
-            sys.stdout.flush()
-        os._exit(code)
+        os._exit(code)  # at once: Python's own end takes from under threads what they still compute with
     sys.exit(code)
 
 
@@ -45,22 +42,22 @@ def exit_code(main: Callable[[], int | None]) -> int:
     """
     if isinstance(sys.stdout, io.TextIOWrapper):  # what a terminal's encoding lacks ends no program
         sys.stdout.reconfigure(errors="backslashreplace")
-    heard: list[int] = []
-    with watched() as stderr:
+    with watched() as stderr, _ended_as_by_ctrl_c() as signals:
         try:
-            with _ended_as_by_ctrl_c(heard):
-                code = _ended(main)
-                sys.stdout.flush()
+            code = _ended(main)
+            sys.stdout.flush()
             return code or 0
         except (KeyboardInterrupt, Exception) as error:
-            said = _said_of(error, bool(heard))
+            signals.over = True
+            said = _said_of(error, bool(signals.heard))
             if said is None:
                 raise
             traceback.clear_frames(error.__traceback__)  # progress bars in them end their lines
-            # But for one that was interrupted while it began, or ended.
+            # A bar that was interrupted while it began, or ended, does not.
             print("\n" * stderr.within_line + said, file=stderr)
             return AS_BY_CTRL_C if said == _INTERRUPTED else 1
         finally:
+            signals.over = True
             _drop_what_nobody_takes()
 
 
@@ -130,40 +127,52 @@ _AGAIN = 0.05
 """Seconds after which an interruption that was raised in vain is raised again, by an alarm."""
 
 
-@contextmanager
-def _ended_as_by_ctrl_c(heard: list[int]) -> Iterator[None]:
-    """``kill``, ``docker stop`` and a closed terminal raise KeyboardInterrupt too, so that nothing half-made is left.
+class _Signals:
+    """Signals that came: ``heard``. Once it is ``over`` with the program, further ones change nothing."""
 
-    The signals that came are added to ``heard``. One that the caller ignores (``nohup``) stays ignored.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    def __init__(self) -> None:
+        self.heard: list[int] = []
+        self.over = False
+        self._hook = sys.unraisablehook
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        heard.append(number)
+    def interrupt(self, number: int, frame: FrameType | None) -> None:
+        """Raise KeyboardInterrupt, as a handler; or, where it would be lost, do so soon."""
+        self.heard.append(number)
+        if self.over:
+            return
         while frame is not None:
-            if frame.f_code is lost.__code__:
+            if frame.f_code is _Signals.lost.__code__:
                 signal.setitimer(signal.ITIMER_REAL, _AGAIN)
                 return
             frame = frame.f_back
         raise KeyboardInterrupt
 
-    def lost(unraisable: "sys.UnraisableHookArgs") -> None:
-        # Raised where nothing can be, as in what C code calls back, it would be forgotten.
-        if unraisable.exc_type is KeyboardInterrupt and heard:
+    def lost(self, unraisable: "sys.UnraisableHookArgs") -> None:
+        """Raise again what was raised where nothing can be, as in what C code calls back: a ``sys.unraisablehook``."""
+        if unraisable.exc_type is KeyboardInterrupt and self.heard:
             signal.setitimer(signal.ITIMER_REAL, _AGAIN)
         else:
-            hook(unraisable)
+            self._hook(unraisable)
 
-    hook, sys.unraisablehook = sys.unraisablehook, lost
+
+@contextmanager
+def _ended_as_by_ctrl_c() -> Iterator[_Signals]:
+    """``kill``, ``docker stop`` and a closed terminal raise KeyboardInterrupt too, so that nothing half-made is left.
+
+    A signal that the caller ignores (``nohup``) stays ignored.
+    """
+    signals = _Signals()
+    if threading.current_thread() is not threading.main_thread():
+        yield signals
+        return
+    hook, sys.unraisablehook = sys.unraisablehook, signals.lost
     numbers = (signal.SIGALRM, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}
     try:
         for number, handler in before.items():
             if handler in (signal.SIG_DFL, signal.default_int_handler):
-                signal.signal(number, interrupt)
-        yield
+                signal.signal(number, signals.interrupt)
+        yield signals
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         sys.unraisablehook = hook

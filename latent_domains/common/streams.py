@@ -1,8 +1,10 @@
 """Stdout and stderr as programs write to them: what an error of theirs is about, and where a line begins."""
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TextIO
 
 
@@ -40,11 +42,16 @@ class Stream:
             raise
 
 
+def _nowhere() -> TextIO:
+    """It takes the number of the stream that is closed: else a file of data would, and what C code says with it."""
+    return Path(os.devnull).open("w")
+
+
 @contextmanager
 def watched() -> Iterator[Stream]:
-    """Let stdout and stderr be such streams, and yield the latter."""
+    """Let stdout and stderr be such streams, and yield the latter. What goes to one that is closed goes nowhere."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = Stream(before[0], "stdout"), Stream(before[1], "stderr")
+    sys.stdout, sys.stderr = Stream(before[0] or _nowhere(), "stdout"), Stream(before[1] or _nowhere(), "stderr")
     try:
         yield sys.stderr
     finally:

@@ -175,9 +175,9 @@ class RunFolder:
                     raise ProgramError(f"{self.path}: it is being trained already, or was named twice") from None
                 if not wait:
                     raise ProgramError(
-                        f"{self.path}: it is being trained already, by {owner}: nothing is to be done but to wait"
+                        f"{self.path}: it is in use by {owner}: nothing is to be done but to wait"
                     ) from None
-                print(f"{self.path}: waiting for {owner}, which trains it", file=sys.stderr, flush=True)
+                print(f"{self.path}: waiting for {owner}, which uses it", file=sys.stderr, flush=True)
                 fcntl.fcntl(descriptor, fcntl.F_OFD_SETLKW, _WHOLE_FILE)
             except OSError:  # a file system without locks
                 pass

@@ -4,7 +4,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from latent_domains.common.files import build_folder_aside
+from latent_domains.common.files import build_folder_aside, is_absent
 from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import count_filled
@@ -38,10 +38,10 @@ def write_run(
     run_folder = RunFolder(folder, experiment, data)
     check_name(folder)
     there = is_run_folder(folder)
-    if force and folder.exists() and not there:
+    if force and not there and not is_absent(folder):
         raise ProgramError(f"{folder} is no run folder (it has no experiment.json): --force does not replace it")
     with run_folder.locked() if there else nullcontext():
-        _write(run_folder, solver_mode, force)
+        _write(run_folder, solver_mode, force and there)
     return run_folder
 
 
@@ -87,7 +87,7 @@ def write_missing(experiment: Experiment, path: Path, *, data: Path, solver_mode
 
     Raises ProgramError if the folder there holds another experiment or another data folder's.
     """
-    if not is_run_folder(path):
+    if is_absent(path):
         try:
             return write_run(experiment, path, data=data, solver_mode=solver_mode)
         except ProgramError:

@@ -189,10 +189,12 @@ def test_numbers_that_are_small_or_differ_much_are_said(tmp_path):
     assert few == f"{day}: 1 image of disc: so few that the accuracy depends on which they are"
     assert rare == f"{day}: 10 images of cross, 1 of disc: the classifier learns the frequent classes first"
     assert twice == (
-        "30 images of night, 6 of dusk: a batch has as many of each domain, so those of dusk come 5 times as often"
+        "30 images of night, 6 of dusk: a batch has as many of each, so those of dusk come 5 times as often"
     )
     assert told([night, day], dusk, batch_split="by_size") == [few, rare], "those of dusk come as often as the others"
     assert told([night, day], dusk, method="source_only") == [few, rare], "those of dusk do not come at all"
+    assert told([night, day], dusk, batch_split="per_group") == [few, rare], "dusk has as many as both"
+    assert twice in told([night, dusk], day, batch_split="per_group")
 
 
 def told(sources: list[Path], target: Path, method: str = "mda", **settings: str) -> list[str]:

@@ -178,7 +178,7 @@ def test_an_empty_folder_is_no_folder(tmp_path):
     (tmp_path / "folder").mkdir()
     with build_folder_aside(tmp_path / "folder") as aside:
         (aside / "file").touch()
-        (tmp_path / "folder").mkdir()
+        (tmp_path / "folder").mkdir(exist_ok=True)
     assert names(tmp_path / "folder") == ["file"]
 
 

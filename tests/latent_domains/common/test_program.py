@@ -268,6 +268,34 @@ def test_what_a_program_prints_cannot_be_written(full, why, printed, buffered):
     assert (done.returncode, done.stderr) == (1, f"error: {why}: 'stdout'\n")
 
 
+@pytest.mark.parametrize(("ends", "code"), [("print(1)", 0), ("1 / 0", 1), ("signal.raise_signal(2)", 130)])
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_what_a_program_prints_to_a_closed_stream_goes_nowhere(closed, ends, code):
+    line = f"import signal; from latent_domains.common.program import *; run(lambda: {ends})"
+    done = subprocess.run(
+        ["bash", "-c", f'"$0" -c "$1" {closed}', sys.executable, line], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == code
+    assert done.stdout == ("1\n" if closed == "2>&-" and code == 0 else "")
+    assert done.stderr.endswith("interrupted\n" if code == 130 and closed == ">&-" else "")
+
+
+def test_signals_while_the_last_line_is_said_change_nothing():
+    code = (
+        "import builtins, signal\n"
+        "from latent_domains.common.program import run\n"
+        "say = print\n"
+        "def interrupted(*said, **where):\n"
+        "    for number in (signal.SIGINT, signal.SIGTERM):\n"
+        "        signal.raise_signal(number)\n"
+        "    say(*said, **where)\n"
+        "builtins.print = interrupted\n"
+        "run(lambda: signal.raise_signal(signal.SIGINT))\n"
+    )
+    done = ended(code)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
 def test_a_file_that_is_too_large_for_the_memory_is_named(tmp_path, capsys):
     (tmp_path / "list.txt").touch()
     os.truncate(tmp_path / "list.txt", 1 << 42)  # it takes no room

@@ -58,6 +58,34 @@ def test_nobody_trains_a_folder_while_it_is_replaced(tiny_data, tmp_path, monkey
     assert seen == [True] and not folder.is_locked()
 
 
+def test_a_folder_that_another_process_writes_meanwhile_stays(tiny_data, tmp_path, monkeypatch):
+    draw = write.draw_weights
+
+    def drawn(*arguments):
+        monkeypatch.setattr(write, "draw_weights", draw)
+        write_run(small("dial"), tmp_path / "run", data=tiny_data)
+        draw(*arguments)
+
+    monkeypatch.setattr(write, "draw_weights", drawn)
+    with pytest.raises(ProgramError, match="run exists already"):
+        write_run(small(), tmp_path / "run", data=tiny_data, force=True)
+    assert RunFolder.load(tmp_path / "run").experiment.method == "dial"
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_an_empty_folder_is_no_folder(force, tiny_data, tmp_path):
+    (tmp_path / "run").mkdir()
+    write_run(small(), tmp_path / "run", data=tiny_data, force=force)
+    assert RunFolder.load(tmp_path / "run").experiment == small()
+
+
+def test_what_is_missing_is_not_written_among_other_files(tiny_data, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "notes.txt").touch()
+    with pytest.raises(ProgramError, match=r"run: no experiment\.json in it, expected a run folder"):
+        write.write_missing(small(), tmp_path / "run", data=tiny_data)
+
+
 def test_force_replaces_run_folders_alone(tiny_data, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter1").touch()

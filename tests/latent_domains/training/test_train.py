@@ -76,6 +76,13 @@ def test_locks_are_taken_in_the_same_order_by_everybody(tiny_data, tmp_path, mon
     assert taken == ["run0", "run1"] and trained == folders[::-1]
 
 
+def test_a_run_that_was_written_anew_since_it_was_read_is_told(tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    write_run(small("dial"), folder.path, data=tiny_data, force=True)
+    with pytest.raises(ProgramError, match="run: it was written anew meanwhile, by another process"):
+        train_all([folder], threads=1)
+
+
 @pytest.mark.parametrize("step", ["training", "evaluation"])
 @pytest.mark.parametrize("ours", [False, True], ids=["caffe alone", "our group"])
 def test_ctrl_c_at_the_very_start_of_a_child(step, ours, tiny_data, tmp_path, monkeypatch):
@@ -137,7 +144,7 @@ def test_ctrl_c_writes_a_snapshot_and_resume_goes_on(number, tiny_data, tmp_path
     folder = write_run(small(iterations=100_000), tmp_path / "run", data=tiny_data)
     training = start_training(folder)
     wait_for(folder, "Iteration 10 (")
-    with pytest.raises(ProgramError, match="run: it is being trained already"):
+    with pytest.raises(ProgramError, match="run: it is in use by process"):
         train_all([folder], threads=1, resume=True)
     training.send_signal(number)
     _, errors = training.communicate(timeout=60)
