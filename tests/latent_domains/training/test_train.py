@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -130,13 +131,21 @@ def wait_for(folder: RunFolder, text: str) -> None:
     wait_until(lambda: folder.log.exists() and text in folder.log.read_text(), repr(text))
 
 
-def wait_for_evaluation(training: subprocess.Popen[str]) -> None:
+@contextmanager
+def held_evaluation(training: subprocess.Popen[str]) -> Iterator[None]:
+    """Wait for the evaluation, and hold it while the block runs."""
+    found: list[psutil.Process] = []
+
     def evaluates() -> bool:
         with suppress(psutil.Error):  # a child may end while it is looked at
-            return any("tools.evaluate" in child.cmdline() for child in psutil.Process(training.pid).children())
-        return False
+            found.extend(each for each in psutil.Process(training.pid).children() if "tools.evaluate" in each.cmdline())
+        return bool(found)
 
     wait_until(evaluates, "the evaluation")
+    found[0].suspend()
+    wait_until(lambda: found[0].status() == psutil.STATUS_STOPPED, "its stop")
+    yield
+    found[0].resume()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -214,8 +223,10 @@ def test_a_resumed_run_is_what_it_would_have_been(method, order, change, devices
 def test_ctrl_c_in_the_evaluation_and_resume_evaluates(tiny_data, tmp_path):
     folder = write_run(small("dial"), tmp_path / "run", data=tiny_data)
     training = start_training(folder)
-    wait_for_evaluation(training)  # it takes seconds to begin: the log's last line may be read when it has ended
-    training.send_signal(signal.SIGINT)
+    with held_evaluation(training):
+        assert not folder.record.exists()
+        training.send_signal(signal.SIGINT)
+        assert any("stopping: " in line for line in training.stderr)
     _, errors = training.communicate(timeout=60)
     assert training.returncode == 130 and "Traceback" not in errors, errors
     assert not folder.record.exists()
