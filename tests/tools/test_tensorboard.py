@@ -59,7 +59,7 @@ def test_events_of_a_resumed_run_live_and_converted(tiny_data, tmp_path):
     assert scalars(events) == live
     with folder.locked():
         done = program("tensorboard", folder.path)
-    assert done.returncode == 1 and "it is in use by process" in done.stderr
+    assert done.returncode == 1 and "it is being trained already" in done.stderr
 
 
 def test_what_a_killed_session_had_beyond_its_snapshot_is_dropped(tmp_path):
