@@ -67,7 +67,7 @@ def load_runs(paths: Sequence[Path]) -> tuple[list[LoadedRun], dict[str, float]]
     for path in paths:
         name = _name(path) if names[_name(path)] == 1 else from_root(path)
         experiment = path / "experiment.json"
-        if experiment.is_file() or experiment.is_symlink():  # one that leads nowhere is no record alone
+        if experiment.exists() or experiment.is_symlink():  # whatever it is, there is more than a record alone
             folder = RunFolder.load(path)
             record = folder.read_record() if folder.record.exists() else None
             runs.append(LoadedRun(name, path, folder.experiment, folder, record))

@@ -1,6 +1,7 @@
 """What a report is made of: run folders, records alone and baselines, each read and checked."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -50,10 +51,11 @@ def test_what_is_no_record_is_named(text, message, tmp_path):
     assert message in str(error.value)
 
 
-def test_a_run_whose_description_leads_nowhere_is_no_record_alone(tmp_path):
+@pytest.mark.parametrize("make", [lambda file: file.symlink_to("nothing"), Path.mkdir])
+def test_a_run_whose_description_is_no_file_is_no_record_alone(make, tmp_path):
     write_record(tmp_path / "record.json", make_experiment("digits", "mda"), 0.5)
     assert len(load_runs([tmp_path])[0]) == 1
-    (tmp_path / "experiment.json").symlink_to(tmp_path / "nothing")
+    make(tmp_path / "experiment.json")
     with pytest.raises(ProgramError, match=r"no experiment\.json in it, expected a run folder"):
         load_runs([tmp_path])
 

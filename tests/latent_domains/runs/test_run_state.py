@@ -78,10 +78,11 @@ def test_a_folder_that_was_replaced_while_its_lock_was_waited_for_is_told(folder
         pass
 
 
+@pytest.mark.parametrize(("to", "what"), [("/dev/null", "no regular file"), ("train.log", "no such file")])
 @pytest.mark.parametrize("look", [state_of, run_state.last_iteration, lambda run: Follower(run.path).look()])
-def test_a_log_that_is_no_regular_file_is_told(look, folder):
-    folder.log.symlink_to("/dev/null")
-    with pytest.raises(ProgramError, match=r"train\.log: no regular file, expected caffe's log"):
+def test_a_log_that_is_no_regular_file_is_told(look, to, what, folder):
+    folder.log.symlink_to(to)
+    with pytest.raises(ProgramError, match=rf"train\.log: {what}, expected caffe's log"):
         look(folder)
 
 
