@@ -52,7 +52,7 @@ def expect_file(path: Path, expected: str, *, missing_ok: bool = False) -> None:
     FIFOs and devices, which may have no end, are none. With ``missing_ok`` there may be nothing of this name, not even
     a link that leads nowhere.
     """
-    if not path.is_file() and (path.exists() or path.is_symlink() or not missing_ok):
+    if not path.is_file() and (os.path.lexists(path) or not missing_ok):
         found = "a folder" if path.is_dir() else "no regular file" if path.exists() else "no such file"
         raise ProgramError(f"{path}: {found}, expected {expected}")
 

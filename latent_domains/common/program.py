@@ -133,7 +133,7 @@ class _Signals:
     def __init__(self) -> None:
         self.heard: list[int] = []
         self.over = False
-        self._hook = sys.unraisablehook
+        self.hook_before = sys.unraisablehook
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
         """Raise KeyboardInterrupt, as a handler; or, where it would be lost, do so soon."""
@@ -152,7 +152,7 @@ class _Signals:
         if unraisable.exc_type is KeyboardInterrupt and self.heard:
             signal.setitimer(signal.ITIMER_REAL, _AGAIN)
         else:
-            self._hook(unraisable)
+            self.hook_before(unraisable)
 
 
 @contextmanager
@@ -165,7 +165,7 @@ def _ended_as_by_ctrl_c() -> Iterator[_Signals]:
     if threading.current_thread() is not threading.main_thread():
         yield signals
         return
-    hook, sys.unraisablehook = sys.unraisablehook, signals.lost
+    sys.unraisablehook = signals.lost
     numbers = (signal.SIGALRM, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}
     try:
@@ -175,6 +175,6 @@ def _ended_as_by_ctrl_c() -> Iterator[_Signals]:
         yield signals
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        sys.unraisablehook = hook
+        sys.unraisablehook = signals.hook_before
         for number, handler in before.items():
             signal.signal(number, handler)

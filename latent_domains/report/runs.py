@@ -1,5 +1,6 @@
 """The runs of a report: a run folder with all it holds, or a record alone."""
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -67,7 +68,7 @@ def load_runs(paths: Sequence[Path]) -> tuple[list[LoadedRun], dict[str, float]]
     for path in paths:
         name = _name(path) if names[_name(path)] == 1 else from_root(path)
         experiment = path / "experiment.json"
-        if experiment.exists() or experiment.is_symlink():  # whatever it is, there is more than a record alone
+        if os.path.lexists(experiment):  # whatever it is, there is more than a record alone
             folder = RunFolder.load(path)
             record = folder.read_record() if folder.record.exists() else None
             runs.append(LoadedRun(name, path, folder.experiment, folder, record))

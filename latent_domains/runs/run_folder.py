@@ -182,7 +182,7 @@ class RunFolder:
             except OSError:  # a file system without locks
                 pass
             if not self._is_lock(descriptor):
-                raise ProgramError(f"{self.path}: it was written anew meanwhile, by another process: call it again")
+                raise self._written_anew()
             with suppress(OSError):  # a full disk
                 os.truncate(descriptor, 0)
                 os.pwrite(descriptor, f"{_this_process()}\n".encode(), 0)
@@ -211,6 +211,14 @@ class RunFolder:
             return False
         finally:
             os.close(descriptor)
+
+    def check_as_read(self) -> None:
+        """Raise ProgramError if the folder holds another experiment by now, as after it was waited for."""
+        if RunFolder.load(self.path).experiment != self.experiment:
+            raise self._written_anew()
+
+    def _written_anew(self) -> ProgramError:
+        return ProgramError(f"{self.path}: it was written anew meanwhile, by another process: call it again")
 
     def _is_lock(self, descriptor: int) -> bool:
         """Whether an open file is the folder's lock, and not that of a folder that was here before."""

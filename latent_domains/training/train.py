@@ -113,8 +113,7 @@ def train_all(
         held: dict[Path, int] = {}
         for folder in sorted(runs, key=lambda folder: folder.path.resolve()):  # as every other process takes them
             held[folder.path] = locks.enter_context(folder.locked(wait=wait))
-            if RunFolder.load(folder.path).experiment != folder.experiment:
-                raise ProgramError(f"{folder.path}: it was written anew meanwhile, by another process: call it again")
+            folder.check_as_read()
         waiting: list[_Job] = []
         for folder in runs:
             if resume and folder.record.exists():
