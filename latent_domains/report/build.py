@@ -16,7 +16,7 @@ from latent_domains.report.alignment import alignment_section
 from latent_domains.report.chart import Chart, save_together
 from latent_domains.report.classes import classes_section
 from latent_domains.report.comparison import Task, tasks_of, tasks_of_table
-from latent_domains.report.domains import discovery_section, has_true_domains
+from latent_domains.report.domains import discovery_section
 from latent_domains.report.environment import environment_section
 from latent_domains.report.page import Charts, Heading, Page, Strip, Strips
 from latent_domains.report.runs import LoadedRun, load_runs
@@ -101,7 +101,7 @@ def worth_showing(tasks: Sequence[Task]) -> list[LoadedRun]:
         usage = run.record.domain_usage
         if usage is None:
             return False, 0
-        return (True, usage.nmi) if has_true_domains(usage) else (False, not usage.collapsed)
+        return (True, usage.nmi) if usage.has_true_domains else (False, not usage.collapsed)
 
     runs = [run for task in tasks for run in task.runs]
     if len(runs) <= 2:
@@ -157,7 +157,7 @@ def _said_to_be_shown(chosen: Sequence[LoadedRun], *, asked_for: bool) -> str:
     """Which runs are shown in pictures, and that they are no average ones if :func:`worth_showing` chose them so."""
     text = f"Shown in pictures: {', '.join(run.name for run in chosen)}"
     usages = [run.record.domain_usage for run in chosen if run.record and run.experiment.has_branch]
-    if not asked_for and any(map(has_true_domains, usages)):
+    if not asked_for and any(usage.has_true_domains for usage in usages):
         text += " (of mDA the run whose latent domains match the true ones best)"
     return text + "."
 

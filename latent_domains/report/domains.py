@@ -18,11 +18,6 @@ from latent_domains.report.traits import traits_blocks
 from latent_domains.runs.record import COLLAPSED, DomainUsage
 
 
-def has_true_domains(usage: DomainUsage) -> bool:
-    """Whether purity and NMI mean anything: the true domains of one source are not known, or it is one itself."""
-    return len(usage.sources) > 1
-
-
 def told(usage: DomainUsage, history: Sequence[DomainUsage]) -> str:
     """What became of the latent domains, in a few sentences."""
     share, k = usage.share, len(usage.share)
@@ -31,7 +26,7 @@ def told(usage: DomainUsage, history: Sequence[DomainUsage]) -> str:
     told += ", ".join(f"{100 * value:.1f} % went to s{subscript(d + 1)}" for d, value in enumerate(share)) + ". "
     if k == 1:
         return told + "There is only one latent domain to go to."
-    if not has_true_domains(usage):
+    if not usage.has_true_domains:
         told += "How its images divide into true domains is not known, or they are all of one. "
     elif usage.collapsed:
         told += f"The branch collapsed: it puts practically every image into s{subscript(largest + 1)}. "
@@ -99,7 +94,7 @@ def matrix_chart(usage: DomainUsage, name: str, title: str = "True against laten
         words.append(f"{source}: {', '.join(cells)}")
     return Chart(
         name,
-        f"{title} (purity {usage.purity:.2f}, NMI {usage.nmi:.2f})" if has_true_domains(usage) else title,
+        f"{title} (purity {usage.purity:.2f}, NMI {usage.nmi:.2f})" if usage.has_true_domains else title,
         "; ".join(words),
         lambda axes: draw_matrix(axes, shares, rows, columns, [f"{100 * share:.1f} %" for share in shares.flat]),
         height=60 + 42 * len(rows),
@@ -152,7 +147,7 @@ def shares_chart(lines: Sequence[Line], name: str, task: str = "") -> Chart:
                 if share > 12:
                     axes.text(left + share / 2, y, f"s{subscript(d + 1)}", ha="center", va="center", fontsize=8)
                 left += share
-            beside = f"{seed}: NMI {usage.nmi:.2f}" if has_true_domains(usage) else seed
+            beside = f"{seed}: NMI {usage.nmi:.2f}" if usage.has_true_domains else seed
             axes.text(101, y, beside, va="center", fontsize=8, color=LIGHT["muted"])
             y += 1
         axes.set_ylim(y - 0.4, -0.6)
@@ -198,7 +193,7 @@ def discovery_section(
                 "A bar is a run; its parts are the shares of source images whose most probable latent domain is s₁, "
                 "s₂, … One undivided bar is a collapsed branch."
             )
-            if any(has_true_domains(run.record.domain_usage) for run in with_branch):
+            if any(run.record.domain_usage.has_true_domains for run in with_branch):
                 caption += (
                     " NMI compares the latent domains with the true ones: 1 if they are the same, 0 if they have "
                     "nothing in common."

@@ -88,7 +88,7 @@ def domains_summary(record: Record) -> str:
         return ""
     kind = "held-out source images" if usage.held_out else "training images of the sources"
     said = [f"largest share {100 * max(usage.share):.1f} %"]
-    if len(usage.sources) > 1:
+    if usage.has_true_domains:
         least = max(map(sum, usage.counts)) / usage.images
         said.append(
             f"purity {usage.purity:.3f} (of one domain: {least:.3f}), NMI {usage.nmi:.3f} with the true domains"

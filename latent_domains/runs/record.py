@@ -67,6 +67,11 @@ class DomainUsage(_Object):
     def collapsed(self) -> bool:
         return max(self.share) >= COLLAPSED
 
+    @property
+    def has_true_domains(self) -> bool:
+        """Whether purity and NMI mean anything: the true domains of one source are not known, or it is one itself."""
+        return len(self.sources) > 1
+
 
 class Session(_Object):
     """One time that a run was trained: it has no end while it is under way, or if it was killed.

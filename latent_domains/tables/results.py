@@ -78,7 +78,7 @@ class Result(OverSeeds):
         if not self.usages:
             return {}
         found = {"largest share": fmean(100 * max(usage.share) for usage in self.usages)}
-        if len(self.usages[0].sources) > 1:
+        if self.usages[0].has_true_domains:
             found["purity"] = fmean(usage.purity for usage in self.usages)
             found["NMI"] = fmean(usage.nmi for usage in self.usages)
         return found
