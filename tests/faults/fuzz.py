@@ -19,10 +19,13 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import atheris
 
-with atheris.instrument_imports(include=["latent_domains", "torchfile", "yaml", "pickletools", "zipfile"]):
+_PARSERS = ["torchfile", "yaml", "pickletools", "zipfile", "json", "google.protobuf.text_format"]
+with atheris.instrument_imports(include=["latent_domains", *_PARSERS]):
+    import cv2
     import numpy as np
     import torch
     from caffe.proto.caffe_pb2 import Datum, NetParameter
@@ -33,12 +36,13 @@ with atheris.instrument_imports(include=["latent_domains", "torchfile", "yaml", 
     from latent_domains.convert.torch import read as checkpoints
     from latent_domains.convert.torch.tensors import CheckpointError
     from latent_domains.data.image_list import read_list
-    from latent_domains.data.lmdb_io import datum_image, image_datum
+    from latent_domains.data.lmdb_io import datum_image, encoded_datum, image_datum
     from latent_domains.experiment.experiment import from_json
     from latent_domains.models import prototxt
     from latent_domains.models.gate import admit
     from latent_domains.runs.record import Record, Training, read
     from latent_domains.tables.definition import load
+    from tests.faults.words import changed
     from tests.latent_domains.convert.torch.lua import Object, tensor, written
 
 
@@ -77,19 +81,27 @@ def _files(*patterns: str) -> list[bytes]:
     return [file.read_bytes() for pattern in patterns for file in sorted(ROOT.glob(pattern))[:3]]
 
 
+def _encoded(suffix: str) -> bytes:
+    return encoded_datum(cv2.imencode(suffix, _IMAGE)[1].tobytes(), 1).SerializeToString()
+
+
+_IMAGE = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
 _LUA = Object("nn.Sequential", {"modules": [Object("nn.Linear", {"weight": tensor([[1.0, 2.0]])})]})
 READERS: dict[str, tuple[Callable[[Path], object], list[bytes]]] = {
     "pth": (_checkpoint, [_torch()]),
     "legacy": (_checkpoint, [_torch(_use_new_zipfile_serialization=False)]),
     "t7": (_checkpoint, [written(_LUA)]),
     "safetensors": (_checkpoint, [save({"fc.bias": torch.ones(4)})]),
-    "prototxt": (_net, _files("prototxt/mnist/*_deploy.prototxt", "prototxt/resnet18/*_deploy.prototxt")),
-    "datum": (_datum, [image_datum(np.zeros((2, 2, 3), np.uint8), 1).SerializeToString()]),
+    "prototxt": (_net, _files("prototxt/mnist/*_deploy.prototxt", "prototxt/mnist/*_train.prototxt")),
+    "datum": (_datum, [image_datum(_IMAGE, 1).SerializeToString(), *map(_encoded, (".jpg", ".png"))]),
     "list": (lambda file: read_list(file, Path()), [b"a b/c.png 3\n\nd.jpg -1\n"]),
     "record": (_record, _files("results/*/mda_*_seed0.json")),
     "yaml": (load, _files("experiments/*.yaml")),
 }
 """Each reader of a file, and what it begins from."""
+
+TEXTS = ("prototxt", "list", "record", "yaml")
+"""Readers of text: every other input is changed by its words."""
 
 
 def main() -> None:
@@ -126,6 +138,12 @@ def main() -> None:
         if (taken := time.process_time() - begun) > 10:
             keep("slow", data, f"{taken:.0f} s")
 
+    def mutated(data: bytes, limit: int, seed: int) -> bytes:
+        random = Random(seed)
+        if options.reader in TEXTS and random.random() < 0.5:
+            return changed(data, random)[:limit]
+        return atheris.Mutate(data, limit)
+
     def keep(name: str, data: bytes, why: str) -> None:
         kept = options.keep / f"{options.reader}-{name}"
         if not kept.exists() or len(kept.read_bytes()) > len(data):
@@ -133,7 +151,8 @@ def main() -> None:
             print(f"{kept}: {len(data)} bytes: {why}", file=sys.stderr)
 
     limits = ["-rss_limit_mb=2000", "-timeout=600", "-max_len=8192"]
-    atheris.Setup([sys.argv[0], *limits, f"-artifact_prefix={options.keep}/{options.reader}-", str(corpus)], once)
+    arguments = [sys.argv[0], *limits, f"-artifact_prefix={options.keep}/{options.reader}-", str(corpus)]
+    atheris.Setup(arguments, once, custom_mutator=mutated)
     atheris.Fuzz()
 
 
