@@ -12,7 +12,7 @@ _ODD = (
 
 
 def changed(text: bytes, random: Random) -> bytes:
-    """``text`` after one to three changes: lines are left out or copied, a word becomes an odd one or another of its."""
+    """``text`` after one to three changes: lines left out or copied, a word replaced by an odd one or another."""
     for _ in range(random.randint(1, 3)):
         lines = text.splitlines(keepends=True)
         if random.random() < 0.5 and len(lines) > 1:
