@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 
 @dataclass
@@ -43,6 +44,17 @@ class Api:
         )
         log.close()
 
+    def log(self, name: str) -> str:
+        """What the pod of a Job wrote."""
+        return (self.folder / f"{name}.log").read_text()
+
+    def status_of_pod(self, name: str) -> dict[str, Any]:
+        """Of the pod of a Job: its container runs or has ended."""
+        code = self.processes[name].poll()
+        state = {"running": {}} if code is None else {"terminated": {"exitCode": code}}
+        container = {"name": "snakemake", "image": "", "imageID": "", "ready": False, "restartCount": 0, "state": state}
+        return {"metadata": {"name": name}, "status": {"containerStatuses": [container]}}
+
     def status(self, name: str) -> dict[str, int]:
         code = self.processes[name].poll()
         return {"active": 1} if code is None else {"failed": 1} if code else {"succeeded": 1}
@@ -55,9 +67,9 @@ def serving(folder: Path) -> Iterator[Api]:
     (folder / "workdir").mkdir()
 
     class Handler(BaseHTTPRequestHandler):
-        def _answer(self, values: dict[str, Any]) -> None:
-            content = json.dumps(values).encode()
-            self.send_response(200)
+        def _answer(self, values: dict[str, Any] | str, status: int = 200) -> None:
+            content = json.dumps(values).encode() if isinstance(values, dict) else values.encode()
+            self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
@@ -72,11 +84,18 @@ def serving(folder: Path) -> Iterator[Api]:
             self._answer(body)
 
         def do_GET(self) -> None:
-            if self.path.endswith("/status"):
-                name = self.path.split("/")[-2]
+            path, _, query = self.path.partition("?")
+            options = parse_qs(query)
+            if path.endswith("/status"):
+                name = path.split("/")[-2]
                 self._answer({"metadata": {"name": name}, "status": api.status(name)})
+            elif path.endswith("/pods"):
+                [label] = options["labelSelector"]
+                self._answer({"items": [api.status_of_pod(label.removeprefix("job-name="))]})
+            elif options.get("previous") == ["True"]:
+                self._answer({"message": "previous terminated container not found"}, 400)  # it never restarts
             else:
-                self._answer({"items": []})  # pods
+                self._answer(api.log(path.split("/")[-2]))
 
         def do_DELETE(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length", 0)))

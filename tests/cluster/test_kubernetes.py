@@ -2,58 +2,60 @@
 
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 import yaml
 
 from latent_domains.common.program import ROOT
-from latent_domains.experiment.experiment import make_experiment
+from latent_domains.experiment.experiment import Experiment, make_experiment
+from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.run_state import State, state_of
 from latent_domains.runs.write import write_run
-from tests.cluster.kubernetes_api import environment, serving
+from tests.cluster.kubernetes_api import Api, environment, serving
 
 PROFILE = ROOT / "experiments" / "profiles" / "kubernetes"
 pytest.importorskip("snakemake_executor_plugin_kubernetes", reason="not installed (requirements/workflow.txt)")
 
 
+def tiny_experiment() -> Experiment:
+    return make_experiment("digits", "source_only", batch_size=4, iterations=6)
+
+
+def snakemake(api: Api, work: Path, runs: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Train the run folders ``runs`` of ``work`` as the profile does."""
+    command = ["snakemake", "--profile", PROFILE, "--snakefile", ROOT / "tests" / "cluster" / "runs.smk"]
+    command += [
+        "--directory",
+        work,
+        "--latency-wait",
+        "10",
+        "--seconds-between-status-checks",
+        "2",
+        *options,
+        "--config",
+        f"runs={runs}",
+        "--",
+        "all",
+    ]
+    return subprocess.run(
+        list(map(str, command)),
+        cwd=ROOT,
+        env=environment(api, PROFILE / "plugins"),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
 def test_a_run_becomes_a_job_with_image_volume_and_resources(tiny_data, tmp_path):
     work = tmp_path / "work"
-    folder = write_run(
-        make_experiment("digits", "source_only", batch_size=4, iterations=6),
-        work / "run",
-        data=tiny_data,
-        solver_mode="CPU",
-    )
+    folder = write_run(tiny_experiment(), work / "run", data=tiny_data, solver_mode="CPU")
     (tmp_path / "api").mkdir()
+    gpu = ["--set-resources", "train:gpu=1", "train:gpu_manufacturer='nvidia'"]
     with serving(tmp_path / "api") as api:
-        done = subprocess.run(
-            [
-                "snakemake",
-                "--profile",
-                PROFILE,
-                "--snakefile",
-                ROOT / "tests" / "cluster" / "runs.smk",
-                "--directory",
-                work,
-                "--latency-wait",
-                "10",
-                "--restart-times",
-                "0",
-                "--set-resources",
-                "train:gpu=1",
-                "train:gpu_manufacturer='nvidia'",
-                "--config",
-                "runs=['run']",
-                "--",
-                "all",
-            ],
-            cwd=ROOT,
-            env=environment(api, PROFILE / "plugins"),
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        logs = "".join(log.read_text() for log in api.folder.glob("*.log"))
+        done = snakemake(api, work, "['run']", "--restart-times", "0", *gpu)
+        logs = "".join(map(api.log, api.jobs))
     assert done.returncode == 0, done.stdout + done.stderr + logs
     assert state_of(folder).state is State.FINISHED
     [name] = api.jobs
@@ -69,6 +71,23 @@ def test_a_run_becomes_a_job_with_image_volume_and_resources(tiny_data, tmp_path
     assert [toleration["key"] for toleration in pod["tolerations"]] == ["nvidia.com/gpu"]
     assert f"cd {work} && " in container["args"][1] and "--default-storage-provider" not in container["args"][1]
     assert set(api.deleted) == {name, *api.secrets}, "nothing is left in the cluster"
+
+
+def test_a_job_that_fails_is_tried_again_and_stops_no_other(tiny_data, tmp_path):
+    work = tmp_path / "work"
+    for name in ("a", "b"):
+        write_run(tiny_experiment(), work / name, data=tiny_data, solver_mode="CPU")
+    (work / "a" / "train.prototxt").write_text("nothing")
+    (tmp_path / "api").mkdir()
+    with serving(tmp_path / "api") as api:
+        done = snakemake(api, work, "['a', 'b']", "--restart-times", "1", "--jobs", "1", "--keep-going")
+        logs = [api.log(name) for name in api.jobs]
+    assert done.returncode == 1 and "WorkflowError: Kubernetes" not in done.stderr, done.stderr
+    assert sorted(state_of(RunFolder.load(work / name)).state for name in ("a", "b")) == [State.FAILED, State.FINISHED]
+    assert len(api.jobs) == 3 and sum("train.prototxt" in log for log in logs) == 2
+    assert set(api.deleted) == {*api.jobs, *api.secrets}, "nothing is left in the cluster"
+    kept = [file.read_text() for file in (work / ".snakemake").rglob("*.log") if file.stem in api.jobs]
+    assert len(kept) == 2 and all("train.prototxt" in log for log in kept)
 
 
 def test_the_manifest_and_the_profile_name_the_same_things():
