@@ -76,8 +76,13 @@ work=$(realpath -m -- "${CAFFE_BUILD_DIR:-$here/../.build}")/caffe-$variant
 python=${PYTHON:-/usr/bin/python3}
 case $python in [!/]*/*) python=$PWD/$python ;; esac
 
-# Nothing of the caller's shell may leak into the build: flags, other Python folders, another toolchain's PATH.
-unset CC CXX CFLAGS CXXFLAGS CPPFLAGS LDFLAGS PYTHONPATH PYTHONHOME CUDAHOSTCXX NVCC_PREPEND_FLAGS NVCC_APPEND_FLAGS
+# Nothing of the caller's shell may leak into the build, such as flags, Python folders, another toolchain's prefixes: of
+# all that it exports this is kept.
+kept=" HOME USER TMPDIR PYTHON CAFFE_SRC CAFFE_BUILD_DIR CUDA_HOME CUDA_ARCH_BIN CUDNN_HOME NCCL_HOME
+  http_proxy https_proxy ftp_proxy no_proxy all_proxy HTTP_PROXY HTTPS_PROXY FTP_PROXY NO_PROXY ALL_PROXY "
+for name in $(compgen -e); do
+  [[ $kept = *[[:space:]]"$name"[[:space:]]* ]] || unset "$name" 2>/dev/null || true  # bash lets go of none of its own
+done
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
 
 if [ -e "$prefix" ] && [ ! -e "$prefix/$stamp" ] && [ -n "$(ls -A "$prefix")" ]; then
@@ -227,6 +232,7 @@ mkdir -p "$parent" "$work" 2>/dev/null || fail "cannot create $parent or $work: 
 exec 9>"$work.lock"
 flock -n 9 || { say "another build is under way in $work: waiting for it"; flock 9; }
 if up_to_date; then exit 0; fi
+rm -rf "$prefix".partial-??????  # of an installation that was killed
 
 # An interrupted build of the same key is continued; any other is begun anew.
 if [ "$(cat "$work/key" 2>/dev/null)" != "$key" ]; then

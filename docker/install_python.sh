@@ -22,7 +22,9 @@ if [ "$check" = yes ]; then
 fi
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-unset PYTHONPATH PYTHONHOME
+# Nor may the user's settings of pip send packages elsewhere.
+unset PYTHONPATH PYTHONHOME PIP_TARGET PIP_PREFIX PIP_ROOT
+export PIP_USER=0
 
 # Debian's interpreter, whatever else is first on PATH: Debian's Boost.Python serves no other.
 python=/usr/bin/python3
@@ -66,7 +68,7 @@ if " " in venv or len(head) > 127:
     head = f"#!/bin/sh\n'''exec' \"{interpreter}\" \"$0\" \"$@\"\n' '''\n"
 old = re.compile(rb"""#!(?:/bin/sh\n'''exec' )?"?(/.*)/bin/python[\d.]*"?(?: "\$0" "\$@"\n' ''')?\n""")
 for file in sorted(Path(venv, "bin").iterdir(), key=lambda file: file.name == "pip"):
-    if not file.is_symlink() and (found := old.match(text := file.read_bytes())) and found[1] != venv.encode():
+    if file.is_file() and not file.is_symlink() and (found := old.match(text := file.read_bytes())) and found[1] != venv.encode():
         aside = file.with_name(".moved")
         aside.write_bytes(head.encode() + text[found.end() :])
         aside.chmod(file.stat().st_mode)

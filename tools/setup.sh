@@ -8,14 +8,17 @@
 # interrupted goes on with the step it was in.
 set -euo pipefail
 [ $# -eq 0 ] || [ "$*" = torch ] || { echo "usage: tools/setup.sh [torch]" >&2; exit 2; }
-unset PYTHONPATH PYTHONHOME CDPATH
+unset PYTHONPATH PYTHONHOME CDPATH PIP_TARGET PIP_PREFIX PIP_ROOT
+export PIP_USER=0
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 say() { printf 'setup: %s\n' "$*"; }
 
-mkdir -p .build
-exec 9>.build/setup.lock
-flock -n 9 || { say "another set-up is under way here: waiting for it"; flock 9; }
+mkdir -p .build 2>/dev/null || true
+if [ -w .build ]; then  # somebody else's folder is taken as it is: where it is whole, nothing below has anything to do
+  exec 9>.build/setup.lock
+  flock -n 9 || { say "another set-up is under way here: waiting for it"; flock 9; }
+fi
 
 # What .caffe/ is, if it is somebody's choice: "linked" in an image, to the Caffe that was built there.
 found=
@@ -54,6 +57,11 @@ if [ -n "$build_cuda" ]; then
   docker/build_caffe.sh --variant cuda .caffe
 elif [ "$variant" = cpu ]; then
   docker/build_caffe.sh .caffe
+elif ! problem=$(.caffe/bin/caffe --version 2>&1 >/dev/null); then
+  say "$problem" >&2
+  say "this Caffe for GPUs does not start. It looks for its libraries where they were when it was built: if they, or this" \
+    "folder, were moved, CAFFE_VARIANT=cuda make setup builds it anew" >&2
+  exit 1
 fi
 # Nothing to do takes a second at most, and is not worth a word.
 [ "$SECONDS" -lt 5 ] || say "ready after $SECONDS seconds"

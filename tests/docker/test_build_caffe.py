@@ -222,7 +222,31 @@ def test_interpreter_without_packages(tmp_path: Path) -> None:
     refused(tmp_path / "p", "does not exist", PYTHON=tmp_path / "absent")
 
 
+def test_nothing_of_the_callers_shell_but_what_is_named(tmp_path: Path) -> None:
+    python = interpreter(tmp_path, f'env >"{tmp_path}/env"; exit 1')
+    leaks = dict.fromkeys(("CMAKE_PREFIX_PATH", "OpenCV_DIR", "CPATH", "LD_LIBRARY_PATH", "CXXFLAGS"), str(tmp_path))
+    refused(tmp_path / "p", "cannot serve pycaffe", PYTHON=python, https_proxy="proxy", **leaks)
+    names = {line.split("=")[0] for line in (tmp_path / "env").read_text().splitlines()}
+    assert "https_proxy" in names and not leaks.keys() & names
+
+
+def test_what_a_killed_installation_left_is_removed(tmp_path: Path, checkout: Path) -> None:
+    (tmp_path / "p.partial-a1B2c3").mkdir()
+    refused(tmp_path / "p", "does not apply", CAFFE_SRC=checkout, CAFFE_BUILD_DIR=tmp_path / "build")
+    assert not list(tmp_path.glob("p.partial-*"))
+
+
 # The patches
+
+
+def test_pictures_are_made_smaller_as_caffe_did() -> None:
+    """07-numpy2-scikit-image.patch: without the smoothing that scikit-image begins with since 0.19."""
+    import caffe
+    import numpy as np
+
+    image = np.tile(np.float32([0, 0, 1, 1]), (64, 16))[..., np.newaxis]
+    smaller = caffe.io.resize_image(image, (32, 32))
+    assert np.allclose(smaller, np.tile(np.float32([0, 1]), (32, 16))[..., np.newaxis], atol=1e-6)
 
 
 def test_a_solver_may_go_in_another_mode_than_it_came(tmp_path: Path) -> None:

@@ -67,6 +67,7 @@ def test_commands_of_an_environment_that_was_moved_are_mended(to: str, tmp_path:
     for name, head in heads.items():
         (was / "bin" / name).write_text(head + PROGRAM)
         (was / "bin" / name).chmod(0o755)
+    (was / "bin" / "__pycache__").mkdir()  # pip compiles commands that are called *.py
     assert install("--check", was).returncode == 0
     assert install(was, "dev").stdout == ""
     venv.parent.mkdir()

@@ -1,0 +1,54 @@
+"""tools/setup.sh where there is nothing to install; its steps, which every set-up runs, are stood in for."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from latent_domains.common.program import ROOT
+
+STEPS = ("install_packages.sh", "install_python.sh", "build_caffe.sh")
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A folder with the script, steps that do nothing, and a Caffe for GPUs that starts."""
+    scripts = {f"docker/{step}": "exit 0" for step in STEPS} | {".caffe/bin/caffe": "exit 0"}
+    for name, script in scripts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "tools").mkdir()
+    shutil.copy(ROOT / "tools/setup.sh", tmp_path / "tools")
+    key = tmp_path / ".caffe/share/Caffe/build-key"
+    key.parent.mkdir(parents=True)
+    key.write_text("variant: cuda\ncuda: 12.4 of /opt/cuda for 90\n")
+    return tmp_path
+
+
+def setup(clone: Path, *become: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*become, clone / "tools/setup.sh"], capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_nothing_to_do_is_not_worth_a_word(clone: Path) -> None:
+    result = setup(clone)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+def test_a_caffe_for_gpus_whose_libraries_were_moved(clone: Path) -> None:
+    (clone / ".caffe/bin/caffe").write_text("#!/bin/sh\necho libcudnn.so.8: cannot open >&2; exit 127\n")
+    result = setup(clone)
+    assert result.returncode == 1
+    assert "libcudnn.so.8: cannot open" in result.stderr and "CAFFE_VARIANT=cuda make setup" in result.stderr
+
+
+def test_a_clone_of_somebody_else_that_is_whole(clone: Path) -> None:
+    clone.chmod(0o555)
+    # Root may write whatever it likes, unless it gives that up.
+    as_user = ["setpriv", "--bounding-set=-dac_override"] if os.geteuid() == 0 else []
+    result = setup(clone, *as_user)
+    clone.chmod(0o755)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    assert not (clone / ".build").exists()
