@@ -2,9 +2,10 @@
 # The image's entry point: run a command as somebody who may write results, and never as root unless that is asked for.
 #
 # Docker starts it as root. It then becomes the owner of the folder that is mounted on runs/, else on tables/, else on
-# data/, else the image's own user, caffe; what root has left in these folders is given to that user (Docker makes a
-# missing folder as root). With --user it runs as that user, whom /etc/passwd need not know. It stays root where
-# STAY_ROOT is set, and where root is but the name that a user of the machine has inside (rootless engines).
+# data/, else the image's own user, caffe, and keeps the groups that docker run --group-add gave; what root has left in
+# these folders is given to that user (Docker makes a missing folder as root). With --user it runs as that user, whom
+# /etc/passwd need not know. It stays root where STAY_ROOT is set, and where root is but the name that a user of the
+# machine has inside (rootless engines).
 set -eu
 runs=$WORKSPACE/runs tables=$WORKSPACE/tables data=$WORKSPACE/data
 
@@ -23,11 +24,15 @@ if [ "$(id -u)" -eq 0 ] && [ "$outside" -eq 0 ] && [ -z "${STAY_ROOT:-}" ]; then
   # Results are written over; of data, it is enough that new files can be made.
   find "$runs" "$tables" -xdev -user 0 -exec chown -h "$user:$group" {} + 2>/dev/null || true
   find "$data" -maxdepth 0 -user 0 -exec chown "$user:$group" {} + 2>/dev/null || true
-  setpriv --reuid "$user" --regid "$group" --clear-groups true 2>/dev/null || {
+  given=$(id -G | tr ' ' '\n' | grep -vx 0 | paste -sd , -)
+  if [ -n "$given" ]; then groups="--groups $given"; else groups=--clear-groups; fi
+  # shellcheck disable=SC2086  # two words
+  setpriv --reuid "$user" --regid "$group" $groups true 2>/dev/null || {
     say "root may not become user $user here: start the container with --user $user:$group"
     exit 1
   }
-  exec setpriv --reuid "$user" --regid "$group" --clear-groups --inh-caps=-all -- "$0" "$@"
+  # shellcheck disable=SC2086
+  exec setpriv --reuid "$user" --regid "$group" $groups --inh-caps=-all -- "$0" "$@"
 fi
 
 for folder in "$runs" "$tables"; do

@@ -105,7 +105,7 @@ def test_compilers_and_test_packages_stay_out_of_the_image() -> None:
     stages = chain("runtime")
     assert [stage.name for stage in stages] == ["runtime", "environment"]
     taken = [copy for stage in stages for copy in copies(stage) if copy[0]]
-    assert taken == [("base", ["/"]), ("build", ["/opt"])]
+    assert taken == [("project", ["/workspace"]), ("base", ["/"]), ("build", ["/opt"])]
     lists = set().union(*(package_lists(stage) for stage in (*stages, BY_NAME["base"])))
     assert lists == {"run", "python", "image", "cuda_run"}
     locks = {
@@ -117,7 +117,9 @@ def test_compilers_and_test_packages_stay_out_of_the_image() -> None:
 def test_the_project_comes_last() -> None:
     """Editing it builds no stage anew but the last ones, and in these only their last file system layer."""
     for stage in STAGES:
-        whole = [index for index, (_, sources) in enumerate(copies(stage)) if sources == ["."]]
+        if stage.name == "project":  # it is no other's beginning
+            continue
+        whole = [index for index, (_, sources) in enumerate(copies(stage)) if sources in (["."], ["/workspace"])]
         if stage.name in ("runtime", "test"):
             assert whole == [len(copies(stage)) - 1]
             keywords = [keyword for keyword, _ in stage.instructions]
@@ -212,20 +214,16 @@ def test_labels_and_health() -> None:
 
 
 def ignored(path: str) -> bool:
-    """Whether .dockerignore leaves out a path of the context: the path itself or a folder above it."""
-    patterns = [
-        line.rstrip("/") for line in (ROOT / ".dockerignore").read_text().splitlines() if line and line[0] != "#"
-    ]
-    parts = path.split("/")
-    for length in range(1, len(parts) + 1):
-        part = "/".join(parts[:length])
-        for pattern in patterns:
-            if pattern.startswith("**/"):
-                if fnmatch(parts[length - 1], pattern[3:]):
-                    return True
-            elif fnmatch(part, pattern.removeprefix("/")) and part.count("/") == pattern.removeprefix("/").count("/"):
-                return True
-    return False
+    """Whether .dockerignore leaves out a path of the context: itself or a folder above it; the last line counts."""
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    found = False
+    for line in (line for line in lines if line and line[0] != "#"):
+        pattern, parts = line.removeprefix("!").removeprefix("/"), path.split("/")
+        names = parts if pattern.startswith("**/") else ["/".join(parts[: length + 1]) for length in range(len(parts))]
+        depth = pattern.removeprefix("**/").count("/")
+        if any(name.count("/") == depth and fnmatch(name, pattern.removeprefix("**/")) for name in names):
+            found = not line.startswith("!")
+    return found
 
 
 def test_what_is_copied_is_there() -> None:
@@ -245,6 +243,12 @@ def test_what_a_used_checkout_holds_stays_out() -> None:
             assert ignored(f"{path}/deeper"), line
     assert ignored(".git/HEAD")
     assert ignored("tools/__pycache__/files.cpython-311.pyc")
+
+
+@pytest.mark.parametrize("path", ["photos/cat/1.jpg", "office31.zip", "more.csv", "notes", "model.caffemodel"])
+def test_what_is_not_the_project_s_stays_out(path: str) -> None:
+    """An image is passed on, which many data sets and people's own pictures may not be."""
+    assert ignored(path) and not ignored(f"tools/{path}")
 
 
 def test_every_tracked_file_goes_in() -> None:

@@ -148,6 +148,13 @@ def test_the_command_has_no_rights_of_root(workspace: Path) -> None:
 
 
 @as_root
+def test_the_groups_that_were_added_stay_without_root_s(workspace: Path) -> None:
+    """docker run --group-add: of devices or of data that a group may read."""
+    become = ("setpriv", "--groups", "0,44,777")
+    assert entered(workspace, "id", "-G", become=become) == f"{IMAGE_USER} 44 777"
+
+
+@as_root
 def test_a_user_that_no_file_knows(workspace: Path) -> None:
     """--user UID:GID: the entry point is that user from the start, and owns nothing."""
     become = ("setpriv", "--reuid", str(USER), "--regid", str(GROUP), "--clear-groups")
