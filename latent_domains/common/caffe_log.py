@@ -169,5 +169,6 @@ def ending(exit_code: int, log: str) -> str:
     """How a process ended, in words: the signal that killed it, or its exit code and the reason in its log."""
     if exit_code < 0 and exit_code != -signal.SIGABRT:  # a failed check aborts, and says why
         memory = ", perhaps for its memory" if exit_code == -signal.SIGKILL else ""
-        return f"killed by {signal.Signals(-exit_code).name}{memory}"
+        name = signal.Signals(-exit_code).name if -exit_code in set(signal.Signals) else f"signal {-exit_code}"
+        return f"killed by {name}{memory}"
     return f"exit code {exit_code}: {failure_reason(log).removeprefix('error: ')}"

@@ -97,4 +97,7 @@ def has_cuda() -> bool:
 
     loaded = [line.split(maxsplit=5)[-1] for line in Path("/proc/self/maps").read_text().splitlines()]
     libraries = {_caffe.__file__, *(file for file in loaded if Path(file).name.startswith("libcaffe.so"))}
-    return any(b"libcublas.so" in Path(library).read_bytes() for library in libraries)
+    there = [
+        file for library in libraries if (file := Path(library.removesuffix(" (deleted)"))).is_file()
+    ]  # or replaced
+    return any(b"libcublas.so" in file.read_bytes() for file in there)

@@ -101,6 +101,7 @@ def test_a_garbled_number_is_not_read(value):
     [
         (-9, "killed by SIGKILL, perhaps for its memory"),
         (-11, "killed by SIGSEGV"),
+        (-35, "killed by signal 35"),
         (-6, "exit code -6: Check failed: 1 == 2"),
         (1, "exit code 1: Check failed: 1 == 2"),
     ],
