@@ -17,7 +17,7 @@ from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
 
 
-def gaussian_classifier(net: NetParameter) -> None:
+def gaussian_classifier(net: NetParameter, experiment: Experiment) -> None:
     """The domain classifier as in the authors' AlexNet and ResNet nets: gaussian 0.01, learning 10 and 20 times."""
     (classifier,) = (layer for layer in net.layer if layer.name == "domain_fc4")
     classifier.inner_product_param.weight_filler.type = "gaussian"
@@ -26,11 +26,12 @@ def gaussian_classifier(net: NetParameter) -> None:
         param.lr_mult = lr_mult
 
 
-def branch_from_normalised(net: NetParameter) -> None:
+def branch_from_normalised(net: NetParameter, experiment: Experiment) -> None:
     """The branch starts from conv1 after one plain BN over all domains, as in the paper's ResNet."""
     layers = list(net.layer)
     at = next(i for i, layer in enumerate(layers) if layer.name == "conv1") + 1
     norm = LayerParameter(name="domain_bn1", type="BatchNorm", bottom=["conv1"], top=["domain_bn1"])
+    norm.batch_norm_param.moving_average_fraction = experiment.data.recipe.moving_average_fraction
     for _ in range(3):
         norm.param.add(**STATISTIC)
     for layer in layers[at:]:
@@ -40,8 +41,8 @@ def branch_from_normalised(net: NetParameter) -> None:
     net.layer.extend([*layers[:at], norm, *layers[at:]])
 
 
-VARIANTS: dict[str, Callable[[NetParameter], None]] = {
-    "as it is": lambda net: None,
+VARIANTS: dict[str, Callable[[NetParameter, Experiment], None]] = {
+    "as it is": lambda net, experiment: None,
     "domain classifier gaussian 0.01, lr ×10/20": gaussian_classifier,
     "branch from conv1 + BN": branch_from_normalised,
 }
@@ -66,7 +67,7 @@ def ablate(variant: str, experiment: Experiment, data: Path) -> Record:
         folder = write_run(experiment, Path(scratch) / "run", data=data)
         for name in ("train", "domains"):
             net = folder.read_net(name)
-            VARIANTS[variant](net)
+            VARIANTS[variant](net, experiment)
             folder.net(name).write_text(text_format.MessageToString(net))
         with_input = (folder.net(name).read_text() for name in ("deploy", "domains"))
         draw_weights(with_input, experiment.seed, folder.initial)

@@ -18,6 +18,9 @@ DataOrder = Literal["stored", "shuffled"]
 """Of the training images: as their LMDB has them, in every epoch, or drawn anew for each."""
 
 
+LaterHalf = Annotated[float, Interval(gt=0.5, le=1)]
+"""A share of the iterations after which Caffe's policy "step", which comes again and again, comes once."""
+
 _MOST_CLASSES = 100_000
 """Beyond it a classifier may have more weights than Caffe's 32 bits can count."""
 
@@ -45,7 +48,7 @@ class Recipe:
     test_interval: Positive
     snapshot_interval: Positive
     data_order: DataOrder = "shuffled"
-    lr_step: Proportion = 1.0
+    lr_step: LaterHalf = 1.0
     iter_size: Positive = 1
     momentum: Proportion = 0.9
     moving_average_fraction: Proportion = 0.95

@@ -415,9 +415,13 @@ def _check(experiment: Experiment) -> None:
         raise ProgramError(f"geometry: got {geometry!r}, expected {' or '.join(network.geometries)} for {network.name}")
     if experiment.branch_input == "early" and not data.early:
         raise ProgramError(f"branch_input: got 'early' for {data.name}, which has no statistics of early blocks")
-    for name in ("branch_norm", "branch_input", "domain_gain", "no_w_gradient"):
+    for name in ("branch_norm", "branch_input", "domain_gain", "no_w_gradient", "lambda_d"):
         if not experiment.predicts_domains and (found := getattr(experiment, name)) != usual[name]:
             raise ProgramError(f"{name}: got {found!r} for {method}, which has no branch that predicts domains")
+    if not experiment.sees_target and experiment.lambda_c != usual["lambda_c"]:
+        raise ProgramError(f"lambda_c: got {experiment.lambda_c:g} for {method}, which trains on no target images")
+    if not share and experiment.lambda_t != usual["lambda_t"]:
+        raise ProgramError(f"lambda_t: got {experiment.lambda_t:g} without known_share: no domain label is known")
     if experiment.domain_gain != 1 and experiment.branch_norm != "logits":
         raise ProgramError(
             f"domain_gain: got {experiment.domain_gain:g} with branch_norm {experiment.branch_norm!r}, expected 1: "

@@ -188,6 +188,7 @@ def confusion_counts(folder: RunFolder, snapshot: Snapshot, target: str, *, quie
     images, data = batch_size * batches, folder.experiment.data
     rows = batch_size if batch_size >= SMALL_BATCH else min(images, data.test_batch_limit)
     (name,) = (name for name, tested in folder.experiment.tests.items() if tested == target)
+    caffe.set_random_seed(folder.experiment.seed)  # of images that are mirrored at random
     net = folder.load_net(name, caffe.TEST, snapshot.model, rows)
     scores_blob, label_blob = net.bottom_names[folder.experiment.accuracy_name(target)]
     classes = data.classes

@@ -31,7 +31,7 @@ def test_each_variant_changes_the_branch_alone(name, tiny_data, tmp_path):
 
     def changed(edit) -> dict[str, NetParameter]:
         net = run.read_net(name)
-        edit(net)
+        edit(net, run.experiment)
         return {layer.name: layer for layer in net.layer if before.get(layer.name) != layer}
 
     classifier = changed(gaussian_classifier)
@@ -40,6 +40,8 @@ def test_each_variant_changes_the_branch_alone(name, tiny_data, tmp_path):
     behind = changed(branch_from_normalised)
     assert list(behind) == ["domain_bn1", {"train": "stem_source", "domains": "domain_pool1"}[name]]
     assert [list(layer.bottom) for layer in behind.values()] == [["conv1"], ["domain_bn1"]]
+    fraction = run.experiment.data.recipe.moving_average_fraction
+    assert behind["domain_bn1"].batch_norm_param.moving_average_fraction == pytest.approx(fraction)
 
 
 def test_what_has_no_such_branch_is_refused(tmp_path):

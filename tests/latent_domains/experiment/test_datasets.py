@@ -75,6 +75,10 @@ def test_a_dataset_that_only_bears_a_papers_name_is_described_in_full():
             "dataset: recipe: lr_policy: found 'poly', expected one of inv, step",
         ),
         (
+            {"recipe": replace(DATASETS["pacs"].recipe, lr_step=0.3)},
+            "dataset: recipe: lr_step: found 0.3, expected more than 0.5",
+        ),
+        (
             {"recipe": replace(DATASETS["pacs"].recipe, weight_decay=float("inf"))},
             "dataset: recipe: weight_decay: found inf, expected a finite number",
         ),

@@ -78,6 +78,9 @@ def test_another_target_takes_the_other_domains_as_sources():
             {"branch_input": "early", "dataset": "pacs_lite0", "method": "kmeans_w"},
             "branch_input: got 'early' for kmeans_w, which has no branch",
         ),
+        ({"lambda_d": 3.0, "method": "dial"}, "lambda_d: got 3.0 for dial, which has no branch"),
+        ({"lambda_c": 3.0, "method": "source_only"}, "lambda_c: got 3 for source_only, which trains on no"),
+        ({"lambda_t": 3.0}, "lambda_t: got 3 without known_share"),
         ({"domain_gain": 2.0}, "domain_gain: got 2 with branch_norm 'layers', expected 1"),
         ({"domain_gain": 0.0, "branch_norm": "logits"}, "domain_gain: found 0.0, expected"),
         (
@@ -172,12 +175,12 @@ def test_json_values_of_another_type(key, value, message):
         {"test_mirror": True},
         {"lambda_c": 0.3},
         {"lambda_d": 0.3},
-        {"lambda_t": 0.3},
+        {"known_share": 0.1, "lambda_t": 0.3},
         {"undivided": True},
         {"k_target": 2},
         {"targets": ("photo",)},
     ],
-    ids=lambda options: next(iter(options)),
+    ids=lambda options: "-".join(options),
 )
 def test_a_name_tells_every_value_that_is_not_the_default(options):
     default = make_experiment("pacs", "mda", k=3)
@@ -264,7 +267,7 @@ OTHERS = {
 }
 """A value that is not the default, for each setting that is no number."""
 
-WITH = {"domain_gain": {"branch_norm": "logits"}}
+WITH = {"domain_gain": {"branch_norm": "logits"}, "lambda_t": {"known_share": 0.1}}
 """What else must be chosen."""
 
 OF_DATASET = {"branch_input": "pacs_lite0"}
@@ -292,7 +295,7 @@ def test_a_setting_of_the_table_is_everywhere(name):
     option = f"--{name.replace('_', '-')}"
     joined = ":" if name == "shares" else "+"
     words = [] if value is True else [joined.join(map(str, value)) if isinstance(value, tuple) else str(value)]
-    words += [word for other, chosen in others.items() for word in (f"--{other.replace('_', '-')}", chosen)]
+    words += [word for other, chosen in others.items() for word in (f"--{other.replace('_', '-')}", str(chosen))]
     assert experiment_from_options(parser.parse_args(["--dataset", dataset, option, *words])) == made
     assert experiment_from_options(parser.parse_args(["--dataset", dataset])) == default
 

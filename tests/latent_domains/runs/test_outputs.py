@@ -162,6 +162,14 @@ def test_a_prime_number_of_images_makes_no_batches_of_one(two_iterations, tmp_pa
     assert (counts == confusion_counts(two_iterations, snapshot, "usps")).all()
 
 
+def test_images_mirrored_at_random_are_counted_the_same_every_time(tiny_data, tmp_path):
+    experiment = make_experiment("digits", "source_only", batch_size=8, iterations=2, test_mirror=True)
+    folder = write_run(experiment, tmp_path / "run", data=tiny_data)
+    train_all([folder], threads=1)
+    found = {confusion_counts(folder, folder.latest_snapshot(), "usps").tobytes() for _ in range(4)}
+    assert len(found) == 1 and found == {np.array(folder.read_record().targets["usps"].confusion).tobytes()}
+
+
 def test_a_tie_goes_where_caffe_lets_it_go(tmp_path):
     net_file = tmp_path / "net.prototxt"
     net_file.write_text(
