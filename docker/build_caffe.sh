@@ -78,7 +78,7 @@ case $python in [!/]*/*) python=$PWD/$python ;; esac
 
 # Nothing of the caller's shell may leak into the build, such as flags, Python folders, another toolchain's prefixes: of
 # all that it exports this is kept.
-kept=" HOME USER TMPDIR PYTHON CAFFE_SRC CAFFE_BUILD_DIR CUDA_HOME CUDA_ARCH_BIN CUDNN_HOME NCCL_HOME
+kept=" HOME USER TMPDIR APT_CONFIG PYTHON CAFFE_SRC CAFFE_BUILD_DIR CUDA_HOME CUDA_ARCH_BIN CUDNN_HOME NCCL_HOME
   http_proxy https_proxy ftp_proxy no_proxy all_proxy HTTP_PROXY HTTPS_PROXY FTP_PROXY NO_PROXY ALL_PROXY "
 for name in $(compgen -e); do
   [[ $kept = *[[:space:]]"$name"[[:space:]]* ]] || unset "$name" 2>/dev/null || true  # bash lets go of none of its own
