@@ -12,12 +12,14 @@ import caffe.draw
 import pydot
 from caffe.proto import caffe_pb2
 from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
+from google.protobuf.message import Message
 
 from latent_domains.common.program import ProgramError
-from latent_domains.common.wording import one_line
+from latent_domains.common.wording import by, one_line
 from latent_domains.models import prototxt
 from latent_domains.models.gate import DATA, admit
 from latent_domains.models.graph import Graph, Node, Value, copy, read_graph
+from latent_domains.models.windows import pair
 
 FORMATS = ("svg", "png")
 
@@ -186,10 +188,9 @@ def _described(node: Node) -> tuple[str, str]:
     layer = node.layer
     shown = copy(layer, "")
     shown.type = node.kind
-    # LR: a line for each thing that it says of a layer, the name first
-    _, title, *details = caffe.draw.get_layer_label(shown, "LR").strip('"').split(r"\n")
-    if layer.pooling_param.global_pooling:
-        details = ["global"]
+    # LR: a line for each thing that it says of a layer, the name first. Of windows it knows one side alone.
+    _, title, *_ = caffe.draw.get_layer_label(shown, "LR").strip('"').split(r"\n")
+    details = _windows(node)
     if made := caffe.draw.get_edge_label(layer).strip('"'):
         details.append(made.lower() if node.kind == "Data" else f"outputs: {made}")
     details += [f"{key}: {value}" for key, value in _parameters(layer).items() if key in _SHOWN_PARAMETERS]
@@ -197,6 +198,39 @@ def _described(node: Node) -> tuple[str, str]:
         details.append("frozen")
     details += [f"weight: {weight:g}" for weight in layer.loss_weight]
     return title, ", ".join(details)
+
+
+def _windows(node: Node) -> list[str]:
+    """What is to be said of the windows of a convolution or a pool; dilation and group where they are not 1."""
+    if node.kind == "Pooling":
+        param = node.layer.pooling_param
+        return ["global"] if param.global_pooling else _sides(param)
+    if node.kind not in ("Convolution", "Deconvolution"):
+        return []
+    param = node.layer.convolution_param
+    details = _sides(param)
+    if (dilation := _size(param, "dilation", "dilation", 1)) != "1":
+        details.append(f"dilation: {dilation}")
+    if param.group != 1:
+        details.append(f"group: {param.group}")
+    return details
+
+
+def _sides(param: Message) -> list[str]:
+    return [
+        f"kernel size: {_size(param, 'kernel', 'kernel_size', 1)}",
+        f"stride: {_size(param, 'stride', 'stride', 1)}",
+        f"pad: {_size(param, 'pad', 'pad', 0)}",
+    ]
+
+
+def _size(param: Message, stem: str, field: str, default: int) -> str:
+    """Height × width of a kernel, stride, pad or dilation; one number where they are equal."""
+    given = getattr(param, field)
+    if not isinstance(given, int) and len(given) > 2:  # of volumes
+        return by(given)
+    height, width = pair(param, stem, field, default)
+    return str(height) if height == width else by((height, width))
 
 
 def _parameters(layer: LayerParameter) -> dict[str, Any]:

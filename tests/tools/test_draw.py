@@ -140,6 +140,42 @@ def test_the_same_bytes_again_and_nothing_left_beside(small, tmp_path):
     assert names(tmp_path / "out") == ["small.png", "small.svg"]
 
 
+WINDOWS = {
+    "kernel_size: 3 kernel_size: 5 stride: 2 group: 4 dilation: 2": (
+        "kernel size: 3×5, stride: 2, pad: 0, dilation: 2, group: 4, outputs: 8"
+    ),
+    "kernel_h: 1 kernel_w: 7 stride_h: 2 stride_w: 1 pad_h: 0 pad_w: 3": (
+        "kernel size: 1×7, stride: 2×1, pad: 0×3, outputs: 8"
+    ),
+    "kernel_size: 3 kernel_size: 4 kernel_size: 5": "kernel size: 3×4×5, stride: 1, pad: 0, outputs: 8",
+}
+
+
+@pytest.mark.parametrize("kind", ["Convolution", "Deconvolution"])
+@pytest.mark.parametrize("given", WINDOWS)
+def test_windows_of_two_sides_and_groups(given, kind, tmp_path):
+    net = tmp_path / "net.prototxt"
+    net.write_text(
+        f'layer {{ name: "a" type: "{kind}" bottom: "x" top: "a" convolution_param {{ num_output: 8 {given} }} }}'
+    )
+    assert ["a", f"({kind})", WINDOWS[given]] in boxes(draw(read_net(net)))
+
+
+def test_windows_of_pools(tmp_path):
+    net = tmp_path / "net.prototxt"
+    layer = 'layer {{ name: "{0}" type: "Pooling" bottom: "x" top: "{0}" pooling_param {{ pool: AVE {1} }} }}'
+    given = {
+        "a": "kernel_h: 2 kernel_w: 3 stride_h: 2 stride_w: 3",
+        "b": "kernel_size: 3 pad: 1",
+        "c": "global_pooling: true",
+    }
+    net.write_text("".join(layer.format(*item) for item in given.items()))
+    found = {words[0]: words[1:] for words in boxes(draw(read_net(net)))}
+    assert found["a"] == ["(Pooling AVE)", "kernel size: 2×3, stride: 2×3, pad: 0"]
+    assert found["b"] == ["(Pooling AVE)", "kernel size: 3, stride: 1, pad: 1"]
+    assert found["c"] == ["(Pooling AVE)", "global"]
+
+
 def test_names_of_any_characters(tmp_path):
     net = tmp_path / "odd.prototxt"
     net.write_text(
