@@ -11,7 +11,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.convert.fork import messages, rows, text
 from latent_domains.convert.fork.deploy import ImageInput, deploy_graph, find_images, find_scores, images_of
 from latent_domains.convert.fork.groups import Group, Recogniser, check_same_assignment
-from latent_domains.convert.fork.names import Names, find_names
+from latent_domains.convert.fork.names import Names, check_single, find_names
 from latent_domains.convert.fork.rewrite import Rewritten, rewrite
 from latent_domains.convert.fork.text import Place
 from latent_domains.models.definition import for_phase
@@ -75,7 +75,9 @@ class Conversion:
         groups = Recogniser(self.deploy, where).groups(targets)
         self._check_groups(groups, where)
         check_same_assignment(groups, where)
-        return rewrite(self.deploy, groups, self.names, {}, where)
+        found = rewrite(self.deploy, groups, self.names, {}, where)
+        check_single(found.graph, [self.deploy.nodes[0].name, self.deploy.nodes[-1].name], where)
+        return found
 
     def our_train(self, train: Graph) -> Rewritten:
         """The training net in place of ``train``: the fork's, or it with other batch sizes.

@@ -5,7 +5,7 @@ name.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,6 +69,14 @@ def part_names(group: Group) -> tuple[list[str], list[str]]:
         [*(f"domain{number}" for number in numbers), "target_domain"],
         [*(f"w_source{number}" for number in numbers), "w_target"],
     )
+
+
+def check_single(graph: Graph, added: Iterable[str], where: str) -> None:
+    """Raise ProgramError, beginning with ``where``, if a layer has one of the names of those that were ``added``."""
+    for name in added:
+        said = [node.said for node in graph.nodes if node.name == name]
+        if len(said) > 1:
+            raise ProgramError(f"{where}: layers {' and '.join(said)} would both be called {name}")
 
 
 def _normalisation(name: str) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from caffe.proto.caffe_pb2 import LayerParameter, NetParameter, PythonParameter
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fork.groups import Group, Part
 from latent_domains.convert.fork.messages import ENTROPY, MULTIMODAL, statistics_param
-from latent_domains.convert.fork.names import Names, part_names
+from latent_domains.convert.fork.names import Names, check_single, part_names
 from latent_domains.convert.fork.rows import Segment, count
 from latent_domains.models.graph import Graph, Node, Value, copy
 from latent_domains.nets.blocks import STATISTIC, python_param
@@ -36,7 +36,7 @@ def rewrite(
 
     ``rows`` gives the constant rows w of a known domain their number; ``where`` begins messages: file and phase.
     Raises ProgramError naming the layers if the domains of a group have parameters of their own or are in another order
-    than in training.
+    than in training, or if a layer has the name of one of ours.
     """
     return _Rewriting(graph, groups, names, rows, where).result()
 
@@ -70,6 +70,7 @@ class _Rewriting:
                 f"{self._where}: what {', '.join(left)} makes is read by other layers too, so no MDALayer can stand "
                 "in its place"
             )
+        check_single(graph, [node.name for made in before.values() for node in made], self._where)
         graph.silence_unread()
         return Rewritten(graph, self._blobs)
 

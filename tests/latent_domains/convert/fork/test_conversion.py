@@ -118,6 +118,22 @@ REFUSED = {
         in_layer("relu3", '"relu3"', '"fc3_mda"'),
         "layers fc3_mda and join fc3 would both be called fc3_mda",
     ),
+    "the name of w": (
+        in_layer("fc4", 'name: "fc4"', 'name: "w"'),
+        r"TRAIN phase: layers w \(Concat\) and w \(InnerProduct\) would both be called w",
+    ),
+    "the name of a known domain's logits": (
+        in_layer("relu4", 'name: "relu4"', 'name: "w_target_logits"'),
+        r"TRAIN phase: layers w_target_logits \(DummyData\) and w_target_logits \(ReLU\) would both",
+    ),
+    "the name of the deploy net's input": (
+        in_layer("fc4", 'name: "fc4"', 'name: "data"'),
+        r"TEST phase: layers data \(Input\) and data \(InnerProduct\) would both be called data",
+    ),
+    "the name of the probabilities": (
+        in_layer("fc4", 'name: "fc4"', 'name: "prob"'),
+        r"TEST phase: layers prob \(InnerProduct\) and prob \(Softmax\) would both be called prob",
+    ),
     "no prototxt": (lambda _: "PK\x03\x04", "not a prototxt|expected"),
     "a word for a number": (
         in_layer("fc3", "num_output: 100", "num_output: many"),
@@ -200,6 +216,14 @@ def test_any_number_of_domains_is_recognised(k: int, k_targets: int, tmp_path: P
     if k_targets > 1:
         expected |= {"t c": "target_domain_conv2", "t f": "target_domain_fc3", "t h": "target_domain_fc4"}
     assert branch == expected
+
+
+def test_names_of_what_is_replaced_are_free(tmp_path: Path) -> None:
+    net = digits(2, 2)
+    text = net.text.replace('name: "soft t"', 'name: "prob"').replace('name: "soft s"', 'name: "w"')
+    found = conversion(tmp_path, text, net.values)
+    for graph in (found.our_deploy.graph, found.our_train(found.train).graph):
+        assert len({node.name for node in graph.nodes}) == len(graph.nodes)
 
 
 def test_without_accuracy_the_only_output_is_the_scores(tmp_path: Path) -> None:
