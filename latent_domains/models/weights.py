@@ -39,7 +39,7 @@ def check_weights(weights: Path, nets: Sequence[caffe.Net], layers: Sequence[str
     all be there.
 
     Raises ProgramError if the file cannot be read as a caffemodel, if Caffe would refuse one of its layers, if one of
-    ``layers`` is missing, or if it has none of the net's layers.
+    ``layers`` is missing, or if it has none of the net's layers with parameters.
     """
     blobs: dict[str, list[tuple[int, ...]]] = {}
     for net in nets:
@@ -59,7 +59,7 @@ def check_weights(weights: Path, nets: Sequence[caffe.Net], layers: Sequence[str
             "Caffe would leave these layers random"
         )
     expected = [name for name, shapes in blobs.items() if shapes]
-    if not in_file & set(expected):
+    if expected and not in_file & set(expected):
         there = some(sorted(in_file), 10) or "no layer at all"
         raise ProgramError(f"{weights}: it has none of the layers {', '.join(expected)}, found {there}")
     return Fit(

@@ -117,6 +117,14 @@ def test_weights_of_another_net_are_refused(net, tmp_path):
         check_weights(write(tmp_path, param), [net])
 
 
+def test_a_net_without_parameters_takes_any_weights(tmp_path):
+    (tmp_path / "bare.prototxt").write_text(NET[: NET.index('layer { name: "conv"')])
+    bare = caffe.Net(str(tmp_path / "bare.prototxt"), caffe.TEST)
+    assert check_weights(write(tmp_path, model()), [bare]) == Fit((), (), ("conv", "ip"))
+    bare.save(str(tmp_path / "bare"))
+    assert check_weights(tmp_path / "bare", [bare]) == Fit((), (), ())
+
+
 @pytest.mark.parametrize("form", ["V2", "V1"])
 def test_a_blob_of_another_shape_is_named(net, tmp_path, form):
     param = model(form)
