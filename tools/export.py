@@ -47,9 +47,9 @@ def main() -> None:
     parser.add_argument(
         "--mean",
         type=number,
-        nargs=3,
-        metavar=("B", "G", "R"),
-        help="with --net: what is subtracted from the pixels (default: 0)",
+        nargs="+",
+        metavar="M",
+        help="with --net, after OUT: what is subtracted from the pixels, one number or B G R (default: 0)",
     )
     parser.add_argument("--scale", type=number, help="with --net: what they are then multiplied by (default: 1)")
     add_converter_options(parser)

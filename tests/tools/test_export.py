@@ -183,6 +183,16 @@ def test_images_are_tried_too(small: tuple[Path, Path], tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("trusting")
+def test_a_grey_net_has_one_mean(tmp_path: Path) -> None:
+    model = write_model(trained(TEXT.replace("dim: 4 dim: 7", "dim: 1 dim: 7")), tmp_path / "g", about="", force=False)
+    done = exported(model, tmp_path / "out", "--mean", 128, "--scale", 0.1, "--no-verify")
+    assert done.returncode == 0, done.stderr
+    assert "# Input: N×1×7×6, pixels minus 128, times 0.1." in (tmp_path / "out.prototxt").read_text()
+    done = exported(model, tmp_path / "two", "--mean", 128, 127)
+    assert done.returncode == 1 and "--mean: got 2 values for an input of 1 channels" in done.stderr
+
+
+@pytest.mark.usefixtures("trusting")
 def test_batch_size_stays_free(small: tuple[Path, Path], tmp_path: Path) -> None:
     assert exported(small, tmp_path / "out", "--no-verify").returncode == 0
     net = caffe.Net(str(tmp_path / "out.prototxt"), caffe.TEST, weights=str(tmp_path / "out.caffemodel"))
