@@ -46,8 +46,7 @@ _FOLD = "expected stock layers: fold it first: python -m tools.export"
 
 
 def check_layers(net: NetParameter) -> None:
-    """Raise Refused for a layer that cannot be written whatever its parameters are, and for two of one name."""
-    seen: set[str] = set()
+    """Raise Refused for a layer that cannot be written whatever its parameters are."""
     for layer in net.layer:
         if layer.type == "Python":
             raise refusal(layer, f"runs {layer.python_param.module}.{layer.python_param.layer}; {_FOLD}")
@@ -55,9 +54,15 @@ def check_layers(net: NetParameter) -> None:
             raise refusal(layer, _MAKE_DEPLOY)
         if layer.type not in _LAYERS and layer.type != "Input":
             raise refusal(layer, f"it has no counterpart here, expected one of {', '.join(_LAYERS)}")
-        if layer.name in seen:
-            raise refusal(layer, "a second layer of this name: their parameters cannot be told apart")
-        seen.add(layer.name)
+        if _trains(layer):
+            raise refusal(layer, "phase: TRAIN, by which it works in tests too as in training; expected TEST")
+
+
+def _trains(layer: LayerParameter) -> bool:
+    """Whether the layer itself says that it does in tests what it does in training."""
+    if layer.type == "BatchNorm" and layer.batch_norm_param.HasField("use_global_stats"):
+        return False
+    return layer.type in ("BatchNorm", "Dropout") and layer.HasField("phase") and layer.phase == caffe.TRAIN
 
 
 def onnx_model(model: Model, net: caffe.Net, *, producer: str, about: str, metadata: Mapping[str, str]) -> ModelProto:
@@ -68,6 +73,7 @@ def onnx_model(model: Model, net: caffe.Net, *, producer: str, about: str, metad
     Caffe calls outputs too, are inputs alone. Raises Refused for what has no exact counterpart.
     """
     check_layers(model.net)
+    _check_names(net)
     _check_inputs(net)
     outputs = [name for name in net.outputs if name not in net.inputs]
     if not outputs:
@@ -106,6 +112,19 @@ def _is_idle(layer: LayerParameter) -> bool:
 
 def _declared(value: Value) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(value.name, TensorProto.FLOAT, [BATCH, *value.shape[1:]])
+
+
+def _check_names(net: caffe.Net) -> None:
+    """Raise Refused if two layers of one name have parameters."""
+    seen: set[str] = set()
+    for name, layer in zip(net._layer_names, net.layers, strict=True):
+        if not layer.blobs:
+            continue
+        if name in seen:
+            raise Refused(
+                f"layer {name} ({layer.type}): a second layer of this name: their parameters cannot be told apart"
+            )
+        seen.add(name)
 
 
 def _check_inputs(net: caffe.Net) -> None:

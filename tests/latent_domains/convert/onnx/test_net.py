@@ -143,9 +143,42 @@ def test_layers_refused_by_type(rest: str) -> None:
         check_layers(parse(LAYER.format(rest)))
 
 
-def test_two_layers_of_one_name_are_refused() -> None:
-    with pytest.raises(Refused, match=r"layer a \(ReLU\): a second layer of this name"):
-        check_layers(parse(2 * LAYER.format('type: "ReLU"')))
+IN_TESTS = {
+    "Dropout": 'type: "Dropout" phase: TRAIN',
+    "BatchNorm": 'type: "BatchNorm" phase: TRAIN',
+}
+
+
+@pytest.mark.parametrize("kind", IN_TESTS)
+def test_layers_that_train_in_tests_are_refused(kind: str) -> None:
+    with pytest.raises(Refused, match=rf"^layer a \({kind}\): phase: TRAIN, by which it works in tests too"):
+        check_layers(parse(LAYER.format(IN_TESTS[kind])))
+    check_layers(parse(LAYER.format(IN_TESTS[kind].replace("TRAIN", "TEST"))))
+
+
+def test_a_phase_that_changes_nothing_in_tests() -> None:
+    text = """layer { name: "r" type: "ReLU" bottom: "data" top: "r" phase: TRAIN }
+              layer { name: "b" type: "BatchNorm" bottom: "r" top: "b" phase: TRAIN
+                      batch_norm_param { use_global_stats: true } }"""
+    assert_agrees(with_input(text, 4), "r", "b")
+
+
+def test_two_layers_of_one_name_with_parameters_are_refused() -> None:
+    text = """layer { name: "a" type: "InnerProduct" bottom: "data" top: "x" inner_product_param { num_output: 3 } }
+              layer { name: "a" type: "InnerProduct" bottom: "x" top: "y" inner_product_param { num_output: 3 } }"""
+    with pytest.raises(
+        Refused, match=r"^layer a \(InnerProduct\): a second layer of this name: their parameters cannot"
+    ):
+        compared(with_input(text, 3))
+
+
+@pytest.mark.parametrize("name", ["", 'name: "same"'])
+def test_layers_without_parameters_may_have_one_name_or_none(name: str) -> None:
+    text = f"""layer {{ name: "a" type: "Scale" bottom: "data" top: "a" }}
+               layer {{ {name} type: "ReLU" bottom: "a" top: "a" }}
+               layer {{ {name} type: "Power" bottom: "a" top: "b" power_param {{ shift: -0.5 }} }}
+               layer {{ {name} type: "ReLU" bottom: "b" top: "b" }}"""
+    assert_agrees(with_input(text, 3), "a", "b")
 
 
 def test_inputs_without_a_common_batch_are_refused() -> None:
