@@ -10,7 +10,7 @@ one's. The file is of ONNX's operator set 13.
 
 The result is checked with onnx.checker; then ONNX Runtime and Caffe run on the same batches, of one and of several
 inputs, and every blob is compared. (Pixels are centred and toned down for it, so that no softmax is saturated.)
-A layer that ONNX has no exact counterpart of is refused by name.
+A layer is refused by name if docs/converting.md does not list its type, or ONNX has no exact counterpart of a field.
 """
 
 from pathlib import Path

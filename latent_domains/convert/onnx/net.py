@@ -18,6 +18,7 @@ BATCH = "N"
 """The name of the free size."""
 
 _LAYERS: Mapping[str, Callable[[Layer], None]] = {
+    "AbsVal": pointwise.plain("Abs"),
     "BatchNorm": normalisation.batch_norm,
     "Bias": normalisation.bias,
     "Clip": pointwise.clip,
@@ -25,19 +26,23 @@ _LAYERS: Mapping[str, Callable[[Layer], None]] = {
     "Convolution": linear.convolution,
     "Crop": shapes.crop,
     "Dropout": shapes.same,
+    "ELU": pointwise.elu,
     "Eltwise": pointwise.eltwise,
     "Flatten": shapes.flatten,
     "InnerProduct": linear.inner_product,
     "LRN": normalisation.lrn,
+    "PReLU": pointwise.prelu,
     "Pooling": pooling.pooling,
     "Power": pointwise.power,
     "ReLU": pointwise.relu,
     "Reshape": shapes.reshape,
     "Scale": normalisation.scale,
+    "Sigmoid": pointwise.plain("Sigmoid"),
     "Silence": shapes.nothing,
     "Slice": shapes.slice_,
     "Softmax": pointwise.softmax,
     "Split": shapes.same,
+    "TanH": pointwise.plain("Tanh"),
 }
 """How each type of layer is written."""
 

@@ -1,4 +1,6 @@
-"""Layers that work on each value alone, or on one of each bottom: ReLU, Clip, Power, Eltwise; and Softmax."""
+"""Layers that work on each value alone, or on one of each bottom: ReLU and its kin, Clip, Eltwise, …; and Softmax."""
+
+from collections.abc import Callable
 
 import numpy as np
 from caffe.proto.caffe_pb2 import EltwiseParameter
@@ -14,6 +16,29 @@ def relu(layer: Layer) -> None:
         layer.last("LeakyRelu", [x.name], alpha=slope)
     else:
         layer.last("Relu", [x.name])
+
+
+def prelu(layer: Layer) -> None:
+    """A slope below 0 for each channel, the second axis, or one for all."""
+    x, _ = layer.one_to_one()
+    slopes = layer.blobs[0].reshape(-1, *[1] * (len(x.shape) - 2))
+    layer.last("PRelu", [x.name, layer.parameter("slope", slopes)])
+
+
+def elu(layer: Layer) -> None:
+    """alpha · (exp(x) - 1) below 0."""
+    x, _ = layer.one_to_one()
+    layer.last("Elu", [x.name], alpha=layer.param.elu_param.alpha)
+
+
+def plain(op: str) -> Callable[[Layer], None]:
+    """How a layer is written that has no parameters and is ``op`` in ONNX."""
+
+    def write(layer: Layer) -> None:
+        x, _ = layer.one_to_one()
+        layer.last(op, [x.name])
+
+    return write
 
 
 def clip(layer: Layer) -> None:

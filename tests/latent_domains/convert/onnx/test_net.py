@@ -5,6 +5,7 @@ import onnx
 import pytest
 from caffe.proto.caffe_pb2 import NetParameter
 
+from latent_domains.common.program import ROOT
 from latent_domains.convert.onnx.graph import IR_VERSION, OPSET
 from latent_domains.convert.onnx.layer import Refused
 from latent_domains.convert.onnx.net import BATCH, check_layers
@@ -133,7 +134,7 @@ REFUSED = {
     'type: "SoftmaxWithLoss"': r"layer a \(SoftmaxWithLoss\): expected a deploy net",
     'type: "Data"': r"layer a \(Data\): expected a deploy net",
     'type: "Accuracy"': r"layer a \(Accuracy\): expected a deploy net",
-    'type: "Deconvolution"': r"layer a \(Deconvolution\): it has no counterpart here, expected one of BatchNorm, Bias",
+    'type: "Deconvolution"': r"layer a \(Deconvolution\): it has no counterpart here, expected one of AbsVal, Batch",
 }
 
 
@@ -141,6 +142,13 @@ REFUSED = {
 def test_layers_refused_by_type(rest: str) -> None:
     with pytest.raises(Refused, match=f"^{REFUSED[rest]}"):
         check_layers(parse(LAYER.format(rest)))
+
+
+def test_the_page_says_which_types_are_written() -> None:
+    with pytest.raises(Refused) as error:
+        check_layers(parse(LAYER.format('type: "Deconvolution"')))
+    _, types = str(error.value).split("expected one of ")
+    assert f" {types}; " in " ".join((ROOT / "docs/converting.md").read_text().split())
 
 
 IN_TESTS = {

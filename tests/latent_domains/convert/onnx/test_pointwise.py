@@ -1,4 +1,4 @@
-"""ReLU, Clip, Power, Eltwise and Softmax."""
+"""ReLU and its kin, Sigmoid, TanH, AbsVal, Clip, Power, Eltwise and Softmax."""
 
 import pytest
 
@@ -8,6 +8,13 @@ from tests.latent_domains.convert.onnx.nets import assert_agrees, compared, with
 LAYERS = {
     "ReLU": 'type: "ReLU"',
     "ReLU with a slope": 'type: "ReLU" relu_param { negative_slope: 0.3 }',
+    "PReLU": 'type: "PReLU"',
+    "PReLU of one slope": 'type: "PReLU" prelu_param { channel_shared: true }',
+    "ELU": 'type: "ELU"',
+    "ELU with alpha": 'type: "ELU" elu_param { alpha: 0.3 }',
+    "Sigmoid": 'type: "Sigmoid"',
+    "TanH": 'type: "TanH"',
+    "AbsVal": 'type: "AbsVal"',
     "Clip": 'type: "Clip" clip_param { min: -20 max: 6 }',
     "Power": 'type: "Power" power_param { power: 2 scale: 0.1 shift: -3 }',
     "Power of nothing": 'type: "Power"',
@@ -26,6 +33,10 @@ ELTWISE = {
 @pytest.mark.parametrize("rest", LAYERS.values(), ids=LAYERS)
 def test_layer(rest: str) -> None:
     assert_agrees(with_input(f'layer {{ name: "a" bottom: "data" top: "a" {rest} }}', 6, 5, 4), "a")
+
+
+def test_prelu_of_rows() -> None:
+    assert_agrees(with_input('layer { name: "a" type: "PReLU" bottom: "data" top: "a" }', 5), "a")
 
 
 @pytest.mark.parametrize("bottoms", [2, 3])
