@@ -15,10 +15,14 @@ from caffe.proto import caffe_pb2
 
 from latent_domains.bench.training import read_net, with_data_in_memory
 from latent_domains.common.program import ProgramError
+from latent_domains.convert.fork.verify import check
 from latent_domains.models.model import open_net
 
 NO_COMPUTATION = ("Input", "DummyData", "Silence", "Python")
 """Layers that are left out: Caffe itself computes nothing in them."""
+
+_FORWARD_ONLY = ("Accuracy", "ArgMax", "Threshold")
+"""Layers that have no backward pass: Caffe aborts where one is asked for."""
 
 Results = dict[str, np.ndarray]
 
@@ -27,9 +31,10 @@ def layers_alone(path: Path, image: tuple[int, int, int], images: int) -> Iterat
     """Name and net of each layer of a training net: the layer between inputs of the shapes that it has there.
 
     It sees ``images`` of the batch at most, unless it slices it. Layers that are alike give the same net, since names
-    are left out of it.
+    are left out of it. Raises ProgramError naming the file if Caffe refuses the whole net.
     """
     net = with_data_in_memory(read_net(path), image)
+    check(net, str(path), caffe.TRAIN)
     whole = open_net(net, caffe.TRAIN)
     for layer in net.layer:
         if layer.type in NO_COMPUTATION:
@@ -73,7 +78,7 @@ def compute(net: caffe_pb2.NetParameter) -> Results:
         blob.diff[...] = 0.5  # gradients are added
     alone.forward()
     results = {f"top {name}": alone.blobs[name].data.copy() for name in layer.top}
-    if layer.type == "Accuracy":
+    if layer.type in _FORWARD_ONLY:
         return results
     if "Loss" not in layer.type:  # a loss's own gradient is its weight
         for name in layer.top:

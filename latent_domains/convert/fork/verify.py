@@ -42,11 +42,11 @@ def put(blobs: Mapping[str, Sequence[Array]]) -> Callable[[caffe.Net], None]:
     return fill
 
 
-def check(definition: NetParameter, said: str) -> None:
+def check(definition: NetParameter, said: str, phase: int = caffe.TEST) -> None:
     """Raise ProgramError, beginning with ``said``, if Caffe refuses a net."""
     with as_file(definition) as file:
         try:
-            check_loads(file)
+            check_loads(file, phase)
         except ProgramError as error:
             raise ProgramError(str(error).replace(str(file), said)) from error
 

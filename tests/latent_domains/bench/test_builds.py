@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import caffe
@@ -14,7 +15,9 @@ PREFIX = Path(caffe.__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def alone() -> dict[str, caffe_pb2.NetParameter]:
-    return dict(builds.layers_alone(NET, (3, 28, 28), 4))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(builds, "check", lambda *_: None)  # in a process of its own
+        return dict(builds.layers_alone(NET, (3, 28, 28), 4))
 
 
 def test_every_layer_that_computes_stands_alone(alone):
@@ -24,6 +27,26 @@ def test_every_layer_that_computes_stands_alone(alone):
     for net in alone.values():
         if net.layer[-1].type != "Slice":
             assert net.layer[0].input_param.shape[0].dim[0] == 4
+
+
+@pytest.mark.program
+def test_a_net_that_caffe_refuses(tmp_path):
+    net = tmp_path / "net.prototxt"
+    net.write_text(
+        """layer { name: "data" type: "Data" top: "data" data_param { batch_size: 4 } }
+           layer { name: "a" type: "Convolution" bottom: "data" top: "a"
+                   convolution_param { num_output: 2 kernel_size: 40 } }"""
+    )
+    with pytest.raises(ProgramError, match=rf"^{re.escape(str(net))}: Caffe refuses this net: .*"):
+        next(builds.layers_alone(net, (3, 28, 28), 4))
+
+
+@pytest.mark.parametrize("kind", ["ArgMax", "Threshold"])
+def test_a_layer_without_a_backward_pass(kind):
+    net = caffe_pb2.NetParameter(force_backward=True)
+    net.layer.add(name="bottom0", type="Input", top=["bottom0"]).input_param.shape.add(dim=[4, 5])
+    net.layer.add(name="layer", type=kind, bottom=["bottom0"], top=["top0"])
+    assert set(builds.compute(net)) == {"top top0"}
 
 
 def test_what_a_layer_computes(alone):
