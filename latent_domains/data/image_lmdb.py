@@ -13,7 +13,8 @@ from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.image_datum import Format, make_readable
 from latent_domains.data.image_list import Entry, size
-from latent_domains.data.parts import CLASSES, FINGERPRINT, Part, Records
+from latent_domains.data.lmdb_folder import CLASSES
+from latent_domains.data.parts import FINGERPRINT, Part, Records
 
 
 def build(

@@ -11,7 +11,8 @@ from latent_domains.common.files import check_new
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by
 from latent_domains.data import lmdb_io
-from latent_domains.data.parts import DOMAINS, Part, Records, build, common_classes, origin_of
+from latent_domains.data.lmdb_folder import DOMAINS
+from latent_domains.data.parts import Part, Records, build, common_classes, origin_of
 from latent_domains.data.shares import check_shares, mixture_counts, shown
 
 PROGRAM = "tools.join_lmdbs"

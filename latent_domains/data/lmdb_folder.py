@@ -1,8 +1,24 @@
-"""Whether there is an LMDB: apart from ``lmdb_io``, so that a caller who asks nothing else need not import Caffe."""
+"""What an LMDB's folder holds: apart from ``lmdb_io``, so that a caller who asks nothing else need not import Caffe."""
 
 from pathlib import Path
+
+NOTE = "source.json"
+"""File in each LMDB folder that says how the LMDB was made."""
+
+CLASSES = "classes.txt"
+"""File in an LMDB folder with the names of the classes in the order of their labels, one a line."""
+
+DOMAINS = "domains.txt"
+"""File of a mixture with the name of the LMDB that each record is from, a line for each, in their order."""
+
+_OURS = frozenset({"data.mdb", "lock.mdb", NOTE, CLASSES, DOMAINS})
 
 
 def is_lmdb(folder: Path) -> bool:
     """Whether a folder holds an LMDB, whole or damaged."""
     return (folder / "data.mdb").is_file()
+
+
+def strangers(folder: Path) -> list[str]:
+    """What lies in an LMDB's folder that no program of ours or of LMDB's puts there, sorted."""
+    return sorted(path.name for path in folder.iterdir() if path.name not in _OURS)

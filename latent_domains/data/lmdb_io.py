@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from latent_domains.common.files import build_folder_aside
 from latent_domains.common.program import ProgramError
-from latent_domains.common.wording import by
-from latent_domains.data.lmdb_folder import is_lmdb
+from latent_domains.common.wording import by, some
+from latent_domains.data.lmdb_folder import is_lmdb, strangers
 
 FIRST_MAP_SIZE = 64 << 20
 """Bytes of address space a new LMDB starts with; doubled whenever it is full."""
@@ -169,10 +169,13 @@ def create(path: Path, *, force: bool = False) -> Iterator[tuple[Writer, Path]]:
     Other files put into the folder travel with it (Caffe looks at ``data.mdb`` alone). After an error or Ctrl-C
     nothing is left, and an older LMDB at ``path`` is as it was.
 
-    Raises ProgramError if ``path`` exists and ``force`` is false or it is no LMDB, or if the disk is full.
+    Raises ProgramError if ``path`` exists and ``force`` is false, or it is no LMDB or holds other files as well, or if
+    the disk is full.
     """
     if force and path.exists() and not (path / "data.mdb").exists() and (path.is_file() or any(path.iterdir())):
         raise ProgramError(f"{path} is no LMDB (it has no data.mdb): --force does not replace it")
+    if force and path.is_dir() and (others := strangers(path)):
+        raise ProgramError(f"{path}: found {some(others)} beside an LMDB's own files: --force does not remove that")
     with build_folder_aside(path, force=force) as aside:
         writer = Writer(aside, path)
         try:

@@ -15,15 +15,7 @@ from latent_domains.common.files import json_text
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.image_list import read_classes
-
-NOTE = "source.json"
-"""File in each LMDB folder that says how the LMDB was made."""
-
-CLASSES = "classes.txt"
-"""File in an LMDB folder with the names of the classes in the order of their labels, one a line."""
-
-DOMAINS = "domains.txt"
-"""File of a mixture with the name of the LMDB that each record is from, a line for each, in their order."""
+from latent_domains.data.lmdb_folder import CLASSES, DOMAINS, NOTE
 
 FINGERPRINT = "fingerprint"
 """Key of an origin: a hash that tells whether the images are still the same."""

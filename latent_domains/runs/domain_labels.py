@@ -9,8 +9,8 @@ from latent_domains.common.program import ProgramError
 from latent_domains.data.control_domains import kmeans_domains, random_domains
 from latent_domains.data.domain_labels import UNKNOWN, choose_known, write_domain_labels
 from latent_domains.data.join import read_domains
+from latent_domains.data.lmdb_folder import DOMAINS
 from latent_domains.data.lmdb_io import count_filled, read_labels
-from latent_domains.data.parts import DOMAINS
 from latent_domains.experiment.experiment import CONTROLS
 from latent_domains.runs.run_folder import RunFolder
 

@@ -17,7 +17,8 @@ from latent_domains.common.in_threads import in_threads
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.input_batches import keyed_batches, record_values
-from latent_domains.data.parts import EXTRACTION, FINGERPRINT, NOTE, Part, Records, classes_of
+from latent_domains.data.lmdb_folder import NOTE
+from latent_domains.data.parts import EXTRACTION, FINGERPRINT, Part, Records, classes_of
 from latent_domains.experiment.datasets import DATASETS, Dataset, Features, features_of, of_network
 from latent_domains.experiment.networks import ANY_FEATURES
 from latent_domains.models.model import feed

@@ -144,6 +144,19 @@ def test_an_existing_lmdb_is_replaced_only_by_force(tmp_path):
     assert lmdb_io.read_labels(path).tolist() == [6]
 
 
+def test_what_lies_beside_an_lmdb_is_not_removed_by_force(tmp_path):
+    path = write(tmp_path / "db", (noise(3, 3), 5))
+    for name in ("lock.mdb", "source.json", "classes.txt", "domains.txt"):
+        (path / name).touch()
+    (path / "my pictures").mkdir()
+    with pytest.raises(ProgramError, match="db: found my pictures beside an LMDB's own files: --force does not remove"):
+        write(path, (noise(3, 3), 6), force=True)
+    assert lmdb_io.read_labels(path).tolist() == [5] and (path / "my pictures").is_dir()
+    (path / "my pictures").rmdir()
+    write(path, (noise(3, 3), 6), force=True)
+    assert names(path) == ["data.mdb"]
+
+
 def test_a_name_too_long_for_a_key_is_named(tmp_path):
     with lmdb_io.create(tmp_path / "fits") as (writer, _):
         writer.put("n" * 502, lmdb_io.image_datum(noise(2, 2), 0))

@@ -7,7 +7,8 @@ import pytest
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
-from latent_domains.data.parts import NOTE, Part, array_part, build, build_missing, stands
+from latent_domains.data.lmdb_folder import NOTE
+from latent_domains.data.parts import Part, array_part, build, build_missing, stands
 from tests.programs import names
 
 GRAY = np.random.default_rng(0).integers(0, 256, (12, 5, 4)).astype(np.uint8)
