@@ -76,17 +76,25 @@ def check_new(path: Path, *, force: bool) -> None:
         raise ProgramError(f"{path} exists already: choose another name or pass --force to replace it")
 
 
+def check_named(path: Path) -> None:
+    """Raise ProgramError if a folder to be made is called ``.`` or ``..``: nothing can be renamed to that."""
+    if path.name in ("", ".."):
+        raise ProgramError(f"{path}: found no name of a folder, expected one: ../photo from within photo, say")
+
+
 @contextmanager
 def build_folder_aside(path: Path, *, force: bool = False) -> Iterator[Path]:
     """Yield a temporary folder beside ``path``; rename it to ``path`` on success, remove it otherwise.
 
-    Raises ProgramError if ``path`` is there, and is not an empty folder, and ``force`` is false, or leads nowhere;
-    with ``force`` the old one is replaced, but only once the new one is whole.
+    Raises ProgramError if ``path`` is there, and is not an empty folder, and ``force`` is false, or leads nowhere, or
+    has no name; with ``force`` the old one is replaced, but only once the new one is whole.
     """
+    check_named(path)
     if not is_absent(path):
         check_new(path, force=force)
     if path.is_symlink() and not path.exists():
         raise ProgramError(f"{path}: a link that leads nowhere, expected to make a folder of this name")
+    path = path.parent.resolve() / path.name  # where the current folder is in the old one, `..` would go with it
     with _named(path), _folder_beside(path) as folder:
         aside = folder / "new"
         aside.mkdir()

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from latent_domains.common.files import check_new
+from latent_domains.common.files import check_named, check_new
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by
 from latent_domains.data import lmdb_io
@@ -78,6 +78,7 @@ def _check_free(out: Path, *, force: bool) -> None:
 
     Where OUT was forgotten the last input takes its place, and ``force`` would replace a domain.
     """
+    check_named(out)
     if not out.exists():
         return
     if origin_of(out).get("program") != PROGRAM:

@@ -255,6 +255,15 @@ def test_an_older_mixture_is_replaced_by_force_alone(inputs, tmp_path):
     assert lmdb_io.count(out) == 12 and "out" in names(tmp_path) and len(names(tmp_path)) == 4
 
 
+@pytest.mark.parametrize("spelling", ["out/../out", "../out", "."])
+def test_an_older_mixture_is_not_lost_whatever_it_is_called(spelling, inputs, tmp_path, monkeypatch):
+    assert program("join_lmdbs", *inputs, tmp_path / "out").returncode == 0
+    monkeypatch.chdir(tmp_path if spelling[0] == "o" else tmp_path / "out")
+    done = program("join_lmdbs", *inputs[:2], spelling, "--force")
+    assert "error: .: found no name of a folder" in done.stderr if spelling == "." else done.returncode == 0
+    assert lmdb_io.count(tmp_path / "out") == (21 if spelling == "." else 12)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

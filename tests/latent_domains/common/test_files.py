@@ -51,6 +51,26 @@ def test_a_folder_is_replaced_only_by_force_and_only_whole(tmp_path):
     assert names(tmp_path) == ["folder"]
 
 
+@pytest.mark.parametrize("spelling", ["../folder", "../folder/../folder", "link/../folder"])
+def test_a_folder_is_replaced_from_within(spelling, tmp_path, monkeypatch):
+    (tmp_path / "far").mkdir()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "link").symlink_to(tmp_path / "far")
+    monkeypatch.chdir(tmp_path / "folder")
+    with build_folder_aside(Path(spelling), force=True) as aside:
+        (aside / "new").touch()
+    assert names(tmp_path / "folder") == ["new"] and names(tmp_path) == ["far", "folder"]
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("name", [".", "..", "folder/.."])
+def test_a_folder_without_a_name_is_refused_before_the_work(name, force, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ProgramError, match="found no name of a folder"), build_folder_aside(Path(name), force=force):
+        raise AssertionError("entered")
+    assert names(tmp_path) == []
+
+
 @pytest.mark.parametrize("force", [False, True])
 def test_a_link_that_leads_nowhere_is_told_before_the_work(force, tmp_path):
     (tmp_path / "link").symlink_to("nowhere")
