@@ -25,6 +25,7 @@ from latent_domains.common.versions import commit, hardware, versions
 from latent_domains.experiment.baselines import DISCOVERY, VARIANTS
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.runs.domain_usage import domain_usage
+from latent_domains.runs.preflight import check_meaning
 from latent_domains.runs.record import OnTarget, Record
 
 _ESTIMATORS = {"gong2013": DistinctiveDomains, "hoffman2012": ConstrainedDomains}
@@ -108,18 +109,25 @@ def make_record(baseline: Baseline, experiment: Experiment) -> Record:
 def _read(
     baseline: Baseline, experiment: Experiment
 ) -> tuple[dict[str, Labelled], dict[str, Labelled], dict[str, Labelled]]:
-    """Features and labels of the sources, of the targets to adapt to and of those to test on, by domain."""
+    """Features and labels of the sources, of the targets to adapt to and of those to test on, by domain.
+
+    Raises ProgramError if one of the LMDBs cannot be read, or if they do not mean the same by a label or a feature.
+    """
     data = experiment.data
+    train = {part: baseline.data / data.train_lmdb(part) for part in (*experiment.source_parts, *experiment.targets)}
+    test = {target: baseline.data / data.test_lmdb(target) for target in experiment.targets}
+    labelled = [*(train[part] for part in experiment.source_parts), *test.values()]
+    check_meaning([*train.values(), *test.values()], labelled, data)
 
-    def read(lmdb: str, limit: int | None) -> Labelled:
-        return read_features(baseline.data / lmdb, data, limit=limit, quiet=baseline.quiet)
+    def read(lmdb: Path, limit: int | None) -> Labelled:
+        return read_features(lmdb, data, limit=limit, quiet=baseline.quiet)
 
-    sources = {part: read(data.train_lmdb(part), baseline.limit) for part in experiment.source_parts}
-    tests = {target: read(data.test_lmdb(target), None) for target in experiment.targets}
+    sources = {part: read(train[part], baseline.limit) for part in experiment.source_parts}
+    tests = {target: read(lmdb, None) for target, lmdb in test.items()}
     targets = {}
-    for target, test in tests.items():
-        same = data.test_lmdb(target) == data.train_lmdb(target) and baseline.limit is None
-        targets[target] = test if same else read(data.train_lmdb(target), baseline.limit)
+    for target, lmdb in test.items():
+        same = lmdb == train[target] and baseline.limit is None
+        targets[target] = tests[target] if same else read(train[target], baseline.limit)
     return sources, targets, tests
 
 

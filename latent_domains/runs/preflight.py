@@ -9,6 +9,7 @@ import json
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import Description, count, describe
 from latent_domains.data.parts import backbone_of, common_classes
 from latent_domains.experiment.batches import published_counts
+from latent_domains.experiment.datasets import Dataset
 from latent_domains.experiment.mixture import join_options
 from latent_domains.models.graph import kind
 from latent_domains.runs.devices import check_available, mode_of
@@ -142,14 +144,10 @@ def check_data(run: RunFolder) -> None:
         if found.shape != data.stored_shape or not found.same_size:
             got = by(found.shape) if found.same_size else "of several sizes"
             raise ProgramError(f"{path}: images are {got}, expected {by(data.stored_shape)}; {hint}")
-        if data.features and (backbone := backbone_of(path)) not in (None, data.features.backbone):
-            raise ProgramError(
-                f"{path}: features of {backbone}, but the run is one on those of {data.features.backbone}; {hint}"
-            )
         least, most = min(found.class_counts), max(found.class_counts)
         if path in labelled and not 0 <= least <= most < data.classes:
             raise ProgramError(f"{path}: labels are {least} to {most}, expected 0 to {data.classes - 1}")
-    common_classes(labelled)
+    check_meaning(list(parts), labelled, data)
     for target, (batch_size, batches) in run.test_batches().items():
         lmdb = run.test_lmdbs[target]
         images = count(lmdb)
@@ -157,6 +155,20 @@ def check_data(run: RunFolder) -> None:
             raise ProgramError(
                 f"{lmdb}: {images} images, but a test pass of {run.path} covers {batch_size * batches}: {_AGAIN}"
             )
+
+
+def check_meaning(lmdbs: Sequence[Path], labelled: Sequence[Path], data: Dataset) -> None:
+    """Features are those of the dataset's backbone, and a label means one class in all LMDBs that are ``labelled``.
+
+    What an LMDB does not say of itself is not asked for. Raises ProgramError naming one that says something else.
+    """
+    for path in lmdbs if data.features else ():
+        if (backbone := backbone_of(path)) not in (None, data.features.backbone):
+            raise ProgramError(
+                f"{path}: features of {backbone}, but the run is one on those of {data.features.backbone}; build it "
+                f"with: {data.made_by}"
+            )
+    common_classes(labelled)
 
 
 @cache

@@ -239,6 +239,23 @@ def test_bad_features_are_named(data, mixed, tmp_path, how):
     assert names(tmp_path) == ["data"], "nothing half-written"
 
 
+def test_features_and_classes_mean_the_same_everywhere(data, tmp_path):
+    folder = tmp_path / "data"
+    shutil.copytree(data, folder)
+    dslr, webcam = (folder / "office31_fc7" / name for name in ("dslr", "webcam"))
+    (dslr / "classes.txt").write_text("bike\nmouse\nmug\n")
+    (webcam / "classes.txt").write_text("mouse\nbike\nmug\n")
+    arguments = ("svm", folder, tmp_path / "out.json", "--sources", "dslr")
+    done = baselines(*arguments)
+    assert done.returncode == 1
+    assert f"{webcam / 'classes.txt'}: other classes than in {dslr / 'classes.txt'}, expected the same" in done.stderr
+    note = {"recipe": {"program": "tools.extract_features office31", "backbone": "lite0"}, "records": 24}
+    (webcam / "source.json").write_text(json.dumps(note))
+    done = baselines(*arguments)
+    assert done.returncode == 1 and f"{webcam}: features of lite0, but the run is one on those of alex" in done.stderr
+    assert names(tmp_path) == ["data"]
+
+
 def test_images_are_no_features(tmp_path):
     done = baselines("svm", tmp_path, tmp_path / "out.json", dataset="office31")
     assert done.returncode == 1
