@@ -15,6 +15,7 @@ from latent_domains.data.image_list import (
     Found,
     class_of,
     composed,
+    find_all,
     find_files,
     folder_entries,
     is_visible,
@@ -208,7 +209,7 @@ def _class_folders(root: Path) -> dict[str, Found]:
     if not folders:
         raise ProgramError(f"{root}: no folders in it, expected one for each class")
     names = [class_of(folder) for folder in folders]
-    inside = {folder: find_files(folder) for folder in folders}
+    inside = find_all(folders)
     _check_level(root, {folder: found.images for folder, found in inside.items() if found.images})
     tree: dict[str, Found] = {}
     for name, found in zip(names, inside.values(), strict=True):  # a name in two spellings is one class
@@ -236,7 +237,7 @@ def _check_level(root: Path, images: Mapping[Path, Sequence[str]]) -> None:
 
 def _is_labelled(target: Path, classes: Sequence[str]) -> bool:
     """Whether the target's folders are classes. Raises ProgramError if only some of its images lie in such folders."""
-    folders = {composed(folder.name): find_files(folder).images for folder in _visible_folders(target)}
+    folders = {composed(folder.name): found.images for folder, found in find_all(_visible_folders(target)).items()}
     known = [name for name in folders if name in classes]
     if not known:
         return False

@@ -147,39 +147,51 @@ def is_visible(name: str) -> bool:
 
 
 def find_files(folder: Path) -> Found:
-    """The files of a folder, sorted. Links to folders are followed, after the folders that are there themselves.
+    """The files of a folder, as :func:`find_all` finds those of several."""
+    return find_all([folder])[folder]
 
-    No folder is read twice, nor one that holds ``folder``: device and inode tell.
+
+def find_all(folders: Sequence[Path]) -> dict[Path, Found]:
+    """The files of each folder, sorted. Links to folders are followed, after all folders that are there themselves.
+
+    No folder is read twice, whichever of ``folders`` it is in, nor one that holds the one it is in: device and inode
+    tell.
     """
-    found, seen = Found(), set()
-    for parent in {*folder.absolute().parents, *folder.resolve().parents}:
-        seen.add(_identity(parent))
-    here, links = deque([folder]), deque()
+    found, seen = {folder: Found() for folder in folders}, set()
+    holders = {folder: _holders(folder) for folder in folders}
+    here, links = deque(), deque()
+    for folder in folders:
+        (links if folder.is_symlink() else here).append((folder, folder))
     while here or links:
-        path = here.popleft() if here else links.popleft()
+        folder, path = here.popleft() if here else links.popleft()
         try:
-            if (identity := _identity(path)) in seen:
-                found.unread[path] = "a link to a folder that is read already, or that holds it"
+            if (identity := _identity(path)) in seen or identity in holders[folder]:
+                found[folder].unread[path] = "a link to a folder that is read already, or that holds it"
                 continue
             seen.add(identity)
             with os.scandir(path) as entries:
                 inside = sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
-            found.unread[path] = error.strerror or str(error)
+            found[folder].unread[path] = error.strerror or str(error)
             continue
         below = "" if path == folder else f"{path.relative_to(folder)}/"
         for entry in inside:
             if not is_visible(entry.name):
                 continue
             if _is_folder(entry):
-                (links if entry.is_symlink() else here).append(path / entry.name)
+                (links if entry.is_symlink() else here).append((folder, path / entry.name))
             elif entry.name[entry.name.rfind(".") :].lower() in SUFFIXES:
-                found.images.append(below + entry.name)
+                found[folder].images.append(below + entry.name)
             else:
-                found.others.append(path / entry.name)
-    found.images.sort(key=lambda name: name.split("/"))  # as Paths are sorted
-    found.others.sort()
+                found[folder].others.append(path / entry.name)
+    for one in found.values():
+        one.images.sort(key=lambda name: name.split("/"))  # as Paths are sorted
+        one.others.sort()
     return found
+
+
+def _holders(folder: Path) -> set[tuple[int, int]]:
+    return {_identity(parent) for parent in {*folder.absolute().parents, *folder.resolve().parents}}
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -216,9 +228,8 @@ def read_tree(root: Path, classes: Sequence[str] | None = None) -> tuple[list[En
     if strange:
         raise ProgramError(f"{root}: folders {', '.join(strange)} are not among the classes {', '.join(names)}")
     entries = []
-    for folder, class_name in zip(folders, class_names, strict=True):
+    for (folder, inside), class_name in zip(find_all(folders).items(), class_names, strict=True):
         label = names.index(class_name)
-        inside = find_files(folder)
         entries += [Entry(f"{folder}/{name}", f"{folder.name}/{name}", label) for name in inside.images]
         found.add(inside)
     if not entries:
