@@ -241,6 +241,26 @@ def test_features_of_other_images_are_never_reused(images, tmp_path, net, change
     assert extract(net, data, out, "--domains", "amazon", "--force").returncode == 0
 
 
+def test_what_tells_an_lmdb_from_others(tmp_path, monkeypatch):
+    """Of one without a note all keys, and records all over it; a note that tells of all images needs no more."""
+    monkeypatch.setattr(extraction, "SPREAD", 4)
+
+    def told(change: dict[int, int] | None = None, name: str = "x", note: str = "") -> str:
+        with lmdb_io.create(tmp_path / "db", force=True) as (writer, folder):
+            for i in range(40):
+                image = np.full((2, 2, 3), (change or {}).get(i, i), np.uint8)
+                writer.put(name if i == 39 else "x", lmdb_io.image_datum(image, 0))
+            if note:
+                (folder / "source.json").write_text(note)
+        return extraction.fingerprint(tmp_path / "db")
+
+    first = told()
+    assert told() == first and told(name="y") != first
+    assert [told({i: 99}) != first for i in (0, 10, 20, 30, 39)] == [True] * 4 + [False]
+    note = '{"recipe": {"fingerprint": "1"}, "records": 40}'
+    assert told({30: 99}, note=note) == told(note=note) != told({0: 99}, note=note)
+
+
 def test_something_else_in_the_place_of_the_features_stays(images, tmp_path, net):
     out = fill(tmp_path / "office31_fc7" / "webcam", 2)
     done = extract(net, images, tmp_path)
