@@ -12,7 +12,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by
 from latent_domains.data import lmdb_io
 from latent_domains.data.lmdb_folder import DOMAINS
-from latent_domains.data.parts import Part, Records, build, common_classes, origin_of
+from latent_domains.data.parts import Part, Records, build, common_classes, common_features, origin_of
 from latent_domains.data.shares import check_shares, mixture_counts, shown
 
 PROGRAM = "tools.join_lmdbs"
@@ -26,9 +26,9 @@ def join(
     With ``shares`` (percentages) it is the largest mixture that has them, of records drawn by ``seed`` (None: the
     first); else all records are in it. ``domains.txt`` in it says where each is from.
 
-    Returns the number of records. Raises ProgramError if the shares are none, the inputs' images or classes differ, if
-    one of them or its name is given twice, or if ``out`` is in the way; ``force`` replaces an older mixture, and
-    nothing else.
+    Returns the number of records. Raises ProgramError if the shares are none, the inputs' images, classes or backbones
+    differ, if one of them or its name is given twice, or if ``out`` is in the way; ``force`` replaces an older mixture,
+    and nothing else.
     """
     if shares:
         check_shares(shares, len(inputs))
@@ -40,6 +40,7 @@ def join(
         "inputs": ", ".join(f"{path.name} ({count})" for path, count in zip(inputs, counts, strict=True)),
         **({"shares": shown(shares)} if shares else {}),
         "seed": "not shuffled" if seed is None else seed,
+        **common_features(inputs),
     }
     places = _places(counts, mixture_counts(counts, shares), seed)
     domains = [inputs[i].name for i, _ in places]

@@ -83,13 +83,12 @@ def stands(part: Part, *, force: bool = False) -> bool:
             f"{part.path}: exists, but without a {NOTE} that says how it was made; pass --force to replace it"
         )
     found, records = note
-    different = {key for key in {*found, *part.origin} if found.get(key) != part.origin.get(key)}
-    if different and not force:
-        differences = ", ".join(_difference(key, found, part.origin) for key in sorted(different))
+    differences = _differences(found, part.origin)
+    if differences and not force:
         raise ProgramError(
             f"{part.path}: made with {differences}; pass --force to replace it or --out for another folder"
         )
-    if different:
+    if differences:
         return False
     held = lmdb_io.count(part.path)
     if held != records:
@@ -112,10 +111,31 @@ def origin_of(lmdb: Path) -> dict[str, Any]:
     return note[0] if note else {}
 
 
+def features_of(lmdb: Path) -> dict[str, Any]:
+    """How the features that an LMDB holds were made as its note says; empty if it says nothing of features."""
+    origin = origin_of(lmdb)
+    if str(origin.get("program")).startswith(EXTRACTION):
+        origin = {"backbone": "alexnet", **origin}
+    return {key: value for key, value in origin.items() if key not in _OF_RECORDS} if "backbone" in origin else {}
+
+
+_OF_RECORDS = ("program", "part", "images", FINGERPRINT, "inputs", "shares", "seed")
+"""Keys of an origin of features, or of a mixture of them, that do not say how an image becomes a feature."""
+
+
 def backbone_of(lmdb: Path) -> str | None:
     """The backbone whose features an LMDB holds as its note says; None if it says nothing of features."""
-    origin = origin_of(lmdb)
-    return origin.get("backbone", "alexnet") if str(origin.get("program")).startswith(EXTRACTION) else None
+    return features_of(lmdb).get("backbone")
+
+
+def common_features(lmdbs: Sequence[Path]) -> dict[str, Any]:
+    """How the features were made, if all LMDBs say so. Raises ProgramError if two of them say different things."""
+    features = {path: found for path in lmdbs if (found := features_of(path))}
+    for path, found in features.items():
+        first = next(iter(features))
+        if differences := _differences(found, features[first]):
+            raise ProgramError(f"{path}: features made with {differences}, as those of {first} are; expected the same")
+    return features[lmdbs[0]] if len(features) == len(lmdbs) else {}
 
 
 def classes_of(lmdb: Path) -> tuple[str, ...]:
@@ -132,6 +152,12 @@ def common_classes(lmdbs: Sequence[Path]) -> tuple[str, ...]:
         if names != classes[first]:
             raise ProgramError(f"{path / CLASSES}: other classes than in {first / CLASSES}, expected the same")
     return classes[lmdbs[0]] if len(classes) == len(lmdbs) else ()
+
+
+def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """All that differs, in words; empty if nothing does."""
+    different = sorted(key for key in {*found, *wanted} if found.get(key) != wanted.get(key))
+    return ", ".join(_difference(key, found, wanted) for key in different)
 
 
 def _difference(key: str, found: Mapping[str, str | int], wanted: Mapping[str, str | int]) -> str:

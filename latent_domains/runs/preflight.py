@@ -20,7 +20,7 @@ from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.common.wording import by
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import Description, count, describe
-from latent_domains.data.parts import backbone_of, common_classes
+from latent_domains.data.parts import backbone_of, common_classes, common_features
 from latent_domains.experiment.batches import published_counts
 from latent_domains.experiment.datasets import Dataset
 from latent_domains.experiment.mixture import join_options
@@ -158,7 +158,7 @@ def check_data(run: RunFolder) -> None:
 
 
 def check_meaning(lmdbs: Sequence[Path], labelled: Sequence[Path], data: Dataset) -> None:
-    """Features are those of the dataset's backbone, and a label means one class in all LMDBs that are ``labelled``.
+    """Features are those of the dataset's backbone, made in one way, and a label means one class in all ``labelled``.
 
     What an LMDB does not say of itself is not asked for. Raises ProgramError naming one that says something else.
     """
@@ -168,6 +168,8 @@ def check_meaning(lmdbs: Sequence[Path], labelled: Sequence[Path], data: Dataset
                 f"{path}: features of {backbone}, but the run is one on those of {data.features.backbone}; build it "
                 f"with: {data.made_by}"
             )
+    if data.features:
+        common_features(lmdbs)
     common_classes(labelled)
 
 

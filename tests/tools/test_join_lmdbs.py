@@ -1,5 +1,6 @@
 """Mixtures of LMDBs."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from caffe.proto.caffe_pb2 import Datum
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.join import join, read_domains
+from latent_domains.data.parts import features_of
 from tests.programs import child, files_up_to, interrupt, names, program
 
 COUNTS = {"a": 7, "b": 5, "c": 9}
@@ -166,6 +168,21 @@ def test_features_are_joined_too(tmp_path):
             writer.put(name, Datum(channels=4, height=1, width=1, float_data=[1, 2, 3, ord(name)], label=5))
     assert join([tmp_path / "a", tmp_path / "b"], tmp_path / "out") == 2
     assert {datum.float_data[3] for _, datum in lmdb_io.read(tmp_path / "out")} == {97, 98}
+
+
+def test_a_mixture_of_features_says_how_they_were_made(inputs, tmp_path):
+    recipe = {"program": "tools.extract_features pacs", "backbone": "x", "weights": "aa", "size": 32, "part": "a"}
+    for path, weights in zip(inputs, ("aa", "aa", "bb"), strict=True):
+        note = {"recipe": {**recipe, "weights": weights, "images": 3}, "records": lmdb_io.count(path)}
+        (path / "source.json").write_text(json.dumps(note))
+    join(inputs[:2], tmp_path / "out")
+    assert features_of(tmp_path / "out") == {"backbone": "x", "weights": "aa", "size": 32}
+    done = program("join_lmdbs", *inputs, tmp_path / "more")
+    assert done.returncode == 1
+    assert f"{inputs[2]}: features made with weights 'bb' instead of 'aa', as those of {inputs[0]} are" in done.stderr
+    (inputs[2] / "source.json").unlink()
+    join(inputs, tmp_path / "more")
+    assert features_of(tmp_path / "more") == {}
 
 
 def test_keys_of_other_programs_are_numbered_too(inputs, tmp_path):

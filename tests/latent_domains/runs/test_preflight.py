@@ -1,5 +1,6 @@
 """What is wrong with a run is found before it is trained."""
 
+import json
 import re
 import shutil
 from dataclasses import replace
@@ -14,7 +15,7 @@ from latent_domains.data import lmdb_io
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs import preflight as preflight_module
-from latent_domains.runs.preflight import check_data, incompleteness, preflight
+from latent_domains.runs.preflight import check_data, check_meaning, incompleteness, preflight
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from tests.fixtures import TEST, TRAIN
@@ -82,6 +83,19 @@ def test_preflight_sees_labels_of_other_classes(tiny_data, tmp_path):
     (data / "digits" / "usps_test" / "classes.txt").write_text("\n".join(names[::-1]))
     with pytest.raises(ProgramError, match=r"usps_test/classes\.txt: other classes than in .*mnist_train/classes\.txt"):
         check_data(run)
+
+
+def test_features_were_made_in_one_way(tmp_path):
+    lmdbs = [tmp_path / name for name in ("amazon", "dslr", "webcam")]
+    for lmdb, weights in zip(lmdbs, ("aa", None, "bb"), strict=True):
+        lmdb.mkdir()
+        recipe = {"program": "tools.extract_features office31", "part": lmdb.name, "images": 3, "weights": weights}
+        if weights:
+            (lmdb / "source.json").write_text(json.dumps({"recipe": recipe, "records": 3}))
+    check_meaning(lmdbs[:2], lmdbs[:2], DATASETS["office31_fc7"])
+    message = f"{lmdbs[2]}: features made with weights 'bb' instead of 'aa', as those of {lmdbs[0]} are"
+    with pytest.raises(ProgramError, match=re.escape(message)):
+        check_meaning(lmdbs, lmdbs, DATASETS["office31_fc7"])
 
 
 def test_preflight_says_how_to_build_what_is_missing(tmp_path):
