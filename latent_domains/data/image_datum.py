@@ -18,6 +18,7 @@ from tqdm import tqdm
 from latent_domains.common.in_threads import in_threads
 from latent_domains.common.pixel_limit import megapixels, most_bytes
 from latent_domains.common.program import ProgramError
+from latent_domains.common.wording import by
 from latent_domains.data.image_list import Entry
 from latent_domains.data.lmdb_io import decoded, encoded_datum, image_datum
 
@@ -74,7 +75,10 @@ def make(file: Path, label: int, form: Format) -> Made:
     elif kept is not None:
         datum = encoded_datum(data, label)  # it is what is asked for: no second loss
     else:
-        datum = encoded_datum(cv2.imencode("." + form.encoded, image)[1].tobytes(), label)
+        fits, encoded = cv2.imencode("." + form.encoded, image)
+        if not fits:
+            return Made(b"", (), f"too large for {form.encoded}: {by(image.shape[:2])} pixels")
+        datum = encoded_datum(encoded.tobytes(), label)
     return Made(datum.SerializeToString(), image.shape)
 
 
