@@ -291,6 +291,13 @@ def test_an_image_above_the_limit_is_not_decoded(images, tmp_path):
     assert done.returncode == 2 and f"got {10**17}, expected at most {10**6}" in done.stderr
 
 
+def test_an_image_that_its_format_cannot_hold_is_named(tmp_path):
+    cv2.imwrite(str(tmp_path / "long.png"), np.zeros((2, 65_501, 3), np.uint8))
+    made = image_datum.make(tmp_path / "long.png", 0, Format(encoded="jpg"))
+    assert made.failure == "too large for jpg: 2×65501 pixels"
+    assert image_datum.make(tmp_path / "long.png", 0, Format(encoded="png")).failure is None
+
+
 def test_every_kind_of_image_is_refused_by_its_header(tmp_path):
     (tmp_path / "in" / "a").mkdir(parents=True)
     cv2.imwrite(str(tmp_path / "in" / "a" / "fits.png"), np.zeros((1000, 1000, 3), np.uint8))
@@ -357,6 +364,7 @@ def test_an_existing_output_stays_without_force(images, tmp_path):
     [
         (["{root}", "out", "--resize", "256"], 2, "'256', expected HEIGHTxWIDTH"),
         (["{root}", "out", "--resize", "0x5"], 2, "'0x5', expected HEIGHTxWIDTH"),
+        (["{root}", "out", "--resize", "10001x10000"], 2, "10001×10000 are more than 100 megapixels (--max-megapixels"),
         (["{root}", "out", "--jobs", "0"], 2, "'0', expected a whole number of at least 1"),
         (["{root}", "out", "--seed", "-1"], 2, "--seed: got '-1', expected a whole number of at least 0"),
         (["{root}", "out", "--encoded", "gif"], 2, "invalid choice: 'gif'"),
