@@ -10,7 +10,8 @@
 Each seed may have LMDBs of its own: digits --seed 3 --out data/seed3 --downloads data/downloads.
 
 What stands already is not built again. A part that was made with another seed or from other images is an error, never
-reused.
+reused. Images are told apart by the names, labels and sizes of their files: where others of the same sizes took their
+place, as those of uncompressed files are, --force builds the part anew.
 """
 
 import argparse

@@ -93,7 +93,10 @@ def image_part(
 
 
 def _fingerprint(entries: Sequence[Entry]) -> str:
-    """Return a hash of the images' names, labels and sizes on disk: a tree that was changed is noticed by them."""
+    """Return a hash of the images' names, labels and sizes on disk: a tree that was changed is noticed by them.
+
+    But for files that were replaced by others of the same size: uncompressed ones of one geometry all have it.
+    """
     digest = hashlib.sha256()
     for entry in entries:
         digest.update(f"{entry.name}\0{entry.label}\0{size(entry.path)}\n".encode(errors="surrogateescape"))
