@@ -11,11 +11,11 @@ from caffe.proto.caffe_pb2 import Datum
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from latent_domains.common.files import json_text
+from latent_domains.common.files import is_absent, json_text
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.image_list import read_classes
-from latent_domains.data.lmdb_folder import CLASSES, DOMAINS, NOTE
+from latent_domains.data.lmdb_folder import CLASSES, DOMAINS, NOTE, is_lmdb
 
 FINGERPRINT = "fingerprint"
 """Key of an origin: a hash that tells whether the images are still the same."""
@@ -72,11 +72,13 @@ def array_part(path: Path, origin: Mapping[str, str | int], make: Callable[[], I
 def stands(part: Part, *, force: bool = False) -> bool:
     """Say whether ``part`` was built before from the same origin.
 
-    Raises ProgramError if something else is in its place, unless ``force`` allows to replace it.
+    Raises ProgramError if another LMDB is in its place, unless ``force`` allows to replace it, or if other files are.
     """
-    if not part.path.exists():
+    if is_absent(part.path):
         return False
     if (note := _read_note(part.path)) is None:
+        if not is_lmdb(part.path):
+            raise ProgramError(f"{part.path}: found other files, expected an LMDB or nothing; choose another --out")
         if force:
             return False
         raise ProgramError(

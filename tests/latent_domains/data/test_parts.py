@@ -89,6 +89,17 @@ def test_a_folder_of_unknown_origin_is_neither_reused_nor_replaced(tmp_path, not
     assert not stands(part(tmp_path / "a"), force=True)
 
 
+@pytest.mark.parametrize("force", [False, True])
+def test_what_is_no_lmdb_is_never_replaced(force, tmp_path):
+    (tmp_path / "photo" / "dog").mkdir(parents=True)
+    message = "photo: found other files, expected an LMDB or nothing; choose another --out"
+    with pytest.raises(ProgramError, match=message):
+        build_missing([part(tmp_path / "first"), part(tmp_path / "photo")], force=force)
+    assert names(tmp_path) == ["photo"]
+    (tmp_path / "photo" / "dog").rmdir()
+    assert build_missing([part(tmp_path / "photo")]) == 12
+
+
 def test_a_damaged_part_is_named(tmp_path):
     build(part(tmp_path / "a"))
     note = tmp_path / "a" / NOTE
