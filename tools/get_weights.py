@@ -14,7 +14,6 @@ that is, where it lives and what its hash must be.
 """
 
 import argparse
-import os
 from pathlib import Path
 
 from latent_domains.common.arguments import program_parser
@@ -36,10 +35,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--mirror",
         type=Path,
-        default=os.environ.get("WEIGHTS_MIRROR") or None,
         metavar="DIR",
         help="copy the file from this folder (default: environment variable WEIGHTS_MIRROR; else DATA_MIRROR, if the "
-        "file is there)",
+        "file is there; neither for lite0, which the package has)",
     )
     parser.add_argument("--force", action="store_true", help="replace a file of this name with another hash")
     return parser.parse_args()

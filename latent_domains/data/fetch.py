@@ -60,7 +60,7 @@ def download(urls: Sequence[str], target: Path, check: Callable[[Path], None], *
             except OSError as error:  # the disk's, not the network's
                 raise ProgramError(f"{target}: writing it failed: {error.strerror or error}") from error
         raise Unavailable(
-            f"{target.name} could not be had from its URLs (a folder that holds it can be named by --mirror or "
+            f"{target.name} could not be had from its URLs (a folder that holds it can be named by "
             f"DATA_MIRROR):{''.join(failures)}"
         )
 

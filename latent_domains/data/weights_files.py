@@ -83,11 +83,15 @@ def in_package(file: WeightsFile) -> Path:
 
 
 def find_in_mirror(file: WeightsFile, mirror: Path | None) -> Path | None:
-    """Return the place of the file in a mirror folder, or None.
+    """Return the place of the file in a mirror folder, or None. What a package holds is looked for in ``mirror`` alone.
 
-    A ``mirror`` that is named must hold it, or ProgramError is raised; DATA_MIRROR may be one of data sets alone.
+    A ``mirror`` that is named, or WEIGHTS_MIRROR, must hold it, or ProgramError is raised; DATA_MIRROR may be one of
+    data sets alone.
     """
-    data = os.environ.get("DATA_MIRROR")
+    if mirror is None and file.package:
+        return None
+    weights, data = os.environ.get("WEIGHTS_MIRROR"), os.environ.get("DATA_MIRROR")
+    mirror = mirror or (Path(weights) if weights else None)
     folder = mirror or (Path(data) if data else None)
     if folder is not None:
         for place in (folder / file.name, folder / "weights" / file.name):

@@ -187,7 +187,8 @@ def test_weights_of_a_package(packages: Path, tmp_path: Path, monkeypatch: pytes
         assert done.returncode == 1 and done.stderr == said
 
 
-def test_lite0_is_always_at_hand(tmp_path: Path) -> None:
+def test_lite0_is_always_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEIGHTS_MIRROR", str(tmp_path))  # a mirror of others
     done = program("get_weights", "lite0", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     assert names(tmp_path) == ["efficientnet-lite0-57934424.pth"]
