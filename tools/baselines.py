@@ -20,9 +20,9 @@ from latent_domains.baselines.run import Baseline, make_record
 from latent_domains.common.arguments import natural, positive, program_parser
 from latent_domains.common.files import check_free, json_text, write_text
 from latent_domains.common.program import ROOT, ProgramError, run
-from latent_domains.experiment import datasets
 from latent_domains.experiment.baselines import BASELINES, DISCOVERY, VARIANTS
 from latent_domains.experiment.experiment import make_experiment
+from latent_domains.experiment.options import dataset
 
 
 def _k(text: str) -> int | None:
@@ -32,7 +32,13 @@ def _k(text: str) -> int | None:
 def _options() -> argparse.Namespace:
     parser = program_parser("tools.baselines", __doc__)
     parser.add_argument("method", choices=BASELINES)
-    parser.add_argument("--dataset", required=True, metavar="NAME", help="dataset of features, office31_fc7 say")
+    parser.add_argument(
+        "--dataset",
+        type=dataset,
+        required=True,
+        metavar="NAME|FILE",
+        help="dataset of features, office31_fc7 say, or the description of another one (dataset.json)",
+    )
     parser.add_argument("--sources", metavar="A+B+…", help="source domains (default: the paper's)")
     parser.add_argument("--targets", "--target", metavar="A+…", help="target domain or domains (default: the paper's)")
     parser.add_argument(
@@ -86,7 +92,7 @@ def main() -> None:
     options = _options()
     check_free(options.out, force=options.force)
     experiment = make_experiment(
-        datasets.named(options.dataset),
+        options.dataset,
         "dial",
         sources=tuple(options.sources.split("+")) if options.sources is not None else None,
         targets=tuple(options.targets.split("+")) if options.targets is not None else None,

@@ -22,7 +22,7 @@ def add_experiment_options(parser: argparse.ArgumentParser) -> None:
     """The options that describe an experiment, for every program that takes one."""
     parser.add_argument(
         "--dataset",
-        type=_dataset,
+        type=dataset,
         default="digits",
         metavar=f"{{{','.join(DATASETS)},FILE}}",
         help="one of these, or the description of another one (dataset.json, by python -m tools.adapt or "
@@ -40,7 +40,7 @@ def add_method_options(parser: argparse.ArgumentParser, *, recipe: str, **defaul
     _add(parser, _METHOD, recipe, defaults)
 
 
-def _dataset(text: str) -> Dataset:
+def dataset(text: str) -> Dataset:
     """A dataset by its name, or the one that a file describes."""
     if not text.endswith(".json"):
         if text not in DATASETS:
