@@ -394,7 +394,8 @@ def from_json(values: Any) -> Dataset:
     return data
 
 
-def _is_folder_name(name: str) -> bool:
+def is_folder_name(name: str) -> bool:
+    """Whether a folder of this name can lie in another one."""
     return name not in ("", ".", "..") and not {"/", "\0"}.intersection(name)
 
 
@@ -402,8 +403,8 @@ def _check(data: Dataset) -> None:
     """Raise ProgramError if a description contradicts itself or fits no network."""
     domains = set(data.domains)
     expectations = [
-        ("name", _is_folder_name(data.name), data.name, "a folder's name"),
-        ("domains", all(map(_is_folder_name, data.domains)), data.domains, "folders' names"),
+        ("name", is_folder_name(data.name), data.name, "a folder's name"),
+        ("domains", all(map(is_folder_name, data.domains)), data.domains, "folders' names"),
         ("network", data.network in NETWORKS, data.network, f"one of {', '.join(NETWORKS)}"),
         ("domains", len(domains) == len(data.domains) > 0, data.domains, "each domain once"),
         ("sources", set() < set(data.sources) <= domains, data.sources, "some of the domains"),

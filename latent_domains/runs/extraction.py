@@ -19,7 +19,7 @@ from latent_domains.data import lmdb_io
 from latent_domains.data.input_batches import keyed_batches, record_values
 from latent_domains.data.lmdb_folder import NOTE
 from latent_domains.data.parts import EXTRACTION, FINGERPRINT, Part, Records, classes_of, origin_of
-from latent_domains.experiment.datasets import DATASETS, Dataset, Features, features_of, of_network
+from latent_domains.experiment.datasets import DATASETS, Dataset, Features, features_of, is_folder_name, of_network
 from latent_domains.experiment.networks import ANY_FEATURES
 from latent_domains.models.model import feed
 from latent_domains.models.onnx_backbone import OnnxBackbone
@@ -65,7 +65,12 @@ def published(images: Dataset, kind: str) -> Dataset:
 
 
 def described(images: Dataset, kind: str, backbone: OnnxBackbone, made_by: str) -> Dataset:
-    """A dataset of an ONNX model's features that is none of ours. Raises ProgramError if its name is one of ours."""
+    """A dataset of an ONNX model's features that is none of ours.
+
+    Raises ProgramError if its name is one of ours or no folder's.
+    """
+    if not is_folder_name(f"{images.name}_{kind}"):
+        raise ProgramError(f"--name: found {kind!r}, expected a part of a folder's name")
     if (name := f"{images.name}_{kind}") in DATASETS:
         raise ProgramError(f"--name {kind}: {name} are other features, expected another name")
     features = Features(images.name, f"{kind}-{backbone.digest}", backbone.early_size)

@@ -476,6 +476,7 @@ def test_features_of_another_backbone_than_the_heads_are_refused(pictures, tmp_p
         (model(outputs=("features", "classes")), (), "its outputs are features, classes: --layer chooses one"),
         (model("side"), (), "a dynamic shape: --crop says"),
         (model(), ("--layer", "fc7"), "no layer 'fc7' among its 8 values"),
+        (model(), ("--name", "a/b"), "--name: found 'a/b', expected a part of a folder's name"),
         (model(), ("--name", "lite0"), "--name lite0: pacs_lite0 are other features, expected another name"),
     ],
 )
