@@ -1,6 +1,7 @@
 """What goes into an LMDB: a list file as ``convert_imageset`` takes, or a tree of one folder a class."""
 
 import os
+import re
 import stat
 import unicodedata
 from codecs import BOM_UTF8
@@ -17,6 +18,9 @@ SUFFIXES = frozenset({".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", "
 
 _LABEL_LIMIT = 2**31
 """Datum.label is an int32."""
+
+_LINE = re.compile(r"(.*\S)\s+([+-]?[0-9]{1,1000})\s*", re.ASCII | re.DOTALL)
+"""Of a list: a path, which may begin with blanks, and a label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +47,10 @@ def size(file: str | Path) -> int | None:
 
 
 def read_list(path: Path, root: Path) -> list[Entry]:
-    """Read lines ``PATH LABEL``; PATH is relative to ``root`` and may hold spaces, blank lines are left out.
+    """Read lines ``PATH LABEL``; PATH is relative to ``root`` and may begin with blanks and hold some.
 
-    Raises ProgramError naming the line that has no path or no whole number after the last blank.
+    Blank lines are left out. Raises ProgramError naming the line that has no path or no whole number after the last
+    blank.
     """
     expect_file(path, "a text file of lines 'PATH LABEL'", missing_ok=True)
     try:
@@ -54,13 +59,12 @@ def read_list(path: Path, root: Path) -> list[Entry]:
         raise ProgramError(f"list {path}: {error.strerror}, expected a text file of lines 'PATH LABEL'") from error
     entries = []
     for number, line in enumerate(map(os.fsdecode, lines), 1):
-        fields = line.strip().rsplit(maxsplit=1)
-        if not fields:
+        if not line.strip():
             continue
-        try:
-            name, label = fields[0], int(fields[1])
-        except (IndexError, ValueError) as error:
-            raise ProgramError(f"list {path}, line {number}: found {line!r}, expected 'PATH LABEL'") from error
+        fields = _LINE.fullmatch(line)
+        if fields is None:
+            raise ProgramError(f"list {path}, line {number}: found {line!r}, expected 'PATH LABEL'")
+        name, label = fields[1], int(fields[2])
         if "\0" in name:
             raise ProgramError(f"list {path}, line {number}: found {line!r}, expected a path without NUL")
         if not -_LABEL_LIMIT <= label < _LABEL_LIMIT:
@@ -88,11 +92,16 @@ def composed(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
+def fits_a_line(name: str) -> bool:
+    """Whether a line of a text file can hold a name, and whoever reads the line has the name again."""
+    # Control characters, half characters of UTF-16 (which stand for bytes that are no UTF-8), and ends of lines.
+    return name == name.strip() and not {"Cc", "Cs", "Zl", "Zp"}.intersection(map(unicodedata.category, name))
+
+
 def class_of(folder: Path) -> str:
     """The class that a folder is called after. Raises ProgramError if a line of text cannot hold its name."""
     name = folder.name
-    # Control characters, half characters of UTF-16 (which stand for bytes that are no UTF-8), and ends of lines.
-    if name != name.strip() or {"Cc", "Cs", "Zl", "Zp"}.intersection(map(unicodedata.category, name)):
+    if not fits_a_line(name):
         raise ProgramError(
             f"{folder.parent}: the class folder {name!r} has a name that no text file can hold: rename it"
         )

@@ -11,6 +11,7 @@ from latent_domains.common.files import check_named, check_new
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by
 from latent_domains.data import lmdb_io
+from latent_domains.data.image_list import fits_a_line
 from latent_domains.data.lmdb_folder import DOMAINS
 from latent_domains.data.parts import Part, Records, build, common_classes, common_features, origin_of
 from latent_domains.data.shares import check_shares, mixture_counts, shown
@@ -33,17 +34,18 @@ def join(
     if shares:
         check_shares(shares, len(inputs))
     _check_paths(inputs, out)
+    names = _names(inputs)
     _check_free(out, force=force)
     counts = _check_contents(inputs)
     origin = {
         "program": PROGRAM,
-        "inputs": ", ".join(f"{path.name} ({count})" for path, count in zip(inputs, counts, strict=True)),
+        "inputs": ", ".join(f"{name} ({count})" for name, count in zip(names, counts, strict=True)),
         **({"shares": shown(shares)} if shares else {}),
         "seed": "not shuffled" if seed is None else seed,
         **common_features(inputs),
     }
     places = _places(counts, mixture_counts(counts, shares), seed)
-    domains = [inputs[i].name for i, _ in places]
+    domains = [names[i] for i, _ in places]
     part = Part(out, origin, lambda: Records(len(places), _records(inputs, places)), common_classes(inputs), domains)
     return build(part, force=force)
 
@@ -66,12 +68,22 @@ def _check_paths(inputs: Sequence[Path], out: Path) -> None:
     for i, (path, place) in enumerate(zip(inputs, places, strict=True)):
         if place in places[:i]:
             raise ProgramError(f"{path}: given twice, expected each LMDB once")
-        # domains.txt, and so all that compares with the true domains, knows them by their names.
-        if path.name in (one.name for one in inputs[:i]):
-            raise ProgramError(f"{path}: another input has the same name, expected a name for each domain")
         # Replacing a folder removes what is in it.
         if place.is_relative_to(target) or target.is_relative_to(place):
             raise ProgramError(f"{out}: it and the input {path} are the same folder, or one lies in the other")
+
+
+def _names(inputs: Sequence[Path]) -> list[str]:
+    """The inputs' names, by which domains.txt, and so all that compares with the true domains, knows them."""
+    names: list[str] = []
+    for path in inputs:
+        name = path.name if path.name not in ("", "..") else path.resolve().name
+        if name in names:
+            raise ProgramError(f"{path}: another input has the same name, expected a name for each domain")
+        if not fits_a_line(name):
+            raise ProgramError(f"{path}: found the name {name!r}, expected one that {DOMAINS} can hold: rename it")
+        names.append(name)
+    return names
 
 
 def _check_free(out: Path, *, force: bool) -> None:

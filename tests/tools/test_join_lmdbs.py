@@ -247,6 +247,20 @@ def test_two_inputs_of_one_name_are_refused(inputs, tmp_path):
     assert "out" not in names(tmp_path)
 
 
+def test_an_input_has_a_name_that_a_line_can_hold(inputs, tmp_path, monkeypatch):
+    monkeypatch.chdir(inputs[1])
+    assert program("join_lmdbs", "../a", ".", tmp_path / "out").returncode == 0
+    assert set(read_domains(tmp_path / "out")) == {"a", "b"}
+    done = program("join_lmdbs", "../b", ".", tmp_path / "out")
+    assert done.returncode == 1 and ".: given twice" in done.stderr
+    for name in ("two\nlines", "blank "):
+        inputs[2].rename(tmp_path / name)
+        done = program("join_lmdbs", inputs[0], tmp_path / name, tmp_path / "out2")
+        assert done.returncode == 1
+        assert f"found the name {name!r}, expected one that domains.txt can hold: rename it" in done.stderr
+        (tmp_path / name).rename(inputs[2])
+
+
 def test_no_input_is_replaced(inputs, tmp_path):
     before = [raw_records(path) for path in inputs]
     link = tmp_path / "link"

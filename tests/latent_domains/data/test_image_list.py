@@ -47,7 +47,7 @@ def test_the_last_blank_of_a_line_separates_path_and_label(tmp_path):
     assert entries[0] == Entry("root/a.jpg", "a.jpg", 0)
     assert [(entry.name, entry.label) for entry in entries[1:]] == [
         ("with two  blanks.jpg", 12),
-        ("tab.png", -1),
+        ("  tab.png", -1),
         ("no newline.png", 3),
     ]
 
@@ -57,7 +57,7 @@ def test_names_need_not_be_utf8(tmp_path):
     assert os.fsencode(entry.name) == b"caf\xe9.jpg"
 
 
-@pytest.mark.parametrize("line", ["a.jpg", "a.jpg one", "7", "a.jpg 1.5", "a.jpg 1 two"])
+@pytest.mark.parametrize("line", ["a.jpg", "a.jpg one", "7", "a.jpg 1.5", "a.jpg 1 two", "a.jpg 1_0", "a.jpg ٣", " 7"])
 def test_a_bad_line_is_named(tmp_path, line):
     with pytest.raises(ProgramError, match=rf"list\.txt, line 2: found '{line}', expected 'PATH LABEL'"):
         read_list(listing(tmp_path, f"good.jpg 0\n{line}\n"), Path())
