@@ -25,6 +25,7 @@ def set_default() -> None:
     given = os.environ.setdefault(VARIABLE, str(MEGAPIXELS * _EACH))
     if not re.fullmatch("[0-9]{1,12}", given):
         sys.exit(f"error: environment variable {VARIABLE}: found {given!r}, expected a number of pixels below 10^12")
+    os.environ.setdefault("OPENCV_LOG_LEVEL", "SILENT")  # what it says of a picture names no file
 
 
 def megapixels() -> float:
