@@ -29,8 +29,11 @@ def build(
 ) -> tuple[int, int]:
     """Write the images to a new LMDB at ``out``, in the order of ``entries``. Return how many were stored and skipped.
 
-    Raises ProgramError naming the first unreadable image (unless it may be skipped), or if nothing is left to store.
+    Raises ProgramError naming the first unreadable image (unless it may be skipped), if nothing is left to store or,
+    before any is read, if a name is too long.
     """
+    for entry in entries:
+        lmdb_io.check_name(entry.name, "name it by a path from --root" if classes is None else SHORTEN)
     sizes: Counter[tuple[int, ...]] = Counter()
     remedy = " (--skip-unreadable leaves such images out)"
     with lmdb_io.create(out, force=force) as (writer, folder):
@@ -50,6 +53,9 @@ def build(
         )
     return sizes.total(), len(entries) - sizes.total()
 
+
+SHORTEN = "shorten the names of its folders"
+"""What helps where the folders of a tree make a record's name too long."""
 
 VERSION = 1
 """Raised whenever the same images and seed give other records or another order."""
@@ -71,7 +77,10 @@ def image_part(
 
     ``program`` makes it, by the seed ``order[0]``. No image is read before the part is built. One that cannot be read
     is then named on stderr and left out or, unless ``skip_unreadable``, an error that ends in the words ``remedy``.
+    Raises ProgramError if a name is too long.
     """
+    for entry in entries:
+        lmdb_io.check_name(entry.name, SHORTEN)
     height, width = form.resize or (0, 0)
     origin = {
         "program": program,

@@ -95,6 +95,13 @@ def record_name(key: bytes) -> str:
     return os.fsdecode(re.sub(rb"^\d{8}_", b"", key))
 
 
+def check_name(name: str, remedy: str) -> None:
+    """Raise ProgramError, with the words ``remedy``, if a record cannot have this name since its key is too long."""
+    size = 9 + len(os.fsencode(name))
+    if size > KEY_LIMIT:
+        raise ProgramError(f"{name}: the name makes a key of {size} bytes, expected at most {KEY_LIMIT}: {remedy}")
+
+
 class Writer:
     """Appends records to a new LMDB, in order, committing them in batches. Made by ``create``."""
 
@@ -113,12 +120,8 @@ class Writer:
 
     def put(self, name: str, datum: Datum | bytes) -> None:
         """Append one record: a Datum or its serialised bytes. ``name`` becomes the second part of its key."""
+        check_name(name, "shorten it")
         key = b"%08d_%s" % (self.records, os.fsencode(name))
-        if len(key) > KEY_LIMIT:
-            raise ProgramError(
-                f"{name}: the name makes a key of {len(key)} bytes, expected at most {KEY_LIMIT}: "
-                "name the records by a path relative to a root folder"
-            )
         value = datum if isinstance(datum, bytes) else datum.SerializeToString()
         self._batch.append((key, value))
         self._batch_bytes += len(value)

@@ -291,6 +291,15 @@ def test_an_image_above_the_limit_is_not_decoded(images, tmp_path):
     assert done.returncode == 2 and f"got {10**17}, expected at most {10**6}" in done.stderr
 
 
+def test_what_is_wrong_with_an_image_is_said_once(tmp_path):
+    (tmp_path / "in" / "a").mkdir(parents=True)
+    cut = tmp_path / "in" / "a" / "cut.tif"
+    cv2.imwrite(str(cut), np.zeros((100, 100, 3), np.uint8))
+    cut.write_bytes(cut.read_bytes()[:-9])
+    done = child("build_lmdb", tmp_path / "in", tmp_path / "db")
+    assert f"error: {cut}: " in done.stderr and "[ERROR" not in done.stderr
+
+
 def test_an_image_that_its_format_cannot_hold_is_named(tmp_path):
     cv2.imwrite(str(tmp_path / "long.png"), np.zeros((2, 65_501, 3), np.uint8))
     made = image_datum.make(tmp_path / "long.png", 0, Format(encoded="jpg"))
@@ -334,6 +343,23 @@ def test_an_unreadable_image_stops_the_program_or_is_skipped(images, tmp_path, j
     keys = [key for key, _ in lmdb_io.read(out)]
     assert [key[:8] for key in keys] == [b"%08d" % i for i in range(11)]
     assert not any(key.endswith(b"photo.jpg") for key in keys)
+
+
+def test_names_that_are_too_long_are_told_before_any_image_is_read(images, tmp_path, monkeypatch):
+    deep = tmp_path / "in" / "z" / ("a" * 250) / ("b" * 250)
+    deep.mkdir(parents=True)
+    shutil.copy(images / "rocket" / "tiny.jpg", deep)
+    shutil.copytree(images / "rocket", tmp_path / "in" / "rocket")
+    (tmp_path / "list.txt").write_text(f"absent.jpg 0\n{deep / 'tiny.jpg'} 0\n")
+    monkeypatch.setattr(image_datum, "make", None)
+    long = len(os.fsencode(deep)) - len(os.fsencode(tmp_path / "in"))
+    for given, size, remedy in (
+        ("in", long + 17, "shorten the names of its folders"),
+        ("list.txt", len(os.fsencode(deep)) + 18, "name it by a path from --root"),
+    ):
+        done = program("build_lmdb", tmp_path / given, tmp_path / "db", "--no-shuffle")
+        assert done.returncode == 1, done.stdout
+        assert f"the name makes a key of {size} bytes, expected at most 511: {remedy}\n" in done.stderr
 
 
 def test_nothing_but_unreadable_images_make_no_lmdb(tmp_path):
