@@ -10,7 +10,8 @@ second writes OUT/pacs_lite0: EfficientNet-Lite0's 1,280 features and, after the
 ONNX Runtime; its weights come as a Python package. The third does so with any ONNX model and writes a description
 of the dataset, OUT/pacs_FILE/dataset.json, for --dataset of tools.write_run.
 
-Features that stand already are not extracted again; those of other weights or images are an error, never reused.
+Features that stand already are not extracted again; those of other weights or images are an error, never reused. Images
+are known by their LMDB's source.json or, without it, by all their names and 256 of them.
 """
 
 import argparse
