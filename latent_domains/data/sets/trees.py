@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from latent_domains.common.program import ProgramError
-from latent_domains.data.image_list import Entry, Found, find_files, is_visible
+from latent_domains.data.image_list import Entry, Found, find_all, find_files, is_visible
 from latent_domains.data.sets.published import ImageSet
 
 DEPTH = 3
@@ -39,12 +39,12 @@ def read(folder: Path, image_set: ImageSet) -> Tree:
         if strange:
             tree.unknown[domain] = {folder.name: len(find_files(folder).images) for folder in strange}
         images = tree.images[domain] = {}
-        for label, name in enumerate(image_set.classes):
-            if name in classes:
-                class_folder = _only(classes[name], name)
-                inside = find_files(class_folder)
-                images[name] = [Entry(f"{class_folder}/{file}", f"{name}/{file}", label) for file in inside.images]
-                found.add(inside)
+        of_class = {_only(classes[name], name): name for name in image_set.classes if name in classes}
+        for class_folder, inside in find_all(list(of_class)).items():
+            name = of_class[class_folder]
+            label = image_set.classes.index(name)
+            images[name] = [Entry(f"{class_folder}/{file}", f"{name}/{file}", label) for file in inside.images]
+            found.add(inside)
         found.others += sorted(path for path in level.iterdir() if is_visible(path.name) and not path.is_dir())
     return tree
 
