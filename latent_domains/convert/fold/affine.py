@@ -89,13 +89,9 @@ def _takes_maps(node: Node) -> bool:
 def _put_into(node: Node, found: Map) -> None:
     """Weights and bias of a Convolution or InnerProduct that do ``found`` too. The bias is left out if it is all 0."""
     a, b = found
-    convolution = node.type == "Convolution"
-    given = node.layer.convolution_param if convolution else node.layer.inner_product_param
+    given = node.layer.convolution_param if node.type == "Convolution" else node.layer.inner_product_param
     weights = node.blobs[0]
-    if not convolution and given.transpose:
-        node.blobs[0] = weights * a
-    else:
-        node.blobs[0] = weights * a.reshape(-1, *[1] * (weights.ndim - 1))
+    node.blobs[0] = weights * a.reshape(-1, *[1] * (weights.ndim - 1))
     if given.bias_term:
         b = b + a * node.blobs[1]
     given.ClearField("bias_term")  # true

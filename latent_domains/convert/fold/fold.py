@@ -41,6 +41,7 @@ def fold(model: Model) -> Folded:
     remove_idle(graph)
     domains = fold_assignments(graph)
     fold_assigned(graph, domains)
+    _untranspose(graph)
     fold_maps(graph, domains)
     crop_floor_pools(graph)
     graph.remove_unread()
@@ -56,6 +57,14 @@ def fold(model: Model) -> Folded:
         {before[node.tops[0]]: before[node.bottoms[0]] for node in probabilities if node.bottoms[0] in before},
         tuple(graph.notes),
     )
+
+
+def _untranspose(graph: Graph) -> None:
+    """Give inner products a row of weights for each of their outputs: OpenCV takes all for such."""
+    for node in graph.nodes:
+        if node.type == "InnerProduct" and node.layer.inner_product_param.transpose:
+            node.layer.inner_product_param.ClearField("transpose")
+            node.blobs[0] = node.blobs[0].T
 
 
 def _refuse_python(graph: Graph) -> None:

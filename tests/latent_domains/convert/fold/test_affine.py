@@ -48,6 +48,14 @@ def test_maps_go_into_the_layer_before(before: str, chain: str) -> None:
     assert done.layers == f"x:{kind}{rest}"
 
 
+def test_an_inner_product_that_nothing_follows_is_written_untransposed() -> None:
+    """OpenCV does not read ``transpose``."""
+    done = tried(trained(DATA + CONVOLUTIONS["transposed"] + layer("p", "Softmax", "x", "p")))
+    (made,) = [one for one in done.folded.model.net.layer if one.name == "x"]
+    assert not made.inner_product_param.transpose
+    assert done.folded.model.blobs["x"][0].shape == (5, 4 * 7 * 6)
+
+
 def test_a_bias_that_stays_zero_is_left_out() -> None:
     model = trained(DATA + CONVOLUTIONS["no bias"] + layer("scale", "Scale", "x", "y"))
     (blobs,) = tried(model).folded.model.blobs.values()
