@@ -46,7 +46,7 @@ def read_model(net: Path, weights: Path) -> Model:
     """Read a prototxt and the caffemodel that goes with it, for the TEST phase.
 
     Raises ProgramError naming the file if it is missing or damaged, if it has a layer that :func:`admit` or Caffe
-    refuses, or if the weights lack a layer of the net or hold one of another shape.
+    refuses or two with parameters of one name, or if the weights lack a layer of the net or hold one of another shape.
     """
     for file in (net, weights):
         expect_file(file, "a model's")
@@ -55,9 +55,20 @@ def read_model(net: Path, weights: Path) -> Model:
     check_loads(net)
     definition = for_phase(definition, caffe.TEST, net)
     loaded = caffe.Net(str(net), caffe.TEST)
+    _check_names(net, loaded)
     check_weights(weights, [loaded], [name for name, blobs in loaded.params.items() if blobs])
     loaded.copy_from(str(weights))
     return Model(definition, {name: [blob.data.copy() for blob in blobs] for name, blobs in loaded.params.items()})
+
+
+def _check_names(net: Path, loaded: caffe.Net) -> None:
+    """Raise ProgramError if layers with parameters share a name: Caffe loads all their blobs into the first."""
+    named = [name for name, layer in zip(loaded._layer_names, loaded.layers, strict=True) if len(layer.blobs)]
+    if several := [name for name in dict.fromkeys(named) if named.count(name) > 1]:
+        raise ProgramError(
+            f"{net}: several layers with parameters have the name {', '.join(map(repr, several))}, expected one each: "
+            "a caffemodel tells layers apart by it"
+        )
 
 
 def check_loads(net: Path, phase: int = caffe.TEST) -> None:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import caffe
 import numpy as np
 import pytest
 from caffe.proto.caffe_pb2 import NetParameter
@@ -121,6 +122,19 @@ def test_a_net_that_loads_and_does_not_run_is_refused(tmp_path: Path) -> None:
     (tmp_path / "net.prototxt").write_text(NET + crop)
     with pytest.raises(ProgramError, match=r"net\.prototxt: Caffe refuses this net: exit code -6: Check failed"):
         check_loads(tmp_path / "net.prototxt")
+
+
+@pytest.mark.program
+def test_layers_of_one_name_with_parameters_are_refused(tmp_path: Path) -> None:
+    net, weights = tmp_path / "n.prototxt", tmp_path / "n.caffemodel"
+    net.write_text(NET + 'layer { name: "relu" type: "ReLU" bottom: "conv" top: "r" }')
+    caffe.Net(str(net), caffe.TEST).save(str(weights))
+    assert list(read_model(net, weights).blobs) == ["conv"]
+    product = 'type: "InnerProduct" bottom: "conv" inner_product_param { num_output: 3 } }'
+    products = [f"layer {{ {names} {product}" for names in ('name: "conv" top: "a"', 'top: "b"', 'top: "c"')]
+    net.write_text(NET + "\n".join(products))
+    with pytest.raises(ProgramError, match=r"n\.prototxt: several layers with parameters have the name 'conv', '', "):
+        read_model(net, weights)
 
 
 @pytest.mark.program
