@@ -20,6 +20,8 @@ class Difference:
     name: str
     relative: float
     """The largest difference of a value, as a part of the largest expected value; infinite if one is not finite."""
+    undefined: bool = False
+    """Whether it is infinite since both sides have the same values that are not finite: these tell nothing."""
 
 
 def difference(name: str, expected: NDArray[np.floating], found: NDArray[np.floating]) -> Difference:
@@ -27,8 +29,10 @@ def difference(name: str, expected: NDArray[np.floating], found: NDArray[np.floa
     if expected.shape != found.shape:
         raise ProgramError(f"{name}: found {by(found.shape)} values, expected {by(expected.shape)}")
     expected, found = expected.astype(np.float64), found.astype(np.float64)
-    if not (np.isfinite(expected).all() and np.isfinite(found).all()):
-        return Difference(name, np.inf)
+    numbers = np.isfinite(expected)
+    if not (numbers.all() and np.isfinite(found).all()):
+        alike = np.array_equal(expected[~numbers], found[~numbers], equal_nan=True)
+        return Difference(name, np.inf, undefined=alike and bool(np.isfinite(found[numbers]).all()))
     largest = np.abs(found - expected).max(initial=0)
     scale = np.abs(expected).max(initial=0)
     return Difference(name, float(largest / scale) if scale else (np.inf if largest else 0.0))
@@ -48,8 +52,8 @@ def table(rows: Sequence[Difference]) -> str:
 
 
 def worst(rows: Sequence[Difference]) -> Difference:
-    """The blob that is furthest off."""
-    return max(rows, key=lambda row: row.relative)
+    """The blob that is furthest off; of those that are infinitely far, one that is so on one side alone."""
+    return max(rows, key=lambda row: (row.relative, not row.undefined))
 
 
 def keep_worst(rows: dict[str, Difference], others: Iterable[Difference]) -> None:
@@ -61,6 +65,11 @@ def keep_worst(rows: dict[str, Difference], others: Iterable[Difference]) -> Non
 def require(rows: Sequence[Difference], tolerance: float = TOLERANCE) -> None:
     """Raise ProgramError, with all differences, if one is above ``tolerance``."""
     furthest = worst(rows)
+    if furthest.undefined:
+        raise ProgramError(
+            f"{furthest.name}: not finite on these inputs in both nets, expected numbers to compare: try other inputs "
+            f"(--images; tools.export has --mean and --scale too); nothing is written\n{table(rows)}"
+        )
     if not furthest.relative <= tolerance:
         raise ProgramError(
             f"the two sides differ by {furthest.relative:.1e} of the largest value in {furthest.name}, expected at "

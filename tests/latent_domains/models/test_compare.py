@@ -7,21 +7,27 @@ from latent_domains.common.program import ProgramError
 from latent_domains.models.compare import Difference, difference, differences, require, worst
 
 ONES = np.ones((2, 3), np.float32)
+PARTLY = np.array([[1, 2, np.nan]], np.float32)
 
 
 @pytest.mark.parametrize(
-    ("expected", "found", "relative"),
+    ("expected", "found", "relative", "undefined"),
     [
-        (ONES, ONES, 0.0),
-        (4 * ONES, 4 * ONES - 1, 0.25),
-        (0 * ONES, 0 * ONES, 0.0),
-        (0 * ONES, ONES, np.inf),
-        (ONES, np.nan * ONES, np.inf),
-        (np.inf * ONES, np.inf * ONES, np.inf),
+        (ONES, ONES, 0.0, False),
+        (4 * ONES, 4 * ONES - 1, 0.25, False),
+        (0 * ONES, 0 * ONES, 0.0, False),
+        (0 * ONES, ONES, np.inf, False),
+        (ONES, np.nan * ONES, np.inf, False),
+        (np.nan * ONES, ONES, np.inf, False),
+        (PARTLY, PARTLY[:, ::-1], np.inf, False),
+        (PARTLY, PARTLY * np.nan, np.inf, False),
+        (PARTLY, PARTLY, np.inf, True),
+        (np.inf * ONES, -np.inf * ONES, np.inf, False),
+        (np.inf * ONES, np.inf * ONES, np.inf, True),
     ],
 )
-def test_difference(expected: np.ndarray, found: np.ndarray, relative: float) -> None:
-    assert difference("x", expected, found) == Difference("x", relative)
+def test_difference(expected: np.ndarray, found: np.ndarray, relative: float, undefined: bool) -> None:
+    assert difference("x", expected, found) == Difference("x", relative, undefined)
 
 
 def test_other_shape_is_an_error_with_both() -> None:
@@ -37,3 +43,11 @@ def test_require_names_the_worst_and_shows_all() -> None:
         require(rows)
     with pytest.raises(ProgramError, match="inf"):
         require([Difference("a", np.inf)], 1e30)
+
+
+def test_what_is_not_finite_on_both_sides_is_no_difference_but_no_agreement() -> None:
+    rows = differences({"a": PARTLY, "b": ONES}, {"a": PARTLY, "b": 1.01 * ONES})
+    with pytest.raises(ProgramError, match=r"^a: not finite on these inputs in both nets, .*--images(?s:.*)b  1\.0e"):
+        require(rows)
+    with pytest.raises(ProgramError, match="differ by inf of the largest value in c"):
+        require([*rows, Difference("c", np.inf)])
