@@ -74,6 +74,11 @@ class Node:
         """Whether the layer itself says that it is one of the TRAIN phase, in whatever net."""
         return self.layer.HasField("phase") and self.layer.phase == TRAIN
 
+    @property
+    def lends(self) -> bool:
+        """Whether its tops are its bottom's memory. (A Slice or Concat of several copies.)"""
+        return self.type in _LENDERS and len(self.bottoms) == 1 and (len(self.tops) == 1 or self.type == "Split")
+
     def axis(self, axis: int) -> int:
         """An axis of the first bottom, counted from the front."""
         return axis % len(self.bottoms[0].shape)
@@ -250,6 +255,17 @@ def to_model(graph: Graph) -> tuple[Model, dict[Value, str]]:
     with np.errstate(over="ignore"):  # infinite then, which the proof finds
         values = {node.name: [blob.astype(np.float32) for blob in node.blobs] for node in graph.nodes if node.blobs}
     return Model(net, values), blobs
+
+
+def kept(graph: Graph, blobs: Mapping[Value, str]) -> dict[Value, str]:
+    """:func:`last_of_blobs`, without those that lend their memory to what a layer overwrites in place."""
+    found = last_of_blobs(blobs)
+    for node in graph.nodes:
+        for value in (top.over for top in node.tops if top.over and blobs.get(top.over) == blobs[top]):
+            while (maker := graph.maker(value)) is not None and maker.lends:
+                (value,) = maker.bottoms
+                found.pop(value, None)
+    return found
 
 
 def last_of_blobs(blobs: Mapping[Value, str]) -> dict[Value, str]:

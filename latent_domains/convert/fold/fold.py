@@ -8,7 +8,7 @@ from latent_domains.convert.fold.affine import fold_maps
 from latent_domains.convert.fold.assignment import fold_assigned, fold_assignments
 from latent_domains.convert.fold.pooling import crop_floor_pools
 from latent_domains.convert.fold.removal import remove_idle
-from latent_domains.models.graph import Graph, Node, last_of_blobs, of_model, to_model
+from latent_domains.models.graph import Graph, Node, kept, of_model, to_model
 from latent_domains.models.model import Model, load
 
 
@@ -37,7 +37,7 @@ def fold(model: Model) -> Folded:
     net = load(model)
     shapes = {name: tuple(blob.shape) for name, blob in net.blobs.items()}
     graph = of_model(model, shapes)
-    before = last_of_blobs({value: value.name for value in graph.values()})
+    before = kept(graph, {value: value.name for value in graph.values()})
     remove_idle(graph)
     domains = fold_assignments(graph)
     fold_assigned(graph, domains)
@@ -49,7 +49,7 @@ def fold(model: Model) -> Folded:
     probabilities = [node for node in graph.nodes if node.type == "Softmax" and node.tops[0] in graph.outputs]
     heads = graph.outputs | {node.bottoms[0] for node in probabilities}
     folded, blobs = to_model(graph)
-    after = last_of_blobs(blobs)
+    after = kept(graph, blobs)
     return Folded(
         folded,
         {before[value]: after[value] for value in before if value in after},
