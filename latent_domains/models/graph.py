@@ -238,8 +238,9 @@ def of_model(model: Model, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
     net = NetParameter()
     net.CopyFrom(model.net)  # the graph's layers may be changed
     graph = read_graph(net, shapes)
+    left = dict(model.blobs)
     for node in graph.nodes:
-        node.blobs = [blob.astype(np.float64) for blob in model.blobs.get(node.name, ())]
+        node.blobs = [blob.astype(np.float64) for blob in left.pop(node.name, ())]  # the first of a name, as Caffe does
         for i, blob in enumerate(node.blobs):
             if not np.isfinite(blob).all():
                 raise ProgramError(f"layer {node.name}: blob {i} has values that are not finite, expected numbers")

@@ -20,8 +20,8 @@ class Folded:
     pairs: Mapping[str, str]
     """Blobs that hold the same once both nets have run: of the original net, and of this one."""
     heads: Mapping[str, str]
-    """Blobs of the original net that are its outputs, or that a Softmax makes one of; and the layer here that makes it.
-    """
+    """Blobs of the original net that are its outputs, or that a Softmax makes one of; and the layer here that makes it,
+    as OpenCV calls it. That gives a layer's first top alone: others are left out."""
     softmaxes: Mapping[str, str]
     """Those outputs of the original net that a Softmax makes, and what it makes them of."""
     notes: tuple[str, ...]
@@ -39,6 +39,7 @@ def fold(model: Model) -> Folded:
     graph = of_model(model, shapes)
     before = kept(graph, {value: value.name for value in graph.values()})
     remove_idle(graph)
+    _name_apart(graph)
     domains = fold_assignments(graph)
     fold_assigned(graph, domains)
     _untranspose(graph)
@@ -47,16 +48,32 @@ def fold(model: Model) -> Folded:
     graph.remove_unread()
     _refuse_python(graph)
     probabilities = [node for node in graph.nodes if node.type == "Softmax" and node.tops[0] in graph.outputs]
-    heads = graph.outputs | {node.bottoms[0] for node in probabilities}
+    heads = (graph.outputs | {node.bottoms[0] for node in probabilities}) & before.keys()
     folded, blobs = to_model(graph)
     after = kept(graph, blobs)
+    if others := [blobs[top] for node in graph.nodes for top in node.tops[1:] if top in graph.outputs]:
+        graph.notes.append(f"not compared with OpenCV, which gives a layer's first top alone: {', '.join(others)}")
     return Folded(
         folded,
         {before[value]: after[value] for value in before if value in after},
-        {before[value]: node.name for node in graph.nodes for value in node.tops if value in heads & before.keys()},
+        {before[top]: _opencv_name(node, blobs[top]) for node in graph.nodes for top in node.tops[:1] if top in heads},
         {before[node.tops[0]]: before[node.bottoms[0]] for node in probabilities if node.bottoms[0] in before},
         tuple(graph.notes),
     )
+
+
+def _opencv_name(node: Node, top: str) -> str:
+    """What OpenCV calls a layer that makes the blob ``top``: its importer names convolutions after their blobs."""
+    return top if node.type == "Convolution" else node.name
+
+
+def _name_apart(graph: Graph) -> None:
+    """Give each layer a name of its own: by it OpenCV is asked for what the layer makes."""
+    seen = {""}
+    for node in graph.nodes:
+        if node.name in seen:
+            node.layer.name = graph.fresh(node.name or node.type)
+        seen.add(node.name)
 
 
 def _untranspose(graph: Graph) -> None:

@@ -56,16 +56,17 @@ def compare_nets(
     """Compare the net that was folded with what was written of it.
 
     Returns the largest difference of each of the ``folded.pairs`` over the batches of inputs; and for each batch the
-    original's blobs that are ``folded.heads``.
+    original's blobs that are ``folded.heads`` or inputs of ``folded.softmaxes``.
     """
+    kept = {*folded.heads, *folded.softmaxes.values()}
     rows: dict[str, Difference] = {}
     outputs: list[dict[str, Array]] = []
     with tqdm(desc="compared with the net that was read", total=sum(map(len, batches)), unit="input") as bar:
         for batch in batches:
             expected, found = forward(original, batch), forward(written, batch)
             same = {name: found[other] for name, other in folded.pairs.items()}
-            keep_worst(rows, measured({name: expected[name] for name in same}, same, folded.softmaxes))
-            outputs.append({name: expected[name] for name in folded.heads})
+            keep_worst(rows, measured(expected, same, folded.softmaxes))
+            outputs.append({name: expected[name] for name in kept})
             bar.update(len(batch))
     return list(rows.values()), outputs
 
@@ -99,7 +100,7 @@ def compare_opencv(
                 made[blob] = found
                 if wanted.ndim > 1 and found.shape == wanted.shape and len(wanted) == len(batch):
                     agreed &= same_best(wanted, found)
-            rows += measured({blob: blobs[blob] for blob in made}, made, folded.softmaxes)
+            rows += measured(blobs, made, folded.softmaxes)
             same, inputs = same + int(agreed.sum()), inputs + len(batch)
             bar.update(len(batch))
     return Agreement(same, inputs, worst(rows))
@@ -108,13 +109,13 @@ def compare_opencv(
 def measured(
     expected: Mapping[str, Array], found: Mapping[str, Array], softmaxes: Mapping[str, str]
 ) -> list[Difference]:
-    """The differences of blobs, where that of a softmax has as much room as its input takes.
+    """The differences of the blobs ``found``, where that of a softmax has as much room as its input takes.
 
     ``softmaxes`` names the inputs of those among them. A softmax turns the rounding of a large input, which is
     relative to its size, into a difference of the same absolute size: that is divided by the size over 10.
     """
     rows = []
-    for row in differences(expected, found):
+    for row in differences({name: expected[name] for name in found}, found):
         if row.name in softmaxes:
             largest = float(np.abs(expected[softmaxes[row.name]]).max(initial=0))
             row = replace(row, relative=row.relative / max(1.0, largest / 10))

@@ -69,6 +69,51 @@ def test_opencv_agrees_or_not(model: Model, folded: Folded, tmp_path: Path) -> N
     assert agreement.furthest.relative > 0.01
 
 
+CONV = "convolution_param { num_output: 4 kernel_size: 3 }"
+CUT = "slice_param { slice_point: 1 }"
+NAMES = {
+    "a convolution's blob": (
+        layer("c", "Convolution", "data", "x", CONV) + layer("p", "Softmax", "x", "p"),
+        {"x", "p"},
+    ),
+    "convolutions' swapped": (
+        layer("a", "Convolution", "data", "b", CONV) + layer("b", "Convolution", "data", "a", CONV),
+        {"a", "b"},
+    ),
+    "two of one": (
+        layer("c", "Convolution", "data", "c", CONV)
+        + layer("c", "ReLU", "c", "c")
+        + layer("c2", "Convolution", "c", "c2", "convolution_param { num_output: 4 kernel_size: 1 }")
+        + layer("c", "ReLU", "c2", "end"),
+        {"end"},
+    ),
+    "none": (
+        layer("c", "Convolution", "data", "c", CONV) + layer("", "ReLU", "c", "c") + layer("", "TanH", "c", "end"),
+        {"end"},
+    ),
+    "a second top": (layer("cut", "Slice", "data", "a b", CUT) + layer("p", "Softmax", "b", "p"), {"a", "p"}),
+}
+
+
+@pytest.mark.parametrize("names", NAMES)
+def test_opencv_is_asked_for_what_it_has_by_its_own_names(names: str, tmp_path: Path) -> None:
+    text, heads = NAMES[names]
+    model = trained(DATA + text)
+    folded = fold(model)
+    assert set(folded.heads) == heads
+    files = write_model(folded.model, tmp_path / "m", about="", force=False)
+    _, expected = compare_nets(load(model), load(folded.model), folded, [X])
+    agreement = compare_opencv(*files, folded, [X], expected)
+    assert (agreement.same, agreement.inputs) == (7, 7)
+    assert agreement.furthest.relative < 1e-5
+
+
+def test_outputs_that_opencv_cannot_be_asked_for_are_named() -> None:
+    folded = fold(trained(DATA + layer("cut", "Slice", "data", "a b")))
+    assert set(folded.heads) == {"a"}
+    assert folded.notes == ("not compared with OpenCV, which gives a layer's first top alone: b",)
+
+
 def test_opencv_says_which_layer_it_does_not_know(model: Model, tmp_path: Path) -> None:
     text = DATA + layer("odd", "Bias", "data", "odd")
     odd = fold(trained(text))
