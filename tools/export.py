@@ -13,7 +13,8 @@ the backbone: one net from picture to class, compared with the head on the featu
 Both nets are run on the same inputs, random ones and --images, and compared blob by blob; the written files are read
 by OpenCV too. A blob that differs by more than 1e-4 of its largest value is an error and nothing is written; where
 scores are above 10, so much more of the probabilities, since a softmax makes that of their rounding. If OpenCV cannot
-run the folded net, it is said and the files are written.
+run the folded net, it is said and the files are written. Some layers it takes otherwise than Caffe (an LRN within
+channels, say): --no-opencv leaves it out.
 """
 
 import argparse
@@ -52,9 +53,15 @@ def main() -> None:
         help="with --net, after OUT: what is subtracted from the pixels, one number or B G R (default: 0)",
     )
     parser.add_argument("--scale", type=number, help="with --net: what they are then multiplied by (default: 1)")
+    parser.add_argument(
+        "--opencv",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="verify with OpenCV too, and refuse to write what it takes otherwise than Caffe (default: yes)",
+    )
     add_converter_options(parser)
     options = parser.parse_intermixed_args()
-    export(_source(options, parser), options.out, converter_options(options))
+    export(_source(options, parser), options.out, converter_options(options), opencv=options.opencv)
 
 
 if __name__ == "__main__":

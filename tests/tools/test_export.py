@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 
 from latent_domains.common.caffe_process import start
+from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold import export, verify
 from latent_domains.convert.fold.verify import Agreement
 from latent_domains.data.input_batches import batches
@@ -250,6 +251,43 @@ def test_a_result_that_opencv_takes_otherwise_is_not_written(
     done = exported(small, tmp_path / "out" / "m")
     assert done.returncode == 1 and f"top-1 of {same} of 4 inputs the same" in done.stderr
     assert names(tmp_path / "out") == []
+
+
+@pytest.mark.usefixtures("trusting")
+def test_what_caffe_alone_takes_as_it_was_is_written_without_opencv(tmp_path: Path) -> None:
+    within = layer("lrn", "LRN", "data", "lrn", "lrn_param { norm_region: WITHIN_CHANNEL local_size: 3 }")
+    fc = layer("fc", "InnerProduct", "lrn", "fc", "inner_product_param { num_output: 5 }")
+    model = write_model(trained(DATA + within + fc), tmp_path / "lrn", about="", force=False)
+    done = exported(model, tmp_path / "out" / "m")
+    assert done.returncode == 1 and re.search(
+        r"error: OpenCV .*: Caffe runs .*, OpenCV does not; .*--no-op", done.stderr
+    )
+    assert names(tmp_path / "out") == []
+    done = exported(model, tmp_path / "out" / "m", "--no-opencv")
+    assert done.returncode == 0 and "OpenCV" not in done.stdout and "largest difference in 3 blobs" in done.stdout
+
+
+@pytest.mark.usefixtures("trusting")
+def test_what_opencv_makes_in_another_shape_is_told_as_its_doing(
+    small: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def other(*_: object) -> None:
+        raise ProgramError("prob: found 4×1 values, expected 4×5")
+
+    monkeypatch.setattr(export, "compare_opencv", other)
+    done = exported(small, tmp_path / "out")
+    assert done.returncode == 1
+    assert re.search(r"error: OpenCV \S+: prob: found 4×1 values, expected 4×5: Caffe runs .*--no-opencv", done.stderr)
+
+
+@pytest.mark.usefixtures("trusting")
+def test_a_net_without_outputs_that_opencv_can_be_asked_for(tmp_path: Path) -> None:
+    text = layer("fc", "InnerProduct", "data", "fc", "inner_product_param { num_output: 5 }")
+    text += layer("cut", "Slice", "fc", "a b", "slice_param { slice_point: 1 }") + layer("quiet", "Silence", "a", "")
+    model = write_model(trained(DATA + text), tmp_path / "cut", about="", force=False)
+    done = exported(model, tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "first top alone: b\n" in done.stdout and "top-1" not in done.stdout
 
 
 @pytest.mark.usefixtures("trusting")
