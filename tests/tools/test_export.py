@@ -46,6 +46,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nets that Caffe is known to load are not tried in a process of their own first."""
     monkeypatch.setattr("latent_domains.models.model.check_loads", lambda net: None)
+    monkeypatch.setattr(verify, "check_loads", lambda net, rows: None)
 
 
 @pytest.fixture
@@ -202,7 +203,7 @@ def test_batch_size_stays_free(small: tuple[Path, Path], tmp_path: Path) -> None
     assert net.forward()["prob"].shape == (9, 5)
 
 
-@pytest.mark.usefixtures("trusting")
+@pytest.mark.program
 def test_a_net_for_batches_of_one_size_alone(tmp_path: Path) -> None:
     text = TEXT.replace("dim: 1 dim: 4", "dim: 3 dim: 4")
     reshape = layer("r", "Reshape", "fc", "r", "reshape_param { shape { dim: 3 dim: 5 } }")

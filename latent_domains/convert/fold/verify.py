@@ -7,15 +7,16 @@ from pathlib import Path
 import caffe
 import cv2
 import numpy as np
-from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
+from caffe.proto.caffe_pb2 import NetParameter
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from latent_domains.common.program import ProgramError
 from latent_domains.common.timing import compare as compare_times
 from latent_domains.convert.fold.fold import Folded
 from latent_domains.models.compare import TOLERANCE, Difference, differences, keep_worst, worst
 from latent_domains.models.inputs import in_batches
-from latent_domains.models.model import Array, forward
+from latent_domains.models.model import Array, as_file, check_loads, forward
 
 SECONDS = 2.0
 """What the times of both nets are measured for, if seven passes of each do not take longer."""
@@ -33,21 +34,19 @@ class Agreement:
 
 
 def batches_for(net: NetParameter, inputs: Array) -> list[Array]:
-    """``inputs`` in batches of AT_ONCE or, if a layer of ``net`` has its number of rows written down, of just as many.
+    """``inputs`` in batches of AT_ONCE or, if Caffe cannot run ``net`` with as many rows, of those it has written down.
 
     The last batch is then filled up with the first inputs again.
     """
-    (rows,) = [layer.input_param.shape[0].dim[0] for layer in net.layer if layer.type == "Input"]
-    if not any(layer.type in ("DummyData", "Parameter") or _first(layer) > 0 for layer in net.layer):
-        return in_batches(inputs)
-    filled = inputs[np.arange(-(-len(inputs) // rows) * rows) % len(inputs)]
-    return [filled[start : start + rows] for start in range(0, len(filled), rows)]
-
-
-def _first(layer: LayerParameter) -> int:
-    """The number of rows that a Reshape asks for, at most 0 if it takes any."""
-    given = layer.reshape_param
-    return given.shape.dim[0] if layer.type == "Reshape" and given.axis == 0 and given.shape.dim else 0
+    batches = in_batches(inputs)
+    with as_file(net) as file:
+        try:
+            check_loads(file, rows={len(batch) for batch in batches})
+        except ProgramError:
+            (rows,) = [layer.input_param.shape[0].dim[0] for layer in net.layer if layer.type == "Input"]
+            filled = inputs[np.arange(-(-len(inputs) // rows) * rows) % len(inputs)]
+            return [filled[start : start + rows] for start in range(0, len(filled), rows)]
+    return batches
 
 
 def compare_nets(
