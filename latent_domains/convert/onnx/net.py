@@ -78,7 +78,6 @@ def onnx_model(model: Model, net: caffe.Net, *, producer: str, about: str, metad
     Caffe calls outputs too, are inputs alone. Raises Refused for what has no exact counterpart.
     """
     check_layers(model.net)
-    _check_names(net)
     _check_inputs(net)
     outputs = [name for name in net.outputs if name not in net.inputs]
     if not outputs:
@@ -117,19 +116,6 @@ def _is_idle(layer: LayerParameter) -> bool:
 
 def _declared(value: Value) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(value.name, TensorProto.FLOAT, [BATCH, *value.shape[1:]])
-
-
-def _check_names(net: caffe.Net) -> None:
-    """Raise Refused if two layers of one name have parameters."""
-    seen: set[str] = set()
-    for name, layer in zip(net._layer_names, net.layers, strict=True):
-        if not layer.blobs:
-            continue
-        if name in seen:
-            raise Refused(
-                f"layer {name} ({layer.type}): a second layer of this name: their parameters cannot be told apart"
-            )
-        seen.add(name)
 
 
 def _check_inputs(net: caffe.Net) -> None:

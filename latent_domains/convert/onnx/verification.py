@@ -1,6 +1,7 @@
 """ONNX Runtime beside Caffe, on the same inputs."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import caffe
@@ -77,6 +78,6 @@ def compare(net: caffe.Net, made: ModelProto, file: Path, images: Path | None, s
         expected = forward(net, batch)
         rows = [difference(name, expected[name], values) for name, values in inside.forward(batch).items()]
         for name, values in written.forward(batch).items():
-            rows.append(Difference(f"{name} (of the file)", difference(name, expected[name], values).relative))
+            rows.append(replace(difference(name, expected[name], values), name=f"{name} (of the file)"))
         keep_worst(largest, rows)
     return list(largest.values())

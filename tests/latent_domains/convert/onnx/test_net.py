@@ -171,15 +171,6 @@ def test_a_phase_that_changes_nothing_in_tests() -> None:
     assert_agrees(with_input(text, 4), "r", "b")
 
 
-def test_two_layers_of_one_name_with_parameters_are_refused() -> None:
-    text = """layer { name: "a" type: "InnerProduct" bottom: "data" top: "x" inner_product_param { num_output: 3 } }
-              layer { name: "a" type: "InnerProduct" bottom: "x" top: "y" inner_product_param { num_output: 3 } }"""
-    with pytest.raises(
-        Refused, match=r"^layer a \(InnerProduct\): a second layer of this name: their parameters cannot"
-    ):
-        compared(with_input(text, 3))
-
-
 @pytest.mark.parametrize("name", ["", 'name: "same"'])
 def test_layers_without_parameters_may_have_one_name_or_none(name: str) -> None:
     text = f"""layer {{ name: "a" type: "Scale" bottom: "data" top: "a" }}
