@@ -79,8 +79,9 @@ def decoded(data: bytes, flags: int) -> NDArray[np.uint8] | None:
 
     A PNG may name 4 GB in a file of a few bytes, and OpenCV would take them first.
     """
-    place = 8
-    while data.startswith(b"\x89PNG\r\n\x1a\n") and place < len(data) and data[place - 8 : place - 4] != b"IEND":
+    place, name = 8, b""
+    while data.startswith(b"\x89PNG\r\n\x1a\n") and place < len(data) and name != b"IEND":
+        name = data[place + 4 : place + 8]
         place += 12 + int.from_bytes(data[place : place + 4], "big")  # of a chunk: size, name, contents, checksum
     return cv2.imdecode(np.frombuffer(data, np.uint8), flags) if 8 <= place <= len(data) else None
 

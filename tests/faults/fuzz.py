@@ -25,6 +25,9 @@ import atheris
 
 _PARSERS = ["torchfile", "yaml", "pickletools", "zipfile", "json", "google.protobuf.text_format"]
 with atheris.instrument_imports(include=["latent_domains", *_PARSERS]):
+    from latent_domains.common import pixel_limit
+
+    pixel_limit.set_default()  # as every program does before it imports OpenCV
     import cv2
     import numpy as np
     import torch
@@ -85,6 +88,7 @@ def _encoded(suffix: str) -> bytes:
     return encoded_datum(cv2.imencode(suffix, _IMAGE)[1].tobytes(), 1).SerializeToString()
 
 
+_SUFFIXES = (".jpg", ".png", ".bmp", ".tiff", ".webp", ".ppm")
 _IMAGE = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
 _LUA = Object("nn.Sequential", {"modules": [Object("nn.Linear", {"weight": tensor([[1.0, 2.0]])})]})
 READERS: dict[str, tuple[Callable[[Path], object], list[bytes]]] = {
@@ -93,7 +97,7 @@ READERS: dict[str, tuple[Callable[[Path], object], list[bytes]]] = {
     "t7": (_checkpoint, [written(_LUA)]),
     "safetensors": (_checkpoint, [save({"fc.bias": torch.ones(4)})]),
     "prototxt": (_net, _files("prototxt/mnist/*_deploy.prototxt", "prototxt/mnist/*_train.prototxt")),
-    "datum": (_datum, [image_datum(_IMAGE, 1).SerializeToString(), *map(_encoded, (".jpg", ".png"))]),
+    "datum": (_datum, [image_datum(_IMAGE, 1).SerializeToString(), *map(_encoded, _SUFFIXES)]),
     "list": (lambda file: read_list(file, Path()), [b"a b/c.png 3\n\nd.jpg -1\n"]),
     "record": (_record, _files("results/*/mda_*_seed0.json")),
     "yaml": (load, _files("experiments/*.yaml")),

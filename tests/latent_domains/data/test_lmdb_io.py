@@ -280,5 +280,6 @@ def test_a_png_that_names_more_bytes_than_it_has_is_refused_before_opencv_takes_
         assert lmdb_io.decoded(good, cv2.IMREAD_COLOR).shape == (9, 8, 3)
     place = png.index(b"IDAT") - 4
     monkeypatch.setattr(cv2, "imdecode", None)
-    for bad in (png[:place] + b"\xff" + png[place + 1 :], png[:-5], png[:8] + b"\xff\xff\xff\xff", png[:4]):
+    no_end = png[:25] + b"IEND" + png[29:33] + b"\xff" + png[34:]  # the name is that of no chunk; a fuzzer found it
+    for bad in (png[:place] + b"\xff" + png[place + 1 :], png[:-5], png[:8] + b"\xff\xff\xff\xff", png[:4], no_end):
         assert lmdb_io.decoded(bad, cv2.IMREAD_COLOR) is None
