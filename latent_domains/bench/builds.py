@@ -15,8 +15,7 @@ from caffe.proto import caffe_pb2
 
 from latent_domains.bench.training import read_net, with_data_in_memory
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.fork.verify import check
-from latent_domains.models.model import open_net
+from latent_domains.models.model import check_definition, open_net
 
 NO_COMPUTATION = ("Input", "DummyData", "Silence", "Python")
 """Layers that are left out: Caffe itself computes nothing in them."""
@@ -34,7 +33,7 @@ def layers_alone(path: Path, image: tuple[int, int, int], images: int) -> Iterat
     are left out of it. Raises ProgramError naming the file if Caffe refuses the whole net.
     """
     net = with_data_in_memory(read_net(path), image)
-    check(net, str(path), caffe.TRAIN)
+    check_definition(net, str(path), caffe.TRAIN)
     whole = open_net(net, caffe.TRAIN)
     for layer in net.layer:
         if layer.type in NO_COMPUTATION:

@@ -112,6 +112,15 @@ def open_net(net: NetParameter, phase: int, weights: Path | None = None) -> caff
         return caffe.Net(str(file), phase, **({"weights": str(weights.resolve())} if weights else {}))
 
 
+def check_definition(definition: NetParameter, said: str, phase: int = caffe.TEST) -> None:
+    """Raise ProgramError, beginning with ``said``, if Caffe refuses a net that is in no file."""
+    with as_file(definition) as file:
+        try:
+            check_loads(file, phase)
+        except ProgramError as error:
+            raise ProgramError(str(error).replace(str(file), said)) from error
+
+
 @contextmanager
 def as_file(net: NetParameter) -> Iterator[Path]:
     """A prototxt of the net, without the fillers of large layers: they take seconds, and weights come after them."""

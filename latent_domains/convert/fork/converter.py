@@ -15,7 +15,6 @@ from latent_domains.convert.fork.conversion import Conversion
 from latent_domains.convert.fork.rewrite import Rewritten
 from latent_domains.convert.fork.verify import (
     Side,
-    check,
     compare,
     put,
     random_inputs,
@@ -26,7 +25,16 @@ from latent_domains.convert.options import ConverterOptions
 from latent_domains.models.compare import Difference, require, worst
 from latent_domains.models.graph import Graph
 from latent_domains.models.inputs import NOISE, images, in_batches, noise
-from latent_domains.models.model import Array, Model, about_lines, check_loads, model_files, open_net, weights_bytes
+from latent_domains.models.model import (
+    Array,
+    Model,
+    about_lines,
+    check_definition,
+    check_loads,
+    model_files,
+    open_net,
+    weights_bytes,
+)
 from latent_domains.models.prototxt import net_text
 
 
@@ -83,7 +91,7 @@ class Converter:
         phases = zip(graphs, ("TRAIN", "TEST"), strict=True)
         for graph, phase in tqdm(phases, desc="reading", total=len(graphs), leave=False):
             definition, _ = graph.definition()
-            check(definition, f"{fork.file} ({phase} phase)")
+            check_definition(definition, f"{fork.file} ({phase} phase)")
             nets.append(open_net(definition, caffe.TEST))
         kinds = kinds_of(*graphs)
         if self._weights is None:
@@ -144,7 +152,7 @@ class Converter:
         ]
         if self._tried is not None:
             graph, rewritten = self._tried
-            check(rewritten.definition(), f"{self._out}_train.prototxt")
+            check_definition(rewritten.definition(), f"{self._out}_train.prototxt")
             sides = Side(graph, {}, put(self._theirs)), Side(rewritten.graph, rewritten.blobs, fill)
             inputs = random_inputs(graph, fork.images, self._classes(), seed)
             steps += [

@@ -5,15 +5,14 @@ from dataclasses import dataclass
 
 import caffe
 import numpy as np
-from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
+from caffe.proto.caffe_pb2 import LayerParameter
 
-from latent_domains.common.program import ProgramError
 from latent_domains.convert.fork.deploy import ImageInput
 from latent_domains.convert.fork.rows import batch_size, is_data
 from latent_domains.models.compare import Difference, difference, keep_worst
 from latent_domains.models.graph import Graph, Node, Value, last_of_blobs
 from latent_domains.models.inputs import NOISE, noise
-from latent_domains.models.model import Array, as_file, check_loads, forward, open_net
+from latent_domains.models.model import Array, forward, open_net
 
 
 @dataclass(frozen=True)
@@ -40,15 +39,6 @@ def put(blobs: Mapping[str, Sequence[Array]]) -> Callable[[caffe.Net], None]:
                 target.data[...] = values
 
     return fill
-
-
-def check(definition: NetParameter, said: str, phase: int = caffe.TEST) -> None:
-    """Raise ProgramError, beginning with ``said``, if Caffe refuses a net."""
-    with as_file(definition) as file:
-        try:
-            check_loads(file, phase)
-        except ProgramError as error:
-            raise ProgramError(str(error).replace(str(file), said)) from error
 
 
 def with_inputs(graph: Graph, shape: Sequence[int]) -> Graph:

@@ -16,7 +16,7 @@ PREFIX = Path(caffe.__file__).parents[2]
 @pytest.fixture(scope="module")
 def alone() -> dict[str, caffe_pb2.NetParameter]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(builds, "check", lambda *_: None)  # in a process of its own
+        patch.setattr(builds, "check_definition", lambda *_: None)  # in a process of its own
         return dict(builds.layers_alone(NET, (3, 28, 28), 4))
 
 
