@@ -29,7 +29,7 @@ def test_a_net_of_no_dataset(tmp_path):
 @pytest.fixture
 def trusting(monkeypatch):
     """Nets that Caffe is known to load are not tried in a process of their own first."""
-    monkeypatch.setattr(builds, "check", lambda *_: None)
+    monkeypatch.setattr(builds, "check_definition", lambda *_: None)
 
 
 @pytest.mark.usefixtures("trusting")
