@@ -20,6 +20,9 @@ from latent_domains.models.model import check_definition, open_net
 NO_COMPUTATION = ("Input", "DummyData", "Silence", "Python")
 """Layers that are left out: Caffe itself computes nothing in them."""
 
+_JUDGES = ("Accuracy", "HingeLoss", "MultinomialLogisticLoss", "SoftmaxWithLoss")
+"""Layers whose second bottom holds labels: they index by it, without a check of their own."""
+
 _FORWARD_ONLY = ("Accuracy", "ArgMax", "Threshold")
 """Layers that have no backward pass: Caffe aborts where one is asked for."""
 
@@ -68,7 +71,7 @@ def compute(net: caffe_pb2.NetParameter) -> Results:
     classes = alone.blobs[layer.bottom[0]].shape[-1]
     for i, bottom in enumerate(dict.fromkeys(layer.bottom)):
         blob = alone.blobs[bottom]
-        labels = i == 1 and layer.type in ("SoftmaxWithLoss", "Accuracy")
+        labels = i == 1 and layer.type in _JUDGES
         blob.data[...] = rng.integers(0, classes, blob.shape) if labels else random(blob.shape)
     parameters = list(alone.params.get(layer.name, []))
     for blob in parameters:

@@ -49,6 +49,15 @@ def test_a_layer_without_a_backward_pass(kind):
     assert set(builds.compute(net)) == {"top top0"}
 
 
+def test_labels_are_classes():
+    net = caffe_pb2.NetParameter(force_backward=True)
+    for bottom, shape in (("bottom0", [50, 5]), ("bottom1", [50])):
+        net.layer.add(name=bottom, type="Input", top=[bottom]).input_param.shape.add(dim=shape)
+    net.layer.add(name="layer", type="HingeLoss", bottom=["bottom0", "bottom1"], top=["top0"])
+    gradient = builds.compute(net)["gradient of bottom0"]
+    assert ((gradient < 0).sum(axis=0) > 3).all(), "a row's gradient is negative at its label alone"
+
+
 def test_what_a_layer_computes(alone):
     product = next(net for net in alone.values() if net.layer[-1].type == "InnerProduct")
     results = builds.compute(product)
