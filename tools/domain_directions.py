@@ -11,10 +11,10 @@ from typing import Any
 
 from tqdm import tqdm
 
+from latent_domains.ablations.directions import directions, tables
 from latent_domains.common.arguments import positive, program_parser
 from latent_domains.common.files import json_text, write_text
 from latent_domains.common.program import run
-from latent_domains.runs.directions import directions, tables
 from latent_domains.runs.run_folder import RunFolder
 
 

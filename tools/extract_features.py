@@ -23,6 +23,8 @@ from time import monotonic
 
 import caffe
 
+from latent_domains.backbones import extraction
+from latent_domains.backbones.onnx_backbone import OnnxBackbone, read_onnx
 from latent_domains.common.arguments import number, positive, program_parser
 from latent_domains.common.files import json_text, sha256, write_text
 from latent_domains.common.program import ROOT, run
@@ -30,8 +32,6 @@ from latent_domains.convert.torch.lite0_conversion import feature_backbone
 from latent_domains.data.parts import build_missing
 from latent_domains.experiment.datasets import DATASETS, Dataset
 from latent_domains.experiment.networks import BACKBONES
-from latent_domains.models.onnx_backbone import OnnxBackbone, read_onnx
-from latent_domains.runs import extraction
 from latent_domains.runs.devices import MODES, VARIABLE, check_available, requested_mode
 
 IMAGES = tuple(name for name, data in DATASETS.items() if data.stored_shape == (3, 256, 256))

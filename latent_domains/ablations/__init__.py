@@ -1,1 +1,1 @@
-"""What is changed or measured to learn something about the method: ``python -m tools.ablate_…``."""
+"""What is changed or measured to learn something about the method: studies, none of which a run needs."""

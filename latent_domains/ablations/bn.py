@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.preprocessing import scale
 
+from latent_domains.ablations.lite0_statistics import with_statistics_of
 from latent_domains.baselines.classifiers import SourceClassifier
 from latent_domains.baselines.features import read_features
 from latent_domains.common.markdown import table
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.torch.lite0_statistics import with_statistics_of
 from latent_domains.convert.torch.read import read_lite0
 from latent_domains.data import lmdb_io
 from latent_domains.data.control_domains import random_domains

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from latent_domains.adapt.trees import TaskImages, plain_name
+from latent_domains.backbones import extraction
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.torch.lite0_conversion import feature_backbone
 from latent_domains.data.image_datum import Format
@@ -13,7 +14,6 @@ from latent_domains.data.parts import Part, build_missing
 from latent_domains.experiment.datasets import DATASETS, Dataset, of_network
 from latent_domains.experiment.networks import ANY_FEATURES, BACKBONES
 from latent_domains.models.model import model_files
-from latent_domains.runs import extraction
 from latent_domains.runs.model_description import description_file
 
 

@@ -269,7 +269,7 @@ _PACS_DATA = Dataset(
 )
 
 
-def features_of(images: Dataset, kind: str, network: str, size: int, features: Features, **changes: Any) -> Dataset:
+def as_features(images: Dataset, kind: str, network: str, size: int, features: Features, **changes: Any) -> Dataset:
     """The same domains as records of ``size`` features of a ``kind``, called IMAGES_KIND."""
     return replace(
         images,
@@ -292,14 +292,14 @@ def features_of(images: Dataset, kind: str, network: str, size: int, features: F
 def _fc7(images: Dataset) -> Dataset:
     """The same domains as AlexNet's fc7 features, before its ReLU, of the central crop."""
     made_by = f"python -m tools.extract_features {images.name} --weights FILE"
-    return features_of(images, "fc7", "alexnet_fc7", 4096, Features(images.name, "alexnet"), made_by=made_by)
+    return as_features(images, "fc7", "alexnet_fc7", 4096, Features(images.name, "alexnet"), made_by=made_by)
 
 
 def _lite0(images: Dataset, recipe: Recipe) -> Dataset:
     """The same domains as EfficientNet-Lite0's features of the central crop and statistics of two early blocks."""
     made_by = f"python -m tools.extract_features {images.name} --backbone lite0"
     features = Features(images.name, "lite0", early=80)
-    return features_of(images, "lite0", "features", 1280 + 80, features, recipe=recipe, made_by=made_by)
+    return as_features(images, "lite0", "features", 1280 + 80, features, recipe=recipe, made_by=made_by)
 
 
 _DIGITS_DATA = Dataset(

@@ -15,12 +15,12 @@ import cv2
 import pytest
 
 from latent_domains.adapt.stages import FINE_TUNED, ON_FEATURES
+from latent_domains.backbones.onnx_backbone import OnnxBackbone
 from latent_domains.common.caffe_process import has_cuda
 from latent_domains.common.program import ROOT
 from latent_domains.data.lmdb_io import read_labels
 from latent_domains.data.sets.published import PACS
 from latent_domains.experiment.networks import LITE0
-from latent_domains.models.onnx_backbone import OnnxBackbone
 from latent_domains.runs.run_folder import RunFolder
 from tests.pictures import sample
 from tests.programs import Done, interrupt, names, program

@@ -14,6 +14,8 @@ import pytest
 from caffe.proto import caffe_pb2
 from google.protobuf import text_format
 
+from latent_domains.backbones import extraction
+from latent_domains.backbones.onnx_backbone import OnnxBackbone
 from latent_domains.common.caffe_process import has_cuda
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data import lmdb_io
@@ -22,9 +24,7 @@ from latent_domains.experiment import datasets
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.experiment.networks import LITE0
-from latent_domains.models.onnx_backbone import OnnxBackbone
 from latent_domains.nets.committed import FEATURES
-from latent_domains.runs import extraction
 from latent_domains.runs.preflight import check_data
 from latent_domains.runs.write import write_run
 from tests import onnx_models

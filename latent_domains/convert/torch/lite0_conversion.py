@@ -4,6 +4,7 @@ from pathlib import Path
 
 from onnx import ModelProto
 
+from latent_domains.backbones.onnx_backbone import OnnxBackbone
 from latent_domains.common.files import check_free
 from latent_domains.convert.onnx.export import PRODUCER
 from latent_domains.convert.onnx.net import onnx_model
@@ -17,7 +18,6 @@ from latent_domains.data.weights_files import in_package
 from latent_domains.experiment.networks import LITE0
 from latent_domains.models.inputs import tried
 from latent_domains.models.model import Model, load, model_files, write_model
-from latent_domains.models.onnx_backbone import OnnxBackbone
 from latent_domains.nets.lite0 import EARLY, POOLED, PREPROCESSING
 
 

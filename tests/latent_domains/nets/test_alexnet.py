@@ -3,7 +3,7 @@
 import pytest
 
 from latent_domains.experiment.experiment import LATENT, METHODS, make_experiment
-from latent_domains.nets.committed import FEATURES, committed_files
+from latent_domains.nets.committed import FC7_NET, committed_files
 from tests.latent_domains.nets.experiments import nets_of
 from tests.latent_domains.nets.graphs import kind, layers, learners, parse
 from tests.pictures import QUICK, train
@@ -40,7 +40,7 @@ def settings(layer) -> object:
 
 
 def test_alexnet_up_to_fc7_is_bvlcs():
-    net = list(parse(committed_files()[FEATURES]).layer)
+    net = list(parse(committed_files()[FC7_NET]).layer)
     assert net[0].type == "Input" and len(net) == 1 + len(BVLC)
     for layer, (name, kind_, bottom, top, expected) in zip(net[1:], BVLC, strict=True):
         assert (layer.name, layer.type, list(layer.bottom), list(layer.top)) == (name, kind_, [bottom], [top])
@@ -51,7 +51,7 @@ def test_alexnet_up_to_fc7_is_bvlcs():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_alexnet_has_the_layers_of_bvlcs(method):
-    bvlc = {layer.name: layer for layer in parse(committed_files()[FEATURES]).layer if layer.type != "ReLU"}
+    bvlc = {layer.name: layer for layer in parse(committed_files()[FC7_NET]).layer if layer.type != "ReLU"}
     for phase in ("train", "test", "deploy"):
         net = layers(nets_of("office31", method)[1][phase])
         assert "fc8" not in net

@@ -16,7 +16,7 @@ from latent_domains.common.program import ROOT
 from latent_domains.data import lmdb_io
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.networks import NETWORKS
-from latent_domains.nets.committed import FEATURES, NAMES, committed_files, default_experiments
+from latent_domains.nets.committed import FC7_NET, NAMES, committed_files, default_experiments
 from tests.latent_domains.nets.graphs import STATISTICS, is_loss, kind, parse, reached
 
 FILES = committed_files()
@@ -159,7 +159,7 @@ def test_deploy_nets_have_no_branch_unless_targets_are_latent(path):
 @pytest.mark.parametrize("path", NETS)
 def test_only_statistics_and_frozen_layers_have_no_learning_rate(path):
     frozen = {"conv1", "conv2", "conv3", "conv4", "conv5"} if "/alexnet/" in path else set()
-    frozen |= {"fc6", "fc7"} if path == FEATURES else set()
+    frozen |= {"fc6", "fc7"} if path == FC7_NET else set()
     for layer in NETS[path].layer:
         if layer.param:
             learns = [param.lr_mult > 0 for param in layer.param]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from latent_domains.ablations.directions import centred, directions, probe, split, tables, uncentred
 from latent_domains.common.program import ProgramError
-from latent_domains.runs.directions import centred, directions, probe, split, tables, uncentred
 from latent_domains.runs.outputs import source_usage
 from latent_domains.runs.write import write_run
 from tests.fixtures import TEST

@@ -12,6 +12,7 @@ import numpy as np
 from caffe.proto.caffe_pb2 import Datum
 from numpy.typing import NDArray
 
+from latent_domains.backbones.onnx_backbone import OnnxBackbone
 from latent_domains.common.files import expect_file, sha256
 from latent_domains.common.in_threads import in_threads
 from latent_domains.common.program import ROOT, ProgramError
@@ -19,13 +20,12 @@ from latent_domains.data import lmdb_io
 from latent_domains.data.input_batches import keyed_batches, record_values
 from latent_domains.data.lmdb_folder import NOTE
 from latent_domains.data.parts import EXTRACTION, FINGERPRINT, Part, Records, classes_of, origin_of
-from latent_domains.experiment.datasets import DATASETS, Dataset, Features, features_of, is_folder_name, of_network
+from latent_domains.experiment.datasets import DATASETS, Dataset, Features, as_features, is_folder_name, of_network
 from latent_domains.experiment.networks import ANY_FEATURES
 from latent_domains.models.model import feed
-from latent_domains.models.onnx_backbone import OnnxBackbone
 from latent_domains.models.weights import check_weights
-from latent_domains.nets.committed import FEATURES
-from latent_domains.nets.features import BLOB
+from latent_domains.nets.committed import FC7_NET
+from latent_domains.nets.fc7 import BLOB
 
 VERSION = 1
 """Raised whenever the same images and weights give other features."""
@@ -75,7 +75,7 @@ def described(images: Dataset, kind: str, backbone: OnnxBackbone, made_by: str) 
         raise ProgramError(f"--name {kind}: {name} are other features, expected another name")
     features = Features(images.name, f"{kind}-{backbone.digest}", backbone.early_size)
     recipe = of_network(ANY_FEATURES).recipe
-    return features_of(images, kind, ANY_FEATURES, backbone.row_size, features, recipe=recipe, made_by=made_by)
+    return as_features(images, kind, ANY_FEATURES, backbone.row_size, features, recipe=recipe, made_by=made_by)
 
 
 def alexnet(weights: Path, batch_size: int) -> Extractor:
@@ -97,7 +97,7 @@ def alexnet(weights: Path, batch_size: int) -> Extractor:
 
 def load_net(weights: Path) -> caffe.Net:
     """Return the net that extracts fc7. Raises ProgramError if ``weights`` are not AlexNet's."""
-    net = caffe.Net(str(ROOT / FEATURES), caffe.TEST)
+    net = caffe.Net(str(ROOT / FC7_NET), caffe.TEST)
     check_weights(weights, [net], LAYERS)
     net.copy_from(str(weights))
     return net

@@ -1,8 +1,8 @@
 """Which direction of a branch's features h_D makes the domain classifier follow, and what that direction splits.
 
 Features f (n×C) are what enters the domain classifier. h_D follows their uncentred second moment
-(:mod:`latent_domains.runs.domain_head`): if its first eigenvector is their mean, which all images share, all of them go
-one way.
+(:mod:`latent_domains.ablations.domain_head`): if its first eigenvector is their mean, which all images share, all of
+them go one way.
 """
 
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ import caffe
 import numpy as np
 from numpy.typing import NDArray
 
+from latent_domains.ablations.domain_head import Array, Head, entropy_alone, gradient
 from latent_domains.common.markdown import table
 from latent_domains.common.program import ProgramError
 from latent_domains.data.input_batches import batches
 from latent_domains.experiment.experiment import from_json
 from latent_domains.models.model import feed
 from latent_domains.nets.family import architecture
-from latent_domains.runs.domain_head import Array, Head, entropy_alone, gradient
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.outputs import looked_at_lmdbs
 from latent_domains.runs.run_folder import RunFolder

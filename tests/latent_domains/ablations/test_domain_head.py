@@ -4,7 +4,7 @@ import caffe
 import numpy as np
 import pytest
 
-from latent_domains.runs.domain_head import Head, entropy_alone, gradient
+from latent_domains.ablations.domain_head import Head, entropy_alone, gradient
 from latent_domains.runs.write import write_run
 from tests.run_folders import small
 

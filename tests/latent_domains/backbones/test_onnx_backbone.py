@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from latent_domains.backbones.onnx_backbone import OnnxBackbone, read_onnx
 from latent_domains.common.program import ProgramError
-from latent_domains.models.onnx_backbone import OnnxBackbone, read_onnx
 from tests.onnx_models import FEATURES, FIRST, SECOND, by_hand, model, save, statistics
 
 PICTURE = np.random.default_rng(1).integers(0, 256, (3, 12, 12)).astype(np.uint8)

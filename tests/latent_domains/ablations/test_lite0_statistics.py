@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from latent_domains.ablations.lite0_statistics import with_statistics_of
 from latent_domains.convert.torch.lite0 import Lite0, units
 from latent_domains.convert.torch.lite0_reference import torch_lite0
-from latent_domains.convert.torch.lite0_statistics import with_statistics_of
 from latent_domains.convert.torch.read import read_lite0
 from latent_domains.data.weights_files import in_package
 from latent_domains.experiment.networks import LITE0
