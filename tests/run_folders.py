@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import caffe
+from caffe.proto import caffe_pb2
 
 from latent_domains.experiment.experiment import Experiment, make_experiment
 from latent_domains.runs.run_folder import RunFolder
@@ -37,3 +38,10 @@ def lasting(folder: RunFolder, iterations: int) -> RunFolder:
         assert count == 1
         file.write_text(text)
     return RunFolder.load(folder.path)
+
+
+def spoil(weights: Path, name: str) -> None:
+    """Make a parameter of layer ``name`` NaN, as in a training that diverged."""
+    model = caffe_pb2.NetParameter.FromString(weights.read_bytes())
+    next(layer for layer in model.layer if layer.name == name).blobs[0].data[0] = float("nan")
+    weights.write_bytes(model.SerializeToString())

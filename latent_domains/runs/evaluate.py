@@ -6,6 +6,7 @@ from latent_domains.common.caffe_log import curves
 from latent_domains.common.program import ProgramError
 from latent_domains.common.versions import commit, hardware, versions
 from latent_domains.runs.devices import expect_gpu, gpu_names, mode_of, requested_mode
+from latent_domains.runs.divergence import check_snapshot
 from latent_domains.runs.domain_labels import assigned_domains
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.outputs import class_names, confusion_counts, source_usage, target_usage, usage_history
@@ -22,8 +23,8 @@ def evaluate(
 
     ``solver_mode`` is GPU or CPU; None takes that of the environment, if any, or the run's. ``gpu`` is the one to use
     in GPU mode, by default the first.
-    Raises ProgramError if the run has not reached its last iteration, its log has a hole, or its nets or data are not
-    as they should be.
+    Raises ProgramError if the run has not reached its last iteration or diverged, its log has a hole, or its nets or
+    data are not as they should be.
     """
     snapshot = folder.final_snapshot()
     if hole := folder.hole(snapshot):
@@ -39,6 +40,7 @@ def evaluate(
             expect_gpu(f"--gpu {gpu}", gpu, gpu_names())
             caffe.set_device(gpu)  # first: whatever comes before would take memory of GPU 0
         caffe.set_mode_gpu()
+    check_snapshot(folder, snapshot)
     confusion = {target: confusion_counts(folder, snapshot, target, quiet=quiet) for target in folder.test_nets}
     images = sum(int(counts.sum()) for counts in confusion.values())
     correct = sum(int(counts.trace()) for counts in confusion.values())

@@ -21,6 +21,7 @@ from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.models.weights import check_weights
 from latent_domains.runs.devices import Devices, alone, mode_of, requested_mode, set_mode
+from latent_domains.runs.divergence import check_loss
 from latent_domains.runs.preflight import preflight
 from latent_domains.runs.record import BegunFrom, Record
 from latent_domains.runs.run_folder import RunFolder, Snapshot
@@ -244,6 +245,8 @@ def _train(job: _Job, threads: int, children: Children) -> None:
                     bar.update(max(0, measurement.iteration - bar.n))
                     if events:
                         events.add(measurement)
+                    if (measurement.phase, measurement.name) == ("train", "loss"):
+                        check_loss(folder, measurement.iteration, measurement.value)
             if not group.failure and not stopped and not children.stopping:
                 bar.update(iterations - bar.n)
         if children.stopping:

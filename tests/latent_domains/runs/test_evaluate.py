@@ -9,14 +9,14 @@ import subprocess
 import pytest
 
 from latent_domains.common.caffe_log import curves
-from latent_domains.common.program import ROOT
-from latent_domains.runs.evaluate import domains_summary
+from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.runs.evaluate import domains_summary, evaluate
 from latent_domains.runs.record import DomainUsage
 from latent_domains.runs.run_state import state_of
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
 from tests.programs import program
-from tests.run_folders import edit, small
+from tests.run_folders import edit, small, spoil
 
 
 def test_accuracy_of_the_record_is_that_of_caffe_test(trained):
@@ -47,6 +47,19 @@ def test_a_source_of_unknown_domains_has_no_purity(trained):
     told = domains_summary(record.model_copy(update={"domain_usage": usage}))
     assert told == "latent domains of 1,200 training images of the sources: largest share 75.0 %"
     assert domains_summary(record.model_copy(update={"domain_usage": None})) == ""
+
+
+def test_a_run_that_diverged_has_no_record(tiny_data, tmp_path):
+    """Its target may have no labels, so that no score shows it."""
+    folder = write_run(small("source_only"), tmp_path / "run", data=tiny_data)
+    train_all([folder], threads=1)
+    folder.record.unlink()
+    spoil(folder.final_snapshot().model, "conv2")
+    with pytest.raises(
+        ProgramError, match=r"caffemodel: layer conv2 holds values that are not finite: the training di"
+    ):
+        evaluate(folder, quiet=True)
+    assert not folder.record.exists()
 
 
 def test_evaluation_needs_the_data(tiny_data, tmp_path):

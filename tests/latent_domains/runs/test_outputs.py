@@ -9,7 +9,6 @@ import caffe
 import lmdb
 import numpy as np
 import pytest
-from caffe.proto import caffe_pb2
 from sklearn.metrics import normalized_mutual_info_score
 
 from latent_domains.common.program import ProgramError
@@ -29,7 +28,7 @@ from latent_domains.runs.outputs import (
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
 from tests.fixtures import TEST, TRAIN
-from tests.run_folders import edit
+from tests.run_folders import edit, spoil
 
 
 def test_probabilities_are_rows_of_the_domain_net(trained, tiny_data):
@@ -188,11 +187,9 @@ def test_a_tie_goes_where_caffe_lets_it_go(tmp_path):
 
 def test_a_training_that_diverged_is_told(two_iterations, tmp_path):
     snapshot = two_iterations.latest_snapshot()
-    model = caffe_pb2.NetParameter.FromString(snapshot.model.read_bytes())
-    layer = next(layer for layer in model.layer if layer.name == "fc5")
-    layer.blobs[0].data[0] = float("nan")
     broken = tmp_path / "model_iter_2.caffemodel"
-    broken.write_bytes(model.SerializeToString())
+    shutil.copyfile(snapshot.model, broken)
+    spoil(broken, "fc5")
     with pytest.raises(ProgramError, match="scores on usps are NaN: the training diverged"):
         confusion_counts(two_iterations, type(snapshot)(2, snapshot.state, broken), "usps")
 

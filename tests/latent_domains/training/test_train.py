@@ -24,6 +24,7 @@ from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.experiment.experiment import LATENT, METHODS, make_experiment
 from latent_domains.runs.devices import Devices
 from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.run_state import State, last_iteration, state_of
 from latent_domains.runs.write import write_run
 from latent_domains.training import group, train
 from latent_domains.training.train import loaded_from, run_suite, train_all
@@ -382,6 +383,16 @@ def test_a_crash_in_one_run_does_not_take_the_other(tiny_data, tmp_path):
     assert good.record.exists() and not bad.record.exists()
 
 
+@pytest.mark.parametrize("method", ["plain", "source_only"])  # mDA layers stop by themselves, and name a channel
+def test_a_training_that_diverges_ends_at_the_first_loss_that_is_none(method, tiny_data, tmp_path):
+    folder = write_run(small(method, iterations=100_000, base_lr=1e18), tmp_path / "run", data=tiny_data)
+    with pytest.raises(ProgramError, match=r"train\.log: the loss at iteration \d0? is -?nan: the training diverged"):
+        train_all([folder], threads=1)
+    assert not folder.record.exists() and last_iteration(folder) < 100
+    assert state_of(folder).state == State.FAILED and "diverged" in state_of(folder).note
+    assert not folder.is_locked()
+
+
 def test_every_failure_is_told(tiny_data, tmp_path, capsys):
     folders = [write_run(small("dial"), tmp_path / name, data=tiny_data) for name in ("a", "b")]
     for folder, wrong in zip(folders, ("Silence", "Flatten"), strict=True):
@@ -411,13 +422,13 @@ def test_bvlcs_alexnet_loads_by_name_but_for_its_classifier(pictures, tmp_path):
 
 @pytest.mark.program
 def test_weights_of_the_other_geometry_are_refused(pictures, tmp_path):
-    other = make_experiment("pacs", "source_only", iterations=1, batch_size=3, geometry="caffe")
+    other = make_experiment("pacs", "source_only", iterations=1, batch_size=6, geometry="caffe")
     weights = initial_weights(write_run(other, tmp_path / "caffe", data=pictures))
-    run = write_run(make_experiment("pacs", "mda", iterations=1, batch_size=4), tmp_path / "run", data=pictures)
+    run = write_run(make_experiment("pacs", "mda", iterations=1, batch_size=8), tmp_path / "run", data=pictures)
     done = program("train", "--threads", "1", "--weights", weights, run.path)
     assert done.returncode == 1
     assert "has a res2a_branch1, so its geometry is caffe; that of the run is torch: write the run again" in done.stderr
-    fitting = make_experiment("pacs", "mda", iterations=1, batch_size=4, geometry="caffe")
+    fitting = make_experiment("pacs", "mda", iterations=1, batch_size=8, geometry="caffe")
     said = loaded_from(write_run(fitting, tmp_path / "fitting", data=pictures), weights)
     loaded, anew, unused = said.split("; ")
     assert "res2a_branch1, " in loaded and "scale5b_branch2b, classifier" in loaded
