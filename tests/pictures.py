@@ -83,7 +83,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def features(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The pictures' data folder with the fc7 features of both Office sets, of an AlexNet that was never trained."""
     run = tmp_path_factory.mktemp("alexnet") / "run"
-    folder = write_run(make_experiment("office31", "plain", iterations=1, batch_size=2), run, data=pictures)
+    folder = write_run(make_experiment("office31", "plain", iterations=1, batch_size=4), run, data=pictures)
     weights = initial_weights(folder)
     for dataset in ("office31", "office_caltech"):
         done = program("extract_features", dataset, "--weights", weights, "--data", pictures)

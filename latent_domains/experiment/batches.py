@@ -6,15 +6,20 @@ from latent_domains.common.program import ProgramError
 from latent_domains.data.shares import mixture_counts
 from latent_domains.experiment.experiment import Experiment
 
+FEWEST = 2
+"""Images of a domain: one alone has no variance, is normalised to 0 and leaves its running variance at 0."""
+
 
 def batch_sizes(experiment: Experiment, counts: Mapping[str, int]) -> dict[str, int]:
     """Rows of each of the experiment's parts (sources or their undivided mixture, then targets) in one batch.
 
     ``counts`` is the number of images of each part, needed for ``by_size``. A mixture has the share of all its
     domains. What cannot be shared out evenly goes to the largest remainders, the first domain first.
-    Raises ProgramError if the batch is too small to hold an image of every part.
+    Raises ProgramError if the batch is too small to hold FEWEST images of every part.
     """
     parts, size = experiment.parts, experiment.batch_size
+    if experiment.batch_split == "per_domain":
+        _check(size, 1)
     domains = {
         part: len(experiment.sources) if part in experiment.source_parts and experiment.undivided else 1
         for part in parts
@@ -33,6 +38,7 @@ def batch_sizes(experiment: Experiment, counts: Mapping[str, int]) -> dict[str, 
 
 def _shared_out(size: int, weights: Mapping[str, int]) -> dict[str, int]:
     """Rows of each part where ``size`` of them are shared out by the parts' weights."""
+    _check(size, len(weights))
     total = sum(weights.values())
     exact = {part: size * weight / total for part, weight in weights.items()}
     rows = {part: int(share) for part, share in exact.items()}
@@ -40,12 +46,18 @@ def _shared_out(size: int, weights: Mapping[str, int]) -> dict[str, int]:
     for part in by_remainder[: size - sum(rows.values())]:
         rows[part] += 1
     for part in rows:
-        if rows[part] == 0:
-            if size < len(rows):
-                raise ProgramError(f"batch size: got {size} for {len(rows)} domains, expected at least one image each")
+        while rows[part] < FEWEST:
             rows[part] += 1
             rows[max(rows, key=rows.__getitem__)] -= 1
     return rows
+
+
+def _check(size: int, domains: int) -> None:
+    if size < FEWEST * domains:
+        among = f"{size} for {domains} domains" if domains > 1 else f"{size} for each domain"
+        raise ProgramError(
+            f"batch size: got {among}, expected at least {FEWEST} images of each: one alone has no variance"
+        )
 
 
 def published_counts(experiment: Experiment) -> dict[str, int]:

@@ -89,14 +89,14 @@ class Experiment:
     ``k_target`` is the number of target domains it knows: more than 1 are latent ones, predicted by a branch of their
     own, in tests too. ``undivided`` says that the sources come as one LMDB of unknown mixture; with ``shares``, in
     percent and in the order of the sources, it is the mixture that has them. ``known_share`` is
-    the share of source images whose domain label is known (Fig. 3). ``branch_norm`` is what BN normalises in a branch
-    that predicts domains, by the rows of its own images: nothing; the outputs of its "layers" with parameters but the
-    last (as we read the paper); without affine, the features that enter the domain classifier ("centred") or its
-    "logits", times ``domain_gain``. ``branch_input`` is what it reads where the records are features of a backbone:
-    these, or the statistics of early blocks that come with them. ``no_w_gradient`` leaves the branch to its own losses.
-    ``lambda_*`` weigh the terms of Eq. 7;
-    ``lambda_b`` weighs the balance term, which is not the paper's (0 leaves it out). ``test_mirror`` mirrors test
-    images at random, as the authors' published ResNet net does.
+    the share of source images whose domain label is known (Fig. 3).
+    ``branch_norm`` is what BN normalises in a branch that predicts domains: nothing; the outputs of its "layers" with
+    parameters but the last (as we read the paper), by the rows of its own images or, in ResNets, by the whole batch;
+    without affine and by its own rows, the features that enter the domain classifier ("centred") or its "logits", times
+    ``domain_gain``. ``branch_input`` is what it reads where the records are features of a backbone: these, or the
+    statistics of early blocks that come with them. ``no_w_gradient`` leaves the branch to its own losses.
+    ``lambda_*`` weigh the terms of Eq. 7; ``lambda_b`` weighs the balance term, which is not the paper's (0 leaves it
+    out). ``test_mirror`` mirrors test images at random, as the authors' published ResNet net does.
     """
 
     data: Dataset

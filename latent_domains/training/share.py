@@ -11,6 +11,7 @@ from google.protobuf import text_format
 
 from latent_domains.common.files import build_folder_aside
 from latent_domains.common.program import ProgramError, from_root
+from latent_domains.experiment.batches import FEWEST
 from latent_domains.nets.family import make_nets
 from latent_domains.runs.run_folder import RunFolder
 
@@ -35,8 +36,8 @@ class Share:
 def make_share(run: RunFolder, size: int) -> tuple[str, str, str]:
     """Texts of the train net of one of ``size`` processes, of the first one's solver and of the others'.
 
-    Raises ProgramError naming the layer if ``size`` does not divide its rows, and naming the net if it is not what
-    the run's description makes, since a share of it cannot be made from there.
+    Raises ProgramError naming the layer if ``size`` does not divide its rows or leaves a process fewer than FEWEST,
+    and naming the net if it is not what the run's description makes, since a share of it cannot be made from there.
     """
     sizes = run.batch_rows()
     if text_format.Parse(_train_net(run, sizes), caffe_pb2.NetParameter()) != run.read_net("train"):
@@ -45,10 +46,11 @@ def make_share(run: RunFolder, size: int) -> tuple[str, str, str]:
             "shared out: write the run folder again (python -m tools.write_run --force)"
         )
     for part, rows in sizes.items():
-        if rows % size:
+        if rows % size or rows < FEWEST * size:
             raise ProgramError(
-                f"{run.net('train')}: layer data_{part} has {rows} images in a batch, expected a multiple of {size} to "
-                f"share out to {size} processes: write the run again with another --batch-size or --batch-split"
+                f"{run.net('train')}: layer data_{part} has {rows} images in a batch, expected at least "
+                f"{FEWEST * size}, and a multiple of {size}, to share out to {size} processes: write the run again "
+                "with another --batch-size or --batch-split"
             )
     share = Share(run.path / "share")
     solver = run.read_solver()

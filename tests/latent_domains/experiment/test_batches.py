@@ -26,14 +26,14 @@ def test_per_group_the_sources_together_count_as_one_domain():
         "webcam": 7,
         "dslr": 7,
     }
-    with pytest.raises(ProgramError, match="batch size: got 1 for 2 domains, expected at least one image each"):
-        sizes("digits", batch_split="per_group", batch_size=1)
+    with pytest.raises(ProgramError, match="batch size: got 2 for 2 domains, expected at least 2 images of each"):
+        sizes("digits", batch_split="per_group", batch_size=2)
 
 
 def test_equally():
     assert sizes("pacs") == {"art_painting": 12, "cartoon": 12, "photo": 12, "sketch": 12}
     assert sizes("pacs", "source_only") == {"art_painting": 16, "cartoon": 16, "photo": 16}
-    assert sizes("pacs", batch_size=6) == {"art_painting": 2, "cartoon": 2, "photo": 1, "sketch": 1}
+    assert sizes("pacs", batch_size=10) == {"art_painting": 3, "cartoon": 3, "photo": 2, "sketch": 2}
 
 
 def test_by_size():
@@ -41,20 +41,18 @@ def test_by_size():
     assert sizes("office31", counts={"amazon": 1, "dslr": 1, "webcam": 2}) == {"amazon": 64, "dslr": 64, "webcam": 128}
 
 
-def test_every_domain_has_an_image_however_small_it_is():
-    assert sizes("office31", batch_size=4, counts={"amazon": 9000, "dslr": 1, "webcam": 1}) == {
-        "amazon": 2,
-        "dslr": 1,
-        "webcam": 1,
-    }
+def test_every_domain_has_two_images_however_small_it_is():
+    few = {"amazon": 9000, "dslr": 1, "webcam": 1}
+    assert sizes("office31", batch_size=256, counts=few) == {"amazon": 252, "dslr": 2, "webcam": 2}
+    assert sizes("office31", batch_size=7, counts=few) == {"amazon": 3, "dslr": 2, "webcam": 2}
 
 
 @pytest.mark.parametrize("split", ["equally", "by_size"])
-@pytest.mark.parametrize("size", [3, 4, 5, 7, 48, 100, 255, 256])
+@pytest.mark.parametrize("size", [6, 7, 8, 11, 48, 100, 255, 256])
 @pytest.mark.parametrize("method", ["source_only", "mda"])
 def test_a_batch_is_shared_out_to_the_last_image(split, size, method):
     found = sizes("office31", method, batch_split=split, batch_size=size)
-    assert sum(found.values()) == size and min(found.values()) >= 1
+    assert sum(found.values()) == size and min(found.values()) >= 2
 
 
 def test_a_mixture_has_the_share_of_all_its_domains():
@@ -76,5 +74,7 @@ def test_a_mixture_with_shares_has_what_they_make_of_its_domains():
 
 
 def test_too_small_a_batch_is_refused():
-    with pytest.raises(ProgramError, match="batch size: got 2 for 3 domains, expected at least one image each"):
-        sizes("office31", batch_size=2)
+    with pytest.raises(ProgramError, match="batch size: got 5 for 3 domains, expected at least 2 images of each"):
+        sizes("office31", batch_size=5)
+    with pytest.raises(ProgramError, match="batch size: got 1 for each domain, expected at least 2 images of each"):
+        sizes("office31", batch_split="per_domain", batch_size=1)

@@ -87,19 +87,21 @@ def test_a_batch_that_cannot_be_shared_out_is_named(tiny_data, tmp_path):
     done = program("train", "--processes", 2, "--threads", "1", run.path)
     assert done.returncode == 1
     assert done.stderr == (
-        f"error: {run.net('train')}: layer data_mnist has 9 images in a batch, expected a multiple of 2 to share out "
-        "to 2 processes: write the run again with another --batch-size or --batch-split\n"
+        f"error: {run.net('train')}: layer data_mnist has 9 images in a batch, expected at least 4, and a multiple of "
+        "2, to share out to 2 processes: write the run again with another --batch-size or --batch-split\n"
     )
     assert not (run.path / "share").exists() and not run.log.exists()
     assert make_share(run, 3)
+    with pytest.raises(ProgramError, match="9 images in a batch, expected at least 18, and a multiple of 9, to share"):
+        make_share(run, 9)
 
 
 def test_the_domain_whose_share_is_uneven_is_named(tmp_path):
     """Office-31's published batch is shared out by size: 175, 31 and 50 images."""
     run = write_run(make_experiment("office31", "dial"), tmp_path / "run", data=tmp_path)
-    with pytest.raises(ProgramError, match="layer data_amazon has 175 images in a batch, expected a multiple of 2"):
+    with pytest.raises(ProgramError, match="layer data_amazon has 175 images in a batch, expected at least 4, and a"):
         make_share(run, 2)
-    with pytest.raises(ProgramError, match="layer data_dslr has 31 images in a batch, expected a multiple of 5"):
+    with pytest.raises(ProgramError, match="layer data_dslr has 31 images in a batch, expected at least 10, and a"):
         make_share(run, 5)
 
 
