@@ -102,7 +102,8 @@ def build_folder_aside(path: Path, *, force: bool = False) -> Iterator[Path]:
         old = folder / "old"
         try:
             if not is_absent(path):
-                check_new(path, force=force)  # another process may have made it meanwhile
+                if not force:
+                    raise ProgramError(f"{path}: another process made it meanwhile, and it stays")
                 path.rename(old)
             aside.rename(path)
         except BaseException:

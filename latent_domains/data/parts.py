@@ -193,7 +193,13 @@ def build_missing(parts: list[Part], *, force: bool = False) -> int:
         if done:
             print(f"{part.path}: stands{_lacking(part)}")
         else:
-            records = build(part, force=force)
+            try:
+                records = build(part, force=force)
+            except ProgramError:
+                if force or not stands(part):
+                    raise
+                print(f"{part.path}: stands, another process made it meanwhile")
+                continue
             print(f"{part.path}: {records} images")
             built += records
     return built

@@ -35,7 +35,11 @@ def load(downloads: Path, mirror: Path | None = None) -> list[NDArray[np.uint8]]
     """
     folder = (mirror or downloads) / "bsds500"
     if mirror is None and not folder.exists():
-        _fetch(folder)
+        try:
+            _fetch(folder)
+        except ProgramError:
+            if not folder.exists():  # or another process has made it meanwhile
+                raise
     return read_photographs(folder, read_sums())
 
 

@@ -203,7 +203,7 @@ def test_an_empty_folder_is_no_folder(tmp_path):
 
 
 def test_a_folder_that_another_process_made_meanwhile_is_not_replaced(tmp_path):
-    with pytest.raises(ProgramError, match="exists already"), build_folder_aside(tmp_path / "folder"):
+    with pytest.raises(ProgramError, match="folder: another process made it"), build_folder_aside(tmp_path / "folder"):
         write_text(tmp_path / "folder" / "file", "theirs")
     assert (tmp_path / "folder" / "file").read_text() == "theirs"
 

@@ -67,7 +67,7 @@ def test_a_folder_that_another_process_writes_meanwhile_stays(tiny_data, tmp_pat
         draw(*arguments)
 
     monkeypatch.setattr(write, "draw_weights", drawn)
-    with pytest.raises(ProgramError, match="run exists already"):
+    with pytest.raises(ProgramError, match="run: another process made it meanwhile"):
         write_run(small(), tmp_path / "run", data=tiny_data, force=True)
     assert RunFolder.load(tmp_path / "run").experiment.method == "dial"
 
