@@ -7,7 +7,7 @@ keys that no field has are kept.
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from latent_domains.common.files import read_json
 from latent_domains.common.program import ProgramError
@@ -100,7 +100,8 @@ class BegunFrom(_Object):
 class Training(_Object):
     """How a run was trained so far, and how long it took.
 
-    Older versions noted the threads of BLAS and of our layers, and not one number of all.
+    Older versions noted the threads of BLAS and of our layers, and not one number of all, and called the sessions
+    "sittings".
     """
 
     seconds: float
@@ -110,7 +111,9 @@ class Training(_Object):
     solver_mode: str | None = None
     processes: int | None = None
     weights: BegunFrom | None = None
-    sessions: list[Session] = Field([], alias="sittings")
+    sessions: list[Session] = Field(
+        [], validation_alias=AliasChoices("sessions", "sittings"), serialization_alias="sessions"
+    )
 
 
 class Failure(_Object):

@@ -69,7 +69,7 @@ def test_every_state_is_told(folder):
     ]
     with folder.locked():
         folder.training.write_text(
-            json.dumps({"seconds": 1, "sittings": [{"started": "2026-11-20T10:00:00+00:00", "ended": None}]})
+            json.dumps({"seconds": 1, "sessions": [{"started": "2026-11-20T10:00:00+00:00", "ended": None}]})
         )
         assert lines(folder) == [
             "run: running",
@@ -104,7 +104,7 @@ def test_speed_is_of_this_session_alone(folder):
     began = "2026-11-21T10:00:01"
     with folder.locked():
         zone = time.strftime("%z", time.localtime(1795255200))  # glog writes local time
-        folder.training.write_text(json.dumps({"seconds": 1, "sittings": [{"started": began + zone, "ended": None}]}))
+        folder.training.write_text(json.dumps({"seconds": 1, "sessions": [{"started": began + zone, "ended": None}]}))
         follower = Follower(folder.path)
         follower.look()
         assert follower.speed() == pytest.approx(5)

@@ -28,6 +28,14 @@ def test_what_older_versions_left_out_stays_out_and_unknown_keys_stay(tmp_path):
     assert json_text(record.to_json()) == file.read_text()
 
 
+def test_sessions_were_called_sittings(tmp_path):
+    file = tmp_path / "training.json"
+    file.write_text('{"seconds": 1.5, "sittings": [{"started": "2026-11-20T10:00:00+00:00"}]}')
+    training = read(Training, file)
+    assert len(training.sessions) == 1
+    assert training.to_json() == {"seconds": 1.5, "sessions": [{"started": "2026-11-20T10:00:00+00:00"}]}
+
+
 @pytest.mark.parametrize(
     ("kind", "text", "message"),
     [
@@ -42,7 +50,7 @@ def test_what_older_versions_left_out_stays_out_and_unknown_keys_stay(tmp_path):
         (Record, {**OLD, "commit": 5}, "commit: found 5, expected a text"),
         (Record, {**OLD, "training": {}}, "training: found no seconds"),
         (Record, {**OLD, "classes": "abc"}, "classes: found 'abc', expected a list"),
-        (Training, {"seconds": 1, "sittings": [{}]}, "sittings[0]: found no started"),
+        (Training, {"seconds": 1, "sessions": [{}]}, "sessions[0]: found no started"),
         (Failure, {"reason": "full"}, "found no step, iteration, time, expected a JSON object with reason, step"),
     ],
 )

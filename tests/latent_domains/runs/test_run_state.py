@@ -265,7 +265,7 @@ def test_a_session_says_what_is_not_as_it_was(folder):
     found = [session.differs for session in folder.read_training().sessions]
     both = ["threads 2 before, processes 1 before", "threads 1 before, processes 2 before"]
     assert found == [None, None, "threads 3 before", *both]
-    assert json.loads(folder.training.read_text())["sittings"][0]["differs"] is None, "older versions have no such key"
+    assert json.loads(folder.training.read_text())["sessions"][0]["differs"] is None, "older versions have no such key"
 
 
 def test_the_last_iteration_is_read_from_the_end_of_a_long_log(folder, monkeypatch):
