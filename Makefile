@@ -13,7 +13,7 @@ help:  ## list the targets
 setup:  ## install packages, the virtual environment (.venv) and Caffe (.caffe)
 	@tools/setup.sh
 
-demo: setup  ## discover latent domains in embedded data: a few minutes, no download
+demo: setup  ## discover latent domains in embedded data: two minutes, no download
 	@$(in_project) python -m tools.demo $(ARGS)
 
 digits: setup  ## Table 1 of the paper: MNIST and MNIST-M to USPS, beside its numbers; hours

@@ -26,6 +26,21 @@ def test_the_readme_has_the_kept_table():
         assert row in readme
 
 
+def test_the_readme_has_what_the_demo_prints():
+    """The kept records of seed 0 are of the demo's runs."""
+    readme = cells((ROOT / "README.md").read_text().replace("    |", "|"))
+    for title, name in (
+        ("source only", "source_only"),
+        ("DIAL", "dial"),
+        ("mDA, k=2, centred logits", "mda_k2_branch-logits"),
+        ("mDA, k=2", "mda_k2"),
+    ):
+        record = read(Record, RESULTS / f"demo/{name}_seed0.json")
+        usage = record.domain_usage
+        found = f"purity {usage.purity:.2f}, NMI {usage.nmi:.2f}" if usage else ""
+        assert [title, f"{100 * record.accuracy:.1f} %", found] in readme
+
+
 @pytest.mark.parametrize(
     ("kept", "definition", "iterations"),
     [
