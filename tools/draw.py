@@ -11,7 +11,8 @@ from pathlib import Path
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.files import write_aside
 from latent_domains.common.program import ROOT, ProgramError, from_root, run
-from latent_domains.models.drawing import DIRECTIONS, FORMATS, PHASES, draw, read_net
+from latent_domains.models.drawing import DIRECTIONS, FORMATS, PHASES, draw
+from latent_domains.models.gate import DATA, read_net
 
 DOCS = tuple(
     f"prototxt/{name}.prototxt"
@@ -43,7 +44,7 @@ def main() -> None:
         raise ProgramError(f"{', '.join(map(str, nets))}: expected distinct file names, each names its picture")
     for file, net in pictures.items():
         drawn = draw(
-            read_net(net), image_format=options.format, rankdir=options.rankdir, phase=PHASES.get(options.phase)
+            read_net(net, DATA), image_format=options.format, rankdir=options.rankdir, phase=PHASES.get(options.phase)
         )
         with write_aside(file) as aside:
             aside.write_bytes(drawn)

@@ -13,8 +13,9 @@ import caffe
 import numpy as np
 from caffe.proto import caffe_pb2
 
-from latent_domains.bench.training import read_net, with_data_in_memory
+from latent_domains.bench.training import with_data_in_memory
 from latent_domains.common.program import ProgramError
+from latent_domains.models.gate import read_net
 from latent_domains.models.model import check_definition, open_net
 
 NO_COMPUTATION = ("Input", "DummyData", "Silence", "Python")
@@ -35,7 +36,7 @@ def layers_alone(path: Path, image: tuple[int, int, int], images: int) -> Iterat
     It sees ``images`` of the batch at most, unless it slices it. Layers that are alike give the same net, since names
     are left out of it. Raises ProgramError naming the file if Caffe refuses the whole net.
     """
-    net = with_data_in_memory(read_net(path), image)
+    net = with_data_in_memory(read_net(path, ["Data"]), image)
     check_definition(net, str(path), caffe.TRAIN)
     whole = open_net(net, caffe.TRAIN)
     for layer in net.layer:

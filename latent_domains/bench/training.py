@@ -11,8 +11,7 @@ from caffe.proto import caffe_pb2
 from google.protobuf import text_format
 
 from latent_domains.common.program import ROOT
-from latent_domains.models import prototxt
-from latent_domains.models.gate import admit
+from latent_domains.models.gate import read_net
 from latent_domains.models.graph import kind
 
 
@@ -27,6 +26,10 @@ class BenchNet:
         """The prototxt for ``role``: train, test or deploy."""
         return ROOT / f"prototxt/{self.stem}_{role}.prototxt"
 
+    def read(self, role: str) -> caffe_pb2.NetParameter:
+        """The net for ``role``."""
+        return read_net(self.file(role), ["Data"])
+
 
 NETS = {
     "digits": BenchNet("mnist/digits", (3, 28, 28)),
@@ -38,13 +41,6 @@ SCORES = "scores_source"
 
 RATE = 1e-8
 """The learning rate: one this small keeps the numbers, and so the work, the same in every iteration."""
-
-
-def read_net(path: Path) -> caffe_pb2.NetParameter:
-    """The net of a prototxt file. Raises ProgramError naming it if it is none, or :func:`admit` refuses a layer."""
-    net = prototxt.read(path, caffe_pb2.NetParameter(), "a net's prototxt")
-    admit(net, path, ["Data"])
-    return net
 
 
 def with_data_in_memory(net: caffe_pb2.NetParameter, image: tuple[int, int, int]) -> caffe_pb2.NetParameter:
@@ -65,7 +61,7 @@ def with_data_in_memory(net: caffe_pb2.NetParameter, image: tuple[int, int, int]
 
 def in_memory(name: str) -> caffe_pb2.NetParameter:
     """The training net of NETS, its data in memory."""
-    return with_data_in_memory(read_net(NETS[name].file("train")), NETS[name].image)
+    return with_data_in_memory(NETS[name].read("train"), NETS[name].image)
 
 
 def with_batch_norm(net: caffe_pb2.NetParameter) -> caffe_pb2.NetParameter:

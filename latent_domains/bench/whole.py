@@ -110,7 +110,7 @@ def _scratch() -> tempfile.TemporaryDirectory:
 def _models(net: str, dataset: str) -> tuple[Path, Path]:
     """The deploy net with random parameters, and what tools.export makes of one: what their files' names begin with."""
     data = make_experiment(dataset, "mda").data
-    model = random_model(training.read_net(training.NETS[net].file("deploy")))
+    model = random_model(training.NETS[net].read("deploy"))
     description = ModelDescription(net, tuple(map(str, range(data.classes))), data.preprocessing)
     prefixes = Path(_scratch().name) / net, Path(_scratch().name) / f"{net}_folded"
     for prefix, each in zip(prefixes, (model, fold(model).model), strict=True):

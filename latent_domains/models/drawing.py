@@ -5,7 +5,6 @@ import json
 import shutil
 import subprocess
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import caffe.draw
@@ -16,8 +15,6 @@ from google.protobuf.message import Message
 
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by, one_line
-from latent_domains.models import prototxt
-from latent_domains.models.gate import DATA, admit
 from latent_domains.models.graph import Graph, Node, Value, copy, read_graph
 from latent_domains.models.windows import pair
 
@@ -63,15 +60,6 @@ _SPACE = "\N{NO-BREAK SPACE}"  # SVG drops a plain one where a text begins
 _LINE = "#444444"
 
 _ASIDE = "#B85C00"
-
-
-def read_net(path: Path) -> NetParameter:
-    """Parse a prototxt. Raises ProgramError naming the file if it is not a net's, or :func:`admit` refuses a layer."""
-    net = prototxt.read(path, NetParameter(), "a net's prototxt")
-    admit(net, path, DATA)
-    if not net.layer:
-        raise ProgramError(f"{path}: found no layer {{ … }}, expected a net's prototxt")
-    return net
 
 
 def draw(net: NetParameter, *, image_format: str = "svg", rankdir: str = "TB", phase: int | None = None) -> bytes:

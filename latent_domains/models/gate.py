@@ -7,6 +7,7 @@ from caffe.proto.caffe_pb2 import NetParameter
 
 import caffe_layers
 from latent_domains.common.program import ProgramError
+from latent_domains.models import prototxt
 from latent_domains.models.definition import check_format
 
 _PURE = """
@@ -22,6 +23,17 @@ DATA = frozenset({"Data", "HDF5Data", "ImageData", "MemoryData", "WindowData"})
 """Layer types that read what the net names, for programs that replace or only show them."""
 
 _MODULE = caffe_layers.__name__
+
+_WHAT = "a net's prototxt"
+
+
+def read_net(file: Path, also: Collection[str] = ()) -> NetParameter:
+    """The net of a file. Raises ProgramError naming it if it holds none, or if :func:`admit` refuses a layer."""
+    net = prototxt.read(file, NetParameter(), _WHAT)
+    admit(net, file, also)
+    if not net.layer:
+        raise ProgramError(f"{file}: found no layer {{ … }}, expected {_WHAT}")
+    return net
 
 
 def admit(net: NetParameter, file: Path, also: Collection[str] = ()) -> None:

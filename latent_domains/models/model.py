@@ -20,7 +20,7 @@ from latent_domains.common.files import expect_file, write_together
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.models import prototxt
 from latent_domains.models.definition import for_phase
-from latent_domains.models.gate import admit
+from latent_domains.models.gate import read_net
 from latent_domains.models.weights import check_weights
 
 Array = NDArray[np.float32]
@@ -49,13 +49,12 @@ class Model:
 def read_model(net: Path, weights: Path) -> Model:
     """Read a prototxt and the caffemodel that goes with it, for the TEST phase.
 
-    Raises ProgramError naming the file if it is missing or damaged, if it has a layer that :func:`admit` or Caffe
-    refuses or two with parameters of one name, or if the weights lack a layer of the net or hold one of another shape.
+    Raises ProgramError naming the file if it is missing or damaged, if it has a layer that :func:`read_net` or
+    Caffe refuses or two with parameters of one name, or if the weights lack a layer or hold one of another shape.
     """
     for file in (net, weights):
         expect_file(file, "a model's")
-    definition = prototxt.read(net, NetParameter())
-    admit(definition, net)
+    definition = read_net(net)
     check_loads(net)
     definition = for_phase(definition, caffe.TEST, net)
     loaded = caffe.Net(str(net), caffe.TEST)

@@ -22,7 +22,7 @@ from latent_domains.common.files import expect_file, json_text, read_json
 from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.experiment.experiment import Experiment, from_json
 from latent_domains.models import prototxt
-from latent_domains.models.gate import admit
+from latent_domains.models.gate import read_net
 from latent_domains.models.model import check_loads, open_net
 from latent_domains.runs.record import Failure, Record, Training, read
 
@@ -112,9 +112,7 @@ class RunFolder:
 
     def read_net(self, name: str) -> caffe_pb2.NetParameter:
         """One of the run's nets. Raises ProgramError naming the file if it does not parse, or has a layer of others."""
-        net = prototxt.read(self.net(name), caffe_pb2.NetParameter())
-        admit(net, self.net(name), ["Data"] if name in ("train", *self.experiment.tests) else [])
-        return net
+        return read_net(self.net(name), ["Data"] if name in ("train", *self.experiment.tests) else [])
 
     def load_net(self, name: str, phase: int, weights: Path | None = None, batch_size: int | None = None) -> caffe.Net:
         """One of the run's nets in Caffe, with the parameters of a caffemodel, if any.

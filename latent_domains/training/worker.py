@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from latent_domains.common.arguments import natural, positive, program_parser
 from latent_domains.models import prototxt
+from latent_domains.models.gate import read_net
 from latent_domains.training.peers import HostReduction, NcclReduction, PeerLost, Peers
 
 LOST = 3
@@ -112,7 +113,7 @@ def train(
         caffe.log(f"Finetuning from {weights}")
         solver.net.copy_from(str(weights))
     reduction.attach(solver)
-    definition = prototxt.read(Path(param.train_net), caffe_pb2.NetParameter())
+    definition = read_net(Path(param.train_net), ["Data"])
     running = statistics(solver.net, definition)
     first = solver.iter
     intervals = [every for every in (param.snapshot, param.test_interval) if every]

@@ -31,7 +31,7 @@ with atheris.instrument_imports(include=["latent_domains", *_PARSERS]):
     import cv2
     import numpy as np
     import torch
-    from caffe.proto.caffe_pb2 import Datum, NetParameter
+    from caffe.proto.caffe_pb2 import Datum
     from google.protobuf.message import DecodeError
     from safetensors.torch import save
 
@@ -41,8 +41,7 @@ with atheris.instrument_imports(include=["latent_domains", *_PARSERS]):
     from latent_domains.data.image_list import read_list
     from latent_domains.data.lmdb_io import datum_image, encoded_datum, image_datum
     from latent_domains.experiment.experiment import from_json
-    from latent_domains.models import prototxt
-    from latent_domains.models.gate import admit
+    from latent_domains.models.gate import read_net
     from latent_domains.runs.record import Record, Training, read
     from latent_domains.tables.definition import load
     from tests.faults.words import changed
@@ -50,7 +49,7 @@ with atheris.instrument_imports(include=["latent_domains", *_PARSERS]):
 
 
 def _net(file: Path) -> None:
-    admit(prototxt.read(file, NetParameter()), file)
+    read_net(file)
 
 
 def _record(file: Path) -> None:

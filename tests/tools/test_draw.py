@@ -8,7 +8,8 @@ from xml.etree import ElementTree
 import pytest
 
 from latent_domains.common.program import ROOT
-from latent_domains.models.drawing import COLOURS, draw, read_net
+from latent_domains.models.drawing import COLOURS, draw
+from latent_domains.models.gate import DATA, read_net
 from tests.programs import child, names, program
 from tools.draw import DOCS
 
@@ -112,7 +113,7 @@ def test_every_layer_is_there_with_its_class_and_what_matters_of_it(small, tmp_p
 
 
 def test_colours_tell_the_parts_apart_on_white(small):
-    svg = draw(read_net(small)).decode()
+    svg = draw(read_net(small, DATA)).decode()
     assert '<polygon fill="white"' in svg
     count = Counter(re.findall(r'<polygon fill="(#\w{6})" stroke="transparent"', svg))
     expected = {"data": 2, "weights": 2, "mda": 1, "branch": 1, "assignment": 1, "loss": 2}
@@ -158,7 +159,7 @@ def test_windows_of_two_sides_and_groups(given, kind, tmp_path):
     net.write_text(
         f'layer {{ name: "a" type: "{kind}" bottom: "x" top: "a" convolution_param {{ num_output: 8 {given} }} }}'
     )
-    assert ["a", f"({kind})", WINDOWS[given]] in boxes(draw(read_net(net)))
+    assert ["a", f"({kind})", WINDOWS[given]] in boxes(draw(read_net(net, DATA)))
 
 
 def test_windows_of_pools(tmp_path):
@@ -170,7 +171,7 @@ def test_windows_of_pools(tmp_path):
         "c": "global_pooling: true",
     }
     net.write_text("".join(layer.format(*item) for item in given.items()))
-    found = {words[0]: words[1:] for words in boxes(draw(read_net(net)))}
+    found = {words[0]: words[1:] for words in boxes(draw(read_net(net, DATA)))}
     assert found["a"] == ["(Pooling AVE)", "kernel size: 2×3, stride: 2×3, pad: 0"]
     assert found["b"] == ["(Pooling AVE)", "kernel size: 3, stride: 1, pad: 1"]
     assert found["c"] == ["(Pooling AVE)", "global"]
@@ -187,7 +188,7 @@ def test_names_of_any_characters(tmp_path):
                 python_param { module: "caffe_layers" layer: "EntropyLossLayer" param_str: "no JSON" } }
         """
     )
-    svg = draw(read_net(net))
+    svg = draw(read_net(net, DATA))
     assert arrows(svg) == {
         ("x:0", '<b>&"q"\\n'),
         ('<b>&"q"\\n', "twin", "node"),
@@ -247,7 +248,7 @@ def test_other_errors_are_one_line(small, tmp_path, monkeypatch):
 
 @pytest.mark.program
 def test_layers_may_have_any_name_or_none_and_any_parameters():
-    net = read_net(ROOT / DOCS[0])
+    net = read_net(ROOT / DOCS[0], DATA)
     net.layer[0].name, net.layer[1].name = "", "a\x00\x1b<b>"
     for layer in net.layer:
         if layer.type == "Python":
@@ -267,7 +268,7 @@ def test_docs_show_the_nets_as_they_are(net):
     path = ROOT / "docs/nets" / f"{Path(net).stem}.svg"
     assert f"](nets/{path.name})" in (ROOT / "docs/nets.md").read_text()
     committed = path.read_bytes()
-    fresh = draw(read_net(ROOT / net))
+    fresh = draw(read_net(ROOT / net, DATA))
     words = [Counter(" ".join(ElementTree.fromstring(svg).itertext()).split()) for svg in (committed, fresh)]  # noqa: S314
     assert words[0] == words[1], "run python -m tools.draw"
     assert len(committed) < 150_000

@@ -16,9 +16,9 @@ from latent_domains.convert.fold.fold import Folded, fold
 from latent_domains.convert.fold.verify import batches_for, compare_nets, compare_opencv, speed_up
 from latent_domains.convert.options import ConverterOptions
 from latent_domains.convert.whole import check_on_pictures, is_head, picture_net
-from latent_domains.models import inputs, prototxt
+from latent_domains.models import inputs
 from latent_domains.models.compare import TOLERANCE, require, worst
-from latent_domains.models.gate import DATA
+from latent_domains.models.gate import DATA, read_net
 from latent_domains.models.graph import kind
 from latent_domains.models.model import Array, Model, forward, load, model_files, read_model, write_model
 from latent_domains.models.weights import read_layers
@@ -46,7 +46,7 @@ class Source:
 
 def read(source: Source) -> Model:
     """Read the model. Raises ProgramError if it is none for tests, with one input, or net and weights do not fit."""
-    net = prototxt.read(source.net, NetParameter())
+    net = read_net(source.net, DATA)
     if found := [f"{layer.name} ({layer.type})" for layer in net.layer if layer.type in DATA]:
         raise ProgramError(
             f"{source.net}: its layers {', '.join(found)} read data, expected a deploy net (with an Input layer)"

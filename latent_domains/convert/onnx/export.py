@@ -6,7 +6,6 @@ from pathlib import Path
 import caffe
 import onnx
 import onnxruntime
-from caffe.proto.caffe_pb2 import NetParameter
 from onnx import ModelProto
 
 from latent_domains.common.files import check_free, expect_file, sha256, write_together
@@ -17,9 +16,9 @@ from latent_domains.convert.onnx.layer import Refused
 from latent_domains.convert.onnx.net import BATCH, blob_names, check_layers, onnx_model
 from latent_domains.convert.onnx.verification import compare
 from latent_domains.convert.options import ConverterOptions
-from latent_domains.models import prototxt
 from latent_domains.models.compare import require, worst
 from latent_domains.models.definition import for_phase
+from latent_domains.models.gate import DATA, read_net
 from latent_domains.models.model import load, read_model
 from latent_domains.models.onnx_runtime import MADE_OF
 
@@ -68,7 +67,7 @@ def export(net: Path, weights: Path) -> tuple[ModelProto, caffe.Net]:
     """
     expect_file(net, "a deploy net")
     try:
-        definition = for_phase(prototxt.read(net, NetParameter()), caffe.TEST, net)
+        definition = for_phase(read_net(net, DATA), caffe.TEST, net)
         check_layers(definition)  # before Caffe opens what its layers name
         model = read_model(net, weights)
         loaded = load(model)

@@ -8,6 +8,7 @@ from caffe.proto import caffe_pb2
 
 from latent_domains.bench import builds
 from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.models.gate import read_net
 
 NET = ROOT / "prototxt/mnist/demo_train.prototxt"
 PREFIX = Path(caffe.__file__).parents[2]
@@ -21,7 +22,7 @@ def alone() -> dict[str, caffe_pb2.NetParameter]:
 
 
 def test_every_layer_that_computes_stands_alone(alone):
-    net = builds.read_net(NET)
+    net = read_net(NET, ["Data"])
     assert list(alone) == [layer.name for layer in net.layer if layer.type not in (*builds.NO_COMPUTATION, "Data")]
     assert {"Convolution", "Pooling", "Scale", "Slice", "SoftmaxWithLoss"} <= {n.layer[-1].type for n in alone.values()}
     for net in alone.values():

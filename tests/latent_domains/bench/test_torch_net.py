@@ -26,7 +26,7 @@ def blobs_of(net):
     [("digits", (3, 28, 28), 2e-2), ("resnet18", (3, 64, 64), 2e-2), ("alexnet", (3, 99, 99), 5e-2)],
 )
 def test_a_training_step(name, image, tolerance, plain):
-    definition = training.with_data_in_memory(training.read_net(training.NETS[name].file("train")), image)
+    definition = training.with_data_in_memory(training.NETS[name].read("train"), image)
     if plain:
         definition = training.with_batch_norm(definition)
     solver = training.make_solver(definition, 1e-8)
@@ -65,7 +65,7 @@ def test_a_training_step(name, image, tolerance, plain):
 @pytest.mark.parametrize(("name", "side"), [("digits", 28), ("resnet18", 64), ("alexnet", 99)])
 @pytest.mark.parametrize("folded", [False, True])
 def test_evaluation(name, side, folded):
-    definition = training.read_net(training.NETS[name].file("deploy"))
+    definition = training.NETS[name].read("deploy")
     definition.layer[0].input_param.shape[0].dim[2:] = [side, side]
     model = trained(definition)
     model = fold(model).model if folded else model

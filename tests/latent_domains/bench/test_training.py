@@ -1,7 +1,6 @@
 import pytest
 
 from latent_domains.bench import training
-from latent_domains.common.program import ProgramError
 from latent_domains.models.graph import kind
 
 
@@ -38,14 +37,7 @@ def test_an_iteration_runs_and_trains(variant):
     assert all(value > 0 for value in losses.values())
 
 
-def test_a_file_that_is_no_net(tmp_path):
-    path = tmp_path / "net.prototxt"
-    path.write_text("layer { nonsense: 1 }")
-    with pytest.raises(ProgramError, match="nonsense"):
-        training.read_net(path)
-
-
 def test_our_own_layers_are_kinds_of_their_own():
-    kinds = {kind(layer) for layer in training.read_net(training.NETS["digits"].file("train")).layer}
+    kinds = {kind(layer) for layer in training.NETS["digits"].read("train").layer}
     assert {"MDALayer", "DomainAssignmentLayer", "EntropyLossLayer", "Convolution"} <= kinds
     assert "Python" not in kinds

@@ -7,8 +7,8 @@ import caffe
 import pytest
 
 from latent_domains.bench.builds import layers_alone
-from latent_domains.common.program import ProgramError
-from latent_domains.models.gate import DATA, PURE, admit
+from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.models.gate import DATA, PURE, admit, read_net
 from latent_domains.runs.model_description import ModelDescription
 from latent_domains.runs.write import write_run
 from tests.latent_domains.convert.fork.fork_nets import digits, settings
@@ -36,6 +36,27 @@ def test_python_layers_are_our_three_alone(named: str):
     text = f'layer {{ name: "p" type: "Python" python_param {{ module: "{module}" layer: "{layer}" }} }}'
     with pytest.raises(ProgramError, match=rf"n\.prototxt: layer p \(Python\) runs '{layer}' of the module '{module}'"):
         admit(parse(text), Path("n.prototxt"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("layer { nonsense: 1 }", "not a net's prototxt: .*nonsense"),
+        ('name: "empty"', r"found no layer \{ … \}, expected a net's prototxt"),
+        ('layer { name: "d" type: "Data" }', r"layer d \(Data\) is not allowed, expected"),
+    ],
+)
+def test_a_file_is_judged_as_it_is_read(text: str, message: str, tmp_path: Path):
+    net = tmp_path / "net.prototxt"
+    net.write_text(text)
+    with pytest.raises(ProgramError, match=rf"^{re.escape(str(net))}: {message}"):
+        read_net(net)
+
+
+def test_no_net_is_read_past_the_gate():
+    files = [file for top in ("latent_domains", "tools") for file in (ROOT / top).rglob("*.py")]
+    readers = [file for file in files if re.search(r"prototxt\.read\([^\n]*NetParameter\(", file.read_text())]
+    assert readers == [ROOT / "latent_domains/models/gate.py"]
 
 
 def hostile(folder: Path, kind: str, text: str) -> Path:
