@@ -17,6 +17,11 @@ from latent_domains.experiment.networks import ANY_FEATURES, NETWORKS
 DataOrder = Literal["stored", "shuffled"]
 """Of the training images: as their LMDB has them, in every epoch, or drawn anew for each."""
 
+BatchSplit = Literal["per_domain", "per_group", "equally", "by_size"]
+"""How a batch is made of the domains: see :class:`Recipe`."""
+
+Count = Annotated[int, Interval(ge=1, le=10**8)]
+"""Far beyond use, and within Caffe's 32 bits even times the number of domains."""
 
 LaterHalf = Annotated[float, Interval(gt=0.5, le=1)]
 """A share of the iterations after which Caffe's policy "step", which comes again and again, comes once."""
@@ -36,9 +41,9 @@ class Recipe:
     snapshot is written and the target tested every so many iterations.
     """
 
-    iterations: int
-    batch_size: int
-    batch_split: str
+    iterations: Count
+    batch_size: Count
+    batch_split: BatchSplit
     base_lr: Rate
     lr_policy: Literal["inv", "step"]
     weight_decay: Weight
@@ -49,7 +54,7 @@ class Recipe:
     snapshot_interval: Positive
     data_order: DataOrder = "shuffled"
     lr_step: LaterHalf = 1.0
-    iter_size: Positive = 1
+    iter_size: Count = 1
     momentum: Proportion = 0.9
     moving_average_fraction: Proportion = 0.95
     solver_mode: Literal["CPU", "GPU"] = "GPU"
@@ -94,11 +99,11 @@ class Dataset:
     counts: dict[str, Positive] = field(hash=False)
     recipe: Recipe
     made_by: str = field(compare=False)
-    crop: int | None = None
+    crop: Positive | None = None
     mirror: bool = False
     scale: Rate = 1.0
     test_split: bool = False
-    test_counts: dict[str, int] | None = field(default=None, hash=False)
+    test_counts: dict[str, Positive] | None = field(default=None, hash=False)
     usage_images: Positive = 1000
     test_batch_limit: Positive = 64
     unlabelled: tuple[str, ...] = ()

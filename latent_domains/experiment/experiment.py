@@ -15,7 +15,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import Natural, Proportion, Rate, Weight, checked
 from latent_domains.data.shares import check_shares, shown
 from latent_domains.experiment import datasets
-from latent_domains.experiment.datasets import DATASETS, DataOrder, Dataset
+from latent_domains.experiment.datasets import DATASETS, BatchSplit, Count, DataOrder, Dataset
 from latent_domains.experiment.networks import GEOMETRIES, NETWORKS
 
 METHODS = {
@@ -50,17 +50,10 @@ BRANCH_NORMS = {
 BRANCH_INPUTS = {"final": "", "early": "branch on early statistics"}
 """What a branch reads where the records are features of a backbone, and how titles say it."""
 
-BATCH_SPLITS = ("per_domain", "per_group", "equally", "by_size")
-"""How a batch is made of the domains: see :class:`latent_domains.experiment.datasets.Recipe`."""
-
-_LARGEST = 10**8
-"""Of any count: far beyond use, and within Caffe's 32 bits even times the number of domains."""
-
 _MOST_DOMAINS = 256
 """More domains than there are images in a batch are of no use, and memory grows with them."""
 
 _Domains = Annotated[int, Interval(ge=0, le=_MOST_DOMAINS)]
-_Count = Annotated[int, Interval(ge=1, le=_LARGEST)]
 
 RECIPE = "the dataset's"
 """The default of a setting that is a field of the dataset's recipe as well."""
@@ -115,7 +108,7 @@ class Experiment:
         "the sources come as one LMDB of unknown mixture, named A+B+… (python -m tools.join_lmdbs)",
         False,
     )
-    shares: tuple[_Count, ...] = _setting(
+    shares: tuple[Count, ...] = _setting(
         lambda shares: f"shares{'-'.join(map(str, shares))}",
         "the sources come as one LMDB, named A80+B20+…, in which they have these percentages; implies --undivided",
         metavar="P:P:…",
@@ -144,9 +137,9 @@ class Experiment:
     lambda_b: Weight = _setting(
         "balance{:g}".format, "weight of the balance term, which rewards using all k domains; not the paper's", 0.0
     )
-    iterations: _Count = _setting("iterations{}".format, "training iterations", RECIPE)
-    batch_size: _Count = _setting("batch{}".format, "images in a batch, see --batch-split", RECIPE)
-    batch_split: Literal[*BATCH_SPLITS] = _setting(
+    iterations: Count = _setting("iterations{}".format, "training iterations", RECIPE)
+    batch_size: Count = _setting("batch{}".format, "images in a batch, see --batch-split", RECIPE)
+    batch_split: BatchSplit = _setting(
         "split-{}".format,
         "whether --batch-size counts the images of each domain, those of all sources together and of each target, "
         "or those of the whole batch, shared out equally or by the domains' sizes",
@@ -157,7 +150,7 @@ class Experiment:
         "training images of every epoch: as the LMDB stores them, or shuffled anew, by --seed",
         RECIPE,
     )
-    iter_size: _Count = _setting("itersize{}".format, "batches that make one iteration", RECIPE)
+    iter_size: Count = _setting("itersize{}".format, "batches that make one iteration", RECIPE)
     base_lr: Rate = _setting("lr{}".format, "initial learning rate", RECIPE)
     geometry: Literal[*GEOMETRIES] = _setting(
         "geometry-{}".format, "ResNet18's geometry: Torch's own, or that of the widespread Caffe model (default: torch)"

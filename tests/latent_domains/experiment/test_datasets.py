@@ -1,6 +1,8 @@
 """Descriptions of datasets that are none of the paper's."""
 
 import json
+import re
+from argparse import ArgumentTypeError
 from dataclasses import replace
 
 import pytest
@@ -9,6 +11,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.experiment import experiment as experiments
 from latent_domains.experiment.datasets import DATASETS, Dataset, from_json
 from latent_domains.experiment.experiment import make_experiment
+from latent_domains.experiment.options import dataset
 from latent_domains.nets.whole import make_nets_and_solver
 
 
@@ -67,6 +70,8 @@ def test_a_dataset_that_only_bears_a_papers_name_is_described_in_full():
         ({"counts": {"indoor": "3"}}, "dataset: counts: indoor: found '3', expected a whole number"),
         ({"mean": (1.0, 2.0)}, "dataset: mean: got"),
         ({"mean": ("a",)}, r"dataset: mean\[0\]: found 'a', expected a number"),
+        ({"crop": -1}, "dataset: crop: found -1, expected at least 1"),
+        ({"test_counts": {"indoor": 0}}, "dataset: test_counts: indoor: found 0, expected at least 1"),
         ({"crop": 300}, "crop 300: expected what gives the"),
         ({"crop": None}, r"crop None: expected what gives the \(3, 224, 224\) of resnet18"),
         ({"stored_shape": (3, 256)}, r"dataset: stored_shape: found \[3, 256\], expected 3 of them"),
@@ -91,6 +96,22 @@ def test_a_dataset_that_only_bears_a_papers_name_is_described_in_full():
 def test_what_contradicts_itself_is_refused(changes, message):
     with pytest.raises(ProgramError, match=message):
         from_json(json.loads(json.dumps(own(**changes).to_json())))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("batch_split", "half", "found 'half', expected one of per_domain, per_group, equally, by_size"),
+        ("iterations", -5, "found -5, expected at least 1 and at most 100000000"),
+        ("batch_size", 0, "found 0, expected at least 1 and at most 100000000"),
+        ("iter_size", 10**9, "found 1000000000, expected at least 1 and at most 100000000"),
+    ],
+)
+def test_a_recipe_in_a_file_is_held_to_what_the_options_are(key, value, message, tmp_path):
+    file = tmp_path / "own.json"
+    file.write_text(json.dumps(own(recipe=replace(DATASETS["pacs"].recipe, **{key: value})).to_json()))
+    with pytest.raises(ArgumentTypeError, match=f"^{re.escape(f'{file}: dataset: recipe: {key}: {message}')}$"):
+        dataset(str(file))
 
 
 def test_missing_and_unknown_keys_are_named():
