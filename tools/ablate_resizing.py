@@ -14,8 +14,7 @@ from latent_domains.ablations.resizing import accuracies, table_of
 from latent_domains.common.arguments import add_mirror_option, program_parser
 from latent_domains.common.files import json_text, write_text
 from latent_domains.common.program import ROOT, run
-from latent_domains.data import fetch
-from latent_domains.data.sets import usps
+from latent_domains.data.sets import gzip_file, usps
 from latent_domains.data.sets.urls import USPS_TEST
 from latent_domains.runs.run_folder import RunFolder
 
@@ -30,7 +29,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="write the results there as JSON")
     options = parser.parse_args()
     folders = [RunFolder.load(path.resolve()) for path in options.runs]
-    unpacked = fetch.unpacked(USPS_TEST, options.data / "downloads", options.mirror)
+    unpacked = gzip_file.unpacked(USPS_TEST, options.data / "downloads", options.mirror)
     images, labels = usps.parse(USPS_TEST.path, unpacked, usps.TEST_COUNTS)
     results: list[dict[str, Any]] = []
     by_name: dict[str, list[dict[str, float]]] = {}

@@ -14,8 +14,6 @@ from tqdm import tqdm
 
 from latent_domains.common.files import write_aside
 from latent_domains.common.program import ProgramError
-from latent_domains.data.sets.mnist import gunzip
-from latent_domains.data.sets.urls import GzipFile
 
 ATTEMPTS = 4
 """Connections to one URL before the next one is tried; each goes on where the last one broke."""
@@ -129,26 +127,3 @@ def check_hashes(file: Path, hashes: Mapping[str, str], name: str) -> None:
             digest = hashlib.file_digest(contents, partial(hashlib.new, algorithm, usedforsecurity=False))
         if (found := digest.hexdigest()) != expected:
             raise ProgramError(f"{name}: {algorithm} {found}, expected {expected}")
-
-
-def unpacked(file: GzipFile, downloads: Path, mirror: Path | None = None) -> bytes:
-    """Return the unpacked contents of a gzipped file, checked against its hash.
-
-    It is read from ``mirror`` if that is given, else from ``downloads``, into which it is downloaded when missing.
-    Raises ProgramError naming the file if it is missing, damaged or not the pinned one.
-    """
-    path = (mirror or downloads) / file.path
-    if not path.is_file():
-        if mirror is not None:
-            raise ProgramError(f"{path}: not there; a mirror folder must hold {file.path}")
-        download(file.urls, path, lambda aside: _check(file, str(path), aside) and None)
-    return _check(file, str(path), path)
-
-
-def _check(file: GzipFile, name: str, path: Path) -> bytes:
-    """Return the unpacked contents of ``path`` if they are the pinned ones."""
-    data = gunzip(name, path.read_bytes())
-    found = hashlib.sha256(data).hexdigest()
-    if found != file.sha256:
-        raise ProgramError(f"{name}: the unpacked contents have sha256 {found}, expected {file.sha256}")
-    return data

@@ -6,10 +6,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from latent_domains.data import fetch
 from latent_domains.data.parts import Images, Part, array_part
-from latent_domains.data.sets import bsds500, mnist, mnistm, urls, usps
-from latent_domains.data.sets.urls import GzipFile
+from latent_domains.data.sets import bsds500, gzip_file, mnist, mnistm, urls, usps
 
 VERSION = 1
 """Raised whenever the same inputs and seed give other images or another order."""
@@ -35,8 +33,8 @@ def parts(
     downloads = downloads or out / "downloads"
     drawn = {"train": seed, "test": 0}
 
-    def unpacked(file: GzipFile) -> tuple[str, bytes]:
-        return file.path, fetch.unpacked(file, downloads, mirror)
+    def unpacked(file: gzip_file.GzipFile) -> tuple[str, bytes]:
+        return file.path, gzip_file.unpacked(file, downloads, mirror)
 
     @cache
     def mnist_images(split: str) -> Images:

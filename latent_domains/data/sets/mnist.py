@@ -4,9 +4,7 @@ Source: LeCun, Cortes, Burges, "The MNIST database of handwritten digits": a big
 one byte a pixel or label.
 """
 
-import gzip
 import struct
-import zlib
 from math import prod
 
 import numpy as np
@@ -18,14 +16,6 @@ from latent_domains.common.wording import by
 IMAGES_MAGIC = 0x803
 LABELS_MAGIC = 0x801
 _WHAT = {IMAGES_MAGIC: "images", LABELS_MAGIC: "labels"}
-
-
-def gunzip(name: str, packed: bytes) -> bytes:
-    """Unpack a whole gzip file. Raises ProgramError naming ``name`` if it is damaged or cut short."""
-    try:
-        return gzip.decompress(packed)
-    except (OSError, EOFError, zlib.error) as error:
-        raise ProgramError(f"{name}: not a whole gzip file ({len(packed)} bytes): {error}") from error
 
 
 def parse_images(name: str, data: bytes) -> NDArray[np.uint8]:

@@ -3,20 +3,9 @@
 A mirror folder holds the same files: ``mnist/*.gz``, ``usps/zip.*.gz``, ``bsds500/*.jpg``.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
-
-@dataclass(frozen=True)
-class GzipFile:
-    """A gzipped file of a data set."""
-
-    path: str
-    """Its place under the mirror or download folder."""
-    sha256: str
-    """Of the unpacked contents: copies of MNIST in circulation are packed differently."""
-    urls: tuple[str, ...]
-    """Tried in this order."""
+from latent_domains.data.sets.gzip_file import GzipFile
 
 
 def _mnist(name: str, sha256: str) -> GzipFile:

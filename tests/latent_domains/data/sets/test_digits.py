@@ -13,7 +13,7 @@ import pytest
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.sets import bsds500, digits, mnistm, urls, usps
-from latent_domains.data.sets.urls import GzipFile
+from latent_domains.data.sets.gzip_file import GzipFile
 from latent_domains.experiment.datasets import DATASETS
 from tests.programs import Done, names, program
 
