@@ -2,21 +2,16 @@
 
 The Caffe of this shell computes each layer forward and backward, and so does the one of PREFIX (such as one that
 docker/build_caffe.sh made from fewer patches). Printed is, for each kind of layer, the largest difference as a share of
-the largest value of its blob, and "inf" where a value is not finite; the exit code is 1 if one exceeds --tolerance.
-Layers that are alike are compared once.
+the largest value that PREFIX has in the blob: "inf" where a value is not finite, and where PREFIX alone has only zeros.
+The exit code is 1 if one exceeds --tolerance. Layers that are alike are compared once.
 """
 
-from collections import Counter
 from pathlib import Path
 
-from tqdm import tqdm
-
-from latent_domains.bench import builds
+from latent_domains.bench.builds import compare_builds, other_build
 from latent_domains.common.arguments import positive, program_parser, real
 from latent_domains.common.markdown import table
-from latent_domains.common.program import ROOT, ProgramError, run
-from latent_domains.common.wording import some
-from latent_domains.experiment.datasets import DATASETS
+from latent_domains.common.program import ROOT, run
 
 
 def _tolerance(text: str) -> float:
@@ -31,27 +26,15 @@ def main() -> int:
     parser.add_argument("--images", type=positive, default=32, help="of a batch, at most (default: %(default)s)")
     options = parser.parse_args()
     nets = options.nets or sorted(ROOT.glob("prototxt/*/*_train.prototxt"))
-    seen, count, worst = set(), Counter(), {}
-    with builds.other_build(options.prefix) as compute_there:
-        for path in tqdm(nets):
-            data = max((name for name in DATASETS if path.name.startswith(name)), key=len, default=None)
-            if data is None:
-                raise ProgramError(f"{path}: expected a name that begins with a dataset's: {', '.join(DATASETS)}")
-            for name, net in builds.layers_alone(path, DATASETS[data].shape, options.images):
-                kind, text = net.layer[-1].type, str(net)
-                count[kind] += 1
-                if text in seen:
-                    continue
-                seen.add(text)
-                for what, share in builds.difference(builds.compute(net), compute_there(net)).items():
-                    worst[kind] = max(worst.get(kind, (-1.0,)), (share, what, f"{path.name}: {name}"))
-    if not worst:
-        raise ProgramError(f"{some(map(str, nets))}: no layer to compare, expected one that Caffe itself computes")
-    rows = [
-        [kind, str(count[kind]), f"{share:.1e}", what, where] for kind, (share, what, where) in sorted(worst.items())
-    ]
-    print(table(["layer", "layers", "largest difference", "of", "in"], rows))
-    return int(max(share for share, _, _ in worst.values()) > options.tolerance)
+    with other_build(options.prefix) as other:
+        rows = compare_builds(other, nets, options.images)
+    print(
+        table(
+            ["layer", "layers", "largest difference", "of", "in"],
+            [[row.type, str(row.layers), f"{row.furthest.relative:.1e}", row.furthest.name, row.where] for row in rows],
+        )
+    )
+    return int(max(row.furthest.relative for row in rows) > options.tolerance)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,25 @@
 """Two builds of Caffe beside each other: every layer of a net alone, on the same random numbers."""
 
-import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import caffe
 import numpy as np
 from caffe.proto import caffe_pb2
+from tqdm import tqdm
 
 from latent_domains.bench.training import with_data_in_memory
 from latent_domains.common.program import ProgramError
+from latent_domains.common.wording import some
+from latent_domains.experiment.datasets import DATASETS
+from latent_domains.models.compare import Difference, differences, worst
 from latent_domains.models.gate import read_net
 from latent_domains.models.model import check_definition, open_net
 
@@ -28,6 +33,9 @@ _FORWARD_ONLY = ("Accuracy", "ArgMax", "Threshold")
 """Layers that have no backward pass: Caffe aborts where one is asked for."""
 
 Results = dict[str, np.ndarray]
+
+Build = Callable[[caffe_pb2.NetParameter], Results]
+"""Computes as :func:`compute` does."""
 
 
 def layers_alone(path: Path, image: tuple[int, int, int], images: int) -> Iterator[tuple[str, caffe_pb2.NetParameter]]:
@@ -93,22 +101,49 @@ def compute(net: caffe_pb2.NetParameter) -> Results:
     return results
 
 
-def difference(got: Results, expected: Results) -> dict[str, float]:
-    """The largest difference of each array, as a share of its largest value.
+@dataclass(frozen=True)
+class KindOfLayer:
+    """What two builds make of all layers of a type."""
 
-    It is infinite where a value of either is not finite: NaN compares with nothing.
+    type: str
+    layers: int
+    furthest: Difference
+    where: str
+    """File and name of the layer of ``furthest``."""
+
+
+def compare_builds(other: Build, nets: Sequence[Path], images: int) -> list[KindOfLayer]:
+    """This shell's build beside another one, on every layer of training nets: the types of layers, by name.
+
+    A file's name begins with that of the dataset whose images the net sees, ``images`` of a batch at most. Layers that
+    are alike are compared once. Raises ProgramError as :func:`layers_alone` does, and if there is no layer to compare.
     """
-    return {name: _share(got[name], value) for name, value in expected.items()}
+    seen: set[str] = set()
+    count: Counter[str] = Counter()
+    found: defaultdict[str, list[tuple[Difference, str]]] = defaultdict(list)
+    for file in tqdm(nets):
+        for name, net in layers_alone(file, _image(file), images):
+            kind, text = net.layer[-1].type, str(net)
+            count[kind] += 1
+            if text not in seen:
+                seen.add(text)
+                found[kind].append((worst(differences(other(net), compute(net))), f"{file.name}: {name}"))
+    if not found:
+        raise ProgramError(f"{some(map(str, nets))}: no layer to compare, expected one that Caffe itself computes")
+    furthest = {kind: max(rows, key=lambda row: row[0].relative) for kind, rows in sorted(found.items())}
+    return [KindOfLayer(kind, count[kind], *row) for kind, row in furthest.items()]
 
 
-def _share(got: np.ndarray, expected: np.ndarray) -> float:
-    if not (np.isfinite(got).all() and np.isfinite(expected).all()):
-        return math.inf
-    return float(np.abs(got - expected).max() / (np.abs(expected).max() or 1))
+def _image(file: Path) -> tuple[int, int, int]:
+    """What a net sees of an image, by the dataset in its file's name."""
+    name = max((name for name in DATASETS if file.name.startswith(name)), key=len, default=None)
+    if name is None:
+        raise ProgramError(f"{file}: expected a name that begins with a dataset's: {', '.join(DATASETS)}")
+    return DATASETS[name].shape
 
 
 @contextmanager
-def other_build(prefix: Path) -> Iterator[Callable[[caffe_pb2.NetParameter], Results]]:
+def other_build(prefix: Path) -> Iterator[Build]:
     """:func:`compute` by the Caffe of ``prefix``, in a process of its own. Raises ProgramError where that ends."""
     if not (prefix / "python/caffe/_caffe.so").exists():
         raise ProgramError(f"{prefix}: python/caffe/_caffe.so is missing; expected a folder of docker/build_caffe.sh")

@@ -19,7 +19,10 @@ class Difference:
 
     name: str
     relative: float
-    """The largest difference of a value, as a part of the largest expected value; infinite if one is not finite."""
+    """The largest difference of a value, as a part of the largest expected value.
+
+    Infinite if a value is not finite, and where all expected values are 0 unless all found ones are.
+    """
     undefined: bool = False
     """Whether it is infinite since both sides have the same values that are not finite: these tell nothing."""
 

@@ -8,6 +8,7 @@ from caffe.proto import caffe_pb2
 
 from latent_domains.bench import builds
 from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.models.compare import Difference, differences
 from latent_domains.models.gate import read_net
 
 NET = ROOT / "prototxt/mnist/demo_train.prototxt"
@@ -16,9 +17,7 @@ PREFIX = Path(caffe.__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def alone() -> dict[str, caffe_pb2.NetParameter]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(builds, "check_definition", lambda *_: None)  # in a process of its own
-        return dict(builds.layers_alone(NET, (3, 28, 28), 4))
+    return dict(builds.layers_alone(NET, (3, 28, 28), 4))
 
 
 def test_every_layer_that_computes_stands_alone(alone):
@@ -70,24 +69,56 @@ def test_what_a_layer_computes(alone):
     assert all(np.abs(value).max() > 0 for value in results.values())
 
 
-def test_a_difference_is_a_share_of_the_largest_value():
-    expected = {"a": np.array([1.0, -4.0]), "b": np.zeros(2)}
-    got = {"a": np.array([1.5, -4.0]), "b": np.array([0.0, 2.0])}
-    assert builds.difference(got, expected) == {"a": 0.125, "b": 2.0}
+@pytest.fixture
+def net(tmp_path) -> Path:
+    """A net that sees the demo's images: two layers of a type that are alike, one that is not, and a ReLU."""
+    product = 'layer {{ name: "{0}" type: "InnerProduct" bottom: "data" top: "{0}" inner_product_param {{ {1} }} }}'
+    file = tmp_path / "demo_small.prototxt"
+    file.write_text(
+        'layer { name: "data" type: "Data" top: "data" data_param { batch_size: 4 } }'
+        + product.format("a", "num_output: 2")
+        + product.format("b", "num_output: 2")
+        + product.format("c", "num_output: 3")
+        + 'layer { name: "relu" type: "ReLU" bottom: "a" top: "relu" }'
+    )
+    return file
 
 
-@pytest.mark.parametrize("sides", [(np.nan, 1.0), (1.0, np.nan), (np.inf, np.inf)])
-def test_what_is_no_finite_number_differs_infinitely(sides):
-    got, expected = ({"a": np.array([2.0, value])} for value in sides)
-    assert builds.difference(got, expected) == {"a": np.inf}
+def test_a_build_beside_another_one(net):
+    asked = []
+
+    def other(layer):
+        asked.append(layer.layer[-1])
+        results = builds.compute(layer)
+        spoilt = layer.layer[-1].inner_product_param.num_output == 3
+        return {**results, "top top0": np.nan * results["top top0"]} if spoilt else results
+
+    product, relu = builds.compare_builds(other, [net], 2)
+    assert [layer.type for layer in asked] == ["InnerProduct", "InnerProduct", "ReLU"]
+    assert (product.type, product.layers, product.furthest) == ("InnerProduct", 3, Difference("top top0", np.inf))
+    assert product.where == "demo_small.prototxt: c"
+    assert (relu.type, relu.layers, relu.furthest.relative) == ("ReLU", 1, 0)
+
+
+def test_a_net_in_which_nothing_is_computed(tmp_path):
+    net = tmp_path / "demo_nothing.prototxt"
+    net.write_text('layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 } } }')
+    with pytest.raises(ProgramError, match=f"^{net}: no layer to compare, expected one that Caffe itself computes"):
+        builds.compare_builds(builds.compute, [net], 2)
+
+
+def test_a_net_of_no_dataset(tmp_path):
+    net = tmp_path / "unknown.prototxt"
+    with pytest.raises(ProgramError, match=f"^{net}: expected a name that begins with a dataset's: digits, "):
+        builds.compare_builds(builds.compute, [net], 2)
 
 
 @pytest.mark.program
 def test_a_build_agrees_with_itself_and_says_where_it_ended(alone):
     with builds.other_build(PREFIX) as compute_there:
         for net in alone.values():
-            shares = builds.difference(builds.compute(net), compute_there(net))
-            assert shares and not any(shares.values())
+            rows = differences(compute_there(net), builds.compute(net))
+            assert rows and not any(row.relative for row in rows)
         with pytest.raises(ProgramError, match="this build ended with -6 on the layer"):
             compute_there(caffe_pb2.NetParameter(layer=[caffe_pb2.LayerParameter(name="x", type="NoSuchLayer")]))
 
