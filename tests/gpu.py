@@ -2,7 +2,7 @@
 
 import os
 
-from latent_domains.runs.devices import why_no_layers_on_gpu
+from latent_domains.common.gpus import why_no_layers_on_gpu
 
 WHY_NO_GPU = why_no_layers_on_gpu()
 

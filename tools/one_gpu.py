@@ -13,8 +13,8 @@ import tempfile
 from pathlib import Path
 
 from latent_domains.common.arguments import program_parser
+from latent_domains.common.gpus import VISIBLE, choose_gpu, visible_gpus
 from latent_domains.common.program import ProgramError, run
-from latent_domains.runs.devices import VISIBLE, choose_gpu, visible_gpus
 
 
 def main() -> None:

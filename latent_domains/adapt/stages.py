@@ -11,6 +11,7 @@ from latent_domains.adapt.results import write_domains, write_readme
 from latent_domains.adapt.task import Paths, trained
 from latent_domains.adapt.trees import TaskImages
 from latent_domains.common.files import json_text, remove, write_text
+from latent_domains.common.gpus import why_no_gpu
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.export import export, run_source
 from latent_domains.convert.onnx.export import write as export_onnx
@@ -22,7 +23,7 @@ from latent_domains.experiment.experiment import LATENT, SOURCE_ONLY, Experiment
 from latent_domains.experiment.networks import ANY_FEATURES, BACKBONES, NETWORKS
 from latent_domains.models.model import model_files
 from latent_domains.report.build import build
-from latent_domains.runs.devices import mode_of, requested_mode, why_no_gpu
+from latent_domains.runs.devices import mode_of, requested_mode
 from latent_domains.runs.predict import open_classifier, predict, write_predictions
 from latent_domains.runs.run_folder import RunFolder, is_run_folder
 from latent_domains.runs.write import write_run

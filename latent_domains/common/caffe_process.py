@@ -86,18 +86,3 @@ def read_log(child: subprocess.Popen[str]) -> str:
     except BaseException:
         child.kill()
         raise
-
-
-def has_cuda() -> bool:
-    """Whether this Caffe was built for GPUs. In a build for CPU alone, the first layer that wants one ends the process.
-
-    The libraries of pycaffe themselves are asked what they link: CUDA's own may have been loaded for somebody else.
-    """
-    from caffe import _caffe
-
-    loaded = [line.split(maxsplit=5)[-1] for line in Path("/proc/self/maps").read_text().splitlines()]
-    libraries = {_caffe.__file__, *(file for file in loaded if Path(file).name.startswith("libcaffe.so"))}
-    there = [
-        file for library in libraries if (file := Path(library.removesuffix(" (deleted)"))).is_file()
-    ]  # or replaced
-    return any(b"libcublas.so" in file.read_bytes() for file in there)

@@ -1,27 +1,19 @@
-"""Where Caffe computes: GPU or CPU, on which GPUs, by how many processes; and what this machine must have for it."""
+"""Where Caffe computes a run: GPU or CPU, on which GPUs, by how many processes."""
 
 import argparse
-import ctypes
-import fcntl
 import os
-import sys
-import time
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import caffe
 from caffe.proto import caffe_pb2
 from google.protobuf import text_format
 
-from latent_domains.common.caffe_process import has_cuda
 from latent_domains.common.files import write_text
+from latent_domains.common.gpus import expect_gpu, gpu_names, has_cuda, why_no_gpu
 from latent_domains.common.program import ProgramError
 from latent_domains.runs.run_folder import RunFolder
 
 ALL = "all"
-
-DRIVER = "libcuda.so.1"
 
 
 @dataclass(frozen=True)
@@ -87,38 +79,6 @@ def on_gpus(chosen: tuple[int, ...] | str) -> Devices:
     return Devices(len(gpus), gpus)
 
 
-def expect_gpu(option: str, gpu: int, names: Sequence[str]) -> None:
-    """Raise ProgramError, beginning with ``option``, if ``gpu`` is none of those with these names: Caffe aborts."""
-    if gpu >= len(names):
-        there = ", ".join(f"{number} ({name})" for number, name in enumerate(names))
-        raise ProgramError(f"{option}: there is no GPU {gpu}; expected any of {there}")
-
-
-def gpu_names(library: str = DRIVER) -> list[str]:
-    """Names of the GPUs that CUDA shows this process, in its order. Raises ProgramError if there is no driver.
-
-    The driver is asked, since pycaffe counts no GPUs and ends the process if it is given one that is not there.
-    """
-    try:
-        driver = ctypes.CDLL(library)
-    except OSError:
-        raise ProgramError(f"no NVIDIA driver here ({library} was not found): expected a machine with a GPU") from None
-    count, name = ctypes.c_int(), ctypes.create_string_buffer(256)
-    no_device = 100
-    status = driver.cuInit(0)
-    if status == no_device:
-        return []
-    if status or driver.cuDeviceGetCount(ctypes.byref(count)):
-        raise ProgramError(f"the NVIDIA driver ({library}) does not start: cuInit gave error {status}")
-    found = []
-    for number in range(count.value):
-        device = ctypes.c_int()
-        if driver.cuDeviceGet(ctypes.byref(device), number) or driver.cuDeviceGetName(name, len(name), device):
-            raise ProgramError(f"the NVIDIA driver ({library}) does not tell the name of GPU {number}")
-        found.append(name.value.decode(errors="replace"))
-    return found
-
-
 MODES = ("GPU", "CPU")
 
 VARIABLE = "SOLVER_MODE"
@@ -138,27 +98,6 @@ def check_available(mode: str | None, who: str) -> None:
     """Raise ProgramError, beginning with ``who``, if this Caffe or this machine has not what ``mode`` needs."""
     if mode == "GPU" and (reason := why_no_gpu()):
         raise ProgramError(f"{who}, but {reason}: pass --solver-mode CPU (or set {VARIABLE}=CPU)")
-
-
-def why_no_gpu() -> str | None:
-    """Why Caffe cannot compute on a GPU here; None if it can. Caffe itself would end the process."""
-    if not has_cuda():
-        return "this Caffe was built without CUDA"
-    try:
-        return None if gpu_names() else "the driver shows no GPU"
-    except ProgramError as error:
-        return str(error)
-
-
-def why_no_layers_on_gpu() -> str | None:
-    """Why our layers cannot compute on a GPU here: Caffe cannot, or there is no CuPy. None if they can."""
-    if reason := why_no_gpu():
-        return reason
-    try:
-        import cupy  # noqa: F401
-    except ImportError as error:
-        return f"CuPy cannot be imported ({error})"
-    return None
 
 
 def choose_mode(option: str | None, default: str) -> str:
@@ -193,43 +132,3 @@ def add_mode_option(parser: argparse.ArgumentParser) -> None:
         help=f"where Caffe computes (default: environment variable {VARIABLE}, else what the run's solver says; "
         "a new run is written for the CPU where Caffe was built without CUDA)",
     )
-
-
-VISIBLE = "CUDA_VISIBLE_DEVICES"
-
-PAUSE = 2.0
-"""Seconds between two looks at whether a GPU is free."""
-
-
-def choose_gpu(visible: list[str], locks: Path, pause: float = PAUSE) -> str:
-    """Lock one of the GPUs for this process and those that it becomes; wait until one is free.
-
-    ``visible`` are their names in CUDA_VISIBLE_DEVICES, ``locks`` is a folder for a lock file each. The lock ends with
-    the last process that inherited it.
-    """
-    waiting = False
-    while True:
-        for gpu in visible:
-            lock = locks / f"gpu-{gpu.replace('/', '_')}.lock"
-            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(descriptor)
-                continue
-            os.set_inheritable(descriptor, True)
-            return gpu
-        if not waiting:
-            print(f"all of the GPUs {', '.join(visible)} are in use: waiting for one", file=sys.stderr)
-            waiting = True
-        time.sleep(pause)
-
-
-def visible_gpus() -> list[str]:
-    """What CUDA_VISIBLE_DEVICES may name on this machine; empty without a driver."""
-    try:
-        count = len(gpu_names())
-    except ProgramError:
-        return []
-    named = [name.strip() for name in os.environ.get(VISIBLE, "").split(",") if name.strip()]
-    return named[:count] or [str(number) for number in range(count)]

@@ -3,9 +3,10 @@
 import caffe
 
 from latent_domains.common.caffe_log import curves
+from latent_domains.common.gpus import expect_gpu, gpu_names
 from latent_domains.common.program import ProgramError
 from latent_domains.common.versions import commit, hardware, versions
-from latent_domains.runs.devices import expect_gpu, gpu_names, mode_of, requested_mode
+from latent_domains.runs.devices import mode_of, requested_mode
 from latent_domains.runs.divergence import check_snapshot
 from latent_domains.runs.domain_labels import assigned_domains
 from latent_domains.runs.domain_usage import domain_usage

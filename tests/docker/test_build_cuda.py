@@ -210,7 +210,7 @@ def test_cuda_build_runs(cuda_build: Path) -> None:
     assert "caffe version 1.0.0" in run("caffe", "--version").stdout
     named = "nccl: " in (cuda_build / "share/Caffe/build-key").read_text()
     code = (
-        "import caffe; from latent_domains.common.caffe_process import has_cuda; "
+        "import caffe; from latent_domains.common.gpus import has_cuda; "
         "print(caffe.__file__, has_cuda(), caffe.has_nccl())"
     )
     done = run(sys.executable, "-c", code)
@@ -243,7 +243,7 @@ snapshot: 20 snapshot_prefix: "{tmp_path}/cpu" solver_mode: CPU
 
 
 def test_cuda_build_without_a_gpu_says_so(cuda_build: Path, tmp_path: Path) -> None:
-    code = "from latent_domains.runs.devices import gpu_names; print(len(gpu_names()))"
+    code = "from latent_domains.common.gpus import gpu_names; print(len(gpu_names()))"
     if run(sys.executable, "-c", code).stdout.strip() not in ("", "0"):
         pytest.skip("this machine has a GPU")
     write(tmp_path, {"solver": 'train_net: "absent" solver_mode: GPU\n'})

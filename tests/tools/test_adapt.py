@@ -16,7 +16,7 @@ import pytest
 
 from latent_domains.adapt.stages import FINE_TUNED, ON_FEATURES
 from latent_domains.backbones.onnx_backbone import OnnxBackbone
-from latent_domains.common.caffe_process import has_cuda
+from latent_domains.common.gpus import has_cuda
 from latent_domains.common.program import ROOT
 from latent_domains.data.lmdb_io import read_labels
 from latent_domains.data.sets.published import PACS

@@ -16,7 +16,7 @@ from google.protobuf import text_format
 
 from latent_domains.backbones import extraction
 from latent_domains.backbones.onnx_backbone import OnnxBackbone
-from latent_domains.common.caffe_process import has_cuda
+from latent_domains.common.gpus import has_cuda
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.input_batches import batches

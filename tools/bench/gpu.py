@@ -14,8 +14,8 @@ import caffe
 from latent_domains.bench.gpu import STEPS, make_rows
 from latent_domains.bench.rows import choose, make_parser, print_rows
 from latent_domains.common.arguments import natural
+from latent_domains.common.gpus import expect_gpu, gpu_names, why_no_layers_on_gpu
 from latent_domains.common.program import ProgramError, run
-from latent_domains.runs.devices import expect_gpu, gpu_names, why_no_layers_on_gpu
 
 
 def main() -> None:

@@ -1,11 +1,10 @@
 import argparse
 import re
-import shutil
-import subprocess
 
 import caffe
 import pytest
 
+from latent_domains.common import gpus
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs import devices, preflight
@@ -13,9 +12,7 @@ from latent_domains.runs.devices import (
     Devices,
     check_available,
     choose_mode,
-    expect_gpu,
     gpu_list,
-    gpu_names,
     mode_of,
     on_gpus,
     requested_mode,
@@ -24,33 +21,6 @@ from latent_domains.runs.devices import (
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
 from tests.programs import program
-
-DRIVER = """
-#include <string.h>
-int cuInit(unsigned flags) { return INIT; }
-int cuDeviceGetCount(int *count) { *count = 2; return 0; }
-int cuDeviceGet(int *device, int number) { *device = 70 + number; return number < 2 ? 0 : 101; }
-int cuDeviceGetName(char *name, int length, int device) {
-  strncpy(name, device == 70 ? "First GPU" : "Second GPU", length);
-  return 0;
-}
-"""
-
-
-@pytest.fixture
-def driver(tmp_path):
-    """Make a library with the calls of CUDA's driver that are used, whose cuInit returns the given status."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler here to make a driver of")
-
-    def make(status: int) -> str:
-        library = tmp_path / f"libdriver{status}.so"
-        command = [compiler, "-shared", "-fPIC", f"-DINIT={status}", "-x", "c", "-", "-o", str(library)]
-        subprocess.run(command, input=DRIVER, text=True, check=True)
-        return str(library)
-
-    return make
 
 
 @pytest.fixture
@@ -106,9 +76,6 @@ def test_a_caffe_without_nccl_serves_one_gpu(two_gpus, monkeypatch):
 def test_gpus_that_are_not_there_are_told(two_gpus, monkeypatch):
     with pytest.raises(ProgramError, match=r"--gpus 0,2: there is no GPU 2; expected any of 0 \(GTX 1070\), 1"):
         on_gpus((0, 2))
-    with pytest.raises(ProgramError, match=r"^--gpu 2: there is no GPU 2"):
-        expect_gpu("--gpu 2", 2, ["GTX 1070", "H200"])
-    expect_gpu("--gpu 1", 1, ["GTX 1070", "H200"])
     monkeypatch.setattr(devices, "gpu_names", lambda: [])
     for chosen in ((0,), "all"):
         with pytest.raises(ProgramError, match=r"--gpus (0|all): the NVIDIA driver shows no GPU"):
@@ -124,23 +91,12 @@ def test_all_are_those_that_the_driver_shows(two_gpus):
     assert (on_gpus((1, 0)).option, Devices(2).option) == ("--gpus 1,0", "--processes 2")
 
 
-def test_the_driver_is_asked_for_names(driver):
-    assert gpu_names(driver(0)) == ["First GPU", "Second GPU"]
-
-
-def test_a_driver_without_gpus_or_with_a_fault(driver):
-    assert gpu_names(driver(100)) == []
-    with pytest.raises(ProgramError, match="does not start: cuInit gave error 999"):
-        gpu_names(driver(999))
-    with pytest.raises(ProgramError, match=r"no NVIDIA driver here \(libnone.so was not found\)"):
-        gpu_names("libnone.so")
-
-
 @pytest.fixture(autouse=True)
 def caffe_for_the_cpu(monkeypatch):
     """No variable, and a Caffe without CUDA, whatever this machine's is."""
     monkeypatch.delenv("SOLVER_MODE", raising=False)
-    monkeypatch.setattr(devices, "has_cuda", lambda: False)
+    for module in (devices, gpus):
+        monkeypatch.setattr(module, "has_cuda", lambda: False)
 
 
 def small(**options):
@@ -202,8 +158,8 @@ def no_driver():
     ],
 )
 def test_cuda_without_a_gpu_is_refused(names, message, monkeypatch):
-    monkeypatch.setattr(devices, "has_cuda", lambda: True)
-    monkeypatch.setattr(devices, "gpu_names", names)
+    monkeypatch.setattr(gpus, "has_cuda", lambda: True)
+    monkeypatch.setattr(gpus, "gpu_names", names)
     check_available("CPU", "m.solver asks for it")
     if message is None:
         check_available("GPU", "m.solver asks for it")

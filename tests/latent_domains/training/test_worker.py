@@ -19,8 +19,9 @@ import pytest
 from caffe.proto import caffe_pb2
 
 from latent_domains.common.caffe_log import curves
+from latent_domains.common.gpus import gpu_names
 from latent_domains.common.program import ROOT, ProgramError
-from latent_domains.runs.devices import Devices, gpu_names
+from latent_domains.runs.devices import Devices
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.training.group import start_workers
 from latent_domains.training.share import write_share

@@ -1,0 +1,120 @@
+"""What this machine and its Caffe have for computing on a GPU, and which GPU a command takes of several."""
+
+import ctypes
+import fcntl
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from latent_domains.common.program import ProgramError
+
+DRIVER = "libcuda.so.1"
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+PAUSE = 2.0
+"""Seconds between two looks at whether a GPU is free."""
+
+
+def has_cuda() -> bool:
+    """Whether this Caffe was built for GPUs. In a build for CPU alone, the first layer that wants one ends the process.
+
+    The libraries of pycaffe themselves are asked what they link: CUDA's own may have been loaded for somebody else.
+    """
+    from caffe import _caffe
+
+    loaded = [line.split(maxsplit=5)[-1] for line in Path("/proc/self/maps").read_text().splitlines()]
+    libraries = {_caffe.__file__, *(file for file in loaded if Path(file).name.startswith("libcaffe.so"))}
+    there = [
+        file for library in libraries if (file := Path(library.removesuffix(" (deleted)"))).is_file()
+    ]  # or replaced
+    return any(b"libcublas.so" in file.read_bytes() for file in there)
+
+
+def gpu_names(library: str = DRIVER) -> list[str]:
+    """Names of the GPUs that CUDA shows this process, in its order. Raises ProgramError if there is no driver.
+
+    The driver is asked, since pycaffe counts no GPUs and ends the process if it is given one that is not there.
+    """
+    try:
+        driver = ctypes.CDLL(library)
+    except OSError:
+        raise ProgramError(f"no NVIDIA driver here ({library} was not found): expected a machine with a GPU") from None
+    count, name = ctypes.c_int(), ctypes.create_string_buffer(256)
+    no_device = 100
+    status = driver.cuInit(0)
+    if status == no_device:
+        return []
+    if status or driver.cuDeviceGetCount(ctypes.byref(count)):
+        raise ProgramError(f"the NVIDIA driver ({library}) does not start: cuInit gave error {status}")
+    found = []
+    for number in range(count.value):
+        device = ctypes.c_int()
+        if driver.cuDeviceGet(ctypes.byref(device), number) or driver.cuDeviceGetName(name, len(name), device):
+            raise ProgramError(f"the NVIDIA driver ({library}) does not tell the name of GPU {number}")
+        found.append(name.value.decode(errors="replace"))
+    return found
+
+
+def expect_gpu(option: str, gpu: int, names: Sequence[str]) -> None:
+    """Raise ProgramError, beginning with ``option``, if ``gpu`` is none of those with these names: Caffe aborts."""
+    if gpu >= len(names):
+        there = ", ".join(f"{number} ({name})" for number, name in enumerate(names))
+        raise ProgramError(f"{option}: there is no GPU {gpu}; expected any of {there}")
+
+
+def why_no_gpu() -> str | None:
+    """Why Caffe cannot compute on a GPU here; None if it can. Caffe itself would end the process."""
+    if not has_cuda():
+        return "this Caffe was built without CUDA"
+    try:
+        return None if gpu_names() else "the driver shows no GPU"
+    except ProgramError as error:
+        return str(error)
+
+
+def why_no_layers_on_gpu() -> str | None:
+    """Why our layers cannot compute on a GPU here: Caffe cannot, or there is no CuPy. None if they can."""
+    if reason := why_no_gpu():
+        return reason
+    try:
+        import cupy  # noqa: F401
+    except ImportError as error:
+        return f"CuPy cannot be imported ({error})"
+    return None
+
+
+def visible_gpus() -> list[str]:
+    """What CUDA_VISIBLE_DEVICES may name on this machine; empty without a driver."""
+    try:
+        count = len(gpu_names())
+    except ProgramError:
+        return []
+    named = [name.strip() for name in os.environ.get(VISIBLE, "").split(",") if name.strip()]
+    return named[:count] or [str(number) for number in range(count)]
+
+
+def choose_gpu(visible: list[str], locks: Path, pause: float = PAUSE) -> str:
+    """Lock one of the GPUs for this process and those that it becomes; wait until one is free.
+
+    ``visible`` are their names in CUDA_VISIBLE_DEVICES, ``locks`` is a folder for a lock file each. The lock ends with
+    the last process that inherited it.
+    """
+    waiting = False
+    while True:
+        for gpu in visible:
+            lock = locks / f"gpu-{gpu.replace('/', '_')}.lock"
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(descriptor)
+                continue
+            os.set_inheritable(descriptor, True)
+            return gpu
+        if not waiting:
+            print(f"all of the GPUs {', '.join(visible)} are in use: waiting for one", file=sys.stderr)
+            waiting = True
+        time.sleep(pause)
