@@ -24,7 +24,7 @@ from latent_domains.experiment import datasets
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.experiment.networks import LITE0
-from latent_domains.nets.committed import FEATURES
+from latent_domains.nets.committed import FC7_NET
 from latent_domains.runs.preflight import check_data
 from latent_domains.runs.write import write_run
 from tests import onnx_models
@@ -88,7 +88,7 @@ def alexnet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Pa
     folder = tmp_path_factory.mktemp("alexnet")
     images = fill(folder / "data" / "office31" / "dslr", 5, seed=1)
     fill(folder / "data" / "office31" / "webcam", 40, seed=2)
-    (folder / "net.prototxt").write_text(behind_a_data_layer((ROOT / FEATURES).read_text(), images, 1))
+    (folder / "net.prototxt").write_text(behind_a_data_layer((ROOT / FC7_NET).read_text(), images, 1))
     net = caffe.Net(str(folder / "net.prototxt"), caffe.TEST)
     assert tuple(net.params) == extraction.LAYERS
     weights = save(folder / "random.caffemodel", net)
@@ -135,7 +135,7 @@ def test_ctrl_c_leaves_nothing(alexnet, tmp_path):
 
 def small_net() -> str:
     """The feature net with hardly any weights."""
-    net = text_format.Parse((ROOT / FEATURES).read_text(), caffe_pb2.NetParameter())
+    net = text_format.Parse((ROOT / FC7_NET).read_text(), caffe_pb2.NetParameter())
     for layer in net.layer:
         if layer.type == "Convolution":
             layer.convolution_param.num_output, layer.convolution_param.group = 2, 1
@@ -159,7 +159,7 @@ def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Weights of the small net, which takes AlexNet's place."""
     file = tmp_path / "small.prototxt"
     file.write_text(small_net())
-    monkeypatch.setattr(extraction, "FEATURES", str(file))
+    monkeypatch.setattr(extraction, "FC7_NET", str(file))
     return save(tmp_path / "w.caffemodel", caffe.Net(str(file), caffe.TEST))
 
 
