@@ -5,6 +5,7 @@ import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from textwrap import fill
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from latent_domains.bench.layers import (
     read_and_write_backward,
     read_and_write_forward,
 )
-from latent_domains.common.arguments import seconds
+from latent_domains.common.arguments import program_parser, seconds
 from latent_domains.common.program import ProgramError
 from latent_domains.common.timing import compare
 from latent_domains.common.wording import by
@@ -55,8 +56,9 @@ def milliseconds(seconds: float) -> str:
 
 
 def make_parser(program: str, description: str, names: Sequence[str]) -> argparse.ArgumentParser:
-    """The options that every speed table has."""
-    parser = argparse.ArgumentParser(prog=program, description=description, epilog="Rows: " + ", ".join(names))
+    """The parser of a speed table's program, with the options that each has; ``names`` are those of the rows."""
+    parser = program_parser(program, description)
+    parser.epilog = fill("Rows: " + ", ".join(names), 100, break_on_hyphens=False)
     parser.add_argument("--only", nargs="+", metavar="ROW", help="rows to measure; patterns such as 'batchnorm-*' work")
     parser.add_argument("--list", action="store_true", help="print the names of the rows and stop")
     parser.add_argument("--seconds", type=seconds, default=4, help="time to spend on each comparison (default: 4)")

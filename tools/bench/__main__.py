@@ -1,4 +1,4 @@
-"""``python -m tools.bench``: the speed table, each row against its goal.
+"""Measure how fast mDA and whole nets are, each row against its goal.
 
 Exit code 0 when everything was measured, whether goals are met or missed (the table says which); 1 after an error.
 """
@@ -50,9 +50,7 @@ def main() -> None:
 def _options(names: list[str]) -> argparse.Namespace:
     from latent_domains.bench.rows import make_parser
 
-    parser = make_parser(
-        "python -m tools.bench", "Measure how fast mDA and whole nets are, each row against its goal.", names
-    )
+    parser = make_parser("tools.bench", __doc__, names)
     parser.add_argument(
         "--iterations", type=positive, default=3, help="iterations that shares are measured in (default: 3)"
     )

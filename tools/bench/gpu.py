@@ -1,4 +1,4 @@
-"""``python -m tools.bench.gpu``: the speed table of the layers on a GPU, each row against its goal.
+"""Measure how fast the mDA layer is on a GPU, each row against its goal.
 
 Beside a device-to-device copy of the same bytes, Caffe's own BatchNorm, and whole training iterations. Exit code 0 when
 everything was measured, whether goals are met or missed (the table says which); 1 after an error, as where there is no
@@ -50,9 +50,7 @@ def main() -> None:
 
 
 def _options(names: list[str]) -> argparse.Namespace:
-    parser = make_parser(
-        "python -m tools.bench.gpu", "Measure how fast the mDA layer is on a GPU, each row against its goal.", names
-    )
+    parser = make_parser("tools.bench.gpu", __doc__, names)
     parser.add_argument("--gpu", type=natural, default=0, help="which GPU, by CUDA's number (default: 0)")
     return parser.parse_args()
 

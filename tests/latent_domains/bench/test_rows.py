@@ -2,7 +2,7 @@
 
 import pytest
 
-from latent_domains.bench.rows import ROWS
+from latent_domains.bench.rows import ROWS, make_parser
 
 
 @pytest.mark.parametrize(("row", "lower"), [("digits", False), ("traffic-48×64×56×56", True)])
@@ -19,3 +19,10 @@ def test_every_goal_of_the_table_has_its_rows():
     for shape in ("384×32×24×24", "48×64×56×56", "48×64×112×112"):
         assert {f"{kind}-{shape}" for kind in ("batchnorm", "traffic", "domains", "memory")} <= set(names)
     assert {"batchnorm-128×4096", "digits"} <= set(names)
+
+
+def test_help_shows_what_the_program_says_of_itself_as_it_is_written():
+    shown = make_parser("tools.bench", "Measure.\n\nExit code 0,\nor 1.", ["memory-1×2", "digits"]).format_help()
+    assert shown.startswith("usage: python -m tools.bench [-h] ")
+    assert "\nMeasure.\n\nExit code 0,\nor 1.\n" in shown
+    assert shown.endswith("\nRows: memory-1×2, digits\n")

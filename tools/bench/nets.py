@@ -21,7 +21,7 @@ METHODS = ("source_only", "dial", "mda")
 
 
 def main() -> None:
-    parser = program_parser("tools.bench_nets", __doc__)
+    parser = program_parser("tools.bench.nets", __doc__)
     parser.add_argument("datasets", nargs="*", metavar="DATASET", help=f"default: {' '.join(NETS)}")
     parser.add_argument("--rounds", type=positive, default=2, help="times every method is timed (default: %(default)s)")
     options = parser.parse_args()

@@ -14,7 +14,7 @@ def test_every_program_has_its_line(tmp_path):
     cv2.imwrite(str(tmp_path / "images" / "deep" / "x.jpg"), np.zeros((50, 40, 3), np.uint8))
     (tmp_path / "tmp").mkdir()
     options = ("--count", 20, "--side", 16, "--rounds", 1, "--jobs", 2)
-    done = program("bench_lmdb", *options, "--images", tmp_path / "images", "--tmp", tmp_path / "tmp")
+    done = program("bench.lmdb", *options, "--images", tmp_path / "images", "--tmp", tmp_path / "tmp")
     assert done.returncode == 0, done.stderr
     for store in ("raw", "jpg"):
         for label in ("convert_imageset", "build_lmdb --jobs 2"):
@@ -25,7 +25,7 @@ def test_every_program_has_its_line(tmp_path):
 def test_ratios_are_taken_round_by_round(tmp_path, monkeypatch):
     seconds = iter([4, 2, 1, 6, 2, 2, 9, 3, 1] + 9 * [5])
     monkeypatch.setattr(lmdbs, "_seconds", lambda command, out: next(seconds))
-    done = program("bench_lmdb", "--count", 60, "--rounds", 3, "--tmp", tmp_path)
+    done = program("bench.lmdb", "--count", 60, "--rounds", 3, "--tmp", tmp_path)
     lines = [line.split() for line in done.stdout.splitlines() if line.startswith("raw")]
     assert [line[-5:] for line in lines] == [
         ["10", "1.00", "1.00", "1.00", "1.00"],
@@ -50,12 +50,12 @@ def test_without_images_the_set_is_made_of_photographs(tmp_path):
     ],
 )
 def test_a_wrong_command_line_is_explained(tmp_path, options, code, message):
-    done = program("bench_lmdb", "--tmp", tmp_path, *(option.format(tmp=tmp_path) for option in options))
+    done = program("bench.lmdb", "--tmp", tmp_path, *(option.format(tmp=tmp_path) for option in options))
     assert done.returncode == code and message in done.stderr
     assert names(tmp_path) == []
 
 
 def test_caffe_must_be_at_hand(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
-    done = program("bench_lmdb", "--count", 5)
+    done = program("bench.lmdb", "--count", 5)
     assert done.returncode == 1 and "convert_imageset is not on the PATH" in done.stderr

@@ -14,7 +14,7 @@ from latent_domains.common.program import run
 
 
 def _options() -> argparse.Namespace:
-    parser = program_parser("tools.bench_lmdb", __doc__)
+    parser = program_parser("tools.bench.lmdb", __doc__)
     parser.add_argument("--images", type=Path, metavar="DIR", help="take JPEGs from here, repeated up to --count")
     parser.add_argument("--count", type=positive, default=9991, help="images in the set (default: 9991)")
     parser.add_argument("--side", type=positive, default=256, help="side they are resized to (default: 256)")
