@@ -58,6 +58,14 @@ def test_commands_are_found():
     assert ("README.md", "tools.watch runs/digits") in PROGRAMS
 
 
+def test_every_program_stands_on_the_page_of_programs():
+    tools = ROOT / "tools"
+    files = [file.relative_to(tools).with_suffix("") for file in tools.rglob("*.py") if file.stem != "__init__"]
+    programs = {".".join(file.parts).removesuffix(".__main__") for file in files}
+    table = re.findall(r"^\| (`[^|]+`) \|", (ROOT / "docs/programs.md").read_text(), re.MULTILINE)
+    assert {name for cell in table for name in re.findall(r"`([a-z0-9_.]+)`", cell)} == programs
+
+
 @pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")  # other tests have imported it
 @pytest.mark.parametrize("module", sorted(set(PROGRAMS.values())))
 def test_programs_know_their_documented_options(module):

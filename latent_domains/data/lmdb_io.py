@@ -176,7 +176,7 @@ def create(path: Path, *, force: bool = False) -> Iterator[tuple[Writer, Path]]:
     Raises ProgramError if ``path`` exists and ``force`` is false, or it is no LMDB or holds other files as well, or if
     the disk is full.
     """
-    if force and path.exists() and not (path / "data.mdb").exists() and (path.is_file() or any(path.iterdir())):
+    if force and path.exists() and not is_lmdb(path) and (path.is_file() or any(path.iterdir())):
         raise ProgramError(f"{path} is no LMDB (it has no data.mdb): --force does not replace it")
     if force and path.is_dir() and (others := strangers(path)):
         raise ProgramError(f"{path}: found {some(others)} beside an LMDB's own files: --force does not remove that")

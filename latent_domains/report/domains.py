@@ -22,24 +22,24 @@ def told(usage: DomainUsage, history: Sequence[DomainUsage]) -> str:
     """What became of the latent domains, in a few sentences."""
     share, k = usage.share, len(usage.share)
     largest = int(np.argmax(share))
-    told = f"Of {usage.images:,} {'held-out source images' if usage.held_out else 'source images'}, "
-    told += ", ".join(f"{100 * value:.1f} % went to s{subscript(d + 1)}" for d, value in enumerate(share)) + ". "
+    text = f"Of {usage.images:,} {'held-out source images' if usage.held_out else 'source images'}, "
+    text += ", ".join(f"{100 * value:.1f} % went to s{subscript(d + 1)}" for d, value in enumerate(share)) + ". "
     if k == 1:
-        return told + "There is only one latent domain to go to."
+        return text + "There is only one latent domain to go to."
     if not usage.has_true_domains:
-        told += "How its images divide into true domains is not known, or they are all of one. "
+        text += "How its images divide into true domains is not known, or they are all of one. "
     elif usage.collapsed:
-        told += f"The branch collapsed: it puts practically every image into s{subscript(largest + 1)}. "
+        text += f"The branch collapsed: it puts practically every image into s{subscript(largest + 1)}. "
     elif usage.nmi < 0.05:
-        told += "The branch uses several domains, but they are not the true ones (NMI below 0.05). "
+        text += "The branch uses several domains, but they are not the true ones (NMI below 0.05). "
     elif usage.nmi > 0.5:
-        told += "The latent domains largely are the true ones. "
+        text += "The latent domains largely are the true ones. "
     else:
-        told += "The latent domains have something of the true ones. "
+        text += "The latent domains have something of the true ones. "
     if history and history[0].iteration == 0:
         first = max(history[0].share)
-        told += f"Before any training, the initialisation put {100 * first:.0f} % of them into one domain."
-    return told
+        text += f"Before any training, the initialisation put {100 * first:.0f} % of them into one domain."
+    return text
 
 
 def history_chart(history: Sequence[DomainUsage], name: str) -> Chart:
