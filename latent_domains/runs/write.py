@@ -94,11 +94,16 @@ def write_missing(experiment: Experiment, path: Path, *, data: Path, solver_mode
             if not is_run_folder(path):  # or another process has written it meanwhile
                 raise
     folder = RunFolder.load(path)
-    if difference := _difference(_described(folder), _described(RunFolder(path, experiment, data))):
-        raise ProgramError(
-            f"{path} holds another experiment: {difference} (move it away or choose another folder with --runs)"
-        )
+    check_holds(folder, experiment, data)
     return folder
+
+
+def check_holds(folder: RunFolder, experiment: Experiment, data: Path) -> None:
+    """Raise ProgramError if a run folder holds another experiment, or reads the LMDBs of another data folder."""
+    if difference := _difference(_described(folder), _described(RunFolder(folder.path, experiment, data))):
+        raise ProgramError(
+            f"{folder.path} holds another experiment: {difference} (move it away or choose another folder with --runs)"
+        )
 
 
 def _described(folder: RunFolder) -> dict[str, Any]:

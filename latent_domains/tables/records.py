@@ -11,7 +11,8 @@ from latent_domains.experiment.experiment import Experiment, from_json
 from latent_domains.runs.record import DomainUsage, Record, read
 from latent_domains.runs.run_folder import RunFolder, is_run_folder
 from latent_domains.runs.run_state import State, state_of
-from latent_domains.tables.definition import Baseline, Run, Table, place
+from latent_domains.runs.write import check_holds
+from latent_domains.tables.definition import Baseline, Run, Table, data_folder, place
 from latent_domains.tables.inputs import weights, why_missing
 
 
@@ -51,12 +52,17 @@ class Records:
         return self.folder / f"{run.name}.json" if self.kept else self.run_folder(run) / "record.json"
 
     def read(self, run: Run) -> Record | None:
-        """The record of ``run``, None if there is none. Raises ProgramError if it is damaged or another run's."""
+        """The record of ``run``, None if there is none. Raises ProgramError if it is damaged or another run's.
+
+        A run folder beside it says which LMDBs the run has read: those of another data folder make it another run.
+        """
         file = self.file(run)
         if not file.is_file():
             return None
         record = read(Record, file)
         _check(file, record, run)
+        if isinstance(run, Experiment) and not self.kept and is_run_folder(file.parent):
+            self._run_folder(run)
         return record
 
     def find(self, run: Run) -> Found:
@@ -68,6 +74,12 @@ class Records:
         if record is None:
             return Found(None, self._why_none(run))
         return Found(100 * record.accuracy, "", tuple(_remarks(record, run)), record.domain_usage)
+
+    def _run_folder(self, run: Experiment) -> RunFolder:
+        """The folder of a run. Raises ProgramError if it is none, or holds another experiment or data folder."""
+        folder = RunFolder.load(self.run_folder(run))
+        check_holds(folder, run, data_folder(self.data, run.seed, per_seed=self.data_per_seed))
+        return folder
 
     def _why_none(self, run: Run) -> str:
         if self.kept:
@@ -83,10 +95,7 @@ class Records:
         if not folder.is_dir():
             return ""
         try:
-            found = RunFolder.load(folder)
-            if found.experiment != run:
-                return f"{folder} holds another experiment"
-            state = state_of(found)
+            state = state_of(self._run_folder(run))
             return "written, but not trained yet" if state.state == State.WRITTEN else one_line(state)
         except (ProgramError, OSError) as error:
             return one_line(error)

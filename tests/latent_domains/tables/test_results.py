@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from latent_domains.common.program import from_root
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from latent_domains.tables import results as module
@@ -297,6 +298,7 @@ def test_features_that_are_not_there_are_named_with_their_command(tmp_path):
 
 def test_what_became_of_each_seed(table, tmp_path, tiny_data):
     runs = [run for run in table.runs if run.name.startswith("mda") and run.targets == ("usps",)]
+    (tmp_path / "data").symlink_to(tiny_data)
     folders = [
         write_run(run, tmp_path / "runs" / "digits" / run.name, data=tiny_data, solver_mode="CPU") for run in runs
     ]
@@ -312,6 +314,20 @@ def test_a_folder_of_another_experiment_is_said(table, tmp_path, tiny_data):
     other = small_table(tmp_path / "other", TEXT.replace("method: mda", "method: mda, iterations: 7")).runs[0]
     write_run(other, tmp_path / "runs" / "digits" / "mda_k2_seed0", data=tiny_data, solver_mode="CPU")
     assert f"seed 0 {tmp_path}/runs/digits/mda_k2_seed0 holds another experiment" in why(table, tmp_path)
+
+
+def test_a_finished_run_on_another_data_folder_is_not_taken(table, tmp_path, tiny_data):
+    """Its name is the same, and its numbers are of other images."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "seed0").symlink_to(tiny_data)
+    run = table.rows[0].cells[0].candidates[0].runs[0]
+    write_run(run, tmp_path / "runs" / "digits" / run.name, data=tmp_path / "data" / "seed0", solver_mode="CPU")
+    write_record(tmp_path / "runs", run, 0.8)
+    assert results(table, tmp_path, data_per_seed=True)[0].cells[0].accuracies == pytest.approx({0: 80.0})
+    cell = results(table, tmp_path)[0].cells[0]
+    assert not cell.accuracies
+    there, here = from_root(tmp_path / "data" / "seed0"), from_root(tmp_path / "data")
+    assert f"mda_k2_seed0 holds another experiment: data is {there!r} there, {here!r} here" in cell.reason
 
 
 def test_a_run_folder_that_is_none_is_said(table, tmp_path):
