@@ -8,15 +8,15 @@ from latent_domains.tables.definition import Table
 from latent_domains.tables.records import Records
 
 
-def save(table: Table, records: Records, report: Path, folder: Path) -> str:
-    """Copy to ``folder`` the records of a table's runs, a file NAME.json each, and the pictures of its report.
+def save(table: Table, records: Records, report: Path | None, folder: Path) -> str:
+    """Copy to ``folder`` the records of a table's runs, a file NAME.json each, and the pictures of its report, if any.
 
     Returns what was copied, in words. Raises ProgramError, before anything is written, if a record is damaged.
     """
     found = {one.name: record for one in table.runs if (record := records.read(one)) is not None}
     for name, record in found.items():
         write_text(folder / f"{name}.json", json_text(record.to_json()))
-    pictures = sorted((report / "figures").glob("*.png"))
+    pictures = sorted((report / "figures").glob("*.png")) if report else []
     for picture in pictures:
         with write_aside(folder / "figures" / picture.name) as aside:
             shutil.copyfile(picture, aside)

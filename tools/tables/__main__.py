@@ -1,7 +1,7 @@
 """Print and write a table of the paper from the records of its runs: ours beside the paper's numbers.
 
     python -m tools.tables digits                             tables/digits.md and .csv from runs/digits/*/record.json
-    python -m tools.tables digits --records results/digits    the same from records that were kept
+    python -m tools.tables digits --records results/digits    print it from records that were kept, and write nothing
     python -m tools.tables digits --save results/digits       and keep records, table, CSV and pictures there
 
 NAME is a file of experiments/, or the path of another one. A cell without data says why. Nothing is trained here:
@@ -31,14 +31,20 @@ def main() -> None:
     )
     where.add_argument("--records", type=Path, metavar="DIR", help="take records that --save kept there instead")
     parser.add_argument(
-        "--out", type=Path, default=ROOT / "tables", metavar="DIR", help="for NAME.md and NAME.csv (default: tables)"
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="for NAME.md and NAME.csv (default: tables; with --records nothing is written)",
     )
-    parser.add_argument("--save", type=Path, metavar="DIR", help="keep records, table and pictures there")
+    parser.add_argument(
+        "--save", type=Path, metavar="DIR", help="keep records and table there, and the pictures of OUT/NAME of --runs"
+    )
     add_choice_options(parser)
     options = parser.parse_args()
     table = load(definition_file(options.name), seeds=options.seeds, iterations=options.iterations)
     if options.records is not None and not options.records.is_dir():
         raise ProgramError(f"--records {options.records}: no such folder")
+    out = options.out or (None if options.records else ROOT / "tables")
     records = Records(
         options.records or options.runs,
         options.data,
@@ -48,11 +54,14 @@ def main() -> None:
     rows = results(table, records)
     markdown, values = table_text(table, rows), csv_text(table, rows)
     if options.save:
-        kept = save(table, records, options.out / table.name, options.save)
-    for folder, name in ((options.out, table.name), *([(options.save, "table")] if options.save else [])):
-        write_text(folder / f"{name}.md", markdown)
-        write_text(folder / f"{name}.csv", values)
+        kept = save(table, records, None if options.records else out / table.name, options.save)
+    for folder, name in ((out, table.name), (options.save, "table")):
+        if folder:
+            write_text(folder / f"{name}.md", markdown)
+            write_text(folder / f"{name}.csv", values)
     print(markdown)
+    if options.records:
+        print(f"from the records in {options.records}")
     if options.save:
         print(f"{options.save}: {kept}")
 

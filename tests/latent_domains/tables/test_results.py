@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from latent_domains.common.program import from_root
+from latent_domains.common.program import ROOT, from_root
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from latent_domains.tables import results as module
@@ -486,12 +486,17 @@ def test_the_program_writes_and_keeps_a_table(table, tmp_path):
     assert f"{tmp_path / 'kept'}: records of 6 of 24 runs, pictures: 1" in done.stdout
     assert (tmp_path / "out" / "small.md").read_text() in done.stdout
     assert len(list((tmp_path / "kept").glob("*_seed*.json"))) == 6
-    again = program("tables.__main__", tmp_path / "small.yaml", "--records", tmp_path / "kept", *here)
+    again = program("tables.__main__", tmp_path / "small.yaml", "--records", tmp_path / "kept", *here[:2])
+    assert again.stdout.endswith(f"\n\nfrom the records in {tmp_path / 'kept'}\n")
+    assert not (ROOT / "tables" / "small.md").exists(), "those are the tables of the user's own runs"
     numbers = [line for line in done.stdout.splitlines() if "80.0 ± 10.0 (n=3)" in line]
     assert len(numbers) == 2 and all(line.split("[")[0] in again.stdout for line in numbers)
     assert "not among the records" in again.stdout
     assert (tmp_path / "kept" / "table.csv").is_file()
     assert (tmp_path / "kept" / "figures" / "overview.png").read_bytes() == b"picture"
+    kept = ["--records", tmp_path / "kept", "--save", tmp_path / "again", *here]
+    done = program("tables.__main__", tmp_path / "small.yaml", *kept)
+    assert f"{tmp_path / 'again'}: records of 6 of 24 runs, pictures: 0" in done.stdout, "they are of other runs"
 
 
 def test_the_program_says_what_is_wrong(table, tmp_path):
