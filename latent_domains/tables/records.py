@@ -17,17 +17,19 @@ from latent_domains.tables.inputs import weights, why_missing
 
 
 @dataclass(frozen=True)
-class Found:
+class Outcome:
     """What is known of one run: its accuracy on the target in %, or why there is none.
 
     ``usage`` is that of its latent source domains, if it has any. ``remarks`` are what a reader must know of the
-    number: that the net began at random, or the data was not all there.
+    number: that the net began at random, or the data was not all there. ``began`` tells the weights that it began from
+    from others; empty if it began from none, or the record does not say so.
     """
 
     accuracy: float | None
     why_none: str = ""
     remarks: tuple[str, ...] = ()
     usage: DomainUsage | None = None
+    began: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,15 +67,17 @@ class Records:
             self._run_folder(run)
         return record
 
-    def find(self, run: Run) -> Found:
+    def find(self, run: Run) -> Outcome:
         """The accuracy of a run, or why there is none. What is wrong with one record is said in its place."""
         try:
             record = self.read(run)
         except ProgramError as error:
-            return Found(None, one_line(f"its record cannot be used: {error}"))
+            return Outcome(None, one_line(f"its record cannot be used: {error}"))
         if record is None:
-            return Found(None, self._why_none(run))
-        return Found(100 * record.accuracy, "", tuple(_remarks(record, run)), record.domain_usage)
+            return Outcome(None, self._why_none(run))
+        begun = record.training and record.training.weights
+        began = (begun.sha256 or begun.file) if begun else ""
+        return Outcome(100 * record.accuracy, "", tuple(_remarks(record, run)), record.domain_usage, began)
 
     def _run_folder(self, run: Experiment) -> RunFolder:
         """The folder of a run. Raises ProgramError if it is none, or holds another experiment or data folder."""
