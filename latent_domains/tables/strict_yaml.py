@@ -1,6 +1,7 @@
 """Reading YAML files strictly: a key given twice, or one that is no text, is an error with its line."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,12 @@ class _Loader(yaml.SafeLoader):
                 raise yaml.constructor.ConstructorError(None, None, said, key_node.start_mark)
             seen.add(key)
         return super().construct_mapping(node, deep)
+
+
+# YAML 1.1, which PyYAML reads, takes 1e-4 for a text: it wants a point before an exponent, and the sign in it.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
 
 
 def read_yaml(path: Path) -> Any:
