@@ -30,10 +30,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from annotated_types import Interval, MinLen
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.common.validation import Natural, Positive, checked
+from latent_domains.common.wording import one_line
 from latent_domains.experiment.baselines import BASELINES, DISCOVERY, VARIANTS
 from latent_domains.experiment.datasets import DATASETS, Dataset
 from latent_domains.experiment.experiment import SETTINGS, Experiment, make_experiment
@@ -42,7 +43,7 @@ from latent_domains.tables.strict_yaml import read_yaml
 EXPERIMENTS = ROOT / "experiments"
 """Folder of the tables' definitions."""
 
-_Text = Annotated[str, Field(pattern=r"\S")]
+_Text = Annotated[str, Field(pattern=r"\S"), AfterValidator(one_line)]
 _Percent = Annotated[float, Interval(ge=0, le=100)]
 
 

@@ -71,7 +71,7 @@ class _Footnotes:
         return "".join(f" [{number}]" for number in numbers)
 
     def text(self) -> str:
-        return "\n".join(f"{number}. {text}" for text, number in self._numbers.items())
+        return "\n".join(f"{number}. {markdown.plain(text)}" for text, number in self._numbers.items())
 
 
 def _caption(table: Table, usages: Sequence[DomainUsage]) -> str:

@@ -172,6 +172,22 @@ def test_the_good_file_is_good(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "folded", [">\n      ours,\n      of today\n", "|\n      ours,\n      of today\n", "'ours,  of today'\n"]
+)
+def test_a_name_is_one_line(folded, tmp_path):
+    """Others break the tables of Markdown."""
+    text = GOOD.replace("name: ours\n", f"name: {folded}").replace("rows:", "reference: ours, of today\nrows:")
+    (tmp_path / "table.yaml").write_text(text)
+    assert load(tmp_path / "table.yaml").rows[0].name == "ours, of today"
+
+
+@pytest.mark.parametrize("number", ["1e-4", "+1E-04", "1.e-4", "0.1e-3", "1.0e-4", "0.0001"])
+def test_a_number_may_have_an_exponent(number, tmp_path):
+    (tmp_path / "table.yaml").write_text(GOOD.replace("k: 3", f"lambda_d: {number}"))
+    assert load(tmp_path / "table.yaml").rows[0].cells[0].candidates[0].runs[0].lambda_d == 1e-4
+
+
+@pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ("title: T", "titel: T", ": found the key 'titel', expected some of title, source, dataset, seeds, columns"),

@@ -446,6 +446,12 @@ def test_the_text_of_a_table_of_one_column(tmp_path):
     assert "6. as the paper cites it: Somebody 2001" in lines
 
 
+def test_what_looks_like_html_is_text(tmp_path):
+    table = small_table(tmp_path, TEXT.replace("note: a note", "note: k < 3 <b>").replace("name: ours", "name: k<3"))
+    text = table_text(table, results(table, tmp_path))
+    assert r"| k\<3 [1] | paper" in text.replace("  ", "") and "\n1. k \\< 3 \\<b>\n" in text
+
+
 def test_the_text_of_a_table_of_several_columns(table, tmp_path):
     fill(table, tmp_path / "runs", 0, 0, {0: 0.8, 1: 0.9})
     fill(table, tmp_path / "runs", 0, 1, {0: 0.6, 1: 0.5})
