@@ -15,7 +15,7 @@ def definition_file(name: str) -> Path:
 
 def seed_list(text: str) -> tuple[int, ...]:
     """The value of ``--seeds``: 0,1,2."""
-    return tuple(natural(part) for part in text.split(","))
+    return tuple(natural(part.strip()) for part in text.split(","))
 
 
 def add_choice_options(parser: argparse.ArgumentParser) -> None:

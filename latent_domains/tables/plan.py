@@ -3,6 +3,7 @@
 The Snakefile asks this module alone. Nothing here imports Caffe, unless a net would rather be trained on a GPU.
 """
 
+from argparse import ArgumentTypeError
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,6 +22,7 @@ from latent_domains.experiment.mixture import join_options
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.tables.definition import EXPERIMENTS, Baseline, Run, Table, data_folder, load, place
 from latent_domains.tables.inputs import lmdbs, missing_images, missing_lmdbs, title, weights, why_missing
+from latent_domains.tables.options import seed_list
 
 FETCHED = ("digits", "digits_hard")
 """Datasets that ``tools.get_data`` makes of what it downloads."""
@@ -35,10 +37,10 @@ NO_WEIGHTS = "none"
 
 def _seeds(found: Any) -> tuple[int, ...]:
     """0,1,2 on a command line, or a list in a file."""
-    parts = found if isinstance(found, list) else str(found).split(",")
-    if not parts or not all(str(part).strip().isdecimal() for part in parts):
-        raise ValueError(f"found {found!r}, expected seeds such as 0,1,2")
-    return tuple(map(int, parts))
+    try:
+        return seed_list(",".join(map(str, found)) if isinstance(found, list) else str(found))
+    except ArgumentTypeError as error:
+        raise ValueError(f"found {found!r}, expected seeds such as 0,1,2") from error
 
 
 def _images(found: Any) -> Any:

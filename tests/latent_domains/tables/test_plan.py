@@ -9,6 +9,7 @@ import pytest
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.tables.definition import EXPERIMENTS, Baseline, place
+from latent_domains.tables.options import seed_list
 from latent_domains.tables.plan import Config, Plan, baseline_options
 from tests.latent_domains.tables.tables import write_record
 
@@ -47,6 +48,7 @@ def test_config_is_read_as_snakemake_gives_it(tmp_path):
     assert found.images == dict.fromkeys(("office31", "office_caltech", "pacs"), str(tmp_path))
     assert Config.read({"seeds": 3}).seeds == (3,) and Config.read({"seeds": [3, 4]}).seeds == (3, 4)
     assert Config.read({"images": {"pacs": str(tmp_path)}}).images == {"pacs": str(tmp_path)}
+    assert Config.read({"seeds": "3, 4"}).seeds == seed_list("3, 4") == (3, 4), "as --seeds of the programs"
     assert Config.read({"weights": None}) == Config()
 
 
@@ -55,6 +57,7 @@ def test_config_is_read_as_snakemake_gives_it(tmp_path):
     [
         ({"seed": 0}, "--config: found the key 'seed', expected some of seeds, iterations, images"),
         ({"seeds": "0-4"}, "--config: seeds: found '0-4', expected seeds such as 0,1,2"),
+        ({"seeds": "٣"}, "--config: seeds: found '٣', expected seeds such as 0,1,2"),
         ({"seeds": []}, r"--config: seeds: found \[\], expected seeds"),
         ({"runs": "my{runs}"}, r"--config: runs: found 'my\{runs\}', expected a name without { and }: Snakemake takes"),
         ({"seeds": -1}, "--config: seeds: found -1, expected seeds such as 0,1,2"),
