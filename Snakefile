@@ -32,7 +32,7 @@ from latent_domains.common.program import ProgramError, say_in_a_line
 sys.excepthook = say_in_a_line  # of what Snakemake lets through: Ctrl-C while this is read, or twice
 
 from latent_domains.common.files import write_text
-from latent_domains.tables.definition import Baseline
+from latent_domains.tables.definition import BaselineRun
 from latent_domains.tables.plan import Config, Plan, baseline_options
 
 TARGETS = get_argument_parser().parse_args().targets
@@ -224,7 +224,7 @@ rule train:
     output:
         update(str(CONFIG.runs / "{run}" / "record.json")),
     wildcard_constraints:
-        run=one_of(name for name, run in UNFINISHED.items() if not isinstance(run, Baseline)),
+        run=one_of(name for name, run in UNFINISHED.items() if not isinstance(run, BaselineRun)),
     params:
         folder=lambda wildcards: str(CONFIG.runs / wildcards.run),
         name=lambda wildcards: run_of(wildcards).name,
@@ -256,7 +256,7 @@ rule baseline:
     output:
         update(str(CONFIG.runs / "{run}" / "record.json")),
     wildcard_constraints:
-        run=one_of(name for name, run in UNFINISHED.items() if isinstance(run, Baseline)),
+        run=one_of(name for name, run in UNFINISHED.items() if isinstance(run, BaselineRun)),
     params:
         options=lambda wildcards: [
             *baseline_options(run_of(wildcards)),

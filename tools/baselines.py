@@ -16,7 +16,7 @@ import argparse
 from dataclasses import fields
 from pathlib import Path
 
-from latent_domains.baselines.run import Baseline, make_record
+from latent_domains.baselines.run import BaselineOptions, make_record
 from latent_domains.common.arguments import natural, positive, program_parser
 from latent_domains.common.files import check_free, json_text, write_text
 from latent_domains.common.program import ROOT, ProgramError, run
@@ -101,7 +101,7 @@ def main() -> None:
     )
     if unlabelled := [target for target in experiment.targets if target in experiment.data.unlabelled]:
         raise ProgramError(f"targets: nobody knows the labels of {', '.join(unlabelled)}: there is no accuracy")
-    baseline = Baseline(**{field.name: getattr(options, field.name) for field in fields(Baseline)})
+    baseline = BaselineOptions(**{field.name: getattr(options, field.name) for field in fields(BaselineOptions)})
     record = make_record(baseline, experiment)
     write_text(options.out, json_text(record.to_json()))
     print(f"{options.out}: {100 * record.accuracy:.2f} % on {experiment.target}")

@@ -36,7 +36,7 @@ Labelled = tuple[NDArray[np.float64], NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
-class Baseline:
+class BaselineOptions:
     """A method and its options; None stands for the method's own."""
 
     method: str
@@ -54,7 +54,7 @@ class Baseline:
     quiet: bool
 
 
-def make_record(baseline: Baseline, experiment: Experiment) -> Record:
+def make_record(baseline: BaselineOptions, experiment: Experiment) -> Record:
     """Run a baseline and return its record."""
     sources, targets, tests = _read(baseline, experiment)
     X, y = (np.concatenate(part) for part in zip(*sources.values(), strict=True))
@@ -107,7 +107,7 @@ def make_record(baseline: Baseline, experiment: Experiment) -> Record:
 
 
 def _read(
-    baseline: Baseline, experiment: Experiment
+    baseline: BaselineOptions, experiment: Experiment
 ) -> tuple[dict[str, Labelled], dict[str, Labelled], dict[str, Labelled]]:
     """Features and labels of the sources, of the targets to adapt to and of those to test on, by domain.
 
@@ -131,7 +131,7 @@ def _read(
     return sources, targets, tests
 
 
-def _discover(baseline: Baseline, X: NDArray[np.float64], y: NDArray[np.int64]) -> dict[str, Any]:
+def _discover(baseline: BaselineOptions, X: NDArray[np.float64], y: NDArray[np.int64]) -> dict[str, Any]:
     """Discover domains of the source: their number, A by number if that was chosen, and assignments (n×k)."""
     estimator = _ESTIMATORS[baseline.method]
     options = {"random_state": baseline.seed, "verbose": not baseline.quiet}
@@ -154,7 +154,7 @@ def _discover(baseline: Baseline, X: NDArray[np.float64], y: NDArray[np.int64]) 
 
 
 def _adapt(
-    baseline: Baseline,
+    baseline: BaselineOptions,
     X: NDArray[np.float64],
     y: NDArray[np.int64],
     X_target: NDArray[np.float64],

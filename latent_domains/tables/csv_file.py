@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterator, Sequence
 
 from latent_domains.tables.definition import Table
-from latent_domains.tables.paired import Difference, differences
+from latent_domains.tables.paired import PairedDifference, differences
 from latent_domains.tables.results import DOMAINS, Result, RowResults, recomputed_mean
 
 FIELDS = (
@@ -27,7 +27,7 @@ FIELDS = (
 """Of every line; an accuracy for each seed, what there is of DOMAINS and PAIRED, the reason and the remarks follow."""
 
 PAIRED = ("reference", "paired difference", "interval low", "interval high", "paired n", "resolvable")
-"""Of the rows of a table with a reference: see :class:`latent_domains.tables.paired.Difference`."""
+"""Of the rows of a table with a reference: see :class:`latent_domains.tables.paired.PairedDifference`."""
 
 
 def csv_text(table: Table, rows: Sequence[RowResults]) -> str:
@@ -53,7 +53,7 @@ def _kind(row: RowResults) -> str:
     return "cited" if row.row.cited is not None else "ours"
 
 
-def _lines(table: Table, row: RowResults, paired: Iterator[Difference | None]) -> Iterator[dict[str, str]]:
+def _lines(table: Table, row: RowResults, paired: Iterator[PairedDifference | None]) -> Iterator[dict[str, str]]:
     """The lines of a row, without what they share; ``paired`` are its differences from the reference, if any."""
     missing = {"remarks": row.row.no_paper or row.row.cited or ""}
     for column, cell, result in zip(table.columns, row.row.cells, row.cells, strict=True):
@@ -68,7 +68,7 @@ def _lines(table: Table, row: RowResults, paired: Iterator[Difference | None]) -
         yield line | _numbers(row.row.paper_mean, row.mean, missing["remarks"]) | _paired(table, next(paired, None))
 
 
-def _paired(table: Table, found: Difference | None) -> dict[str, str]:
+def _paired(table: Table, found: PairedDifference | None) -> dict[str, str]:
     if found is None:
         return {}
     numbers = (found.mean, found.low, found.high, found.n, found.resolvable)

@@ -48,7 +48,7 @@ _Percent = Annotated[float, Interval(ge=0, le=100)]
 
 
 @dataclass(frozen=True)
-class Baseline:
+class BaselineRun:
     """A shallow baseline on one task of a table, with one seed.
 
     ``variant``, ``k`` and ``limit`` are options of tools.baselines; None is its default.
@@ -75,7 +75,7 @@ class Baseline:
         return "_".join([*parts, f"seed{self.seed}"])
 
 
-Run = Experiment | Baseline
+Run = Experiment | BaselineRun
 """What one record is of; its folder is runs/DATASET/NAME."""
 
 
@@ -348,7 +348,7 @@ def _baseline(baseline: _Baseline, where: str, dataset: str, column: Column, see
     except ProgramError as error:
         raise ProgramError(f"{where}, column {column.name!r}: {error}") from error
     runs = (
-        Baseline(dataset=dataset, sources=column.sources, targets=column.targets, seed=seed, **vars(baseline))
+        BaselineRun(dataset=dataset, sources=column.sources, targets=column.targets, seed=seed, **vars(baseline))
         for seed in seeds
     )
     return Candidate(column.sources, tuple(runs))

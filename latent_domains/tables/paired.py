@@ -12,7 +12,7 @@ CONFIDENCE, POWER = 0.95, 0.8
 
 
 @dataclass(frozen=True)
-class Difference:
+class PairedDifference:
     """A row's accuracies less the reference's, in points, of the ``n`` seeds that both have (two at least).
 
     ``half`` is the half-width of the interval: Student's t for CONFIDENCE times s/√n, s the sample's deviation.
@@ -34,7 +34,7 @@ class Difference:
         return self.mean + self.half
 
 
-def differences(table: Table, rows: Sequence[RowResults]) -> dict[str, list[Difference | None]]:
+def differences(table: Table, rows: Sequence[RowResults]) -> dict[str, list[PairedDifference | None]]:
     """Of every row but the reference, by its name: a difference for each column, then for the mean where it has one.
 
     Empty if the table names no reference; None where fewer than two seeds are in both. Cited rows have no seeds.
@@ -47,7 +47,7 @@ def differences(table: Table, rows: Sequence[RowResults]) -> dict[str, list[Diff
     return {name: [difference(*pair) for pair in of_row] for name, of_row in pairs.items()}
 
 
-def difference(result: Result, reference: Result) -> Difference | None:
+def difference(result: Result, reference: Result) -> PairedDifference | None:
     """Of one from another; None where fewer than two seeds are in both."""
     from scipy.stats import t  # a second to import: for tables with a reference alone
 
@@ -58,4 +58,4 @@ def difference(result: Result, reference: Result) -> Difference | None:
         return None
     error = stdev(values) / sqrt(n)
     sure, found = (float(t.ppf(share, n - 1)) for share in ((1 + CONFIDENCE) / 2, POWER))
-    return Difference(n, fmean(values), sure * error, (sure + found) * error)
+    return PairedDifference(n, fmean(values), sure * error, (sure + found) * error)

@@ -20,7 +20,7 @@ from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.mixture import join_options
 from latent_domains.experiment.networks import NETWORKS
-from latent_domains.tables.definition import EXPERIMENTS, Baseline, Run, Table, data_folder, load, place
+from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, Run, Table, data_folder, load, place
 from latent_domains.tables.inputs import lmdbs, missing_images, missing_lmdbs, title, weights, why_missing
 from latent_domains.tables.options import seed_list
 
@@ -312,7 +312,7 @@ class Plan:
 
     def solver_mode(self, run: Run) -> str:
         """Where a run is computed, as its folder will be written: baselines on the CPU."""
-        if isinstance(run, Baseline):
+        if isinstance(run, BaselineRun):
             return "CPU"
         from latent_domains.runs.devices import choose_mode  # it imports Caffe
 
@@ -324,14 +324,14 @@ class Plan:
 
     def memory(self, run: Run) -> int:
         """MB that a run takes."""
-        return BASELINE_MEMORY if isinstance(run, Baseline) else NETWORKS[run.data.network].megabytes
+        return BASELINE_MEMORY if isinstance(run, BaselineRun) else NETWORKS[run.data.network].megabytes
 
 
 def _mixture_name(run: Experiment) -> str:
     return f"{run.data.name}.{run.source_parts[0]}"
 
 
-def baseline_options(run: Baseline) -> list[str]:
+def baseline_options(run: BaselineRun) -> list[str]:
     """The command line of ``python -m tools.baselines`` for a run, without its output."""
     options = [run.method, "--dataset", run.dataset, "--seed", str(run.seed)]
     options += ["--sources", "+".join(run.sources), "--targets", "+".join(run.targets)]

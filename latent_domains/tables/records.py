@@ -12,7 +12,7 @@ from latent_domains.runs.record import DomainUsage, Record, read
 from latent_domains.runs.run_folder import RunFolder, is_run_folder
 from latent_domains.runs.run_state import State, state_of
 from latent_domains.runs.write import check_holds
-from latent_domains.tables.definition import Baseline, Run, Table, data_folder, place
+from latent_domains.tables.definition import BaselineRun, Run, Table, data_folder, place
 from latent_domains.tables.inputs import weights, why_missing
 
 
@@ -94,7 +94,7 @@ class Records:
     def _progress(self, run: Run) -> str:
         """What became of a run that was begun; empty if it was not."""
         folder = self.run_folder(run)
-        if isinstance(run, Baseline):
+        if isinstance(run, BaselineRun):
             return _last_error(folder / "log")
         if not folder.is_dir():
             return ""

@@ -13,7 +13,7 @@ from latent_domains.common.program import ROOT
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.write import write_run
-from latent_domains.tables.definition import EXPERIMENTS, Baseline, load
+from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, load
 from tests.latent_domains.report.records import write_record
 from tests.programs import interrupt, names, program
 
@@ -145,7 +145,7 @@ def test_of_one_source_a_branch_that_did_not_collapse_is_shown(tmp_path):
 
 def test_a_shallow_baseline_stands_in_its_table(tmp_path):
     table = load(EXPERIMENTS / "office_caltech_fc7.yaml")
-    baseline = next(one for one in table.runs if isinstance(one, Baseline))
+    baseline = next(one for one in table.runs if isinstance(one, BaselineRun))
     record = tmp_path / f"{baseline.name}.json"
     record.write_text(json.dumps({"baseline": {}, "accuracy": 0.425, "targets": {}}))
     done = program("report", record, "--table", table.name, "--quick", "--out", tmp_path / "r.html")

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from latent_domains.tables.definition import Baseline, Run, Table, load
+from latent_domains.tables.definition import BaselineRun, Run, Table, load
 
 TEXT = """
 title: "Small"
@@ -40,7 +40,7 @@ def small_table(folder: Path, text: str = TEXT) -> Table:
 
 def record_of(run: Run, accuracy: float, **changes: Any) -> dict[str, Any]:
     """What tables read of a record."""
-    if isinstance(run, Baseline):
+    if isinstance(run, BaselineRun):
         said = {"baseline": {**asdict(run), "sources": list(run.sources), "targets": list(run.targets)}}
     else:
         said = {"experiment": run.to_json()}

@@ -10,7 +10,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.experiment.baselines import BASELINES
 from latent_domains.experiment.experiment import METHODS, SETTINGS, make_experiment
 from latent_domains.nets.whole import make_nets_and_solver
-from latent_domains.tables.definition import EXPERIMENTS, Baseline, load
+from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, load
 
 NAMES = sorted(file.stem for file in EXPERIMENTS.glob("*.yaml"))
 
@@ -75,7 +75,7 @@ def test_every_experiment_has_nets(name):
     """Of the first seed: the others differ in the solver's seed alone."""
     table = load(EXPERIMENTS / f"{name}.yaml", seeds=(0,))
     for run in table.runs:
-        if isinstance(run, Baseline):
+        if isinstance(run, BaselineRun):
             assert run.method in BASELINES and run.dataset == table.dataset
             continue
         known = {part: f"labels/{part}" for part in run.source_parts} if run.reads_domain_labels else {}

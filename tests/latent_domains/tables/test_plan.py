@@ -8,7 +8,7 @@ import pytest
 
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.tables.definition import EXPERIMENTS, Baseline, place
+from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, place
 from latent_domains.tables.options import seed_list
 from latent_domains.tables.plan import Config, Plan, baseline_options
 from tests.latent_domains.tables.tables import write_record
@@ -242,7 +242,7 @@ def test_runs_take_a_gpu_only_in_gpu_mode(tmp_path):
     run = make_experiment("digits", "dial")
     assert plan(tmp_path, solver_mode="GPU").gpus_of(run) == 1
     assert plan(tmp_path, solver_mode="CPU").gpus_of(run) is None
-    baseline = Baseline("office31_fc7", "gong2013", ("amazon",), ("dslr",), 0)
+    baseline = BaselineRun("office31_fc7", "gong2013", ("amazon",), ("dslr",), 0)
     assert plan(tmp_path, solver_mode="GPU").gpus_of(baseline) is None
 
 
@@ -252,7 +252,7 @@ def test_every_run_has_its_memory(tmp_path):
 
 
 def test_baselines_are_called_with_their_options():
-    run = Baseline("office31_fc7", "gong2013", ("amazon", "dslr"), ("webcam",), 3, variant="matching", k=2)
+    run = BaselineRun("office31_fc7", "gong2013", ("amazon", "dslr"), ("webcam",), 3, variant="matching", k=2)
     assert " ".join(baseline_options(run)) == (
         "gong2013 --dataset office31_fc7 --seed 3 --sources amazon+dslr --targets webcam --variant matching --k 2"
     )
