@@ -51,8 +51,8 @@ def _paired_text(table: Table, rows: Sequence[RowResults]) -> str:
         f"## Less {table.reference}, seed by seed\n\n"
         "In points: mean of the differences d of the n seeds that both rows have, its 95 % interval by Student's t, "
         "and the smallest true difference that n seeds resolve: the one that a test at 5 % finds with 80 % power, "
-        "(t₀.₉₇₅ + t₀.₈)·s/√n with s the sample standard deviation of d and n − 1 degrees of freedom.\n\n"
-        + markdown.table(header, lines)
+        "δ·s/√n with s the sample standard deviation of d and δ such that Student's t of non-centrality δ and n − 1 "
+        "degrees of freedom is above t₀.₉₇₅ with a probability of 0.8.\n\n" + markdown.table(header, lines)
     )
 
 
