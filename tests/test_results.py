@@ -1,6 +1,8 @@
 """What pages say of accuracies is what the kept tables say, and those are made of the kept records."""
 
+import re
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
@@ -67,6 +69,39 @@ def test_a_kept_table_is_that_of_the_kept_records(
     done = program("tables.__main__", definition, *choices, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     assert next(tmp_path.glob("*.md")).read_text() == table
+
+
+def of_seeds(pattern: str) -> list[Record]:
+    """The kept records of a run's seeds."""
+    return [read(Record, file) for file in sorted(RESULTS.glob(f"{pattern}_seed?.json"))]
+
+
+def test_the_page_says_how_far_the_seed_moves_the_first_runs():
+    said = re.search(
+        r"DIAL moves by (\S+) points, mDA with k = 2 by (\S+);", (RESULTS / "README.md").read_text()
+    ).groups()
+    for found, name in zip(said, ("dial", "mda_k2_branch-none"), strict=True):
+        accuracies = [100 * record.accuracy for record in of_seeds(f"digits_first/{name}")]
+        assert found == f"{max(accuracies) - min(accuracies):.1f}"
+
+
+@pytest.mark.parametrize(
+    ("row", "name"),
+    [
+        ("mDA, `layers`", "mda_k2_batch32"),
+        ("mDA, `logits`", "mda_k2_branch-logits_batch32"),
+        ("random balanced w", "random_w_k2_batch32"),
+        ("k-means of mean and contrast as w", "kmeans_w_k2_batch32"),
+    ],
+)
+def test_the_page_about_branches_has_the_domains_of_the_records(row: str, name: str):
+    """What a record does not have is blank there."""
+    section = (RESULTS / "branch.md").read_text().partition("NMI with classes")[2]
+    usages = [record.domain_usage for record in of_seeds(f"digits_branch_2000/{name}")]
+    assert len(usages) == 5
+    of_classes = [usage.nmi_classes for usage in usages if usage.nmi_classes is not None]
+    expected = [f"{fmean(usage.nmi for usage in usages):.3f}", f"{fmean(of_classes):.3f}" if of_classes else ""]
+    assert next(found[2:4] for found in cells(section) if found[0] == row) == expected
 
 
 def test_the_table_of_the_page_about_gpus_is_that_of_the_records():
