@@ -159,6 +159,11 @@ class Table:
     reference: str | None = None
     """The name of the row that all others are compared with."""
 
+    @property
+    def in_paper(self) -> bool:
+        """Whether the paper has numbers of it: tables that it does not have are made by name alone."""
+        return any(cell.paper is not None for row in self.rows for cell in row.cells)
+
     @cached_property
     def runs(self) -> tuple[Run, ...]:
         """All runs of the table, each once, seed by seed: the first seed of every cell comes before any second one."""

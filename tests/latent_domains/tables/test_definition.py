@@ -56,6 +56,12 @@ def test_the_papers_numbers(name):
     assert paper_numbers(load(EXPERIMENTS / f"{name}.yaml")) == PAPER[name]
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_tables_of_the_paper_are_those_with_numbers_of_it(name):
+    table = load(EXPERIMENTS / f"{name}.yaml")
+    assert table.in_paper == (name in PAPER) == (table.source != "not in the paper")
+
+
 @pytest.mark.parametrize("name", PAPER)
 def test_every_setting_trains_on_all_other_domains_of_it_with_five_seeds(name):
     table = load(EXPERIMENTS / f"{name}.yaml")
