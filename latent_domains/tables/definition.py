@@ -1,23 +1,6 @@
 """A table of the paper as data: its columns, its rows, the paper's numbers and the runs that each cell stands for.
 
-``experiments/NAME.yaml`` defines a table:
-
-    title: …                           what the table shows
-    source: Table 1                    where the paper prints it
-    dataset: digits                    a name of latent_domains/experiment/datasets.py
-    seeds: [0, 1, 2, 3, 4]             each cell has a run for each of them
-    data_per_seed: true                runs of a seed read LMDBs that it drew, in DATA/seedN (default: all read DATA's)
-    reference: DIAL                    may be left out: the row that all others are compared with, seed by seed
-    columns:                           one for each task; several get a mean
-      - {name: …, sources: [mnist, mnistm], targets: [usps]}    shares: [80, 20] makes one undivided source of them
-    rows:
-      - name: mDA, k = 2               and one of:
-        runs: {method: mda, k: 2}      our nets: options of tools.write_run, by the names of an Experiment's fields
-        baseline: {method: gong2013}   shallow baselines: options of tools.baselines (variant, k, limit)
-        cited: …                       nobody's run: numbers that the paper takes from the work named here
-        paper: {values: [82.5]}        the paper's numbers, a value for each column; mean: as it is printed there
-                                       or {missing: why it has none}
-        note: …                        what a reader of the row should know
+``experiments/NAME.yaml`` defines a table; docs/extending.md has an example, and says what the keys are.
 
 ``best_single_source: true`` among ``runs`` trains on each source of a column alone. The cell is that of the source
 whose mean accuracy on the target is best, which is how the paper defines these rows: it looks at target labels.

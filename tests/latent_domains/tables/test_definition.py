@@ -2,14 +2,16 @@
 
 import json
 import re
+from dataclasses import fields
 
 import pytest
 import yaml
 
-from latent_domains.common.program import ProgramError
+from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.experiment.baselines import BASELINES
 from latent_domains.experiment.experiment import METHODS, SETTINGS, make_experiment
 from latent_domains.nets.whole import make_nets_and_solver
+from latent_domains.tables import definition
 from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, load
 
 NAMES = sorted(file.stem for file in EXPERIMENTS.glob("*.yaml"))
@@ -136,6 +138,19 @@ def test_best_single_source_has_a_group_of_runs_for_each_source():
     assert [run.seed for run in cell.candidates[0].runs] == [3, 7]
     assert {run.iterations for run in table.runs} == {50}
     assert table.runs[0].seed == 3 and table.runs[-1].seed == 7 and len(table.runs) == 30
+
+
+# --- the page about them
+
+
+def test_the_pages_example_is_a_table_and_the_page_has_every_key(tmp_path):
+    section = (ROOT / "docs" / "extending.md").read_text().partition("\n## A table\n")[2].partition("\n## ")[0]
+    (tmp_path / "table.yaml").write_text(section.partition("```yaml\n")[2].partition("```")[0])
+    table = load(tmp_path / "table.yaml")
+    assert len(table.runs) == 6 and table.runs[1].lambda_d == 1e-4
+    kinds = (definition._File, definition._Row, definition._Baseline, definition._Paper, definition.Column)
+    keys = {field.name for kind in kinds for field in fields(kind)}
+    assert {key for key in keys if not re.search(rf"`{key}[`:]", section)} == set()
 
 
 # --- what is wrong with a file
