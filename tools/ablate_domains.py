@@ -8,9 +8,9 @@ purity and NMI with the true domains, NMI with the classes and the accuracy on t
 from pathlib import Path
 
 from latent_domains.ablations.domains import VARIANTS, ablate, table_of
-from latent_domains.common.arguments import program_parser
+from latent_domains.common.arguments import add_data_option, program_parser
 from latent_domains.common.files import json_text, write_text
-from latent_domains.common.program import ROOT, run
+from latent_domains.common.program import run
 from latent_domains.experiment.options import add_experiment_options, experiment_from_options
 from latent_domains.runs.record import Record
 
@@ -18,7 +18,7 @@ from latent_domains.runs.record import Record
 def main() -> None:
     parser = program_parser("tools.ablate_domains", __doc__)
     add_experiment_options(parser)
-    parser.add_argument("--data", type=Path, default=ROOT / "data", help="folder of the LMDBs (default: data)")
+    add_data_option(parser)
     parser.add_argument("--out", type=Path, help="write the records there as JSON, by variant")
     options = parser.parse_args()
     experiment = experiment_from_options(options)

@@ -11,9 +11,9 @@ from typing import Any
 from tqdm import tqdm
 
 from latent_domains.ablations.resizing import accuracies, table_of
-from latent_domains.common.arguments import add_mirror_option, program_parser
+from latent_domains.common.arguments import add_data_option, add_mirror_option, program_parser
 from latent_domains.common.files import json_text, write_text
-from latent_domains.common.program import ROOT, run
+from latent_domains.common.program import run
 from latent_domains.data.sets import gzip_file, usps
 from latent_domains.data.sets.urls import USPS_TEST
 from latent_domains.runs.run_folder import RunFolder
@@ -23,9 +23,7 @@ def main() -> None:
     parser = program_parser("tools.ablate_resizing", __doc__)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="trained run folders, source_only on digits")
     add_mirror_option(parser, "usps/zip.test.gz")
-    parser.add_argument(
-        "--data", type=Path, default=ROOT / "data", help="data folder, with downloads/ in it (default: data)"
-    )
+    add_data_option(parser, "data folder, with downloads/ in it")
     parser.add_argument("--out", type=Path, help="write the results there as JSON")
     options = parser.parse_args()
     folders = [RunFolder.load(path.resolve()) for path in options.runs]

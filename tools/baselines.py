@@ -17,9 +17,9 @@ from dataclasses import fields
 from pathlib import Path
 
 from latent_domains.baselines.run import BaselineOptions, make_record
-from latent_domains.common.arguments import natural, positive, program_parser
+from latent_domains.common.arguments import add_data_option, natural, positive, program_parser
 from latent_domains.common.files import check_free, json_text, write_text
-from latent_domains.common.program import ROOT, ProgramError, run
+from latent_domains.common.program import ProgramError, run
 from latent_domains.experiment.baselines import BASELINES, DISCOVERY, VARIANTS
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.experiment.options import dataset
@@ -72,7 +72,7 @@ def _options() -> argparse.Namespace:
         metavar="N",
         help="learn from N records of each source and target only, evenly spaced; tests are always on all",
     )
-    parser.add_argument("--data", type=Path, default=ROOT / "data", metavar="DIR", help="data folder (default: data)")
+    add_data_option(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress bars")
     parser.add_argument("--force", action="store_true", help="replace OUT.json")
     parser.add_argument("out", type=Path, metavar="OUT.json", help="the record")

@@ -7,7 +7,7 @@ latent domain the held-out images of each true source domain go to; then all of 
 
 from pathlib import Path
 
-from latent_domains.common.arguments import natural, positive, program_parser
+from latent_domains.common.arguments import add_data_option, natural, positive, program_parser
 from latent_domains.common.markdown import table
 from latent_domains.common.program import ROOT, run
 from latent_domains.data.lmdb_io import read_images
@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument(
         "--runs", type=Path, default=ROOT / "runs" / "demo", help="folder of runs and pictures (default: runs/demo)"
     )
-    parser.add_argument("--data", type=Path, default=ROOT / "data", help="folder of the LMDBs (default: data)")
+    add_data_option(parser)
     add_training_options(parser, jobs=2)
     options = parser.parse_args()
     options.runs, options.data = options.runs.resolve(), options.data.resolve()

@@ -25,9 +25,9 @@ import caffe
 
 from latent_domains.backbones import extraction
 from latent_domains.backbones.onnx_backbone import OnnxBackbone, read_onnx
-from latent_domains.common.arguments import number, positive, program_parser
+from latent_domains.common.arguments import add_data_option, number, positive, program_parser
 from latent_domains.common.files import json_text, sha256, write_text
-from latent_domains.common.program import ROOT, run
+from latent_domains.common.program import run
 from latent_domains.convert.torch.lite0_conversion import feature_backbone
 from latent_domains.data.parts import build_missing
 from latent_domains.experiment.datasets import DATASETS, Dataset
@@ -62,7 +62,7 @@ def _options() -> argparse.Namespace:
     )
     onnx.add_argument("--name", help="the features are called DATASET_NAME (default: the file's)")
     parser.add_argument("--domains", nargs="+", metavar="DOMAIN", help="default: all of the dataset")
-    parser.add_argument("--data", type=Path, default=ROOT / "data", metavar="DIR", help="data folder (default: data)")
+    add_data_option(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="data folder of the features (default: that of --data)")
     parser.add_argument(
         "--batch-size", type=positive, default=32, metavar="N", help="images at once, of AlexNet (default: 32)"

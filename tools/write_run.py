@@ -5,7 +5,7 @@ Example: python -m tools.write_run --dataset digits --method mda --k 3 --seed 1 
 
 from pathlib import Path
 
-from latent_domains.common.arguments import program_parser
+from latent_domains.common.arguments import add_data_option, program_parser
 from latent_domains.common.program import ROOT, run
 from latent_domains.experiment.options import add_experiment_options, experiment_from_options
 from latent_domains.runs.devices import add_mode_option
@@ -16,7 +16,7 @@ def main() -> None:
     parser = program_parser("tools.write_run", __doc__)
     add_experiment_options(parser)
     parser.add_argument("folder", type=Path, nargs="?", help="run folder (default: runs/DATASET/NAME)")
-    parser.add_argument("--data", type=Path, default=ROOT / "data", help="folder of the LMDBs (default: data)")
+    add_data_option(parser)
     add_mode_option(parser)
     parser.add_argument("--force", action="store_true", help="replace an existing run folder, snapshots included")
     options = parser.parse_args()

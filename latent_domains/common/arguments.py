@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from latent_domains.common import pixel_limit
+from latent_domains.common.program import ROOT
 
 
 def program_parser(name: str, description: str) -> ArgumentParser:
@@ -44,6 +45,11 @@ def add_image_options(parser: ArgumentParser) -> None:
         metavar="N",
         help=f"a larger image is one that cannot be read (default: {pixel_limit.MEGAPIXELS})",
     )
+
+
+def add_data_option(parser: ArgumentParser, what: str = "folder of the LMDBs") -> None:
+    """The option of programs that read the data folder."""
+    parser.add_argument("--data", type=Path, default=ROOT / "data", metavar="DIR", help=f"{what} (default: data)")
 
 
 def add_mirror_option(parser: ArgumentParser, files: str) -> None:

@@ -3,8 +3,7 @@
 import argparse
 from pathlib import Path
 
-from latent_domains.common.arguments import natural, positive
-from latent_domains.common.program import ROOT
+from latent_domains.common.arguments import add_data_option, natural, positive
 from latent_domains.tables.definition import EXPERIMENTS
 
 
@@ -22,4 +21,4 @@ def add_choice_options(parser: argparse.ArgumentParser) -> None:
     """The options that choose a part of a table's runs, or shorter ones."""
     parser.add_argument("--seeds", type=seed_list, metavar="N,N,…", help="these seeds (default: the table's)")
     parser.add_argument("--iterations", type=positive, metavar="N", help="runs of N iterations (default: the recipe's)")
-    parser.add_argument("--data", type=Path, default=ROOT / "data", help="folder of the LMDBs (default: data)")
+    add_data_option(parser)
