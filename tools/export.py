@@ -5,10 +5,11 @@
 
 The first form takes a run folder's deploy net and its last snapshot, and writes OUT.json as well: the names of the
 classes and how an image becomes the input, for python -m tools.predict and for other programs. mDA with the target's
-running statistics, BatchNorm and Scale go into the convolution or inner product before them or, where there is none,
-become one Scale. Where several latent targets need an assignment to domains at test time, the branch that predicts it
-stays. Layers and parameters that only training needs are left out. Before a head on EfficientNet-Lite0's features comes
-the backbone: one net from picture to class, compared with the head on the features stored of the target's pictures.
+running statistics, BatchNorm and Scale go into the (de)convolution or inner product before them or, where there is
+none, become one Scale. Where several latent targets need an assignment to domains at test time, the branch that
+predicts it stays. Layers and parameters that only training needs are left out. Before a head on EfficientNet-Lite0's
+features comes the backbone: one net from picture to class, compared with the head on the features stored of the
+target's pictures.
 
 Both nets are run on the same inputs, random ones and --images, and compared blob by blob; the written files are read
 by OpenCV too. A blob that differs by more than 1e-4 of its largest value is an error and nothing is written; where

@@ -13,9 +13,11 @@ Map = tuple[Array, Array]
 
 _CHANNELS = 1
 
+_CONVOLUTIONS = ("Convolution", "Deconvolution")
+
 
 def fold_maps(graph: Graph, domains: Mapping[Value, range]) -> None:
-    """Put every per-channel map into the convolution or inner product that it follows, or make it a Scale with bias.
+    """Put every per-channel map into the (de)convolution or inner product before it, or make it a Scale with bias.
 
     Maps that follow one another become one. What something else reads too stays as it is. ``domains`` are those that
     the rows of a w may belong to: with a single one, an MDALayer with that w is such a map.
@@ -81,17 +83,20 @@ def _per_channel(node: Node, axis: int) -> bool:
 
 def _takes_maps(node: Node) -> bool:
     """Whether a layer makes channels that weights and bias of its own can carry a map for."""
-    if node.type == "Convolution":
+    if node.type in _CONVOLUTIONS:
         return node.axis(node.layer.convolution_param.axis) == _CHANNELS and len(node.tops) == 1
     return node.type == "InnerProduct" and node.axis(node.layer.inner_product_param.axis) == _CHANNELS
 
 
 def _put_into(node: Node, found: Map) -> None:
-    """Weights and bias of a Convolution or InnerProduct that do ``found`` too. The bias is left out if it is all 0."""
+    """Weights and bias of a layer that do ``found`` too. The bias is left out if it is all 0."""
     a, b = found
-    given = node.layer.convolution_param if node.type == "Convolution" else node.layer.inner_product_param
+    given = node.layer.convolution_param if node.type in _CONVOLUTIONS else node.layer.inner_product_param
     weights = node.blobs[0]
-    node.blobs[0] = weights * a.reshape(-1, *[1] * (weights.ndim - 1))
+    factors = a[:, None]  # out×1, for weights out×in×…
+    if node.type == "Deconvolution":  # in×out/group×…: each row has the channels of its group
+        factors = np.repeat(a.reshape(given.group, -1), len(weights) // given.group, axis=0)
+    node.blobs[0] = weights * factors.reshape(*factors.shape, *[1] * (weights.ndim - 2))
     if given.bias_term:
         b = b + a * node.blobs[1]
     given.ClearField("bias_term")  # true

@@ -1,5 +1,7 @@
 """Per-channel maps go where they can: into the layer before them, else into one Scale."""
 
+import re
+
 import numpy as np
 import pytest
 from caffe.proto.caffe_pb2 import PoolingParameter
@@ -16,6 +18,8 @@ CONVOLUTIONS = {
     "groups": layer("x", "Convolution", "data", "x", CONV + "group: 2 pad: 1 stride: 2 }"),
     "dilation": layer("x", "Convolution", "data", "x", CONV + "dilation: 2 bias_term: false }"),
     "sides": layer("x", "Convolution", "data", "x", "convolution_param { num_output: 6 kernel_h: 3 kernel_w: 1 }"),
+    "deconvolution": layer("x", "Deconvolution", "data", "x", CONV + "stride: 2 }"),
+    "deconvolution in groups": layer("x", "Deconvolution", "data", "x", CONV + "group: 2 bias_term: false }"),
     "inner product": layer("x", "InnerProduct", "data", "x", IP + "}"),
     "no bias either": layer("x", "InnerProduct", "data", "x", IP + "bias_term: false }"),
     "transposed": layer("x", "InnerProduct", "data", "x", IP + "transpose: true }"),
@@ -43,7 +47,7 @@ CHAINS = {
 @pytest.mark.parametrize("before", CONVOLUTIONS)
 def test_maps_go_into_the_layer_before(before: str, chain: str) -> None:
     done = tried(trained(DATA + CONVOLUTIONS[before] + CHAINS[chain]))
-    kind = "InnerProduct" if "inner_product_param" in CONVOLUTIONS[before] else "Convolution"
+    (kind,) = re.findall(r'type: "(\w+)"', CONVOLUTIONS[before])
     rest = " relu:ReLU y:Power" if chain == "in place" else ""
     assert done.layers == f"x:{kind}{rest}"
 
