@@ -293,7 +293,12 @@ def test_a_net_without_outputs_that_opencv_can_be_asked_for(tmp_path: Path) -> N
 
 @pytest.mark.usefixtures("trusting")
 def test_what_opencv_cannot_run_is_said_and_written(tmp_path: Path) -> None:
-    model = write_model(trained(DATA + layer("odd", "Bias", "data", "odd")), tmp_path / "odd", about="", force=False)
+    model = write_model(
+        trained(DATA + layer("odd", "Bias", "data", "odd", "bias_param { axis: -1 }")),
+        tmp_path / "odd",
+        about="",
+        force=False,
+    )
     done = exported(model, tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert re.search(r'OpenCV \S+ cannot run the folded net, which Caffe does: .*"odd" of type "Bias"', done.stdout)

@@ -34,7 +34,7 @@ def fold_maps(graph: Graph, domains: Mapping[Value, range]) -> None:
         elif alone and (before := channel_map(graph, maker, domains)) is not None:
             graph.nodes.remove(maker)
             _make_scale(node, maker, compose(before, found))
-        elif node.type not in ("Scale", "Bias"):
+        elif node.type != "Scale":  # a Bias too, which OpenCV does not know
             _make_scale(node, node, found)
 
 

@@ -86,12 +86,21 @@ def test_maps_that_no_layer_can_take_become_one_scale(before: str) -> None:
 
 
 def test_a_scale_that_follows_nothing_stays_as_it_is() -> None:
-    model = trained(DATA + layer("scale", "Scale", "data", "y", BIAS) + layer("b", "Bias", "data", "z"))
+    model = trained(DATA + layer("scale", "Scale", "data", "y", BIAS))
     done = tried(model)
-    assert done.layers == "scale:Scale b:Bias"
-    for name in ("scale", "b"):
-        for found, expected in zip(done.folded.model.blobs[name], model.blobs[name], strict=True):
-            np.testing.assert_array_equal(found, expected)
+    assert done.layers == "scale:Scale"
+    for found, expected in zip(done.folded.model.blobs["scale"], model.blobs["scale"], strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_bias_that_follows_nothing_becomes_a_scale_of_ones() -> None:
+    """OpenCV knows no Bias."""
+    model = trained(DATA + layer("b", "Bias", "data", "y"))
+    done = tried(model)
+    assert done.layers == "b:Scale"
+    ones, offsets = done.folded.model.blobs["b"]
+    assert (ones == 1).all()
+    np.testing.assert_array_equal(offsets, model.blobs["b"][0])
 
 
 def test_what_something_else_reads_stays() -> None:

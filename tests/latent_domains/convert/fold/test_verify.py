@@ -128,7 +128,7 @@ def test_outputs_that_opencv_cannot_be_asked_for_are_named() -> None:
 
 
 def test_opencv_says_which_layer_it_does_not_know(model: Model, tmp_path: Path) -> None:
-    text = DATA + layer("odd", "Bias", "data", "odd")
+    text = DATA + layer("odd", "Bias", "data", "odd", "bias_param { axis: -1 }")
     odd = fold(trained(text))
     files = write_model(odd.model, tmp_path / "m", about="", force=False)
     with pytest.raises(cv2.error, match='layer "odd" of type "Bias"'):
