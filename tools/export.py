@@ -21,10 +21,10 @@ channels, say): --no-opencv leaves it out.
 import argparse
 from pathlib import Path
 
-from latent_domains.common.arguments import number, program_parser
+from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import run
 from latent_domains.convert.fold.export import Source, export, run_source
-from latent_domains.convert.options import add_converter_options, converter_options
+from latent_domains.convert.options import add_converter_options, add_pixel_options, converter_options
 from latent_domains.runs.run_folder import RunFolder
 
 
@@ -46,14 +46,7 @@ def main() -> None:
     parser.add_argument("out", type=Path, metavar="OUT", help="what the two files begin with")
     parser.add_argument("--net", type=Path, metavar="FILE", help="instead of RUN: a deploy prototxt")
     parser.add_argument("--weights", type=Path, metavar="FILE", help="and its caffemodel")
-    parser.add_argument(
-        "--mean",
-        type=number,
-        nargs="+",
-        metavar="M",
-        help="with --net, after OUT: what is subtracted from the pixels, one number or B G R (default: 0)",
-    )
-    parser.add_argument("--scale", type=number, help="with --net: what they are then multiplied by (default: 1)")
+    add_pixel_options(parser, 0, "with --net, ")
     parser.add_argument(
         "--opencv",
         action=argparse.BooleanOptionalAction,

@@ -9,7 +9,8 @@ and blobs have Caffe's names, and what was done to Caffe's input (channels B, G,
 one's. The file is of ONNX's operator set 13.
 
 The result is checked with onnx.checker; then ONNX Runtime and Caffe run on the same batches, of one and of several
-inputs, and every blob is compared. (Pixels are centred and toned down for it, so that no softmax is saturated.)
+inputs, and every blob is compared. (Pixels are centred and toned down for it, so that no softmax is saturated. A net
+that takes smaller ones, as from 0 to 1, may need --mean and --scale, or rounding decides in the saturated layers.)
 A layer is refused by name if docs/converting.md does not list its type, or ONNX has no exact counterpart of a field.
 """
 
@@ -18,7 +19,8 @@ from pathlib import Path
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import run
 from latent_domains.convert.onnx.export import write
-from latent_domains.convert.options import add_converter_options, converter_options
+from latent_domains.convert.onnx.verification import MEAN
+from latent_domains.convert.options import add_converter_options, add_pixel_options, converter_options
 
 
 def main() -> None:
@@ -26,9 +28,17 @@ def main() -> None:
     parser.add_argument("net", type=Path, metavar="NET", help="deploy net, a prototxt")
     parser.add_argument("weights", type=Path, metavar="WEIGHTS", help="its caffemodel")
     parser.add_argument("out", type=Path, metavar="OUT", help="ONNX file to write")
+    add_pixel_options(parser, MEAN)
     add_converter_options(parser)
     options = parser.parse_args()
-    write(options.net, options.weights, options.out, converter_options(options))
+    write(
+        options.net,
+        options.weights,
+        options.out,
+        converter_options(options),
+        mean=tuple(options.mean or ()),
+        scale=1.0 if options.scale is None else options.scale,
+    )
 
 
 if __name__ == "__main__":

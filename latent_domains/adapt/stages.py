@@ -174,9 +174,11 @@ def finish(
 
     def model() -> None:
         options = ConverterOptions(force=True)
-        export(run_source(folder), paths.model, options)
+        source = run_source(folder)
+        export(source, paths.model, options)
         check = partial(check_onnx, folder) if is_head(folder) else None
-        export_onnx(*model_files(paths.model), paths.onnx, options, check)
+        made = model_files(paths.model)
+        export_onnx(*made, paths.onnx, options, mean=source.mean, scale=source.scale, check=check)
 
     def predictions() -> None:
         classifier = open_classifier(paths.model, requested_mode(solver_mode) or mode_of(folder))

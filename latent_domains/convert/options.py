@@ -1,10 +1,11 @@
-"""The options that every converter has."""
+"""The options that converters share."""
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from latent_domains.common.arguments import natural
+from latent_domains.common.arguments import natural, number
 from latent_domains.models.compare import TOLERANCE
 
 
@@ -40,3 +41,26 @@ def add_converter_options(parser: argparse.ArgumentParser) -> None:
 def converter_options(options: argparse.Namespace) -> ConverterOptions:
     """What :func:`add_converter_options`' options say."""
     return ConverterOptions(options.verify, options.images, options.seed, options.force)
+
+
+def add_pixel_options(parser: argparse.ArgumentParser, mean: float, condition: str = "") -> None:
+    """What a net takes of whose input nothing is known: ``mean`` and ``scale``, None where they are not given.
+
+    ``mean`` is the default; ``condition``: when the options may be given.
+    """
+    parser.add_argument(
+        "--mean",
+        type=number,
+        nargs="+",
+        metavar="M",
+        help=f"{condition}after OUT: what is subtracted from the pixels, one number or B G R (default: {mean:g})",
+    )
+    parser.add_argument("--scale", type=number, help=f"{condition}what they are then multiplied by (default: 1)")
+
+
+def pixels_hint(mean: Sequence[float], scale: float, default: float) -> str:
+    """What there is to say about a difference if :func:`add_pixel_options`' were not given: that they may help."""
+    if mean or scale != 1:
+        return ""
+    less = f" less {default:g}" if default else ""
+    return f": compared on pixels from 0 to 255{less}, if the net takes others give --mean and --scale"

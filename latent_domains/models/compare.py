@@ -65,16 +65,16 @@ def keep_worst(rows: dict[str, Difference], others: Iterable[Difference]) -> Non
         rows[row.name] = worst([rows.get(row.name, row), row])
 
 
-def require(rows: Sequence[Difference], tolerance: float = TOLERANCE) -> None:
-    """Raise ProgramError, with all differences, if one is above ``tolerance``."""
+def require(rows: Sequence[Difference], tolerance: float = TOLERANCE, hint: str = "") -> None:
+    """Raise ProgramError, with the ``hint`` and all differences, if one is above ``tolerance``."""
     furthest = worst(rows)
     if furthest.undefined:
         raise ProgramError(
             f"{furthest.name}: not finite on these inputs in both nets, expected numbers to compare: try other inputs "
-            f"(--images; tools.export has --mean and --scale too); nothing is written\n{table(rows)}"
+            f"(--images){hint}; nothing is written\n{table(rows)}"
         )
     if not furthest.relative <= tolerance:
         raise ProgramError(
             f"the two sides differ by {furthest.relative:.1e} of the largest value in {furthest.name}, expected at "
-            f"most {tolerance:g}; nothing is written\n{table(rows)}"
+            f"most {tolerance:g}{hint}; nothing is written\n{table(rows)}"
         )

@@ -66,6 +66,12 @@ def images(
     return chosen, _transformed(pixels, mean, scale)
 
 
+def check_mean(mean: Sequence[float], channels: int) -> None:
+    """Raise ProgramError unless ``mean`` is none, one number, or one for each of so many channels."""
+    if len(mean) not in (0, 1, channels):
+        raise ProgramError(f"--mean: got {len(mean)} values for an input of {channels} channels")
+
+
 def in_batches(inputs: NDArray[np.float32]) -> list[NDArray[np.float32]]:
     """``inputs``, AT_ONCE in a batch."""
     return [inputs[start : start + AT_ONCE] for start in range(0, len(inputs), AT_ONCE)]

@@ -195,6 +195,21 @@ def test_a_grey_net_has_one_mean(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("trusting")
+def test_a_net_that_takes_small_numbers_is_compared_on_such(tmp_path: Path) -> None:
+    """Behind a saturated TanH, pixels to 255 leave what rounding makes of the numbers near 0."""
+    conv = layer("conv", "Convolution", "data", "conv", "convolution_param { num_output: 32 kernel_size: 3 }")
+    bn = layer("bn", "BatchNorm", "conv", "bn")
+    model = trained(DATA.replace("dim: 7 dim: 6", "dim: 64 dim: 64") + conv + bn + layer("tanh", "TanH", "bn", "tanh"))
+    model.blobs["conv"][0] *= 300
+    files = write_model(model, tmp_path / "net", about="", force=False)
+    done = exported(files, tmp_path / "out")
+    said = "in tanh, expected at most 0.0001: compared on pixels from 0 to 255, if the net takes others give --mean and"
+    assert done.returncode == 1 and said in done.stderr
+    done = exported(files, tmp_path / "out", "--scale", 1e-4)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.usefixtures("trusting")
 def test_batch_size_stays_free(small: tuple[Path, Path], tmp_path: Path) -> None:
     assert exported(small, tmp_path / "out", "--no-verify").returncode == 0
     net = caffe.Net(str(tmp_path / "out.prototxt"), caffe.TEST, weights=str(tmp_path / "out.caffemodel"))

@@ -14,7 +14,7 @@ from latent_domains.common.program import ROOT
 from latent_domains.convert.onnx import net as onnx_net
 from latent_domains.convert.onnx.layer import Layer
 from latent_domains.models.model import Model, forward, load, write_model
-from tests.latent_domains.convert.onnx.nets import random_model
+from tests.latent_domains.convert.onnx.nets import random_model, with_input
 from tests.latent_domains.nets.graphs import parse
 from tests.programs import Done, child, files_up_to, interrupt, names, program
 
@@ -71,6 +71,22 @@ def test_images_are_compared_too(files: tuple[Path, Path], tmp_path: Path) -> No
     assert "3/3" in done.stderr  # two batches of noise and one of images
     missing = export(files, tmp_path / "other.onnx", "--images", tmp_path / "none")
     assert missing.returncode == 1 and "none: no such folder" in missing.stderr
+
+
+@pytest.mark.program
+def test_a_net_that_takes_small_numbers_is_compared_on_such(tmp_path: Path) -> None:
+    conv = 'type: "Convolution" bottom: "data" top: "conv" convolution_param { num_output: 32 kernel_size: 3 }'
+    text = f"""layer {{ name: "conv" {conv} }}
+               layer {{ name: "tanh" type: "TanH" bottom: "conv" top: "tanh" }}"""
+    model = random_model(parse(with_input(text, 3, 64, 64)))
+    model.blobs["conv"][0][...] *= 300
+    files = write_model(model, tmp_path / "in" / "net", about="", force=False)
+    out = tmp_path / "net.onnx"
+    said = "expected at most 0.0001: compared on pixels from 0 to 255 less 128, if the net takes others give --mean and"
+    assert_refused(export(files, out), said, out)
+    assert_refused(export(files, out, "--mean", 1, 2), "--mean: got 2 values for an input of 3 channels", out)
+    done = export(files, out, "--mean", 104, 117, 123, "--scale", 1e-4)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.program

@@ -14,7 +14,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by
 from latent_domains.convert.fold.fold import Folded, fold
 from latent_domains.convert.fold.verify import batches_for, compare_nets, compare_opencv, speed_up
-from latent_domains.convert.options import ConverterOptions
+from latent_domains.convert.options import ConverterOptions, pixels_hint
 from latent_domains.convert.whole import check_on_pictures, is_head, picture_net
 from latent_domains.models import inputs
 from latent_domains.models.compare import TOLERANCE, require, worst
@@ -62,8 +62,7 @@ def read(source: Source) -> Model:
             f"{source.net}: its inputs are {', '.join(tops) or 'none'}, expected one of a shape N×C×… (a deploy net)"
         )
     channels = found[0].input_param.shape[0].dim[1]
-    if len(source.mean) not in (0, 1, channels):
-        raise ProgramError(f"--mean: got {len(source.mean)} values for an input of {channels} channels")
+    inputs.check_mean(source.mean, channels)
     return model
 
 
@@ -126,11 +125,12 @@ def _verify(
     original, written = load(model), load(read_model(net, weights))
     batches = batches_for(model.net, rows)
     found, outputs = compare_nets(original, written, folded, batches)
-    require(found)
+    hint = "" if source.description else pixels_hint(source.mean, source.scale, 0)
+    require(found, hint=hint)
     furthest = worst(found)
     print(f"largest difference in {len(found)} blobs, on {names}: {furthest.relative:.1e} ({furthest.name})")
     if opencv and folded.heads:
-        _verify_in_opencv(folded, batches, outputs, net, weights)
+        _verify_in_opencv(folded, batches, outputs, net, weights, hint)
     if source.head is not None:
         (output,) = written.outputs
         check_on_pictures(source.head, lambda pictures: forward(written, pictures)[output], "Caffe")
@@ -139,11 +139,16 @@ def _verify(
 
 
 def _verify_in_opencv(
-    folded: Folded, batches: Sequence[Array], expected: Sequence[Mapping[str, Array]], net: Path, weights: Path
+    folded: Folded,
+    batches: Sequence[Array],
+    expected: Sequence[Mapping[str, Array]],
+    net: Path,
+    weights: Path,
+    hint: str,
 ) -> None:
     """Compare what OpenCV makes of the files with what is ``expected`` for each batch, and print how they compare.
 
-    Raises ProgramError if they differ. Caffe has agreed then.
+    Raises ProgramError, with the ``hint``, if they differ. Caffe has agreed then.
     """
     opencv = f"OpenCV {cv2.__version__}"
     only = (
@@ -162,7 +167,7 @@ def _verify_in_opencv(
         f"{output.name} {output.relative:.1e}"
     )
     if agreement.same < agreement.inputs or not output.relative <= TOLERANCE:
-        raise ProgramError(f"{result}, expected all of them and at most {TOLERANCE:g}: {only}")
+        raise ProgramError(f"{result}, expected all of them and at most {TOLERANCE:g}{hint}: {only}")
     print(result)
 
 

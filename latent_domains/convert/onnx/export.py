@@ -1,6 +1,6 @@
 """A net of stock Caffe layers and its weights as one ONNX model."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import caffe
@@ -14,11 +14,12 @@ from latent_domains.common.wording import by
 from latent_domains.convert.onnx.graph import OPSET
 from latent_domains.convert.onnx.layer import Refused
 from latent_domains.convert.onnx.net import BATCH, blob_names, check_layers, onnx_model
-from latent_domains.convert.onnx.verification import compare
-from latent_domains.convert.options import ConverterOptions
+from latent_domains.convert.onnx.verification import MEAN, compare
+from latent_domains.convert.options import ConverterOptions, pixels_hint
 from latent_domains.models.compare import require, worst
 from latent_domains.models.definition import for_phase
 from latent_domains.models.gate import DATA, read_net
+from latent_domains.models.inputs import check_mean
 from latent_domains.models.model import load, read_model
 from latent_domains.models.onnx_runtime import MADE_OF
 
@@ -30,20 +31,26 @@ def write(
     weights: Path,
     out: Path,
     options: ConverterOptions,
+    *,
+    mean: Sequence[float] = (),
+    scale: float = 1.0,
     check: Callable[[Path], None] | None = None,
 ) -> None:
     """Write a model of Caffe as the ONNX file ``out``, and print what there is to say about it.
 
+    It is compared on pixels less ``mean``, by default MEAN, times ``scale``.
     ``check`` is called with the file before it gets its name: if it raises, there is none. Raises ProgramError as
     :func:`export` does or, where that is verified, if ONNX Runtime finds something else than Caffe.
     """
     check_free(out, force=options.force, inputs=(net, weights))
     made, loaded = export(net, weights)
+    for name in loaded.inputs:
+        check_mean(mean, loaded.blobs[name].shape[1])
     with write_together(out, force=options.force) as (aside,):
         aside.write_bytes(made.SerializeToString())
         if options.verify:
-            rows = compare(loaded, made, aside, options.images, options.seed)
-            require(rows)
+            rows = compare(loaded, made, aside, options.images, options.seed, mean or (MEAN,), scale)
+            require(rows, hint=pixels_hint(mean, scale, MEAN))
         if check is not None:
             check(aside)
     takes = ", ".join(f"{name} {_free(loaded.blobs[name].shape)}" for name in loaded.inputs)

@@ -1,6 +1,6 @@
 """ONNX Runtime beside Caffe, on the same inputs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +21,7 @@ BATCHES = (1, 3)
 
 
 MEAN = 128
-"""Subtracted from pixels for the comparison alone: values of both signs, as nets get them, whatever their own mean."""
+"""Subtracted from pixels for the comparison alone, if nothing is known of the net's own mean: values of both signs."""
 
 CALMING_STEPS = 4
 """Nets are not linear: one step towards smaller inputs may not be enough."""
@@ -34,12 +34,14 @@ LOGIT = 20
 net does before, or a rounding error of large numbers decides between two classes."""
 
 
-def batches(net: caffe.Net, images: Path | None, seed: int) -> Iterator[dict[str, Array]]:
+def batches(
+    net: caffe.Net, images: Path | None, seed: int, mean: Sequence[float] = (MEAN,), scale: float = 1.0
+) -> Iterator[dict[str, Array]]:
     """Inputs to compare on: random batches of BATCHES rows, then those images of a folder, if any.
 
-    All are pixels less MEAN, times a factor that keeps every Softmax at work.
+    All are pixels less ``mean``, times ``scale`` and a factor that keeps every Softmax at work.
     """
-    noise = {name: inputs.noise(net.blobs[name].shape[1:], seed + i, [MEAN]) for i, name in enumerate(net.inputs)}
+    noise = {name: inputs.noise(net.blobs[name].shape[1:], seed + i, mean, scale) for i, name in enumerate(net.inputs)}
     factor = _calming(net, noise)
     for rows in BATCHES:
         yield {name: factor * values[:rows] for name, values in noise.items()}
@@ -47,7 +49,7 @@ def batches(net: caffe.Net, images: Path | None, seed: int) -> Iterator[dict[str
         if len(net.inputs) != 1:
             raise ProgramError(f"--images: the net has the inputs {', '.join(net.inputs)}, expected a single one")
         (name,) = net.inputs
-        _, pictures = inputs.images(images, net.blobs[name].shape[1:], [MEAN])
+        _, pictures = inputs.images(images, net.blobs[name].shape[1:], mean, scale)
         yield from ({name: factor * batch} for batch in inputs.in_batches(pictures))
 
 
@@ -66,15 +68,24 @@ def _calming(net: caffe.Net, batch: Mapping[str, Array]) -> np.float32:
     return factor
 
 
-def compare(net: caffe.Net, made: ModelProto, file: Path, images: Path | None, seed: int) -> list[Difference]:
+def compare(
+    net: caffe.Net,
+    made: ModelProto,
+    file: Path,
+    images: Path | None,
+    seed: int,
+    mean: Sequence[float] = (MEAN,),
+    scale: float = 1.0,
+) -> list[Difference]:
     """Compare every blob of ``made``, and the outputs of the ``file`` that it was written to, with Caffe's.
 
-    Returns the largest difference of each. Raises ProgramError if ONNX Runtime refuses the model or the file.
+    The inputs are :func:`batches`. Returns the largest difference of each. Raises ProgramError if ONNX Runtime refuses
+    the model or the file.
     """
     inside = Runtime(with_outputs(made, blob_names(made, net.blobs)).SerializeToString())
     written = Runtime(str(file))
     largest: dict[str, Difference] = {}
-    for batch in tqdm(list(batches(net, images, seed)), desc="comparing", unit="batch"):
+    for batch in tqdm(list(batches(net, images, seed, mean, scale)), desc="comparing", unit="batch"):
         expected = forward(net, batch)
         rows = [difference(name, expected[name], values) for name, values in inside.forward(batch).items()]
         for name, values in written.forward(batch).items():

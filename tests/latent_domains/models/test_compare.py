@@ -41,6 +41,8 @@ def test_require_names_the_worst_and_shows_all() -> None:
     require(rows, 0.1)
     with pytest.raises(ProgramError, match=r"differ by 1\.0e-02 .* in b, expected at most 0\.0001(?s:.*)a  0\.0e\+00"):
         require(rows)
+    with pytest.raises(ProgramError, match=r"at most 0\.0001: try others; nothing is written\n"):
+        require(rows, hint=": try others")
     with pytest.raises(ProgramError, match="inf"):
         require([Difference("a", np.inf)], 1e30)
 

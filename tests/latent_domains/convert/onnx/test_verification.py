@@ -7,6 +7,7 @@ import pytest
 
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.onnx.verification import batches
+from latent_domains.models import inputs
 from latent_domains.models.model import Model, forward, load
 from tests.latent_domains.convert.onnx.nets import random_model, with_input
 from tests.latent_domains.nets.graphs import parse
@@ -33,6 +34,14 @@ def test_inputs_leave_a_softmax_at_work(
     for batch in batches(net, None, 0):
         assert pixels[0] < np.abs(batch["data"]).max() <= pixels[1]
         assert logits[0] < np.abs(forward(net, batch)["fc"]).max() < logits[1]
+
+
+def test_inputs_are_the_nets_own_where_they_are_known() -> None:
+    text = 'layer { name: "tanh" type: "TanH" bottom: "data" top: "tanh" }'
+    net = load(Model(parse(with_input(text, 3, 8, 8)), {}))
+    expected = inputs.noise((3, 8, 8), 5, (104, 117, 123), 0.1)
+    for batch in batches(net, None, 5, (104, 117, 123), 0.1):
+        np.testing.assert_array_equal(batch["data"], expected[: len(batch["data"])])
 
 
 def test_images_need_a_single_input(tmp_path: Path) -> None:
