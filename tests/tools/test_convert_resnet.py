@@ -166,6 +166,7 @@ def test_every_format_gives_what_pytorch_gives(name, net, pixels, expected, tmp_
     done = program("convert_resnet", file, tmp_path / "out", "--no-verify", "--no-mda")
     assert done.returncode == 0, done.stderr
     assert f"{file}: ResNet18, 1000 classes\n" in done.stdout
+    assert ("note: all names begin with module., which is left out\n" in done.stdout) == (name == "training")
     assert names(tmp_path) == ["checkpoint", "out.caffemodel", "out.prototxt"]
     found = converted(tmp_path / "out", pixels)
     assert_close(found, expected)

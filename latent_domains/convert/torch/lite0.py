@@ -12,6 +12,7 @@ from latent_domains.convert.fold.fold import fold
 from latent_domains.convert.torch.architectures import described
 from latent_domains.convert.torch.contents import STATISTICS, Values, take
 from latent_domains.convert.torch.resnet import EPS as CAFFE_EPS
+from latent_domains.convert.torch.state import check_alone
 from latent_domains.convert.torch.tensors import CheckpointError, Tensor
 from latent_domains.convert.torch.torch_resnet import Standardisation, bn_blobs, for_caffes_pixels
 from latent_domains.models.model import Array, Model
@@ -44,7 +45,7 @@ class Lite0:
     """None where the head is not wanted."""
     values: Values
     notes: tuple[str, ...]
-    """What was done to the numbers."""
+    """What was done to names and numbers, and what was left out."""
 
 
 def units() -> Iterator[Unit]:
@@ -78,6 +79,7 @@ def lite0(tensors: Mapping[str, Tensor], *, head: bool) -> Lite0:
     which other net it looks like.
     """
     if "_conv_stem.weight" not in tensors:
+        check_alone(tensors, "_conv_stem.weight", "an EfficientNet")
         raise CheckpointError(f"{described(tensors)}, expected EfficientNet-Lite0")
     return Lite0(*take(tensors, shapes(), "an EfficientNet-Lite0", ("_fc", HEAD), head))
 

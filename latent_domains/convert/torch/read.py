@@ -1,6 +1,7 @@
 """Checkpoints of PyTorch and Lua Torch, told apart by what is in the file."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -44,7 +45,9 @@ def read_lite0(path: Path, *, head: bool) -> Lite0:
 def _read(path: Path, net: Callable[[dict[str, Tensor]], Net]) -> Net:
     expect_file(path, "a checkpoint")
     try:
-        return net(_tensors(path.read_bytes()))
+        tensors, notes = without_prefix(_tensors(path.read_bytes()))
+        found = net(tensors)
+        return replace(found, notes=(*notes, *found.notes))
     except CheckpointError as error:
         raise ProgramError(f"{path}: {error}") from error
 
@@ -56,7 +59,7 @@ def _tensors(data: bytes) -> dict[str, Tensor]:
     if pth.is_legacy(data):
         return state_dict(pth.read_legacy(data))
     if data[8:9] == b"{":  # after the length of the header, which is JSON
-        return without_prefix(safetensors_file.read(data))
+        return safetensors_file.read(data)
     if data[:4] == b"\4\0\0\0":  # a Lua object
         return lua_resnet.state_dict(t7.read(data))
     raise CheckpointError(f"{_other(data)}, {_EXPECTED}")

@@ -10,6 +10,7 @@ from string import ascii_lowercase
 from latent_domains.common.wording import by
 from latent_domains.convert.torch.architectures import described
 from latent_domains.convert.torch.contents import STATISTICS, Values, take
+from latent_domains.convert.torch.state import check_alone
 from latent_domains.convert.torch.tensors import CheckpointError, Tensor
 from latent_domains.nets.resnet import DEPTHS, STAGES, blocks
 
@@ -42,7 +43,7 @@ class ResNet:
     """None where the head is not there or not wanted."""
     values: Values
     notes: tuple[str, ...]
-    """What was done to the numbers."""
+    """What was done to names and numbers, and what was left out."""
 
 
 def units(layers: int) -> list[Unit]:
@@ -91,6 +92,7 @@ def residual_net(tensors: Mapping[str, Tensor], *, head: bool) -> ResNet:
 def _layers(tensors: Mapping[str, Tensor]) -> int:
     """The depth, by the numbers of blocks and of convolutions in one."""
     if "conv1.weight" not in tensors or "layer1.0.conv1.weight" not in tensors:
+        check_alone(tensors, "layer1.0.conv1.weight", "a residual net")
         raise CheckpointError(f"{described(tensors)}, expected {_KNOWN}")
     _check_stem(tensors["conv1.weight"].shape)
     counts = tuple(

@@ -1,15 +1,15 @@
 """The state dict in what ``torch.save`` saved: by itself, or as a part of a training checkpoint."""
 
+from collections.abc import Mapping
+from itertools import takewhile
 from typing import Any
 
+from latent_domains.common.wording import some
 from latent_domains.convert.torch.tensors import CheckpointError, Tensor
-from latent_domains.convert.torch.words import shown
+from latent_domains.convert.torch.words import plain, shown
 
-_WRAPPERS = ("state_dict", "model_state_dict", "model")
+_WRAPPERS = ("state_dict", "model_state_dict", "model", "net")
 """What training programs call the state dict in their checkpoints."""
-
-_PARALLEL = "module."
-"""What PyTorch's parallel modules put before each name."""
 
 
 def state_dict(saved: Any) -> dict[str, Tensor]:
@@ -28,11 +28,27 @@ def state_dict(saved: Any) -> dict[str, Tensor]:
             )
     if not tensors:
         raise CheckpointError("an empty state dict, expected tensors by name")
-    return without_prefix(dict(tensors))
+    return dict(tensors)
 
 
-def without_prefix(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors without what a parallel module put before all their names."""
-    if all(name.startswith(_PARALLEL) for name in tensors):
-        return {name.removeprefix(_PARALLEL): tensor for name, tensor in tensors.items()}
-    return tensors
+def without_prefix(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+    """The tensors without the modules that all their names begin with, and a note if there are some.
+
+    ``module.`` is what parallel modules put there, ``_orig_mod.`` what torch.compile does, ``model.`` Lightning.
+    """
+    modules = zip(*(name.split(".")[:-1] for name in tensors), strict=False)
+    prefix = "".join(f"{names[0]}." for names in takewhile(lambda names: len(set(names)) == 1, modules))
+    notes = (f"all names begin with {plain(prefix)}, which is left out",) if prefix else ()
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}, notes
+
+
+def check_alone(tensors: Mapping[str, Tensor], known: str, net: str) -> None:
+    """Raise CheckpointError if the ``net``, which has a tensor ``known``, is there under a prefix, beside others."""
+    prefixes = [name.removesuffix(known) for name in tensors if name.endswith(f".{known}")]
+    if len(prefixes) > 1:
+        raise CheckpointError(f"it holds {net} under each of {some(map(plain, prefixes))}: expected a single one")
+    if prefixes:
+        others = [name for name in tensors if not name.startswith(prefixes[0])]
+        raise CheckpointError(
+            f"it holds {net} under {plain(prefixes[0])} and, beside it, {some(map(plain, others))}: expected it alone"
+        )

@@ -107,6 +107,15 @@ def test_other_numbers_of_blocks():
     refused(state((1, 1, 1, 1)), "a residual net of 1 1 1 1 blocks in its stages, expected 2 2 2 2 of ResNet18 or 3 4")
 
 
+def test_a_net_beside_others():
+    beside = {f"q.{name}": value for name, value in state().items()} | {"queue": ones((3,))}
+    refused(beside, r"it holds a residual net under q\. and, beside it, queue: expected it alone")
+    refused(
+        {**beside, "k.layer1.0.conv1.weight": ones((1,))},
+        r"it holds a residual net under each of q\., k\.: expected a single one",
+    )
+
+
 def test_numbers_that_cannot_be():
     def with_value(name: str, value: float) -> dict[str, Tensor]:
         tensors = state()
