@@ -166,7 +166,7 @@ HEAD = {"_fc.weight": (5, 1280), "_fc.bias": (5,)}
             lambda t: t.update(ones({"_conv_head.weight": (1280, 352, 1, 1)})),
             "tensor _conv_head.weight is 1280×352×1×1, expected 1280×320×1×1 in an EfficientNet-Lite0",
         ),
-        (lambda t: t.pop("_fc.weight"), r"it has no _fc\.weight, the classifier: expected one, or --no-head"),
+        (lambda t: t.pop("_fc.weight"), r"no _fc\.weight, the classifier, but _fc\.bias: expected one, or --no-head"),
         (
             lambda t: t.update(ones({"ema._conv_stem.weight": t.pop("_conv_stem.weight").shape})),
             r"it holds an EfficientNet under ema\. and, beside it, .*: expected it alone",

@@ -71,6 +71,27 @@ def test_missing_and_extra_tensors_are_named():
     refused(many, r"with x00, x01, x02, x03, x04, x05, x06, x07 and 3 more$")
 
 
+def test_another_head_is_left_out_by_no_head():
+    """As fine-tuning programs put it there: ``net.fc = nn.Sequential(nn.Dropout(), nn.Linear(512, 5))``."""
+    tensors = {name: tensor for name, tensor in state().items() if not name.startswith("fc.")}
+    tensors |= {"fc.1.weight": ones((5, 512)), "fc.1.bias": ones((5,))}
+    refused(tensors, r"no fc\.weight, the classifier, but fc\.1\.weight, fc\.1\.bias: expected one, or --no-head to")
+    headless = residual_net(tensors, head=False)
+    assert headless.classes is None and set(headless.values) == set(shapes(18))
+    assert headless.notes == ("left out with the head: fc.1.weight, fc.1.bias",)
+    refused(state() | {"fc.1.weight": ones((5, 10))}, r"with fc\.1\.weight, or --no-head to do without$")
+    refused(state() | {"aux.fc.weight": ones((5,)), "fc.x": ones(())}, r"but with aux\.fc\.weight, fc\.x$")
+    refused(state() | {"aux.fc.weight": ones((5,)), "fc.x": ones(())}, r"but with aux\.fc\.weight$", head=False)
+
+
+def test_a_head_without_a_bias_has_zeros():
+    tensors = state()
+    del tensors["fc.bias"]
+    found = residual_net(tensors, head=True)
+    np.testing.assert_array_equal(found.values["fc.bias"], np.zeros(10))
+    assert found.classes == 10 and found.notes == ("no fc.bias: taken as zeros",)
+
+
 def test_names_of_others_are_shown_within_bounds():
     tensors = {"a\x1b[2J\n": ones((1,)), "b" * 1_000_000: ones((1,)), "é": ones((1,)), "": ones((1,))}
     shown = r"'', a\\x1b\[2J\\n, b{200}… \(1000000 characters\), é$"
@@ -83,8 +104,8 @@ def test_wrong_shapes_are_shown_beside_the_right_ones():
         {**state(), "layer3.0.conv1.weight": ones((256, 64, 3, 3))},
         r"tensor layer3\.0\.conv1\.weight is 256×64×3×3, expected 256×128×3×3 in a ResNet18",
     )
-    refused({**state(), "fc.weight": ones((10, 2048))}, r"tensor fc\.weight is 10×2048, expected 10×512")
-    refused({**state(), "fc.weight": ones((10,))}, r"tensor fc\.weight is 10, expected classes×512")
+    refused({**state(), "fc.weight": ones((10, 2048))}, r"fc\.weight is 10×2048, expected 10×512 in .*18, or --no-head")
+    refused({**state(), "fc.weight": ones((10,))}, r"tensor fc\.weight is 10, expected classes×512, or --no-head")
     refused({**state(), "fc.bias": ones((11,))}, r"tensor fc\.bias is 11, expected 10 in a ResNet18")
 
 
