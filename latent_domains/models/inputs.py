@@ -66,6 +66,13 @@ def images(
     return chosen, _transformed(pixels, mean, scale)
 
 
+def in_words(shape: Sequence[int], mean: Sequence[float], scale: float, mean_file: str = "") -> str:
+    """What a net's input must be: the line that stands in its prototxt. ``mean_file`` holds a mean of every pixel."""
+    less = ", ".join(f"{value:g}" for value in mean) or mean_file
+    pixels = f", pixels{' (B, G, R)' if shape[0] == 3 else ''} minus {less}" if less else ""
+    return f"Input: N×{by(shape)}{pixels}{f', times {scale:g}' if scale != 1 else ''}."
+
+
 def check_mean(mean: Sequence[float], channels: int) -> None:
     """Raise ProgramError unless ``mean`` is none, one number, or one for each of so many channels."""
     if len(mean) not in (0, 1, channels):

@@ -106,10 +106,32 @@ def test_outputs_are_the_forks(fork, done) -> None:
     assert names(out.parent) == ["digits.caffemodel", "digits.prototxt", "digits_train.prototxt"]
     found = differences(said)
     assert len(found) == 3 and max(found) < TOLERANCE
+    about = Path(f"{out}.prototxt").read_text().splitlines()[1]
+    assert about == "# Input: N×3×28×28, pixels (B, G, R) minus 104, 117, 123." and "note:" not in said
     x = np.random.default_rng(1).normal(0, 60, (5, 3, 28, 28)).astype(np.float32)
     expected = reference_scores(net, net.weights(0), x.astype(float))
     found = scores(Path(f"{out}.prototxt"), Path(f"{out}.caffemodel"), x)
     assert np.abs(found - expected).max() < 1e-5 * np.abs(expected).max()
+
+
+@pytest.mark.program
+def test_a_mean_that_is_a_file_is_named(tmp_path: Path) -> None:
+    net = digits(2)
+    means = "mean_value: 104 mean_value: 117 mean_value: 123"
+    text = net.text.replace(means, 'mean_file: "lists/mean.binaryproto" scale: 0.5')
+    (tmp_path / "net.prototxt").write_text(text)
+    done = program(
+        "convert_fork",
+        "--no-weights",
+        tmp_path / "net.prototxt",
+        tmp_path / "out",
+        "--no-verify",
+        *settings(net.deployed),
+    )
+    assert done.returncode == 0, done.stderr
+    needs = "Input: N×3×28×28, pixels (B, G, R) minus mean.binaryproto, times 0.5."
+    assert (tmp_path / "out.prototxt").read_text().splitlines()[1] == f"# {needs}"
+    assert f"note: the images' mean is a file, which is not converted: {needs}\n" in done.stdout
 
 
 @pytest.mark.program

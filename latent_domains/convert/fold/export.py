@@ -100,7 +100,7 @@ def export(source: Source, prefix: Path, options: ConverterOptions, *, opencv: b
     (shape,) = [layer.input_param.shape[0].dim for layer in model.net.layer if layer.type == "Input"]
     about = (
         f"{source.name} in stock layers of Caffe, made by python -m tools.export.\n"
-        f"{_input_line(tuple(shape[1:]), source)}"
+        f"{inputs.in_words(tuple(shape[1:]), source.mean, source.scale)}"
     )
     print(f"layers: {len(model.net.layer)}, folded {len(folded.model.net.layer)}")
     for note in folded.notes:
@@ -169,18 +169,6 @@ def _verify_in_opencv(
     if agreement.same < agreement.inputs or not output.relative <= TOLERANCE:
         raise ProgramError(f"{result}, expected all of them and at most {TOLERANCE:g}{hint}: {only}")
     print(result)
-
-
-def _input_line(shape: tuple[int, ...], source: Source) -> str:
-    """What the input must be, in words."""
-    text = f"Input: N×{by(shape)}"
-    if source.mean:
-        text += (
-            f", pixels{' (B, G, R)' if shape[0] == 3 else ''} minus {', '.join(f'{value:g}' for value in source.mean)}"
-        )
-    if source.scale != 1:
-        text += f", times {source.scale:g}"
-    return text + "."
 
 
 def run_source(folder: RunFolder) -> Source:

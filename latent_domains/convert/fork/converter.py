@@ -113,6 +113,8 @@ class Converter:
         first, layers = self._fork.groups[0], dict.fromkeys(self._fork.names.mda.values())
         order = ", ".join(norm.name for norm in first.norms)
         print(f"{len(layers)} mDA layers: {', '.join(layers)}; domains of the first, in order: {order}")
+        if self._fork.images.mean_file:
+            print(f"note: the images' mean is a file, which is not converted: {self._fork.images.in_words()}")
         if self._fork.lacks:
             print(f"no training net: it takes values for {', '.join(self._fork.lacks)} too (--set NAME=VALUE)")
 
@@ -121,7 +123,7 @@ class Converter:
         about = f"Converted by python -m tools.convert_fork from {of} of the authors' fork of Caffe."
         left = list(asides)
         definition = self._deploy.definition()
-        left.pop(0).write_text(about_lines(about) + net_text(out, definition))
+        left.pop(0).write_text(about_lines(f"{about}\n{self._fork.images.in_words()}") + net_text(out, definition))
         if self._weights is not None:
             definition.name = out
             left.pop(0).write_bytes(weights_bytes(Model(definition, self._ours)))

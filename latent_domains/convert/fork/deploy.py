@@ -8,6 +8,8 @@ from caffe.proto.caffe_pb2 import LayerParameter, TransformationParameter
 
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fork.rows import is_data, joins_rows, splits_rows
+from latent_domains.data.image_list import shown
+from latent_domains.models import inputs
 from latent_domains.models.graph import Graph, Node, Value
 
 _JUDGES = ("Accuracy", "SoftmaxWithLoss")
@@ -20,6 +22,12 @@ class ImageInput:
     shape: tuple[int, ...]
     mean: tuple[float, ...]
     scale: float
+    mean_file: str = ""
+    """In place of ``mean``: the file of a mean for every pixel. It is not read."""
+
+    def in_words(self) -> str:
+        """What the input must be."""
+        return inputs.in_words(self.shape, self.mean, self.scale, shown(Path(Path(self.mean_file).name)))
 
 
 def find_scores(graph: Graph, file: Path) -> Value:
@@ -84,7 +92,7 @@ def images_of(nodes: Sequence[Node], shape: tuple[int, ...] | None, file: Path) 
         raise ProgramError(
             f"{file}: data layers {names} do not tell one size of images: give it with --input CHANNELS,HEIGHT,WIDTH"
         )
-    return ImageInput(shape or found.pop(), tuple(transform.mean_value), transform.scale)
+    return ImageInput(shape or found.pop(), tuple(transform.mean_value), transform.scale, transform.mean_file)
 
 
 def _shape(layer: LayerParameter, transform: TransformationParameter) -> tuple[int, ...] | None:
