@@ -61,10 +61,10 @@ def build_lmdbs(paths: Paths, images: TaskImages, network: str, *, jobs: int, sk
     """Build what is missing and return the images of each domain.
 
     Raises ProgramError naming an image that cannot be read (unless it may be skipped), an LMDB that was made from
-    other images, or if the disk is full.
+    other images (which is replaced if no training has begun), or if the disk is full.
     """
     parts = _parts(paths, images, network, jobs, skip_unreadable)
-    build_missing(list(parts.values()))
+    build_missing(list(parts.values()), force=not paths.run.exists())
     counts = {name: count(part.path) for name, part in parts.items()}
     for name, stored in counts.items():
         if stored == 0:
@@ -93,8 +93,9 @@ def _parts(paths: Paths, images: TaskImages, network: str, jobs: int, skip_unrea
 def extract_features(paths: Paths, network: str, features: Dataset, jobs: int) -> None:
     """Extract what is missing of ``features``, those of the pictures in the LMDBs.
 
-    Raises ProgramError if features of other pictures or of other weights are in their place.
+    Raises ProgramError if features of other pictures or of other weights are in their place and training has begun.
     """
     extractor = extraction.onnx(feature_backbone(), network, jobs)
     pictures = _pictures(paths, network)
-    build_missing(extraction.parts(pictures, features, features.domains, extractor, paths.data, paths.data))
+    parts = extraction.parts(pictures, features, features.domains, extractor, paths.data, paths.data)
+    build_missing(parts, force=not paths.run.exists())

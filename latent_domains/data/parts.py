@@ -85,7 +85,7 @@ def stands(part: Part, *, force: bool = False) -> bool:
             f"{part.path}: exists, but without a {NOTE} that says how it was made; pass --force to replace it"
         )
     found, records = note
-    differences = _differences(found, part.origin)
+    differences = _differences(found, part.origin) or _other_classes(part)
     if differences and not force:
         raise ProgramError(
             f"{part.path}: made with {differences}; pass --force to replace it or --out for another folder"
@@ -96,6 +96,12 @@ def stands(part: Part, *, force: bool = False) -> bool:
     if held != records:
         raise ProgramError(f"{part.path}: {held} records, expected {records} by its {NOTE}; remove it and run again")
     return True
+
+
+def _other_classes(part: Part) -> str:
+    """That an LMDB has names of classes, and others, in words; its note tells of labels alone."""
+    held = classes_of(part.path)
+    return "other classes" if held and part.classes and held != part.classes else ""
 
 
 def _read_note(lmdb: Path) -> tuple[dict[str, Any], int] | None:

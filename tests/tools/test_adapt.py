@@ -372,9 +372,13 @@ def test_another_choice_is_a_flag_away_and_features_of_other_weights_are_refused
     refused = "--network was lite0, is mnist; --branch-input was early, is not given"
     assert refused in on_features(pacs, out, "--network", "mnist").stderr
     assert "--method was mda, is dial" in on_features(pacs, out, "--method", "dial").stderr
-    shutil.copytree(out, tmp_path / "out", ignore=shutil.ignore_patterns("run"))
+    shutil.copytree(out, tmp_path / "out")
     note = tmp_path / "out" / "data" / "out_lite0" / "photo" / "source.json"
     note.write_text(note.read_text().replace(LITE0.hashes["sha256"], "0" * 64))
+    done = on_features(pacs, tmp_path / "out")
+    assert f"{note.parent}: made with weights '{'0' * 64}' instead of '5793" in done.stderr.splitlines()[-1]
+    for folder in ("data", "run"):
+        shutil.rmtree(tmp_path / "out" / folder)
+    (tmp_path / "out" / "data").touch()  # in the way of LMDBs
     done = on_features(pacs, tmp_path / "out", "--w-gradient", "--branch-norm", "layers")
     assert done.returncode == 1 and "mDA, k=2, branch on early statistics on features of lite0" in done.stdout
-    assert f"{note.parent}: made with weights '{'0' * 64}' instead of '5793" in done.stderr.splitlines()[-1]

@@ -1,13 +1,15 @@
 """The disk is asked before LMDBs are built on it."""
 
 import os
+import shutil
 
 import pytest
 
 from latent_domains.adapt.task import Paths, build_lmdbs
-from latent_domains.adapt.trees import read_images
+from latent_domains.adapt.trees import TaskImages, read_images
 from latent_domains.common.program import ProgramError
 from latent_domains.data.lmdb_io import describe
+from latent_domains.data.parts import classes_of
 from tests.programs import names
 from tests.shapes import LOOKS, plant_domain
 
@@ -33,6 +35,27 @@ def test_what_is_no_regular_file_is_named_and_never_waited_for(images, tmp_path,
     said = capsys.readouterr().err
     for name, why in (("dangling", "a link that"), ("round", "Too many"), ("zero", "a FIFO, a"), ("fifo", "a FIFO, a")):
         assert f"left out {class_folder / name}.png: {why}" in said
+
+
+def test_lmdbs_of_other_images_or_classes_are_replaced_until_training_begins(images, tmp_path, capsys):
+    paths = Paths(tmp_path / "out")
+
+    def built(found: TaskImages) -> str:
+        build_lmdbs(paths, found, "mnist", jobs=1, skip_unreadable=False)
+        return capsys.readouterr().out
+
+    def with_class(name: str) -> TaskImages:  # after those that are there, so that no label changes
+        shutil.copytree(tmp_path / "day" / "cross", tmp_path / "day" / name)
+        return read_images([tmp_path / "night", tmp_path / "day"], tmp_path / "dusk", allow_missing_classes=True)
+
+    assert built(images).count(": stands") == 0 and built(images).count(": stands") == 3
+    more = with_class("triangle")
+    assert built(more).count(": stands") == 0
+    assert {classes_of(paths.lmdbs / look) for look in LOOKS} == {("cross", "disc", "square", "triangle")}
+    paths.run.mkdir()
+    assert built(more).count(": stands") == 3
+    with pytest.raises(ProgramError, match="night: made with other classes; pass --force"):
+        built(with_class("wedge"))
 
 
 def test_unreadable_images_are_left_out_and_not_counted(images, tmp_path, capsys):

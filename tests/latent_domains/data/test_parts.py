@@ -91,6 +91,19 @@ def test_a_part_of_another_origin_is_not_reused(tmp_path):
     assert stands(other) and not list(tmp_path.glob(".*"))
 
 
+def test_names_of_classes_are_compared_where_both_have_some(tmp_path):
+    """An LMDB may be older than they are."""
+    two = replace(part(tmp_path / "a"), classes=("dog", "guitar"))
+    three = replace(two, classes=("dog", "guitar", "house"))
+    build(two)
+    assert stands(two) and stands(replace(two, classes=()))
+    with pytest.raises(ProgramError, match="a: made with other classes; pass --force to replace it"):
+        stands(three)
+    assert not stands(three, force=True)
+    (two.path / "classes.txt").unlink()
+    assert stands(three)
+
+
 def test_a_new_version_is_another_origin(tmp_path):
     build(part(tmp_path / "a"))
     with pytest.raises(ProgramError, match="made with version None instead of 2"):
