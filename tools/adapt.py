@@ -35,7 +35,7 @@ from latent_domains.adapt.stages import (
     train,
     with_defaults,
 )
-from latent_domains.adapt.task import Paths, build_lmdbs, extract_features
+from latent_domains.adapt.task import Paths, build_lmdbs, extract_features, stored
 from latent_domains.adapt.trees import TaskImages, about_numbers, check_apart, read_images
 from latent_domains.adapt.weights import NONE, starting_weights
 from latent_domains.common.arguments import add_image_options, path, program_parser
@@ -139,13 +139,17 @@ def _settings(options: argparse.Namespace, chosen: Mapping[str, Any]) -> dict[st
     }
 
 
+def _notes(images: TaskImages, experiment: Experiment) -> list[str]:
+    return [*images.notes, *about_numbers(images, experiment)]
+
+
 def _say(images: TaskImages, experiment: Experiment) -> None:
     """Print what was found and what will be done with it."""
     for domain in images.domains:
         role = "source" if domain in images.sources else "target, labelled" if images.labelled else "target"
         print(f"{domain.name} ({role}): {domain.found.counted()} in {domain.folder}")
     print(f"{len(images.classes)} classes: {some(images.classes)}")
-    for note in (*images.notes, *about_numbers(images, experiment)):
+    for note in _notes(images, experiment):
         print(f"note: {note}")
     if len(images.sources) == 1 and experiment.has_latent_sources:
         print(f"note: one source, taken for an undivided mixture: {experiment.k} domains are looked for in it (--k)")
@@ -176,7 +180,12 @@ def main() -> None:
     if not paths.run.exists() or RunFolder.load(paths.run).snapshot_to_go_on_from() is None:
         weights = starting_weights(options.weights, experiment, paths.weights)
     counts = build_lmdbs(paths, images, options.network, jobs=options.jobs, skip_unreadable=options.skip_unreadable)
-    experiment = make_task(paths, images, options.network, chosen, counts, command)
+    told, experiment = _notes(images, experiment), make_task(paths, images, options.network, chosen, counts, command)
+    if counts != found:
+        left = stored(paths, images, allow_missing_classes=options.allow_missing_classes)
+        for note in _notes(left, experiment):
+            if note not in told:
+                print(f"note: {note}", flush=True)
     if experiment.data.features:
         extract_features(paths, options.network, experiment.data, options.jobs)
     folder = open_run(paths, experiment, options.solver_mode)

@@ -3,13 +3,13 @@
 from dataclasses import replace
 from pathlib import Path
 
-from latent_domains.adapt.trees import TaskImages, plain_name
+from latent_domains.adapt.trees import TaskImages, plain_name, readable
 from latent_domains.backbones import extraction
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.torch.lite0_conversion import feature_backbone
 from latent_domains.data.image_datum import Format
 from latent_domains.data.image_lmdb import image_part
-from latent_domains.data.lmdb_io import count
+from latent_domains.data.lmdb_io import count, record_names
 from latent_domains.data.parts import Part, build_missing
 from latent_domains.experiment.datasets import DATASETS, Dataset, of_network
 from latent_domains.experiment.networks import ANY_FEATURES, BACKBONES
@@ -70,6 +70,12 @@ def build_lmdbs(paths: Paths, images: TaskImages, network: str, *, jobs: int, sk
         if stored == 0:
             raise ProgramError(f"{parts[name].path}: none of the images could be read")
     return counts
+
+
+def stored(paths: Paths, images: TaskImages, *, allow_missing_classes: bool) -> TaskImages:
+    """The images that are in the LMDBs. Raises ProgramError if they are too few, as the images themselves may be."""
+    names = {domain.name: set(record_names(paths.lmdbs / domain.name)) for domain in images.domains}
+    return readable(images, names, allow_missing_classes=allow_missing_classes)
 
 
 def _parts(paths: Paths, images: TaskImages, network: str, jobs: int, skip_unreadable: bool) -> dict[str, Part]:

@@ -3,8 +3,8 @@
 import re
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from latent_domains.common.files import sha256
@@ -78,19 +78,7 @@ def read_images(
     names = domain_names([*sources, target])
     trees = {folder: _class_folders(folder) for folder in sources}
     classes = tuple(sorted({name for tree in trees.values() for name in tree}))
-    anywhere = {name for tree in trees.values() for name, inside in tree.items() if inside.images}
-    notes = []
-    for folder, tree in trees.items():
-        if missing := [name for name in classes if name not in tree or not tree[name].images]:
-            which = ", which other sources have" if anywhere.intersection(missing) else ""
-            message = f"{folder}: no images of {some(missing)}{which}"
-            if unread := [line for name in missing for line in tree.get(name, Found()).left_out()]:
-                message = f"{message} ({'; '.join(unread)})"
-            if not allow_missing_classes:
-                raise ProgramError(f"{message}; if that is so, and not a matter of spelling: --allow-missing-classes")
-            notes.append(message)
-    if len(classes) < 2:
-        raise ProgramError(f"{sources[0]}: one class, {classes[0]}, expected a folder for each of at least two classes")
+    notes = _check_classes(trees, classes, allow_missing_classes)
     domains = []
     for name, folder in zip(names, sources, strict=False):
         entries, _, inside = read_tree(folder, classes)
@@ -98,18 +86,11 @@ def read_images(
     labelled = not unlabelled and _is_labelled(target, classes)
     if labelled:
         entries, _, inside = read_tree(target, classes)
-        found = {entry.label for entry in entries}
-        if missing := [name for label, name in enumerate(classes) if label not in found]:
-            notes.append(f"{target}: no images of {some(missing)}")
     else:
         entries, inside = folder_entries(target)
         notes.append(f"{target}: taken as unlabelled, so there will be predictions, but no accuracy")
     images = TaskImages(tuple(domains), Domain(names[-1], target, tuple(entries), inside), classes, labelled, ())
-    for domain in images.domains:
-        if len(domain.entries) < FEWEST:
-            raise ProgramError(
-                f"{domain.folder}: {_images(len(domain.entries))}, expected at least {FEWEST} of a domain"
-            )
+    notes += _check_domains(images)
     notes += [line for domain in images.domains for line in domain.found.left_out()]
     if twins := identical(images):
         which = f"{_images(len(twins))} of the target {'is' if len(twins) == 1 else 'are'}"
@@ -119,6 +100,61 @@ def read_images(
             "images says little"
         )
     return TaskImages(images.sources, images.target, classes, labelled, tuple(notes))
+
+
+def readable(
+    images: TaskImages, stored: Mapping[str, Collection[str]], *, allow_missing_classes: bool = False
+) -> TaskImages:
+    """Those of the images whose names are among the ``stored`` of their domain, with notes on what they lack.
+
+    Raises ProgramError as :func:`read_images` does if that is too much.
+    """
+    domains = [
+        replace(domain, entries=tuple(entry for entry in domain.entries if entry.name in stored[domain.name]))
+        for domain in images.domains
+    ]
+    left = TaskImages(tuple(domains[:-1]), domains[-1], images.classes, images.labelled, ())
+    trees: dict[Path, dict[str, Found]] = {source.folder: defaultdict(Found) for source in left.sources}
+    for source in left.sources:
+        for entry in source.entries:
+            trees[source.folder][left.classes[entry.label]].images.append(entry.name)
+    notes = _check_classes(trees, left.classes, allow_missing_classes, "readable images")
+    return replace(left, notes=(*notes, *_check_domains(left)))
+
+
+def _check_classes(
+    trees: Mapping[Path, Mapping[str, Found]], classes: Sequence[str], allow_missing: bool, kind: str = "images"
+) -> list[str]:
+    """What sources lack, a line each. Raises ProgramError if they may not, or have images of one class alone."""
+    anywhere = {name for tree in trees.values() for name, inside in tree.items() if inside.images}
+    notes = []
+    for folder, tree in trees.items():
+        if missing := [name for name in classes if name not in tree or not tree[name].images]:
+            which = ", which other sources have" if anywhere.intersection(missing) else ""
+            message = f"{folder}: no {kind} of {some(missing)}{which}"
+            if unread := [line for name in missing for line in tree.get(name, Found()).left_out()]:
+                message = f"{message} ({'; '.join(unread)})"
+            if not allow_missing:
+                raise ProgramError(f"{message}; if that is so, and not a matter of spelling: --allow-missing-classes")
+            notes.append(message)
+    if len(anywhere) < 2:
+        raise ProgramError(
+            f"{some(list(map(str, trees)))}: {kind} of one class, {', '.join(anywhere)}, expected a folder for each of "
+            "at least two classes"
+        )
+    return notes
+
+
+def _check_domains(images: TaskImages) -> list[str]:
+    """What a labelled target lacks. Raises ProgramError if there are too few images of a domain."""
+    for domain in images.domains:
+        if len(domain.entries) < FEWEST:
+            raise ProgramError(
+                f"{domain.folder}: {_images(len(domain.entries))}, expected at least {FEWEST} of a domain"
+            )
+    found = {entry.label for entry in images.target.entries}
+    missing = [name for label, name in enumerate(images.classes) if label not in found]
+    return [f"{images.target.folder}: no images of {some(missing)}"] if images.labelled and missing else []
 
 
 def about_numbers(images: TaskImages, experiment: Experiment) -> Iterator[str]:

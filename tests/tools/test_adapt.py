@@ -234,6 +234,20 @@ def test_an_image_that_cannot_be_read(tmp_path):
     assert names(tmp_path / "out" / "data" / "out") == ["night"]
 
 
+def test_a_class_of_which_no_image_can_be_read_is_not_lost_in_silence(tmp_path):
+    for look in ("night", "day", "dusk"):
+        plant_domain(tmp_path / look, look, 2)
+    for file in (tmp_path / "day" / "disc").iterdir():
+        file.write_bytes(b"no image")
+    done = program(*arguments(tmp_path, "--skip-unreadable"))
+    assert done.returncode == 1 and not (tmp_path / "out" / "run").exists()
+    lacking = f"{tmp_path / 'day'}: no readable images of disc, which other sources have"
+    assert done.stderr.splitlines()[-1].startswith(f"error: {lacking}; if that is so, ")
+    (tmp_path / "out" / "data" / "out" / "dataset.json").mkdir()  # in the way of a run
+    done = program(*arguments(tmp_path, "--skip-unreadable", "--allow-missing-classes"))
+    assert f"note: {lacking}\n" in done.stdout and "dataset.json" in done.stderr.splitlines()[-1]
+
+
 def test_what_is_in_the_way(tmp_path):
     for look in ("night", "day", "dusk"):
         plant_domain(tmp_path / look, look, 2)
