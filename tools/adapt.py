@@ -71,6 +71,11 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--unlabelled", action="store_true", help="the target's folders are no labels")
     parser.add_argument("--allow-missing-classes", action="store_true", help="a source may lack some of the classes")
+    parser.add_argument(
+        "--folders-are-classes",
+        action="store_true",
+        help="the sources' folders are classes, though each holds the same folders, as domains do",
+    )
     parser.add_argument("--skip-unreadable", action="store_true", help="name and leave out images that cannot be read")
     parser.add_argument(
         "--network",
@@ -132,6 +137,7 @@ def _settings(options: argparse.Namespace, chosen: Mapping[str, Any]) -> dict[st
         "--target": str(options.target),
         "--unlabelled": options.unlabelled,
         "--allow-missing-classes": options.allow_missing_classes,
+        "--folders-are-classes": options.folders_are_classes,
         "--skip-unreadable": options.skip_unreadable,
         "--network": options.network,
         "--weights": options.weights,
@@ -167,6 +173,7 @@ def main() -> None:
         options.target,
         unlabelled=options.unlabelled,
         allow_missing_classes=options.allow_missing_classes,
+        folders_are_classes=options.folders_are_classes,
     )
     found = {domain.name: len(domain.entries) for domain in images.domains}
     experiment = make_task(paths, images, options.network, chosen, found, command)  # bad options end here

@@ -63,14 +63,19 @@ class TaskImages:
 
 
 def read_images(
-    sources: Sequence[Path], target: Path, *, unlabelled: bool = False, allow_missing_classes: bool = False
+    sources: Sequence[Path],
+    target: Path,
+    *,
+    unlabelled: bool = False,
+    allow_missing_classes: bool = False,
+    folders_are_classes: bool = False,
 ) -> TaskImages:
     """List the images of the folders.
 
     The classes are the names of the sources' class folders. The target is labelled if its folders are called like
     classes; with ``unlabelled`` its folders mean nothing. No image is opened. Raises ProgramError naming the folder
-    if the folders overlap, the classes do not agree (``allow_missing_classes``: a source may lack some), or there are
-    too few images or classes.
+    if the folders overlap, the classes do not agree (``allow_missing_classes``: a source may lack some), a source's
+    folders look like domains (``folders_are_classes``: they are none), or there are too few images or classes.
     """
     for folder in (*sources, target):
         if not folder.is_dir():
@@ -78,7 +83,8 @@ def read_images(
     names = domain_names([*sources, target])
     trees = {folder: _class_folders(folder) for folder in sources}
     classes = tuple(sorted({name for tree in trees.values() for name in tree}))
-    notes = _check_classes(trees, classes, allow_missing_classes)
+    notes = [] if folders_are_classes else _check_levels(trees, None if unlabelled else target)
+    notes += _check_classes(trees, classes, allow_missing_classes)
     domains = []
     for name, folder in zip(names, sources, strict=False):
         entries, _, inside = read_tree(folder, classes)
@@ -239,41 +245,64 @@ def check_apart(folders: Sequence[Path]) -> None:
                 raise ProgramError(f"{folders[i]} {relation}: expected a folder of its own for each domain and for OUT")
 
 
+def _folders(root: Path) -> dict[str, Found]:
+    """What each of its folders holds. A name in two spellings is one folder."""
+    found: dict[str, Found] = {}
+    for folder, inside in find_all(_visible_folders(root)).items():
+        found.setdefault(composed(folder.name), Found()).add(inside)
+    return found
+
+
 def _class_folders(root: Path) -> dict[str, Found]:
-    """Class → what it holds. Raises ProgramError if there are none, or the folder holds domains, not classes."""
+    """Class → what it holds. Raises ProgramError if there are none."""
     folders = _visible_folders(root)
     if not folders:
         raise ProgramError(f"{root}: no folders in it, expected one for each class")
-    names = [class_of(folder) for folder in folders]
-    inside = find_all(folders)
-    _check_level(root, {folder: found.images for folder, found in inside.items() if found.images})
-    tree: dict[str, Found] = {}
-    for name, found in zip(names, inside.values(), strict=True):  # a name in two spellings is one class
-        tree.setdefault(name, Found()).add(found)
+    for folder in folders:
+        class_of(folder)
+    tree = _folders(root)
     if not any(found.images for found in tree.values()):
         read_tree(root)  # says which endings images have
     return tree
 
 
-def _check_level(root: Path, images: Mapping[Path, Sequence[str]]) -> None:
-    """Raise ProgramError if the folders hold no images themselves, but the same class folders each."""
-    folders = list(images)
-    if any("/" not in name for names in images.values() for name in names):
-        return
-    inside = [{name.partition("/")[0] for name in names} for names in images.values()]
-    common = set.intersection(*inside) if inside else set()
-    if len(folders) > 1 and len(common) > 1:
-        options = " ".join(f"--source {shlex.quote(str(folder))}" for folder in folders)
-        raise ProgramError(
-            f"{root}: its folders {some([folder.name for folder in folders])} each hold {some(sorted(common))}, so "
-            "they look like domains, not classes (if they are classes, let their folders differ): give each by "
-            f"itself, as in {options}"
-        )
+def _check_levels(trees: Mapping[Path, Mapping[str, Found]], target: Path | None) -> list[str]:
+    """Which sources' folders look like domains, but are called as another source's or the target's, a line each.
+
+    Raises ProgramError naming a source whose folders nobody else has.
+    """
+    if not any(map(_in_each, trees.values())):
+        return []
+    others = [*trees.values(), *([_folders(target)] if target else [])]
+    known = {name for tree in others if not _in_each(tree) for name, found in tree.items() if found.images}
+    notes = []
+    for root, tree in trees.items():
+        if not (common := _in_each(tree)):
+            continue
+        folders = [folder for folder in _visible_folders(root) if tree[composed(folder.name)].images]
+        message = f"{root}: its folders {some([folder.name for folder in folders])} each hold {some(sorted(common))}"
+        if known.isdisjoint(name for name, found in tree.items() if found.images):
+            options = " ".join(f"--source {shlex.quote(str(folder))}" for folder in folders)
+            raise ProgramError(
+                f"{message}, so they look like domains, not classes: give each by itself, as in {options}, or pass "
+                "--folders-are-classes"
+            )
+        notes.append(f"{message}; taken for classes all the same, as other folders are called so")
+    return notes
+
+
+def _in_each(tree: Mapping[str, Found]) -> set[str]:
+    """The folders in all folders of a tree, if these hold no images themselves and look like domains; or none."""
+    images = [found.images for found in tree.values() if found.images]
+    if len(images) < 2 or any("/" not in name for names in images for name in names):
+        return set()
+    common = set.intersection(*({name.partition("/")[0] for name in names} for names in images))
+    return common if len(common) > 1 else set()
 
 
 def _is_labelled(target: Path, classes: Sequence[str]) -> bool:
     """Whether the target's folders are classes. Raises ProgramError if only some of its images lie in such folders."""
-    folders = {composed(folder.name): found.images for folder, found in find_all(_visible_folders(target)).items()}
+    folders = {name: found.images for name, found in _folders(target).items()}
     known = [name for name in folders if name in classes]
     if not known:
         return False

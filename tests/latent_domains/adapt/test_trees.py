@@ -135,7 +135,8 @@ def test_a_folder_of_domains_is_not_taken_for_classes(night, day, dusk, tmp_path
     day.rename(tmp_path / "all" / "day")
     said = refusal([tmp_path / "all"], dusk)
     assert "look like domains, not classes" in said
-    assert said.endswith(f"--source {tmp_path / 'all' / 'day'} --source '{tmp_path / 'all' / 'night sky'}'")
+    options = f"--source {tmp_path / 'all' / 'day'} --source '{tmp_path / 'all' / 'night sky'}'"
+    assert said.endswith(f"as in {options}, or pass --folders-are-classes")
 
 
 def test_an_empty_folder_beside_them_does_not_hide_domains(night, day, dusk, tmp_path):
@@ -145,6 +146,30 @@ def test_an_empty_folder_beside_them_does_not_hide_domains(night, day, dusk, tmp
     assert "its folders day, night each hold cross, disc, square, so they look like dom" in refusal(
         [tmp_path / "all"], dusk
     )
+
+
+def test_classes_that_hold_the_same_folders_each(night, day, dusk):
+    """Folders that are called like them say that they are classes, unless those look like domains as well."""
+
+    def split(domain: Path) -> None:
+        for shape in CLASSES:
+            for number, name in enumerate(("train", "val")):
+                (domain / shape / name).mkdir()
+                (domain / shape / f"{number}.png").rename(domain / shape / name / "0.png")
+
+    split(night)
+    message = f"{night}: its folders cross, disc, square each hold train, val"
+    for images in (read_images([night], dusk), read_images([night, day], dusk, unlabelled=True)):
+        assert images.notes[0] == f"{message}; taken for classes all the same, as other folders are called so"
+        assert images.classes == CLASSES and [entry.label for entry in images.sources[0].entries] == [0, 0, 1, 1, 2, 2]
+    split(dusk)
+    for options in ({}, {"unlabelled": True}):
+        said = refusal([night], dusk, **options)
+        assert said.startswith(f"{message}, so they look like domains") and said.endswith(
+            "or pass --folders-are-classes"
+        )
+    images = read_images([night], dusk, folders_are_classes=True)
+    assert images.notes == () and images.labelled and labels(images) == [0, 0, 1, 1, 2, 2]
 
 
 def test_linked_folders_are_used_and_what_is_not_is_said(night, day, dusk, tmp_path):
