@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from unicodedata import category
 
 from latent_domains.common.files import sha256
 from latent_domains.common.program import ProgramError
@@ -207,8 +208,9 @@ def domain_names(folders: Sequence[Path]) -> list[str]:
 
 
 def plain_name(folder: Path) -> str:
-    """The folder's own name in letters, digits, dots, dashes and underscores."""
-    return re.sub(r"[^A-Za-z0-9_.-]+", "_", folder.resolve().name).strip(".-") or "images"
+    """The folder's own name in letters and digits of any script, dots, dashes and underscores."""
+    kept = (char if char in "_.-" or category(char)[0] in "LMN" else " " for char in composed(folder.resolve().name))
+    return re.sub(" +", "_", "".join(kept)).strip(".-") or "images"
 
 
 def identical(images: TaskImages) -> list[tuple[Path, Path]]:

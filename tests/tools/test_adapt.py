@@ -174,33 +174,35 @@ def test_other_experiments_take_the_same_lmdbs(labelled, tmp_path):
 
 
 def test_a_mixture_to_an_unlabelled_target_through_ctrl_c(tmp_path):
+    """Their names are of other scripts than ours."""
+    mixture, new = "照片", "नदी"
     for look in ("night", "day"):
         plant_domain(tmp_path / look, look, 3)
     for shape in CLASSES:
-        (tmp_path / "mixture" / shape).mkdir(parents=True)
+        (tmp_path / mixture / shape).mkdir(parents=True)
         for look in ("night", "day"):
             for file in (tmp_path / look / shape).iterdir():
-                shutil.copyfile(file, tmp_path / "mixture" / shape / f"{look}{file.name}")
-    (tmp_path / "new" / "2020").mkdir(parents=True)
+                shutil.copyfile(file, tmp_path / mixture / shape / f"{look}{file.name}")
+    (tmp_path / new / "2020").mkdir(parents=True)
     for number in range(7):
-        cv2.imwrite(str(tmp_path / "new" / "2020" / f"{number}.png"), picture(CLASSES[number % 3], "dusk", number))
+        cv2.imwrite(str(tmp_path / new / "2020" / f"{number}.png"), picture(CLASSES[number % 3], "dusk", number))
     out = tmp_path / "out"
-    command = ("adapt", "--source", tmp_path / "mixture", "--target", tmp_path / "new", "--out", out, *SMALL)
+    command = ("adapt", "--source", tmp_path / mixture, "--target", tmp_path / new, "--out", out, *SMALL)
     code, said = interrupt(*command, at="run:", whole_group=True)
     assert code == 130 and "Traceback" not in said, said
     assert not (out / "run" / "record.json").exists() and not (out / "predictions.csv").exists()
 
     done = program(*command)
     assert done.returncode == 0, done.stderr
-    assert f"note: {tmp_path / 'new'}: taken as unlabelled" in done.stdout
-    assert "no accuracy on new, whose labels are not known" in done.stdout
+    assert f"note: {tmp_path / new}: taken as unlabelled" in done.stdout
+    assert f"no accuracy on {new}, whose labels are not known" in done.stdout
     assert set(names(out)) == RESULTS
     run = RunFolder.load(out / "run")
-    assert run.experiment.k == 2 and run.experiment.sources == ("mixture",)
+    assert run.experiment.k == 2 and run.experiment.sources == (mixture,)
     assert run.read_record().accuracy is None and not (out / "run" / "test.prototxt").exists()
     assert "accuracy" not in {key for key, _ in json.loads((out / "run" / "record.json").read_text()).items() if _}
     assert "Test net output" not in run.log.read_text()
-    assert set(read_labels(out / "data" / "out" / "new")) == {-1}
+    assert set(read_labels(out / "data" / "out" / new)) == {-1}
     assert [set(row) for row in rows(out / "predictions.csv")] == [{"path", "class", "probability"}] * 7
     assert {row["path"] for row in rows(out / "predictions.csv")} == {f"2020/{number}.png" for number in range(7)}
 

@@ -248,8 +248,19 @@ def test_folders_in_one_another(night, day, tmp_path):
 
 
 def test_names_that_files_and_layers_can_bear():
-    folders = [Path("/a/images"), Path("/b/images"), Path("/c/my art (new)+old"), Path("/d/фото"), Path("/e/.x")]
-    assert domain_names(folders) == ["images", "images_2", "my_art_new_old", "_", "x"]
+    folders = [
+        "a/images",
+        "b/images",
+        "c/my art (new)+old",
+        "d/фото",
+        "d/照片",
+        "e/नदी",
+        "e/e\u0301t\u00e9",
+        "f/€",
+        "f/.x",
+    ]
+    names = ["images", "images_2", "my_art_new_old", "фото", "照片", "नदी", "\u00e9t\u00e9", "_", "x"]
+    assert domain_names([Path("/") / folder for folder in folders]) == names
 
 
 def test_class_names_that_no_text_file_can_hold(night, dusk):
