@@ -135,6 +135,11 @@ def known_group(n: NetSpec, name: str, rows: int, column: int, num_domains: int)
     return assignment(n, name, (constant_logits(n, name, rows, 1),), column, num_domains)
 
 
+def _w_of(source: str) -> str:
+    """The name of a known source's w, which is none of the targets' layers."""
+    return f"w_source_{source}" if source in ("target", "target_logits") else f"w_{source}"
+
+
 def constant_logits(n: NetSpec, name: str, rows: int, k: int) -> Top:
     """Logits (n×k) of a group that no branch predicts."""
     logits = f"{name}_logits"
@@ -170,7 +175,7 @@ def assignment_rows(
         groups = [known_group(n, "w_source", batch.source_rows, 0, num_domains)]
     elif source_logits is None and batch.domain_labels is None:
         groups = [
-            known_group(n, f"w_{source}", sizes[source], column, num_domains)
+            known_group(n, _w_of(source), sizes[source], column, num_domains)
             for column, source in enumerate(experiment.sources)
         ]
     else:

@@ -3,12 +3,13 @@
 from pathlib import Path
 
 from latent_domains.experiment.batches import batch_sizes, published_counts
+from latent_domains.experiment.datasets import Dataset
 from latent_domains.experiment.experiment import CONTROLS, Experiment, make_experiment
 from latent_domains.nets.family import make_nets
 
 
 def nets_of(
-    dataset: str, method: str = "mda", *, data: Path | str = "data", test_batch: int = 5, **options
+    dataset: str | Dataset, method: str = "mda", *, data: Path | str = "data", test_batch: int = 5, **options
 ) -> tuple[Experiment, dict[str, str]]:
     """An experiment and its nets; ``options`` are ``make_experiment``'s, and ``domain_label_lmdbs``.
 

@@ -1,7 +1,10 @@
 """Latent domains of sources and targets, in the nets read as graphs."""
 
+from dataclasses import replace
+
 import pytest
 
+from latent_domains.experiment.datasets import DATASETS
 from tests.latent_domains.nets.experiments import nets_of
 from tests.latent_domains.nets.graphs import kind, layers, parameters_above, parse
 
@@ -120,3 +123,13 @@ def test_methods_of_a_seed_share_the_order_of_the_images():
 def test_the_order_of_the_lmdbs_is_stock_caffes():
     assert not shuffle_seeds(nets_of("pacs", data_order="stored")[1]["train"])
     assert not shuffle_seeds(nets_of("digits")[1]["train"])
+
+
+def test_a_source_called_target_has_another_w_than_the_targets():
+    demo = DATASETS["demo"]
+    names = ("target", "target_logits")
+    data = replace(demo, domains=(*names, "other"), sources=names, targets=("other",))
+    counts, tests = (dict(zip(data.domains, sizes.values(), strict=True)) for sizes in (demo.counts, demo.test_counts))
+    net = layers(nets_of(replace(data, counts=counts, test_counts=tests), "multi_source")[1]["train"])
+    assert list(net["w"].bottom) == ["w_source_target", "w_source_target_logits", "w_target"]
+    assert '"first": 2' in net["w_target"].python_param.param_str
