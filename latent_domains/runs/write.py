@@ -102,7 +102,8 @@ def check_holds(folder: RunFolder, experiment: Experiment, data: Path) -> None:
     """Raise ProgramError if a run folder holds another experiment, or reads the LMDBs of another data folder."""
     if difference := _difference(_described(folder), _described(RunFolder(folder.path, experiment, data))):
         raise ProgramError(
-            f"{folder.path} holds another experiment: {difference} (move it away or choose another folder with --runs)"
+            f"{folder.path} holds another experiment: {difference} "
+            "(move it away, or name another folder with --runs or --data)"
         )
 
 
