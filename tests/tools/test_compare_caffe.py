@@ -19,6 +19,7 @@ def test_a_build_beside_itself():
     assert {row[0]: row[2] for row in rows[2:]}["Convolution"] == "0.0e+00"
 
 
+@pytest.mark.program
 def test_a_build_that_differs(tmp_path, monkeypatch):
     net = tmp_path / "demo_net.prototxt"
     net.write_text(

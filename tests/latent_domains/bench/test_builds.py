@@ -20,6 +20,7 @@ def alone() -> dict[str, caffe_pb2.NetParameter]:
     return dict(builds.layers_alone(NET, (3, 28, 28), 4))
 
 
+@pytest.mark.program
 def test_every_layer_that_computes_stands_alone(alone):
     net = read_net(NET, ["Data"])
     assert list(alone) == [layer.name for layer in net.layer if layer.type not in (*builds.NO_COMPUTATION, "Data")]
@@ -58,6 +59,7 @@ def test_labels_are_classes():
     assert ((gradient < 0).sum(axis=0) > 3).all(), "a row's gradient is negative at its label alone"
 
 
+@pytest.mark.program
 def test_what_a_layer_computes(alone):
     product = next(net for net in alone.values() if net.layer[-1].type == "InnerProduct")
     results = builds.compute(product)
@@ -84,6 +86,7 @@ def net(tmp_path) -> Path:
     return file
 
 
+@pytest.mark.program
 def test_a_build_beside_another_one(net):
     asked = []
 
@@ -100,6 +103,7 @@ def test_a_build_beside_another_one(net):
     assert (relu.type, relu.layers, relu.furthest.relative) == ("ReLU", 1, 0)
 
 
+@pytest.mark.program
 def test_a_net_in_which_nothing_is_computed(tmp_path):
     net = tmp_path / "demo_nothing.prototxt"
     net.write_text('layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 } } }')
