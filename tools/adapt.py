@@ -189,6 +189,9 @@ def main() -> None:
     counts = build_lmdbs(paths, images, options.network, jobs=options.jobs, skip_unreadable=options.skip_unreadable)
     told, experiment = _notes(images, experiment), make_task(paths, images, options.network, chosen, counts, command)
     if counts != found:
+        for name, number in counts.items():
+            if number != found[name]:
+                print(f"note: {name}: {number} of {found[name]} pictures are used: the others could not be read")
         left = stored(paths, images, allow_missing_classes=options.allow_missing_classes)
         for note in _notes(left, experiment):
             if note not in told:

@@ -13,6 +13,11 @@ def by(shape: Sequence[object]) -> str:
     return "×".join(map(str, shape)) or "a scalar"
 
 
+def count_of(number: int, noun: str) -> str:
+    """How many: 1 image, 2 images."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def some(names: Iterable[str], most: int = 8) -> str:
     """Up to ``most`` names, and how many more there are."""
     names = list(names)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from latent_domains.common.files import expect_file
 from latent_domains.common.program import ProgramError
+from latent_domains.common.wording import count_of
 
 SUFFIXES = frozenset({".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 """Files of a class folder that count as images, by the end of their name in lower case."""
@@ -127,7 +128,8 @@ class Found:
 
     def counted(self) -> str:
         """How many of the files are used, in words."""
-        return f"{len(self.images)} pictures of {len(self.images) + len(self.others)} files"
+        number = len(self.images)
+        return f"{count_of(number, 'picture')} of {count_of(number + len(self.others), 'file')}"
 
     def left_out(self) -> list[str]:
         """What is not used, a line each: names may be cut off, the number never is."""

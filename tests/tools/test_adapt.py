@@ -247,6 +247,7 @@ def test_a_class_of_which_no_image_can_be_read_is_not_lost_in_silence(tmp_path):
     assert done.stderr.splitlines()[-1].startswith(f"error: {lacking}; if that is so, ")
     (tmp_path / "out" / "data" / "out" / "dataset.json").mkdir()  # in the way of a run
     done = program(*arguments(tmp_path, "--skip-unreadable", "--allow-missing-classes"))
+    assert "note: day: 4 of 6 pictures are used: the others could not be read\n" in done.stdout
     assert f"note: {lacking}\n" in done.stdout and "dataset.json" in done.stderr.splitlines()[-1]
 
 
