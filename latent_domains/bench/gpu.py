@@ -32,7 +32,7 @@ def together(step: Callable[[], object], wait: Wait) -> Wait:
     return run_steps
 
 
-def host_time(step: Callable[[], object], wait: Wait) -> float:
+def _host_time(step: Callable[[], object], wait: Wait) -> float:
     """Seconds that the host takes to start STEPS steps (median of five). Near the whole time it is the limit."""
     times = []
     for _ in range(5):
@@ -64,7 +64,7 @@ def against_copy(
 
         result = compare(together(lambda: bench.step("mda"), wait), together(copies, wait), duration)
         speed = STEPS * 2 * COPIES * size / result.second / 1e9
-        started = host_time(lambda: bench.step("mda"), wait)
+        started = _host_time(lambda: bench.step("mda"), wait)
         detail = f"mDA {_step(result.first)}, of which the host {_step(started)}"
         return Measured(result.ratio, f"{detail}; copy {_step(result.second)} ({speed:.0f} GB/s)")
 
@@ -83,7 +83,7 @@ def against_batch_norm(shape: Shape, wait: Wait) -> Callable[[float], Measured]:
     return measure
 
 
-def training_iteration(name: str, wait: Wait) -> Callable[[float], Measured]:
+def _training_iteration(name: str, wait: Wait) -> Callable[[float], Measured]:
     """The time of a training iteration of a net in units of that with BatchNorm in place of mDA."""
 
     def measure(duration: float) -> Measured:
@@ -109,5 +109,5 @@ def make_rows(wait: Wait, make_copy: Callable[[int], Callable[[], None]]) -> tup
         name = f"batchnorm-{by(shape)}"
         rows.append(Row(name, "BatchNorm / mDA", goals[1], False, "×", against_batch_norm(shape, wait)))
     for name, goal in (("resnet18", 1.15), ("digits", None)):
-        rows.append(Row(name, "mDA net / BatchNorm net", goal, True, "×", training_iteration(name, wait)))
+        rows.append(Row(name, "mDA net / BatchNorm net", goal, True, "×", _training_iteration(name, wait)))
     return tuple(rows)

@@ -12,7 +12,7 @@ from numba import njit, prange
 Shape = tuple[int, ...]
 
 
-def input_layer(name: str, shape: Shape) -> str:
+def _input_layer(name: str, shape: Shape) -> str:
     """Prototxt of an Input layer."""
     dims = " ".join(f"dim: {size}" for size in shape)
     return f'layer {{ name: "{name}" type: "Input" top: "{name}" input_param {{ shape {{ {dims} }} }} }}\n'
@@ -32,7 +32,7 @@ def batch_norm_layer(name: str) -> str:
     return f'layer {{ name: "{name}" type: "BatchNorm" bottom: "x" top: "{name}" }}\n'
 
 
-def make_net(text: str) -> caffe.Net:
+def _make_net(text: str) -> caffe.Net:
     """The net of a text, in the TRAIN phase, with every gradient wanted."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net.prototxt"
@@ -44,9 +44,9 @@ class LayerBench:
     """Layers that all read one blob x of random numbers; ``step(name)`` is forward and backward of one of them."""
 
     def __init__(self, shape: Shape, layers: Mapping[str, str], domains: tuple[int, ...] = (3,)) -> None:
-        text = input_layer("x", shape)
-        text += "".join(input_layer(f"w{d}", (shape[0], d)) for d in domains)
-        self.net = make_net(text + "".join(layers.values()))
+        text = _input_layer("x", shape)
+        text += "".join(_input_layer(f"w{d}", (shape[0], d)) for d in domains)
+        self.net = _make_net(text + "".join(layers.values()))
         rng = np.random.default_rng(0)
         self.net.blobs["x"].data[...] = rng.standard_normal(shape, np.float32)
         for d in domains:

@@ -119,7 +119,7 @@ def _fastest(step: Callable[[], object], seconds: float) -> float:
     return best
 
 
-def copy_speed() -> float:
+def _copy_speed() -> float:
     """B/s of copying memory, one thread; a byte that is copied is read and written."""
     source = np.ones(2**26, np.uint8)
     target = np.empty_like(source)
@@ -177,7 +177,7 @@ def measure(name: str, rounds: int) -> Limit:
         sum(work.values()) / 1e9,
         sum(operations / speeds[shape] for shape, operations in work.items()),
         moved(solver.net, layers) / 1e9,
-        copy_speed() / 1e9,
+        _copy_speed() / 1e9,
     )
 
 

@@ -24,7 +24,7 @@ def added_share(shape: tuple[int, ...]) -> float:
     return float(json.loads(done.stdout)["share"])
 
 
-def resident() -> int:
+def _resident() -> int:
     """Bytes of this process that are in memory now."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize()
@@ -37,7 +37,7 @@ def _measure(shape: tuple[int, ...]) -> float:
     small = LayerBench((4, 4, *[2] * (len(shape) - 2)), {"y": mda_layer("y", DOMAINS)})
     small.step("y")
     gc.collect()
-    before = resident()
+    before = _resident()
     bench = LayerBench(shape, {"y": mda_layer("y", DOMAINS)})
     net = bench.net
     for _ in range(3):
@@ -50,7 +50,7 @@ def _measure(shape: tuple[int, ...]) -> float:
     # A Split's tops share their bottom's data, but not its gradient.
     own = {blob.data.__array_interface__["data"][0]: blob.data.nbytes for blob in blobs}
     own |= {blob.diff.__array_interface__["data"][0]: blob.diff.nbytes for blob in blobs}
-    return (resident() - before - sum(own.values())) / net.blobs["x"].data.nbytes
+    return (_resident() - before - sum(own.values())) / net.blobs["x"].data.nbytes
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from latent_domains.nets.whole import make_nets_and_solver
 from latent_domains.training.threads import milliseconds
 
 
-def random_lmdb(path: Path, data: Dataset) -> None:
+def _random_lmdb(path: Path, data: Dataset) -> None:
     """A few records of the dataset's shape: the Data layer goes over them again and again."""
     rng, (channels, height, width) = np.random.default_rng(0), data.stored_shape
     with lmdb_io.create(path) as (writer, _):
@@ -31,7 +31,7 @@ def random_lmdb(path: Path, data: Dataset) -> None:
             writer.put(str(label), datum)
 
 
-def write_nets(experiment: Experiment, folder: Path, data: Path) -> tuple[Path, Path]:
+def _write_nets(experiment: Experiment, folder: Path, data: Path) -> tuple[Path, Path]:
     """Write the nets, with the paper's batches, and the solver; return the files of training net and solver."""
     nets, text = make_nets_and_solver(
         experiment, str(data), lambda name: f"{folder}/{name}.prototxt", f"{folder}/model", solver_mode="CPU"
@@ -44,7 +44,7 @@ def write_nets(experiment: Experiment, folder: Path, data: Path) -> tuple[Path, 
     return folder / "train.prototxt", solver
 
 
-def peak_memory(solver: Path, threads: int) -> float:
+def _peak_memory(solver: Path, threads: int) -> float:
     """The most memory (GiB) that ``caffe train`` held at a time."""
     child = start(["train", "-solver", str(solver)], threads)
     log = read_log(child)
@@ -61,11 +61,11 @@ def measure(experiments: list[Experiment], threads: int, rounds: int) -> list[tu
     with TemporaryDirectory() as scratch:
         folder = Path(scratch)
         for lmdb in {made(domain) for domain in data.domains for made in (data.train_lmdb, data.test_lmdb)}:
-            random_lmdb(folder / lmdb, data)
-        files = [write_nets(experiment, folder / experiment.method, folder) for experiment in experiments]
+            _random_lmdb(folder / lmdb, data)
+        files = [_write_nets(experiment, folder / experiment.method, folder) for experiment in experiments]
         times = [float("inf")] * len(files)
         for _ in tqdm(range(rounds), desc=f"{data.name}: time"):
             for i, (net, _) in enumerate(files):
                 times[i] = min(times[i], milliseconds(net, threads, 2))
-        memory = [peak_memory(solver, threads) for _, solver in tqdm(files, desc=f"{data.name}: memory")]
+        memory = [_peak_memory(solver, threads) for _, solver in tqdm(files, desc=f"{data.name}: memory")]
     return list(zip(times, memory, strict=True))

@@ -50,7 +50,7 @@ class Row:
         return value <= self.goal if self.at_most else value >= self.goal
 
 
-def milliseconds(seconds: float) -> str:
+def _milliseconds(seconds: float) -> str:
     """12.3 ms."""
     return f"{1e3 * seconds:.1f} ms"
 
@@ -92,23 +92,23 @@ def _measure(row: Row, duration: float) -> Measured:
         gc.collect()
 
 
-CONVOLUTIONAL: tuple[Shape, ...] = ((384, 32, 24, 24), (48, 64, 56, 56), (48, 64, 112, 112))
-FULLY_CONNECTED: Shape = (128, 4096)
-SMALL: Shape = (384, 10)
+_CONVOLUTIONAL: tuple[Shape, ...] = ((384, 32, 24, 24), (48, 64, 56, 56), (48, 64, 112, 112))
+_FULLY_CONNECTED: Shape = (128, 4096)
+_SMALL: Shape = (384, 10)
 
 
-def against_batch_norm(shape: Shape) -> Callable[[float], Measured]:
+def _against_batch_norm(shape: Shape) -> Callable[[float], Measured]:
     """How many times Caffe's BatchNorm takes as long as mDA with D = 3, forward and backward on one blob."""
 
     def measure(seconds: float) -> Measured:
         bench = LayerBench(shape, {"bn": batch_norm_layer("bn"), "mda": mda_layer("mda", 3)})
         result = compare(lambda: bench.step("bn"), lambda: bench.step("mda"), seconds)
-        return Measured(result.ratio, f"BatchNorm {milliseconds(result.first)}, mDA {milliseconds(result.second)}")
+        return Measured(result.ratio, f"BatchNorm {_milliseconds(result.first)}, mDA {_milliseconds(result.second)}")
 
     return measure
 
 
-def against_traffic(shape: Shape) -> Callable[[float], Measured]:
+def _against_traffic(shape: Shape) -> Callable[[float], Measured]:
     """mDA's time in units of a kernel that only reads and writes the same arrays: 3 forward, 5 backward."""
 
     def measure(seconds: float) -> Measured:
@@ -126,24 +126,24 @@ def against_traffic(shape: Shape) -> Callable[[float], Measured]:
 
         result = compare(lambda: bench.step("mda"), bare, seconds)
         moved = 8 * x.nbytes / result.second / 1e9
-        detail = f"mDA {milliseconds(result.first)}, bare {milliseconds(result.second)} ({moved:.0f} GB/s)"
+        detail = f"mDA {_milliseconds(result.first)}, bare {_milliseconds(result.second)} ({moved:.0f} GB/s)"
         return Measured(result.ratio, detail)
 
     return measure
 
 
-def many_domains(shape: Shape) -> Callable[[float], Measured]:
+def _many_domains(shape: Shape) -> Callable[[float], Measured]:
     """mDA's time with D = 8 in units of its time with D = 2."""
 
     def measure(seconds: float) -> Measured:
         bench = LayerBench(shape, {"eight": mda_layer("eight", 8), "two": mda_layer("two", 2)}, (2, 8))
         result = compare(lambda: bench.step("eight"), lambda: bench.step("two"), seconds)
-        return Measured(result.ratio, f"D=8 {milliseconds(result.first)}, D=2 {milliseconds(result.second)}")
+        return Measured(result.ratio, f"D=8 {_milliseconds(result.first)}, D=2 {_milliseconds(result.second)}")
 
     return measure
 
 
-def alone(shape: Shape) -> Callable[[float], Measured]:
+def _alone(shape: Shape) -> Callable[[float], Measured]:
     """mDA's time with D = 3 in milliseconds, beside BatchNorm's: on a small blob most of it is calling Python."""
 
     def measure(seconds: float) -> Measured:
@@ -154,15 +154,15 @@ def alone(shape: Shape) -> Callable[[float], Measured]:
     return measure
 
 
-def digits_iteration(seconds: float) -> Measured:
+def _digits_iteration(seconds: float) -> Measured:
     """How many times the digits net with BatchNorm takes as long as with mDA, a whole iteration."""
     net = training.in_memory("digits")
     # An iteration is long: it takes more time to see enough of them.
     result = compare(training.iteration(training.with_batch_norm(net)), training.iteration(net), 3 * seconds)
-    return Measured(result.ratio, f"BatchNorm {milliseconds(result.first)}, mDA {milliseconds(result.second)}")
+    return Measured(result.ratio, f"BatchNorm {_milliseconds(result.first)}, mDA {_milliseconds(result.second)}")
 
 
-def added_memory(shape: Shape) -> Callable[[float], Measured]:
+def _added_memory(shape: Shape) -> Callable[[float], Measured]:
     """Resident memory that a layer adds beyond Caffe's own blobs, in percent of x."""
 
     def measure(_seconds: float) -> Measured:
@@ -175,15 +175,15 @@ def added_memory(shape: Shape) -> Callable[[float], Measured]:
 
 def _all_rows() -> tuple[Row, ...]:
     # BatchNorm has threads of its own (docker/patches/14-cpu-threads.patch): mDA, which does more, need not be slower.
-    rows = [Row(f"batchnorm-{by(s)}", "BatchNorm / mDA", 1, False, "×", against_batch_norm(s)) for s in CONVOLUTIONAL]
-    s = FULLY_CONNECTED
-    rows.append(Row(f"batchnorm-{by(s)}", "BatchNorm / mDA", 1.5, False, "×", against_batch_norm(s)))
-    rows += [Row(f"traffic-{by(s)}", "mDA / bare traffic", 1.3, True, "×", against_traffic(s)) for s in CONVOLUTIONAL]
-    rows += [Row(f"domains-{by(s)}", "D=8 / D=2", 1.1, True, "×", many_domains(s)) for s in CONVOLUTIONAL]
-    rows.append(Row(f"domains-{by(s)}", "D=8 / D=2", 1.2, True, "×", many_domains(s)))
-    rows.append(Row(f"small-{by(SMALL)}", "mDA", 0.12, True, " ms", alone(SMALL)))
-    rows.append(Row("digits", "BatchNorm net / mDA net", 1, False, "×", digits_iteration))
-    rows += [Row(f"memory-{by(s)}", "added / x", 5, True, "%", added_memory(s)) for s in CONVOLUTIONAL]
+    rows = [Row(f"batchnorm-{by(s)}", "BatchNorm / mDA", 1, False, "×", _against_batch_norm(s)) for s in _CONVOLUTIONAL]
+    s = _FULLY_CONNECTED
+    rows.append(Row(f"batchnorm-{by(s)}", "BatchNorm / mDA", 1.5, False, "×", _against_batch_norm(s)))
+    rows += [Row(f"traffic-{by(s)}", "mDA / bare traffic", 1.3, True, "×", _against_traffic(s)) for s in _CONVOLUTIONAL]
+    rows += [Row(f"domains-{by(s)}", "D=8 / D=2", 1.1, True, "×", _many_domains(s)) for s in _CONVOLUTIONAL]
+    rows.append(Row(f"domains-{by(s)}", "D=8 / D=2", 1.2, True, "×", _many_domains(s)))
+    rows.append(Row(f"small-{by(_SMALL)}", "mDA", 0.12, True, " ms", _alone(_SMALL)))
+    rows.append(Row("digits", "BatchNorm net / mDA net", 1, False, "×", _digits_iteration))
+    rows += [Row(f"memory-{by(s)}", "added / x", 5, True, "%", _added_memory(s)) for s in _CONVOLUTIONAL]
     return tuple(rows)
 
 

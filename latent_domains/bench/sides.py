@@ -82,13 +82,13 @@ def forward_opencv(prefix: str, batch: str) -> Step:
     return net.forward
 
 
-def predict_caffe(prefix: str, folder: str) -> Step:
+def _predict_caffe(prefix: str, folder: str) -> Step:
     """What tools.predict does once it is up, for all images of a folder."""
     classifier, entries = open_classifier(Path(prefix), "CPU"), folder_entries(Path(folder))[0]
     return lambda: list(predict(classifier, entries, jobs=_threads()))
 
 
-def predict_program(prefix: str, folder: str) -> Step:
+def _predict_program(prefix: str, folder: str) -> Step:
     """tools.predict itself, from start to exit."""
     out = Path(prefix).with_name("predictions.csv")
     command = [sys.executable, "-m", "tools.predict", prefix, folder, "--out", str(out), "--force"]
@@ -96,7 +96,7 @@ def predict_program(prefix: str, folder: str) -> Step:
     return lambda: subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
 
 
-def predict_torch(prefix: str, folder: str) -> Step:
+def _predict_torch(prefix: str, folder: str) -> Step:
     """As one writes it in PyTorch: read, resize, transform, forward, BATCH images at a time."""
     import torch
 
@@ -104,7 +104,7 @@ def predict_torch(prefix: str, folder: str) -> Step:
     return _read_and_classify(prefix, folder, lambda rows: net({"data": torch.from_numpy(rows)})["prob"].numpy())
 
 
-def predict_opencv(prefix: str, folder: str) -> Step:
+def _predict_opencv(prefix: str, folder: str) -> Step:
     """The same in OpenCV."""
     net = _opencv_net(prefix)
 
@@ -170,10 +170,10 @@ SIDES: Mapping[str, Callable[..., Step]] = {
         forward_caffe,
         forward_torch,
         forward_opencv,
-        predict_caffe,
-        predict_program,
-        predict_torch,
-        predict_opencv,
+        _predict_caffe,
+        _predict_program,
+        _predict_torch,
+        _predict_opencv,
     )
 }
 

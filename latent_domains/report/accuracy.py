@@ -17,7 +17,7 @@ _ROW = 31.0
 """Height of a line in points: its text, and its bar below."""
 
 
-def accuracy_chart(task: Task, name: str) -> Chart:
+def _accuracy_chart(task: Task, name: str) -> Chart:
     """Bars of the lines that have a finished run or a number of the paper's, in the task's order."""
     lines = [line for line in task.lines if line.scores or line.paper is not None]
 
@@ -90,7 +90,7 @@ def accuracy_section(tasks: Sequence[Task]) -> Section:
             blocks.append(Heading(task.name))
         bars = []
         if any(line.scores or line.paper is not None for line in task.lines):
-            bars.append(accuracy_chart(task, f"accuracy-{number}"))
+            bars.append(_accuracy_chart(task, f"accuracy-{number}"))
         else:
             finished = any(run.record for run in task.runs)
             why = "The target's labels are not known" if finished else "No run is finished yet"

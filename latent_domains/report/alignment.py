@@ -62,19 +62,19 @@ def by_chance(groups: NDArray[np.int64]) -> float:
     return float((counts * (counts - 1)).sum() / (n * (n - 1)))
 
 
-def domain_keys(names: Sequence[str]) -> list[Key]:
+def _domain_keys(names: Sequence[str]) -> list[Key]:
     """Legend of the charts by domain."""
     return [Key(name, PARTS[i % len(PARTS)], MARKS[i % len(MARKS)]) for i, name in enumerate(names)]
 
 
-def class_keys(names: Sequence[str]) -> list[Key]:
+def _class_keys(names: Sequence[str]) -> list[Key]:
     """Legend of the charts by class, where each has a figure of its own that is not its name already."""
     if len(names) > FIGURES or list(names) == [str(label) for label in range(len(names))]:
         return []
     return [Key(name, PARTS[label % len(PARTS)], str(label)) for label, name in enumerate(names)]
 
 
-def embedding_charts(
+def _embedding_charts(
     features: AlignedFeatures, classes: Sequence[str], prefix: str, early: str, last: str
 ) -> list[Chart]:
     """What the first normalisation gets (titled ``early``) and what the classifier gets, by domain and by class."""
@@ -121,7 +121,7 @@ def _scatter(
                 color=PARTS[group % len(PARTS)],
                 markeredgewidth=0,
                 alpha=0.9,
-                label=printable(names[group]) if not by_class or class_keys(names) else None,
+                label=printable(names[group]) if not by_class or _class_keys(names) else None,
             )
         axes.set_xticks([])
         axes.set_yticks([])
@@ -153,7 +153,7 @@ def alignment_section(shown: Sequence[LoadedRun], quick: bool, images: int, step
             continue
         sees_target = run.experiment.sees_target
         early, last = ("Before alignment", "After alignment") if sees_target else ("Early features", "Last features")
-        charts = embedding_charts(features, labels, f"embedding-{run.name}", early, last)
+        charts = _embedding_charts(features, labels, f"embedding-{run.name}", early, last)
         if sees_target:
             how = (
                 "Before alignment is what the first mDA layer gets; after alignment is what the classifier gets, each "
@@ -169,7 +169,7 @@ def alignment_section(shown: Sequence[LoadedRun], quick: bool, images: int, step
                 "Early features are what the first normalisation gets, last features what the classifier gets."
             )
         many = " More than ten classes: colours and marks repeat." if len(labels) > FIGURES else ""
-        blocks.append(Charts(charts, how + many, [*domain_keys(features.names), *class_keys(labels)]))
+        blocks.append(Charts(charts, how + many, [*_domain_keys(features.names), *_class_keys(labels)]))
         step()
     if any(isinstance(block, Charts) for block in blocks):
         blocks.insert(

@@ -49,7 +49,7 @@ class Line(OverSeeds):
         return Key(self.name, self.colour, self.mark, self.dashes)
 
 
-def scores_of(runs: Sequence[LoadedRun]) -> tuple[float, ...]:
+def _scores_of(runs: Sequence[LoadedRun]) -> tuple[float, ...]:
     """Accuracies in % of the runs that are finished and whose targets have labels."""
     return tuple(100 * run.record.accuracy for run in runs if run.record and run.record.accuracy is not None)
 
@@ -96,7 +96,7 @@ def tasks_of(runs: Sequence[LoadedRun]) -> list[Task]:
             if (experiment, 1) in groups:
                 name = f"{name}: {', '.join(run.name for run in group)}"
             lines.append(
-                Line(name, experiment.method, _number(lines, experiment.method), tuple(group), scores_of(group))
+                Line(name, experiment.method, _number(lines, experiment.method), tuple(group), _scores_of(group))
             )
         tasks.append(Task(f"{shared} → {'+'.join(targets)}", targets, tuple(lines)))
     return tasks
@@ -150,7 +150,7 @@ def _of_row(
         method = candidate.runs[0].method
         runs = tuple(given[run] for run in candidate.runs if isinstance(run, Experiment) and run in given)
         scores = tuple(100 * baselines[run.name] for run in candidate.runs if run.name in baselines)
-        lines.append(Line(name, method, _number([*before, *lines], method), runs, scores or scores_of(runs)))
+        lines.append(Line(name, method, _number([*before, *lines], method), runs, scores or _scores_of(runs)))
     if len(lines) > 1 and not all(line.scores for line in lines):
         # The best is not known before every candidate has been tried.
         whole_row = Line(row.name, lines[0].method, lines[0].number, (), (), cell.paper)

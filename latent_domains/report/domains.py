@@ -42,7 +42,7 @@ def told(usage: DomainUsage, history: Sequence[DomainUsage]) -> str:
     return text
 
 
-def history_chart(history: Sequence[DomainUsage], name: str) -> Chart:
+def _history_chart(history: Sequence[DomainUsage], name: str) -> Chart:
     """Shares of the latent domains, stacked, from the first to the last of what ``history`` has (two at least)."""
     iterations = [usage.iteration for usage in history]
     shares = 100 * np.array([usage.share for usage in history])
@@ -120,7 +120,7 @@ def draw_matrix(
         spine.set_visible(True)
 
 
-def shares_chart(lines: Sequence[Line], name: str, task: str = "") -> Chart:
+def _shares_chart(lines: Sequence[Line], name: str, task: str = "") -> Chart:
     """For every run with a branch, the shares of its latent domains at the end, as one stacked bar.
 
     ``task`` is named in the title where there are several.
@@ -185,7 +185,7 @@ def discovery_section(
             )
         if len(with_branch) > 1:
             charts = [
-                shares_chart(task.lines, f"shares-{number}", task.name if len(tasks) > 1 else "")
+                _shares_chart(task.lines, f"shares-{number}", task.name if len(tasks) > 1 else "")
                 for number, task in enumerate(tasks, 1)
                 if any(run.record and run.record.domain_usage for line in task.lines for run in line.runs)
             ]
@@ -213,7 +213,7 @@ def _discovery(run: LoadedRun, quick: bool) -> list[Block]:
     blocks: list[Block] = [Heading(f"{run.experiment.title}: {run.name}"), Text(told(usage, history))]
     charts = []
     if len(history) > 1:
-        charts.append(history_chart(history, f"history-{run.name}"))
+        charts.append(_history_chart(history, f"history-{run.name}"))
     elif run.record.domain_usage_history is not None:
         text = "How the domains were used along training is not known: no two snapshots were there to compare."
         blocks.append(Text(text, note=True))

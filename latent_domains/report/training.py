@@ -56,14 +56,14 @@ def _chart(lines: Sequence[Line], key: tuple[str, str], name: str, title: str, f
 
     def draw(axes: Axes) -> None:
         for line, curves in found:
-            draw_curves(axes, line, curves, factor)
+            _draw_curves(axes, line, curves, factor)
         axes.set_xlabel("iteration")
         axes.margins(x=0.01)
 
     return Chart(name, title, f"{title} against the iterations. At the end: {'; '.join(last)}.", draw)
 
 
-def draw_curves(axes: Axes, line: Line, curves: Sequence[Curve], factor: float = 1) -> None:
+def _draw_curves(axes: Axes, line: Line, curves: Sequence[Curve], factor: float = 1) -> None:
     """A line's mean over its seeds, and from two seeds on a band from the lowest to the highest of them."""
     iterations, values = binned(curves)
     values = factor * values

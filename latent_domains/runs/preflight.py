@@ -42,9 +42,9 @@ def preflight(run: RunFolder, mode: str | None = None) -> None:
     check_caffe()
     check_nets(run)
     check_mode(run, mode)
-    check_paths(run)
+    _check_paths(run)
     check_data(run)
-    check_domain_labels(run)
+    _check_domain_labels(run)
 
 
 def check_caffe() -> None:
@@ -106,7 +106,7 @@ def check_mode(run: RunFolder, mode: str | None = None) -> None:
     check_available(mode or mode_of(run), who)
 
 
-def check_paths(run: RunFolder) -> None:
+def _check_paths(run: RunFolder) -> None:
     """The solver trains this folder's own nets and snapshots into it: that of a copied folder names the first one."""
     solver = run.read_solver()
     paths = [
@@ -179,7 +179,7 @@ def _described(path: Path, *_file: int) -> Description:
     return describe(path)
 
 
-def check_domain_labels(run: RunFolder) -> None:
+def _check_domain_labels(run: RunFolder) -> None:
     """The LMDB of domain labels is as long as that of the images, so that the two stay in step."""
     for part, lmdb in run.domain_labels.items():
         images, labels = count(run.train_lmdbs[part]), count(lmdb)

@@ -120,7 +120,7 @@ class RunFolder:
         Its Data layers read the LMDBs as stored, also where training shuffles; ``batch_size`` replaces theirs. Raises
         ProgramError if it was edited since the folder was written, and Caffe refuses it.
         """
-        net = with_whole_names(self.read_net(name))
+        net = _with_whole_names(self.read_net(name))
         if self.net(name).stat().st_mtime_ns > (self.path / "experiment.json").stat().st_mtime_ns:
             check_loads(self.net(name), phase)
         for layer in net.layer:
@@ -330,7 +330,7 @@ def _this_process() -> str:
     return f"process {os.getpid()} on {platform.node()}"
 
 
-def with_whole_names(net: caffe_pb2.NetParameter) -> caffe_pb2.NetParameter:
+def _with_whole_names(net: caffe_pb2.NetParameter) -> caffe_pb2.NetParameter:
     """``net`` itself, its LMDBs named by absolute paths: a run's nets name them from the repository's root."""
     for layer in net.layer:
         if layer.type == "Data":

@@ -170,7 +170,7 @@ def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: int | None) -> None
         if not children.stopping:
             gpus = job.devices.gpus if job.devices else None
             with failures_noted(job.folder, "evaluation"):
-                evaluate_apart(job.folder, threads, children, gpus[0] if gpus else None)
+                _evaluate_apart(job.folder, threads, children, gpus[0] if gpus else None)
 
     with children.take_signals(), ThreadPoolExecutor(jobs) as pool:
         futures = [pool.submit(work, job) for job in waiting]
@@ -185,7 +185,7 @@ def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: int | None) -> None
         raise KeyboardInterrupt
 
 
-def evaluate_apart(folder: RunFolder, threads: int, children: Children, gpu: int | None = None) -> None:
+def _evaluate_apart(folder: RunFolder, threads: int, children: Children, gpu: int | None = None) -> None:
     """Evaluate in a process of its own: pycaffe logs to stderr and several runs may end at once.
 
     ``gpu`` is the one to use if the run's mode is GPU (None: Caffe's default).

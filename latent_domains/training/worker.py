@@ -71,7 +71,7 @@ def statistics(net: caffe.Net, definition: caffe_pb2.NetParameter) -> list[caffe
     return found
 
 
-def catch_up(net: caffe.Net, passes: int, stop: Callable[[], bool]) -> None:
+def _catch_up(net: caffe.Net, passes: int, stop: Callable[[], bool]) -> None:
     """Bring the layers of GOING_ON where so many forward passes bring them: a snapshot does not hold where they were.
 
     Each of them runs alone, in the net's order, so that records, crops, mirroring and dropout go on as they would
@@ -105,7 +105,7 @@ def train(
         solver.restore(str(snapshot))
         caffe.log(f"Going on with the records and random numbers after iteration {solver.iter}")
         try:
-            catch_up(solver.net, solver.iter * param.iter_size, lambda: peers.any(stop.came))
+            _catch_up(solver.net, solver.iter * param.iter_size, lambda: peers.any(stop.came))
         except _Stopped:
             caffe.log("Optimization stopped early.")
             return
