@@ -55,7 +55,7 @@ os.environ.setdefault("TQDM_DISABLE", "1")  # bars fill logs; python -m tools.wa
 
 if workflow.is_main_process and workflow.nodes is None:  # which a cluster's executor has
     # Runs side by side share this machine: its memory, and one GPU each. --resources says otherwise.
-    from latent_domains.runs.devices import visible_gpus
+    from latent_domains.common.gpus import visible_gpus
 
     available_here = {"mem_mb": psutil.virtual_memory().total // 2**20, "gpu": len(visible_gpus()), "downloads": 1}
     for resource, available in available_here.items():
