@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator
 
+from latent_domains.common.files import expect_file
 from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import Positive, checked
 from latent_domains.data.lmdb_folder import is_lmdb
@@ -135,7 +136,12 @@ class Plan:
 
     @cached_property
     def unfinished(self) -> dict[str, Run]:
-        """The runs that had no record when this was first asked."""
+        """The runs that had no record when this was first asked.
+
+        Raises ProgramError naming one that is no file: of links round in a circle Snakemake shows a traceback.
+        """
+        for run in self.runs.values():
+            expect_file(self.record(run), "a run's record", missing_ok=True)
         return {name: run for name, run in self.runs.items() if not self.record(run).is_file()}
 
     def check_targets(self, arguments: Iterable[str]) -> None:

@@ -1,5 +1,6 @@
 """What the workflow would do: its config, what can be made here and from what."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -204,6 +205,15 @@ def test_what_is_finished_needs_nothing_and_is_in_the_table(tmp_path):
     assert here.records(here.tables["office31"]) == [tmp_path / "runs/office31/plain_seed0/record.json"]
     assert here.to_make(here.tables["office31"]) == []
     assert here.to_make(here.tables["digits"]) == here.records(here.tables["digits"])
+
+
+def test_a_record_that_is_a_link_to_itself_is_named(tmp_path):
+    here = plan(tmp_path)
+    record = here.record(here.tables["office31"].runs[0])
+    record.parent.mkdir(parents=True)
+    record.symlink_to(record)
+    with pytest.raises(ProgramError, match=f"^{re.escape(str(record))}: no such file, expected a run's record"):
+        _ = here.unfinished
 
 
 def test_a_mixture_is_its_owners(tmp_path):
