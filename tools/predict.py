@@ -4,8 +4,9 @@
     python -m tools.predict runs/digits/mda_k2_seed0 digits
 
 MODEL is a run folder, one of python -m tools.adapt, or what the names of an exported model's files begin with
-(python -m tools.export): MODEL.prototxt, MODEL.caffemodel and MODEL.json, which says how an image becomes the input.
-On a processor MODEL.onnx runs where it is there, in ONNX Runtime; MODEL.caffemodel as MODEL asks for Caffe.
+(python -m tools.export): MODEL.prototxt, MODEL.caffemodel and MODEL.json, which says how an image becomes the input. A
+run on features is to be exported first. On a processor MODEL.onnx runs where it is there, in ONNX Runtime;
+MODEL.caffemodel as MODEL asks for Caffe.
 An image that cannot be read is named and left out.
 """
 

@@ -2,6 +2,7 @@
 
 import csv
 import math
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -20,6 +21,7 @@ from latent_domains.common.wording import by
 from latent_domains.data.image_datum import Format, Made, make_readable
 from latent_domains.data.image_list import UNKNOWN, Entry
 from latent_domains.data.lmdb_io import datum_image
+from latent_domains.experiment.networks import BACKBONES
 from latent_domains.models.model import feed, load, read_model
 from latent_domains.models.onnx_runtime import MADE_OF, Runtime
 from latent_domains.runs.devices import check_available
@@ -63,6 +65,11 @@ def open_classifier(model: Path, mode: str) -> Classifier:
     """
     if is_run_folder(model):
         folder = RunFolder.load(model)
+        if (features := folder.experiment.data.features) and features.backbone in BACKBONES:
+            raise ProgramError(
+                f"{model}: a classifier of features of {features.backbone}, expected a net that takes images: "
+                f"python -m tools.export {shlex.quote(str(model))} MODEL makes one of it"
+            )
         return _in_caffe(folder.net("deploy"), folder.final_snapshot().model, describe_run(folder), mode)
     prefix = model / "model" if model.is_dir() else _prefix(model)
     net, weights, onnx = (prefix.with_name(f"{prefix.name}.{suffix}") for suffix in ("prototxt", "caffemodel", "onnx"))
