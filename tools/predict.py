@@ -1,7 +1,7 @@
-"""What a trained model says about the images of a folder, at any depth: a CSV file of path, class and probability.
+"""What a trained model says about an image, or those of a folder: a CSV file of path, class and probability.
 
     python -m tools.predict runs/mine/model photos --out photos.csv
-    python -m tools.predict runs/digits/mda_k2_seed0 digits
+    python -m tools.predict runs/digits/mda_k2_seed0 seven.png
 
 MODEL is a run folder, one of python -m tools.adapt, or what the names of an exported model's files begin with
 (python -m tools.export): MODEL.prototxt, MODEL.caffemodel and MODEL.json, which says how an image becomes the input. A
@@ -24,7 +24,7 @@ from latent_domains.runs.predict import open_classifier, predict, write_predicti
 def main() -> None:
     parser = program_parser("tools.predict", __doc__)
     parser.add_argument("model", type=Path, metavar="MODEL", help="run folder, or beginning of a model's file names")
-    parser.add_argument("images", type=Path, metavar="DIR", help="folder of images, at any depth")
+    parser.add_argument("images", type=Path, metavar="IMAGES", help="folder of images, at any depth, or one image")
     parser.add_argument(
         "--out", type=Path, default=Path("predictions.csv"), metavar="FILE", help="default: %(default)s"
     )

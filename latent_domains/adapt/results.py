@@ -71,7 +71,7 @@ def usage(paths: Paths, folder: RunFolder) -> list[str]:
     return [
         "New images:",
         "",
-        f"  python -m tools.predict {shlex.quote(model)} DIR --out FILE.csv",
+        f"  python -m tools.predict {shlex.quote(model)} IMAGES --out FILE.csv",
         "",
         "The same in a program of one's own, with OpenCV alone:",
         "",

@@ -260,11 +260,14 @@ UNKNOWN = -1
 def folder_entries(folder: Path) -> tuple[list[Entry], Found]:
     """All images of a folder, at any depth and sorted, named by their paths in it; their label says unknown.
 
-    Returns all that was found, too. Raises ProgramError if there are no images.
+    A file, whatever it is called, is one image. Returns all that was found, too. Raises ProgramError if there are no
+    images.
     """
+    if folder.is_file():
+        return [Entry(str(folder), folder.name, UNKNOWN)], Found([folder.name])
     if not folder.is_dir():
-        found = "a file" if folder.exists() else "no such folder"
-        raise ProgramError(f"{folder}: {found}, expected a folder of images")
+        found = "no regular file" if folder.exists() else "no such folder"
+        raise ProgramError(f"{folder}: {found}, expected a folder of images, or an image")
     found = find_files(folder)
     if not found.images:
         raise _no_images(folder, "no images in it", found)

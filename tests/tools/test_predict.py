@@ -132,6 +132,17 @@ def test_a_row_for_each_image_at_any_depth(model, images, tmp_path):
     assert program("predict", model, images, "--out", tmp_path / "out.csv", "--force", "--jobs", 1).returncode == 0
 
 
+def test_one_image_is_predicted_by_itself(model, images, tmp_path):
+    for name in ("deep/er/1.png", "1"):  # a file that is named needs no ending
+        (images / "1").write_bytes((images / "deep" / "er" / "1.png").read_bytes())
+        done = program("predict", model, images / name, "--out", tmp_path / "one.csv", "--force", "--jobs", 1)
+        assert done.returncode == 0, done.stderr
+        (row,) = rows(tmp_path / "one.csv")
+        assert row["path"] == Path(name).name
+    done = program("predict", model, images / "notes.txt", "--out", tmp_path / "none.csv", "--jobs", 1)
+    assert done.returncode == 1 and f"left out {images / 'notes.txt'}: 8 bytes that OpenCV cannot" in done.stderr
+
+
 def test_what_cannot_be_read_is_named_and_left_out(model, images, tmp_path):
     whole = cv2.imencode(".jpg", picture("disc", "day", 0))[1].tobytes()
     (images / "cut.jpg").write_bytes(whole[: len(whole) // 2])
