@@ -47,6 +47,14 @@ def odd_images(folder: Path, picture: np.ndarray) -> Iterator[tuple[Path, np.nda
     rgb.save(file, lossless=True)
     yield file, picture, 0
 
+    file = folder / "from_chrome.jfif"
+    rgb.save(file, "JPEG", quality=100, subsampling=0)
+    yield file, picture, 12
+
+    file = folder / "moving.gif"
+    Image.fromarray(few[..., ::-1]).save(file, save_all=True, append_images=[rgb])
+    yield file, few, 0
+
     file = folder / "PLAIN.TIFF"
     rgb.save(file)
     yield file, picture, 0

@@ -14,7 +14,7 @@ from latent_domains.common.files import expect_file
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import count_of
 
-SUFFIXES = frozenset({".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
+SUFFIXES = frozenset({".bmp", ".gif", ".jfif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 """Files of a class folder that count as images, by the end of their name in lower case."""
 
 _LABEL_LIMIT = 2**31
