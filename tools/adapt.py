@@ -27,6 +27,7 @@ from latent_domains.adapt import settings
 from latent_domains.adapt.results import contents, usage
 from latent_domains.adapt.stages import (
     CHOICES,
+    about_batch,
     begin_anew,
     default_network,
     finish,
@@ -146,7 +147,7 @@ def _settings(options: argparse.Namespace, chosen: Mapping[str, Any]) -> dict[st
 
 
 def _notes(images: TaskImages, experiment: Experiment) -> list[str]:
-    return [*images.notes, *about_numbers(images, experiment)]
+    return [*images.notes, *about_numbers(images, experiment), *about_batch(images, experiment)]
 
 
 def _say(images: TaskImages, experiment: Experiment) -> None:

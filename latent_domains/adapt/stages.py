@@ -1,6 +1,6 @@
 """What is done for a task, one stage after the other; what stands is left alone."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from latent_domains.convert.onnx.export import write as export_onnx
 from latent_domains.convert.options import ConverterOptions
 from latent_domains.convert.whole import check_onnx, is_head
 from latent_domains.experiment.batches import batch_sizes
-from latent_domains.experiment.datasets import DATASETS, of_network
+from latent_domains.experiment.datasets import DATASETS, Recipe, of_network
 from latent_domains.experiment.experiment import LATENT, SOURCE_ONLY, Experiment, make_experiment
 from latent_domains.experiment.networks import ANY_FEATURES, BACKBONES, NETWORKS
 from latent_domains.models.model import model_files
@@ -87,11 +87,10 @@ def make_task(
     the target may have many more than a training sees. Raises ProgramError naming an option that does not fit.
     """
     like = of_network(trained(network))
-    recipe = DATASETS[NETWORKS[like.network].recipe].recipe
+    recipe = _recipe(like.network)
     sources, target = tuple(source.name for source in images.sources), images.target.name
     seen = sources if chosen["method"] in SOURCE_ONLY else (*sources, target)
-    rows = recipe.batch_size if recipe.batch_split == "per_domain" else recipe.batch_size // len(seen)
-    rows = max(FEWEST_ROWS, min(rows, *(counts[domain] for domain in seen)))
+    rows = max(FEWEST_ROWS, min(_rows(recipe, len(seen)), *(counts[domain] for domain in seen)))
     iterations = chosen["iterations"] or recipe.iterations
     as_long_as_a_test = -(-counts[target] // (rows * len(seen)))
     data = replace(
@@ -124,6 +123,27 @@ def make_task(
     experiment = make_experiment(data, **{**chosen, "k": k})
     batch_sizes(experiment, counts)  # of a batch that is too small
     return experiment
+
+
+def _recipe(network: str) -> Recipe:
+    return DATASETS[NETWORKS[network].recipe].recipe
+
+
+def _rows(recipe: Recipe, domains: int) -> int:
+    """Images of each of so many domains in a batch."""
+    return recipe.batch_size if recipe.batch_split == "per_domain" else recipe.batch_size // domains
+
+
+def about_batch(images: TaskImages, experiment: Experiment) -> Iterator[str]:
+    """That a small domain makes the batches smaller than the network's recipe has them, unless they were chosen."""
+    sizes = {domain.name: len(domain.entries) for domain in images.domains if domain.name in experiment.parts}
+    ours, smallest = experiment.data.recipe, min(sizes, key=sizes.__getitem__)
+    rows, usual = _rows(ours, len(sizes)), _rows(_recipe(experiment.data.network), len(sizes))
+    if rows < usual and experiment.batch_size == ours.batch_size:
+        yield (
+            f"{smallest} has {sizes[smallest]} images: so the batches are of {rows} images a domain, not of {usual} as "
+            "the network's recipe says (--batch-size)"
+        )
 
 
 def open_run(paths: Paths, experiment: Experiment, solver_mode: str | None) -> RunFolder:

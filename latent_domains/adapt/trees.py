@@ -95,7 +95,8 @@ def read_images(
         entries, _, inside = read_tree(target, classes)
     else:
         entries, inside = folder_entries(target)
-        notes.append(f"{target}: taken as unlabelled, so there will be predictions, but no accuracy")
+        alike = "" if unlabelled else _spelled_otherwise(target, classes)
+        notes.append(f"{target}: taken as unlabelled, so there will be predictions, but no accuracy{alike}")
     images = TaskImages(tuple(domains), Domain(names[-1], target, tuple(entries), inside), classes, labelled, ())
     notes += _check_domains(images)
     notes += [line for domain in images.domains for line in domain.found.left_out()]
@@ -319,6 +320,14 @@ def _is_labelled(target: Path, classes: Sequence[str]) -> bool:
     if loose:
         raise ProgramError(f"{target}: {loose[0]} lies beside the class folders: move it into one, {hint}")
     return any(folders.values())
+
+
+def _spelled_otherwise(target: Path, classes: Sequence[str]) -> str:
+    """Which folders of the target would be classes but for capital letters, in words; empty if none."""
+    names = {name.casefold(): name for name in classes}
+    alike = [folder.name for folder in _visible_folders(target) if composed(folder.name).casefold() in names]
+    meant = [names[composed(name).casefold()] for name in alike]
+    return f"; its folders {some(alike)} would be labels if they were called {some(meant)}" if alike else ""
 
 
 def _visible_folders(root: Path) -> list[Path]:

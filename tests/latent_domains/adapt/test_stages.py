@@ -7,7 +7,15 @@ from statistics import mean
 import pytest
 
 from latent_domains.adapt import stages
-from latent_domains.adapt.stages import FINE_TUNED, ON_FEATURES, default_network, make_task, open_run, with_defaults
+from latent_domains.adapt.stages import (
+    FINE_TUNED,
+    ON_FEATURES,
+    about_batch,
+    default_network,
+    make_task,
+    open_run,
+    with_defaults,
+)
 from latent_domains.adapt.task import Paths
 from latent_domains.adapt.trees import Domain, TaskImages
 from latent_domains.common.program import ROOT, ProgramError
@@ -81,3 +89,17 @@ def test_a_large_target_is_tested_less_often(images, interval, tmp_path):
     chosen = {"method": "mda", "iterations": None, "k": None}
     recipe = make_task(Paths(tmp_path), task, "resnet18", chosen, counts, "adapt").data.recipe
     assert (recipe.iterations, recipe.batch_size, recipe.test_interval) == (1200, 48, interval)
+
+
+def test_a_small_domain_makes_smaller_batches_and_that_is_said(tmp_path):
+    def told(smallest: int, method: str = "mda", **chosen: int) -> list[str]:
+        entries = {"one": smallest, "other": 500, "target": 500}
+        *sources, target = (Domain(name, Path(name), (None,) * size, Found()) for name, size in entries.items())
+        task = TaskImages(tuple(sources), target, ("cat", "dog"), True, ())
+        chosen = {"method": method, "iterations": None, "k": None, **chosen}
+        return list(about_batch(task, make_task(Paths(tmp_path), task, "mnist", chosen, entries, "adapt")))
+
+    assert told(128) == [] and told(3, batch_size=32) == []
+    for method in ("mda", "source_only"):
+        (note,) = told(3, method)
+        assert note.startswith("one has 3 images: so the batches are of 8 images a domain, not of 128 as the network's")

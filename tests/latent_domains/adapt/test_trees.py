@@ -75,6 +75,15 @@ def test_a_class_in_two_spellings_has_the_images_of_both(night, dusk):
     assert images.classes.count("caf\u00e9") == 1 and not [note for note in images.notes if "no images of" in note]
 
 
+def test_folders_of_a_target_that_are_classes_but_for_capital_letters_are_named(night, dusk):
+    for name in CLASSES[:2]:
+        (dusk / name).rename(dusk / name.title())
+    (dusk / "square").rename(dusk / "ring")
+    (note,) = read_images([night], dusk).notes
+    assert note.endswith(", but no accuracy; its folders Cross, Disc would be labels if they were called cross, disc")
+    assert read_images([night], dusk, unlabelled=True).notes[0].endswith(", but no accuracy")
+
+
 def test_labels_of_a_target_can_be_left_unused(night, dusk):
     images = read_images([night], dusk, unlabelled=True)
     assert not images.labelled and labels(images) == [-1] * 6
