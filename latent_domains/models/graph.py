@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from latent_domains.common.program import ProgramError
 from latent_domains.models.model import Model
 
-Array = NDArray[np.float64]
+Blob = NDArray[np.floating]
+"""A layer's parameters: of 32 bits as in the model, of 64 where something was folded into them."""
 
 _TRAINING_FIELDS = ("param", "propagate_down", "loss_weight")
 """Of a layer: they mean nothing in a net for tests. (``param`` also shares blobs by name: here each layer has its own.)
@@ -50,7 +51,7 @@ class Node:
     layer: LayerParameter
     bottoms: list[Value]
     tops: list[Value]
-    blobs: list[Array] = field(default_factory=list)
+    blobs: list[Blob] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -234,13 +235,16 @@ def read_graph(net: NetParameter, shapes: Mapping[str, tuple[int, ...]] | None =
 
 
 def of_model(model: Model, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
-    """The graph of a net for tests with its blobs. Raises ProgramError if one holds a number that is not finite."""
+    """The graph of a net for tests with its blobs, the model's own: copies of weights may be gigabytes.
+
+    Raises ProgramError if one holds a number that is not finite.
+    """
     net = NetParameter()
     net.CopyFrom(model.net)  # the graph's layers may be changed
     graph = read_graph(net, shapes)
     left = dict(model.blobs)
     for node in graph.nodes:
-        node.blobs = [blob.astype(np.float64) for blob in left.pop(node.name, ())]  # the first of a name, as Caffe does
+        node.blobs = list(left.pop(node.name, ()))  # the first of a name, as Caffe does
         for i, blob in enumerate(node.blobs):
             if not np.isfinite(blob).all():
                 raise ProgramError(f"layer {node.name}: blob {i} has values that are not finite, expected numbers")
@@ -254,7 +258,11 @@ def to_model(graph: Graph) -> tuple[Model, dict[Value, str]]:
     for layer in net.layer:
         _clear(layer)
     with np.errstate(over="ignore"):  # infinite then, which the proof finds
-        values = {node.name: [blob.astype(np.float32) for blob in node.blobs] for node in graph.nodes if node.blobs}
+        values = {
+            node.name: [blob.astype(np.float32, copy=False) for blob in node.blobs]
+            for node in graph.nodes
+            if node.blobs
+        }
     return Model(net, values), blobs
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import caffe
 import numpy as np
-from caffe.proto.caffe_pb2 import BlobProto, BlobShape, NetParameter
+from caffe.proto.caffe_pb2 import BlobProto, NetParameter
 from google.protobuf import text_format
 from numpy.typing import NDArray
 
@@ -162,28 +162,31 @@ def write_model(
 
 def weights_bytes(model: Model) -> bytes:
     """The contents of a caffemodel: the net's layers with their blobs. Those of no layer in the net come last."""
-    net = NetParameter(name=model.net.name)
     types = {layer.name: layer.type for layer in model.net.layer}
     names = [name for name in types if name in model.blobs] + [name for name in model.blobs if name not in types]
-    for name in names:
-        net.layer.add(name=name, type=types.get(name, ""), blobs=[_blob(values) for values in model.blobs[name]])
-    return net.SerializeToString()
+    parts = [NetParameter(name=model.net.name).SerializeToString()]
+    for name in names:  # one by one, since protobuf takes several times the memory of what it writes
+        part = NetParameter()
+        layer = part.layer.add(name=name, type=types.get(name, ""))
+        for values in model.blobs[name]:
+            _put(values, layer.blobs.add())
+        parts.append(part.SerializeToString())
+    return b"".join(parts)
 
 
-def _blob(values: Array) -> BlobProto:
-    """A blob as Caffe stores it.
+def _put(values: Array, blob: BlobProto) -> None:
+    """Make ``blob`` hold values as Caffe stores them.
 
-    The values are put in as the wire format has them (field 5, packed floats): one by one they would take seconds.
+    They are put in as the wire format has them (field 5, packed floats): one by one they would take seconds.
     """
-    data = np.ascontiguousarray(values, "<f4").tobytes()
-    length, size = bytearray(), len(data)
+    data = np.ascontiguousarray(values, "<f4").data
+    length, size = bytearray(), data.nbytes
     while size > 0x7F:
         length.append(size & 0x7F | 0x80)
         size >>= 7
     length.append(size)
-    blob = BlobProto(shape=BlobShape(dim=values.shape))
-    blob.MergeFromString(b"\x2a" + bytes(length) + data)
-    return blob
+    blob.shape.dim[:] = values.shape
+    blob.MergeFromString(b"".join((b"\x2a", length, data)))
 
 
 def model_files(prefix: Path) -> tuple[Path, Path]:

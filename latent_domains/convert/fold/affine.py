@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 from caffe.proto.caffe_pb2 import LayerParameter
 
-from latent_domains.convert.fold.statistics import batch_norm_map, mda_maps, target, uses_running_statistics
-from latent_domains.models.graph import Array, Graph, Node, Value
+from latent_domains.convert.fold.statistics import batch_norm_map, in_64_bits, mda_maps, target, uses_running_statistics
+from latent_domains.models.graph import Blob, Graph, Node, Value
 
-Map = tuple[Array, Array]
+Map = tuple[Blob, Blob]
 """a and b of y = a x + b, one value for each channel (axis 1)."""
 
 _CHANNELS = 1
@@ -50,10 +50,11 @@ def channel_map(graph: Graph, node: Node, domains: Mapping[Value, range]) -> Map
         a, b = mda_maps(graph, node, [domain])
         return a[domain], b[domain]
     if node.type == "Scale" and _per_channel(node, node.layer.scale_param.axis):
-        a = node.blobs[0]
-        return a, node.blobs[1] if len(node.blobs) == 2 else np.zeros_like(a)
+        a, *b = in_64_bits(node.blobs)
+        return a, b[0] if b else np.zeros_like(a)
     if node.type == "Bias" and _per_channel(node, node.layer.bias_param.axis):
-        return np.ones_like(node.blobs[0]), node.blobs[0]
+        (b,) = in_64_bits(node.blobs)
+        return np.ones_like(b), b
     return None
 
 

@@ -14,7 +14,7 @@ from caffe.proto.caffe_pb2 import LayerParameter
 from caffe_layers import domain_assignment
 from latent_domains.convert.fold.affine import Map, channel_map, compose
 from latent_domains.convert.fold.statistics import mda_maps, uses_running_statistics
-from latent_domains.models.graph import Array, Graph, Node, Value
+from latent_domains.models.graph import Blob, Graph, Node, Value
 
 
 def fold_assignments(graph: Graph) -> dict[Value, range]:
@@ -79,7 +79,7 @@ def _applied(graph: Graph, node: Node, top: Value, maps: Map) -> list[Node]:
     channels, further = x.shape[1], len(x.shape) - 2
     nodes: list[Node] = []
 
-    def make(kind: str, name: str, bottoms: list[Value], shape: tuple[int, ...], *blobs: Array, **fields: Any) -> Value:
+    def make(kind: str, name: str, bottoms: list[Value], shape: tuple[int, ...], *blobs: Blob, **fields: Any) -> Value:
         made = Value(graph.fresh(f"{node.name}_{name}"), shape)
         nodes.append(Node(LayerParameter(name=made.name, type=kind, **fields), bottoms, [made], list(blobs)))
         return made

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from caffe_layers import mda
 from latent_domains.common.program import ProgramError
-from latent_domains.models.graph import Array, Graph, Node
+from latent_domains.models.graph import Blob, Graph, Node
 
 
 def uses_running_statistics(node: Node) -> bool:
@@ -19,14 +20,14 @@ def uses_running_statistics(node: Node) -> bool:
     return not node.trains if chosen is None else chosen
 
 
-def batch_norm_map(graph: Graph, node: Node) -> tuple[Array, Array]:
+def batch_norm_map(graph: Graph, node: Node) -> tuple[Blob, Blob]:
     """A BatchNorm as y = a x + b: a and b, one value for each channel."""
     mean, variance, divisor = node.blobs
     a, b = _maps(graph, node, (mean[None], variance[None], divisor), node.layer.batch_norm_param.eps, range(1))
     return a[0], b[0]
 
 
-def mda_maps(graph: Graph, node: Node, used: Sequence[int] | None = None) -> tuple[Array, Array]:
+def mda_maps(graph: Graph, node: Node, used: Sequence[int] | None = None) -> tuple[Blob, Blob]:
     """An MDALayer as y = a_d x + b_d for rows of domain d: a and b, D×C.
 
     ``used`` are the domains that rows may belong to, by default all: the others' statistics may be missing.
@@ -41,9 +42,14 @@ def target(node: Node) -> int:
     return given["num_domains"] - 1 if given["domain"] is None else given["domain"]
 
 
-def _maps(graph: Graph, node: Node, blobs: Sequence[Array], eps: float, used: Sequence[int]) -> tuple[Array, Array]:
+def in_64_bits(blobs: Sequence[Blob]) -> list[NDArray[np.float64]]:
+    """Parameters to compute with."""
+    return [blob.astype(np.float64) for blob in blobs]
+
+
+def _maps(graph: Graph, node: Node, blobs: Sequence[Blob], eps: float, used: Sequence[int]) -> tuple[Blob, Blob]:
     """a and b (D×C) from Σ mean, Σ variance (D×C) and their divisor (D), with mean and variance 0 where it is 0."""
-    means, variances, divisor = blobs
+    means, variances, divisor = in_64_bits(blobs)
     factor = np.divide(1, divisor, out=np.zeros_like(divisor), where=divisor != 0)[:, None]
     if empty := [d for d in used if divisor[d] == 0]:
         whose = "" if len(divisor) == 1 else f" of domain {', '.join(map(str, empty))}"

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from latent_domains.convert.fold.fold import fold
 from latent_domains.models.graph import last_of_blobs, of_model, to_model
 from latent_domains.models.model import forward, load
 from latent_domains.models.prototxt import net_text
@@ -81,3 +82,17 @@ def test_normalisation_of_the_input_in_place() -> None:
     assert tried(trained(DATA + text)).layers == "bn:Scale p:Softmax"
     done = tried(trained(DATA + layer("bn", "BatchNorm", "data", "data") + layer("p", "Softmax", "data", "p")))
     assert done.layers == "bn:Scale p:Softmax"
+
+
+def test_blobs_that_nothing_is_folded_into_are_the_models_own() -> None:
+    """They may be most of what a program takes of memory."""
+    text = CONV + layer("bn", "BatchNorm", "conv", "bn")
+    text += layer("fc", "InnerProduct", "bn", "fc", "inner_product_param { num_output: 2 }")
+    model = trained(DATA + text)
+    folded = fold(model).model
+    assert all(np.shares_memory(*blobs) for blobs in zip(folded.blobs["fc"], model.blobs["fc"], strict=True))
+    assert folded.blobs["conv"][0].dtype == np.float32
+    before = trained(DATA + text).blobs
+    for name, blobs in model.blobs.items():
+        for found, expected in zip(blobs, before[name], strict=True):
+            np.testing.assert_array_equal(found, expected)
