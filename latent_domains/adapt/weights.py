@@ -1,13 +1,11 @@
 """What training begins with: a caffemodel that is named, or ImageNet's weights, fetched and converted once."""
 
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
-from latent_domains.common.caffe_process import ending_with_us
 from latent_domains.common.files import expect_file, sha256
 from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.convert.options import ConverterOptions
+from latent_domains.convert.torch.resnet_conversion import convert
 from latent_domains.data.weights_files import find_in_mirror, get, in_package
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import BACKBONES, NETWORKS, Network
@@ -67,28 +65,6 @@ def _converted(checkpoint: Path, experiment: Experiment, folder: Path) -> Path:
     network = NETWORKS[experiment.data.network]
     file = folder / network.weights_name(experiment.num_domains)
     if not file.is_file() or file.stat().st_mtime < checkpoint.stat().st_mtime:
-        domains = ("--num-domains", experiment.num_domains) if experiment.num_domains else ("--no-mda",)
-        program(network.converter, checkpoint, folder / network.name, *domains, "--no-head", "--force")
+        domains = [experiment.num_domains] if experiment.num_domains else []
+        convert(checkpoint, folder / network.name, ConverterOptions(force=True), head=False, num_domains=domains)
     return file
-
-
-def program(name: str, *arguments: object) -> None:
-    """Run ``python -m tools.NAME ARGUMENTS``; its output is ours. Raises ProgramError if it fails.
-
-    Ctrl-C reaches it once, from here, and it is given the time to clean up.
-    """
-    sys.stdout.flush()
-    with subprocess.Popen(
-        ending_with_us([sys.executable, "-m", f"tools.{name}", *map(str, arguments)]),
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        start_new_session=True,
-    ) as child:
-        try:
-            code = child.wait()
-        except KeyboardInterrupt:
-            child.send_signal(signal.SIGINT)
-            child.wait()
-            raise
-    if code:
-        raise ProgramError(f"python -m tools.{name} ended with exit code {code}: its message stands above")

@@ -12,12 +12,15 @@ import sys
 from pathlib import Path
 
 import cv2
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from latent_domains.adapt.stages import FINE_TUNED, ON_FEATURES
 from latent_domains.backbones.onnx_backbone import OnnxBackbone
 from latent_domains.common.gpus import has_cuda
 from latent_domains.common.program import ROOT
+from latent_domains.convert.torch.resnet import shapes
 from latent_domains.data.lmdb_io import read_labels
 from latent_domains.data.sets.published import PACS
 from latent_domains.experiment.networks import LITE0
@@ -205,6 +208,20 @@ def test_a_mixture_to_an_unlabelled_target_through_ctrl_c(tmp_path):
     assert set(read_labels(out / "data" / "out" / new)) == {-1}
     assert [set(row) for row in rows(out / "predictions.csv")] == [{"path", "class", "probability"}] * 7
     assert {row["path"] for row in rows(out / "predictions.csv")} == {f"2020/{number}.png" for number in range(7)}
+
+
+def test_ctrl_c_while_weights_are_converted(tmp_path):
+    folder = tmp_path / "looks"
+    for look in ("night", "day", "dusk"):
+        plant_domain(folder / look, look, 2)
+    values = {name: np.ones(shape, np.float32) for name, shape in shapes(18).items()}
+    save_file(values, tmp_path / "resnet18.safetensors")
+    options = ("--network", "resnet18", "--weights", tmp_path / "resnet18.safetensors")
+    command = ("adapt", "--source", folder / "night", "--source", folder / "day", "--target", folder / "dusk", *options)
+    code, said = interrupt(*command, "--out", tmp_path / "out", at="compared with", whole_group=True)
+    assert code == 130 and "Traceback" not in said, said
+    assert names(tmp_path / "out") in (["settings.json"], ["settings.json", "weights"])
+    assert not [path for path in (tmp_path / "out").rglob("*") if path.is_file() and path.name != "settings.json"]
 
 
 def test_the_lmdbs_can_be_deleted_and_are_built_again(labelled, tmp_path):

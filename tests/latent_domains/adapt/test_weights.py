@@ -10,6 +10,7 @@ import pytest
 from latent_domains.adapt import weights
 from latent_domains.adapt.weights import starting_weights
 from latent_domains.common.program import ProgramError
+from latent_domains.convert.options import ConverterOptions
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment, make_experiment
 from latent_domains.experiment.networks import BACKBONES, LITE0, NETWORKS
@@ -112,22 +113,20 @@ def test_a_mirror_of_weights_is_looked_at(folder, tmp_path, monkeypatch):
 def test_a_checkpoint_is_converted_once(tmp_path, monkeypatch):
     calls = []
 
-    def program(*arguments: object) -> None:
-        calls.append(arguments)
-        made = arguments[2].with_name("resnet18_mda4.caffemodel")
-        made.parent.mkdir()
-        made.touch()
+    def convert(checkpoint: Path, out: Path, options: ConverterOptions, **more: object) -> None:
+        calls.append((checkpoint, out, options, more))
+        out.parent.mkdir()
+        out.with_name("resnet18_mda4.caffemodel").touch()
 
-    monkeypatch.setattr(weights, "program", program)
+    monkeypatch.setattr(weights, "convert", convert)
     checkpoint = tmp_path / "mine.pth"
     checkpoint.touch()
     for _ in range(2):
         found = starting_weights(str(checkpoint), experiment("resnet18"), tmp_path)
         assert found == tmp_path / "e3b0c442" / "resnet18_mda4.caffemodel"
-    ((name, given, prefix, *options),) = calls
-    assert (name, given, prefix) == ("convert_resnet", checkpoint, found.with_name("resnet18"))
-    assert options == ["--num-domains", 4, "--no-head", "--force"]
+    more = {"head": False, "num_domains": [4]}
+    assert calls == [(checkpoint, found.with_name("resnet18"), ConverterOptions(force=True), more)]
     older = tmp_path / "older.pth"
     older.write_bytes(b"another")
     os.utime(older, (1, 1))
-    assert starting_weights(str(older), experiment("resnet18"), tmp_path) != found and calls[1][1] == older
+    assert starting_weights(str(older), experiment("resnet18"), tmp_path) != found and calls[1][0] == older
