@@ -18,8 +18,8 @@ from pathlib import Path
 
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import run
-from latent_domains.convert.onnx.export import write
-from latent_domains.convert.onnx.verification import MEAN
+from latent_domains.convert.onnx.export import export_onnx
+from latent_domains.convert.onnx.verify import MEAN
 from latent_domains.convert.options import add_converter_options, add_pixel_options, converter_options
 
 
@@ -31,7 +31,7 @@ def main() -> None:
     add_pixel_options(parser, MEAN)
     add_converter_options(parser)
     options = parser.parse_args()
-    write(
+    export_onnx(
         options.net,
         options.weights,
         options.out,

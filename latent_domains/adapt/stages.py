@@ -14,7 +14,7 @@ from latent_domains.common.files import json_text, remove, write_text
 from latent_domains.common.gpus import why_no_gpu
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.export import export, run_source
-from latent_domains.convert.onnx.export import write as export_onnx
+from latent_domains.convert.onnx.export import export_onnx
 from latent_domains.convert.options import ConverterOptions
 from latent_domains.convert.whole import check_onnx, is_head
 from latent_domains.experiment.batches import batch_sizes

@@ -14,7 +14,7 @@ from latent_domains.common.wording import by
 from latent_domains.convert.onnx.graph import OPSET
 from latent_domains.convert.onnx.layer import Refused
 from latent_domains.convert.onnx.net import BATCH, blob_names, check_layers, onnx_model
-from latent_domains.convert.onnx.verification import MEAN, compare
+from latent_domains.convert.onnx.verify import MEAN, compare
 from latent_domains.convert.options import ConverterOptions, pixels_hint
 from latent_domains.models.compare import require, worst
 from latent_domains.models.definition import for_phase
@@ -26,7 +26,7 @@ from latent_domains.models.onnx_runtime import MADE_OF
 PRODUCER = "caffe-latent-domains"
 
 
-def write(
+def export_onnx(
     net: Path,
     weights: Path,
     out: Path,
@@ -40,10 +40,10 @@ def write(
 
     It is compared on pixels less ``mean``, by default MEAN, times ``scale``.
     ``check`` is called with the file before it gets its name: if it raises, there is none. Raises ProgramError as
-    :func:`export` does or, where that is verified, if ONNX Runtime finds something else than Caffe.
+    :func:`converted` does or, where that is verified, if ONNX Runtime finds something else than Caffe.
     """
     check_free(out, force=options.force, inputs=(net, weights))
-    made, loaded = export(net, weights)
+    made, loaded = converted(net, weights)
     for name in loaded.inputs:
         check_mean(mean, loaded.blobs[name].shape[1])
     with write_together(out, force=options.force) as (aside,):
@@ -66,7 +66,7 @@ def write(
         print("not verified")
 
 
-def export(net: Path, weights: Path) -> tuple[ModelProto, caffe.Net]:
+def converted(net: Path, weights: Path) -> tuple[ModelProto, caffe.Net]:
     """Return a model as ONNX, and the Caffe net with its weights.
 
     Raises ProgramError naming the file if one is missing, damaged or not the other's, or if the net has a layer with

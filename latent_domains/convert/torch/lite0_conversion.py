@@ -9,10 +9,10 @@ from latent_domains.common.files import check_free
 from latent_domains.convert.onnx.export import PRODUCER
 from latent_domains.convert.onnx.net import onnx_model
 from latent_domains.convert.options import ConverterOptions
-from latent_domains.convert.torch.comparison import compare, numbers, report, require_file
 from latent_domains.convert.torch.lite0 import folded_model
 from latent_domains.convert.torch.lite0_reference import torch_lite0
 from latent_domains.convert.torch.read import read_lite0
+from latent_domains.convert.torch.verify import compare, numbers, report, require_file
 from latent_domains.data.image_list import shown
 from latent_domains.data.weights_files import in_package
 from latent_domains.experiment.networks import LITE0

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from latent_domains.common.files import check_free
 from latent_domains.convert.options import ConverterOptions
-from latent_domains.convert.torch.comparison import MDA_MEAN, compare, numbers, report, require_file
 from latent_domains.convert.torch.read import read_resnet
 from latent_domains.convert.torch.torch_reference import torch_resnet
 from latent_domains.convert.torch.torch_resnet import Standardisation, mda_model, plain_model
+from latent_domains.convert.torch.verify import MDA_MEAN, compare, numbers, report, require_file
 from latent_domains.data.image_list import shown
 from latent_domains.models.inputs import tried
 from latent_domains.models.model import model_files, weights_bytes, write_model

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.onnx.verification import batches
+from latent_domains.convert.onnx.verify import batches
 from latent_domains.models import inputs
 from latent_domains.models.model import Model, forward, load
 from tests.latent_domains.convert.onnx.nets import random_model, with_input
