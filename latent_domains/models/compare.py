@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,16 +66,16 @@ def keep_worst(rows: dict[str, Difference], others: Iterable[Difference]) -> Non
         rows[row.name] = worst([rows.get(row.name, row), row])
 
 
-def require(rows: Sequence[Difference], tolerance: float = TOLERANCE, hint: str = "") -> None:
-    """Raise ProgramError, with the ``hint`` and all differences, if one is above ``tolerance``."""
+def require(file: Path, rows: Sequence[Difference], tolerance: float = TOLERANCE, hint: str = "") -> None:
+    """Raise ProgramError naming the model's ``file``, with the ``hint``, if a difference is above ``tolerance``."""
     furthest = worst(rows)
     if furthest.undefined:
         raise ProgramError(
-            f"{furthest.name}: not finite on these inputs in both nets, expected numbers to compare: try other inputs "
-            f"(--images){hint}; nothing is written\n{table(rows)}"
+            f"{file}: {furthest.name} is not finite on these inputs in both nets, expected numbers to compare: try "
+            f"other inputs (--images){hint}; nothing is written"
         )
     if not furthest.relative <= tolerance:
         raise ProgramError(
-            f"the two sides differ by {furthest.relative:.1e} of the largest value in {furthest.name}, expected at "
-            f"most {tolerance:g}{hint}; nothing is written\n{table(rows)}"
+            f"{file}: the two sides differ by {furthest.relative:.1e} of the largest value in {furthest.name}, "
+            f"expected at most {tolerance:g}{hint}; nothing is written\n{table(rows)}"
         )

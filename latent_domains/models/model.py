@@ -49,8 +49,9 @@ class Model:
 def read_model(net: Path, weights: Path) -> Model:
     """Read a prototxt and the caffemodel that goes with it, for the TEST phase.
 
-    Raises ProgramError naming the file if it is missing or damaged, if it has a layer that :func:`read_net` or
-    Caffe refuses or two with parameters of one name, or if the weights lack a layer or hold one of another shape.
+    Raises ProgramError naming the file if it is missing or damaged, if it has a layer that :func:`read_net` or Caffe
+    refuses or two with parameters of one name, or if the weights lack a layer, or hold one of another shape or values
+    that are not finite.
     """
     for file in (net, weights):
         expect_file(file, "a model's")
@@ -61,6 +62,10 @@ def read_model(net: Path, weights: Path) -> Model:
     _check_names(net, loaded)
     check_weights(weights, [loaded], [name for name, blobs in loaded.params.items() if blobs])
     loaded.copy_from(str(weights))
+    for name, blobs in loaded.params.items():
+        for i, blob in enumerate(blobs):
+            if not np.isfinite(blob.data).all():
+                raise ProgramError(f"{weights}: blob {i} of layer {name} holds values that are not finite")
     return Model(definition, {name: [blob.data.copy() for blob in blobs] for name, blobs in loaded.params.items()})
 
 

@@ -423,7 +423,7 @@ FAULTS = {
     "an input of numbers": r"small\.prototxt: its inputs are data, expected one of a shape N×C×…",
     "no input": r"small\.prototxt: its inputs are none, expected one",
     "a solver": r"small\.prototxt: not a prototxt",
-    "not finite": r"layer fc: blob 0 has values that are not finite",
+    "not finite": r"small\.caffemodel: blob 0 of layer fc holds values that are not finite",
 }
 
 

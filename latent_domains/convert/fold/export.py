@@ -126,7 +126,7 @@ def _verify(
     batches = batches_for(model.net, rows)
     found, outputs = compare_nets(original, written, folded, batches)
     hint = "" if source.description else pixels_hint(source.mean, source.scale, 0)
-    require(found, hint=hint)
+    require(source.weights, found, hint=hint)
     furthest = worst(found)
     print(f"largest difference in {len(found)} blobs, on {names}: {furthest.relative:.1e} ({furthest.name})")
     if opencv and folded.heads:

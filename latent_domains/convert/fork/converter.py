@@ -162,18 +162,17 @@ class Converter:
                 for phase, said in ((caffe.TRAIN, "the batch's"), (caffe.TEST, "every domain's running"))
             ]
         for said, step in tqdm(steps, desc="verifying", leave=False):
-            _judge(said, step())
+            self._judge(said, step())
+
+    def _judge(self, said: str, found: list[Difference]) -> None:
+        """Print the largest difference; raise ProgramError if it is too large."""
+        require(self._inputs[-1], found)
+        furthest = worst(found)
+        tqdm.write(f"{said}: {len(found)} blobs, largest difference {furthest.relative:.1e} ({furthest.name})")
 
     def _classes(self) -> int:
         """How many classes the scores have."""
         return open_net(self._deploy.definition(), caffe.TEST).blobs["prob"].data.shape[1]
-
-
-def _judge(said: str, found: list[Difference]) -> None:
-    """Print the largest difference; raise ProgramError if it is too large."""
-    require(found)
-    furthest = worst(found)
-    tqdm.write(f"{said}: {len(found)} blobs, largest difference {furthest.relative:.1e} ({furthest.name})")
 
 
 def _with_inputs(rewritten: Rewritten, fork: Conversion) -> Rewritten:

@@ -50,7 +50,7 @@ def export_onnx(
         aside.write_bytes(made.SerializeToString())
         if options.verify:
             rows = compare(loaded, made, aside, options.images, options.seed, mean or (MEAN,), scale)
-            require(rows, hint=pixels_hint(mean, scale, MEAN))
+            require(weights, rows, hint=pixels_hint(mean, scale, MEAN))
         if check is not None:
             check(aside)
     takes = ", ".join(f"{name} {_free(loaded.blobs[name].shape)}" for name in loaded.inputs)

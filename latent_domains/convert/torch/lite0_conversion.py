@@ -12,10 +12,11 @@ from latent_domains.convert.options import ConverterOptions
 from latent_domains.convert.torch.lite0 import folded_model
 from latent_domains.convert.torch.lite0_reference import torch_lite0
 from latent_domains.convert.torch.read import read_lite0
-from latent_domains.convert.torch.verify import compare, numbers, report, require_file
+from latent_domains.convert.torch.verify import compare, numbers, report
 from latent_domains.data.image_list import shown
 from latent_domains.data.weights_files import in_package
 from latent_domains.experiment.networks import LITE0
+from latent_domains.models.compare import require
 from latent_domains.models.inputs import tried
 from latent_domains.models.model import Model, load, model_files, write_model
 from latent_domains.nets.lite0 import EARLY, POOLED, PREPROCESSING
@@ -33,7 +34,7 @@ def convert(checkpoint: Path, out: Path, options: ConverterOptions, *, head: boo
     if options.verify:
         pixels, inputs = tried(PREPROCESSING.shape, options.seed, options.images)
         comparison = compare(torch_lite0(net), PREPROCESSING.mean, model, {}, pixels)
-        require_file(files[1], comparison.plain)
+        require(files[1], comparison.plain)
         report(comparison, {}, inputs)
     else:
         print("not verified")

@@ -8,8 +8,9 @@ from latent_domains.convert.options import ConverterOptions
 from latent_domains.convert.torch.read import read_resnet
 from latent_domains.convert.torch.torch_reference import torch_resnet
 from latent_domains.convert.torch.torch_resnet import Standardisation, mda_model, plain_model
-from latent_domains.convert.torch.verify import MDA_MEAN, compare, numbers, report, require_file
+from latent_domains.convert.torch.verify import MDA_MEAN, compare, numbers, report
 from latent_domains.data.image_list import shown
+from latent_domains.models.compare import require
 from latent_domains.models.inputs import tried
 from latent_domains.models.model import model_files, weights_bytes, write_model
 from latent_domains.nets.resnet import SHAPE
@@ -45,9 +46,9 @@ def convert(
     if options.verify:
         pixels, inputs = tried(SHAPE, options.seed, options.images)
         comparison = compare(torch_resnet(net, standardisation), standardisation.caffe_mean, plain, mda, pixels)
-        require_file(weights_file, comparison.plain)
+        require(weights_file, comparison.plain)
         for number, rows in comparison.mda.items():
-            require_file(mda_files[number], rows)
+            require(mda_files[number], rows)
         report(comparison, mda_files, inputs)
     else:
         print("not verified")

@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from latent_domains.common.program import ProgramError
 from latent_domains.convert.torch.torch_reference import POOLED, TorchNet
 from latent_domains.experiment.datasets import DATASETS
-from latent_domains.models.compare import Difference, difference, differences, keep_worst, require, worst
+from latent_domains.models.compare import Difference, difference, differences, keep_worst, worst
 from latent_domains.models.inputs import in_batches
 from latent_domains.models.model import Array, Model, forward, load
 
@@ -60,14 +59,6 @@ def compare(
 
 def _channels(mean: Sequence[float]) -> Array:
     return np.array(mean, np.float32).reshape(1, 3, 1, 1)
-
-
-def require_file(file: Path, rows: Sequence[Difference]) -> None:
-    """Raise ProgramError naming the file that would not be as it should."""
-    try:
-        require(rows)
-    except ProgramError as error:
-        raise ProgramError(f"{file}: {error}") from error
 
 
 def report(comparison: Comparison, mda_files: Mapping[int, Path], inputs: str) -> None:

@@ -1,5 +1,7 @@
 """Differences are relative to the largest value, and nothing that is not finite passes."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.models.compare import Difference, difference, differences, require, worst
 
 ONES = np.ones((2, 3), np.float32)
+MODEL = Path("m.caffemodel")
 PARTLY = np.array([[1, 2, np.nan]], np.float32)
 
 
@@ -38,18 +41,23 @@ def test_other_shape_is_an_error_with_both() -> None:
 def test_require_names_the_worst_and_shows_all() -> None:
     rows = differences({"a": ONES, "b": ONES}, {"a": ONES, "b": 1.01 * ONES, "c": ONES})
     assert worst(rows).name == "b"
-    require(rows, 0.1)
-    with pytest.raises(ProgramError, match=r"differ by 1\.0e-02 .* in b, expected at most 0\.0001(?s:.*)a  0\.0e\+00"):
-        require(rows)
+    require(MODEL, rows, 0.1)
+    with pytest.raises(
+        ProgramError,
+        match=r"^m\.caffemodel: the two sides differ by 1\.0e-02 .* in b, expected at most 0\.0001(?s:.*)a  0\.0e\+00",
+    ):
+        require(MODEL, rows)
     with pytest.raises(ProgramError, match=r"at most 0\.0001: try others; nothing is written\n"):
-        require(rows, hint=": try others")
+        require(MODEL, rows, hint=": try others")
     with pytest.raises(ProgramError, match="inf"):
-        require([Difference("a", np.inf)], 1e30)
+        require(MODEL, [Difference("a", np.inf)], 1e30)
 
 
 def test_what_is_not_finite_on_both_sides_is_no_difference_but_no_agreement() -> None:
     rows = differences({"a": PARTLY, "b": ONES}, {"a": PARTLY, "b": 1.01 * ONES})
-    with pytest.raises(ProgramError, match=r"^a: not finite on these inputs in both nets, .*--images(?s:.*)b  1\.0e"):
-        require(rows)
+    with pytest.raises(
+        ProgramError, match=r"^m\.caffemodel: a is not finite on these inputs in both nets, .*--images.*written$"
+    ):
+        require(MODEL, rows)
     with pytest.raises(ProgramError, match="differ by inf of the largest value in c"):
-        require([*rows, Difference("c", np.inf)])
+        require(MODEL, [*rows, Difference("c", np.inf)])

@@ -150,3 +150,12 @@ def test_files_that_are_no_model(model: Model, tmp_path: Path) -> None:
     net.write_text(net.read_text().replace('bottom: "data"', 'bottom: "date"'))
     with pytest.raises(ProgramError, match=r"m\.prototxt: Caffe refuses this net.*[Uu]nknown bottom blob 'date'"):
         read_model(net, weights)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_numbers_that_are_not_finite_are_refused(value: float, model: Model, tmp_path: Path) -> None:
+    name = next(name for name, blobs in model.blobs.items() if len(blobs) == 2)
+    spoilt = {**model.blobs, name: [model.blobs[name][0], np.full_like(model.blobs[name][1], value)]}
+    write_model(Model(model.net, spoilt), tmp_path / "m", about="", force=False)
+    with pytest.raises(ProgramError, match=rf"m\.caffemodel: blob 1 of layer {name} holds values that are not finite"):
+        read_model(*model_files(tmp_path / "m"))

@@ -41,11 +41,3 @@ def test_impossible_variances_are_refused(text: str) -> None:
     model.blobs["norm"][1][..., 2] = -3
     with pytest.raises(ProgramError, match="layer norm: its smallest variance is -3, expected at least 0"):
         fold(model)
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_numbers_that_are_not_finite_are_refused(value: float) -> None:
-    model = trained(DATA + layer("scale", "Scale", "data", "y", "scale_param { bias_term: true }"))
-    model.blobs["scale"][1][2] = value
-    with pytest.raises(ProgramError, match="layer scale: blob 1 has values that are not finite"):
-        fold(model)
