@@ -50,8 +50,7 @@ def read_model(net: Path, weights: Path) -> Model:
     """Read a prototxt and the caffemodel that goes with it, for the TEST phase.
 
     Raises ProgramError naming the file if it is missing or damaged, if it has a layer that :func:`read_net` or Caffe
-    refuses or two with parameters of one name, or if the weights lack a layer, or hold one of another shape or values
-    that are not finite.
+    refuses or two with parameters of one name, or if the weights lack a layer of the net or hold one of another shape.
     """
     for file in (net, weights):
         expect_file(file, "a model's")
@@ -62,11 +61,15 @@ def read_model(net: Path, weights: Path) -> Model:
     _check_names(net, loaded)
     check_weights(weights, [loaded], [name for name, blobs in loaded.params.items() if blobs])
     loaded.copy_from(str(weights))
-    for name, blobs in loaded.params.items():
-        for i, blob in enumerate(blobs):
-            if not np.isfinite(blob.data).all():
-                raise ProgramError(f"{weights}: blob {i} of layer {name} holds values that are not finite")
     return Model(definition, {name: [blob.data.copy() for blob in blobs] for name, blobs in loaded.params.items()})
+
+
+def check_finite(model: Model, weights: Path) -> None:
+    """Raise ProgramError naming the file ``weights`` if one of the model's numbers is not finite."""
+    for name, blobs in model.blobs.items():
+        for i, blob in enumerate(blobs):
+            if not np.isfinite(blob).all():
+                raise ProgramError(f"{weights}: blob {i} of layer {name} holds values that are not finite")
 
 
 def _check_names(net: Path, loaded: caffe.Net) -> None:

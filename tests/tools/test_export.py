@@ -410,10 +410,10 @@ def damaged(name: str, small: tuple[Path, Path]) -> tuple[Path, Path]:
 FAULTS = {
     "missing net": r"none\.prototxt: no such file",
     "missing weights": r"none\.caffemodel: no such file",
-    "a folder": r"in: a folder, expected a prototxt",
-    "swapped": r"small\.caffemodel: not a prototxt",
+    "a folder": r"in: a folder, expected a net's prototxt",
+    "swapped": r"small\.caffemodel: not a net's prototxt",
     "truncated weights": r"small\.caffemodel: \d+ bytes that are no caffemodel, or a truncated one",
-    "truncated net": r"small\.prototxt: not a prototxt",
+    "truncated net": r"small\.prototxt: not a net's prototxt",
     "text as weights": r"small\.caffemodel: 5 bytes that are no caffemodel",
     "other width": r"blob 0 of layer conv is 6×4×3×3, expected 7×4×3×3",
     "another net's weights": r"small\.caffemodel: it has no other",
@@ -422,7 +422,7 @@ FAULTS = {
     "two inputs": r"small\.prototxt: its inputs are data, im, expected one",
     "an input of numbers": r"small\.prototxt: its inputs are data, expected one of a shape N×C×…",
     "no input": r"small\.prototxt: its inputs are none, expected one",
-    "a solver": r"small\.prototxt: not a prototxt",
+    "a solver": r"small\.prototxt: not a net's prototxt",
     "not finite": r"small\.caffemodel: blob 0 of layer fc holds values that are not finite",
 }
 

@@ -20,7 +20,7 @@ from latent_domains.models import inputs
 from latent_domains.models.compare import TOLERANCE, require, worst
 from latent_domains.models.gate import DATA, read_net
 from latent_domains.models.graph import kind
-from latent_domains.models.model import Array, Model, forward, load, model_files, read_model, write_model
+from latent_domains.models.model import Array, Model, check_finite, forward, load, model_files, read_model, write_model
 from latent_domains.models.weights import read_layers
 from latent_domains.nets.lite0 import PREPROCESSING
 from latent_domains.runs.model_description import ModelDescription, describe_run, description_file
@@ -53,6 +53,7 @@ def read(source: Source) -> Model:
         )
     _check_domains(source, net)
     model = read_model(source.net, source.weights)
+    check_finite(model, source.weights)
     if source.head is not None:
         model = picture_net(source.head, model)
     found = [layer for layer in model.net.layer if layer.type == "Input"]

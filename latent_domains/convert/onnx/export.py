@@ -20,7 +20,7 @@ from latent_domains.models.compare import require, worst
 from latent_domains.models.definition import for_phase
 from latent_domains.models.gate import DATA, read_net
 from latent_domains.models.inputs import check_mean
-from latent_domains.models.model import load, read_model
+from latent_domains.models.model import check_finite, load, read_model
 from latent_domains.models.onnx_runtime import MADE_OF
 
 PRODUCER = "caffe-latent-domains"
@@ -77,6 +77,7 @@ def converted(net: Path, weights: Path) -> tuple[ModelProto, caffe.Net]:
         definition = for_phase(read_net(net, DATA), caffe.TEST, net)
         check_layers(definition)  # before Caffe opens what its layers name
         model = read_model(net, weights)
+        check_finite(model, weights)
         loaded = load(model)
         made = onnx_model(
             model,
