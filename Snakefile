@@ -305,7 +305,7 @@ rule report:
     wildcard_constraints:
         table=one_of(TABLES),
     params:
-        choices=["--runs-folder", str(CONFIG.runs), *choices()],
+        choices=["--runs-folder", str(CONFIG.runs), "--data", str(CONFIG.data), *choices()],
         records=lambda wildcards, input: len(input.records),
     log:
         "tables/logs/{table}.log",

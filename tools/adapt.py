@@ -192,7 +192,7 @@ def main() -> None:
     if counts != found:
         for name, number in counts.items():
             if number != found[name]:
-                print(f"note: {name}: {number} of {found[name]} pictures are used: the others could not be read")
+                print(f"note: {name}: {number} of {found[name]} images are used: the others could not be read")
         left = stored(paths, images, allow_missing_classes=options.allow_missing_classes)
         for note in _notes(left, experiment):
             if note not in told:

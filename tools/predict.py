@@ -16,6 +16,7 @@ from pathlib import Path
 from latent_domains.common.arguments import add_image_options, program_parser
 from latent_domains.common.files import check_free
 from latent_domains.common.program import run
+from latent_domains.common.wording import count_of
 from latent_domains.data.image_list import folder_entries
 from latent_domains.runs.devices import add_mode_option, choose_mode
 from latent_domains.runs.predict import open_classifier, predict, write_predictions
@@ -39,7 +40,7 @@ def main() -> None:
     predictions = predict(classifier, entries, jobs=options.jobs)
     images = write_predictions(options.out, predictions, classifier.description.classes)
     left_out = f", {len(entries) - images} left out" if images < len(entries) else ""
-    print(f"{options.out}: {images} images{left_out}")
+    print(f"{options.out}: {count_of(images, 'image')}{left_out}")
 
 
 if __name__ == "__main__":

@@ -9,14 +9,15 @@ A RUN is a run folder, finished or not, or a record alone. What a run lacks (log
 place of its figures.
 """
 
+import sys
 from pathlib import Path
 
-from latent_domains.common.arguments import positive, program_parser
+from latent_domains.common.arguments import add_data_option, positive, program_parser
 from latent_domains.common.program import ROOT, run
 from latent_domains.report.build import IMAGES, build
 from latent_domains.tables.definition import load
 from latent_domains.tables.options import definition_file, seed_list
-from latent_domains.tables.records import runs_of
+from latent_domains.tables.records import Records
 
 
 def main() -> None:
@@ -48,6 +49,7 @@ def main() -> None:
         metavar="DIR",
         help="where a table's runs lie as DATASET/NAME (default: runs)",
     )
+    add_data_option(parser)
     parser.add_argument("--seeds", type=seed_list, metavar="N,N,…", help="the table's runs of these seeds")
     parser.add_argument("--iterations", type=positive, metavar="N", help="the table's runs of N iterations")
     options = parser.parse_args()
@@ -60,7 +62,10 @@ def main() -> None:
     if not paths:
         if table is None:
             parser.error("expected a RUN, or --table")
-        paths = runs_of(table, options.runs_folder)
+        records = Records(options.runs_folder, options.data, data_per_seed=table.data_per_seed)
+        paths, left_out = records.folders(table)
+        for line in left_out:
+            print(f"left out: {line}", file=sys.stderr)
     out = options.out
     if out is None and table:
         out = ROOT / "tables" / table.name / "report.html"

@@ -10,7 +10,7 @@ from unicodedata import category
 
 from latent_domains.common.files import sha256
 from latent_domains.common.program import ProgramError
-from latent_domains.common.wording import some
+from latent_domains.common.wording import count_of, some
 from latent_domains.data.image_list import (
     Entry,
     Found,
@@ -101,7 +101,7 @@ def read_images(
     notes += _check_domains(images)
     notes += [line for domain in images.domains for line in domain.found.left_out()]
     if twins := identical(images):
-        which = f"{_images(len(twins))} of the target {'is' if len(twins) == 1 else 'are'}"
+        which = f"{count_of(len(twins), 'image')} of the target {'is' if len(twins) == 1 else 'are'}"
         source, target = twins[0]
         notes.append(
             f"{which} also in a source, file for file: {shown(target)} is {shown(source)}; an accuracy on such "
@@ -158,7 +158,7 @@ def _check_domains(images: TaskImages) -> list[str]:
     for domain in images.domains:
         if len(domain.entries) < FEWEST:
             raise ProgramError(
-                f"{domain.folder}: {_images(len(domain.entries))}, expected at least {FEWEST} of a domain"
+                f"{domain.folder}: {count_of(len(domain.entries), 'image')}, expected at least {FEWEST} of a domain"
             )
     found = {entry.label for entry in images.target.entries}
     missing = [name for label, name in enumerate(images.classes) if label not in found]
@@ -171,10 +171,11 @@ def about_numbers(images: TaskImages, experiment: Experiment) -> Iterator[str]:
         counts = Counter(images.classes[entry.label] for entry in source.entries).most_common()
         (most, largest), (least, smallest) = counts[0], counts[-1]
         if smallest < FEW:
-            yield f"{source.folder}: {_images(smallest)} of {least}: so few that the accuracy depends on which they are"
+            few = count_of(smallest, "image")
+            yield f"{source.folder}: {few} of {least}: so few that the accuracy depends on which they are"
         if largest >= UNEQUAL * smallest:
             yield (
-                f"{source.folder}: {_images(largest)} of {most}, {smallest} of {least}: the classifier learns the "
+                f"{source.folder}: {largest} images of {most}, {smallest} of {least}: the classifier learns the "
                 "frequent classes first"
             )
     if experiment.batch_split == "by_size":
@@ -186,13 +187,9 @@ def about_numbers(images: TaskImages, experiment: Experiment) -> Iterator[str]:
     most, least = max(sizes, key=sizes.__getitem__), min(sizes, key=sizes.__getitem__)
     if (ratio := sizes[most] / sizes[least]) >= UNEQUAL:
         yield (
-            f"{_images(sizes[most])} of {most}, {sizes[least]} of {least}: a batch has as many of each, so "
+            f"{sizes[most]} images of {most}, {sizes[least]} of {least}: a batch has as many of each, so "
             f"those of {least} come {ratio:.0f} times as often"
         )
-
-
-def _images(number: int) -> str:
-    return f"{number} image" if number == 1 else f"{number} images"
 
 
 def domain_names(folders: Sequence[Path]) -> list[str]:

@@ -129,7 +129,7 @@ class Found:
     def counted(self) -> str:
         """How many of the files are used, in words."""
         number = len(self.images)
-        return f"{count_of(number, 'picture')} of {count_of(number + len(self.others), 'file')}"
+        return f"{count_of(number, 'image')} of {count_of(number + len(self.others), 'file')}"
 
     def left_out(self) -> list[str]:
         """What is not used, a line each: names may be cut off, the number never is."""

@@ -1,6 +1,7 @@
 """A training that diverged: what is no number in it never becomes one again."""
 
 import math
+import re
 
 import caffe
 import numpy as np
@@ -15,6 +16,11 @@ def check_loss(folder: RunFolder, iteration: int, loss: float) -> None:
     """Raise ProgramError naming the log unless the training loss of ``iteration`` is finite."""
     if not math.isfinite(loss):
         raise ProgramError(f"{folder.log}: the loss at iteration {iteration} is {loss}: {_ADVICE}")
+
+
+def advice(failure: str) -> str:
+    """What to do about a ``failure`` of caffe, in words: a layer of ours that met values which are none; or nothing."""
+    return f": {_ADVICE}" if re.search(r'Layer "[^"]*": .*\b(nan|inf)\b', failure) else ""
 
 
 def check_snapshot(folder: RunFolder, snapshot: Snapshot) -> None:

@@ -21,7 +21,7 @@ def table_text(table: Table, rows: Sequence[RowResults]) -> str:
     else:
         header = ["method", "", *(column.name for column in table.columns), "mean"]
         lines = [line for row in rows for line in _rows_of_several(row, notes)]
-    parts = [f"# {table.title}", _caption(table, usages), markdown.table(header, lines)]
+    parts = [f"# {markdown.plain(table.title)}", _caption(table, usages), markdown.table(header, lines)]
     if notes:
         parts.append(notes.text())
     if table.reference is not None:
@@ -48,7 +48,7 @@ def _paired_text(table: Table, rows: Sequence[RowResults]) -> str:
             lines.append([name, *([column] if len(columns) > 1 else []), *line])
     header = ["method", *(["column"] if len(columns) > 1 else []), "difference", "95 % interval", "n", "resolvable"]
     return (
-        f"## Less {table.reference}, seed by seed\n\n"
+        f"## Less {markdown.plain(table.reference)}, seed by seed\n\n"
         "In points: mean of the differences d of the n seeds that both rows have, its 95 % interval by Student's t, "
         "and the smallest true difference that n seeds resolve: the one that a test at 5 % finds with 80 % power, "
         "δ·s/√n with s the sample standard deviation of d and δ such that Student's t of non-centrality δ and n − 1 "

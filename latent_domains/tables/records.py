@@ -82,8 +82,37 @@ class Records:
     def _run_folder(self, run: Experiment) -> RunFolder:
         """The folder of a run. Raises ProgramError if it is none, or holds another experiment or data folder."""
         folder = RunFolder.load(self.run_folder(run))
-        check_holds(folder, run, data_folder(self.data, run.seed, per_seed=self.data_per_seed))
+        self._check_holds(folder, run)
         return folder
+
+    def folders(self, table: Table) -> tuple[list[Path], list[str]]:
+        """Folders of those of the table's runs that are there, and why those of others are left out, a line each.
+
+        Raises ProgramError if none is there, or one is damaged.
+        """
+        found, left_out = [], []
+        for run in table.runs:
+            folder = self.run_folder(run)
+            if isinstance(run, Experiment) and is_run_folder(folder):
+                loaded = RunFolder.load(folder)
+                try:
+                    self._check_holds(loaded, run)
+                except ProgramError as error:
+                    left_out.append(str(error))
+                    continue
+            elif not (folder / "record.json").is_file():
+                continue
+            found.append(folder)
+        if not found:
+            raise ProgramError(
+                f"{self.folder / table.dataset}: none of the {len(table.runs)} runs of {table.name} is there, expected "
+                f"some: train them (snakemake tables/{table.name}) or name records"
+                + "".join(f"; {line}" for line in left_out)
+            )
+        return found, left_out
+
+    def _check_holds(self, folder: RunFolder, run: Experiment) -> None:
+        check_holds(folder, run, data_folder(self.data, run.seed, per_seed=self.data_per_seed))
 
     def _why_none(self, run: Run) -> str:
         if self.kept:
@@ -103,18 +132,6 @@ class Records:
             return "written, but not trained yet" if state.state == State.WRITTEN else one_line(state)
         except (ProgramError, OSError) as error:
             return one_line(error)
-
-
-def runs_of(table: Table, folder: Path) -> list[Path]:
-    """Folders of those of the table's runs that are there. Raises ProgramError if none is."""
-    places = [folder / place(one) for one in table.runs]
-    found = [one for one in places if is_run_folder(one) or (one / "record.json").is_file()]
-    if not found:
-        raise ProgramError(
-            f"{folder / table.dataset}: none of the {len(places)} runs of {table.name} is there, expected some: train "
-            f"them (snakemake tables/{table.name}) or name records"
-        )
-    return found
 
 
 def _check(file: Path, record: Record, run: Run) -> None:

@@ -21,7 +21,7 @@ from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.models.weights import check_weights
 from latent_domains.runs.devices import Devices, alone, mode_of, requested_mode, set_mode
-from latent_domains.runs.divergence import check_loss
+from latent_domains.runs.divergence import advice, check_loss
 from latent_domains.runs.preflight import preflight
 from latent_domains.runs.record import BegunFrom, Record
 from latent_domains.runs.run_folder import RunFolder, Snapshot
@@ -254,7 +254,7 @@ def _train(job: _Job, threads: int, children: Children) -> None:
         if stopped or group.interrupted:  # a signal to caffe itself
             raise Interrupted(f"{folder.path}: training was stopped from outside; go on with --resume")
         if group.failure:
-            raise ProgramError(f"{folder.path}: {group.failure} (whole log: {folder.log})")
+            raise ProgramError(f"{folder.path}: {group.failure}{advice(group.failure)} (whole log: {folder.log})")
 
 
 def _live_events(folder: RunFolder, start: int) -> AbstractContextManager["Events"]:

@@ -74,8 +74,8 @@ def test_everything_lies_in_one_folder_that_explains_itself(labelled):
     out = folder / "out"
     assert set(names(out)) == RESULTS
     assert (
-        "night (source): 18 pictures of 18 files" in done.stdout
-        and "dusk (target, labelled): 18 pictures of 18 files" in done.stdout
+        "night (source): 18 images of 18 files" in done.stdout
+        and "dusk (target, labelled): 18 images of 18 files" in done.stdout
     )
     assert "3 classes: cross, disc, square" in done.stdout
     assert re.search(r"[\d.]+ s: about \d+ s for 8 iterations of 24 images, with tests\. Ctrl-C stops", done.stdout)
@@ -264,7 +264,7 @@ def test_a_class_of_which_no_image_can_be_read_is_not_lost_in_silence(tmp_path):
     assert done.stderr.splitlines()[-1].startswith(f"error: {lacking}; if that is so, ")
     (tmp_path / "out" / "data" / "out" / "dataset.json").mkdir()  # in the way of a run
     done = program(*arguments(tmp_path, "--skip-unreadable", "--allow-missing-classes"))
-    assert "note: day: 4 of 6 pictures are used: the others could not be read\n" in done.stdout
+    assert "note: day: 4 of 6 images are used: the others could not be read\n" in done.stdout
     assert f"note: {lacking}\n" in done.stdout and "dataset.json" in done.stderr.splitlines()[-1]
 
 

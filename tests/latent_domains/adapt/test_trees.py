@@ -187,8 +187,8 @@ def test_linked_folders_are_used_and_what_is_not_is_said(night, day, dusk, tmp_p
     (tmp_path / "far" / "more").symlink_to(day / "disc")
     (dusk / "cross" / "up").symlink_to(dusk)
     images = read_images([night, day], dusk)
-    assert [domain.found.counted() for domain in images.domains] == ["8 pictures of 8 files"] + 2 * [
-        "6 pictures of 6 files"
+    assert [domain.found.counted() for domain in images.domains] == ["8 images of 8 files"] + 2 * [
+        "6 images of 6 files"
     ]
     (note,) = images.notes
     assert note.startswith(f"folder not read: {dusk / 'cross' / 'up'}: a link to a folder that is read already, or")

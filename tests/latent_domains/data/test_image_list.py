@@ -110,8 +110,8 @@ def test_the_sorted_folders_of_a_tree_are_its_classes(tmp_path):
     ]
     assert all(entry.file == root / entry.name for entry in entries)
     assert found.others == [root / "stray.jpg", root / "cat/notes.txt"] and not found.unread
-    assert found.counted() == "3 pictures of 5 files"
-    assert Found(["1.png"]).counted() == "1 picture of 1 file"
+    assert found.counted() == "3 images of 5 files"
+    assert Found(["1.png"]).counted() == "1 image of 1 file"
     assert found.left_out() == [f"left out 2 files that are no images of a class by name, such as {root / 'stray.jpg'}"]
 
 

@@ -3,12 +3,13 @@
 import csv
 import io
 import json
+import re
 import statistics
 from pathlib import Path
 
 import pytest
 
-from latent_domains.common.program import ROOT, from_root
+from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from latent_domains.tables import results as module
@@ -332,10 +333,16 @@ def test_a_finished_run_on_another_data_folder_is_not_taken(table, tmp_path, tin
     write_run(run, tmp_path / "runs" / "digits" / run.name, data=tmp_path / "data" / "seed0", solver_mode="CPU")
     write_record(tmp_path / "runs", run, 0.8)
     assert results(table, tmp_path, data_per_seed=True)[0].cells[0].accuracies == pytest.approx({0: 80.0})
+    folder = tmp_path / "runs" / "digits" / run.name
+    of_seeds = Records(tmp_path / "runs", tmp_path / "data", data_per_seed=True)
+    assert of_seeds.folders(table) == ([folder], [])
     cell = results(table, tmp_path)[0].cells[0]
     assert not cell.accuracies
     there, here = from_root(tmp_path / "data" / "seed0"), from_root(tmp_path / "data")
-    assert f"mda_k2_seed0 holds another experiment: data is {there!r} there, {here!r} here" in cell.reason
+    said = f"mda_k2_seed0 holds another experiment: data is {there!r} there, {here!r} here"
+    assert said in cell.reason
+    with pytest.raises(ProgramError, match=f"none of the 24 runs of small is there, .*; .*{re.escape(said)}"):
+        Records(tmp_path / "runs", tmp_path / "data").folders(table)
 
 
 def test_a_run_folder_that_is_none_is_said(table, tmp_path):

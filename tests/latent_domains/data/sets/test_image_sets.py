@@ -94,7 +94,7 @@ def test_a_complete_set_needs_no_leave(images, tmp_path, monkeypatch):
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(": 14 images") == 4 and "published" not in done.stderr
     assert f"left out 1 file that is no image of a class by name, such as {images}/photo/dog/Thumbs.db" in done.stderr
-    assert "photo: 14 pictures of 15 files" in done.stderr and "sketch: 14 pictures of 14 files" in done.stderr
+    assert "photo: 14 images of 15 files" in done.stderr and "sketch: 14 images of 14 files" in done.stderr
 
 
 def test_a_seed_decides_the_order_of_each_domain(images, tmp_path):

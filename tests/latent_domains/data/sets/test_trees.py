@@ -115,7 +115,7 @@ def test_files_are_told_apart_as_in_any_tree_of_class_folders(tmp_path):
     assert list(tree.found["photo"].unread) == list(inside.unread) == [photo / "dog" / "folder"]
     left_out = [photo / "dog" / "Thumbs.db", photo / "label.txt"]
     assert sorted(tree.found["photo"].others) == sorted(inside.others) == left_out
-    assert tree.found["photo"].counted() == "16 pictures of 18 files"
+    assert tree.found["photo"].counted() == "16 images of 18 files"
 
 
 def test_empty_folders_do_not_hide_deeper_ones(tmp_path):
