@@ -3,6 +3,7 @@
 Example: python -m tools.write_run --dataset digits --method mda --k 3 --seed 1 runs/digits/mda_k3_seed1
 """
 
+import shlex
 from pathlib import Path
 
 from latent_domains.common.arguments import add_data_option, program_parser
@@ -23,7 +24,7 @@ def main() -> None:
     experiment = experiment_from_options(options)
     folder = options.folder or ROOT / "runs" / experiment.dataset / experiment.name
     write_run(experiment, folder, data=options.data, solver_mode=options.solver_mode, force=options.force)
-    print(f"wrote {folder}; train it with: python -m tools.train {folder}")
+    print(f"wrote {folder}; train it with: python -m tools.train {shlex.quote(str(folder))}")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import tempfile
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -122,12 +121,13 @@ def _folder_beside(path: Path) -> Iterator[Path]:
     """Yield a temporary folder beside ``path``, locked while its process lives. What killed ones left there goes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(path)
-    with _named(path):
-        temporary = tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent)
-    with temporary as folder, _opened(Path(folder)) as descriptor:
-        with suppress(OSError):  # a file system without locks, on which leftovers stay
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield Path(folder)
+    while True:
+        with _named(path):
+            temporary = tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent)
+        with temporary as folder, _locked(Path(folder)) as is_ours:
+            if is_ours:
+                yield Path(folder)
+                return
 
 
 def _remove_leftovers(path: Path) -> None:
@@ -138,23 +138,42 @@ def _remove_leftovers(path: Path) -> None:
             continue
         if (left / "old").exists() and not path.exists():
             continue
-        with suppress(OSError), _opened(left) as descriptor:
-            if time.time() - left.stat().st_mtime > _NEW:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(OSError), _locked(left, required=True) as is_dead:
+            if is_dead:
                 shutil.rmtree(left)
 
 
-_NEW = 60
-"""Seconds in which a folder's owner has locked it, for sure."""
-
-
 @contextmanager
-def _opened(folder: Path) -> Iterator[int]:
-    descriptor = os.open(folder, os.O_RDONLY)
+def _locked(folder: Path, *, required: bool = False) -> Iterator[bool]:
+    """Lock a folder until the block ends. Yields False if another process has the lock, or has removed the folder.
+
+    A folder that was just made may be taken for a leftover before it is locked. Where there are no locks it is True,
+    unless one is ``required``: leftovers stay there.
+    """
     try:
-        yield descriptor
+        descriptor = os.open(folder, os.O_RDONLY)
+    except FileNotFoundError:
+        yield False
+        return
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            locked = True
+        except BlockingIOError:
+            locked = False
+        except OSError:  # a file system without locks
+            locked = not required
+        yield locked and _is_at(folder, descriptor)
     finally:
         os.close(descriptor)
+
+
+def _is_at(folder: Path, descriptor: int) -> bool:
+    """Whether a folder that was opened is still there."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), folder.stat())
+    except FileNotFoundError:
+        return False
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """A run's record: its accuracy at the last iteration, and how it came about."""
 
+import shlex
+
 import caffe
 
 from latent_domains.common.caffe_log import curves
@@ -30,7 +32,8 @@ def evaluate(
     snapshot = folder.final_snapshot()
     if hole := folder.hole(snapshot):
         first = f"remove {folder.record}, then " if folder.record.exists() else ""
-        raise ProgramError(f"{hole}; {first}train from before that: python -m tools.train --resume {folder.path}")
+        again = f"python -m tools.train --resume {shlex.quote(str(folder.path))}"
+        raise ProgramError(f"{hole}; {first}train from before that: {again}")
     check_nets(folder)
     check_data(folder)  # Caffe would abort
     experiment = folder.experiment

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import caffe
 
-from latent_domains.common.caffe_process import caffe_binary, environment
+from latent_domains.common.caffe_process import caffe_binary, ending_with_us, environment
 from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.common.wording import by
 from latent_domains.data.lmdb_folder import is_lmdb
@@ -53,7 +53,7 @@ def check_caffe() -> None:
     if "Python" not in caffe.layer_type_list():
         raise ProgramError("this Caffe was built without Python layers: rebuild it with -DBUILD_python_layer=ON")
     child = subprocess.run(
-        [sys.executable, "-c", _IMPORT],
+        ending_with_us([sys.executable, "-c", _IMPORT]),
         env=environment(1),
         cwd=ROOT,
         capture_output=True,

@@ -4,6 +4,7 @@ import fcntl
 import os
 import platform
 import re
+import shlex
 import stat
 import struct
 import sys
@@ -145,7 +146,9 @@ class RunFolder:
                 raise ProgramError(f"{self.record}: accuracy: found {record.accuracy!r}, expected {expected}")
             return record
         except ProgramError as error:
-            raise ProgramError(f"{error}; make it again with: python -m tools.evaluate {self.path}") from error
+            raise ProgramError(
+                f"{error}; make it again with: python -m tools.evaluate {shlex.quote(str(self.path))}"
+            ) from error
 
     def read_training(self) -> Training | None:
         """How the run was trained so far, None before that. Raises ProgramError if damaged."""
@@ -290,7 +293,7 @@ class RunFolder:
             reached = snapshot.iteration if snapshot else 0
             raise ProgramError(
                 f"{self.path}: trained to iteration {reached} of {self.experiment.iterations}: "
-                f"train it first (python -m tools.train --resume {self.path})"
+                f"train it first (python -m tools.train --resume {shlex.quote(str(self.path))})"
             )
         return snapshot
 

@@ -148,6 +148,8 @@ def _after_condition(case: Case, stage: Stage, before: dict[str, str], reference
     if found := _ended_badly(again, stage, case):
         return Verdict(*found[:1], f"{did}, then again", found[1], _tail(again))
     after = outputs(stage.out)
+    if left := leftovers(stage.out):
+        return Verdict(UNCLEAR, f"{did}, then again", f"left behind: {', '.join(left)}", said)
     if again.code or after != reference.outputs:
         what = f"exit code {again.code}, {_difference(after, reference.outputs)}"
         return Verdict(LOST, f"{did}, then again", what, f"{said}\nagain: {_tail(again)}")

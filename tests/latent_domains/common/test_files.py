@@ -1,6 +1,7 @@
 import errno
+import fcntl
 import os
-import time
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -145,15 +146,14 @@ def test_a_folder_is_no_json(tmp_path):
 
 @pytest.mark.parametrize("write", [write_aside, build_folder_aside])
 def test_what_a_killed_process_left_is_removed_by_the_next(write, tmp_path):
-    def left(name: str, age: float = 3600) -> Path:
+    def left(name: str) -> Path:
         folder = tmp_path / name
         folder.mkdir()
         (folder / "half").touch()
-        os.utime(folder, (time.time() - age,) * 2)
         return folder
 
     killed = left(".photo.ab12_xyz")
-    others = [left(".photo.jpg.ab12_xyz"), left(".photo.Mine"), left(".photo.justmade", age=1), left("photo.ab12_xyz")]
+    others = [left(".photo.jpg.ab12_xyz"), left(".photo.Mine"), left("photo.ab12_xyz")]
     with write(tmp_path / "photo") as aside:
         if write is write_aside:
             aside.touch()
@@ -163,16 +163,39 @@ def test_what_a_killed_process_left_is_removed_by_the_next(write, tmp_path):
 
 def test_a_living_process_keeps_what_it_writes(tmp_path):
     with write_aside(tmp_path / "file") as first:
-        os.utime(first.parent, (1, 1))
         write_text(tmp_path / "file", "second")
         first.write_text("first")
     assert (tmp_path / "file").read_text() == "first"
 
 
+def test_a_folder_that_another_process_took_for_a_leftover_is_made_again(tmp_path, monkeypatch):
+    real, made = tempfile.TemporaryDirectory, []
+
+    def make(**options):
+        temporary = real(**options)
+        made.append(temporary.name)
+        if len(made) == 1:
+            Path(temporary.name).rmdir()
+        return temporary
+
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", make)
+    write_text(tmp_path / "file", "text")
+    assert (tmp_path / "file").read_text() == "text" and len(made) == 2 and names(tmp_path) == ["file"]
+
+
+def test_without_locks_nothing_is_removed(tmp_path, monkeypatch):
+    def none(*_):
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    (tmp_path / ".file.ab12_xyz").mkdir()
+    write_text(tmp_path / "file", "text")
+    assert names(tmp_path) == [".file.ab12_xyz", "file"]
+
+
 def test_a_folder_that_was_to_be_replaced_is_kept_if_it_is_the_only_copy(tmp_path):
     old = tmp_path / ".folder.ab12_xyz" / "old"
     old.mkdir(parents=True)
-    os.utime(old.parent, (1, 1))
     with build_folder_aside(tmp_path / "folder"):
         assert old.exists()
 
