@@ -3,19 +3,20 @@
 import json
 import re
 import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from latent_domains.common.caffe_process import environment
+from latent_domains.common.caffe_process import ending_with_us, environment
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs import preflight as preflight_module
-from latent_domains.runs.preflight import check_data, check_meaning, incompleteness, preflight
+from latent_domains.runs.preflight import check_caffe, check_data, check_meaning, incompleteness, preflight
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from tests.fixtures import TEST, TRAIN
@@ -209,3 +210,16 @@ def test_nothing_differs(tiny_data, tmp_path):
     tests = dict.fromkeys(counts, TEST)
     data = replace(DATASETS["digits"], counts=counts, test_counts=tests)
     assert incompleteness(RunFolder(tmp_path, make_experiment(data, "mda"), tiny_data)) is None
+
+
+def test_the_check_of_imports_ends_with_its_parent(monkeypatch):
+    started = []
+
+    def run(command, **_):
+        started.append(command)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    check_caffe()
+    (command,) = started
+    assert command == ending_with_us(command[-3:]) and command[-2] == "-c"
