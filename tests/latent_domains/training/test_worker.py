@@ -212,7 +212,8 @@ def test_ctrl_c_before_it_has_caught_up_leaves_the_snapshot_as_it_is(tiny_data, 
             lines.append(line)
             if "Going on with the records and random numbers after iteration 10000000" in line:
                 group.members["process 0"].send_signal(signal.SIGINT)
-    assert group.failure is None and lines[-1].endswith("] Optimization stopped early.\n")
+    assert group.failure is None
+    assert any(line.endswith("] Optimization stopped early.\n") for line in lines), "what reads ahead may log after it"
     assert {file: file.stat().st_mtime_ns for file in run.snapshots.iterdir()} == before
 
 
