@@ -61,7 +61,10 @@ def _of_imagenet(network: Network, experiment: Experiment) -> Path:
 
 
 def _converted(checkpoint: Path, experiment: Experiment, folder: Path) -> Path:
-    """The caffemodel of a checkpoint that fits the experiment's nets; it is converted unless that was done before."""
+    """The caffemodel of a ResNet's checkpoint (no other network has a converter) that fits the experiment's nets.
+
+    It is converted unless that was done before.
+    """
     network = NETWORKS[experiment.data.network]
     file = folder / network.weights_name(experiment.num_domains)
     if not file.is_file() or file.stat().st_mtime < checkpoint.stat().st_mtime:
