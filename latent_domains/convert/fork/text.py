@@ -73,6 +73,8 @@ def parse(file: Path, text: str) -> tuple[Message, list[Unknown]]:
     while True:
         try:
             return text_format.Parse("\n".join(lines), net_class()(), allow_unknown_extension=True), unknown
+        except RecursionError as error:  # passing over a field
+            raise ProgramError(f"{file}: not a prototxt of the authors' fork of Caffe: nested too deeply") from error
         except text_format.ParseError as error:
             if not (found := _NO_FIELD.search(str(error))):
                 # The parser does not say where it is lost in a field that it passes over.

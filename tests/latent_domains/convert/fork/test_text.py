@@ -79,6 +79,7 @@ def test_text_without_either_is_what_caffes_parser_reads() -> None:
         ("layer { loss_weight: [1, }", "1:26 : 'layer { loss_weight: [1, }': Couldn't parse float: }"),
         ("layer { name:", "1:14 : '': Expected string but found: ''"),
         ("layer {\n strange { deep: ", "line 2, field strange: Invalid field value"),
+        ("strange { " + "deep { " * 5000, "nested too deeply"),
     ],
 )
 def test_other_text_is_refused_with_its_line(text: str, message: str) -> None:
