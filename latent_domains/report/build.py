@@ -1,5 +1,6 @@
 """A report of one run, of several, or of a whole table."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -61,6 +62,9 @@ def build(
         raise ProgramError("no run to report on, expected at least one run folder or record")
     if table is None and baselines:
         raise ProgramError(f"{next(iter(baselines))}: a shallow baseline is reported beside its table: pass --table")
+    for run in runs:
+        if run.lacks_curves:
+            print(f"note: {run.folder.log}: nothing in it that caffe logs, so {run.name} has no curves", file=sys.stderr)
     tasks = tasks_of_table(table, runs, baselines) if table else tasks_of(runs)
     chosen = worth_showing(tasks) if shown is None else _named(runs, shown)
     steps = len(chosen) * (1 if quick else 2)

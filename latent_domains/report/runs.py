@@ -33,6 +33,11 @@ class LoadedRun:
         return curves(self.folder.log_lines()) if self.folder else {}
 
     @property
+    def lacks_curves(self) -> bool:
+        """Whether it is finished, and has a log in which caffe logged nothing."""
+        return self.record is not None and self.folder is not None and self.folder.log.exists() and not self.curves
+
+    @property
     def classes(self) -> list[str]:
         """The classes' names, or their labels."""
         known = self.record.classes if self.record else None

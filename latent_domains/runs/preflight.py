@@ -118,7 +118,7 @@ def _check_paths(run: RunFolder) -> None:
     found_tests += [""] * (len(test_nets) - len(found_tests))
     paths += [("test_net", found, net) for found, net in zip(found_tests, test_nets, strict=False)]
     for name, found, expected in paths:
-        if (ROOT / found).resolve() != expected.resolve():
+        if "\0" in found or (ROOT / found).resolve() != expected.resolve():  # which no path may hold
             raise ProgramError(
                 f"{run.solver}: {name} is {found!r}, expected {from_root(expected)!r}; "
                 f"if the folder was moved or copied, move it back or {_AGAIN}"

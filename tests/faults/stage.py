@@ -193,7 +193,8 @@ def _become(
         os.chdir(folder)
         for number, descriptor in enumerate([os.open(os.devnull, os.O_RDONLY), *streams]):
             os.dup2(descriptor, number)
-        sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", 1, closefd=False)  # noqa: SIM115
+        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", 1, errors="backslashreplace", closefd=False)  # noqa: SIM115
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # an interpreter's own, once it imports tools
             signal.signal(number, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))

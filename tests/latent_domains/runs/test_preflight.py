@@ -126,6 +126,7 @@ def test_preflight_sees_domain_labels_out_of_step(tiny_data, tmp_path):
     [
         ("solver", "max_iter: 6", "max_iter: 7", "max_iter is 7, but iterations in experiment.json is 6"),
         ("solver", "random_seed: 0", "random_seed: 1", "random_seed is 1, but seed in experiment.json is 0"),
+        ("solver", "snapshots/model", "snapshots\0model", r"solver.prototxt: snapshot_prefix is '"),
         ("solver", "max_iter", "maximum", "solver.prototxt: not a prototxt of Caffe's: "),
         ("solver", "test_iter: 1\n", "", r"solver.prototxt: test_iter is [], expected 1 of at least 1"),
         ("test", "batch_size: 30", "batch_size: 0", "test.prototxt: Data layers have batch sizes [0], expected one of"),
