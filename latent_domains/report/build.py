@@ -64,7 +64,7 @@ def build(
         raise ProgramError(f"{next(iter(baselines))}: a shallow baseline is reported beside its table: pass --table")
     for run in runs:
         if run.lacks_curves:
-            print(f"note: {run.folder.log}: nothing in it that caffe logs, so {run.name} has no curves", file=sys.stderr)
+            print(f"note: {run.folder.log}: nothing that caffe logs, so {run.name} has no curves", file=sys.stderr)
     tasks = tasks_of_table(table, runs, baselines) if table else tasks_of(runs)
     chosen = worth_showing(tasks) if shown is None else _named(runs, shown)
     steps = len(chosen) * (1 if quick else 2)

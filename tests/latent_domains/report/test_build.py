@@ -75,7 +75,7 @@ def test_a_run_without_its_snapshots_its_log_or_its_data(runs, tmp_path):
     (lost / "train.log").write_text("noise\n")
     done = program("report", lost)
     assert done.returncode == 0, done.stderr
-    assert f"note: {lost / 'train.log'}: nothing in it that caffe logs, so lost has no curves\n" in done.stderr
+    assert f"note: {lost / 'train.log'}: nothing that caffe logs, so lost has no curves\n" in done.stderr
     text = text_of(lost / "report.html")
     assert f"No features: {tmp_path}/nowhere/digits/mnist_train: no LMDB there" in text
 
