@@ -126,7 +126,7 @@ def test_a_row_for_each_image_at_any_depth(model, images, tmp_path):
     assert [row["path"] for row in rows(tmp_path / "out.csv")] == expected
     assert set(rows(tmp_path / "out.csv")[0]) == {"path", "class", "probability"}
     assert f"{tmp_path / 'out.csv'}: 6 images\n" in done.stdout
-    assert f"{images}: 6 pictures of 7 files\n" in done.stderr
+    assert f"{images}: 6 images of 7 files\n" in done.stderr
     again = program("predict", model, images, "--out", tmp_path / "out.csv")
     assert again.returncode == 1 and "exists already" in again.stderr
     assert program("predict", model, images, "--out", tmp_path / "out.csv", "--force", "--jobs", 1).returncode == 0
