@@ -230,7 +230,8 @@ def test_ctrl_c_in_the_evaluation_and_resume_evaluates(tiny_data, tmp_path):
         assert any("stopping: " in line for line in training.stderr)
     _, errors = training.communicate(timeout=60)
     assert training.returncode == 130 and "Traceback" not in errors, errors
-    assert not folder.record.exists()
+    # Where C code calls Python back an interruption is raised a moment later: so small an evaluation may be over then.
+    assert not folder.record.exists() or folder.read_record().iteration == 6
     log = folder.log.read_text()
     train_all([folder], threads=1, resume=True)
     assert folder.read_record().iteration == 6
