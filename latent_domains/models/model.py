@@ -64,10 +64,10 @@ def read_model(net: Path, weights: Path) -> Model:
     return Model(definition, {name: [blob.data.copy() for blob in blobs] for name, blobs in loaded.params.items()})
 
 
-def check_finite(model: Model, weights: Path) -> None:
-    """Raise ProgramError naming the file ``weights`` if one of the model's numbers is not finite."""
-    for name, blobs in model.blobs.items():
-        for i, blob in enumerate(blobs):
+def check_finite(blobs: Mapping[str, Sequence[Array]], weights: Path) -> None:
+    """Raise ProgramError naming the file ``weights`` if a number in the layers' ``blobs`` is not finite."""
+    for name, of_layer in blobs.items():
+        for i, blob in enumerate(of_layer):
             if not np.isfinite(blob).all():
                 raise ProgramError(f"{weights}: blob {i} of layer {name} holds values that are not finite")
 

@@ -53,7 +53,7 @@ def read(source: Source) -> Model:
         )
     _check_domains(source, net)
     model = read_model(source.net, source.weights)
-    check_finite(model, source.weights)
+    check_finite(model.blobs, source.weights)
     if source.head is not None:
         model = picture_net(source.head, model)
     found = [layer for layer in model.net.layer if layer.type == "Input"]

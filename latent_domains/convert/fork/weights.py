@@ -11,7 +11,7 @@ from latent_domains.convert.fork.groups import Group
 from latent_domains.convert.fork.messages import MULTIMODAL
 from latent_domains.convert.fork.names import Names
 from latent_domains.models.graph import Graph
-from latent_domains.models.model import Array
+from latent_domains.models.model import Array, check_finite
 from latent_domains.models.weights import check_weights
 
 _STATISTICS = (MULTIMODAL, "BatchNorm")
@@ -32,10 +32,8 @@ def read_blobs(weights: Path, nets: Sequence[caffe.Net], kinds: Mapping[str, str
         net.copy_from(str(weights))
         for name, blobs in net.params.items():
             found[name] = [blob.data.copy() for blob in blobs]
+    check_finite(found, weights)
     for name, blobs in found.items():
-        for i, blob in enumerate(blobs):
-            if not np.isfinite(blob).all():
-                raise ProgramError(f"{weights}: blob {i} of layer {name} holds values that are not finite")
         if kinds[name] == MULTIMODAL and not blobs[2].any() and (blobs[0].any() or blobs[1].any()):
             raise ProgramError(
                 f"{weights}: layer {name} has statistics and a divisor of 0, expected their sums and how many: it "

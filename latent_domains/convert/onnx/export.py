@@ -77,7 +77,7 @@ def converted(net: Path, weights: Path) -> tuple[ModelProto, caffe.Net]:
         definition = for_phase(read_net(net, DATA), caffe.TEST, net)
         check_layers(definition)  # before Caffe opens what its layers name
         model = read_model(net, weights)
-        check_finite(model, weights)
+        check_finite(model.blobs, weights)
         loaded = load(model)
         made = onnx_model(
             model,

@@ -160,4 +160,4 @@ def test_numbers_that_are_not_finite_are_refused(value: float, model: Model) -> 
     with pytest.raises(
         ProgramError, match=rf"^m\.caffemodel: blob 1 of layer {name} holds values that are not finite$"
     ):
-        check_finite(Model(model.net, spoilt), Path("m.caffemodel"))
+        check_finite(spoilt, Path("m.caffemodel"))
