@@ -1,4 +1,6 @@
-"""Statistics of pictures in every BN: PyTorch in training, with all of them in one batch, is the judge."""
+"""Statistics of pictures in every BN: PyTorch in training, with all of them in one batch, in float64, is the judge."""
+
+import math
 
 import numpy as np
 import pytest
@@ -11,6 +13,10 @@ from latent_domains.data.weights_files import in_package
 from latent_domains.experiment.networks import LITE0
 from latent_domains.models.model import Array
 from latent_domains.nets.lite0 import HEAD, POOLED
+from tests.tolerance import rounding
+
+TERMS = np.cumsum([math.prod(unit.shape[1:]) for unit in units()])
+"""How many terms the sums have of which a unit's values come, its own and those of the units before it."""
 
 
 @pytest.fixture(scope="module")
@@ -37,27 +43,37 @@ def test_they_are_those_of_one_batch_in_training(recomputed: tuple[Lite0, Array]
 
     from tests.latent_domains.convert.torch.lite0_net import Lite0 as TorchLite0
 
-    judge = TorchLite0()
+    judge = TorchLite0().double()
     judge.load_state_dict(torch.load(in_package(LITE0), weights_only=True))
     for unit in units():
         judge.get_submodule(unit.bn).momentum = 1.0  # what is running is the batch's
     with torch.no_grad():
-        values = judge.train().values(torch.from_numpy(pictures)[:, [2, 1, 0]].div(128))
+        values = judge.train().values(torch.from_numpy(pictures)[:, [2, 1, 0]].double().div(128))
     found, features = recomputed
     expected = values[POOLED].numpy()[:, :, 0, 0]
     assert features.shape == (len(pictures), HEAD)
-    np.testing.assert_allclose(features, expected, atol=1e-3 * np.abs(expected).max())
-    for unit in units():
-        bn, count = judge.get_submodule(unit.bn), values[unit.name][:, 0].numel()
-        variance = bn.running_var.numpy() * (count - 1) / count  # PyTorch's is unbiased
-        for statistic, wanted in (("running_mean", bn.running_mean.numpy()), ("running_var", variance)):
-            close = found.values[f"{unit.bn}.{statistic}"]
-            np.testing.assert_allclose(close, wanted, atol=1e-3 * np.abs(wanted).max(), err_msg=unit.name)
+    np.testing.assert_allclose(features, expected, rtol=0, atol=rounding(TERMS[-1], expected))
+    for unit, terms in zip(units(), TERMS, strict=True):
+        bn, (places, count) = (
+            judge.get_submodule(unit.bn),
+            (values[unit.name][0, 0].numel(), values[unit.name][:, 0].numel()),
+        )
+        mean, variance = bn.running_mean.numpy(), bn.running_var.numpy() * (count - 1) / count  # PyTorch's is unbiased
+        square = mean**2 + variance
+        for statistic, wanted, scale in (("running_mean", mean, np.sqrt(square)), ("running_var", variance, square)):
+            np.testing.assert_allclose(
+                found.values[f"{unit.bn}.{statistic}"],
+                wanted,
+                rtol=0,
+                atol=rounding(terms + places, scale),
+                err_msg=unit.name,
+            )
 
 
 def test_a_net_that_has_them_gives_the_same_features(recomputed: tuple[Lite0, Array], net: Lite0, pictures: Array):
     found, features = recomputed
-    np.testing.assert_allclose(torch_lite0(found).run(pictures + 127)[POOLED][:, :, 0, 0], features, atol=1e-3)
+    again = torch_lite0(found).run(pictures + 127)[POOLED][:, :, 0, 0]
+    np.testing.assert_allclose(again, features, rtol=0, atol=2 * rounding(TERMS[-1], features))  # both are rounded
     assert np.abs(torch_lite0(net).run(pictures + 127)[POOLED][:, :, 0, 0] - features).max() > 0.1
     same = {name for name, values in net.values.items() if np.array_equal(values, found.values[name])}
     assert same == {name for name in net.values if "running" not in name}
