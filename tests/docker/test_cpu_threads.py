@@ -40,6 +40,16 @@ CONVOLUTIONS = {
     "one dimension": ((4, 3, 20), "num_output: 5 kernel_size: 4 stride: 2 pad: 1 dilation: 2"),
     "three dimensions": ((3, 4, 4, 5, 6), "num_output: 4 kernel_size: 3 kernel_size: 2 kernel_size: 3 pad: 1 group: 2"),
     "three dimensions, 1x1x1": ((3, 4, 2, 3, 4), "num_output: 6 kernel_size: 1 group: 2"),
+    "padded at the end": ((3, 4, 10, 8), "num_output: 6 kernel_size: 3 stride: 2 pad: 0 pad_end: 1"),
+    "padded at the end, odd sizes": ((2, 3, 11, 7), "num_output: 4 kernel_size: 5 stride: 2 pad: 1 pad_end: 2"),
+    "an end for each axis": ((2, 3, 9, 8), "num_output: 4 kernel_size: 3 pad_h: 2 pad_w: 1 pad_end: 0 pad_end: 3"),
+    "1x1 padded at the end": ((2, 3, 5, 6), "num_output: 4 kernel_size: 1 pad_end: 2"),
+    "one dimension, padded at the end": ((4, 3, 20), "num_output: 5 kernel_size: 4 stride: 3 pad: 1 pad_end: 2"),
+    "three dimensions, padded at the end": ((2, 3, 4, 5, 6), "num_output: 4 kernel_size: 3 stride: 2 pad_end: 1"),
+    "padded at the end by the general path": (
+        (3, 4, 10, 8),
+        "num_output: 6 kernel_size: 3 stride: 2 pad_end: 1 group: 2 force_nd_im2col: true",
+    ),
     "by the general path": ((3, 4, 7, 6), "num_output: 4 kernel_size: 3 pad: 1 group: 2 force_nd_im2col: true"),
 }
 LAYERS = {
@@ -132,7 +142,8 @@ def convolution(text: str, r: Results) -> Results:
     kernel, stride = values(text, "kernel_size", axes, 1), values(text, "stride", axes, 1)
     pad, dilation = values(text, "pad", axes, 0), values(text, "dilation", axes, 1)
     (groups,) = values(text, "group", 1, 1)
-    widths = [(0, 0), (0, 0), *((p, p) for p in pad)]
+    ends = values(text, "pad_end", axes, 0) if "pad_end" in text else pad
+    widths = [(0, 0), (0, 0), *zip(pad, ends, strict=True)]
     x = np.pad(x, widths)
     y, dx, dw = np.zeros(dy.shape), np.zeros(x.shape), np.full(w.shape, 0.5)
     ins, outs = x.shape[1] // groups, w.shape[0] // groups
@@ -148,7 +159,7 @@ def convolution(text: str, r: Results) -> Results:
         dx[(slice(None), i, *seen)] += np.moveaxis(np.tensordot(weights, part_dy, (0, 1)), 0, 1)
         all_but_channels = (0, *range(2, x.ndim))
         dw[(o, slice(None), *tap)] += np.tensordot(part_dy, part, (all_but_channels, all_but_channels))
-    expected = {"y": y, "dx": dx[tuple(slice(a, n - a) for (a, _), n in zip(widths, x.shape, strict=True))]}
+    expected = {"y": y, "dx": dx[tuple(slice(a, n - b) for (a, b), n in zip(widths, x.shape, strict=True))]}
     expected["gradient 0"] = dw
     if "parameter 1" in r:
         expected["y"] = y + r["parameter 1"].reshape(-1, *[1] * axes)
