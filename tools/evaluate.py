@@ -27,7 +27,7 @@ def main() -> None:
     record = evaluate(folder, quiet=options.quiet, solver_mode=options.solver_mode, gpu=options.gpu)
     write_text(folder.record, json_text(record.to_json()))
     print(f"{options.run}: {summary(folder, record)}")
-    if domains := domains_summary(record):
+    for domains in domains_summary(record):
         print(f"{options.run}: {domains}")
 
 

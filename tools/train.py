@@ -56,7 +56,7 @@ def main() -> None:
     for folder in runs:
         record = folder.read_record()
         print(f"{folder.path}: {summary(folder, record)} at the last iteration")
-        if domains := domains_summary(record):
+        for domains in domains_summary(record):
             print(f"{folder.path}: {domains}")
 
 

@@ -14,7 +14,7 @@ from latent_domains.runs.domain_labels import assigned_domains
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.outputs import class_names, confusion_counts, source_usage, target_usage, usage_history
 from latent_domains.runs.preflight import check_data, check_mode, check_nets, incompleteness
-from latent_domains.runs.record import OnTarget, Record
+from latent_domains.runs.record import DomainUsage, OnTarget, Record
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.sessions import now
 
@@ -87,12 +87,15 @@ def summary(folder: RunFolder, record: Record) -> str:
     return text
 
 
-def domains_summary(record: Record) -> str:
-    """What became of the latent source domains, in a line; empty if no branch predicts them."""
-    usage = record.domain_usage
-    if usage is None:
-        return ""
-    kind = "held-out source images" if usage.held_out else "training images of the sources"
+def domains_summary(record: Record) -> list[str]:
+    """What became of the latent domains of the sources and of the targets: a line for those that there are."""
+    sources, targets = record.domain_usage, record.target_domain_usage
+    kind = "held-out source images" if sources and sources.held_out else "training images of the sources"
+    kinds = {kind: sources, "images of the targets": targets}
+    return [_usage_summary(usage, images) for images, usage in kinds.items() if usage is not None]
+
+
+def _usage_summary(usage: DomainUsage, kind: str) -> str:
     said = [f"largest share {100 * max(usage.share):.1f} %"]
     if usage.has_true_domains:
         least = max(map(sum, usage.counts)) / usage.images

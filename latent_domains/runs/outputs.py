@@ -56,13 +56,17 @@ def source_usage(folder: RunFolder, snapshot: Snapshot, *, quiet: bool = False) 
 
 
 def target_usage(folder: RunFolder, snapshot: Snapshot, *, quiet: bool = False) -> DomainUsage | None:
-    """Domain usage of the targets' branch, on their training images. None if no branch predicts target domains."""
+    """Domain usage of the targets' branch, on their training images. None if no branch predicts target domains.
+
+    Without the NMI with classes if nobody knows the labels of a target.
+    """
     experiment = folder.experiment
     if not experiment.has_target_branch:
         return None
     lmdbs = {target: folder.train_lmdbs[target] for target in experiment.targets}
     net = folder.load_net("domains", caffe.TEST, snapshot.model)
-    return domain_usage(_predicted(folder, net, "target_domain_prob", lmdbs, None, quiet)[0])
+    found, labels = _predicted(folder, net, "target_domain_prob", lmdbs, None, quiet)
+    return domain_usage(found, None if set(lmdbs) & set(experiment.data.unlabelled) else labels)
 
 
 def source_lmdbs(folder: RunFolder) -> dict[str, Path]:

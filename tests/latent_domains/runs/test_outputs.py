@@ -23,12 +23,13 @@ from latent_domains.runs.outputs import (
     predictions,
     source_probabilities,
     source_usage,
+    target_usage,
     usage_history,
 )
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
 from tests.fixtures import TEST, TRAIN
-from tests.run_folders import edit, spoil
+from tests.run_folders import edit, small, spoil
 
 
 def test_probabilities_are_rows_of_the_domain_net(trained, tiny_data):
@@ -55,6 +56,22 @@ def test_usage_is_measured_on_held_out_images_and_their_classes(trained, tiny_da
     assert usage.counts == [np.bincount(rows, minlength=3).tolist() for rows in assigned]
     nmi = normalized_mutual_info_score(np.concatenate(labels), np.concatenate(assigned))
     assert usage.nmi_classes == pytest.approx(nmi)
+
+
+def test_latent_targets_are_held_against_classes_whose_labels_are_known(tiny_data, tmp_path):
+    run = write_run(small(k_target=2, branch_norm="logits"), tmp_path / "run", data=tiny_data)
+    train_all([run], threads=1)
+    snapshot = run.latest_snapshot()
+    net = caffe.Net(str(run.net("domains")), caffe.TEST, weights=str(snapshot.model))
+    images, labels = read_images(tiny_data / "digits" / "usps_train")
+    net.blobs["data"].reshape(*images.shape)
+    net.blobs["data"].data[...] = (images - np.float32(127.5)) / 128
+    expected = normalized_mutual_info_score(labels, net.forward()["target_domain_prob"].argmax(axis=1))
+    assert run.read_record().target_domain_usage.nmi_classes == pytest.approx(expected)
+    assert expected > 0
+    unlabelled = replace(run.experiment.data, unlabelled=("usps",))
+    nobody_knows = replace(run, experiment=replace(run.experiment, data=unlabelled))
+    assert target_usage(nobody_knows, snapshot, quiet=True).nmi_classes is None
 
 
 def without(tiny_data, tmp_path, name, links):
