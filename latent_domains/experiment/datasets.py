@@ -218,8 +218,9 @@ _PACS = Recipe(
     snapshot_interval=300,
 )
 
-# Ours: the paper's recipe on PACS with a batch as on fc7 features. Nothing is tested before the end, whatever came out.
-_PACS_FEATURES = replace(_PACS, batch_size=256, test_interval=1200, snapshot_interval=600, solver_mode="CPU")
+# Ours, for Lite0's features of any pictures: the paper's recipe on PACS with a batch as on fc7 features. Nothing is
+# tested before the end, whatever came out.
+_LITE0 = replace(_PACS, batch_size=256, test_interval=1200, snapshot_interval=600, solver_mode="CPU")
 
 _MEAN = (104.0, 117.0, 123.0)
 """Of ImageNet's pixels, B, G, R, as Caffe's models subtract it."""
@@ -355,8 +356,9 @@ DATASETS = {
         _fc7(_OFFICE31_DATA),
         _OFFICE_CALTECH_DATA,
         _fc7(_OFFICE_CALTECH_DATA),
+        _lite0(_OFFICE_CALTECH_DATA, _LITE0),
         _PACS_DATA,
-        _lite0(_PACS_DATA, _PACS_FEATURES),
+        _lite0(_PACS_DATA, _LITE0),
         # PACS's official lists: 90 % of each domain to train on, all of it to test on.
         replace(
             _PACS_DATA,

@@ -192,7 +192,7 @@ def test_features_come_from_images_and_weights(tmp_path):
         "--data",
         str(tmp_path / "data"),
     ]
-    assert set(here.feature_sets) == {"office31_fc7", "office_caltech_fc7", "pacs_lite0"}
+    assert set(here.feature_sets) == {"office31_fc7", "office_caltech_fc7", "office_caltech_lite0", "pacs_lite0"}
     assert here.features_options("pacs_lite0") == ["pacs", "--backbone", "lite0", "--data", str(tmp_path / "data")]
     assert here.before_features("pacs_lite0") == [tmp_path / "data/.built/pacs"]
 
