@@ -101,7 +101,7 @@ class Experiment:
         "latent source domains of mda and its controls (default: the number of sources)",
     )
     k_target: _Domains = _setting(
-        "kt{}".format, "target domains of mDA, latent if more than 1 (default: the number of targets)"
+        "kt{}".format, "target domains, latent if more than 1 (default: the number of targets; dial has 1)"
     )
     undivided: bool = _setting(
         "undivided".format,
@@ -315,7 +315,7 @@ def _defaults(
         "method": method,
         "shares": (),
         "k": {"plain": 0, "source_only": 0, "dial": 1}.get(method, len(sources)),
-        "k_target": {"plain": 0, "source_only": 0, "mda": len(targets)}.get(method, 1),
+        "k_target": {"plain": 0, "source_only": 0, "dial": 1}.get(method, len(targets)),
         "branch_norm": "layers",
         "branch_input": "final",
         "geometry": NETWORKS[data.network].geometries[0],

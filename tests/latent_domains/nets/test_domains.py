@@ -52,7 +52,7 @@ def test_each_target_has_a_test_net_of_its_own():
 
 
 def test_known_sources_and_latent_targets():
-    net = layers(nets_of("office_caltech", "multi_source", k_target=2)[1]["train"])
+    net = layers(nets_of("office_caltech", "multi_source")[1]["train"])
     assert "target_domain_fc" in net and "domain_fc" not in net
     assert [n for n in net if n.startswith("w_")] == [
         "w_amazon_logits",
