@@ -147,7 +147,8 @@ def _settings(options: argparse.Namespace, chosen: Mapping[str, Any]) -> dict[st
 
 
 def _notes(images: TaskImages, experiment: Experiment) -> list[str]:
-    return [*images.notes, *about_numbers(images, experiment), *about_batch(images, experiment)]
+    cautions = [experiment.caution] if experiment.caution else []
+    return [*images.notes, *about_numbers(images, experiment), *about_batch(images, experiment), *cautions]
 
 
 def _say(images: TaskImages, experiment: Experiment) -> None:

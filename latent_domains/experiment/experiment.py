@@ -267,6 +267,16 @@ class Experiment:
         return ", ".join(parts)
 
     @property
+    def caution(self) -> str:
+        """What is known to go wrong with these settings, in a line; empty if nothing is."""
+        if not self.has_target_branch or self.branch_norm != "centred" or not self.lambda_d:
+            return ""
+        return (
+            "branch_norm centred divides latent targets by class where the branch reads features of a backbone, and "
+            "their accuracy falls (results/branch.md): choose logits or layers, lambda_d 0, or k_target 1"
+        )
+
+    @property
     def name(self) -> str:
         """A folder name that says what differs from the dataset's default experiment."""
         usual = _defaults(self.data, self.method, self.sources, self.targets)

@@ -242,6 +242,22 @@ def test_bad_descriptions_of_pictures_are_refused_by_name(options, message):
     assert message in str(error.value)
 
 
+def test_methods_differ_in_the_targets_domains_where_their_definition_does_alone():
+    """So that rows of a table, or runs of --method, are like with like."""
+    found = {method: make_experiment("office_caltech_fc7", method).k_target for method in METHODS if method != "plain"}
+    latent = dict.fromkeys(("mda", "multi_source", "random_w", "kmeans_w"), 2)
+    assert found == {"source_only": 0, "dial": 1, **latent}
+
+
+def test_latent_targets_of_centred_features_are_warned_of():
+    def caution(**options: Any) -> str:
+        return make_experiment("office_caltech_fc7", "mda", **options).caution
+
+    assert "branch_norm centred divides latent targets by class" in caution(branch_norm="centred")
+    for options in ({"branch_norm": "layers"}, {"branch_norm": "logits"}, {"k_target": 1}, {"lambda_d": 0.0}):
+        assert caution(**{"branch_norm": "centred", **options}) == ""
+
+
 def test_names_tell_experiments_apart():
     names = {
         make_experiment("digits", "mda", **options).name
