@@ -10,6 +10,9 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 FIRST, SECOND, FEATURES, CLASSES = 3, 4, 6, 5
 """Channels of the two blocks, and numbers that come out."""
 
+TERMS = 2 + 3 + FIRST + SECOND + 64
+"""How many roundings are in a feature: of a pixel that enters, of three convolutions, of the mean of 8×8."""
+
 
 def weights() -> dict[str, NDArray[np.float32]]:
     rng = np.random.default_rng(0)

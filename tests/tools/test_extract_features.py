@@ -30,6 +30,7 @@ from latent_domains.runs.write import write_run
 from tests import onnx_models
 from tests.onnx_models import by_hand, model, statistics
 from tests.programs import Done, interrupt, names, program
+from tests.tolerance import rounding
 
 OFFICE = DATASETS["office31"]
 
@@ -132,6 +133,9 @@ def test_ctrl_c_leaves_nothing(alexnet, tmp_path):
 
 # --- everything else with a small net of the same layers
 
+TERMS = 11 * 11 * 3 + 5 * 5 * 2 + 3 * (3 * 3 * 2) + 6 * 6 * 2 + 4
+"""Of the sums in its five convolutions and in fc6 and fc7."""
+
 
 def small_net() -> str:
     """The feature net with hardly any weights."""
@@ -179,7 +183,8 @@ def test_all_domains_whatever_the_batch(images, tmp_path, net):
     for domain, size in enumerate((3, 4, 5)):
         assert found[1][domain].shape == (size, 4096, 1, 1)
         for batch_size in (3, 64):
-            np.testing.assert_allclose(found[batch_size][domain], found[1][domain], rtol=1e-3, atol=1e-3)
+            one = found[1][domain]
+            np.testing.assert_allclose(found[batch_size][domain], one, rtol=0, atol=2 * rounding(TERMS, one))
     assert keys_and_labels(tmp_path / "3" / "office31_fc7" / "webcam") == keys_and_labels(
         images / "office31" / "webcam"
     )
@@ -434,7 +439,8 @@ def test_onnx_features_of_pictures_are_those_by_hand(pictures, tmp_path, jobs):
     for domain in DATASETS["pacs"].domains:
         lmdb = tmp_path / "pacs_small" / domain
         found = np.concatenate([inputs for inputs, _ in batches(lmdb, data.preprocessing, 5)])[:, :, 0, 0]
-        np.testing.assert_allclose(found, expected_rows(pictures / "pacs" / domain), rtol=1e-3, atol=1e-4)
+        expected = expected_rows(pictures / "pacs" / domain)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=rounding(onnx_models.TERMS, expected))
         assert keys_and_labels(lmdb) == keys_and_labels(pictures / "pacs" / domain)
     experiment = make_experiment(data, "mda", branch_input="early", branch_norm="logits", batch_size=8)
     assert (data.network, data.early, data.shape) == ("features", 14, (20, 1, 1))

@@ -9,7 +9,8 @@ from onnx import TensorProto, helper
 
 from latent_domains.backbones.onnx_backbone import OnnxBackbone, read_onnx
 from latent_domains.common.program import ProgramError
-from tests.onnx_models import FEATURES, FIRST, SECOND, by_hand, model, save, statistics
+from tests.onnx_models import FEATURES, FIRST, SECOND, TERMS, by_hand, model, save, statistics
+from tests.tolerance import rounding
 
 PICTURE = np.random.default_rng(1).integers(0, 256, (3, 12, 12)).astype(np.uint8)
 
@@ -24,7 +25,7 @@ def test_features_then_means_and_deviations_of_each_block():
     row = found.features(PICTURE)
     assert row.dtype == np.float32 and len(row) == found.row_size == FEATURES + found.early_size
     assert found.early_size == 2 * (FIRST + SECOND)
-    np.testing.assert_allclose(row, [*features, *statistics(one, two)], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(row, [*features, *statistics(one, two)], rtol=0, atol=rounding(TERMS, row))
 
 
 def test_how_pixels_enter_is_part_of_the_model():
@@ -32,7 +33,8 @@ def test_how_pixels_enter_is_part_of_the_model():
     found = backbone(**form)
     resized = cv2.resize(PICTURE.transpose(1, 2, 0), (10, 10))[1:9, 1:9, ::-1].transpose(2, 0, 1)
     entering = (resized - np.reshape(form["mean"], (3, 1, 1))) * np.reshape(form["scale"], (3, 1, 1))
-    np.testing.assert_allclose(found.features(PICTURE), by_hand(entering)[2], rtol=1e-4, atol=1e-5)
+    row = found.features(PICTURE)
+    np.testing.assert_allclose(row, by_hand(entering)[2], rtol=0, atol=rounding(TERMS, row))
     said = {"layer": "features", "early": "", "size": 10, "crop": 8, "mean": "1 2 3", "scale": "0.1 0.2 0.3"}
     assert found.description == {"weights": "0123", **said, "order": "rgb"}
 

@@ -9,8 +9,9 @@ import pytest
 
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.models.onnx_runtime import Runtime, with_outputs
-from tests.onnx_models import CLASSES, by_hand, model
+from tests.onnx_models import CLASSES, TERMS, by_hand, model
 from tests.programs import names
+from tests.tolerance import rounding
 
 
 def test_values_of_a_model():
@@ -23,7 +24,7 @@ def test_values_of_a_model():
     found = inside.forward({"pixels": pixels[:1]})
     assert list(found) == ["two", "one"]
     for name, expected in zip(("one", "two"), by_hand(pixels[0]), strict=False):
-        np.testing.assert_allclose(found[name][0], expected, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(found[name][0], expected, rtol=0, atol=rounding(TERMS, expected))
 
 
 def test_failures_are_one_message():
