@@ -5,7 +5,8 @@ from collections.abc import Callable
 from statistics import median
 
 from latent_domains.bench import training
-from latent_domains.bench.layers import LayerBench, Shape, batch_norm_layer, mda_layer
+from latent_domains.bench.extent import Extent, Shape
+from latent_domains.bench.layers import LayerBench, batch_norm_layer, mda_layer
 from latent_domains.bench.rows import Measured, Row
 from latent_domains.common.timing import compare
 from latent_domains.common.wording import by
@@ -47,14 +48,14 @@ def _host_time(step: Callable[[], object], wait: Wait) -> float:
 
 def against_copy(
     shape: Shape, wait: Wait, make_copy: Callable[[int], Callable[[], None]]
-) -> Callable[[float], Measured]:
+) -> Callable[[Extent], Measured]:
     """mDA's time, D = 3, in units of that of copying as many bytes as it reads and writes.
 
     ``make_copy(bytes)`` makes a function that copies that many bytes within the device.
     """
 
-    def measure(duration: float) -> Measured:
-        bench = LayerBench(shape, {"mda": mda_layer("mda", 3)})
+    def measure(extent: Extent) -> Measured:
+        bench = LayerBench(extent.shape(shape), {"mda": mda_layer("mda", 3)})
         size = 4 * bench.net.blobs["x"].count
         copy = make_copy(size)
 
@@ -62,7 +63,7 @@ def against_copy(
             for _ in range(COPIES):
                 copy()
 
-        result = compare(together(lambda: bench.step("mda"), wait), together(copies, wait), duration)
+        result = compare(together(lambda: bench.step("mda"), wait), together(copies, wait), extent.seconds)
         speed = STEPS * 2 * COPIES * size / result.second / 1e9
         started = _host_time(lambda: bench.step("mda"), wait)
         detail = f"mDA {_step(result.first)}, of which the host {_step(started)}"
@@ -71,26 +72,26 @@ def against_copy(
     return measure
 
 
-def against_batch_norm(shape: Shape, wait: Wait) -> Callable[[float], Measured]:
+def against_batch_norm(shape: Shape, wait: Wait) -> Callable[[Extent], Measured]:
     """How many times Caffe's BatchNorm takes as long as mDA with D = 3, forward and backward on one blob."""
 
-    def measure(duration: float) -> Measured:
-        bench = LayerBench(shape, {"bn": batch_norm_layer("bn"), "mda": mda_layer("mda", 3)})
+    def measure(extent: Extent) -> Measured:
+        bench = LayerBench(extent.shape(shape), {"bn": batch_norm_layer("bn"), "mda": mda_layer("mda", 3)})
         sides = (together(lambda name=name: bench.step(name), wait) for name in ("bn", "mda"))
-        result = compare(*sides, duration)
+        result = compare(*sides, extent.seconds)
         return Measured(result.ratio, f"BatchNorm {_step(result.first)}, mDA {_step(result.second)}")
 
     return measure
 
 
-def _training_iteration(name: str, wait: Wait) -> Callable[[float], Measured]:
+def _training_iteration(name: str, wait: Wait) -> Callable[[Extent], Measured]:
     """The time of a training iteration of a net in units of that with BatchNorm in place of mDA."""
 
-    def measure(duration: float) -> Measured:
-        ours = training.in_memory(name)
+    def measure(extent: Extent) -> Measured:
+        ours = training.in_memory(name, extent)
         variants = ours, training.with_batch_norm(ours)
         sides = (together(training.iteration(variant), wait) for variant in variants)
-        result = compare(*sides, 3 * duration)
+        result = compare(*sides, 3 * extent.seconds)
         return Measured(result.ratio, f"mDA {_step(result.first)}, BatchNorm {_step(result.second)}")
 
     return measure

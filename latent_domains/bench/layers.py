@@ -9,7 +9,7 @@ import caffe
 import numpy as np
 from numba import njit, prange
 
-Shape = tuple[int, ...]
+from latent_domains.bench.extent import Shape
 
 
 def _input_layer(name: str, shape: Shape) -> str:

@@ -18,14 +18,15 @@ import numpy as np
 from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
 
 from latent_domains.bench import training
+from latent_domains.bench.extent import Extent
 from latent_domains.common.caffe_process import environment
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.models.graph import kind
 
 LARGE = (2048, 2048, 2048)
 
-PART = 0.25
-"""Seconds that each shape of a matrix product is measured for."""
+PART = Extent(0.25)
+"""What each shape of a matrix product is measured for, and a copy of memory."""
 
 Product = tuple[int, int, int]
 """Rows, columns and depth (M, N, K)."""
@@ -97,7 +98,7 @@ def _openblas() -> ctypes.CDLL:
     return ctypes.CDLL(found[0])
 
 
-def product_speed(shape: Product, seconds: float = PART) -> float:
+def product_speed(shape: Product, seconds: float) -> float:
     """Operations a second of SGEMM of this shape on one thread."""
     sgemm = _openblas().cblas_sgemm
     (m, n, k), one, zero = shape, ctypes.c_float(1), ctypes.c_float(0)
@@ -112,18 +113,18 @@ def _fastest(step: Callable[[], object], seconds: float) -> float:
     """The least CPU seconds of a step on this thread."""
     step()
     best, end = float("inf"), time.perf_counter() + seconds
-    while time.perf_counter() < end:
+    while best == float("inf") or time.perf_counter() < end:
         start = time.thread_time()
         step()
         best = min(best, time.thread_time() - start)
     return best
 
 
-def _copy_speed() -> float:
+def _copy_speed(seconds: float) -> float:
     """B/s of copying memory, one thread; a byte that is copied is read and written."""
     source = np.ones(2**26, np.uint8)
     target = np.empty_like(source)
-    return 2 * source.nbytes / _fastest(lambda: np.copyto(target, source), PART)
+    return 2 * source.nbytes / _fastest(lambda: np.copyto(target, source), seconds)
 
 
 def moved(net: caffe.Net, layers: NetParameter) -> int:
@@ -163,27 +164,27 @@ def _take(least: dict[tuple[int, str], float], key: tuple[int, str], step: Calla
     least[key] = min(least.get(key, float("inf")), time.process_time() - start)
 
 
-def measure(name: str, rounds: int) -> Limit:
+def measure(name: str, rounds: int, extent: Extent) -> Limit:
     """The limit of one of training.NETS, in this process."""
-    layers = training.in_memory(name)
+    layers, seconds = training.in_memory(name, extent), extent.seconds
     solver = training.make_solver(layers, training.RATE)
     solver.step(1)
     done = products(solver.net, layers)
-    speeds = {shape: product_speed(shape) for shape in done}
+    speeds = {shape: product_speed(shape, seconds) for shape in done}
     work = {shape: 2 * float(np.prod(shape)) * times for shape, times in done.items()}
     return Limit(
         shares(solver.net, layers, rounds),
-        product_speed(LARGE, seconds=1) / 1e9,
+        product_speed(extent.shape(LARGE), 4 * seconds) / 1e9,
         sum(work.values()) / 1e9,
         sum(operations / speeds[shape] for shape, operations in work.items()),
         moved(solver.net, layers) / 1e9,
-        _copy_speed() / 1e9,
+        _copy_speed(seconds) / 1e9,
     )
 
 
-def measured_apart(name: str, rounds: int) -> Limit:
+def measured_apart(name: str, rounds: int, *, smallest: bool) -> Limit:
     """:func:`measure` in a process of its own, on one thread. Raises ProgramError if it fails."""
-    command = [sys.executable, "-m", __name__, name, str(rounds)]
+    command = [sys.executable, "-m", __name__, name, str(rounds), *["--smallest"][:smallest]]
     variables = environment(1) | {"GLOG_minloglevel": "2"}
     done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -209,4 +210,5 @@ def lines(name: str, limit: Limit) -> list[str]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(asdict(measure(sys.argv[1], int(sys.argv[2])))))
+    of = Extent(0, smallest=True) if sys.argv[3:] else PART
+    print(json.dumps(asdict(measure(sys.argv[1], int(sys.argv[2]), of))))

@@ -10,9 +10,9 @@ from textwrap import fill
 import numpy as np
 
 from latent_domains.bench import memory, training
+from latent_domains.bench.extent import Extent, Shape
 from latent_domains.bench.layers import (
     LayerBench,
-    Shape,
     batch_norm_layer,
     mda_layer,
     read_and_write_backward,
@@ -41,7 +41,7 @@ class Row:
     goal: float | None
     at_most: bool
     unit: str
-    measure: Callable[[float], Measured]
+    measure: Callable[[Extent], Measured]
 
     def met(self, value: float) -> bool:
         """Whether ``value`` meets the goal."""
@@ -62,6 +62,7 @@ def make_parser(program: str, description: str, names: Sequence[str]) -> argpars
     parser.add_argument("--only", nargs="+", metavar="ROW", help="rows to measure; patterns such as 'batchnorm-*' work")
     parser.add_argument("--list", action="store_true", help="print the names of the rows and stop")
     parser.add_argument("--seconds", type=seconds, default=4, help="time to spend on each comparison (default: 4)")
+    parser.add_argument("--smallest", action="store_true", help="start each row once on little data: see that it runs")
     return parser
 
 
@@ -73,21 +74,26 @@ def choose(names: Sequence[str], patterns: Sequence[str] | None) -> list[str]:
     return chosen
 
 
-def print_rows(rows: Sequence[Row], duration: float, width: int) -> None:
-    """Measure each row, spending ``duration`` seconds on it, and print its line; ``width`` is that of the names."""
+def extent_of(options: argparse.Namespace) -> Extent:
+    """What the options of :func:`make_parser` say."""
+    return Extent(0, smallest=True) if options.smallest else Extent(options.seconds)
+
+
+def print_rows(rows: Sequence[Row], extent: Extent, width: int) -> None:
+    """Measure each row and print its line; ``width`` is that of the names."""
     print(f"{'row':{width}}  {'what':23}  {'measured':>9}  {'goal':>7}  {'':6}  of")
     for row in rows:
-        result = _measure(row, duration)
+        result = _measure(row, extent)
         goal = "" if row.goal is None else f"{'≤' if row.at_most else '≥'} {row.goal:g}{row.unit}"
         verdict = "" if row.goal is None else "met" if row.met(result.value) else "MISSED"
         measured = f"{result.value:.2f}{row.unit}"
         print(f"{row.name:{width}}  {row.what:23}  {measured:>9}  {goal:>7}  {verdict:6}  {result.detail}", flush=True)
 
 
-def _measure(row: Row, duration: float) -> Measured:
+def _measure(row: Row, extent: Extent) -> Measured:
     """Measure one row and let go of its nets."""
     try:
-        return row.measure(duration)
+        return row.measure(extent)
     finally:
         gc.collect()
 
@@ -97,24 +103,24 @@ _FULLY_CONNECTED: Shape = (128, 4096)
 _SMALL: Shape = (384, 10)
 
 
-def _against_batch_norm(shape: Shape) -> Callable[[float], Measured]:
+def _against_batch_norm(shape: Shape) -> Callable[[Extent], Measured]:
     """How many times Caffe's BatchNorm takes as long as mDA with D = 3, forward and backward on one blob."""
 
-    def measure(seconds: float) -> Measured:
-        bench = LayerBench(shape, {"bn": batch_norm_layer("bn"), "mda": mda_layer("mda", 3)})
-        result = compare(lambda: bench.step("bn"), lambda: bench.step("mda"), seconds)
+    def measure(extent: Extent) -> Measured:
+        bench = LayerBench(extent.shape(shape), {"bn": batch_norm_layer("bn"), "mda": mda_layer("mda", 3)})
+        result = compare(lambda: bench.step("bn"), lambda: bench.step("mda"), extent.seconds)
         return Measured(result.ratio, f"BatchNorm {_milliseconds(result.first)}, mDA {_milliseconds(result.second)}")
 
     return measure
 
 
-def _against_traffic(shape: Shape) -> Callable[[float], Measured]:
+def _against_traffic(shape: Shape) -> Callable[[Extent], Measured]:
     """mDA's time in units of a kernel that only reads and writes the same arrays: 3 forward, 5 backward."""
 
-    def measure(seconds: float) -> Measured:
-        bench = LayerBench(shape, {"mda": mda_layer("mda", 3)})
+    def measure(extent: Extent) -> Measured:
+        bench = LayerBench(extent.shape(shape), {"mda": mda_layer("mda", 3)})
         blobs = bench.net.blobs
-        rows = shape[0] * shape[1], -1
+        rows = blobs["x"].shape[0] * blobs["x"].shape[1], -1
         x, y, g, dx = (
             array.reshape(rows) for array in (blobs["x"].data, blobs["mda"].data, blobs["mda"].diff, blobs["x"].diff)
         )
@@ -124,7 +130,7 @@ def _against_traffic(shape: Shape) -> Callable[[float], Measured]:
             read_and_write_forward(x, y, sums)
             read_and_write_backward(x, g, dx, sums)
 
-        result = compare(lambda: bench.step("mda"), bare, seconds)
+        result = compare(lambda: bench.step("mda"), bare, extent.seconds)
         moved = 8 * x.nbytes / result.second / 1e9
         detail = f"mDA {_milliseconds(result.first)}, bare {_milliseconds(result.second)} ({moved:.0f} GB/s)"
         return Measured(result.ratio, detail)
@@ -132,42 +138,43 @@ def _against_traffic(shape: Shape) -> Callable[[float], Measured]:
     return measure
 
 
-def _many_domains(shape: Shape) -> Callable[[float], Measured]:
+def _many_domains(shape: Shape) -> Callable[[Extent], Measured]:
     """mDA's time with D = 8 in units of its time with D = 2."""
 
-    def measure(seconds: float) -> Measured:
-        bench = LayerBench(shape, {"eight": mda_layer("eight", 8), "two": mda_layer("two", 2)}, (2, 8))
-        result = compare(lambda: bench.step("eight"), lambda: bench.step("two"), seconds)
+    def measure(extent: Extent) -> Measured:
+        bench = LayerBench(extent.shape(shape), {"eight": mda_layer("eight", 8), "two": mda_layer("two", 2)}, (2, 8))
+        result = compare(lambda: bench.step("eight"), lambda: bench.step("two"), extent.seconds)
         return Measured(result.ratio, f"D=8 {_milliseconds(result.first)}, D=2 {_milliseconds(result.second)}")
 
     return measure
 
 
-def _alone(shape: Shape) -> Callable[[float], Measured]:
+def _alone(shape: Shape) -> Callable[[Extent], Measured]:
     """mDA's time with D = 3 in milliseconds, beside BatchNorm's: on a small blob most of it is calling Python."""
 
-    def measure(seconds: float) -> Measured:
-        bench = LayerBench(shape, {"bn": batch_norm_layer("bn"), "mda": mda_layer("mda", 3)})
-        result = compare(lambda: bench.step("bn"), lambda: bench.step("mda"), seconds)
+    def measure(extent: Extent) -> Measured:
+        bench = LayerBench(extent.shape(shape), {"bn": batch_norm_layer("bn"), "mda": mda_layer("mda", 3)})
+        result = compare(lambda: bench.step("bn"), lambda: bench.step("mda"), extent.seconds)
         return Measured(1e3 * result.second, f"BatchNorm {1e3 * result.first:.2f} ms")
 
     return measure
 
 
-def _digits_iteration(seconds: float) -> Measured:
+def _digits_iteration(extent: Extent) -> Measured:
     """How many times the digits net with BatchNorm takes as long as with mDA, a whole iteration."""
-    net = training.in_memory("digits")
+    net = training.in_memory("digits", extent)
     # An iteration is long: it takes more time to see enough of them.
-    result = compare(training.iteration(training.with_batch_norm(net)), training.iteration(net), 3 * seconds)
+    result = compare(training.iteration(training.with_batch_norm(net)), training.iteration(net), 3 * extent.seconds)
     return Measured(result.ratio, f"BatchNorm {_milliseconds(result.first)}, mDA {_milliseconds(result.second)}")
 
 
-def _added_memory(shape: Shape) -> Callable[[float], Measured]:
+def _added_memory(shape: Shape) -> Callable[[Extent], Measured]:
     """Resident memory that a layer adds beyond Caffe's own blobs, in percent of x."""
 
-    def measure(_seconds: float) -> Measured:
-        size = float(np.prod(shape)) * 4
-        share = memory.added_share(shape)
+    def measure(extent: Extent) -> Measured:
+        measured = extent.shape(shape)
+        size = float(np.prod(measured)) * 4
+        share = memory.added_share(measured)
         return Measured(100 * share, f"x {size / 1e6:.1f} MB, added {share * size / 1e6:.2f} MB")
 
     return measure

@@ -1,22 +1,16 @@
-"""One side of a comparison in a process of its own: ``python -m latent_domains.bench.sides FUNCTION NET ARGUMENTS``.
+"""Sides of comparisons: each function loads what its side needs, on so many threads, and returns a step to be timed."""
 
-For each line of stdin it takes its turn, and writes the seconds and the CPU seconds (of all its threads) of one step.
-"""
-
-import json
-import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
-import caffe
 import numpy as np
 from caffe.proto.caffe_pb2 import TEST, TRAIN
 
 from latent_domains.bench import training
-from latent_domains.common.program import ROOT, run
+from latent_domains.bench.extent import Extent
+from latent_domains.common.program import ROOT
 from latent_domains.data.image_list import folder_entries
 from latent_domains.models.model import feed, load, read_model
 from latent_domains.runs.model_description import read_description
@@ -24,22 +18,18 @@ from latent_domains.runs.predict import BATCH, open_classifier, predict
 
 Step = Callable[[], object]
 
-TURN = 0.3
-"""Seconds that a turn lasts at least: shorter steps are repeated."""
 
-
-def train_caffe(net: str) -> Step:
+def train_caffe(threads: int, net: str, extent: Extent) -> Step:
     """Solver iterations of a committed training net on random images in memory."""
-    return training.iteration(training.in_memory(net))
+    return training.iteration(training.in_memory(net, extent))
 
 
-def train_torch(net: str, norm: str) -> Step:
+def train_torch(threads: int, net: str, extent: Extent, norm: str) -> Step:
     """The same in PyTorch, with mDA as one plain BN of all images (``plain``) or one weighted BN a domain."""
-    import torch
-
+    torch = _torch(threads)
     from latent_domains.bench.torch_net import TorchNet
 
-    definition = training.in_memory(net)
+    definition = training.in_memory(net, extent)
     solver = training.make_solver(definition, training.RATE)
     blobs = {name: [blob.data.copy() for blob in of_layer] for name, of_layer in solver.net.params.items()}
     twin = TorchNet(definition, blobs, TRAIN, plain=norm == "plain")
@@ -56,57 +46,55 @@ def train_torch(net: str, norm: str) -> Step:
     return step
 
 
-def forward_caffe(prefix: str, batch: str) -> Step:
+def forward_caffe(threads: int, prefix: str, batch: int) -> Step:
     """Forward passes of a model's net for tests, on ``batch`` random images in memory."""
     net = load(_read(prefix))
     (name,) = net.inputs
-    feed(net, _images(net.blobs[name].data.shape[1:], int(batch)))
+    feed(net, _images(net.blobs[name].data.shape[1:], batch))
     return net.forward
 
 
-def forward_torch(prefix: str, batch: str) -> Step:
+def forward_torch(threads: int, prefix: str, batch: int) -> Step:
     """The same in PyTorch."""
-    import torch
-
+    torch = _torch(threads)
     model = _read(prefix)
-    images = {"data": torch.from_numpy(_images(model.net.layer[0].input_param.shape[0].dim[1:], int(batch)))}
+    images = {"data": torch.from_numpy(_images(model.net.layer[0].input_param.shape[0].dim[1:], batch))}
     net = _torch_net(model)
     return lambda: net(images)
 
 
-def forward_opencv(prefix: str, batch: str) -> Step:
+def forward_opencv(threads: int, prefix: str, batch: int) -> Step:
     """The same in OpenCV, which takes stock layers only."""
-    net = _opencv_net(prefix)
+    net = _opencv_net(threads, prefix)
     shape = _read(prefix).net.layer[0].input_param.shape[0].dim[1:]
-    net.setInput(_images(shape, int(batch)))
+    net.setInput(_images(shape, batch))
     return net.forward
 
 
-def _predict_caffe(prefix: str, folder: str) -> Step:
+def predict_caffe(threads: int, prefix: str, folder: str) -> Step:
     """What tools.predict does once it is up, for all images of a folder."""
     classifier, entries = open_classifier(Path(prefix), "CPU"), folder_entries(Path(folder))[0]
-    return lambda: list(predict(classifier, entries, jobs=_threads()))
+    return lambda: list(predict(classifier, entries, jobs=threads))
 
 
-def _predict_program(prefix: str, folder: str) -> Step:
+def predict_program(threads: int, prefix: str, folder: str) -> Step:
     """tools.predict itself, from start to exit."""
     out = Path(prefix).with_name("predictions.csv")
     command = [sys.executable, "-m", "tools.predict", prefix, folder, "--out", str(out), "--force"]
-    command += ["--jobs", str(_threads())]
+    command += ["--jobs", str(threads)]
     return lambda: subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
 
 
-def _predict_torch(prefix: str, folder: str) -> Step:
+def predict_torch(threads: int, prefix: str, folder: str) -> Step:
     """As one writes it in PyTorch: read, resize, transform, forward, BATCH images at a time."""
-    import torch
-
+    torch = _torch(threads)
     net = _torch_net(_read(prefix))
     return _read_and_classify(prefix, folder, lambda rows: net({"data": torch.from_numpy(rows)})["prob"].numpy())
 
 
-def _predict_opencv(prefix: str, folder: str) -> Step:
+def predict_opencv(threads: int, prefix: str, folder: str) -> Step:
     """The same in OpenCV."""
-    net = _opencv_net(prefix)
+    net = _opencv_net(threads, prefix)
 
     def classify(rows: np.ndarray) -> np.ndarray:
         net.setInput(rows)
@@ -143,8 +131,11 @@ def _images(shape, batch: int) -> np.ndarray:
     return np.random.default_rng(0).normal(size=(batch, *shape)).astype(np.float32)
 
 
-def _threads() -> int:
-    return int(os.environ["OMP_NUM_THREADS"])
+def _torch(threads: int):
+    import torch
+
+    torch.set_num_threads(threads)
+    return torch
 
 
 def _torch_net(model):
@@ -156,47 +147,8 @@ def _torch_net(model):
     return torch.inference_mode()(twin.forward)
 
 
-def _opencv_net(prefix: str):
+def _opencv_net(threads: int, prefix: str):
     import cv2
 
+    cv2.setNumThreads(threads)
     return cv2.dnn.readNetFromCaffe(f"{prefix}.prototxt", f"{prefix}.caffemodel")
-
-
-SIDES: Mapping[str, Callable[..., Step]] = {
-    function.__name__: function
-    for function in (
-        train_caffe,
-        train_torch,
-        forward_caffe,
-        forward_torch,
-        forward_opencv,
-        _predict_caffe,
-        _predict_program,
-        _predict_torch,
-        _predict_opencv,
-    )
-}
-
-
-def main() -> None:
-    name, *arguments = sys.argv[1:]
-    if name.endswith("torch"):
-        import torch
-
-        torch.set_num_threads(_threads())
-    elif name.endswith("opencv"):
-        import cv2
-
-        cv2.setNumThreads(_threads())
-    caffe.set_mode_cpu()
-    step = SIDES[name](*arguments)
-    for _ in sys.stdin:
-        start, cpu, steps = time.perf_counter(), time.process_time(), 0
-        while (elapsed := time.perf_counter() - start) < TURN or steps == 0:
-            step()
-            steps += 1
-        print(json.dumps([elapsed / steps, (time.process_time() - cpu) / steps]), flush=True)
-
-
-if __name__ == "__main__":
-    run(main)

@@ -10,9 +10,12 @@ import numpy as np
 from caffe.proto import caffe_pb2
 from google.protobuf import text_format
 
+from latent_domains.bench.extent import WHOLE, Extent
 from latent_domains.common.program import ROOT
+from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.gate import read_net
 from latent_domains.models.graph import kind
+from latent_domains.nets.whole import make_nets_and_solver
 
 
 @dataclass(frozen=True)
@@ -59,9 +62,13 @@ def with_data_in_memory(net: caffe_pb2.NetParameter, image: tuple[int, int, int]
     return copy
 
 
-def in_memory(name: str) -> caffe_pb2.NetParameter:
+def in_memory(name: str, extent: Extent = WHOLE) -> caffe_pb2.NetParameter:
     """The training net of NETS, its data in memory."""
-    return with_data_in_memory(NETS[name].read("train"), NETS[name].image)
+    net = NETS[name].read("train")
+    if extent.smallest:  # with fewer images
+        experiment = make_experiment(Path(NETS[name].stem).name, "mda", batch_size=8)
+        net = text_format.Parse(make_nets_and_solver(experiment, "", str, "")[0]["train"], caffe_pb2.NetParameter())
+    return with_data_in_memory(net, NETS[name].image)
 
 
 def with_batch_norm(net: caffe_pb2.NetParameter) -> caffe_pb2.NetParameter:

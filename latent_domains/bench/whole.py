@@ -3,7 +3,8 @@
 import importlib.util
 import tempfile
 from collections.abc import Callable
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 
 import caffe
@@ -11,9 +12,10 @@ import cv2
 import numpy as np
 from caffe.proto.caffe_pb2 import NetParameter
 
-from latent_domains.bench import lmdbs, training
+from latent_domains.bench import lmdbs, sides, training
+from latent_domains.bench.extent import Extent
 from latent_domains.bench.rows import Measured, Row
-from latent_domains.bench.turns import Best, take_turns
+from latent_domains.bench.turns import OURS, Best, take_turns
 from latent_domains.convert.fold.fold import fold
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.model import Model, open_net, write_model
@@ -39,14 +41,17 @@ def has_torch() -> bool:
     return importlib.util.find_spec("torch") is not None
 
 
-def train(net: str, norm: str, threads: int) -> Callable[[float], Measured]:
+def train(net: str, norm: str, threads: int) -> Callable[[Extent], Measured]:
     """The time of a training iteration in Caffe, with mDA, in units of PyTorch's."""
 
-    def measure(seconds: float) -> Measured:
-        sides = {"Caffe": ("train_caffe", net), "PyTorch": ("train_torch", net, norm)}
-        best = take_turns(sides, threads, 3 * seconds)
+    def measure(extent: Extent) -> Measured:
+        beside = {
+            OURS: partial(sides.train_caffe, net=net, extent=extent),
+            "PyTorch": partial(sides.train_torch, net=net, extent=extent, norm=norm),
+        }
+        best = take_turns(beside, threads, replace(extent, seconds=3 * extent.seconds))
         detail = ", ".join(f"{name} {_ms(taken.seconds)} (CPU {_ms(taken.cpu)})" for name, taken in best.items())
-        return Measured(best["Caffe"].seconds / best["PyTorch"].seconds, detail)
+        return Measured(best[OURS].seconds / best["PyTorch"].seconds, detail)
 
     return measure
 
@@ -55,41 +60,43 @@ def _ms(seconds: float) -> str:
     return f"{1e3 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
-def evaluate(net: str, dataset: str, batch: int, threads: int, *, exported: bool) -> Callable[[float], Measured]:
+def evaluate(net: str, dataset: str, batch: int, threads: int, *, exported: bool) -> Callable[[Extent], Measured]:
     """Images a second through the net for tests or, folded, through the ``exported`` one, which OpenCV always runs.
 
     The value is in units of the faster of the others.
     """
 
-    def measure(seconds: float) -> Measured:
+    def measure(extent: Extent) -> Measured:
         trained, folded = (str(prefix) for prefix in _models(net, dataset))
         ours = folded if exported else trained
-        sides = {
-            "Caffe": ("forward_caffe", ours, str(batch)),
-            "PyTorch": ("forward_torch", ours, str(batch)),
-            "OpenCV": ("forward_opencv", folded, str(batch)),
+        images = extent.images(batch)
+        beside = {
+            OURS: partial(sides.forward_caffe, prefix=ours, batch=images),
+            "PyTorch": partial(sides.forward_torch, prefix=ours, batch=images),
+            "OpenCV": partial(sides.forward_opencv, prefix=folded, batch=images),
         }
-        return _rates(take_turns(sides, threads, seconds), batch)
+        return _rates(take_turns(beside, threads, extent), images)
 
     return measure
 
 
-def predict(net: str, dataset: str, count: int, threads: int) -> Callable[[float], Measured]:
+def predict(net: str, dataset: str, count: int, threads: int) -> Callable[[Extent], Measured]:
     """Images a second that tools.predict reads and classifies, in units of the faster of the others."""
 
-    def measure(seconds: float) -> Measured:
+    def measure(extent: Extent) -> Measured:
         _, folded = _models(net, dataset)
-        folder = _pictures(net, count)
-        sides = {
-            name: (f"predict_{side}", str(folded), str(folder))
+        images = extent.images(count)
+        folder = _pictures(net, images)
+        beside = {
+            name: partial(side, prefix=str(folded), folder=str(folder))
             for name, side in (
-                ("Caffe", "caffe"),
-                ("PyTorch", "torch"),
-                ("OpenCV", "opencv"),
-                ("the program, start to exit", "program"),
+                (OURS, sides.predict_caffe),
+                ("PyTorch", sides.predict_torch),
+                ("OpenCV", sides.predict_opencv),
+                ("the program, start to exit", sides.predict_program),
             )
         }
-        return _rates(take_turns(sides, threads, seconds), count)
+        return _rates(take_turns(beside, threads, extent), images)
 
     return measure
 
@@ -97,7 +104,7 @@ def predict(net: str, dataset: str, count: int, threads: int) -> Callable[[float
 def _rates(best: dict[str, Best], images: int) -> Measured:
     rates = {name: images / taken.seconds for name, taken in best.items()}
     detail = ", ".join(f"{name} {rate:.0f}/s" for name, rate in rates.items())
-    return Measured(rates["Caffe"] / max(rates["PyTorch"], rates["OpenCV"]), detail)
+    return Measured(rates[OURS] / max(rates["PyTorch"], rates["OpenCV"]), detail)
 
 
 @cache

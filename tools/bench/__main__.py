@@ -40,11 +40,12 @@ def main() -> None:
         f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; threads {threads}. A ratio's sides are timed in turn; "
         "medians of rounds, for whole nets (their number of threads ends the name) the best."
     )
-    rows.print_rows([row for row in table if row.name in chosen], options.seconds, max(map(len, names)))
+    rows.print_rows([row for row in table if row.name in chosen], rows.extent_of(options), max(map(len, names)))
     if SHARE in chosen:
         print("\nWhere the CPU time of an iteration goes (mDA, one thread):")
         for name in training.NETS:
-            print(*limit.lines(name, limit.measured_apart(name, options.iterations)), sep="\n", flush=True)
+            found = limit.measured_apart(name, options.iterations, smallest=options.smallest)
+            print(*limit.lines(name, found), sep="\n", flush=True)
 
 
 def _options(names: list[str]) -> argparse.Namespace:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import caffe
 
 from latent_domains.bench.gpu import STEPS, make_rows
-from latent_domains.bench.rows import choose, make_parser, print_rows
+from latent_domains.bench.rows import choose, extent_of, make_parser, print_rows
 from latent_domains.common.arguments import natural
 from latent_domains.common.gpus import expect_gpu, gpu_names, why_no_layers_on_gpu
 from latent_domains.common.program import ProgramError, run
@@ -46,7 +46,7 @@ def main() -> None:
         f"{STEPS} steps at a time; medians of rounds."
     )
     rows = make_rows(cupy.cuda.Device(options.gpu).synchronize, make_copy)
-    print_rows([row for row in rows if row.name in chosen], options.seconds, max(map(len, names)))
+    print_rows([row for row in rows if row.name in chosen], extent_of(options), max(map(len, names)))
 
 
 def _options(names: list[str]) -> argparse.Namespace:

@@ -60,7 +60,7 @@ def test_bytes_moved():
 def test_speeds_and_shares_are_measured():
     net, layers = made()
     net.forward()
-    assert limit.product_speed((64, 64, 64), seconds=0.01) > 1e6
+    assert limit.product_speed((64, 64, 64), 0.01) > 1e6
     shares = limit.shares(net, layers, 1)
     assert {"Convolution, forward", "Convolution, backward", "ReLU, forward"} <= set(shares)
     assert np.all(np.array(list(shares.values())) >= 0)

@@ -1,7 +1,11 @@
 """Sides in processes of their own."""
 
+from functools import partial
+
 import pytest
 
+from latent_domains.bench.extent import Extent
+from latent_domains.bench.sides import forward_caffe, forward_opencv
 from latent_domains.bench.turns import take_turns
 from latent_domains.bench.whole import random_model
 from latent_domains.common.program import ProgramError
@@ -15,8 +19,12 @@ pytestmark = pytest.mark.program
 def test_each_side_is_measured(tmp_path):
     net = parse(DATA + layer("scale", "Scale", "data", "y", "scale_param { bias_term: true }"))
     write_model(random_model(net), tmp_path / "net", about="", force=False)
-    sides = {name: (f"forward_{name}", str(tmp_path / "net"), "2") for name in ("caffe", "opencv")}
-    best = take_turns(sides, 1, 0)
+    prefix = str(tmp_path / "net")
+    sides = {
+        name: partial(side, prefix=prefix, batch=2)
+        for name, side in (("Caffe", forward_caffe), ("OpenCV", forward_opencv))
+    }
+    best = take_turns(sides, 1, Extent(0))
     assert set(best) == set(sides)
     for taken in best.values():
         assert 0 < taken.seconds < 0.3
@@ -24,5 +32,5 @@ def test_each_side_is_measured(tmp_path):
 
 
 def test_a_side_that_fails_says_why(tmp_path):
-    with pytest.raises(ProgramError, match=r"forward_caffe .*none 2 ended with 1: error: .*no such file"):
-        take_turns({"caffe": ("forward_caffe", str(tmp_path / "none"), "2")}, 1, 0)
+    with pytest.raises(ProgramError, match=r"Caffe ended with 1: error: .*none.*no such file"):
+        take_turns({"Caffe": partial(forward_caffe, prefix=str(tmp_path / "none"), batch=2)}, 1, Extent(0))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from latent_domains.bench import training
 from tests.programs import child
 
 
@@ -14,6 +15,17 @@ def test_a_row_is_measured_and_judged():
     assert row.startswith("batchnorm-128×4096")
     assert "≥ 1.5×" in row
     assert (" met " in row) != (" MISSED " in row)
+
+
+@pytest.mark.torch
+def test_every_row_is_started():
+    """In turns they take minutes: here each is one step on little data. One on one thread is another number of two."""
+    done = child("bench", "--smallest", "--iterations", 1, "--only", "*[!1]")
+    assert done.returncode == 0, done.stderr
+    begun = [line.split()[0] for line in done.stdout.splitlines() if line]
+    names = child("bench", "--list", "--only", "*[!1]").stdout.split()
+    assert "predict-digits-2" in names and set(names) - set(begun) == {"share"}
+    assert {f"{net}:" for net in training.NETS} <= set(begun)
 
 
 def test_list():
