@@ -1,1 +1,1 @@
-"""Training of runs: one process or several as one, and whether a net learns at all."""
+"""Training of runs: one process or several as one."""

@@ -7,6 +7,7 @@
 ``state``    the state dict in what was saved        ``architectures`` what another state dict looks like
 ``tensors``  stored numbers, within their bounds     ``safetensors_file`` safetensors
 ``words``    what a file holds, in messages          ``torch_resnet`` the weights in the layers of Caffe's nets
-``torch_reference`` the net as PyTorch computes it   ``comparison`` Caffe's beside it
-``conversion`` all of it together, from command line to files; ``lite0_reference``, ``lite0_conversion``: of Lite0
+``torch_reference`` the net as PyTorch computes it   ``verify`` Caffe's beside it
+``resnet_conversion`` all of it together, from command line to files
+``lite0_reference``, ``lite0_conversion``  the same two of Lite0
 """
