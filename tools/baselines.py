@@ -2,12 +2,14 @@
 
     python -m tools.baselines gong2013 --dataset office31_fc7 --sources amazon+dslr --targets webcam out.json
 
-| method      | what it does |
-| ----------- | ------------ |
-| gong2013    | maximally distinctive latent domains, a geodesic flow kernel (GFK) from each to the target |
-| hoffman2012 | latent domains by constrained clustering, the same kernels |
-| gfk         | one GFK from all sources to the target: "original", the sources as one domain |
-| svm         | no adaptation: a linear SVM of the sources |
+| method         | what it does |
+| -------------- | ------------ |
+| gong2013       | maximally distinctive latent domains, a geodesic flow kernel (GFK) from each to the target |
+| hoffman2012    | latent domains by constrained clustering, the same kernels |
+| gfk            | one GFK from all sources to the target: "original", the sources as one domain |
+| svm            | no adaptation: a linear SVM of the sources |
+| logistic       | no adaptation: a logistic regression of the sources |
+| logistic_own_z | the same, sources and target each standardised by their own mean and variance |
 
 Labels of the target are read for the accuracy alone. Methods and choices: docs/baselines.md.
 """

@@ -1,7 +1,8 @@
 """Classifiers of an unlabelled target: without adaptation, by the geodesic flow kernel, and by latent domains.
 
-All of them are linear support vector machines, one against one, on features that are standardised first: those of a
-domain by its own mean and variance, as the authors of the kernel prepare theirs.
+All of them are linear support vector machines, one against one, or logistic regressions, on features that are
+standardised first: where they adapt, those of a domain by its own mean and variance, as the authors of the kernel
+prepare theirs.
 """
 
 from typing import Self
@@ -27,19 +28,28 @@ C = 10.0
 
 
 class SourceClassifier(ClassifierMixin, BaseEstimator):
-    """No adaptation: the source's classifier as it is."""
+    """The source's classifier as it is: a support vector machine or, if ``logistic``, a logistic regression.
+
+    With ``own_z`` the target is standardised by its own mean and variance, which is all the adaptation that there is;
+    without it by the source's.
+    """
+
+    def __init__(self, *, logistic: bool = False, own_z: bool = False) -> None:
+        self.logistic = logistic
+        self.own_z = own_z
 
     def fit(self, X: ArrayLike, y: ArrayLike, X_target: ArrayLike | None = None) -> Self:
-        """Train on features (n×d) with labels (n); the target (m×d) is not looked at."""
+        """Train on features (n×d) with labels (n); the target (m×d) is looked at for ``own_z`` alone."""
         X, y = check_training(X, y)
-        self._scaler = StandardScaler().fit(X)
-        self._svm = svm().fit(unit(self._scaler, X), y)
-        self.classes_ = self._svm.classes_
+        scaler = StandardScaler().fit(X)
+        self._scaler = StandardScaler().fit(check_features(X_target, "target", X)) if self.own_z else scaler
+        self._classifier = (logistic() if self.logistic else svm()).fit(unit(scaler, X), y)
+        self.classes_ = self._classifier.classes_
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
         """Classes of target features (m×d)."""
-        return self._svm.predict(unit(self._scaler, check_features(X, "target", self._scaler.mean_[None])))
+        return self._classifier.predict(unit(self._scaler, check_features(X, "target", self._scaler.mean_[None])))
 
 
 class GFKClassifier(ClassifierMixin, BaseEstimator):
@@ -127,7 +137,7 @@ class LatentDomainClassifier(ClassifierMixin, BaseEstimator):
         self._gate = None
         if len(useful) > 1:
             rows = np.isin(domains, useful)
-            self._gate = LogisticRegression(C=C, max_iter=1000).fit(unit(self._scaler, X[rows]), domains[rows])
+            self._gate = logistic().fit(unit(self._scaler, X[rows]), domains[rows])
         return self
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -154,3 +164,8 @@ def unit(scaler: StandardScaler, X: NDArray[np.float64]) -> NDArray[np.float64]:
 def svm() -> SVC:
     """An untrained linear SVM. The kernel as a matrix product is much faster than libsvm's own."""
     return SVC(C=C, kernel=linear_kernel, break_ties=True)
+
+
+def logistic() -> LogisticRegression:
+    """An untrained multinomial logistic regression, by L-BFGS from 0: the same data give the same weights."""
+    return LogisticRegression(C=C, max_iter=1000)

@@ -162,8 +162,13 @@ def _adapt(
 ) -> SourceClassifier | GFKClassifier | LatentDomainClassifier:
     """The trained classifier of the target."""
     if discovered is None:
-        classifier = SourceClassifier() if baseline.method == "svm" else GFKClassifier(random_state=baseline.seed)
-        return classifier.fit(X, y, X_target)
+        references = {
+            "gfk": GFKClassifier(random_state=baseline.seed),
+            "svm": SourceClassifier(),
+            "logistic": SourceClassifier(logistic=True),
+            "logistic_own_z": SourceClassifier(logistic=True, own_z=True),
+        }
+        return references[baseline.method].fit(X, y, X_target)
     latent = LatentDomainClassifier(
         variant=baseline.variant or VARIANTS[0], random_state=baseline.seed, verbose=not baseline.quiet
     )

@@ -149,7 +149,7 @@ def _of_row(
         name = row.name if len(cell.candidates) == 1 else f"{row.name}: {'+'.join(candidate.sources)}"
         method = candidate.runs[0].method
         runs = tuple(given[run] for run in candidate.runs if isinstance(run, Experiment) and run in given)
-        scores = tuple(100 * baselines[run.name] for run in candidate.runs if run.name in baselines)
+        scores = tuple(100 * baselines[run.name] for run in candidate.distinct if run.name in baselines)
         lines.append(Line(name, method, _number([*before, *lines], method), runs, scores or _scores_of(runs)))
     if len(lines) > 1 and not all(line.scores for line in lines):
         # The best is not known before every candidate has been tried.

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, Field
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.common.validation import Natural, Positive, checked
 from latent_domains.common.wording import one_line
-from latent_domains.experiment.baselines import BASELINES, DISCOVERY, VARIANTS
+from latent_domains.experiment.baselines import BASELINES, DISCOVERY, SEEDLESS, VARIANTS
 from latent_domains.experiment.datasets import DATASETS, Dataset
 from latent_domains.experiment.experiment import SETTINGS, Experiment, make_experiment
 from latent_domains.tables.strict_yaml import read_yaml
@@ -93,10 +93,15 @@ class Column:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Runs that differ in their seed alone; ``sources`` is what they learn from."""
+    """A run for each seed of the table; ``sources`` is what they learn from."""
 
     sources: tuple[str, ...]
     runs: tuple[Run, ...]
+
+    @property
+    def distinct(self) -> tuple[Run, ...]:
+        """The runs, each once: one alone stands for all seeds where no random number has a part in the method."""
+        return tuple(dict.fromkeys(self.runs))
 
 
 @dataclass(frozen=True)
@@ -356,6 +361,6 @@ def _baseline(baseline: _Baseline, where: str, dataset: str, column: Column, see
         raise ProgramError(f"{where}, column {column.name!r}: {error}") from error
     runs = (
         BaselineRun(dataset=dataset, sources=column.sources, targets=column.targets, seed=seed, **vars(baseline))
-        for seed in seeds
+        for seed in ([0] * len(seeds) if baseline.method in SEEDLESS else seeds)
     )
     return Candidate(column.sources, tuple(runs))

@@ -62,6 +62,7 @@ class Result(OverSeeds):
 
     ``sources`` is what a candidate was trained on. ``candidates`` are those that a best single source was chosen from,
     and ``remarks`` what a reader must know of the numbers. ``usages`` are those of the latent domains, a run each.
+    ``seedless``: the one number of a method without random numbers, which stands for every seed and counts once.
     """
 
     accuracies: Mapping[int, float]
@@ -71,6 +72,7 @@ class Result(OverSeeds):
     sources: tuple[str, ...] = ()
     candidates: tuple["Result", ...] = field(default=())
     usages: tuple[DomainUsage, ...] = ()
+    seedless: bool = False
 
     @property
     def domains(self) -> dict[str, float]:
@@ -85,7 +87,7 @@ class Result(OverSeeds):
 
     @property
     def scores(self) -> Collection[float]:
-        return self.accuracies.values()
+        return list(self.accuracies.values())[: 1 if self.seedless else None]
 
     @property
     def reason(self) -> str:
@@ -157,7 +159,15 @@ def _candidate(candidate: Candidate, table: Table, records: Records) -> Result:
     if len(began) > 1:
         remarks["the seeds began from different weights"] = None
     reasons = tuple(f"{_seeds(seeds, table.seeds)} {text}".strip() for text, seeds in why.items())
-    return Result(accuracies, len(table.seeds), reasons, tuple(remarks), candidate.sources, usages=tuple(usages))
+    return Result(
+        accuracies,
+        len(table.seeds),
+        reasons,
+        tuple(remarks),
+        candidate.sources,
+        usages=tuple(usages),
+        seedless=len(candidate.distinct) == 1,
+    )
 
 
 def _seeds(seeds: list[int], all_seeds: tuple[int, ...]) -> str:
@@ -176,4 +186,4 @@ def _mean(cells: tuple[Result | None, ...], table: Table) -> Result:
     if any(set(cell.accuracies) != seeds for cell in present):
         return Result({}, len(table.seeds), ("the columns have different seeds so far",))
     means = {seed: fmean(cell.accuracies[seed] for cell in present) for seed in sorted(seeds)}
-    return Result(means, len(table.seeds))
+    return Result(means, len(table.seeds), seedless=all(cell.seedless for cell in present))

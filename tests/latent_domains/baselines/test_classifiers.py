@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy.stats import ortho_group
+from sklearn.linear_model import LogisticRegression
 
 from latent_domains.baselines import (
     ConstrainedDomains,
@@ -51,6 +52,27 @@ def test_the_kernel_beats_no_adaptation_on_a_shift():
         adapted = accuracy(GFKClassifier(n_components=4).fit(source.X, source.y, target.X), target)
         gains.append(adapted - plain)
     assert np.mean(gains) > 0.2, gains
+
+
+@pytest.mark.parametrize("logistic", [False, True])
+def test_statistics_of_its_own_undo_a_targets_scale_and_offset(logistic):
+    source = mixture([[20, 20, 20]], classes_apart=1.0)
+    moved = 3 * source.X + np.linspace(50, 90, source.X.shape[1])
+    plain = SourceClassifier(logistic=logistic).fit(source.X, source.y)
+    own = SourceClassifier(logistic=logistic, own_z=True).fit(source.X, source.y, moved)
+    assert accuracy(own, Mixture(moved, source.y, source.domains)) == accuracy(plain, source) == 1
+    assert accuracy(plain, Mixture(moved, source.y, source.domains)) < 0.7
+
+
+def test_a_logistic_regression_is_that_of_scikit_learn_on_standardised_rows():
+    source = shifted(0)[0]
+    target = turned(source.X, 0.8)
+    scale = source.X.std(axis=0) * np.sqrt(source.X.shape[1])
+    X, moved = ((one - source.X.mean(axis=0)) / scale for one in (source.X, target))
+    expected = LogisticRegression(C=10, max_iter=1000).fit(X, source.y).predict(moved)
+    assert set(expected) == {0, 1, 2} and (expected != source.y).any()
+    found = SourceClassifier(logistic=True).fit(source.X, source.y).predict(target)
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_without_a_shift_all_are_right():

@@ -14,7 +14,7 @@ from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from latent_domains.tables import results as module
 from latent_domains.tables.csv_file import csv_text
-from latent_domains.tables.definition import EXPERIMENTS, load
+from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, load
 from latent_domains.tables.markdown import signed, table_text
 from latent_domains.tables.paired import difference, differences
 from latent_domains.tables.records import Records
@@ -64,6 +64,22 @@ def test_mean_and_deviation_are_over_seeds(table, tmp_path):
     assert cell.mean == pytest.approx(85.0)
     assert cell.std == pytest.approx(statistics.stdev([81.0, 84.0, 90.0]))  # 4.58, not the population's 3.74
     assert (cell.n, cell.reason, cell.remarks) == (3, "", ())
+
+
+def test_a_method_without_random_numbers_is_one_run_for_all_seeds(tmp_path):
+    text = TEXT.replace("columns:", "reference: ours\ncolumns:", 1).replace("gong2013", "logistic")
+    table = small_table(tmp_path, text)
+    shallow = [run.name for run in table.runs if isinstance(run, BaselineRun)]
+    assert shallow == ["logistic_mnist+mnistm-usps_seed0", "logistic_mnist+usps-mnistm_seed0"]
+    for column in (0, 1):
+        fill(table, tmp_path / "runs", 0, column, {0: 0.7, 1: 0.71, 2: 0.72})
+        fill(table, tmp_path / "runs", 2, column, {0: 0.625})
+    ours, row = (results(table, tmp_path)[number] for number in (0, 2))
+    assert [(one.mean, one.n, one.std) for one in row.results] == [(62.5, 1, None)] * 3
+    assert ["", "here", *["62.5 (n=1)"] * 3] in cells(table_text(table, results(table, tmp_path)))
+    for pair in zip(row.results, ours.results, strict=True):
+        found = difference(*pair)
+        assert (found.n, found.mean) == (3, pytest.approx(-8.5)) and found.half > 0
 
 
 def test_one_seed_has_no_deviation(table, tmp_path):
