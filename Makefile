@@ -1,10 +1,11 @@
-# Every target first does the set-up that is missing; nothing is done twice. ARGS goes to the program.
+# Every target first does the set-up that is missing; nothing is done twice. ARGS goes to the program. check and test take
+# ISA=sse4.2, avx2 or avx512 as well: the instruction set that all libraries are told to use (tests/isa.py).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup demo digits test test-gpu test-slurm faults scale bench bench-gpu lint check
 in_project := . ./env.sh &&
 fast := not program and not slow and not torch and not browser and not gpu and not slurm
-pytest := python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+pytest := $(if $(ISA),python -m tests.isa $(ISA) )python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 lint := ruff check --quiet . && ruff format --check --quiet . && lint-imports --no-cache
 
 help:  ## list the targets

@@ -1,0 +1,160 @@
+"""tests/isa.py: every library uses the instruction set that was asked for, or the command does not begin."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from latent_domains.common.program import ROOT
+from tests import isa
+
+# Prints what each library says that it uses.
+PROBE = """
+import ctypes, json, sys
+import caffe, cv2, numba, numpy, scipy.linalg, threadpoolctl, torch
+from numba.core.registry import cpu_target
+from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
+from pathlib import Path
+
+def library(name):
+    return ctypes.CDLL(next(line.split()[-1] for line in Path("/proc/self/maps").open() if name in line))
+
+@numba.njit(fastmath=True)
+def total(x):
+    result = 0.0
+    for value in x:
+        result += value * value
+    return result
+
+total(numpy.ones(64))
+asm = total.inspect_asm(total.signatures[0])
+clone = library("/libcaffe.so").caffe_cpu_clone
+clone.restype = ctypes.c_char_p
+caffes_opencv = library("/libopencv_core.so")._ZN2cv20checkHardwareSupportEi
+caffes_opencv.restype = ctypes.c_bool
+_, numba_cpu, numba_features = cpu_target.target_context.codegen().magic_tuple()
+answers = {
+    "caffe": clone().decode(),
+    "openblas": sorted({each["architecture"] for each in threadpoolctl.threadpool_info() if "architecture" in each}),
+    "numpy": [name for name in ("X86_V3", "X86_V4") if __cpu_features__[name]],
+    "opencv": [name for name in cv2.getCPUFeaturesLine().split() if name in ("*AVX2", "*AVX512-SKX")],
+    "caffe's opencv": [name for name, number in (("AVX2", 11), ("AVX512-SKX", 256)) if caffes_opencv(number)],
+    "numba": [numba_cpu, numba_features, "ymm" in asm],
+    "torch": torch.backends.cpu.get_cpu_capability(),
+}
+sys.stdout.write(json.dumps(answers) + chr(10))
+sys.stdout.flush()
+torch.nn.Conv2d(8, 8, 3)(torch.zeros(2, 8, 20, 20))  # oneDNN says what it uses
+"""
+
+ANSWERS = {
+    "sse4.2": {
+        "caffe": "sse2",
+        "openblas": ["Nehalem"],
+        "numpy": [],
+        "opencv": [],
+        "caffe's opencv": [],
+        "numba": ["x86-64-v2", "", False],
+        "torch": "DEFAULT",
+        "onednn": "Intel SSE4.1",
+    },
+    "avx2": {
+        "caffe": "avx2",
+        "openblas": ["Haswell"],
+        "numpy": ["X86_V3"],
+        "opencv": ["*AVX2"],
+        "caffe's opencv": ["AVX2"],
+        "numba": ["x86-64-v3", "", True],
+        "torch": "AVX2",
+        "onednn": "Intel AVX2",
+    },
+    "avx512": {
+        "caffe": "avx512f",
+        "openblas": ["SkylakeX"],
+        "numpy": ["X86_V3", "X86_V4"],
+        "opencv": ["*AVX2", "*AVX512-SKX"],
+        "caffe's opencv": ["AVX2", "AVX512-SKX"],
+        "numba": ["x86-64-v4", "", True],
+        "torch": "AVX512",
+        "onednn": "Intel AVX-512 with AVX512BW, AVX512VL, and AVX512DQ extensions",
+    },
+}
+
+
+def has(name):
+    return isa.flags().issuperset(isa.ISAS[name].flags.split())
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", [name for name in isa.ISAS if has(name)])
+def test_every_library_obeys(name):
+    """In a process of its own; if the tests themselves were started for this set, with their very environment."""
+    environment = os.environ if os.environ.get("ISA") == name else os.environ | isa.variables(name)
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE],
+        env=environment | {"ONEDNN_VERBOSE": "1"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    answers, *log = done.stdout.splitlines()
+    onednn = next(line.split("isa:")[1] for line in log if ",cpu,isa:" in line)
+    assert json.loads(answers) | {"onednn": onednn} == ANSWERS[name]
+
+
+# The bits of a sum of Caffe's own loops: the gradient of a bias, over many values.
+SUM = """
+import numpy as np, pathlib, sys
+from tests.docker.test_cpu_threads import compute, layer_text, make_net
+net = make_net(pathlib.Path(sys.argv[1]), (2, 6, 130, 121), layer_text("large image"))
+print(compute(net)["gradient 1"].tobytes().hex())
+"""
+
+
+@pytest.mark.skipif(not has("avx512"), reason="this processor has no AVX-512")
+def test_caffes_own_loops_are_others(tmp_path):
+    """Longer vectors add in another order. Nothing but these loops is told."""
+    sums = set()
+    for name in isa.ISAS:
+        tunables = {"GLIBC_TUNABLES": isa.variables(name).get("GLIBC_TUNABLES", "")}
+        done = subprocess.run(
+            [sys.executable, "-c", SUM, tmp_path], env=os.environ | tunables, cwd=ROOT, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        sums.add(done.stdout)
+    assert len(sums) == 3
+
+
+@pytest.mark.parametrize(
+    ("asked", "had", "message"),
+    [
+        ("avx3", {"sse4_2"}, "ISA=avx3: expected one of sse4.2, avx2, avx512"),
+        ("avx512", set(" ".join(isa.ISAS[each].flags for each in ("sse4.2", "avx2")).split()) | {"avx512f"},
+         "ISA=avx512: this processor lacks avx512bw, avx512cd, avx512dq, avx512vl; it has sse4.2, avx2"),
+        ("sse4.2", set(), "ISA=sse4.2: this processor lacks popcnt, sse4_2, ssse3; it has no such set"),
+    ],
+)  # fmt: skip
+def test_a_set_that_is_not_there_is_refused(asked, had, message, monkeypatch):
+    monkeypatch.setattr(isa, "flags", lambda: had)
+    with pytest.raises(ValueError) as raised:
+        isa.variables(asked)
+    assert str(raised.value) == message
+
+
+def test_what_the_processor_lacks_is_not_left_out(monkeypatch):
+    """OpenCV complains of it."""
+    avx2 = set(" ".join(isa.ISAS[each].flags for each in ("sse4.2", "avx2")).split())
+    monkeypatch.setattr(isa, "flags", lambda: avx2)
+    assert not isa.variables("avx2").keys() & {"OPENCV_CPU_DISABLE", "GLIBC_TUNABLES", "NPY_DISABLE_CPU_FEATURES"}
+    assert isa.variables("sse4.2")["OPENCV_CPU_DISABLE"] == "AVX,FP16,AVX2,FMA3"
+
+
+def test_the_command_does_not_begin_without_it():
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.isa", "avx3", "echo", "begun"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "ISA=avx3: expected one of sse4.2, avx2, avx512\n"
