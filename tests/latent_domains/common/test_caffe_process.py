@@ -106,7 +106,7 @@ def test_a_parent_that_was_gone_before_is_noticed():
 @pytest.mark.program
 def test_a_child_is_the_program_itself():
     """Signals and exit codes are the program's, SIGPIPE ends it, and SIGTERM does unless that was asked for."""
-    code = "import os; status = open('/proc/self/status').read(); print(os.getpid(), status); os._exit(7)"
+    code = "import os; status = open('/proc/self/status').read(); print(os.getpid(), status, flush=True); os._exit(7)"
     with start_logged([sys.executable, "-c", code], 1) as child:
         pid, status = read_log(child).split(maxsplit=1)
     assert (int(pid), child.returncode) == (child.pid, 7)
