@@ -27,6 +27,12 @@ from types import ModuleType
 SUMS = {"contract", "reassoc", "nsz"}
 
 
+def load_all() -> None:
+    """Compile what is not on disk yet, so that no later program has to."""
+    for file in sorted(Path(__file__).parent.glob("*_kernels.py")):
+        load(file.stem)
+
+
 def load(name: str) -> ModuleType:
     """Import the kernel module ``caffe_layers.NAME``.
 
@@ -68,6 +74,8 @@ def _load(name: str) -> ModuleType:
         folder = _writable_folder(f"{name.strip('_')}-{stamp[:16]}")
         if folder is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kernels-")))
+        if not (folder / "complete").exists():
+            _say_once("caffe_layers: compiling the layers' kernels for this processor, once; up to a minute")
         previous, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
         try:
             with _one_at_a_time(folder / "lock"):
@@ -83,6 +91,11 @@ def kernel(signature: str, *, sums: bool = False, threads: bool = True) -> Calla
 
     fastmath = SUMS if sums else {"contract"}
     return njit(signature, parallel=threads, fastmath=fastmath, error_model="numpy", cache=True)
+
+
+@cache
+def _say_once(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _compile(module: str, folder: Path) -> None:

@@ -16,10 +16,14 @@ STEPS = ("install_packages.sh", "install_python.sh", "build_caffe.sh")
 def clone(tmp_path: Path) -> Path:
     """A folder with the script, steps that do nothing, and a Caffe for GPUs that starts."""
     scripts = {f"docker/{step}": "exit 0" for step in STEPS} | {".caffe/bin/caffe": "exit 0"}
+    scripts[".venv/bin/python"] = "echo python >>calls"
     for name, script in scripts.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / name).chmod(0o755)
+    (tmp_path / "caffe_layers").mkdir()
+    (tmp_path / "caffe_layers/_kernels.py").touch()
+    (tmp_path / ".venv/.setup-key").touch()
     (tmp_path / "tools").mkdir()
     shutil.copy(ROOT / "tools/setup.sh", tmp_path / "tools")
     key = tmp_path / ".caffe/share/Caffe/build-key"
@@ -52,3 +56,18 @@ def test_a_clone_of_somebody_else_that_is_whole(clone: Path) -> None:
     clone.chmod(0o755)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
     assert not (clone / ".build").exists()
+
+
+def test_the_kernels_are_compiled_once_and_anew_when_they_change(clone: Path) -> None:
+    calls = clone / "calls"
+    for source, expected in (("", 1), ("", 1), ("x = 1", 2), ("x = 1", 2)):
+        (clone / "caffe_layers/_kernels.py").write_text(source)
+        assert setup(clone).returncode == 0
+        assert len(calls.read_text().splitlines()) == expected
+
+
+def test_kernels_that_do_not_compile_end_the_set_up_and_are_tried_again(clone: Path) -> None:
+    python = clone / ".venv/bin/python"
+    for code in (1, 0):
+        python.write_text(f"#!/bin/sh\nexit {code}\n")
+        assert setup(clone).returncode == code
