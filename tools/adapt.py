@@ -4,8 +4,9 @@
     python -m tools.adapt --source mixture --k 3 --target scans
 
 Each --source is a tree of one folder a class and a domain of its own; a single one is taken for an undivided mixture,
-in which --k latent domains are looked for. --target holds the images that the classifier is for: in any folders or, if
+in which --k latent domains are looked for. Each --target holds images that the classifier is for: in any folders or, if
 they are called like the classes, in class folders, which then serve to measure the accuracy and for nothing else.
+Several targets are one domain, or --k-target latent ones.
 
 Without a GPU a classifier is trained on features of EfficientNet-Lite0, in minutes; its weights come as a Python
 package. With one, ResNet18 is fine-tuned. --network chooses.
@@ -62,7 +63,14 @@ def _options() -> argparse.Namespace:
         metavar="DIR",
         help="a domain: DIR/CLASS/…/IMAGE; may be repeated",
     )
-    parser.add_argument("--target", type=_folder, required=True, metavar="DIR", help="the images to adapt to")
+    parser.add_argument(
+        "--target",
+        type=_folder,
+        action="append",
+        required=True,
+        metavar="DIR",
+        help="the images to adapt to; may be repeated",
+    )
     parser.add_argument(
         "--out",
         type=_folder,
@@ -70,7 +78,7 @@ def _options() -> argparse.Namespace:
         metavar="DIR",
         help="new folder for all results (default: runs/mine)",
     )
-    parser.add_argument("--unlabelled", action="store_true", help="the target's folders are no labels")
+    parser.add_argument("--unlabelled", action="store_true", help="folders of the targets are no labels")
     parser.add_argument("--allow-missing-classes", action="store_true", help="a source may lack some of the classes")
     parser.add_argument(
         "--folders-are-classes",
@@ -95,8 +103,9 @@ def _options() -> argparse.Namespace:
         parser,
         recipe="the network's",
         k="the number of sources; 2 for a single one",
+        k_target="1",
         branch_norm="logits",
-        branch_input="early on lite0, else final",
+        branch_input="early on lite0, else final; final with latent targets",
         no_w_gradient="on lite0",
         lambda_d="0.1 on lite0, else the network's",
         data_order="shuffled",
@@ -135,7 +144,7 @@ def _settings(options: argparse.Namespace, chosen: Mapping[str, Any]) -> dict[st
     method = {f"--{name.replace('_', '-')}": value for name, value in chosen.items()}
     return {
         "--source": list(map(str, options.source)),
-        "--target": str(options.target),
+        "--target": str(options.target[0]) if len(options.target) == 1 else list(map(str, options.target)),
         "--unlabelled": options.unlabelled,
         "--allow-missing-classes": options.allow_missing_classes,
         "--folders-are-classes": options.folders_are_classes,
@@ -154,7 +163,7 @@ def _notes(images: TaskImages, experiment: Experiment) -> list[str]:
 def _say(images: TaskImages, experiment: Experiment) -> None:
     """Print what was found and what will be done with it."""
     for domain in images.domains:
-        role = "source" if domain in images.sources else "target, labelled" if images.labelled else "target"
+        role = "source" if domain in images.sources else "target, labelled" if domain.labelled else "target"
         print(f"{domain.name} ({role}): {domain.found.counted()} in {domain.folder}")
     print(f"{len(images.classes)} classes: {some(images.classes)}")
     for note in _notes(images, experiment):
@@ -168,7 +177,7 @@ def main() -> None:
     options = _options()
     paths, chosen = Paths(options.out), with_defaults(options.network, method_options(options))
     command = shlex.join(["python", "-m", "tools.adapt", *sys.argv[1:]])
-    check_apart([*options.source, options.target, paths.root])
+    check_apart([*options.source, *options.target, paths.root])
     check_name(paths.run)
     images = read_images(
         options.source,

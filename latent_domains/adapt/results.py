@@ -35,8 +35,11 @@ def write_readme(paths: Paths, folder: RunFolder, images: TaskImages, command: s
 
 def _readme(paths: Paths, folder: RunFolder, images: TaskImages, command: str) -> Iterable[str]:
     experiment = folder.experiment
-    sources = ", ".join(f"{source.name} ({source.folder})" for source in images.sources)
-    yield f"{experiment.title}: {sources} to {images.target.name} ({images.target.folder})"
+    sources, targets = (
+        ", ".join(f"{domain.name} ({domain.folder})" for domain in domains)
+        for domains in (images.sources, images.targets)
+    )
+    yield f"{experiment.title}: {sources} to {targets}"
     yield f"{experiment.data.learner}, {experiment.iterations} iterations: {summary(folder, folder.read_record())}"
     yield ""
     yield f"Made by: {command}"

@@ -55,9 +55,16 @@ def default_network(solver_mode: str | None) -> str:
 
 
 def with_defaults(network: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the method that were ``chosen``, with ON_FEATURES or FINE_TUNED for those that were not (None)."""
-    ours = ON_FEATURES if network in BACKBONES else FINE_TUNED
-    defaults = ours if chosen["method"] == "mda" else {}
+    """The options of the method that were ``chosen``, with ON_FEATURES or FINE_TUNED for those that were not (None).
+
+    Several targets are one domain by default: the model then needs no branch. With latent ones it has their branch,
+    which cannot read statistics of early blocks, since no stock layer makes these.
+    """
+    defaults = {}
+    if chosen["method"] == "mda":
+        defaults = {"k_target": 1, **(ON_FEATURES if network in BACKBONES else FINE_TUNED)}
+        if (chosen.get("k_target") or 1) > 1:
+            defaults["branch_input"] = "final"
     return {name: defaults.get(name) if value is None else value for name, value in chosen.items()}
 
 
@@ -88,19 +95,19 @@ def make_task(
     """
     like = of_network(trained(network))
     recipe = _recipe(like.network)
-    sources, target = tuple(source.name for source in images.sources), images.target.name
-    seen = sources if chosen["method"] in SOURCE_ONLY else (*sources, target)
+    sources, targets = (tuple(each.name for each in group) for group in (images.sources, images.targets))
+    seen = sources if chosen["method"] in SOURCE_ONLY else (*sources, *targets)
     rows = max(FEWEST_ROWS, min(_rows(recipe, len(seen)), *(counts[domain] for domain in seen)))
     iterations = chosen["iterations"] or recipe.iterations
-    as_long_as_a_test = -(-counts[target] // (rows * len(seen)))
+    as_long_as_a_test = -(-sum(counts[target] for target in targets) // (rows * len(seen)))
     data = replace(
         like,
         name=f"{paths.name}_{network}" if like.features else paths.name,
         features=replace(like.features, images=paths.name) if like.features else None,
-        domains=(*sources, target),
+        domains=(*sources, *targets),
         sources=sources,
-        targets=(target,),
-        unlabelled=() if images.labelled else (target,),
+        targets=targets,
+        unlabelled=tuple(target.name for target in images.targets if not target.labelled),
         classes=len(images.classes),
         counts=dict(counts),
         test_split=False,
@@ -121,6 +128,11 @@ def make_task(
     if chosen["method"] in LATENT and k is None and len(images.sources) == 1:
         k = DEFAULT_K
     experiment = make_experiment(data, **{**chosen, "k": k})
+    if like.features and experiment.has_target_branch and experiment.branch_input == "early":
+        raise ProgramError(
+            f"branch_input: got 'early' with k_target {experiment.k_target}, expected final: the model tells latent "
+            "targets apart, and no stock layer makes statistics of early blocks"
+        )
     batch_sizes(experiment, counts)  # of a batch that is too small
     return experiment
 
@@ -202,8 +214,9 @@ def finish(
 
     def predictions() -> None:
         classifier = open_classifier(paths.model, requested_mode(solver_mode) or mode_of(folder))
-        found = predict(classifier, images.target.entries, jobs=jobs, desc=paths.predictions.name)
-        write_predictions(paths.predictions, found, images.classes)
+        found = predict(classifier, images.target_entries, jobs=jobs, desc=paths.predictions.name)
+        labelled = any(target.labelled for target in images.targets)
+        write_predictions(paths.predictions, found, images.classes, labelled=labelled)
 
     stages: list[tuple[Sequence[Path], Callable[[], object]]] = [
         (paths.model_files, model),

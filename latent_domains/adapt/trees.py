@@ -1,4 +1,4 @@
-"""The images that are given: source trees of one folder a class, and a target, whose labels are for tests alone."""
+"""The images that are given: source trees of one folder a class, and targets, whose labels are for tests alone."""
 
 import re
 import shlex
@@ -38,34 +38,43 @@ UNEQUAL = 5
 
 @dataclass(frozen=True)
 class Domain:
-    """A folder of images. ``name`` is used in the names of files and layers."""
+    """A folder of images. ``name`` is used in the names of files and layers. Entries that are not labelled have -1."""
 
     name: str
     folder: Path
     entries: tuple[Entry, ...]
     found: Found
+    labelled: bool = True
 
 
 @dataclass(frozen=True)
 class TaskImages:
-    """All images of a task. Without ``labelled`` the target's entries have the label -1."""
+    """All images of a task."""
 
     sources: tuple[Domain, ...]
-    target: Domain
+    targets: tuple[Domain, ...]
     classes: tuple[str, ...]
-    labelled: bool
     notes: tuple[str, ...]
     """What the user should know, a line each."""
 
     @property
     def domains(self) -> tuple[Domain, ...]:
-        """The sources, then the target."""
-        return (*self.sources, self.target)
+        """The sources, then the targets."""
+        return (*self.sources, *self.targets)
+
+    @property
+    def target_entries(self) -> list[Entry]:
+        """All images of the targets; where these are several, the name of each image begins with its target's."""
+        if len(self.targets) == 1:
+            return list(self.targets[0].entries)
+        return [
+            replace(entry, name=f"{target.name}/{entry.name}") for target in self.targets for entry in target.entries
+        ]
 
 
 def read_images(
     sources: Sequence[Path],
-    target: Path,
+    targets: Sequence[Path],
     *,
     unlabelled: bool = False,
     allow_missing_classes: bool = False,
@@ -73,41 +82,43 @@ def read_images(
 ) -> TaskImages:
     """List the images of the folders.
 
-    The classes are the names of the sources' class folders. The target is labelled if its folders are called like
-    classes; with ``unlabelled`` its folders mean nothing. No image is opened. Raises ProgramError naming the folder
+    The classes are the names of the sources' class folders. A target is labelled if its folders are called like
+    classes; with ``unlabelled`` their folders mean nothing. No image is opened. Raises ProgramError naming the folder
     if the folders overlap, the classes do not agree (``allow_missing_classes``: a source may lack some), a source's
     folders look like domains (``folders_are_classes``: they are none), or there are too few images or classes.
     """
-    for folder in (*sources, target):
+    for folder in (*sources, *targets):
         if not folder.is_dir():
             raise ProgramError(f"{folder}: {'a file' if folder.exists() else 'no such folder'}, expected a folder")
-    names = domain_names([*sources, target])
+    names = domain_names([*sources, *targets])
     trees = {folder: _class_folders(folder) for folder in sources}
     classes = tuple(sorted({name for tree in trees.values() for name in tree}))
-    notes = [] if folders_are_classes else _check_levels(trees, None if unlabelled else target)
+    notes = [] if folders_are_classes else _check_levels(trees, () if unlabelled else targets)
     notes += _check_classes(trees, classes, allow_missing_classes)
     domains = []
     for name, folder in zip(names, sources, strict=False):
         entries, _, inside = read_tree(folder, classes)
         domains.append(Domain(name, folder, tuple(entries), inside))
-    labelled = not unlabelled and _is_labelled(target, classes)
-    if labelled:
-        entries, _, inside = read_tree(target, classes)
-    else:
-        entries, inside = folder_entries(target)
-        alike = "" if unlabelled else _spelled_otherwise(target, classes)
-        notes.append(f"{target}: taken as unlabelled, so there will be predictions, but no accuracy{alike}")
-    images = TaskImages(tuple(domains), Domain(names[-1], target, tuple(entries), inside), classes, labelled, ())
+    for name, folder in zip(names[len(sources) :], targets, strict=True):
+        labelled = not unlabelled and _is_labelled(folder, classes)
+        if labelled:
+            entries, _, inside = read_tree(folder, classes)
+        else:
+            entries, inside = folder_entries(folder)
+            alike = "" if unlabelled else _spelled_otherwise(folder, classes)
+            notes.append(f"{folder}: taken as unlabelled, so there will be predictions, but no accuracy{alike}")
+        domains.append(Domain(name, folder, tuple(entries), inside, labelled))
+    images = TaskImages(tuple(domains[: len(sources)]), tuple(domains[len(sources) :]), classes, ())
     notes += _check_domains(images)
     notes += [line for domain in images.domains for line in domain.found.left_out()]
     if twins := identical(images):
-        which = f"{count_of(len(twins), 'image')} of the target {'is' if len(twins) == 1 else 'are'}"
+        which = f"{count_of(len(twins), 'image')} of a target {'is' if len(twins) == 1 else 'are'}"
         source, target = twins[0]
         notes.append(
             f"{which} also in a source, file for file: {shown(target)} is {shown(source)}; an accuracy on such "
             "images says little"
         )
-    return TaskImages(images.sources, images.target, classes, labelled, tuple(notes))
+    return replace(images, notes=tuple(notes))
 
 
 def readable(
@@ -121,7 +132,8 @@ def readable(
         replace(domain, entries=tuple(entry for entry in domain.entries if entry.name in stored[domain.name]))
         for domain in images.domains
     ]
-    left = TaskImages(tuple(domains[:-1]), domains[-1], images.classes, images.labelled, ())
+    sources = len(images.sources)
+    left = replace(images, sources=tuple(domains[:sources]), targets=tuple(domains[sources:]), notes=())
     trees: dict[Path, dict[str, Found]] = {source.folder: defaultdict(Found) for source in left.sources}
     for source in left.sources:
         for entry in source.entries:
@@ -154,15 +166,19 @@ def _check_classes(
 
 
 def _check_domains(images: TaskImages) -> list[str]:
-    """What a labelled target lacks. Raises ProgramError if there are too few images of a domain."""
+    """What labelled targets lack. Raises ProgramError if there are too few images of a domain."""
     for domain in images.domains:
         if len(domain.entries) < FEWEST:
             raise ProgramError(
                 f"{domain.folder}: {count_of(len(domain.entries), 'image')}, expected at least {FEWEST} of a domain"
             )
-    found = {entry.label for entry in images.target.entries}
-    missing = [name for label, name in enumerate(images.classes) if label not in found]
-    return [f"{images.target.folder}: no images of {some(missing)}"] if images.labelled and missing else []
+    notes = []
+    for target in images.targets:
+        found = {entry.label for entry in target.entries}
+        missing = [name for label, name in enumerate(images.classes) if label not in found]
+        if target.labelled and missing:
+            notes.append(f"{target.folder}: no images of {some(missing)}")
+    return notes
 
 
 def about_numbers(images: TaskImages, experiment: Experiment) -> Iterator[str]:
@@ -216,7 +232,7 @@ def identical(images: TaskImages) -> list[tuple[Path, Path]]:
     by_size: dict[int | None, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
     for domain in images.domains:
         for entry in domain.entries:
-            by_size[size(entry.path)][domain is images.target].append(entry.path)
+            by_size[size(entry.path)][domain in images.targets].append(entry.path)
     by_size.pop(None, None)  # no files: they are named when they are to be read
     pairs = []
     for sources, targets in by_size.values():
@@ -266,14 +282,14 @@ def _class_folders(root: Path) -> dict[str, Found]:
     return tree
 
 
-def _check_levels(trees: Mapping[Path, Mapping[str, Found]], target: Path | None) -> list[str]:
-    """Which sources' folders look like domains, but are called as another source's or the target's, a line each.
+def _check_levels(trees: Mapping[Path, Mapping[str, Found]], targets: Sequence[Path]) -> list[str]:
+    """Which sources' folders look like domains, but are called as another source's or a target's, a line each.
 
     Raises ProgramError naming a source whose folders nobody else has.
     """
     if not any(map(_in_each, trees.values())):
         return []
-    others = [*trees.values(), *([_folders(target)] if target else [])]
+    others = [*trees.values(), *map(_folders, targets)]
     known = {name for tree in others if not _in_each(tree) for name, found in tree.items() if found.images}
     notes = []
     for root, tree in trees.items():

@@ -12,7 +12,7 @@ from latent_domains.experiment import datasets
 from latent_domains.experiment.datasets import DATASETS, Dataset
 from latent_domains.experiment.experiment import RECIPE, SETTINGS, Experiment, make_experiment
 
-_OF_DOMAINS = ("sources", "targets", "k_target", "undivided", "shares", "test_mirror")
+_OF_DOMAINS = ("sources", "targets", "undivided", "shares", "test_mirror")
 """Settings that follow from the folders where the images are one's own."""
 
 _METHOD = tuple(name for name in SETTINGS if name not in _OF_DOMAINS)

@@ -160,8 +160,10 @@ def predict(
             bar.update(len(images))
 
 
-def write_predictions(out: Path, predictions: Iterator[Prediction], classes: Sequence[str]) -> int:
-    """Write path, class and probability of each image and, if some labels are known, the true class.
+def write_predictions(
+    out: Path, predictions: Iterator[Prediction], classes: Sequence[str], *, labelled: bool = False
+) -> int:
+    """Write path, class and probability of each image and, if some labels are known (``labelled``), the true class.
 
     Returns how many images there are. Raises ProgramError if there is none.
     """
@@ -171,10 +173,9 @@ def write_predictions(out: Path, predictions: Iterator[Prediction], classes: Seq
         for prediction in predictions:
             label = prediction.entry.label
             if images == 0:
-                labelled = label != UNKNOWN
                 writer.writerow(["path", "class", "probability", *(["true class"] if labelled else [])])
             row = [prediction.entry.name, classes[prediction.label], f"{prediction.probability:.6f}"]
-            writer.writerow([*row, *([classes[label]] if label != UNKNOWN else [])])
+            writer.writerow([*row, *([classes[label] if label != UNKNOWN else ""] if labelled else [])])
             images += 1
         if images == 0:
             raise ProgramError(f"{out}: none of the images could be read, so there is nothing to write")

@@ -210,6 +210,33 @@ def test_a_mixture_to_an_unlabelled_target_through_ctrl_c(tmp_path):
     assert {row["path"] for row in rows(out / "predictions.csv")} == {f"2020/{number}.png" for number in range(7)}
 
 
+def test_several_targets_of_which_one_is_labelled(tmp_path):
+    for look in ("night", "day", "dusk"):
+        plant_domain(tmp_path / look, look)
+    plant_domain(tmp_path / "dawn", "night", 2)
+    for name in CLASSES:
+        (tmp_path / "dawn" / name).rename(tmp_path / "dawn" / f"of {name}")
+    more = ("--target", tmp_path / "dawn", "--k-target", 2)
+    done = program(*arguments(tmp_path, *more))
+    assert done.returncode == 0, done.stderr
+    assert "dusk (target, labelled): 18 images" in done.stdout and "dawn (target): 6 images" in done.stdout
+    out = tmp_path / "out"
+    assert set(names(out)) == RESULTS
+    found = rows(out / "predictions.csv")
+    of_dusk, of_dawn = ([row for row in found if row["path"].startswith(f"{name}/")] for name in ("dusk", "dawn"))
+    assert len(of_dusk) == 18 and all(row["true class"] == row["path"].split("/")[1] for row in of_dusk)
+    assert len(of_dawn) == 6 and {row["true class"] for row in of_dawn} == {""} and len(found) == 24
+    folder = RunFolder.load(out / "run")
+    record, correct = folder.read_record(), sum(row["class"] == row["true class"] for row in of_dusk)
+    assert folder.experiment.targets == ("dusk", "dawn") and folder.experiment.k_target == 2
+    assert list(record.targets) == ["dusk"] and record.accuracy == pytest.approx(correct / 18)
+    assert record.target_domain_usage is not None
+    assert f"dawn ({tmp_path / 'dawn'})" in (out / "README.txt").read_text()
+    again = program(*arguments(tmp_path, "--target", tmp_path / "day", "--k-target", 2))
+    assert again.returncode == 1 and "is given twice" in again.stderr
+    assert program(*arguments(tmp_path, "--k-target", 2)).stderr.count("begun with other options: --target was ") == 1
+
+
 def test_ctrl_c_while_weights_are_converted(tmp_path):
     folder = tmp_path / "looks"
     for look in ("night", "day", "dusk"):

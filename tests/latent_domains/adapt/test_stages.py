@@ -57,6 +57,10 @@ def test_what_is_chosen_stays_and_the_rest_is_the_networks():
     chosen = {**nothing, "no_w_gradient": False, "branch_norm": "layers"}
     assert with_defaults("lite0", chosen) == {**chosen, "branch_input": "early", "lambda_d": 0.1}
     assert with_defaults("resnet18", nothing) == {**nothing, "branch_norm": "logits"}
+    targets = {**nothing, "k_target": None}
+    assert with_defaults("lite0", targets) == {**ON_FEATURES, "method": "mda", "k": None, "k_target": 1}
+    latent = with_defaults("lite0", {**nothing, "k_target": 2})
+    assert (latent["branch_input"], latent["lambda_d"]) == ("final", 0.1)
     dial = {**nothing, "method": "dial"}
     assert with_defaults("lite0", dial) == dial
 
@@ -84,18 +88,28 @@ def test_the_defaults_are_the_branch_that_finds_the_domains_best():
 def test_a_large_target_is_tested_less_often(images, interval, tmp_path):
     """A test of as many images as 417 batches of 48 comes after so many; 1,200 batches are all of the training."""
     one, other, target = (Domain(name, Path(name), (), Found()) for name in ("one", "other", "target"))
-    task = TaskImages((one, other), target, ("cat", "dog"), True, ())
+    task = TaskImages((one, other), (target,), ("cat", "dog"), ())
     counts = {"one": 5_000, "other": 400_000, "target": images}
     chosen = {"method": "mda", "iterations": None, "k": None}
     recipe = make_task(Paths(tmp_path), task, "resnet18", chosen, counts, "adapt").data.recipe
     assert (recipe.iterations, recipe.batch_size, recipe.test_interval) == (1200, 48, interval)
 
 
+def test_a_branch_that_no_model_could_have_is_refused(tmp_path):
+    night, dusk, dawn = (Domain(name, Path(name), (), Found()) for name in ("night", "dusk", "dawn"))
+    task = TaskImages((night,), (dusk, dawn), ("cat", "dog"), ())
+    chosen = {"method": "mda", "iterations": None, "k": None, "k_target": 2, "branch_input": "early"}
+    with pytest.raises(
+        ProgramError, match=r"branch_input: got 'early' with k_target 2, expected final: .* latent targets"
+    ):
+        make_task(Paths(tmp_path), task, "lite0", chosen, {"night": 20, "dusk": 20, "dawn": 20}, "adapt")
+
+
 def test_a_small_domain_makes_smaller_batches_and_that_is_said(tmp_path):
     def told(smallest: int, method: str = "mda", **chosen: int) -> list[str]:
         entries = {"one": smallest, "other": 500, "target": 500}
         *sources, target = (Domain(name, Path(name), (None,) * size, Found()) for name, size in entries.items())
-        task = TaskImages(tuple(sources), target, ("cat", "dog"), True, ())
+        task = TaskImages(tuple(sources), (target,), ("cat", "dog"), ())
         chosen = {"method": method, "iterations": None, "k": None, **chosen}
         return list(about_batch(task, make_task(Paths(tmp_path), task, "mnist", chosen, entries, "adapt")))
 

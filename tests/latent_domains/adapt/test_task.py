@@ -17,7 +17,7 @@ from tests.shapes import LOOKS, plant_domain
 @pytest.fixture
 def images(tmp_path):
     night, day, dusk = (plant_domain(tmp_path / look, look, 2) for look in LOOKS)
-    return read_images([night, day], dusk)
+    return read_images([night, day], [dusk])
 
 
 def test_what_is_no_regular_file_is_named_and_never_waited_for(images, tmp_path, capsys):
@@ -27,7 +27,7 @@ def test_what_is_no_regular_file_is_named_and_never_waited_for(images, tmp_path,
     (class_folder / "zero.png").symlink_to("/dev/zero")
     os.mkfifo(class_folder / "fifo.png")
     os.mkfifo(tmp_path / "dusk" / "disc" / "fifo.png")
-    found = read_images([tmp_path / "night", tmp_path / "day"], tmp_path / "dusk")
+    found = read_images([tmp_path / "night", tmp_path / "day"], [tmp_path / "dusk"])
     with pytest.raises(ProgramError, match=r"(dangling|round|zero|fifo)\.png: .*--skip-unreadable"):
         build_lmdbs(Paths(tmp_path / "out"), found, "mnist", jobs=1, skip_unreadable=False)
     counts = build_lmdbs(Paths(tmp_path / "out"), found, "mnist", jobs=2, skip_unreadable=True)
@@ -46,7 +46,7 @@ def test_lmdbs_of_other_images_or_classes_are_replaced_until_training_begins(ima
 
     def with_class(name: str) -> TaskImages:  # after those that are there, so that no label changes
         shutil.copytree(tmp_path / "day" / "cross", tmp_path / "day" / name)
-        return read_images([tmp_path / "night", tmp_path / "day"], tmp_path / "dusk", allow_missing_classes=True)
+        return read_images([tmp_path / "night", tmp_path / "day"], [tmp_path / "dusk"], allow_missing_classes=True)
 
     assert built(images).count(": stands") == 0 and built(images).count(": stands") == 3
     more = with_class("triangle")
@@ -87,7 +87,7 @@ def test_what_unreadable_images_leave_of_the_classes_is_judged_as_what_is_there_
     paths = Paths(tmp_path / "out")
     assert left() == images
     found = left("dusk/cross")
-    assert len(found.target.entries) == 4 and found.notes == (f"{tmp_path / 'dusk'}: no images of cross",)
+    assert len(found.targets[0].entries) == 4 and found.notes == (f"{tmp_path / 'dusk'}: no images of cross",)
     message = rf"{tmp_path / 'day'}: no readable images of disc, which other sources have; .*--allow-missing-classes$"
     with pytest.raises(ProgramError, match=message):
         left("day/disc")

@@ -35,13 +35,13 @@ def refusal(*arguments: object, **options: object) -> str:
 
 
 def labels(images: TaskImages) -> list[int]:
-    return [entry.label for entry in images.target.entries]
+    return [entry.label for entry in images.targets[0].entries]
 
 
 def test_domains_classes_and_labels(night, day, dusk):
-    images = read_images([night, day], dusk)
-    assert [source.name for source in images.sources] == ["night", "day"] and images.target.name == "dusk"
-    assert images.classes == CLASSES and images.labelled and images.notes == ()
+    images = read_images([night, day], [dusk])
+    assert [source.name for source in images.sources] == ["night", "day"] and images.targets[0].name == "dusk"
+    assert images.classes == CLASSES and images.targets[0].labelled and images.notes == ()
     assert labels(images) == [0, 0, 1, 1, 2, 2]
     assert [entry.name for entry in images.sources[0].entries][:2] == ["cross/0.png", "cross/1.png"]
 
@@ -52,8 +52,8 @@ def test_a_target_without_class_folders_is_unlabelled(night, dusk, tmp_path, ins
     folder.mkdir(parents=True)
     for number, file in enumerate(sorted(dusk.rglob("*.png"))):
         shutil.copyfile(file, folder / f"{number}.png")
-    images = read_images([night], tmp_path / "loose")
-    assert not images.labelled and labels(images) == [-1] * 6
+    images = read_images([night], [tmp_path / "loose"])
+    assert not images.targets[0].labelled and labels(images) == [-1] * 6
     (note,) = images.notes
     assert note == f"{tmp_path / 'loose'}: taken as unlabelled, so there will be predictions, but no accuracy"
 
@@ -61,8 +61,8 @@ def test_a_target_without_class_folders_is_unlabelled(night, dusk, tmp_path, ins
 def test_a_target_may_spell_classes_as_a_mac_does(night, dusk):
     (night / "disc").rename(night / "caf\u00e9")
     (dusk / "disc").rename(dusk / "cafe\u0301")
-    images = read_images([night], dusk)
-    assert images.labelled and images.notes == () and "caf\u00e9" in images.classes
+    images = read_images([night], [dusk])
+    assert images.targets[0].labelled and images.notes == () and "caf\u00e9" in images.classes
     assert sorted(labels(images)) == [0, 0, 1, 1, 2, 2]
 
 
@@ -71,7 +71,7 @@ def test_a_class_in_two_spellings_has_the_images_of_both(night, dusk):
     for name in ("caf\u00e9", "cafe\u0301"):
         (night / name).mkdir()
     (night / "disc").rename(night / "cafe\u0301")
-    images = read_images([night], dusk, unlabelled=True)
+    images = read_images([night], [dusk], unlabelled=True)
     assert images.classes.count("caf\u00e9") == 1 and not [note for note in images.notes if "no images of" in note]
 
 
@@ -79,70 +79,70 @@ def test_folders_of_a_target_that_are_classes_but_for_capital_letters_are_named(
     for name in CLASSES[:2]:
         (dusk / name).rename(dusk / name.title())
     (dusk / "square").rename(dusk / "ring")
-    (note,) = read_images([night], dusk).notes
+    (note,) = read_images([night], [dusk]).notes
     assert note.endswith(", but no accuracy; its folders Cross, Disc would be labels if they were called cross, disc")
-    assert read_images([night], dusk, unlabelled=True).notes[0].endswith(", but no accuracy")
+    assert read_images([night], [dusk], unlabelled=True).notes[0].endswith(", but no accuracy")
 
 
 def test_labels_of_a_target_can_be_left_unused(night, dusk):
-    images = read_images([night], dusk, unlabelled=True)
-    assert not images.labelled and labels(images) == [-1] * 6
+    images = read_images([night], [dusk], unlabelled=True)
+    assert not images.targets[0].labelled and labels(images) == [-1] * 6
 
 
 def test_a_labelled_target_may_lack_classes(night, dusk):
     shutil.rmtree(dusk / "disc")
-    images = read_images([night], dusk)
+    images = read_images([night], [dusk])
     assert labels(images) == [0, 0, 2, 2]
     assert images.notes == (f"{dusk}: no images of disc",)
 
 
 def test_classes_that_disagree(night, day, dusk):
     (day / "disc").rename(day / "Disc")
-    said = refusal([night, day], dusk)
+    said = refusal([night, day], [dusk])
     assert said.startswith(f"{night}: no images of Disc, which other sources have; if that is so, and not a matter of")
-    images = read_images([night, day], dusk, allow_missing_classes=True)
+    images = read_images([night, day], [dusk], allow_missing_classes=True)
     assert images.classes == ("Disc", "cross", "disc", "square")
     assert f"{day}: no images of disc, which other sources have" in images.notes
     shutil.rmtree(day / "Disc")
     (day / "disc").mkdir()  # an empty folder is no images either
-    assert refusal([night, day], dusk).startswith(f"{day}: no images of disc, which other sources have;")
-    assert refusal([day], dusk).startswith(f"{day}: no images of disc; if that is so")
+    assert refusal([night, day], [dusk]).startswith(f"{day}: no images of disc, which other sources have;")
+    assert refusal([day], [dusk]).startswith(f"{day}: no images of disc; if that is so")
 
 
 def test_class_folders_of_the_target_that_no_source_has(night, dusk):
     (dusk / "disc").rename(dusk / "ring")
-    said = refusal([night], dusk)
+    said = refusal([night], [dusk])
     assert said.startswith(f"{dusk}: no source has the classes ring, expected some of cross, disc, square")
     assert "--unlabelled" in said
-    assert not read_images([night], dusk, unlabelled=True).labelled
+    assert not read_images([night], [dusk], unlabelled=True).targets[0].labelled
     shutil.rmtree(dusk / "ring")
     shutil.copyfile(dusk / "cross" / "0.png", dusk / "beside.png")
-    said = refusal([night], dusk)
+    said = refusal([night], [dusk])
     assert said.startswith(f"{dusk}: beside.png lies beside the class folders") and "--unlabelled" in said
 
 
 def test_too_little(night, day, dusk, tmp_path):
     for name in ("disc", "square"):
         shutil.rmtree(night / name)
-    assert "one class, cross, expected a folder for each of at least two classes" in refusal([night], dusk)
+    assert "one class, cross, expected a folder for each of at least two classes" in refusal([night], [dusk])
     (tmp_path / "bare").mkdir()
-    assert "no folders in it, expected one for each class" in refusal([tmp_path / "bare"], dusk)
-    assert f"{tmp_path / 'bare'}: no images in it" in refusal([day], tmp_path / "bare")
+    assert "no folders in it, expected one for each class" in refusal([tmp_path / "bare"], [dusk])
+    assert f"{tmp_path / 'bare'}: no images in it" in refusal([day], [tmp_path / "bare"])
     (tmp_path / "bare" / "cross").mkdir()
     (tmp_path / "bare" / "disc").mkdir()
-    assert "no images in its class folders" in refusal([tmp_path / "bare"], dusk)
+    assert "no images in its class folders" in refusal([tmp_path / "bare"], [dusk])
     shutil.rmtree(dusk)
     (dusk / "cross").mkdir(parents=True)
     shutil.copyfile(day / "cross" / "0.png", dusk / "cross" / "0.png")
-    assert f"{dusk}: 1 image, expected at least 2 of a domain" in refusal([day], dusk)
-    assert "no such folder, expected a folder" in refusal([day], tmp_path / "none")
+    assert f"{dusk}: 1 image, expected at least 2 of a domain" in refusal([day], [dusk])
+    assert "no such folder, expected a folder" in refusal([day], [tmp_path / "none"])
 
 
 def test_a_folder_of_domains_is_not_taken_for_classes(night, day, dusk, tmp_path):
     (tmp_path / "all").mkdir()
     night.rename(tmp_path / "all" / "night sky")
     day.rename(tmp_path / "all" / "day")
-    said = refusal([tmp_path / "all"], dusk)
+    said = refusal([tmp_path / "all"], [dusk])
     assert "look like domains, not classes" in said
     options = f"--source {tmp_path / 'all' / 'day'} --source '{tmp_path / 'all' / 'night sky'}'"
     assert said.endswith(f"as in {options}, or pass --folders-are-classes")
@@ -153,7 +153,7 @@ def test_an_empty_folder_beside_them_does_not_hide_domains(night, day, dusk, tmp
     night.rename(tmp_path / "all" / "night")
     day.rename(tmp_path / "all" / "day")
     assert "its folders day, night each hold cross, disc, square, so they look like dom" in refusal(
-        [tmp_path / "all"], dusk
+        [tmp_path / "all"], [dusk]
     )
 
 
@@ -168,17 +168,17 @@ def test_classes_that_hold_the_same_folders_each(night, day, dusk):
 
     split(night)
     message = f"{night}: its folders cross, disc, square each hold train, val"
-    for images in (read_images([night], dusk), read_images([night, day], dusk, unlabelled=True)):
+    for images in (read_images([night], [dusk]), read_images([night, day], [dusk], unlabelled=True)):
         assert images.notes[0] == f"{message}; taken for classes all the same, as other folders are called so"
         assert images.classes == CLASSES and [entry.label for entry in images.sources[0].entries] == [0, 0, 1, 1, 2, 2]
     split(dusk)
     for options in ({}, {"unlabelled": True}):
-        said = refusal([night], dusk, **options)
+        said = refusal([night], [dusk], **options)
         assert said.startswith(f"{message}, so they look like domains") and said.endswith(
             "or pass --folders-are-classes"
         )
-    images = read_images([night], dusk, folders_are_classes=True)
-    assert images.notes == () and images.labelled and labels(images) == [0, 0, 1, 1, 2, 2]
+    images = read_images([night], [dusk], folders_are_classes=True)
+    assert images.notes == () and images.targets[0].labelled and labels(images) == [0, 0, 1, 1, 2, 2]
 
 
 def test_linked_folders_are_used_and_what_is_not_is_said(night, day, dusk, tmp_path):
@@ -186,7 +186,7 @@ def test_linked_folders_are_used_and_what_is_not_is_said(night, day, dusk, tmp_p
     (night / "disc").symlink_to(tmp_path / "far")
     (tmp_path / "far" / "more").symlink_to(day / "disc")
     (dusk / "cross" / "up").symlink_to(dusk)
-    images = read_images([night, day], dusk)
+    images = read_images([night, day], [dusk])
     assert [domain.found.counted() for domain in images.domains] == ["8 images of 8 files"] + 2 * [
         "6 images of 6 files"
     ]
@@ -197,7 +197,7 @@ def test_linked_folders_are_used_and_what_is_not_is_said(night, day, dusk, tmp_p
 def test_files_that_are_no_images_are_mentioned(night, dusk):
     (night / "disc" / "Thumbs.db").touch()
     (night / ".DS_Store").touch()
-    images = read_images([night], dusk)
+    images = read_images([night], [dusk])
     assert images.notes == (
         f"left out 1 file that is no image of a class by name, such as {night / 'disc' / 'Thumbs.db'}",
     )
@@ -205,10 +205,10 @@ def test_files_that_are_no_images_are_mentioned(night, dusk):
 
 def test_names_that_are_no_utf_8(night, dusk):
     (night / "disc" / os.fsdecode(b"caf\xe9.txt")).touch()
-    (note,) = read_images([night], dusk).notes
+    (note,) = read_images([night], [dusk]).notes
     assert note.endswith("caf\ufffd.txt") and note.encode()
     (night / os.fsdecode(b"caf\xe9")).mkdir()
-    assert "has a name that no text file can hold" in refusal([night], dusk)
+    assert "has a name that no text file can hold" in refusal([night], [dusk])
 
 
 def test_numbers_that_are_small_or_differ_much_are_said(tmp_path):
@@ -232,7 +232,7 @@ def test_numbers_that_are_small_or_differ_much_are_said(tmp_path):
 
 
 def told(sources: list[Path], target: Path, method: str = "mda", **settings: str) -> list[str]:
-    images = read_images(sources, target)
+    images = read_images(sources, [target])
     counts = {domain.name: len(domain.entries) for domain in images.domains}
     chosen = {"method": method, "iterations": None, "k": None, **settings}
     return list(about_numbers(images, make_task(Paths(target / "out"), images, "mnist", chosen, counts, "adapt")))
@@ -240,8 +240,8 @@ def told(sources: list[Path], target: Path, method: str = "mda", **settings: str
 
 def test_the_same_image_in_source_and_target(night, dusk):
     shutil.copyfile(night / "disc" / "0.png", dusk / "disc" / "copy.png")
-    (note,) = read_images([night], dusk).notes
-    assert note.startswith("1 image of the target is also in a source, file for file: ")
+    (note,) = read_images([night], [dusk]).notes
+    assert note.startswith("1 image of a target is also in a source, file for file: ")
     assert str(night / "disc" / "0.png") in note and str(dusk / "disc" / "copy.png") in note
 
 
@@ -274,4 +274,4 @@ def test_names_that_files_and_layers_can_bear():
 
 def test_class_names_that_no_text_file_can_hold(night, dusk):
     (night / "disc").rename(night / "di\nsc")
-    assert "'di\\nsc' has a name that no text file can hold" in refusal([night], dusk)
+    assert "'di\\nsc' has a name that no text file can hold" in refusal([night], [dusk])
