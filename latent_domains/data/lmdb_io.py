@@ -21,6 +21,7 @@ import numpy as np
 from caffe.proto.caffe_pb2 import Datum
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
+from tqdm import tqdm
 
 from latent_domains.common.files import build_folder_aside
 from latent_domains.common.program import ProgramError
@@ -343,7 +344,7 @@ def describe(path: Path) -> Description:
     first: tuple[int, int, int] | None = None
     encoded = False
     same_size = True
-    for key, datum in read(path):
+    for key, datum in tqdm(read(path), desc=f"look at {path.name}", unit="img", delay=2, leave=False):
         counts[datum.label] += 1
         size = (datum.channels, datum.height, datum.width)
         if first is None or not datum.encoded:

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 import caffe
+from tqdm import tqdm
 
 from latent_domains.common.caffe_process import caffe_binary, ending_with_us, environment
 from latent_domains.common.program import ROOT, ProgramError, from_root
@@ -52,9 +53,16 @@ def check_caffe() -> None:
     caffe_binary()
     if "Python" not in caffe.layer_type_list():
         raise ProgramError("this Caffe was built without Python layers: rebuild it with -DBUILD_python_layer=ON")
+    _check_imports(tuple(sorted(environment(1).items())))
+
+
+@cache
+def _check_imports(variables: tuple[tuple[str, str], ...]) -> None:
+    """Start a Python in this environment that imports the layers: once, however many runs there are."""
+    tqdm.write("checking that caffe can import its layers …")
     child = subprocess.run(
         ending_with_us([sys.executable, "-c", _IMPORT]),
-        env=environment(1),
+        env=dict(variables),
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -156,6 +156,7 @@ def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: int | None) -> None
     if threads is None and mode_of(first.folder) == "GPU":
         threads = max(1, len(os.sched_getaffinity(0)) // processes)
     if threads is None:
+        tqdm.write("measuring an iteration by number of threads …")
         with failures_noted(first.folder, "preparation"):
             threads, measured = choose(first.share.train if first.share else first.folder.net("train"), processes)
         if measured:
@@ -194,6 +195,7 @@ def _evaluate_apart(folder: RunFolder, threads: int, children: Children, gpu: in
     command += ["--solver-mode", mode_of(folder)]  # whatever the environment asks for
     if gpu is not None:
         command += ["--gpu", str(gpu)]
+    tqdm.write(f"{folder.path.name}: evaluating …")
     with start_logged(command, threads) as child, children.watch(child):
         log = child.stdout.read()
     if not child.returncode or children.stopping:

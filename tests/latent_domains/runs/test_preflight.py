@@ -221,6 +221,28 @@ def test_the_check_of_imports_ends_with_its_parent(monkeypatch):
         return subprocess.CompletedProcess(command, 0)
 
     monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setenv("NEW", "1")
     check_caffe()
     (command,) = started
     assert command == ending_with_us(command[-3:]) and command[-2] == "-c"
+
+
+def test_imports_are_checked_once_for_all_runs_and_that_is_said(tiny_data, tmp_path, monkeypatch, capsys):
+    runs = [write_run(small(seed=seed), tmp_path / str(seed), data=tiny_data) for seed in range(3)]
+    codes = iter((1, 0, 0))
+    started = []
+
+    def run(command, **options):
+        started.append(options["env"]["CASE"])
+        return subprocess.CompletedProcess(command, next(codes), stderr="ImportError: no such")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setenv("CASE", "1")
+    with pytest.raises(ProgramError, match="caffe_layers does not import: ImportError: no such"):
+        preflight(runs[0])
+    for each in runs:
+        preflight(each)
+    monkeypatch.setenv("CASE", "2")
+    preflight(runs[0])
+    assert started == ["1", "1", "2"]  # what failed is checked again, and another environment
+    assert capsys.readouterr().out.count("checking that caffe can import its layers") == 3
