@@ -186,6 +186,12 @@ def run(*command: object, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def gpus() -> int:
+    """How many GPUs the build sees."""
+    code = "from latent_domains.common.gpus import gpu_names; print(len(gpu_names()))"
+    return int(run(sys.executable, "-c", code).stdout or 0)
+
+
 @pytest.fixture(scope="module")
 def cuda_build() -> Path:
     """Build CUDA Caffe in the folder named by TEST_CUDA_PREFIX, unless it stands there; return the folder."""
@@ -237,20 +243,21 @@ snapshot: 20 snapshot_prefix: "{tmp_path}/cpu" solver_mode: CPU
     write(tmp_path, {"net": data_layer(tmp_path / "lmdb") + layers, "cpu": solver})
     done = run("caffe", "train", "-solver", tmp_path / "cpu")
     assert done.returncode == 0, done.stderr[-3000:]
+    if not gpus():
+        assert not re.findall("cublas|curand", done.stderr, re.IGNORECASE)
     losses = [float(loss) for loss in re.findall(r"Train net output #0: loss = (\S+)", done.stderr)]
     assert len(losses) >= 2 and losses[-1] < losses[0] / 2
     assert (tmp_path / "cpu_iter_20.caffemodel").exists()
 
 
 def test_cuda_build_without_a_gpu_says_so(cuda_build: Path, tmp_path: Path) -> None:
-    code = "from latent_domains.common.gpus import gpu_names; print(len(gpu_names()))"
-    if run(sys.executable, "-c", code).stdout.strip() not in ("", "0"):
+    if gpus():
         pytest.skip("this machine has a GPU")
     write(tmp_path, {"solver": 'train_net: "absent" solver_mode: GPU\n'})
     for command in (["device_query", "-gpu", "all"], ["train", "-solver", tmp_path / "solver"]):
         done = run("caffe", *command)
         assert done.returncode == 1
         assert "was asked for, but there is none: " in done.stderr
-        assert "Check failed" not in done.stderr
+        assert done.stderr.splitlines()[-1].endswith("'solver_mode: CPU'.") and "Check failed" not in done.stderr
     code = "from latent_domains.runs.devices import check_available; check_available('GPU', 'this run wants the GPU')"
     assert "ProgramError: this run wants the GPU, but " in run(sys.executable, "-c", code).stderr
