@@ -68,6 +68,7 @@ LAYERS = {
     "BatchNorm of rows": ((40, 60), 'type: "BatchNorm" batch_norm_param { use_global_stats: false }'),
     "BatchNorm by stored statistics": ((4, 6, 5, 5), 'type: "BatchNorm" batch_norm_param { use_global_stats: true }'),
     "ReLU": ((4, 6, 5, 5), 'type: "ReLU" relu_param { negative_slope: 0.1 }'),
+    "Clip": ((4, 6, 5, 5), 'type: "Clip" clip_param { min: -0.5 max: 0.7 }'),
     "InnerProduct": ((30, 90), 'type: "InnerProduct" inner_product_param { num_output: 70 }'),
     "InnerProduct, transposed": (
         (90, 30),
@@ -75,7 +76,7 @@ LAYERS = {
     ),
 }
 # Layers that may stand in place keep what they need of what they overwrite.
-IN_PLACE = ("Scale", "Scale of rows", "BatchNorm", "ReLU")
+IN_PLACE = ("Scale", "Scale of rows", "BatchNorm", "ReLU", "Clip")
 POOLING_DEFAULTS = {"kernel_size": 0, "stride": 1, "pad": 0}  # a kernel of 0 is the whole image
 Results = dict[str, np.ndarray]
 
@@ -180,6 +181,8 @@ def forward(name: str, text: str, r: Results, x: np.ndarray) -> np.ndarray:
         return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + 1e-5)
     if name == "ReLU":
         return np.where(x > 0, x, 0.1 * x)
+    if name == "Clip":
+        return np.clip(x, -0.5, 0.7)
     if name.startswith("InnerProduct"):
         return x @ (b[0] if "transpose" in text else b[0].T) + b[1]
     if name.startswith("LRN"):
