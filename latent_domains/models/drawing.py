@@ -197,6 +197,8 @@ def _windows(node: Node) -> list[str]:
         return []
     param = node.layer.convolution_param
     details = _sides(param)
+    if getattr(param, "pad_end", ()):  # which stock Caffe lacks
+        details.append(f"pad behind: {_size(param, 'pad_end', 'pad_end', 0)}")
     if (dilation := _size(param, "dilation", "dilation", 1)) != "1":
         details.append(f"dilation: {dilation}")
     if param.group != 1:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.affine import fold_maps
 from latent_domains.convert.fold.assignment import fold_assigned, fold_assignments
+from latent_domains.convert.fold.padding import even_pads
 from latent_domains.convert.fold.pooling import crop_floor_pools
 from latent_domains.convert.fold.removal import remove_idle
 from latent_domains.models.graph import Graph, Node, kept, of_model, to_model
@@ -28,8 +29,8 @@ class Folded:
     """What the user should know."""
 
 
-def fold(model: Model) -> Folded:
-    """Fold a net for tests.
+def fold(model: Model, *, stock: bool = True) -> Folded:
+    """Fold a net for tests. ``stock`` False leaves convolutions ``pad_end``, which our Caffe alone has.
 
     Raises ProgramError naming the layers if some are Python ones that stock layers cannot do the work of, or hold
     numbers that cannot be right.
@@ -45,6 +46,8 @@ def fold(model: Model) -> Folded:
     _untranspose(graph)
     fold_maps(graph, domains)
     crop_floor_pools(graph)
+    if stock:
+        even_pads(graph)
     graph.remove_unread()
     _refuse_python(graph)
     probabilities = [node for node in graph.nodes if node.type == "Softmax" and node.tops[0] in graph.outputs]

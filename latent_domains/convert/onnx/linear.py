@@ -3,7 +3,7 @@
 from math import prod
 
 from latent_domains.convert.onnx.layer import Layer
-from latent_domains.models.windows import pair
+from latent_domains.models.windows import end_pads, pair
 
 
 def convolution(layer: Layer) -> None:
@@ -21,7 +21,7 @@ def convolution(layer: Layer) -> None:
         group=param.group,
         kernel_shape=layer.blobs[0].shape[2:],
         strides=pair(param, "stride", "stride", 1),
-        pads=pair(param, "pad", "pad", 0) * 2,
+        pads=pair(param, "pad", "pad", 0) + end_pads(param),
         dilations=pair(param, "dilation", "dilation", 1),
     )
 
