@@ -56,6 +56,7 @@ def test_the_readme_has_what_the_demo_prints():
         ("digits_resizing", "digits_resizing", ()),
         ("demo", "demo", ()),
         ("pacs_features", "pacs_features", ()),
+        ("office_caltech_targets", "office_caltech_targets", ()),
     ],
 )
 def test_a_kept_table_is_that_of_the_kept_records(

@@ -53,6 +53,9 @@ BRANCH_INPUTS = {"final": "", "early": "branch on early statistics"}
 _MOST_DOMAINS = 256
 """More domains than there are images in a batch are of no use, and memory grows with them."""
 
+_HARMLESS = 1e-4
+"""λ_D with which centred branch features were not seen to divide latent targets by class; 0.1 does."""
+
 _Domains = Annotated[int, Interval(ge=0, le=_MOST_DOMAINS)]
 
 RECIPE = "the dataset's"
@@ -269,11 +272,11 @@ class Experiment:
     @property
     def caution(self) -> str:
         """What is known to go wrong with these settings, in a line; empty if nothing is."""
-        if not self.has_target_branch or self.branch_norm != "centred" or not self.lambda_d:
+        if not self.has_target_branch or self.branch_norm != "centred" or self.lambda_d <= _HARMLESS:
             return ""
         return (
             "branch_norm centred divides latent targets by class where the branch reads features of a backbone, and "
-            "their accuracy falls (results/branch.md): choose logits or layers, lambda_d 0, or k_target 1"
+            f"their accuracy falls (results/branch.md): choose logits or layers, lambda_d {_HARMLESS:g}, or k_target 1"
         )
 
     @property
