@@ -1,5 +1,6 @@
 """What every program shares: one clear line for bad input, exit codes, and the repository's root."""
 
+import errno
 import io
 import os
 import signal
@@ -106,6 +107,8 @@ def _said_of(error: BaseException, interrupted: bool) -> str | None:
         text = f"found {error.object!r}, expected a name in UTF-8"
     elif isinstance(error, RuntimeError) and text == "can't start new thread":
         text += ": expected a higher limit of processes and threads (ulimit -u, or the container's)"
+    elif isinstance(error, OSError) and error.filename and error.errno in (errno.EACCES, errno.EROFS):
+        text += ": expected a file that one may read, or a folder that one may write; options choose others (--help)"
     elif isinstance(error, KeyboardInterrupt) or (interrupted and not isinstance(error, OSError)):
         return _INTERRUPTED  # some libraries make another exception of it, or find fault with what is right
     elif not isinstance(error, ProgramError | OSError) and "Symlink loop" not in text:  # of Path.resolve

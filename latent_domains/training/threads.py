@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from tqdm import tqdm
+
 from latent_domains.common.caffe_log import ending
 from latent_domains.common.caffe_process import read_log, start
 from latent_domains.common.program import ProgramError
@@ -41,6 +43,7 @@ def choose(
     options = candidates(cores or len(os.sched_getaffinity(0)), jobs)
     if len(options) == 1:
         return options[0], {}
+    tqdm.write("measuring an iteration by number of threads …")
     times: dict[int, float] = {}
     for _ in range(2):
         for threads in options:

@@ -156,7 +156,6 @@ def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: int | None) -> None
     if threads is None and mode_of(first.folder) == "GPU":
         threads = max(1, len(os.sched_getaffinity(0)) // processes)
     if threads is None:
-        tqdm.write("measuring an iteration by number of threads …")
         with failures_noted(first.folder, "preparation"):
             threads, measured = choose(first.share.train if first.share else first.folder.net("train"), processes)
         if measured:

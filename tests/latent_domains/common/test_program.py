@@ -20,6 +20,8 @@ from tests.programs import child
     [
         (ProgramError("k: got 0"), 1, "error: k: got 0\n"),
         (FileNotFoundError(2, "No such file or directory", "x"), 1, "No such file or directory: 'x'\n"),
+        (PermissionError(13, "Permission denied", "data"), 1, "may write; options choose others (--help)\n"),
+        (OSError(30, "Read-only file system", "data"), 1, "may write; options choose others (--help)\n"),
         (MemoryError(), 1, "error: not enough memory\n"),
         (MemoryError("8 GB"), 1, "error: not enough memory: 8 GB\n"),
         (RuntimeError("can't start new thread"), 1, "processes and threads (ulimit -u, or the container's)\n"),
