@@ -3,12 +3,15 @@
     python -m tools.extract_features office31 --weights bvlc_alexnet.caffemodel
     python -m tools.extract_features pacs --backbone lite0
     python -m tools.extract_features pacs --onnx FILE --layer NAME --early NAME NAME --mean 127 --scale 0.0078125
+    python -m tools.extract_features my_pictures --backbone lite0
 
 The first reads DATA/office31/DOMAIN and writes OUT/office31_fc7/DOMAIN: for each image, in the same order and by the
 same name, a Datum of 4096×1×1 floats, AlexNet's fc7 of the central crop before its ReLU, with the image's label. The
 second writes OUT/pacs_lite0: EfficientNet-Lite0's 1,280 features and, after them, 80 statistics of its early blocks, by
-ONNX Runtime; its weights come as a Python package. The third does so with any ONNX model and writes a description
-of the dataset, OUT/pacs_FILE/dataset.json, for --dataset of tools.write_run.
+ONNX Runtime; its weights come as a Python package. The third does so with any ONNX model. The fourth takes a folder of
+one's own, my_pictures/DOMAIN/CLASS/…/IMAGE: it first builds OUT/my_pictures/DOMAIN, an LMDB of each domain's pictures.
+Features that are of no dataset of ours get a description, OUT/my_pictures_lite0/dataset.json, for --dataset of
+tools.write_run and tools.baselines: the last domain is the target there, and --targets chooses another one.
 
 Features that stand already are not extracted again; those of other weights or images are an error, never reused. Images
 are known by their LMDB's source.json or, without it, by all their names and 256 of them.
@@ -23,19 +26,26 @@ from time import monotonic
 
 import caffe
 
+from latent_domains.adapt.task import picture_parts, pictures
+from latent_domains.adapt.trees import check_apart, plain_name, read_domains
 from latent_domains.backbones import extraction
 from latent_domains.backbones.onnx_backbone import OnnxBackbone, read_onnx
 from latent_domains.common.arguments import add_data_option, number, positive, program_parser
 from latent_domains.common.files import json_text, sha256, write_text
 from latent_domains.common.program import run
+from latent_domains.common.wording import by
 from latent_domains.convert.torch.lite0_conversion import feature_backbone
-from latent_domains.data.parts import build_missing
-from latent_domains.experiment.datasets import DATASETS, Dataset
-from latent_domains.experiment.networks import BACKBONES
+from latent_domains.data.parts import Part, build_missing
+from latent_domains.experiment.datasets import DATASETS, Dataset, of_network
+from latent_domains.experiment.networks import ANY_FEATURES, BACKBONES
+from latent_domains.experiment.options import dataset
 from latent_domains.runs.devices import MODES, VARIABLE, check_available, requested_mode
 
-IMAGES = tuple(name for name, data in DATASETS.items() if data.stored_shape == (3, 256, 256))
-"""Datasets of pictures."""
+SHAPE = DATASETS[of_network(ANY_FEATURES).images].stored_shape
+"""Of pictures."""
+
+IMAGES = tuple(name for name, data in DATASETS.items() if data.stored_shape == SHAPE)
+"""Our datasets of pictures."""
 
 OF_ONNX = ("layer", "early", "size", "crop", "mean", "scale", "order", "name")
 """Options that describe an ONNX model."""
@@ -43,7 +53,13 @@ OF_ONNX = ("layer", "early", "size", "crop", "mean", "scale", "order", "name")
 
 def _options() -> argparse.Namespace:
     parser = program_parser("tools.extract_features", __doc__)
-    parser.add_argument("dataset", choices=IMAGES)
+    parser.add_argument(
+        "dataset",
+        type=_dataset,
+        metavar="DATASET|FILE|DIR",
+        help=f"{', '.join(IMAGES)}; the description of other LMDBs of pictures (dataset.json, by tools.adapt); or a "
+        "folder of pictures, DIR/DOMAIN/CLASS/…/IMAGE",
+    )
     backbone = parser.add_mutually_exclusive_group()
     backbone.add_argument("--weights", type=Path, metavar="FILE", help="AlexNet trained on ImageNet, a caffemodel")
     backbone.add_argument("--backbone", choices=BACKBONES, help="EfficientNet-Lite0, from its Python package")
@@ -85,11 +101,26 @@ def _options() -> argparse.Namespace:
     for name in OF_ONNX:
         if getattr(options, name) is not None and not options.onnx:
             parser.error(f"argument --{name}: it describes the model of --onnx")
-    known = DATASETS[options.dataset].domains
+    if isinstance(options.dataset, Path) and options.domains:
+        parser.error(f"argument --domains: all folders of {options.dataset} are domains")
     for domain in options.domains or ():
-        if domain not in known:
-            parser.error(f"argument --domains: {domain!r}, expected some of {', '.join(known)}")
+        if domain not in options.dataset.domains:
+            parser.error(f"argument --domains: {domain!r}, expected some of {', '.join(options.dataset.domains)}")
     return options
+
+
+def _dataset(text: str) -> Dataset | Path:
+    """A dataset of pictures, or a folder of them."""
+    if text not in DATASETS and Path(text).is_dir():
+        return Path(text)
+    if text not in IMAGES and not text.endswith(".json"):
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected one of {', '.join(IMAGES)}, FILE.json, or a folder")
+    images = dataset(text)
+    if images.stored_shape != SHAPE:
+        raise argparse.ArgumentTypeError(
+            f"{text}: records of {by(images.stored_shape)}, expected pictures of {by(SHAPE)}"
+        )
+    return images
 
 
 def _numbers(text: str) -> tuple[float, ...]:
@@ -103,35 +134,54 @@ def _numbers(text: str) -> tuple[float, ...]:
     return numbers
 
 
-def _chosen(options: argparse.Namespace) -> tuple[Dataset, extraction.Extractor]:
+def _chosen(options: argparse.Namespace, images: Dataset, made_by: str) -> tuple[Dataset, extraction.Extractor]:
     """The dataset of features that is asked for and what makes it."""
-    images = DATASETS[options.dataset]
     if options.weights:
         if requested_mode(options.solver_mode) == "GPU":
             check_available("GPU", "solver mode GPU")
             caffe.set_mode_gpu()
-        return extraction.published(images, "fc7"), extraction.alexnet(options.weights, options.batch_size)
+        return extraction.fc7(images), extraction.alexnet(options.weights, options.batch_size)
     if options.backbone:
-        features = extraction.published(images, options.backbone)
+        features = extraction.lite0(images, made_by)
         return features, extraction.onnx(feature_backbone(), options.backbone, options.jobs)
     model_options = {name: value for name in OF_ONNX if (value := getattr(options, name)) is not None}
     kind = model_options.pop("name", options.onnx.stem)
     model = read_onnx(options.onnx)
     backbone = OnnxBackbone(model, str(options.onnx), sha256(options.onnx), **{"order": "rgb", **model_options})
-    made_by = shlex.join(["python", "-m", "tools.extract_features", *sys.argv[1:]])
     features = extraction.described(images, kind, backbone, made_by)
     return features, extraction.onnx(backbone, features.features.backbone, options.jobs)
 
 
+def _of_folder(folder: Path, out: Path, made_by: str, jobs: int) -> tuple[Dataset, list[Part]]:
+    """The dataset of a folder's pictures, and the LMDBs of them that are to be built."""
+    images, name = read_domains(folder), plain_name(folder)
+    check_apart([folder, out / name])
+    for domain in images.domains:
+        print(f"{domain.name}: {domain.found.counted()} in {domain.folder}")
+    for note in images.notes:
+        print(f"note: {note}", flush=True)
+    program, remedy = "tools.extract_features", "replace or remove it"
+    parts = picture_parts(out / name, images, "lite0", program=program, jobs=jobs, remedy=remedy)
+    counts = {domain.name: len(domain.entries) for domain in images.domains}
+    return pictures(name, images, "lite0", counts, of_network(ANY_FEATURES).recipe, made_by), list(parts.values())
+
+
 def main() -> None:
     options = _options()
-    images, (features, extractor) = DATASETS[options.dataset], _chosen(options)
-    out, domains = options.out or options.data, tuple(dict.fromkeys(options.domains or images.domains))
-    parts = extraction.parts(images, features, domains, extractor, options.data, out)
+    made_by = shlex.join(["python", "-m", "tools.extract_features", *sys.argv[1:]])
+    images, data, out = options.dataset, options.data, options.out or options.data
+    to_build: list[Part] = []
+    if isinstance(images, Path):
+        data = out
+        images, to_build = _of_folder(images, out, made_by, options.jobs)
+    features, extractor = _chosen(options, images, made_by)
+    build_missing(to_build, force=options.force)
+    domains = tuple(dict.fromkeys(options.domains or images.domains))
+    parts = extraction.parts(images, features, domains, extractor, data, out)
     began = monotonic()
     if built := build_missing(parts, force=options.force):
         print(f"{built} images in {(took := monotonic() - began):.0f} s: {built / took:.0f} a second")
-    if features.name not in DATASETS:
+    if DATASETS.get(features.name) != features:
         description = out / features.name / "dataset.json"
         write_text(description, json_text(features.to_json()))
         print(f"{description}: for --dataset of tools.write_run")

@@ -8,7 +8,7 @@ from typing import Any
 
 from latent_domains.adapt.duration import in_words, measure, memory_note, total
 from latent_domains.adapt.results import write_domains, write_readme
-from latent_domains.adapt.task import Paths, trained
+from latent_domains.adapt.task import Paths, pictures, trained
 from latent_domains.adapt.trees import TaskImages
 from latent_domains.common.files import json_text, remove, write_text
 from latent_domains.common.gpus import why_no_gpu
@@ -18,7 +18,7 @@ from latent_domains.convert.onnx.export import export_onnx
 from latent_domains.convert.options import ConverterOptions
 from latent_domains.convert.whole import check_onnx, is_head
 from latent_domains.experiment.batches import batch_sizes
-from latent_domains.experiment.datasets import DATASETS, Recipe, of_network
+from latent_domains.experiment.datasets import DATASETS, Recipe, on_lite0
 from latent_domains.experiment.experiment import LATENT, SOURCE_ONLY, Experiment, make_experiment
 from latent_domains.experiment.networks import ANY_FEATURES, BACKBONES, NETWORKS
 from latent_domains.models.model import model_files
@@ -41,9 +41,6 @@ FINE_TUNED = {"branch_norm": "logits"}
 
 FEWEST_ROWS = 8
 """Images of each domain in a batch, also of one that has fewer (they come again): batch statistics need some."""
-
-USAGE = 10_000
-"""Images of each domain on which the record judges the latent domains; domains.csv has all."""
 
 DEFAULT_K = 2
 """Latent domains of a single source, which is taken for an undivided mixture."""
@@ -93,42 +90,29 @@ def make_task(
     Tests and snapshots come four times in a training at least, but a test only after as many images as it takes itself:
     the target may have many more than a training sees. Raises ProgramError naming an option that does not fit.
     """
-    like = of_network(trained(network))
-    recipe = _recipe(like.network)
+    recipe = _recipe(trained(network))
     sources, targets = (tuple(each.name for each in group) for group in (images.sources, images.targets))
     seen = sources if chosen["method"] in SOURCE_ONLY else (*sources, *targets)
     rows = max(FEWEST_ROWS, min(_rows(recipe, len(seen)), *(counts[domain] for domain in seen)))
     iterations = chosen["iterations"] or recipe.iterations
     as_long_as_a_test = -(-sum(counts[target] for target in targets) // (rows * len(seen)))
-    data = replace(
-        like,
-        name=f"{paths.name}_{network}" if like.features else paths.name,
-        features=replace(like.features, images=paths.name) if like.features else None,
-        domains=(*sources, *targets),
-        sources=sources,
-        targets=targets,
-        unlabelled=tuple(target.name for target in images.targets if not target.labelled),
-        classes=len(images.classes),
-        counts=dict(counts),
-        test_split=False,
-        test_counts=None,
-        usage_images=min(USAGE, max(counts.values())),
-        made_by=made_by,
-        recipe=replace(
-            recipe,
-            iterations=iterations,
-            batch_size=rows if recipe.batch_split == "per_domain" else rows * len(seen),
-            test_interval=min(iterations, max(min(recipe.test_interval, max(1, iterations // 4)), as_long_as_a_test)),
-            snapshot_interval=min(recipe.snapshot_interval, max(1, iterations // 4)),
-            data_order="shuffled",  # such sets are small, and epochs many
-            solver_mode="CPU" if like.features else "GPU",
-        ),
+    recipe = replace(
+        recipe,
+        iterations=iterations,
+        batch_size=rows if recipe.batch_split == "per_domain" else rows * len(seen),
+        test_interval=min(iterations, max(min(recipe.test_interval, max(1, iterations // 4)), as_long_as_a_test)),
+        snapshot_interval=min(recipe.snapshot_interval, max(1, iterations // 4)),
+        data_order="shuffled",  # such sets are small, and epochs many
+        solver_mode="CPU" if network in BACKBONES else "GPU",
     )
+    data = pictures(paths.name, images, network, counts, recipe, made_by)
+    if network in BACKBONES:
+        data = replace(on_lite0(data, recipe, made_by), usage_images=data.usage_images)
     k = chosen["k"]
     if chosen["method"] in LATENT and k is None and len(images.sources) == 1:
         k = DEFAULT_K
     experiment = make_experiment(data, **{**chosen, "k": k})
-    if like.features and experiment.has_target_branch and experiment.branch_input == "early":
+    if data.features and experiment.has_target_branch and experiment.branch_input == "early":
         raise ProgramError(
             f"branch_input: got 'early' with k_target {experiment.k_target}, expected final: the model tells latent "
             "targets apart, and no stock layer makes statistics of early blocks"

@@ -1,5 +1,6 @@
 """The folder of a task, and the LMDBs in it."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +12,13 @@ from latent_domains.data.image_datum import Format
 from latent_domains.data.image_lmdb import image_part
 from latent_domains.data.lmdb_io import count, record_names
 from latent_domains.data.parts import Part, build_missing
-from latent_domains.experiment.datasets import DATASETS, Dataset, of_network
+from latent_domains.experiment.datasets import DATASETS, Dataset, Recipe, of_network
 from latent_domains.experiment.networks import ANY_FEATURES, BACKBONES
 from latent_domains.models.model import model_files
 from latent_domains.runs.model_description import description_file
+
+USAGE = 10_000
+"""Images of each domain on which the record judges the latent domains; domains.csv has all."""
 
 
 class Paths:
@@ -52,9 +56,27 @@ def trained(network: str) -> str:
     return ANY_FEATURES if network in BACKBONES else network
 
 
-def _pictures(paths: Paths, network: str) -> Dataset:
-    """A dataset of pictures as the network, or the backbone, takes them."""
-    return replace(DATASETS[of_network(trained(network)).images], name=paths.name)
+def pictures(
+    name: str, images: TaskImages, network: str, counts: Mapping[str, int], recipe: Recipe, made_by: str
+) -> Dataset:
+    """The dataset of a task's pictures as the network, or the backbone, takes them."""
+    like = DATASETS[of_network(ANY_FEATURES).images] if network in BACKBONES else of_network(network)
+    sources, targets = (tuple(each.name for each in group) for group in (images.sources, images.targets))
+    return replace(
+        like,
+        name=name,
+        domains=(*sources, *targets),
+        sources=sources,
+        targets=targets,
+        unlabelled=tuple(target.name for target in images.targets if not target.labelled),
+        classes=len(images.classes),
+        counts=dict(counts),
+        test_split=False,
+        test_counts=None,
+        usage_images=min(USAGE, max(counts.values())),
+        made_by=made_by,
+        recipe=recipe,
+    )
 
 
 def build_lmdbs(paths: Paths, images: TaskImages, network: str, *, jobs: int, skip_unreadable: bool) -> dict[str, int]:
@@ -63,7 +85,10 @@ def build_lmdbs(paths: Paths, images: TaskImages, network: str, *, jobs: int, sk
     Raises ProgramError naming an image that cannot be read (unless it may be skipped), an LMDB that was made from
     other images (which is replaced if no training has begun), or if the disk is full.
     """
-    parts = _parts(paths, images, network, jobs, skip_unreadable)
+    remedy = "replace or remove it, or pass --skip-unreadable to go on without such images"
+    parts = picture_parts(
+        paths.lmdbs, images, network, program="tools.adapt", jobs=jobs, remedy=remedy, skip_unreadable=skip_unreadable
+    )
     build_missing(list(parts.values()), force=not paths.run.exists())
     counts = {name: count(part.path) for name, part in parts.items()}
     for name, stored in counts.items():
@@ -78,18 +103,28 @@ def stored(paths: Paths, images: TaskImages, *, allow_missing_classes: bool) -> 
     return readable(images, names, allow_missing_classes=allow_missing_classes)
 
 
-def _parts(paths: Paths, images: TaskImages, network: str, jobs: int, skip_unreadable: bool) -> dict[str, Part]:
-    _, height, width = _pictures(paths, network).stored_shape
+def picture_parts(
+    lmdbs: Path,
+    images: TaskImages,
+    network: str,
+    *,
+    program: str,
+    jobs: int,
+    remedy: str,
+    skip_unreadable: bool = False,
+) -> dict[str, Part]:
+    """A part for each domain, in the folder ``lmdbs``; the rest is :func:`image_part`'s."""
+    _, height, width = DATASETS[of_network(trained(network)).images].stored_shape
     return {
         domain.name: image_part(
-            paths.lmdbs / domain.name,
+            lmdbs / domain.name,
             domain.entries,
             images.classes,
             Format((height, width)),
-            program="tools.adapt",
+            program=program,
             order=(0, number),
             jobs=jobs,
-            remedy="replace or remove it, or pass --skip-unreadable to go on without such images",
+            remedy=remedy,
             skip_unreadable=skip_unreadable,
         )
         for number, domain in enumerate(images.domains)
@@ -102,6 +137,6 @@ def extract_features(paths: Paths, network: str, features: Dataset, jobs: int) -
     Raises ProgramError if features of other pictures or of other weights are in their place and training has begun.
     """
     extractor = extraction.onnx(feature_backbone(), network, jobs)
-    pictures = _pictures(paths, network)
-    parts = extraction.parts(pictures, features, features.domains, extractor, paths.data, paths.data)
+    of = replace(DATASETS[of_network(ANY_FEATURES).images], name=paths.name)
+    parts = extraction.parts(of, features, features.domains, extractor, paths.data, paths.data)
     build_missing(parts, force=not paths.run.exists())

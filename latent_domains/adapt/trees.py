@@ -95,10 +95,7 @@ def read_images(
     classes = tuple(sorted({name for tree in trees.values() for name in tree}))
     notes = [] if folders_are_classes else _check_levels(trees, () if unlabelled else targets)
     notes += _check_classes(trees, classes, allow_missing_classes)
-    domains = []
-    for name, folder in zip(names, sources, strict=False):
-        entries, _, inside = read_tree(folder, classes)
-        domains.append(Domain(name, folder, tuple(entries), inside))
+    domains = _labelled(names, sources, classes)
     for name, folder in zip(names[len(sources) :], targets, strict=True):
         labelled = not unlabelled and _is_labelled(folder, classes)
         if labelled:
@@ -119,6 +116,36 @@ def read_images(
             "images says little"
         )
     return replace(images, notes=tuple(notes))
+
+
+def read_domains(root: Path) -> TaskImages:
+    """List the images of a tree ``root``/DOMAIN/CLASS/…/IMAGE; the last domain is the target.
+
+    A domain may lack some classes. Raises ProgramError if there are too few domains, images or classes.
+    """
+    folders = _visible_folders(root)
+    if len(folders) < 2:
+        raise ProgramError(
+            f"{root}: {count_of(len(folders), 'folder')} in it, expected one for each of at least two domains, and "
+            "in it one for each class"
+        )
+    trees = {folder: _class_folders(folder) for folder in folders}
+    classes = tuple(sorted({name for tree in trees.values() for name in tree}))
+    notes = _check_classes(trees, classes, allow_missing=True)
+    domains = _labelled(domain_names(folders), folders, classes)
+    images = TaskImages(tuple(domains[:-1]), tuple(domains[-1:]), classes, ())
+    _check_domains(images)  # whose note is among the others
+    notes += [line for domain in images.domains for line in domain.found.left_out()]
+    return replace(images, notes=tuple(notes))
+
+
+def _labelled(names: Sequence[str], folders: Sequence[Path], classes: Sequence[str]) -> list[Domain]:
+    """Domains whose folders are classes; there may be more names."""
+    domains = []
+    for name, folder in zip(names, folders, strict=False):
+        entries, _, inside = read_tree(folder, classes)
+        domains.append(Domain(name, folder, tuple(entries), inside))
+    return domains
 
 
 def readable(

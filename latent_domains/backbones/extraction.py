@@ -20,7 +20,15 @@ from latent_domains.data import lmdb_io
 from latent_domains.data.input_batches import keyed_batches, record_values
 from latent_domains.data.lmdb_folder import NOTE
 from latent_domains.data.parts import EXTRACTION, FINGERPRINT, Part, Records, classes_of, origin_of
-from latent_domains.experiment.datasets import DATASETS, Dataset, Features, as_features, is_folder_name, of_network
+from latent_domains.experiment.datasets import (
+    DATASETS,
+    Dataset,
+    Features,
+    as_features,
+    is_folder_name,
+    of_network,
+    on_lite0,
+)
 from latent_domains.experiment.networks import ANY_FEATURES
 from latent_domains.models.model import feed
 from latent_domains.models.weights import check_weights
@@ -54,14 +62,20 @@ class Extractor:
     """
 
 
-def published(images: Dataset, kind: str) -> Dataset:
-    """The dataset of these features. Raises ProgramError if there is none."""
-    known = {
-        data.features.images: data for data in DATASETS.values() if data.name.endswith(f"_{kind}") and data.features
-    }
-    if images.name not in known:
-        raise ProgramError(f"dataset: got {images.name!r}, expected one with {kind} features: {', '.join(known)}")
+def fc7(images: Dataset) -> Dataset:
+    """The dataset of AlexNet's features of these images. Raises ProgramError if there is none."""
+    known = {data.features.images: data for data in DATASETS.values() if data.features and data.network != ANY_FEATURES}
+    if DATASETS.get(images.name) != images or images.name not in known:
+        raise ProgramError(f"dataset: got {images.name!r}, expected one with fc7 features: {', '.join(known)}")
     return known[images.name]
+
+
+def lite0(images: Dataset, made_by: str) -> Dataset:
+    """The dataset of EfficientNet-Lite0's features of any pictures; that of PACS is one of ours."""
+    ours = DATASETS.get(f"{images.name}_lite0")
+    if ours and DATASETS[images.name] == images:
+        return ours
+    return on_lite0(images, of_network(ANY_FEATURES).recipe, made_by)
 
 
 def described(images: Dataset, kind: str, backbone: OnnxBackbone, made_by: str) -> Dataset:

@@ -301,11 +301,11 @@ def _fc7(images: Dataset) -> Dataset:
     return as_features(images, "fc7", "alexnet_fc7", 4096, Features(images.name, "alexnet"), made_by=made_by)
 
 
-def _lite0(images: Dataset, recipe: Recipe) -> Dataset:
+def on_lite0(images: Dataset, recipe: Recipe, made_by: str | None = None) -> Dataset:
     """The same domains as EfficientNet-Lite0's features of the central crop and statistics of two early blocks."""
-    made_by = f"python -m tools.extract_features {images.name} --backbone lite0"
+    made_by = made_by or f"python -m tools.extract_features {images.name} --backbone lite0"
     features = Features(images.name, "lite0", early=80)
-    return as_features(images, "lite0", "features", 1280 + 80, features, recipe=recipe, made_by=made_by)
+    return as_features(images, "lite0", ANY_FEATURES, 1280 + 80, features, recipe=recipe, made_by=made_by)
 
 
 _DIGITS_DATA = Dataset(
@@ -356,9 +356,9 @@ DATASETS = {
         _fc7(_OFFICE31_DATA),
         _OFFICE_CALTECH_DATA,
         _fc7(_OFFICE_CALTECH_DATA),
-        _lite0(_OFFICE_CALTECH_DATA, _LITE0),
+        on_lite0(_OFFICE_CALTECH_DATA, _LITE0),
         _PACS_DATA,
-        _lite0(_PACS_DATA, _LITE0),
+        on_lite0(_PACS_DATA, _LITE0),
         # PACS's official lists: 90 % of each domain to train on, all of it to test on.
         replace(
             _PACS_DATA,

@@ -30,6 +30,7 @@ from latent_domains.runs.write import write_run
 from tests import onnx_models
 from tests.onnx_models import by_hand, model, statistics
 from tests.programs import Done, interrupt, names, program
+from tests.shapes import plant_domain
 from tests.tolerance import rounding
 
 OFFICE = DATASETS["office31"]
@@ -342,9 +343,10 @@ def test_bad_images_are_named(images, tmp_path, net, how):
     [
         (
             ["digits", "--weights", "w"],
-            "invalid choice: 'digits' (choose from 'office31', 'office_caltech', 'pacs', 'pacs_splits')",
+            "got 'digits', expected one of office31, office_caltech, pacs, pacs_splits, FILE.json, or a folder",
         ),
         (["office31"], "the following arguments are required: --weights"),
+        ([str(ROOT), "--weights", "w", "--domains", "docs"], "argument --domains: all folders of "),
         (["office31", "--weights", "w", "--domains", "caltech"], "'caltech', expected some of amazon, dslr, webcam"),
         (["office31", "--weights", "w", "--batch-size", "0"], "'0', expected a whole number of at least 1"),
         (["office31", "--weights", "w", "--solver-mode", "TPU"], "invalid choice: 'TPU'"),
@@ -518,5 +520,57 @@ def test_lite0_comes_as_a_package(lite0_features):
         assert (rows[:, 1280:].std(axis=0) > 0).all(), "early statistics differ from picture to picture"
     note = json.loads((lite0_features / "pacs_lite0" / "photo" / "source.json").read_text())["recipe"]
     assert (note["backbone"], note["weights"]) == ("lite0", LITE0.hashes["sha256"])
-    done = program("extract_features", "office31", "--backbone", "lite0", "--data", lite0_features)
-    assert done.returncode == 1 and "got 'office31', expected one with lite0 features: pacs" in done.stderr
+
+
+def test_any_dataset_of_pictures_has_features_of_lite0(images, tmp_path):
+    for given, name in (("office31", "office31"), (tmp_path / "mine.json", "mine")):
+        arguments = ("--backbone", "lite0", "--domains", "amazon", "--data", tmp_path / "data", "--out", tmp_path)
+        if name == "mine":
+            given.write_text(json.dumps({**OFFICE.to_json(), "name": "mine"}))
+        shutil.copytree(images / "office31", tmp_path / "data" / name)
+        done = program("extract_features", given, *arguments)
+        assert done.returncode == 0, done.stderr
+        description = tmp_path / f"{name}_lite0" / "dataset.json"
+        assert done.stdout.endswith(f"{description}: for --dataset of tools.write_run\n")
+        data = datasets.from_json(json.loads(description.read_text()))
+        assert (data.images, data.features.backbone, data.early, data.classes) == (name, "lite0", 80, 31)
+        assert (data.domains, data.sources, data.targets) == (OFFICE.domains, OFFICE.sources, OFFICE.targets)
+        (rows,) = [inputs for inputs, _ in batches(tmp_path / data.train_lmdb("amazon"), data.preprocessing, 9)]
+        assert rows.shape == (3, 1360, 1, 1)
+
+
+def test_a_folder_of_domains_becomes_lmdbs_of_pictures_and_features(tmp_path):
+    for look in ("night", "day", "dusk"):
+        plant_domain(tmp_path / "my looks" / look, look, 2)
+    shutil.rmtree(tmp_path / "my looks" / "day" / "disc")
+    arguments = ("extract_features", tmp_path / "my looks", "--backbone", "lite0", "--out", tmp_path / "data")
+    done = program(*arguments)
+    assert done.returncode == 0, done.stderr
+    assert "dusk: 6 images of 6 files in " in done.stdout and "day: no images of disc, which other" in done.stdout
+    file = tmp_path / "data" / "my_looks_lite0" / "dataset.json"
+    data = datasets.from_json(json.loads(file.read_text()))
+    assert (data.sources, data.targets, data.classes) == (("day", "dusk"), ("night",), 3)
+    assert data.counts == {"day": 4, "dusk": 6, "night": 6}
+    for domain, number in data.counts.items():
+        pictures, features = (tmp_path / "data" / name / domain for name in ("my_looks", "my_looks_lite0"))
+        assert keys_and_labels(pictures) == keys_and_labels(features) and lmdb_io.count(features) == number
+        assert lmdb_io.describe(pictures).shape == (3, 256, 256)
+    assert {label for _, label in keys_and_labels(tmp_path / "data" / "my_looks_lite0" / "day")} == {0, 2}
+    done = program("baselines", "logistic", "--dataset", file, "--data", tmp_path / "data", tmp_path / "record.json")
+    assert done.returncode == 0, done.stderr
+    again = program(*arguments)
+    assert again.returncode == 0 and again.stdout.count(": stands\n") == 6
+    shutil.rmtree(tmp_path / "my looks" / "dusk" / "disc")
+    done = program(*arguments)
+    assert done.returncode == 1 and "dusk: made with other images, images 6 instead of 4; pass --force" in done.stderr
+
+
+def test_a_folder_that_holds_no_domains_leaves_nothing(tmp_path):
+    plant_domain(tmp_path / "one" / "night", "night", 2)
+    done = program("extract_features", tmp_path / "one", "--backbone", "lite0", "--out", tmp_path / "out")
+    message = f"{tmp_path / 'one'}: 1 folder in it, expected one for each of at least two domains"
+    assert done.returncode == 1 and message in done.stderr
+    plant_domain(tmp_path / "one" / "day", "day", 2)
+    done = program("extract_features", tmp_path / "one", "--weights", __file__, "--out", tmp_path / "out")
+    assert done.returncode == 1 and "got 'one', expected one with fc7 features: office31, office_calt" in done.stderr
+    assert names(tmp_path) == ["one"]
