@@ -12,9 +12,10 @@ Without a GPU a classifier is trained on features of EfficientNet-Lite0, in minu
 package. With one, ResNet18 is fine-tuned. --network chooses.
 
 In OUT: the trained model in stock layers (model.*), predictions.csv for the target, domains.csv for the sources,
-report.html, nets and training (run), LMDBs (data), and README.txt, which says what is what. Ctrl-C stops any stage; the
-same command goes on from there and, once all is done, does nothing. On a processor the time that training takes is
-measured and said before it begins. More: docs/own_images.md.
+report.html, what logistic regression gets on the same features (baselines), nets and training (run), LMDBs (data), and
+README.txt, which says what is what. Ctrl-C stops any stage; the same command goes on from there and, once all is done,
+does nothing. On a processor the time that training takes is measured and said before it begins.
+More: docs/own_images.md.
 """
 
 import argparse
@@ -40,6 +41,7 @@ from latent_domains.adapt.stages import (
 from latent_domains.adapt.task import Paths, build_lmdbs, extract_features, stored
 from latent_domains.adapt.trees import TaskImages, about_numbers, check_apart, read_images
 from latent_domains.adapt.weights import NONE, starting_weights
+from latent_domains.adapt.worth import worth
 from latent_domains.common.arguments import add_image_options, path, program_parser
 from latent_domains.common.program import ROOT, from_root, run
 from latent_domains.common.wording import some
@@ -213,7 +215,7 @@ def main() -> None:
     train(folder, weights, options.threads, options.solver_mode)
     finish(paths, folder, images, jobs=options.jobs, solver_mode=options.solver_mode, command=command)
     result = f"{from_root(paths.root)}: {summary(folder, folder.read_record())}"
-    print("", result, *contents(paths), "", *usage(paths, folder), sep="\n")
+    print("", result, *worth(paths, folder), *contents(paths), "", *usage(paths, folder), sep="\n")
 
 
 if __name__ == "__main__":

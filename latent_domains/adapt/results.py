@@ -7,6 +7,7 @@ from pathlib import Path
 
 from latent_domains.adapt.task import Paths
 from latent_domains.adapt.trees import TaskImages
+from latent_domains.adapt.worth import worth
 from latent_domains.common.files import write_aside, write_text
 from latent_domains.common.program import from_root
 from latent_domains.convert.whole import is_head
@@ -41,6 +42,7 @@ def _readme(paths: Paths, folder: RunFolder, images: TaskImages, command: str) -
     )
     yield f"{experiment.title}: {sources} to {targets}"
     yield f"{experiment.data.learner}, {experiment.iterations} iterations: {summary(folder, folder.read_record())}"
+    yield from worth(paths, folder)
     yield ""
     yield f"Made by: {command}"
     yield ""
@@ -59,6 +61,7 @@ def contents(paths: Paths) -> list[str]:
         paths.model_files[1]: "its weights",
         paths.model_files[2]: "the names of its classes, and how an image becomes its input",
         paths.onnx: "net and weights for ONNX Runtime, OpenCV and others",
+        paths.baselines: "what logistic regression gets on the same features",
         paths.run: "nets, solver, log, snapshots and the record of the training",
         paths.data: "the images as LMDBs, for more training; can be deleted",
         paths.settings: "what was asked for: the same command does only what is missing",

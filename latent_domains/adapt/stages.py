@@ -10,6 +10,7 @@ from latent_domains.adapt.duration import in_words, measure, memory_note, total
 from latent_domains.adapt.results import write_domains, write_readme
 from latent_domains.adapt.task import Paths, pictures, trained
 from latent_domains.adapt.trees import TaskImages
+from latent_domains.adapt.worth import baseline_files, write_baselines
 from latent_domains.common.files import json_text, remove, write_text
 from latent_domains.common.gpus import why_no_gpu
 from latent_domains.common.program import ProgramError
@@ -77,7 +78,7 @@ def begin_anew(paths: Paths) -> None:
     if is_run_folder(paths.run):
         RunFolder.load(paths.run).check_unlocked()
     results = (paths.readme, paths.report, paths.domains, paths.predictions, *paths.model_files)
-    for path in (*results, paths.run, paths.data, paths.weights):
+    for path in (*results, paths.baselines, paths.run, paths.data, paths.weights):
         remove(path)
 
 
@@ -186,7 +187,7 @@ def _say_duration(folder: RunFolder, iterations: int, threads: int | None) -> in
 def finish(
     paths: Paths, folder: RunFolder, images: TaskImages, *, jobs: int, solver_mode: str | None, command: str
 ) -> None:
-    """Make what is missing of model, predictions, domains, report and README, or is older than the record."""
+    """Make what is missing, or older than the record: baselines, model, predictions, domains, report and README."""
 
     def model() -> None:
         options = ConverterOptions(force=True)
@@ -202,14 +203,16 @@ def finish(
         labelled = any(target.labelled for target in images.targets)
         write_predictions(paths.predictions, found, images.classes, labelled=labelled)
 
+    baselines = baseline_files(paths, folder)
     stages: list[tuple[Sequence[Path], Callable[[], object]]] = [
+        (baselines, lambda: write_baselines(paths, folder)),
         (paths.model_files, model),
         ([paths.predictions], predictions),
-        ([paths.report], lambda: build([folder.path], paths.report)),
+        ([paths.report], lambda: build([folder.path, *baselines], paths.report)),
         ([paths.readme], lambda: write_readme(paths, folder, images, command)),
     ]
     if folder.experiment.has_branch:
-        stages.insert(2, ([paths.domains], lambda: write_domains(folder, paths.domains)))
+        stages.insert(3, ([paths.domains], lambda: write_domains(folder, paths.domains)))
     made = folder.record.stat().st_mtime
     for files, make in stages:
         if not all(file.exists() and file.stat().st_mtime >= made for file in files):

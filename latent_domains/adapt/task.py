@@ -45,6 +45,8 @@ class Paths:
         self.onnx = root / "model.onnx"
         self.model_files = (*model_files(self.model), description_file(self.model), self.onnx)
         """The folded model's net, weights and description, and all but the last as ONNX."""
+        self.baselines = root / "baselines"
+        """The folder of what shallow methods get on the same features, a record each."""
         self.predictions = root / "predictions.csv"
         self.domains = root / "domains.csv"
         self.report = root / "report.html"

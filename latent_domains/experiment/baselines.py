@@ -6,7 +6,15 @@ DISCOVERY = ("gong2013", "hoffman2012")
 SEEDLESS = ("svm", "logistic", "logistic_own_z")
 """Those in which no random number has a part: one run of a table stands for all seeds."""
 
-BASELINES = (*DISCOVERY, "gfk", *SEEDLESS)
+BASELINES = {
+    "gong2013": "Gong et al.",
+    "hoffman2012": "Hoffman et al.",
+    "gfk": "geodesic flow kernel",
+    "svm": "linear SVM",
+    "logistic": "logistic regression",
+    "logistic_own_z": "logistic regression, each side standardised by itself",
+}
+"""All by their names, and how a report calls them."""
 
 VARIANTS = ("ensemble", "matching")
 """How the discovered domains are used: all, weighted for each sample, or the one nearest to the target alone."""

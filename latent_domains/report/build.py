@@ -60,12 +60,10 @@ def build(
         raise ProgramError(f"{figures}: a file is there, expected a folder for figures")
     if not runs and not baselines:
         raise ProgramError("no run to report on, expected at least one run folder or record")
-    if table is None and baselines:
-        raise ProgramError(f"{next(iter(baselines))}: a shallow baseline is reported beside its table: pass --table")
     for run in runs:
         if run.lacks_curves:
             print(f"note: {run.folder.log}: nothing that caffe logs, so {run.name} has no curves", file=sys.stderr)
-    tasks = tasks_of_table(table, runs, baselines) if table else tasks_of(runs)
+    tasks = tasks_of_table(table, runs, baselines) if table else tasks_of(runs, baselines)
     chosen = worth_showing(tasks) if shown is None else _named(runs, shown)
     steps = len(chosen) * (1 if quick else 2)
     with tqdm(total=steps, desc="report", unit="step") as bar:
@@ -148,7 +146,7 @@ def _lead(tasks: Sequence[Task], runs: Sequence[LoadedRun]) -> list[str]:
         if len(lines) == 1:
             lead.append(f"{best.name} on {task.name}: {best.mean:.1f} % of the target's test images are right.")
         else:
-            plain = [line for line in lines if line.method in ("plain", "source_only")]
+            plain = [line for line in lines if line.method in ("plain", "source_only", "logistic")]
             said = f"{task.name}: the best mean is {best.mean:.1f} % ({best.name})"
             if plain and best not in plain:
                 least = best_of(plain)

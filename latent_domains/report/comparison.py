@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from latent_domains.common.program import ProgramError
+from latent_domains.experiment.baselines import BASELINES
 from latent_domains.experiment.experiment import METHODS, Experiment
 from latent_domains.report.legend import Key
 from latent_domains.report.palette import DASHES, LIGHT, MARKS, Dashes
 from latent_domains.report.runs import LoadedRun
+from latent_domains.runs.record import Record
 from latent_domains.tables.definition import Row, Table
 from latent_domains.tables.results import OverSeeds, best_of
 
@@ -68,10 +70,11 @@ class Task:
         return list({id(run): run for line in self.lines for run in line.runs}.values())
 
 
-def tasks_of(runs: Sequence[LoadedRun]) -> list[Task]:
+def tasks_of(runs: Sequence[LoadedRun], baselines: Mapping[str, Record] | None = None) -> list[Task]:
     """Group runs that stand in no table: a task for each dataset and targets, a line for each method in it.
 
-    One experiment trained twice, from other weights say, is no second seed: it is a line of its own.
+    One experiment trained twice, from other weights say, is no second seed: it is a line of its own. So is each shallow
+    baseline, by its name. Raises ProgramError for one that no run has the data of.
     """
     found: dict[tuple[str, tuple[str, ...]], dict[tuple[Experiment, int], list[LoadedRun]]] = {}
     times: Counter[Experiment] = Counter()
@@ -80,8 +83,20 @@ def tasks_of(runs: Sequence[LoadedRun]) -> list[Task]:
         lines = found.setdefault((experiment.dataset, experiment.targets), {})
         lines.setdefault((replace(experiment, seed=0), times[experiment]), []).append(run)
         times[experiment] += 1
+    shallow: dict[tuple[str, tuple[str, ...]], list[Line]] = {}
+    for name, record in (baselines or {}).items():
+        method = record.baseline.get("method")
+        of = (record.baseline.get("dataset"), tuple(record.baseline.get("targets", ())))
+        if of not in found or method not in BASELINES:
+            raise ProgramError(
+                f"{name}: a shallow baseline is reported beside its table or a run on the same data: pass --table, or "
+                "such a run"
+            )
+        others = shallow.setdefault(of, [])
+        line = Line(BASELINES[method], method, _number(others, method), (), (100 * record.accuracy,))
+        others.append(line)
     tasks = []
-    for (_, targets), unordered in found.items():
+    for (dataset, targets), unordered in found.items():
         groups = dict(sorted(unordered.items(), key=lambda item: _in_tables_order(item[0][0])))
         every_sources = {experiment.sources for experiment, _ in groups}
         shared = "+".join(next(iter(every_sources))) if len(every_sources) == 1 else "several sources"
@@ -98,6 +113,7 @@ def tasks_of(runs: Sequence[LoadedRun]) -> list[Task]:
             lines.append(
                 Line(name, experiment.method, _number(lines, experiment.method), tuple(group), _scores_of(group))
             )
+        lines += shallow.get((dataset, targets), [])
         tasks.append(Task(f"{shared} → {'+'.join(targets)}", targets, tuple(lines)))
     return tasks
 
@@ -108,10 +124,10 @@ def _in_tables_order(experiment: Experiment) -> tuple:
     return methods.index(experiment.method), experiment.k, experiment.known_share, experiment.lambda_b, experiment.name
 
 
-def tasks_of_table(table: Table, runs: Sequence[LoadedRun], baselines: Mapping[str, float]) -> list[Task]:
+def tasks_of_table(table: Table, runs: Sequence[LoadedRun], baselines: Mapping[str, Record]) -> list[Task]:
     """The table's columns, with those of its runs that are given; a candidate of a row is a line of its own.
 
-    ``baselines`` are the accuracies (0 to 1) of the shallow ones by name. The paper's number of a "best single source"
+    ``baselines`` are the records of the shallow ones by name. The paper's number of a "best single source"
     stands beside the candidate with the best mean, and on a line of its own while a candidate has no accuracy. Raises
     ProgramError for a run that is none of the table's, or is there twice.
     """
@@ -139,7 +155,11 @@ def tasks_of_table(table: Table, runs: Sequence[LoadedRun], baselines: Mapping[s
 
 
 def _of_row(
-    row: Row, column: int, before: Sequence[Line], given: Mapping[Experiment, LoadedRun], baselines: Mapping[str, float]
+    row: Row,
+    column: int,
+    before: Sequence[Line],
+    given: Mapping[Experiment, LoadedRun],
+    baselines: Mapping[str, Record],
 ) -> list[Line]:
     cell = row.cells[column]
     if not cell.candidates:
@@ -149,7 +169,7 @@ def _of_row(
         name = row.name if len(cell.candidates) == 1 else f"{row.name}: {'+'.join(candidate.sources)}"
         method = candidate.runs[0].method
         runs = tuple(given[run] for run in candidate.runs if isinstance(run, Experiment) and run in given)
-        scores = tuple(100 * baselines[run.name] for run in candidate.distinct if run.name in baselines)
+        scores = tuple(100 * baselines[run.name].accuracy for run in candidate.distinct if run.name in baselines)
         lines.append(Line(name, method, _number([*before, *lines], method), runs, scores or _scores_of(runs)))
     if len(lines) > 1 and not all(line.scores for line in lines):
         # The best is not known before every candidate has been tried.

@@ -58,10 +58,10 @@ class LoadedRun:
         return self.folder, self.folder.final_snapshot()
 
 
-def load_runs(paths: Sequence[Path]) -> tuple[list[LoadedRun], dict[str, float]]:
+def load_runs(paths: Sequence[Path]) -> tuple[list[LoadedRun], dict[str, Record]]:
     """Open run folders, folders that hold a ``record.json`` alone, and records by any name ending in ``.json``.
 
-    Returns the runs, and of the shallow baselines among them the accuracies (0 to 1) by name.
+    Returns the runs, and the records of the shallow baselines among them by name; these have accuracies.
     Raises ProgramError naming the file if one is none of these, was damaged, or is given twice.
     """
     resolved = [path.resolve() for path in paths]
@@ -90,7 +90,7 @@ def load_runs(paths: Sequence[Path]) -> tuple[list[LoadedRun], dict[str, float]]
         elif _name(path) in baselines:
             raise ProgramError(f"{path}: a second baseline of this name, expected each once")
         else:
-            baselines[_name(path)] = record.accuracy
+            baselines[_name(path)] = record
     return runs, baselines
 
 

@@ -23,6 +23,7 @@ from latent_domains.common.program import ROOT
 from latent_domains.convert.torch.resnet import shapes
 from latent_domains.data.lmdb_io import read_labels
 from latent_domains.data.sets.published import PACS
+from latent_domains.experiment.baselines import BASELINES
 from latent_domains.experiment.networks import LITE0
 from latent_domains.runs.run_folder import RunFolder
 from tests.pictures import sample
@@ -393,7 +394,7 @@ def adapted(pacs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
 
 def test_features_are_what_is_trained_on(adapted, pacs):
     out, done = adapted
-    assert set(names(out)) == RESULTS and done.stdout.count(": stands\n") == 4
+    assert set(names(out)) == {*RESULTS, "baselines"} and done.stdout.count(": stands\n") == 4
     title = "mDA, k=2, centred logits, branch on early statistics, no gradient through w"
     assert f"{title} on features of lite0, 30 iterations" in done.stdout
     assert f"note: {pacs / 'photo'}: 5 images of " in done.stdout
@@ -405,6 +406,27 @@ def test_features_are_what_is_trained_on(adapted, pacs):
     assert len(rows(out / "domains.csv")) == 40
     again = on_features(pacs, out)
     assert again.returncode == 0 and "measuring" not in again.stdout and again.stdout.count(": stands\n") == 6
+
+
+def test_what_adaptation_was_worth_is_said(adapted, pacs):
+    out, done = adapted
+    report = (out / "report.html").read_text()
+    for name in ("logistic", "logistic_own_z"):
+        record = json.loads((out / "baselines" / f"{name}.json").read_text())
+        found, title = record["baseline"], BASELINES[name]
+        assert (found["method"], found["sources"], found["targets"]) == (name, ["art_painting", "photo"], ["cartoon"])
+        assert (found["source_images"], found["target_images"], found["features"]) == (40, 20, 1280)
+        line = f"{100 * record['accuracy']:.2f} % by {title} on the same features\n"
+        assert line in done.stdout and line in (out / "README.txt").read_text() and title in report
+    files = [out / "baselines" / "logistic.json", out / "report.html"]
+    before = [file.stat().st_mtime_ns for file in files]
+    assert on_features(pacs, out).returncode == 0 and [file.stat().st_mtime_ns for file in files] == before
+
+
+def test_without_labels_nothing_is_said_of_an_accuracy(pacs, tmp_path):
+    done = on_features(pacs, tmp_path / "out", "--unlabelled")
+    assert done.returncode == 0, done.stderr
+    assert set(names(tmp_path / "out")) == RESULTS and "logistic" not in done.stdout
 
 
 def test_the_model_is_one_net_from_picture_to_class(adapted, pacs, tmp_path):

@@ -154,7 +154,19 @@ def test_a_shallow_baseline_stands_in_its_table(tmp_path):
     assert done.returncode == 0, done.stderr
     assert " 42.5 (1) " in text_of(tmp_path / "r.html")
     done = program("report", record, "--out", tmp_path / "r.html")
-    assert done.returncode == 1 and "a shallow baseline is reported beside its table: pass --table" in done.stderr
+    assert done.returncode == 1 and "a shallow baseline is reported beside its table or a run on the" in done.stderr
+
+
+def test_a_shallow_baseline_stands_beside_a_run_on_the_same_data(tmp_path):
+    run = write_record(tmp_path / "dial.json", make_experiment("pacs_lite0", "dial"), 0.5)
+    said = {"method": "logistic", "dataset": "pacs_lite0"}
+    shallow = tmp_path / "logistic.json"
+    for target, told in (("photo", "a shallow baseline is reported beside its table or a run on the"), ("sketch", "")):
+        record = {"baseline": {**said, "targets": [target]}, "accuracy": 0.425, "targets": {}}
+        shallow.write_text(json.dumps(record))
+        done = program("report", run, shallow, "--quick", "--out", tmp_path / "r.html")
+        assert told in done.stderr and done.returncode == bool(told), done.stderr
+    assert "is 50.0 % (DIAL); without adaptation it is 42.5 % (logistic regression)." in text_of(tmp_path / "r.html")
 
 
 def test_a_damaged_record_is_named(tmp_path):

@@ -1,0 +1,40 @@
+"""What adaptation is worth: what logistic regression gets on the same features, without it and with the least of it."""
+
+from pathlib import Path
+
+from latent_domains.adapt.task import Paths
+from latent_domains.baselines.run import BaselineOptions, make_record
+from latent_domains.common.files import json_text, write_text
+from latent_domains.experiment.baselines import BASELINES
+from latent_domains.runs.record import Record, read
+from latent_domains.runs.run_folder import RunFolder
+
+METHODS = ("logistic", "logistic_own_z")
+"""Of BASELINES."""
+
+MOST = 20_000
+"""Images of all domains: these take some ten seconds and 1 GB. Beyond, ``tools.baselines`` does it with a limit."""
+
+
+def baseline_files(paths: Paths, folder: RunFolder) -> list[Path]:
+    """A record for each of METHODS; none for a net that takes images, a target without labels, or too many images."""
+    data = folder.experiment.data
+    if not data.features or data.unlabelled or sum(data.counts.values()) > MOST:
+        return []
+    return [paths.baselines / f"{method}.json" for method in METHODS]
+
+
+def write_baselines(paths: Paths, folder: RunFolder) -> None:
+    """Train and test METHODS on the features of the run, and write their records."""
+    print("logistic regression on the same features, to compare with …", flush=True)
+    for method, file in zip(METHODS, baseline_files(paths, folder), strict=True):
+        options = BaselineOptions(
+            method, k=None, max_k=2, variant=None, min_domain=None, seed=0, limit=None, data=paths.data, quiet=True
+        )
+        write_text(file, json_text(make_record(options, folder.experiment).to_json()))
+
+
+def worth(paths: Paths, folder: RunFolder) -> list[str]:
+    """What they got, a line each."""
+    found = [read(Record, file) for file in baseline_files(paths, folder)]
+    return [f"{100 * one.accuracy:.2f} % by {BASELINES[one.baseline['method']]} on the same features" for one in found]
