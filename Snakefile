@@ -208,13 +208,13 @@ for network in PLAN.pretrained:
         output:
             PLAN.weights_files(network),
         params:
-            commands=" && ".join(map(shlex.join, PLAN.weights_commands(network))),
+            command=PLAN.weights_command(network),
         log:
             str(CONFIG.data / "weights" / f"{network}.log"),
         message:
             f"ImageNet's weights of {network}"
         shell:
-            "({params.commands}) > {log:q} 2>&1"
+            "{params.command:q} > {log:q} 2>&1"
 
 
 rule train:

@@ -17,10 +17,12 @@ import pytest
 
 from latent_domains.common.caffe_log import curves
 from latent_domains.common.caffe_process import start
+from latent_domains.data import lmdb_io
 from latent_domains.data.image_datum import Format
 from latent_domains.data.image_list import Entry, read_tree
 from latent_domains.data.image_lmdb import build
 from latent_domains.data.sets.published import PACS
+from latent_domains.data.sizes import stored_side
 from latent_domains.experiment.experiment import Experiment, make_experiment
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
@@ -77,6 +79,18 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
             order = np.random.default_rng(0).permutation(len(few))
             build([few[i] for i in order], data / dataset / domain, Format((256, 256), encoded="jpg"))
     return data
+
+
+@pytest.fixture(scope="session")
+def small_pictures(pictures: Path) -> Path:
+    """The pictures' data folder with those of PACS for nets that see squares of 64."""
+    side = stored_side(64)
+    for domain in PACS.domains:
+        with lmdb_io.create(pictures / "pacs_64" / domain) as (writer, _):
+            for key, datum in lmdb_io.read(pictures / "pacs" / domain):
+                image = cv2.resize(cv2.imdecode(np.frombuffer(datum.data, np.uint8), cv2.IMREAD_COLOR), (side, side))
+                writer.put(lmdb_io.record_name(key), lmdb_io.image_datum(image, datum.label))
+    return pictures
 
 
 @pytest.fixture(scope="session")

@@ -19,15 +19,11 @@ and, with --images, on images; the stem, every block, the features and the logit
 import argparse
 from pathlib import Path
 
-from latent_domains.common.arguments import natural, program_parser, real
+from latent_domains.common.arguments import program_parser, real
 from latent_domains.common.program import run
-from latent_domains.convert.options import add_converter_options, converter_options
+from latent_domains.convert.options import add_converter_options, add_domain_options, converter_options, num_domains
 from latent_domains.convert.torch.resnet_conversion import IMAGENET, convert
 from latent_domains.convert.torch.torch_resnet import Standardisation
-from latent_domains.experiment.experiment import make_experiment
-
-MOST_DOMAINS = 1000
-"""Far beyond use, and within memory."""
 
 
 def _options() -> argparse.Namespace:
@@ -35,16 +31,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="the file to read")
     parser.add_argument("out", type=Path, metavar="OUT", help="beginning of the names of the files to write")
     parser.add_argument("--no-head", action="store_true", help="leave the classifier out")
-    default = make_experiment("pacs", "mda").num_domains
-    parser.add_argument(
-        "--num-domains",
-        type=_domains,
-        action="append",
-        metavar="D",
-        help="domains, source and target together, of mDA nets that weights are written for; repeated, a file for each "
-        f"(default: {default}, as for PACS)",
-    )
-    parser.add_argument("--no-mda", action="store_true", help="write no weights for mDA nets")
+    add_domain_options(parser)
     for option, default_values, read, what in (
         ("--mean", IMAGENET.mean, _mean, "mean that the checkpoint's net subtracts from pixels of 0 to 1"),
         ("--std", IMAGENET.std, _std, "standard deviation that it divides them by"),
@@ -58,20 +45,7 @@ def _options() -> argparse.Namespace:
             help=f"{what} (default: {' '.join(map(str, default_values))})",
         )
     add_converter_options(parser)
-    options = parser.parse_args()
-    if options.no_mda and options.num_domains:
-        parser.error("--num-domains asks for weights of mDA nets, --no-mda for none: expected one of them")
-    options.num_domains = [] if options.no_mda else options.num_domains or [default]
-    return options
-
-
-def _domains(text: str) -> int:
-    value = natural(text)
-    if not 2 <= value <= MOST_DOMAINS:
-        raise argparse.ArgumentTypeError(
-            f"got {value}, expected at least 2 (a source domain and the target) and at most {MOST_DOMAINS}"
-        )
-    return value
+    return parser.parse_args()
 
 
 def _mean(text: str) -> float:
@@ -89,7 +63,7 @@ def main() -> None:
         options.out,
         converter_options(options),
         head=not options.no_head,
-        num_domains=options.num_domains,
+        num_domains=num_domains(options),
         standardisation=Standardisation(tuple(options.mean), tuple(options.std)),
     )
 

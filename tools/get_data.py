@@ -23,6 +23,7 @@ from latent_domains.data.parts import Part, build_missing
 from latent_domains.data.sets import demo, digits, image_sets
 from latent_domains.data.sets.image_sets import BuildOptions
 from latent_domains.data.sets.published import IMAGE_SETS, ImageSet
+from latent_domains.data.sizes import SEEN, STORED
 
 
 def _options() -> argparse.Namespace:
@@ -60,8 +61,8 @@ def _add_image_set(
         image_set.name,
         parents=[common],
         help=f"{image_set.title}: {domains}",
-        description=f"Build OUT/{image_set.name}: an LMDB of 256x256 images for each of {domains}. The images are "
-        "counted first, and every difference from the published numbers is reported.",
+        description=f"Build OUT/{image_set.name}: an LMDB of {STORED}x{STORED} images for each of {domains}. "
+        "The images are counted first, and every difference from the published numbers is reported.",
     )
     parser.add_argument(
         "--images",
@@ -78,6 +79,14 @@ def _add_image_set(
             help="folder of the official lists DOMAIN_{train,crossval,test}_kfold.txt: build OUT/pacs_splits instead, "
             "an LMDB for each list",
         )
+    parser.add_argument(
+        "--image-size",
+        type=natural,
+        default=SEEN,
+        metavar="SIDE",
+        help=f"build OUT/{image_set.name}_SIDE instead, for write_run --image-size SIDE: of images that are to "
+        f"{STORED} as SIDE is to {SEEN}",
+    )
     parser.add_argument("--encoded", choices=("jpg", "png"), help="store image files of this format, not raw pixels")
     add_image_options(parser)
     parser.add_argument(
@@ -93,7 +102,9 @@ def _parts(options: argparse.Namespace) -> list[Part]:
         return digits.parts(options.out, options.seed, options.mirror, options.downloads, dataset=options.which)
     if options.which == "demo":
         return demo.parts(options.out, options.seed)
-    build_options = BuildOptions(options.seed, options.encoded, options.jobs, options.allow_incomplete)
+    build_options = BuildOptions(
+        options.seed, options.encoded, options.jobs, options.allow_incomplete, options.image_size
+    )
     if options.which == "pacs" and options.splits is not None:
         return image_sets.pacs_split_parts(options.images, options.splits, options.out, build_options)
     return image_sets.parts(IMAGE_SETS[options.which], options.images, options.out, build_options)

@@ -1,12 +1,13 @@
 """Fetch weights that were trained on ImageNet: BVLC's AlexNet, torchvision's ResNets, EfficientNet-Lite0.
 
-    python -m tools.get_weights alexnet && python -m tools.train RUN --weights data/weights/bvlc_alexnet.caffemodel
-    python -m tools.get_weights resnet18 && python -m tools.convert_resnet data/weights/resnet18-f37072fd.pth OUT
-    python -m tools.get_weights lite0 && python -m tools.convert_lite0 data/weights/efficientnet-lite0-57934424.pth OUT
+    python -m tools.get_weights alexnet     bvlc_alexnet.caffemodel
+    python -m tools.get_weights resnet18    resnet18-f37072fd.pth, and what tools.convert_resnet makes of it
+    python -m tools.get_weights lite0       efficientnet-lite0-57934424.pth, and what tools.convert_lite0 makes of it
 
-EfficientNet-Lite0 is in a Python package that is always installed; the others are ResNet18, ResNet34 and ResNet50. A
-download whose connection breaks is taken up again. The file gets its name once its hash is right; what stands
-already is checked and not fetched again.
+PyTorch's weights are converted without their classifier, and compared with PyTorch's net first: NET.caffemodel, and
+NET_mda4.caffemodel that mDA nets with four domains begin from. EfficientNet-Lite0 is in a Python package that is always
+installed; the others are ResNet18, ResNet34 and ResNet50. A download whose connection breaks is taken up again. The
+file gets its name once its hash is right; what stands already is checked and not fetched, or converted, again.
 
 Without a network: put the file into OUT yourself and run this to have it checked, or name a folder that holds it by
 --mirror, WEIGHTS_MIRROR or DATA_MIRROR (FILE itself or weights/FILE). When a download fails, the error says which file
@@ -18,8 +19,10 @@ from pathlib import Path
 
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import ROOT, run
+from latent_domains.convert.options import add_domain_options, num_domains
+from latent_domains.convert.torch.starting import convert_checkpoint, is_converted
 from latent_domains.data.weights_files import find_in_mirror, get
-from latent_domains.experiment.networks import WEIGHTS
+from latent_domains.experiment.networks import NETWORKS, WEIGHTS
 
 
 def _options() -> argparse.Namespace:
@@ -40,6 +43,7 @@ def _options() -> argparse.Namespace:
         "file is there; neither for lite0, which the package has)",
     )
     parser.add_argument("--force", action="store_true", help="replace a file of this name with another hash")
+    add_domain_options(parser)
     return parser.parse_args()
 
 
@@ -48,6 +52,9 @@ def main() -> None:
     file = WEIGHTS[options.net]
     target = get(file, options.out, find_in_mirror(file, options.mirror), force=options.force)
     print(f"{target}: {file.title}, {', '.join(file.hashes)} as published")
+    network, numbers = NETWORKS[options.net], num_domains(options)
+    if network.converter and not is_converted(network, target, options.out, [0, *numbers]):
+        convert_checkpoint(network, target, options.out, numbers)
 
 
 if __name__ == "__main__":

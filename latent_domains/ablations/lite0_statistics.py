@@ -10,12 +10,12 @@ from itertools import groupby
 import numpy as np
 
 from latent_domains.convert.torch.contents import STATISTICS, Values
-from latent_domains.convert.torch.lite0 import EPS, Lite0, Unit, units
+from latent_domains.convert.torch.lite0 import Lite0, Unit, units
 from latent_domains.convert.torch.lite0_reference import SAME
 from latent_domains.convert.torch.torch_reference import TorchGraph
 from latent_domains.models.model import Array
 from latent_domains.models.onnx_runtime import Runtime
-from latent_domains.nets.lite0 import blocks
+from latent_domains.nets.lite0 import EPS, blocks
 
 
 def with_statistics_of(pictures: Array, net: Lite0) -> tuple[Lite0, Array]:

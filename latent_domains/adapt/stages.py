@@ -30,7 +30,9 @@ from latent_domains.runs.run_folder import RunFolder, is_run_folder
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
 
-CHOICES = (*BACKBONES, *(name for name, network in NETWORKS.items() if network.recipe and name != ANY_FEATURES))
+_FINE_TUNED = [name for name, network in NETWORKS.items() if network.recipe and name not in (*BACKBONES, ANY_FEATURES)]
+
+CHOICES = (*BACKBONES, *_FINE_TUNED)
 """The networks that there is a recipe for: trained on the features of a backbone, or fine-tuned."""
 
 ON_FEATURES = {"branch_norm": "logits", "branch_input": "early", "no_w_gradient": True, "lambda_d": 0.1}

@@ -4,8 +4,7 @@ from pathlib import Path
 
 from latent_domains.common.files import expect_file, sha256
 from latent_domains.common.program import ROOT, ProgramError
-from latent_domains.convert.options import ConverterOptions
-from latent_domains.convert.torch.resnet_conversion import convert
+from latent_domains.convert.torch.starting import convert_checkpoint, is_converted
 from latent_domains.data.weights_files import find_in_mirror, get, in_package
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import BACKBONES, NETWORKS, Network
@@ -61,13 +60,12 @@ def _of_imagenet(network: Network, experiment: Experiment) -> Path:
 
 
 def _converted(checkpoint: Path, experiment: Experiment, folder: Path) -> Path:
-    """The caffemodel of a ResNet's checkpoint (no other network has a converter) that fits the experiment's nets.
+    """The caffemodel of a checkpoint that fits the experiment's nets.
 
     It is converted unless that was done before.
     """
     network = NETWORKS[experiment.data.network]
-    file = folder / network.weights_name(experiment.num_domains)
-    if not file.is_file() or file.stat().st_mtime < checkpoint.stat().st_mtime:
-        domains = [experiment.num_domains] if experiment.num_domains else []
-        convert(checkpoint, folder / network.name, ConverterOptions(force=True), head=False, num_domains=domains)
-    return file
+    number = experiment.num_domains
+    if not is_converted(network, checkpoint, folder, [number]):
+        convert_checkpoint(network, checkpoint, folder, [number] if number else [])
+    return folder / network.weights_name(number)

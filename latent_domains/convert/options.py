@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from latent_domains.common.arguments import natural, number
+from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.compare import TOLERANCE
 
 
@@ -41,6 +42,42 @@ def add_converter_options(parser: argparse.ArgumentParser) -> None:
 def converter_options(options: argparse.Namespace) -> ConverterOptions:
     """What :func:`add_converter_options`' options say."""
     return ConverterOptions(options.verify, options.images, options.seed, options.force)
+
+
+MOST_DOMAINS = 1000
+"""Far beyond use, and within memory."""
+
+
+def add_domain_options(parser: argparse.ArgumentParser) -> None:
+    """For how many domains weights of mDA nets are written."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--num-domains",
+        type=_domains,
+        action="append",
+        metavar="D",
+        help="domains, source and target together, of mDA nets that weights are written for; repeated, a file for each "
+        f"(default: {_default_domains()}, as for PACS)",
+    )
+    group.add_argument("--no-mda", action="store_true", help="write no weights for mDA nets")
+
+
+def num_domains(options: argparse.Namespace) -> list[int]:
+    """What :func:`add_domain_options`' options say."""
+    return [] if options.no_mda else options.num_domains or [_default_domains()]
+
+
+def _default_domains() -> int:
+    return make_experiment("pacs", "mda").num_domains
+
+
+def _domains(text: str) -> int:
+    value = natural(text)
+    if not 2 <= value <= MOST_DOMAINS:
+        raise argparse.ArgumentTypeError(
+            f"got {value}, expected at least 2 (a source domain and the target) and at most {MOST_DOMAINS}"
+        )
+    return value
 
 
 def add_pixel_options(parser: argparse.ArgumentParser, mean: float, condition: str = "") -> None:

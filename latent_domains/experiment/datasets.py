@@ -10,8 +10,10 @@ from annotated_types import Interval
 
 from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import Natural, Number, Positive, Proportion, Rate, Weight, checked
+from latent_domains.common.wording import by
 from latent_domains.data.preprocessing import Preprocessing
 from latent_domains.data.sets.published import OFFICE31, OFFICE_CALTECH, PACS, ImageSet, pacs_split_counts
+from latent_domains.data.sizes import check_size, fits, size_folder, stored_side
 from latent_domains.experiment.networks import ANY_FEATURES, NETWORKS
 
 DataOrder = Literal["stored", "shuffled"]
@@ -85,7 +87,8 @@ class Dataset:
     the images of each domain on which domain usage is measured; ``test_batch_limit`` the memory of a test pass.
     ``made_by`` is a command that builds the LMDBs; it can be spelt in several ways, so it is no part of what makes two
     datasets the same. ``unlabelled`` are domains whose labels nobody knows: they can be targets, and no accuracy is
-    measured on them. ``features`` says what the records are if they are no images.
+    measured on them. ``features`` says what the records are if they are no images. ``folder`` is that of the LMDBs in a
+    data folder (None: the name), of images stored in another size.
     """
 
     name: str
@@ -108,6 +111,12 @@ class Dataset:
     test_batch_limit: Positive = 64
     unlabelled: tuple[str, ...] = ()
     features: Features | None = None
+    folder: str | None = None
+
+    @property
+    def lmdbs(self) -> str:
+        """The folder of the LMDBs in a data folder."""
+        return self.folder or self.name
 
     @property
     def images(self) -> str:
@@ -140,11 +149,11 @@ class Dataset:
 
     def train_lmdb(self, domain: str) -> str:
         """LMDB of the training images of a domain, or of a mixture ``a+b``, relative to the data folder."""
-        return f"{self.name}/{domain}_train" if self.test_split else f"{self.name}/{domain}"
+        return f"{self.lmdbs}/{domain}_train" if self.test_split else f"{self.lmdbs}/{domain}"
 
     def test_lmdb(self, domain: str) -> str:
         """LMDB of the images a domain is tested on, relative to the data folder."""
-        return f"{self.name}/{domain}_test" if self.test_split else f"{self.name}/{domain}"
+        return f"{self.lmdbs}/{domain}_test" if self.test_split else f"{self.lmdbs}/{domain}"
 
     def test_count(self, domain: str) -> int:
         """Published number of images a domain is tested on."""
@@ -381,7 +390,42 @@ def named(name: str) -> Dataset:
 
 def of_network(network: str) -> Dataset:
     """The dataset whose images suit a network, for that network."""
-    return replace(DATASETS[NETWORKS[network].images], network=network)
+    return _entering(DATASETS[NETWORKS[network].images], network)
+
+
+def _entering(data: Dataset, network: str) -> Dataset:
+    """A dataset for another network: its images become what the network takes."""
+    form = NETWORKS[network].pixels or DATASETS[NETWORKS[network].images].preprocessing
+    return replace(data, network=network, crop=form.crop, mean=form.mean, scale=form.scale)
+
+
+def adapted(data: Dataset, network: str | None, image_size: int | None) -> Dataset:
+    """A dataset for a network that sees squares of side ``image_size`` (None: its own, and as the network takes them).
+
+    Images of another size than a set's own are in LMDBs of their own, stored as much smaller or larger.
+    Raises ProgramError naming the setting that does not fit.
+    """
+    if network not in (None, *NETWORKS):
+        raise ProgramError(f"network: found {network!r}, expected one of {', '.join(NETWORKS)}")
+    if network not in (None, data.network):
+        found, usual = by(data.stored_shape), of_network(network).stored_shape
+        if data.stored_shape != usual:
+            raise ProgramError(f"network: got {network!r} for {data.name}: {network} takes {by(usual)}, found {found}")
+        data = _entering(data, network)
+    if image_size in (None, data.shape[-1]):
+        return data
+    known = DATASETS.get(data.name)
+    if not NETWORKS[data.network].any_size or known is None or known.stored_shape != data.stored_shape:
+        raise ProgramError(f"image_size: got {image_size} for {data.network} on {data.name}, expected {data.shape[-1]}")
+    check_size(image_size)
+    side = stored_side(image_size)
+    return replace(
+        data,
+        stored_shape=(data.stored_shape[0], side, side),
+        crop=image_size,
+        folder=size_folder(data.name, image_size),
+        made_by=f"{data.made_by} --image-size {image_size}",
+    )
 
 
 def from_json(values: Any) -> Dataset:
@@ -390,7 +434,7 @@ def from_json(values: Any) -> Dataset:
     Raises ProgramError for missing or unknown keys, for values of another type, and for what does not go together.
     """
     if isinstance(values, dict):
-        values = {"features": None, **values}  # those that were written before there were any do not say so
+        values = {"features": None, "folder": None, **values}  # those that were written before there were any
         if isinstance(values.get("recipe"), dict):
             values["recipe"] = {"data_order": "stored", **values["recipe"]}  # nor did they when there was no other
     data = checked(Dataset, values, "dataset")
@@ -411,6 +455,7 @@ def _check(data: Dataset) -> None:
     domains = set(data.domains)
     expectations = [
         ("name", is_folder_name(data.name), data.name, "a folder's name"),
+        ("folder", is_folder_name(data.lmdbs), data.folder, "a folder's name"),
         ("domains", all(map(is_folder_name, data.domains)), data.domains, "folders' names"),
         ("network", data.network in NETWORKS, data.network, f"one of {', '.join(NETWORKS)}"),
         ("domains", len(domains) == len(data.domains) > 0, data.domains, "each domain once"),
@@ -429,6 +474,8 @@ def _check(data: Dataset) -> None:
     if (data.features is None) != (reference.features is None):
         found, expected = ("features", "images") if data.features else ("images", "features")
         raise ProgramError(f"dataset: records that are {found}, expected {expected}, which {data.network} takes")
+    if NETWORKS[data.network].any_size and fits(data.crop or 0):
+        shape = (shape[0], data.crop, data.crop)
     if data.network == ANY_FEATURES:
         shape = (max(data.early + 1, data.shape[0]), 1, 1)
     elif data.features and data.features.backbone != reference.features.backbone:

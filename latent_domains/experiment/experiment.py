@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Interval
 
 from latent_domains.common.program import ProgramError
-from latent_domains.common.validation import Natural, Proportion, Rate, Weight, checked
+from latent_domains.common.validation import Natural, Positive, Proportion, Rate, Weight, checked
 from latent_domains.data.shares import check_shares, shown
 from latent_domains.experiment import datasets
 from latent_domains.experiment.datasets import DATASETS, BatchSplit, Count, DataOrder, Dataset
@@ -78,7 +78,8 @@ class Experiment:
     This is the one table of settings: from it come the options of programs, the keys of experiments/*.yaml, names of
     run folders, and what is written as JSON and read again. Rules between settings are in :func:`_check`.
 
-    ``data`` is the dataset: the paper's, or a description of one's own images.
+    ``data`` is the dataset, the paper's or a description of one's own images, for the ``network`` that is trained and
+    squares of side ``image_size``.
     ``k`` is the number of source domains that the normalisation knows: 0 for ``plain`` (no normalisation) and
     ``source_only`` (plain BN), 1 for ``dial``, any k ≥ 1 for ``mda`` and any k ≥ 2 for its controls, the number of
     sources for ``multi_source``.
@@ -155,6 +156,12 @@ class Experiment:
     )
     iter_size: Count = _setting("itersize{}".format, "batches that make one iteration", RECIPE)
     base_lr: Rate = _setting("lr{}".format, "initial learning rate", RECIPE)
+    network: Literal[*NETWORKS] = _setting("{}".format, "the network that is trained (default: the dataset's)")
+    image_size: Positive = _setting(
+        "size{}".format,
+        "side of the squares that the network sees, in LMDBs of get_data --image-size (default: the network's)",
+        metavar="SIDE",
+    )
     geometry: Literal[*GEOMETRIES] = _setting(
         "geometry-{}".format, "ResNet18's geometry: Torch's own, or that of the widespread Caffe model (default: torch)"
     )
@@ -283,6 +290,8 @@ class Experiment:
     def name(self) -> str:
         """A folder name that says what differs from the dataset's default experiment."""
         usual = _defaults(self.data, self.method, self.sources, self.targets)
+        own = DATASETS.get(self.data.name, self.data)
+        usual |= {"network": own.network, "image_size": datasets.adapted(own, self.network, None).shape[-1]}
         always = ("method", "k", "seed") if self.has_latent_sources else ("method", "seed")
         said = {name: setting.metadata["in_name"](getattr(self, name)) for name, setting in SETTINGS.items()}
         domains = f"{said.pop('sources')}-{said.pop('targets')}"
@@ -298,7 +307,9 @@ class Experiment:
 
     def to_json(self) -> dict[str, Any]:
         """All that :func:`from_json` needs: the dataset by its name, or described in full if it is none of DATASETS."""
-        described = self.data.name if DATASETS.get(self.data.name) == self.data else self.data.to_json()
+        named = DATASETS.get(self.data.name)
+        known = named and datasets.adapted(named, self.network, self.image_size) == self.data
+        described = self.data.name if known else self.data.to_json()
         return {"dataset": described, **{name: getattr(self, name) for name in SETTINGS}}
 
 
@@ -331,6 +342,8 @@ def _defaults(
         "k_target": {"plain": 0, "source_only": 0, "dial": 1}.get(method, len(targets)),
         "branch_norm": "layers",
         "branch_input": "final",
+        "network": data.network,
+        "image_size": data.shape[-1],
         "geometry": NETWORKS[data.network].geometries[0],
     }
 
@@ -342,6 +355,7 @@ def make_experiment(dataset: str | Dataset, method: str, **settings: Any) -> Exp
     """
     data = dataset if isinstance(dataset, Dataset) else datasets.named(dataset)
     chosen = {name: value for name, value in settings.items() if value is not None}
+    data = datasets.adapted(data, chosen.get("network"), chosen.get("image_size"))
     if chosen.get("shares"):
         chosen["undivided"] = True
     return _made(data, {**_defaults(data, method, chosen.get("sources"), chosen.get("targets")), **chosen})
@@ -378,11 +392,14 @@ def _before_they_came(data: Dataset, settings: dict[str, Any]) -> dict[str, Any]
         "domain_gain": 1.0,
         "no_w_gradient": False,
         "data_order": "stored",
+        "network": data.network,
+        "image_size": data.shape[-1],
     }
 
 
 def _made(data: Dataset, settings: dict[str, Any]) -> Experiment:
-    experiment = Experiment(data, **vars(checked(_Settings, settings, "")))
+    found = checked(_Settings, settings, "")
+    experiment = Experiment(datasets.adapted(data, found.network, found.image_size), **vars(found))
     _check(experiment)
     return experiment
 

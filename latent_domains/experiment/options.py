@@ -12,10 +12,10 @@ from latent_domains.experiment import datasets
 from latent_domains.experiment.datasets import DATASETS, Dataset
 from latent_domains.experiment.experiment import RECIPE, SETTINGS, Experiment, make_experiment
 
-_OF_DOMAINS = ("sources", "targets", "undivided", "shares", "test_mirror")
-"""Settings that follow from the folders where the images are one's own."""
+_OF_IMAGES = ("sources", "targets", "undivided", "shares", "network", "image_size", "test_mirror")
+"""Settings that follow from the folders where the images are one's own, and from what is trained on them."""
 
-_METHOD = tuple(name for name in SETTINGS if name not in _OF_DOMAINS)
+_METHOD = tuple(name for name in SETTINGS if name not in _OF_IMAGES)
 
 
 def add_experiment_options(parser: argparse.ArgumentParser) -> None:

@@ -48,7 +48,7 @@ def convolution(
     lr_mult: float = 1,
     **geometry: int,
 ) -> Top:
-    """``geometry``: stride, pad, group where they are not Caffe's default."""
+    """``geometry``: stride, pad, pad_end, group where they are not Caffe's default."""
     n[name] = L.Convolution(
         x,
         num_output=num_output,
@@ -93,9 +93,9 @@ def relu(n: NetSpec, name: str, x: Top, *, in_place: bool = True) -> Top:
     return n[name]
 
 
-def batch_norm(n: NetSpec, name: str, x: Top, moving_average_fraction: float) -> Top:
-    """Caffe's BatchNorm, without affine."""
-    n[name] = L.BatchNorm(x, moving_average_fraction=moving_average_fraction, param=[STATISTIC] * 3)
+def batch_norm(n: NetSpec, name: str, x: Top, moving_average_fraction: float, **eps: float) -> Top:
+    """Caffe's BatchNorm, without affine. ``eps`` where it is not Caffe's default."""
+    n[name] = L.BatchNorm(x, moving_average_fraction=moving_average_fraction, **eps, param=[STATISTIC] * 3)
     return n[name]
 
 
@@ -105,7 +105,7 @@ class Normalisation:
 
     ``layer`` is "mda", "bn" or "none". ``w`` are the assignment rows (N×D) that mDA takes in training, and in tests
     where several target domains are latent; without them every row is the target's (the last domain). ``w_gradient``
-    False keeps the gradient from what predicts them.
+    False keeps the gradient from what predicts them. ``eps`` is added to variances (None: the layers' own 1e-5).
     """
 
     layer: str
@@ -113,11 +113,13 @@ class Normalisation:
     moving_average_fraction: float
     w: Top | None = None
     w_gradient: bool = True
+    eps: float | None = None
 
     def __call__(self, n: NetSpec, name: str, x: Top, *, pattern: str = "{name}_{layer}") -> Top:
         """Add the layers after ``x``; ``pattern`` makes their names out of ``name`` and mda, bn or scale."""
         if self.layer == "none":
             return x
+        eps = {} if self.eps is None else {"eps": self.eps}
         norm, scale = pattern.format(name=name, layer=self.layer), pattern.format(name=name, layer="scale")
         if self.layer == "mda":
             n[norm] = python_layer(
@@ -126,12 +128,13 @@ class Normalisation:
                 params={
                     "num_domains": self.num_domains,
                     "moving_average_fraction": self.moving_average_fraction,
+                    **eps,
                 },
                 param=[STATISTIC] * 3,
                 **({} if self.w is None or self.w_gradient else {"propagate_down": [True, False]}),
             )
         else:
-            batch_norm(n, norm, x, self.moving_average_fraction)
+            batch_norm(n, norm, x, self.moving_average_fraction, **eps)
         n[scale] = L.Scale(n[norm], bias_term=True, param=[{"lr_mult": 1, "decay_mult": 0}] * 2)
         return n[scale]
 

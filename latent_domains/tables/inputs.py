@@ -46,9 +46,8 @@ def weights(run: Run) -> Weights | None:
     if network.weights is None or not isinstance(run, Experiment):
         return None
     made_by, domains = f"python -m tools.get_weights {network.name}", run.num_domains
-    if network.converter:
-        made_by += f", then python -m tools.{network.converter} data/weights/{network.weights.name} "
-        made_by += f"data/weights/{network.name}" + (f" --num-domains {domains}" if domains else "")
+    if network.converter and domains:
+        made_by += f" --num-domains {domains}"
     return Weights(f"weights/{network.weights_name(domains)}", made_by)
 
 

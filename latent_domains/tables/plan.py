@@ -17,7 +17,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import Positive, checked
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.sets.published import IMAGE_SETS
-from latent_domains.experiment.datasets import DATASETS
+from latent_domains.experiment.datasets import DATASETS, Dataset
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.mixture import join_options
 from latent_domains.experiment.networks import NETWORKS
@@ -132,7 +132,7 @@ class Plan:
 
     def _set(self, run: Run) -> str:
         """The set of images or features that a run reads, as a folder below that of all data."""
-        return str((self.data_folder(run) / run.data.name).relative_to(self.config.data))
+        return str((self.data_folder(run) / run.data.lmdbs).relative_to(self.config.data))
 
     @cached_property
     def unfinished(self) -> dict[str, Run]:
@@ -220,7 +220,7 @@ class Plan:
         """What must be there before a mixture is joined."""
         run = self.mixtures[name]
         divided = [self.config.data / run.data.train_lmdb(source) for source in run.sources]
-        return [] if all(map(is_lmdb, divided)) else [self.mark(run.data.name)]
+        return [] if all(map(is_lmdb, divided)) else [self.mark(run.data.lmdbs)]
 
     def mixture_options(self, name: str) -> list[str]:
         """The command line of ``python -m tools.join_lmdbs``."""
@@ -266,11 +266,17 @@ class Plan:
         """Datasets of stored features."""
         return sorted({run.data.name for run in self.runs.values() if run.data.features})
 
+    @cached_property
+    def _of_other_sizes(self) -> dict[str, Dataset]:
+        """The sets whose images are stored in another size than usual."""
+        return {self._set(run): run.data for run in self.runs.values() if run.data.folder}
+
     def images_options(self, images: str) -> list[str]:
         """The command line of ``python -m tools.get_data`` for one of the ``image_sets``."""
         data = self.config.data
-        folder, dataset = (data / images).parent, Path(images).name
-        options = [dataset, "--out", str(folder)]
+        sized = self._of_other_sizes.get(images)
+        folder, dataset = (data / images).parent, sized.name if sized else Path(images).name
+        options = [dataset, "--out", str(folder), *(["--image-size", str(sized.crop)] if sized else [])]
         if folder != data:
             options += ["--seed", folder.name.removeprefix("seed")]
             options += ["--downloads", str(data / "downloads")] if dataset in FETCHED else []
@@ -289,8 +295,8 @@ class Plan:
 
     def _features_weights(self, dataset: str) -> Path | None:
         """The file of weights that features are extracted with; None if they come as a package."""
-        network = NETWORKS.get(DATASETS[dataset].features.backbone)
-        return self._weights_file(f"weights/{network.weights_name(0)}") if network and network.weights else None
+        network = NETWORKS[DATASETS[dataset].features.backbone]
+        return None if network.weights.package else self._weights_file(f"weights/{network.weights_name(0)}")
 
     @cached_property
     def pretrained(self) -> dict[str, list[int]]:
@@ -306,15 +312,12 @@ class Plan:
         names = dict.fromkeys(NETWORKS[network].weights_name(number) for number in (0, *self.pretrained[network]))
         return [str(self.config.data / "weights" / name) for name in names]
 
-    def weights_commands(self, network: str) -> list[list[str]]:
-        """The command lines that make them."""
-        known, folder = NETWORKS[network], self.config.data / "weights"
-        commands = [["get_weights", network, "--out", str(folder)]]
-        if known.converter:
-            domains = [option for number in self.pretrained[network] for option in ("--num-domains", str(number))]
-            files = [str(folder / known.weights.name), str(folder / network)]
-            commands.append([known.converter, "--force", *files, *domains])
-        return [["python", "-m", f"tools.{program}", *options] for program, *options in commands]
+    def weights_command(self, network: str) -> list[str]:
+        """The command line that makes them."""
+        command = ["python", "-m", "tools.get_weights", network, "--out", str(self.config.data / "weights")]
+        if NETWORKS[network].converter:
+            command += [option for number in self.pretrained[network] for option in ("--num-domains", str(number))]
+        return command
 
     def solver_mode(self, run: Run) -> str:
         """Where a run is computed, as its folder will be written: baselines on the CPU."""
@@ -334,7 +337,7 @@ class Plan:
 
 
 def _mixture_name(run: Experiment) -> str:
-    return f"{run.data.name}.{run.source_parts[0]}"
+    return f"{run.data.lmdbs}.{run.source_parts[0]}"
 
 
 def baseline_options(run: BaselineRun) -> list[str]:

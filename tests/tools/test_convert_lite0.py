@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import ModuleType
 
 import caffe
 import numpy as np
@@ -14,11 +15,12 @@ from latent_domains.experiment.networks import LITE0
 from latent_domains.models import inputs
 from latent_domains.models.compare import TOLERANCE
 from latent_domains.models.model import forward
+from latent_domains.nets import lite0 as nets_lite0
 from latent_domains.nets.lite0 import POOLED, PREPROCESSING
 from tests.programs import names, program
 
 ABOUT = """\
-# Input: B, G, R from 0 to 255 less 127, 127, 127.
+# Input: B, G, R from 0 to 255 less 127, 127, 127, times 0.0078125.
 # EfficientNet-Lite0 of efficientnet-lite0-57934424.pth, by python -m tools.convert_lite0.
 """
 
@@ -34,19 +36,30 @@ def test_from_the_package_to_onnx(tmp_path: Path) -> None:
     done = program("convert_lite0", checkpoint, out)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"{checkpoint}: EfficientNet-Lite0, 1000 classes\n")
-    found = re.search(r"on 1 random inputs: of 19 blobs from conv1 to fc1000 \w+ differs most, by (\S+) ", done.stdout)
+    found = re.search(
+        r"on 1 random inputs: of 19 blobs from conv1_scale to fc1000 \w+ differs most, by (\S+) ", done.stdout
+    )
     assert 0 < float(found[1]) <= TOLERANCE and "the best class is the same for 1 of 1" in done.stdout
-    assert names(tmp_path) == ["lite0.caffemodel", "lite0.prototxt"]
+    assert "lite0_mda4.caffemodel: " in done.stdout
+    assert names(tmp_path) == ["lite0.caffemodel", "lite0.prototxt", "lite0_mda4.caffemodel"]
     assert out.with_suffix(".prototxt").read_text().startswith(ABOUT)
 
-    done = program("export_onnx", f"{out}.prototxt", f"{out}.caffemodel", f"{out}.onnx")
+    pixels = ("--mean", 127, "--scale", 1 / 128)
+    done = program("export_onnx", f"{out}.prototxt", f"{out}.caffemodel", f"{out}.onnx", *pixels)
     assert done.returncode == 0, done.stderr
-    assert "data N×3×224×224 → prob N×1000" in done.stdout and "agrees with Caffe: of 61 blobs" in done.stdout
-    assert onnx.load(f"{out}.onnx").doc_string.startswith("Input: B, G, R from 0 to 255 less 127, 127, 127.")
+    assert "data N×3×224×224 → prob N×1000" in done.stdout and "agrees with Caffe: of " in done.stdout
+    made = onnx.load(f"{out}.onnx")
+    assert made.doc_string.startswith("Input: B, G, R from 0 to 255 less 127, 127, 127, times 0.0078125.")
+    pads = {tuple(a.ints) for node in made.graph.node for a in node.attribute if a.name == "pads"}
+    assert pads == {(0, 0, 0, 0), (0, 0, 1, 1), (1, 1, 1, 1), (1, 1, 2, 2), (2, 2, 2, 2)}
+
+    done = program("export", f"{out}.prototxt", f"{out}.caffemodel", tmp_path / "stock", *pixels)
+    assert done.returncode == 0, done.stderr
+    assert "pad_end" not in (tmp_path / "stock.prototxt").read_text() and "OpenCV" in done.stdout
 
 
 def test_without_head(tmp_path: Path) -> None:
-    options = ["--no-head", "--no-verify"]
+    options = ["--no-head", "--no-verify", "--no-mda"]
     done = program("convert_lite0", in_package(LITE0), tmp_path / "lite0", *options)
     assert done.returncode == 0, done.stderr
     assert "EfficientNet-Lite0, no head\n" in done.stdout and "not verified" in done.stdout
@@ -58,30 +71,21 @@ def test_without_head(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("piece", "wrong"),
+    ("module", "piece", "wrong"),
     [
-        ("for_caffes_pixels", lambda weights, _: weights / 128),  # R and B exchanged
-        ("EPS", 1e-5),
+        (lite0, "bgr", lambda weights: weights),
+        (nets_lite0, "EPS", 1e-5),
+        (nets_lite0, "pads", lambda kernel_size, _: {"pad": kernel_size // 2}),  # as PyTorch does
     ],
 )
 def test_a_wrong_conversion_is_not_written(
-    piece: str, wrong: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    module: ModuleType, piece: str, wrong: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lite0, piece, wrong)
+    monkeypatch.setattr(module, piece, wrong)
     done = program("convert_lite0", in_package(LITE0), tmp_path / "out")
     assert done.returncode == 1
     assert re.search(r"/out\.caffemodel: the two sides differ by \S+ of .*; nothing is written\n", done.stderr)
     assert names(tmp_path) == []
-
-
-def test_zeros_on_the_other_side_of_the_kernels_are_not_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What comes of padding as PyTorch does where TensorFlow's is meant."""
-    pad = np.pad
-    monkeypatch.setattr(lite0.np, "pad", lambda weights, _: pad(weights, ((0, 0), (0, 0), (0, 1), (0, 1))))
-    done = program("convert_lite0", in_package(LITE0), tmp_path / "out")
-    assert done.returncode == 1 and "nothing is written" in done.stderr and names(tmp_path) == []
 
 
 def test_what_is_no_lite0(tmp_path: Path) -> None:

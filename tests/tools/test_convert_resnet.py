@@ -374,7 +374,7 @@ def test_what_stands_is_refused_before_anything_is_read(tmp_path):
         (["--num-domains", "1"], "argument --num-domains: got 1, expected at least 2 (a source domain and the target)"),
         (["--num-domains", "1001"], "argument --num-domains: got 1001, expected at least 2"),
         (["--num-domains", "4x"], "argument --num-domains: got '4x', expected a whole number"),
-        (["--num-domains", "4", "--no-mda"], "expected one of them"),
+        (["--num-domains", "4", "--no-mda"], "argument --no-mda: not allowed with argument --num-domains"),
     ],
 )
 def test_options_out_of_range(options, said, tmp_path):

@@ -187,11 +187,16 @@ def test_weights_of_a_package(packages: Path, tmp_path: Path, monkeypatch: pytes
         assert done.returncode == 1 and done.stderr == said
 
 
-def test_lite0_is_always_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lite0_is_always_at_hand_as_nets_begin_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEIGHTS_MIRROR", str(tmp_path))  # a mirror of others
     done = program("get_weights", "lite0", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
-    assert names(tmp_path) == ["efficientnet-lite0-57934424.pth"]
+    found = ["efficientnet-lite0-57934424.pth", "lite0.caffemodel", "lite0.prototxt", "lite0_mda4.caffemodel"]
+    assert names(tmp_path) == found and "compared with the checkpoint's own net" in done.stdout
+    again = program("get_weights", "lite0", "--out", tmp_path)
+    assert again.returncode == 0 and "compared" not in again.stdout
+    of_dial = program("get_weights", "lite0", "--out", tmp_path, "--num-domains", 2)
+    assert of_dial.returncode == 0 and names(tmp_path) == sorted([*found, "lite0_mda2.caffemodel"])
 
 
 def test_what_is_fetched_lies_where_other_programs_look_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

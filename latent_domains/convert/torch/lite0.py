@@ -3,24 +3,22 @@
 Names are those of the package efficientnet-lite-pytorch: _conv_stem.weight, _blocks.0._bn1.running_var, …
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from latent_domains.convert.fold.fold import fold
 from latent_domains.convert.torch.architectures import described
 from latent_domains.convert.torch.contents import STATISTICS, Values, take
-from latent_domains.convert.torch.resnet import EPS as CAFFE_EPS
 from latent_domains.convert.torch.state import check_alone
 from latent_domains.convert.torch.tensors import CheckpointError, Tensor
-from latent_domains.convert.torch.torch_resnet import Standardisation, bn_blobs, for_caffes_pixels
+from latent_domains.convert.torch.torch_resnet import MOVING_AVERAGE_FRACTION, Standardisation, bn_blobs, mda_blobs
+from latent_domains.experiment.networks import NETWORKS
 from latent_domains.models.model import Array, Model
 from latent_domains.nets.blocks import Normalisation
 from latent_domains.nets.lite0 import HEAD, STEM, blocks, converted_net
-
-EPS = 1e-3
-"""What the net was trained with and PyTorch adds to the variance; Caffe's layers add their usual 1e-5."""
 
 STANDARDISATION = Standardisation((127 / 255,) * 3, (128 / 255,) * 3)
 """TensorFlow's training of it: (p - 127) / 128, R, G, B."""
@@ -84,21 +82,51 @@ def lite0(tensors: Mapping[str, Tensor], *, head: bool) -> Lite0:
     return Lite0(*take(tensors, shapes(), "an EfficientNet-Lite0", ("_fc", HEAD), head))
 
 
+def plain_model(net: Lite0) -> Model:
+    """The net itself, with BN and, if the checkpoint has it, the head; B, G, R less 127 and over 128 enter."""
+    blobs = _blobs(net, "bn", bn_blobs)
+    if net.classes is not None:
+        blobs[f"fc{net.classes}"] = [net.values["_fc.weight"], net.values["_fc.bias"]]
+    return _model(Normalisation("bn", 0, MOVING_AVERAGE_FRACTION), net.classes, blobs)
+
+
+def mda_model(net: Lite0, num_domains: int) -> Model:
+    """The same up to the features with mDA in place of every BN but conv1's.
+
+    Every one of the domains begins with the checkpoint's statistics.
+    """
+    blobs = _blobs(net, "mda", partial(mda_blobs, num_domains))
+    return _model(Normalisation("mda", num_domains, MOVING_AVERAGE_FRACTION), None, blobs)
+
+
 def folded_model(net: Lite0) -> Model:
-    """The net for B, G, R from 0 to 255 less 127, with its BN in the convolutions."""
+    """The net itself with its BN, and the division by 128, in the convolutions: B, G, R less 127 enter."""
+    folded = fold(plain_model(net), stock=False).model
+    folded.blobs["conv1"][0] = folded.blobs["conv1"][0] * np.float32(NETWORKS["lite0"].pixels.scale)
+    return folded
+
+
+def bgr(weights: Array) -> Array:
+    """The first convolution (filters×3×h×w) for B, G, R."""
+    return np.ascontiguousarray(weights[:, ::-1])
+
+
+def _model(normalise: Normalisation, classes: int | None, blobs: Mapping[str, list[Array]]) -> Model:
+    definition = converted_net(normalise, classes).to_proto()
+    definition.name = "lite0" if normalise.layer == "bn" else f"lite0_{normalise.layer}"
+    return Model(definition, blobs)
+
+
+def _blobs(net: Lite0, layer: str, statistics: Callable[[Array, Array], list[Array]]) -> dict[str, list[Array]]:
+    """Blobs of every convolution, its Scale and its ``layer`` (but conv1's, which is always BN), by their names."""
     blobs: dict[str, list[Array]] = {}
     for unit in units():
         weights = net.values[f"{unit.convolution}.weight"]
+        gamma, beta, *moments = (net.values[f"{unit.bn}.{statistic}"] for statistic in STATISTICS)
+        name, make = f"{unit.name}_{layer}", statistics
         if unit.name == "conv1":
-            weights = for_caffes_pixels(weights, STANDARDISATION)
-        if unit.stride == 2:  # the row and the column of zeros that make Caffe's padding TensorFlow's
-            weights = np.pad(weights, ((0, 0), (0, 0), (1, 0), (1, 0)))
-        gamma, beta, mean, variance = (net.values[f"{unit.bn}.{statistic}"] for statistic in STATISTICS)
+            weights, name, make = bgr(weights), "conv1_bn", bn_blobs
         blobs[unit.name] = [weights]
-        blobs[f"{unit.name}_bn"] = bn_blobs(mean, variance + np.float32(EPS - CAFFE_EPS))
+        blobs[name] = make(*moments)
         blobs[f"{unit.name}_scale"] = [gamma, beta]
-    if net.classes is not None:
-        blobs[f"fc{net.classes}"] = [net.values["_fc.weight"], net.values["_fc.bias"]]
-    definition = converted_net(Normalisation("bn", 0, 0.999), net.classes).to_proto()
-    definition.name = "lite0"
-    return fold(Model(definition, blobs)).model
+    return blobs

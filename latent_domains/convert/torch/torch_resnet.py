@@ -9,6 +9,7 @@ since what is padded with zeros is then M and no longer 255·m.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,11 +50,7 @@ def mda_model(net: ResNet, standardisation: Standardisation, num_domains: int, m
 
     Every one of the domains begins with the checkpoint's statistics.
     """
-
-    def mda_blobs(*mean_and_variance: Array) -> list[Array]:
-        return [*(np.tile(row, (num_domains, 1)) for row in mean_and_variance), np.ones(num_domains, np.float32)]
-
-    blobs = _blobs(net, standardisation, "mda", mda_blobs)
+    blobs = _blobs(net, standardisation, "mda", partial(mda_blobs, num_domains))
     shifted = net.values["bn1.running_mean"] + _surplus(blobs["conv1"][0], standardisation, mean)
     blobs[normalisation_name("bn", "conv1")] = bn_blobs(shifted.astype(np.float32), net.values["bn1.running_var"])
     return _model(net, Normalisation("mda", num_domains, MOVING_AVERAGE_FRACTION), None, blobs)
@@ -86,6 +83,11 @@ def _blobs(
 def bn_blobs(mean: Array, variance: Array) -> list[Array]:
     """Caffe's sums of means and of variances, and the divisor of both."""
     return [mean, variance, np.ones(1, np.float32)]
+
+
+def mda_blobs(num_domains: int, mean: Array, variance: Array) -> list[Array]:
+    """mDA's sums of means and of variances, and their divisors, the same for each domain."""
+    return [*(np.tile(row, (num_domains, 1)) for row in (mean, variance)), np.ones(num_domains, np.float32)]
 
 
 def for_caffes_pixels(weights: Array, standardisation: Standardisation) -> Array:

@@ -1,4 +1,4 @@
-"""A converted ResNet beside the checkpoint's own net, on the same inputs."""
+"""A converted net beside the checkpoint's own, on the same inputs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,12 +8,20 @@ import numpy as np
 from tqdm import tqdm
 
 from latent_domains.convert.torch.torch_reference import POOLED, TorchNet
-from latent_domains.experiment.datasets import DATASETS
 from latent_domains.models.compare import Difference, difference, differences, keep_worst, worst
 from latent_domains.models.inputs import in_batches
 from latent_domains.models.model import Array, Model, forward, load
 
-MDA_MEAN = DATASETS["pacs"].mean
+
+@dataclass(frozen=True)
+class Pixels:
+    """What a net of Caffe's takes: B, G, R from 0 to 255, less ``mean`` and times ``scale``."""
+
+    mean: Sequence[float]
+    scale: float = 1.0
+
+    def entering(self, pixels: Array) -> Array:
+        return (pixels - np.array(self.mean, np.float32).reshape(1, 3, 1, 1)) * np.float32(self.scale)
 
 
 @dataclass(frozen=True)
@@ -22,7 +30,8 @@ class Comparison:
 
     plain: list[Difference]
     mda: dict[int, list[Difference]]
-    """By number of domains; on images that go on in MDA_MEAN beyond their border."""
+    """By number of domains; on images that go on in their mean beyond the border."""
+    mda_mean: Sequence[float]
     border: float
     """What that border alone changes in the features, as a part of their largest value."""
     same_class: int
@@ -32,33 +41,31 @@ class Comparison:
 
 
 def compare(
-    reference: TorchNet, caffe_mean: Sequence[float], plain: Model, mda: Mapping[int, Model], pixels: Array
+    reference: TorchNet, of_plain: Pixels, plain: Model, of_mda: Pixels, mda: Mapping[int, Model], pixels: Array
 ) -> Comparison:
-    """Run the checkpoint's net, Caffe's (less ``caffe_mean``) and the mDA nets on pixels (N×3×224×224; B, G, R)."""
+    """Run the checkpoint's net, Caffe's and the mDA nets on pixels (N×3×H×W; B, G, R, 0 to 255), as they take them."""
     plain_net, mda_nets = load(plain), {number: load(model) for number, model in mda.items()}
     plain_rows: dict[str, Difference] = {}
     mda_rows: dict[int, dict[str, Difference]] = {number: {} for number in mda}
     border, same, judged = 0.0, 0, 0
     with tqdm(desc="compared with the checkpoint's net", total=len(pixels), unit="input") as bar:
         for batch in in_batches(pixels):
-            expected, found = reference.run(batch), forward(plain_net, batch - _channels(caffe_mean))
+            expected, found = reference.run(batch), forward(plain_net, of_plain.entering(batch))
             keep_worst(plain_rows, differences(expected, found))
             if reference.head:
                 same += int((expected[reference.head].argmax(axis=1) == found[reference.head].argmax(axis=1)).sum())
                 judged += len(batch)
-            if mda:
-                framed = reference.run(batch, border=MDA_MEAN)
-                framed.pop(reference.head, None)
+            framed = expected
+            if mda and of_mda.mean != of_plain.mean:
+                framed = reference.run(batch, border=of_mda.mean)
                 border = max(border, difference(POOLED, expected[POOLED], framed[POOLED]).relative)
-                for number, net in mda_nets.items():
-                    keep_worst(mda_rows[number], differences(framed, forward(net, batch - _channels(MDA_MEAN))))
+            for number, net in mda_nets.items():
+                of_body = {name: values for name, values in framed.items() if name != reference.head}
+                found = forward(net, of_mda.entering(batch))
+                keep_worst(mda_rows[number], differences(of_body, found))
             bar.update(len(batch))
     by_domains = {number: list(rows.values()) for number, rows in mda_rows.items()}
-    return Comparison(list(plain_rows.values()), by_domains, border, same, judged)
-
-
-def _channels(mean: Sequence[float]) -> Array:
-    return np.array(mean, np.float32).reshape(1, 3, 1, 1)
+    return Comparison(list(plain_rows.values()), by_domains, of_mda.mean, border, same, judged)
 
 
 def report(comparison: Comparison, mda_files: Mapping[int, Path], inputs: str) -> None:
@@ -71,15 +78,15 @@ def report(comparison: Comparison, mda_files: Mapping[int, Path], inputs: str) -
         f"compared with the checkpoint's own net on {inputs}: of {len(rows)} blobs from {rows[0].name} to "
         f"{rows[-1].name} {furthest.name} differs most, by {furthest.relative:.1e} of its largest value{best}"
     )
+    framed = ""
+    if comparison.border:
+        framed = f", on images that go on in {numbers(comparison.mda_mean)} beyond their border"
     for number, rows in comparison.mda.items():
         furthest = worst(rows)
+        print(f"{mda_files[number].name}{framed}: {furthest.name} differs most, by {furthest.relative:.1e}")
+    if comparison.border:
         print(
-            f"{mda_files[number].name}, on images that go on in {numbers(MDA_MEAN)} beyond their border: "
-            f"{furthest.name} differs most, by {furthest.relative:.1e}"
-        )
-    if comparison.mda:
-        print(
-            f"in the mDA nets this border is {numbers(MDA_MEAN)} and not the checkpoint's mean: "
+            f"in the mDA nets this border is {numbers(comparison.mda_mean)} and not the checkpoint's mean: "
             f"it alone changes {POOLED} by up to {comparison.border:.1e} of its largest value"
         )
 

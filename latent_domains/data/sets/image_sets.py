@@ -13,9 +13,7 @@ from latent_domains.data.parts import Part
 from latent_domains.data.sets import pacs_splits, trees
 from latent_domains.data.sets.published import PACS, ImageSet
 from latent_domains.data.sets.trees import Difference, Tree
-
-SIZE = (256, 256)
-"""Height and width of the stored images."""
+from latent_domains.data.sizes import SEEN, check_size, size_folder, stored_side
 
 
 @dataclass(frozen=True)
@@ -30,6 +28,8 @@ class BuildOptions:
     """Threads that read and resize."""
     allow_incomplete: bool = False
     """Whether other images than the published ones are only a note on stderr."""
+    image_size: int = SEEN
+    """Side of what nets see of the stored images: if it is another than SEEN, they are in a folder of their own."""
 
 
 def parts(image_set: ImageSet, images: Path, out: Path, options: BuildOptions) -> list[Part]:
@@ -43,7 +43,7 @@ def parts(image_set: ImageSet, images: Path, out: Path, options: BuildOptions) -
     found = {domain: [] for domain in image_set.domains}
     for domain, classes in tree.images.items():
         found[domain] = [entry for entries in classes.values() for entry in entries]
-    return _parts(image_set, found, out / image_set.name, options)
+    return _parts(image_set, found, image_set.name, out, options)
 
 
 def pacs_split_parts(images: Path, lists: Path, out: Path, options: BuildOptions) -> list[Part]:
@@ -51,7 +51,7 @@ def pacs_split_parts(images: Path, lists: Path, out: Path, options: BuildOptions
     tree = trees.read(images, PACS)
     splits, differences = pacs_splits.read(lists, tree)
     _judge(PACS, tree, [*trees.differences(PACS, tree), *differences], options)
-    return _parts(PACS, splits, out / "pacs_splits", options)
+    return _parts(PACS, splits, "pacs_splits", out, options)
 
 
 def _judge(image_set: ImageSet, tree: Tree, differences: Sequence[Difference], options: BuildOptions) -> None:
@@ -72,16 +72,19 @@ def _judge(image_set: ImageSet, tree: Tree, differences: Sequence[Difference], o
 
 
 def _parts(
-    image_set: ImageSet, found: Mapping[str, Sequence[Entry]], folder: Path, options: BuildOptions
+    image_set: ImageSet, found: Mapping[str, Sequence[Entry]], folder: str, out: Path, options: BuildOptions
 ) -> list[Part]:
+    check_size(options.image_size)
+    side = stored_side(options.image_size)
+    place = out / (folder if options.image_size == SEEN else size_folder(folder, options.image_size))
     if not any(found.values()):
         raise ProgramError(f"none of the images of {image_set.title} are there")
     return [
         image_part(
-            folder / name,
+            place / name,
             entries,
             image_set.classes,
-            Format(SIZE, encoded=options.encoded),
+            Format((side, side), encoded=options.encoded),
             program=f"tools.get_data {image_set.name}",
             order=(options.seed, 200 + number),
             jobs=options.jobs,

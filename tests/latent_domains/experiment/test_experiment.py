@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from latent_domains.common.program import ProgramError
+from latent_domains.data.preprocessing import Preprocessing
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import METHODS, SETTINGS, from_json, make_experiment
 from latent_domains.experiment.options import add_experiment_options, experiment_from_options
@@ -234,6 +235,12 @@ def test_a_mixture_has_no_order():
         ({"base_lr": float("nan")}, "base_lr: found nan, expected a finite number"),
         ({"geometry": "tf"}, "geometry: found 'tf', expected one of torch, caffe"),
         ({"dataset": "office31", "geometry": "torch"}, "geometry: got 'torch', expected caffe for alexnet"),
+        ({"network": "lite1"}, "network: found 'lite1', expected one of mnist, alexnet"),
+        ({"network": "mnist"}, "network: got 'mnist' for pacs: mnist takes 3×28×28, found 3×256×256"),
+        ({"dataset": "digits", "network": "lite0"}, "network: got 'lite0' for digits: lite0 takes 3×256×256, found"),
+        ({"image_size": 150}, "image_size: got 150, expected a multiple of 32, at least 64"),
+        ({"image_size": 32}, "image_size: got 32, expected a multiple of 32, at least 64"),
+        ({"network": "alexnet", "image_size": 160}, "image_size: got 160 for alexnet on pacs, expected 227"),
     ],
 )
 def test_bad_descriptions_of_pictures_are_refused_by_name(options, message):
@@ -267,6 +274,31 @@ def test_names_tell_experiments_apart():
     assert "mda_k2_seed0" in names
 
 
+def test_a_network_of_another_size_has_images_of_its_own():
+    """Stored as much smaller, so that a crop shows as much of a picture; the pixels enter as the network takes them."""
+    usual, small = (make_experiment("pacs", "mda", network="lite0", image_size=size).data for size in (None, 160))
+    assert usual.preprocessing == Preprocessing((3, 256, 256), 224, (127.0,) * 3, 1 / 128)
+    assert small.preprocessing == Preprocessing((3, 183, 183), 160, (127.0,) * 3, 1 / 128)
+    assert (usual.train_lmdb("photo"), small.train_lmdb("photo")) == ("pacs/photo", "pacs_160/photo")
+    assert small.test_lmdb("photo") == "pacs_160/photo" and small.made_by.endswith(
+        " pacs --images DIR --image-size 160"
+    )
+    assert (usual.recipe, usual.mirror, usual.counts) == (DATASETS["pacs"].recipe, True, DATASETS["pacs"].counts)
+    resnet = make_experiment("pacs", "mda", network="resnet50", image_size=160)
+    assert resnet.data.lmdbs == small.lmdbs and resnet.data.mean == DATASETS["pacs"].mean
+    assert resnet.name == "mda_k3_resnet50_size160_seed0" and resnet.to_json()["dataset"] == "pacs"
+
+
+def test_what_was_written_before_networks_could_be_chosen():
+    """With a description that has another network, which was the way then."""
+    values = make_experiment("pacs", "mda", network="resnet50").to_json()
+    described = DATASETS["pacs"].to_json() | {"network": "resnet50"}
+    older = {name: value for name, value in values.items() if name not in ("network", "image_size")}
+    del described["folder"]
+    assert from_json({**older, "dataset": described}).data == from_json(values).data
+    assert from_json({**older, "dataset": "pacs"}).data == DATASETS["pacs"]
+
+
 OTHERS = {
     "sources": ("photo",),
     "targets": ("photo",),
@@ -279,9 +311,11 @@ OTHERS = {
     "branch_input": "early",
     "no_w_gradient": True,
     "geometry": "caffe",
+    "network": "lite0",
+    "image_size": 160,
     "test_mirror": True,
 }
-"""A value that is not the default, for each setting that is no number."""
+"""A value that is not the default, for each setting that cannot be any other number."""
 
 WITH = {"domain_gain": {"branch_norm": "logits"}, "lambda_t": {"known_share": 0.1}}
 """What else must be chosen."""

@@ -14,10 +14,8 @@ from google.protobuf import text_format
 
 from latent_domains.common.program import ROOT
 from latent_domains.data import lmdb_io
-from latent_domains.experiment.datasets import DATASETS
-from latent_domains.experiment.networks import NETWORKS
 from latent_domains.models.model import open_net
-from latent_domains.nets.committed import FC7_NET, NAMES, committed_files, default_experiments
+from latent_domains.nets.committed import COMMITTED, FC7_NET, committed_files, default_experiments, nets_of
 from tests.latent_domains.nets.graphs import STATISTICS, is_loss, kind, parse, reached
 
 FILES = committed_files()
@@ -25,12 +23,7 @@ NETS = {path: parse(text) for path, text in FILES.items() if path.startswith("pr
 SOLVERS = [path for path in FILES if path.startswith("solvers/")]
 
 
-def stem_of(name: str, method: str) -> str:
-    folder = NETWORKS[DATASETS[name].network].folder
-    return f"prototxt/{folder}/{name}" + ("" if method == "mda" else f"_{method}")
-
-
-EXPERIMENTS = {stem_of(name, e.method): e for name in NAMES for e in default_experiments(name)}
+EXPERIMENTS = {nets_of(e): e for name in COMMITTED for e in default_experiments(name)}
 """Every committed experiment by what the paths of its nets begin with."""
 
 
@@ -51,14 +44,14 @@ def test_first_line_names_the_generator(path):
 
 def test_every_experiment_of_the_paper_has_a_solver():
     paper = {"digits", "office31", "office_caltech", "pacs"}
-    assert paper <= {Path(path).stem for path in SOLVERS} == set(NAMES)
+    assert paper <= {Path(path).stem for path in SOLVERS} == set(COMMITTED)
 
 
 @pytest.mark.parametrize("path", SOLVERS)
 def test_solvers_name_committed_nets(path):
     solver = text_format.Parse(FILES[path], caffe_pb2.SolverParameter())
     assert solver.train_net in NETS and set(solver.test_net) <= set(NETS)
-    assert len(solver.test_net) == len(solver.test_iter) == len(DATASETS[Path(path).stem].targets)
+    assert len(solver.test_net) == len(solver.test_iter) == len(COMMITTED[Path(path).stem].targets)
 
 
 @pytest.mark.parametrize(
@@ -70,6 +63,7 @@ def test_solvers_name_committed_nets(path):
         ("office_caltech", (0.001, 600, 540, 5e-4, "GPU")),
         ("office_caltech_fc7", (0.001, 600, 540, 5e-4, "GPU")),
         ("pacs", (0.001, 1200, 900, 1e-6, "GPU")),
+        ("pacs_lite0", (0.001, 1200, 900, 1e-6, "GPU")),
     ],
 )
 def test_schedules_are_the_papers(name, schedule):
@@ -89,6 +83,7 @@ def test_schedules_are_the_papers(name, schedule):
         ("office31_fc7", None),
         ("office_caltech", "bvlc_alexnet"),
         ("pacs", "resnet18_mda4"),
+        ("pacs_lite0", "lite0_mda4"),
     ],
 )
 def test_solvers_name_the_weights_they_begin_from(name, weights):
@@ -177,8 +172,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("prototxt", "solvers"):
         (folder / name).symlink_to(ROOT / name)
     rng = np.random.default_rng(0)
-    for name in NAMES:
-        data = DATASETS[name]
+    for data in {data.lmdbs: data for data in COMMITTED.values()}.values():
         for path in {data.train_lmdb(domain) for domain in data.domains} | {data.test_lmdb(d) for d in data.domains}:
             with lmdb_io.create(folder / "data" / path) as (writer, _):
                 for label in range(2):

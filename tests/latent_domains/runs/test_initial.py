@@ -13,7 +13,7 @@ from latent_domains.common.caffe_process import environment
 from latent_domains.common.program import ROOT
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.weights import read_layers
-from latent_domains.nets.committed import NAMES, default_experiments
+from latent_domains.nets.committed import COMMITTED, default_experiments
 from latent_domains.nets.whole import make_nets_and_solver
 from latent_domains.runs.outputs import usage_history
 from latent_domains.runs.run_folder import RunFolder
@@ -83,7 +83,7 @@ def test_layers_begin_as_caffes_fillers_make_them(tiny_data, tmp_path):
         assert not any(np.any(blob.data) for blob in blobs[1:]), name
 
 
-@pytest.mark.parametrize("dataset", NAMES)
+@pytest.mark.parametrize("dataset", COMMITTED)
 def test_every_filler_of_a_training_net_is_one_of_deploy_or_domain_net(dataset):
     """Only of these are weights drawn: they need no LMDB."""
 

@@ -153,13 +153,11 @@ def test_weights_are_fetched_given_or_left_out(tmp_path):
     assert plan(tmp_path).weights_files("resnet18") == [
         str(folder / f"resnet18{mda}.caffemodel") for mda in ("", "_mda2", "_mda4")
     ]
-    fetch, convert = plan(tmp_path).weights_commands("resnet18")
-    assert fetch == ["python", "-m", "tools.get_weights", "resnet18", "--out", str(folder)]
-    assert convert[2:4] == ["tools.convert_resnet", "--force"]
-    assert convert[4:6] == [str(folder / "resnet18-f37072fd.pth"), str(folder / "resnet18")]
-    assert convert[6:] == ["--num-domains", "2", "--num-domains", "4"]
+    command = plan(tmp_path).weights_command("resnet18")
+    assert command[:6] == ["python", "-m", "tools.get_weights", "resnet18", "--out", str(folder)]
+    assert command[6:] == ["--num-domains", "2", "--num-domains", "4"]
     assert plan(tmp_path).weights_files("alexnet") == [str(folder / "bvlc_alexnet.caffemodel")]
-    assert [line[2] for line in plan(tmp_path).weights_commands("alexnet")] == ["tools.get_weights"]
+    assert plan(tmp_path).weights_command("alexnet")[2:4] == ["tools.get_weights", "alexnet"]
     assert plan(tmp_path, weights="none").prerequisites(runs["mda"]) == []
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "resnet18_mda4.caffemodel").touch()

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import caffe
 import cv2
 import numpy as np
 import onnx
@@ -12,16 +13,19 @@ import torch
 from onnx import ModelProto
 
 from latent_domains.common.program import ProgramError
+from latent_domains.convert.fold.fold import fold
 from latent_domains.convert.onnx.net import blob_names, onnx_model
-from latent_domains.convert.torch.lite0 import folded_model, lite0, shapes
+from latent_domains.convert.torch.lite0 import folded_model, lite0, mda_model, plain_model, shapes
 from latent_domains.convert.torch.lite0_conversion import backbone, backbone_onnx
 from latent_domains.convert.torch.lite0_reference import torch_lite0
 from latent_domains.convert.torch.read import read_lite0
 from latent_domains.convert.torch.tensors import CheckpointError, Tensor
 from latent_domains.data.weights_files import in_package
+from latent_domains.experiment.experiment import make_experiment
 from latent_domains.experiment.networks import LITE0
-from latent_domains.models.model import Array, Model, forward, load
+from latent_domains.models.model import Array, Model, forward, load, open_net, weights_bytes
 from latent_domains.models.onnx_runtime import Runtime, with_outputs
+from latent_domains.nets.family import deploy_net
 from latent_domains.nets.lite0 import EARLY, POOLED, PREPROCESSING
 from tests.latent_domains.convert.torch.lite0_net import Lite0
 
@@ -103,6 +107,7 @@ def test_caffe_gives_what_pytorch_gives(model: Model, pixels: Array, expected: d
 def test_the_checkpoints_own_net_is_pytorchs(pixels: Array, expected: dict[str, Array]) -> None:
     """What the program compares with, without PyTorch."""
     found = torch_lite0(read_lite0(in_package(LITE0), head=True)).run(pixels)
+    found = {name.removesuffix("_scale"): values for name, values in found.items()}
     assert set(found) < set(expected) and {"conv1", *EARLY, POOLED, "fc1000"} <= set(found)
     assert_close(found, {name: expected[name] for name in found})
 
@@ -127,12 +132,44 @@ def test_the_backbone_ends_in_the_features(pixels: Array, expected: dict[str, Ar
     few, found = pixels[:2], backbone_onnx()
     onnx.checker.check_model(found, full_check=True)
     assert [output.name for output in found.graph.output] == [POOLED]
-    assert set(backbone().blobs) == {name for name in expected if name.startswith(("conv", "block"))} - {
-        name for name in expected if name.startswith("block") and "_" not in name
-    }
+    convolutions = {name for name in expected if name.startswith("conv") or "_" in name}
+    assert set(backbone().blobs) == convolutions
     rows = Runtime(with_outputs(found, [POOLED, *EARLY]).SerializeToString()).forward({"data": few - 127})
     assert_close(rows, {name: expected[name][:2] for name in rows})
     assert [rows[name].shape[1] for name in (POOLED, *EARLY)] == [1280, 16, 24]
+
+
+def test_nets_for_fine_tuning_give_what_pytorch_gives(pixels: Array, expected: dict[str, Array]) -> None:
+    """Before their BN is folded: with BN alone, and with mDA, of which every domain begins with these statistics."""
+    net, few = read_lite0(in_package(LITE0), head=False), pixels[:3]
+    wanted = {name: values[:3] for name, values in expected.items() if name != "fc1000"}
+    for model in (plain_model(net), mda_model(net, 3)):
+        found = forward(load(model), (few - 127) / 128)
+        assert_close({name: found.get(f"{name}_scale", found.get(name)) for name in wanted}, wanted)
+
+
+def test_stock_caffe_pads_by_zeros_in_kernels(model: Model, pixels: Array, expected: dict[str, Array]) -> None:
+    stock = fold(model).model
+    sides = {layer.name: list(layer.convolution_param.kernel_size) for layer in stock.net.layer}
+    strided = ("conv1", "block2a_depthwise", "block3a_depthwise", "block4a_depthwise", "block6a_depthwise")
+    assert [sides[name] for name in strided] == [[4], [4], [6], [4], [6]]
+    assert not any(layer.convolution_param.pad_end for layer in stock.net.layer)
+    assert all(layer.convolution_param.pad_end for layer in model.net.layer if layer.name in strided)
+    assert_close(forward(load(stock), pixels[:2] - 127), {name: values[:2] for name, values in expected.items()})
+
+
+@pytest.mark.parametrize("method", ["source_only", "mda"])
+def test_what_is_fine_tuned_begins_with_the_features(method: str, pixels: Array, tmp_path: Path) -> None:
+    """A frozen-statistics forward of an experiment's net, on squares of 64, and the net that makes features."""
+    experiment = make_experiment("pacs", method, network="lite0", image_size=64)
+    net, few = read_lite0(in_package(LITE0), head=False), pixels[:3, :, 80:144, 80:144] - 127
+    begin = mda_model(net, experiment.num_domains) if method == "mda" else plain_model(net)
+    (tmp_path / "begin.caffemodel").write_bytes(weights_bytes(begin))
+    tuned = open_net(deploy_net(experiment).to_proto(), caffe.TEST, tmp_path / "begin.caffemodel")
+    expected = forward(load(backbone()), few)
+    found = forward(tuned, few * np.float32(experiment.data.scale))
+    assert tuned.blobs["data"].data.shape == (3, 3, 64, 64) and tuned.blobs["conv2"].data.shape[2:] == (2, 2)
+    assert_close(found, {POOLED: expected[POOLED]})
 
 
 @pytest.mark.skipif(not SAMPLE.is_dir(), reason="needs pacs_sample in DATA_MIRROR")
