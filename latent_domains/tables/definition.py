@@ -6,7 +6,7 @@
 whose mean accuracy on the target is best, which is how the paper defines these rows: it looks at target labels.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, make_dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from latent_domains.common.wording import one_line
 from latent_domains.experiment.baselines import BASELINES, DISCOVERY, SEEDLESS, VARIANTS
 from latent_domains.experiment.datasets import DATASETS, Dataset
 from latent_domains.experiment.experiment import SETTINGS, Experiment, make_experiment
+from latent_domains.experiment.networks import NETWORKS
 from latent_domains.tables.strict_yaml import read_yaml
 
 EXPERIMENTS = ROOT / "experiments"
@@ -165,7 +166,9 @@ class Table:
         return tuple(found.values())
 
 
-_CHOICES = {name: setting.type for name, setting in SETTINGS.items() if name not in ("sources", "targets", "seed")}
+_OF_TABLE = ("sources", "targets", "network", "image_size", "seed")
+
+_CHOICES = {name: setting.type for name, setting in SETTINGS.items() if name not in _OF_TABLE}
 """What a row may say of its runs; the rest is the table's or the column's."""
 
 _Runs = make_dataclass(
@@ -215,6 +218,8 @@ class _File:
     rows: Annotated[tuple[_Row, ...], MinLen(1)]
     data_per_seed: bool = False
     reference: _Text | None = None
+    network: Literal[*NETWORKS] | None = None
+    image_size: Positive | None = None
 
 
 def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | None = None) -> Table:
@@ -240,8 +245,9 @@ def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | 
     compared = [row.name for row in file.rows if row.cited is None]
     if file.reference is not None and file.reference not in compared:
         raise ProgramError(f"{path}: reference: found {file.reference!r}, expected a row: {'; '.join(compared)}")
+    common = {"iterations": iterations, "network": file.network, "image_size": file.image_size}
     rows = tuple(
-        _row(row, f"{path}: rows[{i}] ({row.name})", file.dataset, file.columns, seeds, iterations)
+        _row(row, f"{path}: rows[{i}] ({row.name})", file.dataset, file.columns, seeds, common)
         for i, row in enumerate(file.rows)
     )
     return Table(
@@ -263,7 +269,7 @@ def _row(
     dataset: str,
     columns: tuple[Column, ...],
     seeds: tuple[int, ...],
-    iterations: int | None,
+    common: Mapping[str, Any],
 ) -> Row:
     kinds = [kind for kind in ("runs", "baseline", "cited") if getattr(row, kind) is not None]
     if len(kinds) != 1:
@@ -272,8 +278,7 @@ def _row(
     best = row.runs is not None and row.runs.best_single_source
     if row.runs is not None:
         choices = {name: value for name in ("method", *_CHOICES) if (value := getattr(row.runs, name)) is not None}
-        if iterations is not None:
-            choices["iterations"] = iterations
+        choices |= {name: value for name, value in common.items() if value is not None}
         candidates = [
             tuple(
                 _trained(choices, f"{where}: runs", dataset, task, seeds)
