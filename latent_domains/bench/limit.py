@@ -67,7 +67,10 @@ def _learns(layer: LayerParameter) -> bool:
 
 
 def products(net: caffe.Net, layers: NetParameter) -> Counter[Product]:
-    """The matrix products of an iteration and how often each is done: convolutions one image (and group) at a time."""
+    """The matrix products of an iteration and how often each is done: convolutions one image (and group) at a time.
+
+    Depthwise convolutions have none.
+    """
     found: Counter[Product] = Counter()
     backward = learning(net, layers)
     for layer in layers.layer:
@@ -76,6 +79,8 @@ def products(net: caffe.Net, layers: NetParameter) -> Counter[Product]:
         weights, top = net.params[layer.name][0].data, net.blobs[layer.top[0]].data
         if layer.type == "Convolution":
             groups = layer.convolution_param.group
+            if groups > 1 and weights.shape[:2] == (groups, 1):
+                continue  # depthwise: computed without products, as fast as its blobs are read
             m, n, k = weights.shape[0] // groups, int(np.prod(top.shape[2:])), int(np.prod(weights.shape[1:]))
             times, of_weights, of_input = top.shape[0] * groups, (m, k, n), (k, n, m)
         else:

@@ -138,7 +138,12 @@ def _convolution(layer: LayerParameter, parameters: Sequence[Tensor]) -> Step:
     form = layer.convolution_param
     weight, bias = parameters[0], parameters[1] if form.bias_term else None
     stride, pad, dilation = _one(form.stride, 1), _one(form.pad, 0), _one(form.dilation, 1)
-    return lambda x: functional.conv2d(x, weight, bias, stride, pad, dilation, form.group)
+    if not form.pad_end:
+        return lambda x: functional.conv2d(x, weight, bias, stride, pad, dilation, form.group)
+    bottom, right = form.pad_end[0], form.pad_end[-1]
+    return lambda x: functional.conv2d(
+        functional.pad(x, (pad, right, pad, bottom)), weight, bias, stride, 0, dilation, form.group
+    )
 
 
 def _pooling(layer: LayerParameter, _: Sequence[Tensor]) -> Step:
@@ -154,6 +159,11 @@ def _pooling(layer: LayerParameter, _: Sequence[Tensor]) -> Step:
 def _relu(layer: LayerParameter, _: Sequence[Tensor]) -> Step:
     in_place = list(layer.bottom) == list(layer.top)
     return lambda x: functional.relu(x, inplace=in_place)
+
+
+def _clip(layer: LayerParameter, _: Sequence[Tensor]) -> Step:
+    form, in_place = layer.clip_param, list(layer.bottom) == list(layer.top)
+    return lambda x: functional.hardtanh(x, form.min, form.max, inplace=in_place)
 
 
 def _inner_product(layer: LayerParameter, parameters: Sequence[Tensor]) -> Step:
@@ -209,6 +219,7 @@ def _dummy(layer: LayerParameter, _: Sequence[Tensor]) -> Step:
 
 _STEPS: dict[str, Callable[[LayerParameter, Sequence[Tensor]], Step]] = {
     "Accuracy": lambda *_: lambda scores, label: (scores.argmax(1) == label).float().mean(),
+    "Clip": _clip,
     "Concat": lambda layer, _: lambda *parts: torch.cat(parts, layer.concat_param.axis),
     "Convolution": _convolution,
     "DomainAssignmentLayer": _assignment,

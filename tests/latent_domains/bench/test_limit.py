@@ -51,6 +51,14 @@ def test_products_are_those_of_each_pass():
     }
 
 
+def test_a_depthwise_convolution_has_no_products():
+    layers = parse(
+        DATA + layer("dw", "Convolution", "data", "dw", "convolution_param { num_output: 4 group: 4 kernel_size: 3 }")
+    )
+    with as_file(layers) as file:
+        assert not limit.products(caffe.Net(str(file), caffe.TRAIN), layers)
+
+
 def test_bytes_moved():
     data, stem, conv, fc = 10 * 4 * 7 * 6, 10 * 6 * 20, 10 * 8 * 20, 10 * 5
     passes = [data + stem, 2 * (stem + conv), 5 * conv, 2 * (conv + fc) + conv, data]

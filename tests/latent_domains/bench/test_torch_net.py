@@ -81,6 +81,21 @@ def test_evaluation(name, side, folded):
     assert np.abs(found.numpy() - expected).max() < 1e-4
 
 
+def test_a_convolution_padded_at_the_end_and_a_clip():
+    net = parse(
+        DATA
+        + layer("conv", "Convolution", "data", "y", "convolution_param { num_output: 3 kernel_size: 3 stride: 2 "
+                "pad_end: 1 pad_end: 2 weight_filler { type: 'gaussian' } }")
+        + layer("clip", "Clip", "y", "y", "clip_param { min: -0.5 max: 0.5 }")
+    )  # fmt: skip
+    model = trained(net)
+    x = np.random.default_rng(0).normal(size=(2, 4, 7, 6)).astype(np.float32)
+    expected = forward(load(model), x)["y"]
+    with torch.inference_mode():
+        found = TorchNet(net, model.blobs, TEST)({"data": torch.from_numpy(x)})["y"]
+    assert found.shape == (2, 3, 3, 3) and np.abs(found.numpy() - expected).max() < 1e-5
+
+
 def test_a_layer_that_is_not_there_is_named():
     net = parse(DATA + layer("odd", "Deconvolution", "data", "y"))
     with pytest.raises(ValueError, match="layer odd: Deconvolution, expected one of"):
