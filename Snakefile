@@ -16,7 +16,6 @@ snakemake trains is waited for, and a record that came meanwhile is not removed 
 
 import os
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path

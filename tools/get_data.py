@@ -7,6 +7,8 @@
     python -m tools.get_data office_caltech  Office-Caltech-10, likewise
     python -m tools.get_data pacs            PACS, likewise; --splits DIR for its official lists
 
+Pictures are stored for nets that see squares of 224; --image-size 160 builds pacs_160 for smaller ones.
+
 Each seed may have LMDBs of its own: digits --seed 3 --out data/seed3 --downloads data/downloads.
 
 What stands already is not built again. A part that was made with another seed or from other images is an error, never

@@ -53,7 +53,7 @@ def test_from_the_package_to_onnx(tmp_path: Path) -> None:
     pads = {tuple(a.ints) for node in made.graph.node for a in node.attribute if a.name == "pads"}
     assert pads == {(0, 0, 0, 0), (0, 0, 1, 1), (1, 1, 1, 1), (1, 1, 2, 2), (2, 2, 2, 2)}
 
-    done = program("export", f"{out}.prototxt", f"{out}.caffemodel", tmp_path / "stock", *pixels)
+    done = program("export", "--net", f"{out}.prototxt", "--weights", f"{out}.caffemodel", tmp_path / "stock", *pixels)
     assert done.returncode == 0, done.stderr
     assert "pad_end" not in (tmp_path / "stock.prototxt").read_text() and "OpenCV" in done.stdout
 

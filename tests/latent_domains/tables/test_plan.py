@@ -256,7 +256,7 @@ def test_runs_take_a_gpu_only_in_gpu_mode(tmp_path):
 
 def test_every_run_has_its_memory(tmp_path):
     here = plan(tmp_path)
-    assert {here.memory(run) for run in here.runs.values()} == {1500, 2000, 6000, 8000}
+    assert {here.memory(run) for run in here.runs.values()} == {1500, 2000, 6000, 8000, 11000}
 
 
 def test_baselines_are_called_with_their_options():
