@@ -106,6 +106,7 @@ class Normalisation:
     ``layer`` is "mda", "bn" or "none". ``w`` are the assignment rows (N×D) that mDA takes in training, and in tests
     where several target domains are latent; without them every row is the target's (the last domain). ``w_gradient``
     False keeps the gradient from what predicts them. ``eps`` is added to variances (None: the layers' own 1e-5).
+    ``in_place``: the Scale overwrites what it scales; in training that is a blob less in memory.
     """
 
     layer: str
@@ -114,6 +115,7 @@ class Normalisation:
     w: Top | None = None
     w_gradient: bool = True
     eps: float | None = None
+    in_place: bool = False
 
     def __call__(self, n: NetSpec, name: str, x: Top, *, pattern: str = "{name}_{layer}") -> Top:
         """Add the layers after ``x``; ``pattern`` makes their names out of ``name`` and mda, bn or scale."""
@@ -135,7 +137,7 @@ class Normalisation:
             )
         else:
             batch_norm(n, norm, x, self.moving_average_fraction, **eps)
-        n[scale] = L.Scale(n[norm], bias_term=True, param=[{"lr_mult": 1, "decay_mult": 0}] * 2)
+        n[scale] = L.Scale(n[norm], bias_term=True, param=[{"lr_mult": 1, "decay_mult": 0}] * 2, in_place=self.in_place)
         return n[scale]
 
     @property

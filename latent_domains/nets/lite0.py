@@ -148,7 +148,7 @@ def _unit(
     geometry = {name: value for name, value in {"stride": stride, "group": group}.items() if value > 1}
     geometry |= pads(kernel_size, stride)
     x = convolution(n, name, x, filters, kernel_size, bias=normalise.leaves_bias, filler=MSRA, **geometry)
-    x = replace(normalise, eps=EPS)(n, name, x)
+    x = replace(normalise, eps=EPS, in_place=not linear)(n, name, x)
     if not linear:
         n[f"{name}_relu6"] = x = L.Clip(x, min=0, max=6, in_place=True)
     return x

@@ -4,7 +4,7 @@ from latent_domains.convert.torch.lite0 import STANDARDISATION, Lite0
 from latent_domains.convert.torch.torch_reference import TorchGraph, TorchNet
 from latent_domains.nets.lite0 import EPS, POOLED, blocks
 
-STEM = "conv1_scale"
+STEM = "conv1_bn"
 """Caffe's name for what the first convolution with its BN and ReLU6 gives."""
 
 SAME = {(3, 1): (1, 1), (5, 1): (2, 2), (3, 2): (0, 1), (5, 2): (1, 2)}

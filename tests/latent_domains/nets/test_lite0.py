@@ -80,7 +80,7 @@ def test_the_branch_is_resnets_on_conv1():
     branch = [name for name in net if name.startswith("domain_")]
     assert branch == [name for name in of_resnet if name.startswith("domain_")] and "domain_fc" in branch
     for name in ("domain_res2a_branch1", "domain_res2a_branch2a"):
-        assert list(net[name].bottom) == ["conv1_scale"]
+        assert list(net[name].bottom) == ["conv1_bn"]
         assert net[name].convolution_param == of_resnet[name].convolution_param
 
 
@@ -105,7 +105,7 @@ def test_gradients_stop_where_relu6_is_flat():
     net.params["conv1_scale"][0].data[...] = 1
     net.params["conv1_scale"][1].data[...] = np.linspace(-20, 20, 32)
     net.forward()
-    x = net.blobs["conv1_scale"]
+    x = net.blobs["conv1_bn"]
     x.diff[...] = 1
     net.backward(start="conv1_relu6", end="conv1_relu6")
     flat = (x.data == 0) | (x.data == 6)
