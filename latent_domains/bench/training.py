@@ -38,6 +38,8 @@ NETS = {
     "digits": BenchNet("mnist/digits", (3, 28, 28)),
     "resnet18": BenchNet("resnet18/pacs", (3, 224, 224)),
     "alexnet": BenchNet("alexnet/office31", (3, 227, 227)),
+    "lite0": BenchNet("lite0/pacs", (3, 224, 224)),
+    "lite0-128": BenchNet("lite0/pacs", (3, 128, 128)),
 }
 # The blob of labelled images' class scores, by which the generator's nets call it.
 SCORES = "scores_source"
@@ -66,7 +68,8 @@ def in_memory(name: str, extent: Extent = WHOLE) -> caffe_pb2.NetParameter:
     """The training net of NETS, its data in memory."""
     net = NETS[name].read("train")
     if extent.smallest:  # with fewer images
-        experiment = make_experiment(Path(NETS[name].stem).name, "mda", batch_size=8)
+        network, dataset = NETS[name].stem.split("/")
+        experiment = make_experiment(dataset, "mda", network=network, batch_size=8)
         net = text_format.Parse(make_nets_and_solver(experiment, "", str, "")[0]["train"], caffe_pb2.NetParameter())
     return with_data_in_memory(net, NETS[name].image)
 

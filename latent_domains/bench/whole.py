@@ -30,6 +30,8 @@ TRAINING = (
     ("digits", "weighted", 0.45),
     ("resnet18", "plain", 1.1),
     ("alexnet", "plain", 1.1),
+    ("lite0", "plain", 0.3),
+    ("lite0-128", "plain", 0.3),
 )
 
 # Net, dataset, images of a batch of evaluation, images that are predicted.
