@@ -37,7 +37,7 @@ def test_from_the_package_to_onnx(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"{checkpoint}: EfficientNet-Lite0, 1000 classes\n")
     found = re.search(
-        r"on 1 random inputs: of 19 blobs from conv1_scale to fc1000 \w+ differs most, by (\S+) ", done.stdout
+        r"on 1 random inputs: of 19 blobs from conv1_bn to fc1000 \w+ differs most, by (\S+) ", done.stdout
     )
     assert 0 < float(found[1]) <= TOLERANCE and "the best class is the same for 1 of 1" in done.stdout
     assert "lite0_mda4.caffemodel: " in done.stdout
