@@ -17,7 +17,7 @@ def test_the_environment_is_a_newcomers(tmp_path):
     (tmp_path / "clone/.ci").mkdir(parents=True)
     shutil.copy(ROOT / ".ci/run", tmp_path / "clone/.ci")
     make = tmp_path / "make"
-    make.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/calls\nenv -0 >{tmp_path}/environment\n')
+    make.write_text(f'#!/bin/sh\necho "$@" >>"{tmp_path}/calls"\nenv -0 >"{tmp_path}/environment"\n')
     make.chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
     subprocess.run([tmp_path / "clone/.ci/run"], env=KEPT | LEFT | {"PATH": path}, check=True)

@@ -7,6 +7,8 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,25 +31,27 @@ without_gpus = pytest.mark.skipif(bool(GPUS), reason="this machine has a GPU")
 
 
 @pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    """Return the folder that stands for /workspace, with what the image has made in it."""
-    for folder in (tmp_path, *tmp_path.parents):
-        if not folder.name.startswith(("test_", "popen-", "pytest-")):
-            break
-        folder.chmod(0o755)  # pytest's folders are their user's alone
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    for name, script in STAND_INS.items():
-        (programs / name).write_text(f"#!/bin/sh\n{script}\n")
-        (programs / name).chmod(0o755)
-    # The repository may lie where only root can read.
-    shutil.copy(ENTRYPOINT, programs)
-    for name in ("runs", "tables", "data"):
-        (tmp_path / name).mkdir()
-        if os.getuid() == 0:
-            os.chown(tmp_path / name, IMAGE_USER, IMAGE_USER)
-    (tmp_path / "tables").chmod(0o1777)  # nothing is mounted there
-    return tmp_path
+def workspace() -> Iterator[Path]:
+    """Return the folder that stands for /workspace, with what the image has made in it, all as others may read it."""
+    umask = os.umask(0o022)
+    # TMPDIR may lie where others may not enter, as pytest's folders do.
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        programs = folder / "bin"
+        programs.mkdir()
+        for program, script in STAND_INS.items():
+            (programs / program).write_text(f"#!/bin/sh\n{script}\n")
+            (programs / program).chmod(0o755)
+        # The repository may lie where only root can read.
+        shutil.copy(ENTRYPOINT, programs)
+        for results in ("runs", "tables", "data"):
+            (folder / results).mkdir()
+            if os.getuid() == 0:
+                os.chown(folder / results, IMAGE_USER, IMAGE_USER)
+        (folder / "tables").chmod(0o1777)  # nothing is mounted there
+        yield folder
+    os.umask(umask)
 
 
 def command(workspace: Path, *arguments: str, become: tuple[str, ...] = ()) -> list[str]:

@@ -61,7 +61,7 @@ def test_a_component_is_named_for_one_call(tmp_path: Path) -> None:
     (tmp_path / "packages/two.txt").write_text("no-such-other\n")
     log = tmp_path / "log"
     show = 'echo "$@"; for o; do case $o in *Parts=*) cat "${o#*=}"/*; ls "${o#*=}" ;; esac; done'
-    for name, text in (("apt-get", f"{{ {show}; }} >>{log}"), ("sudo", 'exec "$@"')):
+    for name, text in (("apt-get", f"{{ {show}; }} >>'{log}'"), ("sudo", 'exec "$@"')):
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"

@@ -1,6 +1,7 @@
 """What folders of images are taken for, and which are refused."""
 
 import os
+import shlex
 import shutil
 from pathlib import Path
 
@@ -144,7 +145,7 @@ def test_a_folder_of_domains_is_not_taken_for_classes(night, day, dusk, tmp_path
     day.rename(tmp_path / "all" / "day")
     said = refusal([tmp_path / "all"], [dusk])
     assert "look like domains, not classes" in said
-    options = f"--source {tmp_path / 'all' / 'day'} --source '{tmp_path / 'all' / 'night sky'}'"
+    options = shlex.join(["--source", str(tmp_path / "all/day"), "--source", str(tmp_path / "all/night sky")])
     assert said.endswith(f"as in {options}, or pass --folders-are-classes")
 
 
