@@ -101,16 +101,22 @@ def variables(name: str) -> dict[str, str]:
     return {"ISA": name, "NUMBA_CPU_FEATURES": "", **ISAS[name].asked, **lists}
 
 
+def environment(name: str) -> dict[str, str]:
+    """This process's environment, with the instruction set ``name`` in place of one it was started for."""
+    said = {key for isa in ISAS.values() for key in (*isa.asked, *isa.left_out)} if "ISA" in os.environ else ()
+    return {key: value for key, value in os.environ.items() if key not in said} | variables(name)
+
+
 def main() -> None:
     """Become the command, after the layers' kernels were compiled for the instruction set."""
     name, *command = sys.argv[1:]
     try:
-        environment = os.environ | variables(name)
+        chosen = environment(name)
     except ValueError as error:
         sys.exit(str(error))
     load = "from caffe_layers import _kernel_cache; _kernel_cache.load_all()"
-    subprocess.run([sys.executable, "-c", load], env=environment, check=True)
-    os.execvpe(command[0], command, environment)  # noqa: S606
+    subprocess.run([sys.executable, "-c", load], env=chosen, check=True)
+    os.execvpe(command[0], command, chosen)  # noqa: S606
 
 
 if __name__ == "__main__":

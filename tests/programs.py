@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
@@ -119,6 +119,16 @@ def wait_until(condition: Callable[[], object], what: str = "it", *, seconds: fl
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not come"
         time.sleep(0.01)
+
+
+def replacing(arguments: Sequence[object], options: Sequence[object]) -> list[object]:
+    """``arguments`` of a program, with ``options`` and their values in place of the same ones: each is given once."""
+    kept = list(arguments)
+    for option in options:
+        if str(option).startswith("--") and option in kept:
+            place = kept.index(option)
+            del kept[place : place + 2]
+    return [*kept, *options]
 
 
 def names(folder: Path) -> list[str]:

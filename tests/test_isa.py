@@ -91,7 +91,7 @@ def has(name):
 @pytest.mark.parametrize("name", [name for name in isa.ISAS if has(name)])
 def test_every_library_obeys(name):
     """In a process of its own; if the tests themselves were started for this set, with their very environment."""
-    environment = os.environ if os.environ.get("ISA") == name else os.environ | isa.variables(name)
+    environment = os.environ if os.environ.get("ISA") == name else isa.environment(name)
     done = subprocess.run(
         [sys.executable, "-c", PROBE],
         env=environment | {"ONEDNN_VERBOSE": "1"},

@@ -4,7 +4,7 @@ DISCOVERY = ("gong2013", "hoffman2012")
 """Those that discover domains."""
 
 SEEDLESS = ("svm", "logistic", "logistic_own_z")
-"""Those in which no random number has a part: one run of a table stands for all seeds."""
+"""Those without random numbers: one run stands for all seeds of a table, unless each seed has data of its own."""
 
 BASELINES = {
     "gong2013": "Gong et al.",

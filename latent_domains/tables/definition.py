@@ -247,7 +247,7 @@ def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | 
         raise ProgramError(f"{path}: reference: found {file.reference!r}, expected a row: {'; '.join(compared)}")
     common = {"iterations": iterations, "network": file.network, "image_size": file.image_size}
     rows = tuple(
-        _row(row, f"{path}: rows[{i}] ({row.name})", file.dataset, file.columns, seeds, common)
+        _row(row, f"{path}: rows[{i}] ({row.name})", file.dataset, file.columns, seeds, common, file.data_per_seed)
         for i, row in enumerate(file.rows)
     )
     return Table(
@@ -270,6 +270,7 @@ def _row(
     columns: tuple[Column, ...],
     seeds: tuple[int, ...],
     common: Mapping[str, Any],
+    data_per_seed: bool,
 ) -> Row:
     kinds = [kind for kind in ("runs", "baseline", "cited") if getattr(row, kind) is not None]
     if len(kinds) != 1:
@@ -289,6 +290,8 @@ def _row(
             for column in columns
         ]
     elif row.baseline is not None:
+        if row.baseline.method in SEEDLESS and not data_per_seed:
+            seeds = (0,) * len(seeds)
         candidates = [(_baseline(row.baseline, f"{where}: baseline", dataset, column, seeds),) for column in columns]
     else:
         candidates = [()] * len(columns)
@@ -366,6 +369,6 @@ def _baseline(baseline: _Baseline, where: str, dataset: str, column: Column, see
         raise ProgramError(f"{where}, column {column.name!r}: {error}") from error
     runs = (
         BaselineRun(dataset=dataset, sources=column.sources, targets=column.targets, seed=seed, **vars(baseline))
-        for seed in ([0] * len(seeds) if baseline.method in SEEDLESS else seeds)
+        for seed in seeds
     )
     return Candidate(column.sources, tuple(runs))

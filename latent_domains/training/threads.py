@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def choose(
     options = candidates(cores or len(os.sched_getaffinity(0)), jobs)
     if len(options) == 1:
         return options[0], {}
-    tqdm.write("measuring an iteration by number of threads …")
+    tqdm.write("measuring an iteration by number of threads …", file=sys.stderr)
     times: dict[int, float] = {}
     for _ in range(2):
         for threads in options:

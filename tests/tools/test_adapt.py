@@ -27,7 +27,7 @@ from latent_domains.experiment.baselines import BASELINES
 from latent_domains.experiment.networks import LITE0
 from latent_domains.runs.run_folder import RunFolder
 from tests.pictures import sample
-from tests.programs import Done, interrupt, names, program
+from tests.programs import Done, interrupt, names, program, replacing
 from tests.shapes import CLASSES, picture, plant_domain
 
 pytestmark = pytest.mark.program
@@ -56,7 +56,7 @@ def rows(file: Path) -> list[dict[str, str]]:
 def arguments(folder: Path, *more: object) -> tuple[object, ...]:
     """Two sources to a labelled target."""
     sources = ("--source", folder / "night", "--source", folder / "day")
-    return ("adapt", *sources, "--target", folder / "dusk", "--out", folder / "out", *SMALL, *more)
+    return ("adapt", *sources, "--target", folder / "dusk", *replacing(("--out", folder / "out", *SMALL), more))
 
 
 @pytest.fixture(scope="module")

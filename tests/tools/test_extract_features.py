@@ -29,7 +29,7 @@ from latent_domains.runs.preflight import check_data
 from latent_domains.runs.write import write_run
 from tests import onnx_models
 from tests.onnx_models import by_hand, model, statistics
-from tests.programs import Done, interrupt, names, program
+from tests.programs import Done, interrupt, names, program, replacing
 from tests.shapes import plant_domain
 from tests.tolerance import rounding
 
@@ -457,7 +457,7 @@ def test_onnx_features_of_another_description_are_never_reused(pictures, tmp_pat
     file = onnx_models.save(tmp_path / "small.onnx")
     arguments = ("--domains", "photo", "--size", "32", "--mean", "9")
     assert onnx_features(file, pictures, tmp_path, *arguments).returncode == 0
-    done = onnx_features(file, pictures, tmp_path, *arguments, *change)
+    done = onnx_features(file, pictures, tmp_path, *replacing(arguments, change))
     same = change == ("--crop", "8")  # the model's own side
     assert done.returncode == (0 if same else 1), done.stderr
     assert same or "photo: made with backbone 'small-" in done.stderr

@@ -10,7 +10,7 @@ from latent_domains.common.files import json_text, write_text
 from latent_domains.experiment.datasets import named
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.run_folder import RunFolder
-from tests.programs import program
+from tests.programs import program, replacing
 from tests.test_documented_commands import PROGRAMS
 
 
@@ -49,7 +49,7 @@ def test_documented_commands_write_runs(command, pictures, tmp_path):
             arguments[number] = str(tmp_path / "dataset.json")
             features = replace(named("pacs_lite0"), name=Path(word).parent.name)
             write_text(tmp_path / "dataset.json", json_text(features.to_json()))
-    done = program("write_run", tmp_path / "run", *arguments, "--data", pictures)
+    done = program("write_run", tmp_path / "run", *replacing(arguments, ("--data", pictures)))
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "run" / "solver.prototxt").is_file()
 

@@ -15,7 +15,7 @@ from latent_domains.data import lmdb_io
 from latent_domains.data.sets import bsds500, digits, mnistm, urls, usps
 from latent_domains.data.sets.gzip_file import GzipFile
 from latent_domains.experiment.datasets import DATASETS
-from tests.programs import Done, names, program
+from tests.programs import Done, names, program, replacing
 
 PARTS = ["mnist_test", "mnist_train", "mnistm_test", "mnistm_train", "usps_test", "usps_train"]
 RNG = np.random.default_rng(0)
@@ -47,7 +47,8 @@ def tiny_mirror(tmp_path, monkeypatch) -> Path:
 
 
 def get(tmp_path: Path, *options: object) -> Done:
-    return program("get_data", "digits", "--out", tmp_path / "data", "--mirror", tmp_path / "mirror", *options)
+    given = ("--out", tmp_path / "data", "--mirror", tmp_path / "mirror")
+    return program("get_data", "digits", *replacing(given, options))
 
 
 def by_source(path: Path) -> tuple[np.ndarray, np.ndarray]:
