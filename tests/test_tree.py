@@ -44,7 +44,7 @@ def test_what_docstrings_and_pages_name_is_there():
         found |= {name: (ROOT / name).exists() for name in _FILE.findall(text)}
         read += len(found)
         missing += [f"{file}: {name}" for name, there in found.items() if not there and not _PLACEHOLDER.search(name)]
-    assert read > 300 and missing == []
+    assert read > 100 and missing == []
 
 
 def test_modules_that_a_package_lists_are_there():

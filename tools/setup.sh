@@ -65,7 +65,7 @@ elif ! problem=$(.caffe/bin/caffe --version 2>&1 >/dev/null); then
 fi
 
 # The layers' kernels, or the first program would wait for them. They are kept for this processor alone.
-kernels=$({ cat caffe_layers/*.py .venv/.setup-key; grep -m 2 -E '^(model name|flags)' /proc/cpuinfo; } | sha256sum)
+kernels=$({ cat caffe_layers/*.py .venv/.setup-key; grep -m 2 -E '^(model name|flags)' /proc/cpuinfo || true; } | sha256sum)
 if [ -w .build ] && [ "$(cat .build/kernels-key 2>/dev/null)" != "$kernels" ]; then
   .venv/bin/python -c 'from caffe_layers import _kernel_cache; _kernel_cache.load_all()'
   printf '%s\n' "$kernels" >.build/kernels-key
