@@ -3,6 +3,7 @@
 # Caffe never uses: Mesa and LLVM (165 MB; OpenCV can draw with OpenGL) and GDAL (130 MB; see no_gdal.c). apt knows them
 # by these names, so that one who wants the real ones installs them, and they take the stand-ins' place.
 set -euo pipefail
+umask 022  # dpkg-deb takes no folders that are closed to others
 [ $# -eq 1 ] || { echo "usage: docker/stand_ins.sh FOLDER" >&2; exit 2; }
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 mkdir -p "$1"

@@ -59,7 +59,7 @@ def check_caffe() -> None:
 @cache
 def _check_imports(variables: tuple[tuple[str, str], ...]) -> None:
     """Start a Python in this environment that imports the layers: once, however many runs there are."""
-    tqdm.write("checking that caffe can import its layers …", file=sys.stderr)
+    tqdm.write("checking that caffe can import its layers …")
     child = subprocess.run(
         ending_with_us([sys.executable, "-c", _IMPORT]),
         env=dict(variables),

@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,7 +43,7 @@ def choose(
     options = candidates(cores or len(os.sched_getaffinity(0)), jobs)
     if len(options) == 1:
         return options[0], {}
-    tqdm.write("measuring an iteration by number of threads …", file=sys.stderr)
+    tqdm.write("measuring an iteration by number of threads …")
     times: dict[int, float] = {}
     for _ in range(2):
         for threads in options:

@@ -194,7 +194,7 @@ def _evaluate_apart(folder: RunFolder, threads: int, children: Children, gpu: in
     command += ["--solver-mode", mode_of(folder)]  # whatever the environment asks for
     if gpu is not None:
         command += ["--gpu", str(gpu)]
-    tqdm.write(f"{folder.path.name}: evaluating …", file=sys.stderr)
+    tqdm.write(f"{folder.path.name}: evaluating …")
     with start_logged(command, threads) as child, children.watch(child):
         log = child.stdout.read()
     if not child.returncode or children.stopping:

@@ -1,6 +1,7 @@
 """The Kubernetes profile before a stand-in for the API server: the Jobs that it would start, and their commands."""
 
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -69,7 +70,10 @@ def test_a_run_becomes_a_job_with_image_volume_and_resources(tiny_data, tmp_path
     assert limits["nvidia.com/gpu"] == container["resources"]["requests"]["nvidia.com/gpu"] == "1"
     assert limits["memory"] == "4000M" and limits["cpu"] == "1000m"
     assert [toleration["key"] for toleration in pod["tolerations"]] == ["nvidia.com/gpu"]
-    assert f"cd {work} && " in container["args"][1] and "--default-storage-provider" not in container["args"][1]
+    assert (
+        f"cd {shlex.quote(str(work))} && " in container["args"][1]
+        and "--default-storage-provider" not in container["args"][1]
+    )
     assert set(api.deleted) == {name, *api.secrets}, "nothing is left in the cluster"
 
 

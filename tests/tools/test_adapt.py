@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -444,7 +445,7 @@ def test_the_model_is_one_net_from_picture_to_class(adapted, pacs, tmp_path):
         assert float(row["probability"]) == pytest.approx(float(of_caffe["probability"]), abs=1e-4)
     done = program("predict", out / "run", pacs / "cartoon", "--out", tmp_path / "run.csv")
     assert done.returncode == 1 and "features of lite0, expected a net that takes images: python" in done.stderr
-    assert f"tools.export {out / 'run'} MODEL makes one of it" in done.stderr
+    assert f"tools.export {shlex.quote(str(out / 'run'))} MODEL makes one of it" in done.stderr
 
 
 def test_the_lines_of_python_for_this_model_predict_the_same(adapted, pacs, tmp_path):

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -55,7 +56,8 @@ def browser(tmp_path_factory) -> Iterator[webdriver.Chrome]:
     ):
         options.add_argument(f"--{argument}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    short = {**os.environ, "TMPDIR": "/tmp"}  # a socket's path has 107 characters at most
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER, env=short))
     yield driver
     driver.quit()
 

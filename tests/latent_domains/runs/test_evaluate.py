@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 
@@ -95,7 +96,9 @@ def test_a_log_with_a_hole_is_no_record_until_the_run_went_back_before_it(tiny_d
     before = record.read_bytes()
     hole = f"{folder.log} has nothing between iterations 2 and 6: caffe went on when nobody logged it"
     done = program("evaluate", folder.path)
-    advice = f"remove {record}, then train from before that: python -m tools.train --resume {folder.path}"
+    advice = (
+        f"remove {record}, then train from before that: python -m tools.train --resume {shlex.quote(str(folder.path))}"
+    )
     assert (done.returncode, done.stderr) == (1, f"error: {hole}; {advice}\n")
     assert record.read_bytes() == before
     record.unlink()

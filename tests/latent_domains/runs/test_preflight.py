@@ -245,4 +245,4 @@ def test_imports_are_checked_once_for_all_runs_and_that_is_said(tiny_data, tmp_p
     monkeypatch.setenv("CASE", "2")
     preflight(runs[0])
     assert started == ["1", "1", "2"]  # what failed is checked again, and another environment
-    assert capsys.readouterr().err.count("checking that caffe can import its layers") == 3
+    assert capsys.readouterr().out.count("checking that caffe can import its layers") == 3

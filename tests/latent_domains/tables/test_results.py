@@ -299,8 +299,8 @@ def test_weights_that_are_not_there_are_named_with_their_command(tmp_path):
         (tmp_path / "data" / "pacs" / domain).mkdir(parents=True)
         (tmp_path / "data" / "pacs" / domain / "data.mdb").touch()
     assert why(table, tmp_path, 0).startswith("weights/resnet18.caffemodel, which the net begins from, is not on this")
-    assert why(table, tmp_path, 1).endswith("data/weights/resnet18 --num-domains 2")
-    assert why(table, tmp_path, 2).endswith("data/weights/resnet18 --num-domains 4")
+    assert why(table, tmp_path, 1).endswith("tools.get_weights resnet18 --num-domains 2")
+    assert why(table, tmp_path, 2).endswith("tools.get_weights resnet18 --num-domains 4")
     (tmp_path / "data" / "pacs" / "photo" / "data.mdb").unlink()
     assert why(table, tmp_path).startswith("pacs/photo is not on this machine: python -m tools.get_data pacs")
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -263,7 +264,7 @@ def test_a_damaged_record_is_named(text, tiny_data, tmp_path):
     done = program("train", "--resume", "--threads", "1", folder.path)
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: {folder.record}: ")
-    assert done.stderr.endswith(f"; make it again with: python -m tools.evaluate {folder.path}\n")
+    assert done.stderr.endswith(f"; make it again with: python -m tools.evaluate {shlex.quote(str(folder.path))}\n")
 
 
 @pytest.mark.program

@@ -5,6 +5,7 @@ import os
 import pickle
 import pickletools
 import resource
+import shlex
 import struct
 import zipfile
 from pathlib import Path
@@ -29,7 +30,7 @@ class Evil:
         self.marker = marker
 
     def __reduce__(self):
-        return os.system, (f"touch {self.marker}",)
+        return os.system, (f"touch {shlex.quote(str(self.marker))}",)
 
 
 def refused(path: Path, match: str) -> None:
