@@ -71,8 +71,9 @@ class Task:
 
 
 def tasks_of(runs: Sequence[LoadedRun], baselines: Mapping[str, Record] | None = None) -> list[Task]:
-    """Group runs that stand in no table: a task for each dataset and targets, a line for each method in it.
+    """Group runs that stand in no table: a task for each dataset of images and targets, a line for each method in it.
 
+    Nets that take the images and those that take features of them stand beside each other, and say what they take.
     One experiment trained twice, from other weights say, is no second seed: it is a line of its own. So is each shallow
     baseline, by its name. Raises ProgramError for one that no run has the data of.
     """
@@ -80,13 +81,14 @@ def tasks_of(runs: Sequence[LoadedRun], baselines: Mapping[str, Record] | None =
     times: Counter[Experiment] = Counter()
     for run in runs:
         experiment = run.experiment
-        lines = found.setdefault((experiment.dataset, experiment.targets), {})
+        lines = found.setdefault((experiment.data.images, experiment.targets), {})
         lines.setdefault((replace(experiment, seed=0), times[experiment]), []).append(run)
         times[experiment] += 1
+    images = {run.experiment.dataset: run.experiment.data.images for run in runs}
     shallow: dict[tuple[str, tuple[str, ...]], list[Line]] = {}
     for name, record in (baselines or {}).items():
         method = record.baseline.get("method")
-        of = (record.baseline.get("dataset"), tuple(record.baseline.get("targets", ())))
+        of = (images.get(record.baseline.get("dataset")), tuple(record.baseline.get("targets", ())))
         if of not in found or method not in BASELINES:
             raise ProgramError(
                 f"{name}: a shallow baseline is reported beside its table or a run on the same data: pass --table, or "
@@ -100,13 +102,15 @@ def tasks_of(runs: Sequence[LoadedRun], baselines: Mapping[str, Record] | None =
         groups = dict(sorted(unordered.items(), key=lambda item: _in_tables_order(item[0][0])))
         every_sources = {experiment.sources for experiment, _ in groups}
         shared = "+".join(next(iter(every_sources))) if len(every_sources) == 1 else "several sources"
-        titles = [experiment.title for experiment in {experiment for experiment, _ in groups}]
+        several = len({experiment.data.learner for experiment, _ in groups}) > 1
+        names = {one: f"{one.title} on {one.data.learner}" if several else one.title for one, _ in groups}
+        titles = list(names.values())
         lines = []
         for (experiment, _), group in groups.items():
-            name = experiment.title
+            name = names[experiment]
             if len(every_sources) > 1:
                 name += f", from {'+'.join(experiment.sources)}"
-            if titles.count(experiment.title) > 1:
+            if titles.count(names[experiment]) > 1:
                 name = f"{name} ({experiment.name_without_seed})"
             if (experiment, 1) in groups:
                 name = f"{name}: {', '.join(run.name for run in group)}"

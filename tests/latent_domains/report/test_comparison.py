@@ -2,10 +2,12 @@
 
 import pytest
 
+from latent_domains.common.files import json_text
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.report.comparison import tasks_of, tasks_of_table
 from latent_domains.report.runs import load_runs
+from latent_domains.runs.record import OnTarget, Record
 from latent_domains.tables.definition import EXPERIMENTS, load
 from tests.latent_domains.report.records import write_record
 
@@ -48,6 +50,19 @@ def test_one_experiment_trained_twice_is_no_second_seed(tmp_path):
     ]
     with pytest.raises(ProgramError, match=r"c\.json: the same experiment as .*a\.json, expected one of them"):
         tasks_of_table(load(EXPERIMENTS / "digits.yaml"), runs, {})
+
+
+def test_nets_on_images_and_on_features_of_them_stand_beside_each_other(tmp_path):
+    experiments = [make_experiment("pacs", "dial", network="lite0"), make_experiment("pacs_lite0", "dial")]
+    paths = [write_record(tmp_path / f"{i}.json", one, 0.5 + i / 10) for i, one in enumerate(experiments)]
+    baseline = {"method": "logistic", "dataset": "pacs_lite0", "targets": ["sketch"]}
+    shallow = Record(baseline=baseline, accuracy=0.55, targets={"sketch": OnTarget(accuracy=0.55)})
+    (tmp_path / "shallow.json").write_text(json_text(shallow.to_json()))
+    [task] = tasks_of(*load_runs([*paths, tmp_path / "shallow.json"]))
+    lines = [(line.name, line.scores) for line in task.lines]
+    assert lines[:2] == [("DIAL on lite0", (50.0,)), ("DIAL on features of lite0", (60.0,))] and len(lines) == 3
+    [task] = tasks_of(load_runs(paths[1:])[0])
+    assert [line.name for line in task.lines] == ["DIAL"]
 
 
 def test_a_table_has_the_papers_number_beside_the_best_candidate(tmp_path):
