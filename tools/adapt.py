@@ -9,7 +9,9 @@ they are called like the classes, in class folders, which then serve to measure 
 Several targets are one domain, or --k-target latent ones.
 
 Without a GPU a classifier is trained on features of EfficientNet-Lite0, in minutes; its weights come as a Python
-package. With one, ResNet18 is fine-tuned. --network chooses.
+package. --fine-tune trains the whole of that net after it, in a quarter of an hour on two cores, and puts both beside
+each other: the model is then the fine-tuned net, that of the features alone lies in OUT/features. With a GPU, ResNet18
+is fine-tuned. --network chooses.
 
 In OUT: the trained model in stock layers (model.*), predictions.csv for the target, domains.csv for the sources,
 report.html, what logistic regression gets on the same features (baselines), nets and training (run), LMDBs (data), and
@@ -21,28 +23,19 @@ More: docs/own_images.md.
 import argparse
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from latent_domains.adapt import settings
+from latent_domains.adapt.learner import CHOICES, IMAGE_SIZE, ITERATIONS, choose_learner, with_defaults
 from latent_domains.adapt.results import contents, usage
-from latent_domains.adapt.stages import (
-    CHOICES,
-    about_batch,
-    begin_anew,
-    default_network,
-    finish,
-    make_task,
-    open_run,
-    train,
-    with_defaults,
-)
-from latent_domains.adapt.task import Paths, build_lmdbs, extract_features, stored
+from latent_domains.adapt.stages import about_batch, begin_anew, experiment_of, finish, open_run, train
+from latent_domains.adapt.task import Paths, Task, build_lmdbs, extract_features, stored
 from latent_domains.adapt.trees import TaskImages, about_numbers, check_apart, read_images
 from latent_domains.adapt.weights import NONE, starting_weights
 from latent_domains.adapt.worth import worth
-from latent_domains.common.arguments import add_image_options, path, program_parser
+from latent_domains.common.arguments import add_image_options, path, positive, program_parser
 from latent_domains.common.program import ROOT, from_root, run
 from latent_domains.common.wording import some
 from latent_domains.experiment.experiment import Experiment
@@ -95,6 +88,17 @@ def _options() -> argparse.Namespace:
         "resnet18 on a GPU, else lite0)",
     )
     parser.add_argument(
+        "--fine-tune",
+        action="store_true",
+        help="fine-tune lite0 as well, after its features alone, which OUT/features is for",
+    )
+    parser.add_argument(
+        "--image-size",
+        type=positive,
+        metavar="SIDE",
+        help=f"side of the squares that a fine-tuned net sees (default: {IMAGE_SIZE} for lite0, else the network's)",
+    )
+    parser.add_argument(
         "--weights",
         type=_weights,
         metavar=f"FILE|{NONE}",
@@ -104,12 +108,13 @@ def _options() -> argparse.Namespace:
     add_method_options(
         parser,
         recipe="the network's",
+        iterations=f"{ITERATIONS} for lite0 with --fine-tune, else the network's",
         k="the number of sources; 2 for a single one",
         k_target="1",
         branch_norm="logits",
-        branch_input="early on lite0, else final; final with latent targets",
-        no_w_gradient="on lite0",
-        lambda_d="0.1 on lite0, else the network's",
+        branch_input="early on features, else final; final with latent targets",
+        no_w_gradient="on features",
+        lambda_d="0.1 on features, else the network's",
         data_order="shuffled",
     )
     parser.add_argument(
@@ -122,9 +127,7 @@ def _options() -> argparse.Namespace:
     add_training_options(parser, jobs=None)
     add_image_options(parser)
     parser.add_argument("--force", action="store_true", help="begin anew, whatever an earlier call left in OUT")
-    options = parser.parse_args()
-    options.network = options.network or default_network(options.solver_mode)
-    return options
+    return parser.parse_args()
 
 
 def _folder(text: str) -> Path:
@@ -141,9 +144,10 @@ def _weights(text: str) -> str:
     return text if text == NONE else str(path(text).resolve())
 
 
-def _settings(options: argparse.Namespace, chosen: Mapping[str, Any]) -> dict[str, Any]:
+def _settings(options: argparse.Namespace, task: Task) -> dict[str, Any]:
     """What decides the results, by the options' names."""
-    method = {f"--{name.replace('_', '-')}": value for name, value in chosen.items()}
+    learner = task.learner
+    method = {f"--{name.replace('_', '-')}": value for name, value in task.chosen.items()}
     return {
         "--source": list(map(str, options.source)),
         "--target": str(options.target[0]) if len(options.target) == 1 else list(map(str, options.target)),
@@ -151,7 +155,9 @@ def _settings(options: argparse.Namespace, chosen: Mapping[str, Any]) -> dict[st
         "--allow-missing-classes": options.allow_missing_classes,
         "--folders-are-classes": options.folders_are_classes,
         "--skip-unreadable": options.skip_unreadable,
-        "--network": options.network,
+        "--network": learner.network,
+        "--fine-tune": learner.fine_tune,
+        "--image-size": learner.image_size,
         "--weights": options.weights,
         **method,
     }
@@ -162,23 +168,57 @@ def _notes(images: TaskImages, experiment: Experiment) -> list[str]:
     return [*images.notes, *about_numbers(images, experiment), *about_batch(images, experiment), *cautions]
 
 
-def _say(images: TaskImages, experiment: Experiment) -> None:
+class _Notes:
+    """What is said once, whichever training it is about."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def say(self, notes: Iterable[str]) -> None:
+        for note in notes:
+            if note not in self._said:
+                print(f"note: {note}", flush=True)
+                self._said.add(note)
+
+
+def _say(images: TaskImages, experiment: Experiment, notes: _Notes) -> None:
     """Print what was found and what will be done with it."""
     for domain in images.domains:
         role = "source" if domain in images.sources else "target, labelled" if domain.labelled else "target"
         print(f"{domain.name} ({role}): {domain.found.counted()} in {domain.folder}")
     print(f"{len(images.classes)} classes: {some(images.classes)}")
-    for note in _notes(images, experiment):
-        print(f"note: {note}")
+    notes.say(_notes(images, experiment))
     if len(images.sources) == 1 and experiment.has_latent_sources:
-        print(f"note: one source, taken for an undivided mixture: {experiment.k} domains are looked for in it (--k)")
+        notes.say([f"one source, taken for an undivided mixture: {experiment.k} domains are looked for in it (--k)"])
+
+
+def _carry_out(
+    options: argparse.Namespace, task: Task, experiment: Experiment, weights: Path | None, notes: _Notes
+) -> list[str]:
+    """Do what is left of a task; ``experiment`` is that on all images. Returns what came out and what it was worth."""
     print(f"{experiment.title} on {experiment.data.learner}, {experiment.iterations} iterations", flush=True)
+    found, paths = task.images.counts, task.paths
+    counts = build_lmdbs(task, jobs=options.jobs, skip_unreadable=options.skip_unreadable)
+    experiment = experiment_of(task, counts)
+    if counts != found:
+        notes.say(
+            f"{name}: {number} of {found[name]} images are used: the others could not be read"
+            for name, number in counts.items()
+            if number != found[name]
+        )
+        notes.say(_notes(stored(task, allow_missing_classes=options.allow_missing_classes), experiment))
+    if experiment.data.features:
+        extract_features(task, experiment.data, options.jobs)
+    folder = open_run(paths, experiment, options.solver_mode)
+    train(folder, weights, options.threads, options.solver_mode)
+    finish(task, folder, jobs=options.jobs, solver_mode=options.solver_mode)
+    return [f"{from_root(paths.root)}: {summary(folder, folder.read_record())}", *worth(paths, folder)]
 
 
 def main() -> None:
     options = _options()
-    paths, chosen = Paths(options.out), with_defaults(options.network, method_options(options))
-    command = shlex.join(["python", "-m", "tools.adapt", *sys.argv[1:]])
+    learner = choose_learner(options.network, options.fine_tune, options.image_size, options.solver_mode)
+    paths = Paths(options.out)
     check_apart([*options.source, *options.target, paths.root])
     check_name(paths.run)
     images = read_images(
@@ -188,34 +228,28 @@ def main() -> None:
         allow_missing_classes=options.allow_missing_classes,
         folders_are_classes=options.folders_are_classes,
     )
-    found = {domain.name: len(domain.entries) for domain in images.domains}
-    experiment = make_task(paths, images, options.network, chosen, found, command)  # bad options end here
+    command = shlex.join(["python", "-m", "tools.adapt", *sys.argv[1:]])
+    task = Task(paths, images, learner, with_defaults(learner, method_options(options)), command)
+    tasks = task.in_order
+    experiments = [experiment_of(each, images.counts) for each in tasks]  # bad options end here
     if options.force:
         begin_anew(paths)
-    settings.keep(paths.settings, _settings(options, chosen), begun=paths.run.exists())
-    _say(images, experiment)
+    settings.keep(paths.settings, _settings(options, task), begun=any(each.paths.run.exists() for each in tasks))
+    notes = _Notes()
+    _say(images, experiments[-1], notes)
     check_caffe()
     check_available(requested_mode(options.solver_mode), "solver mode GPU")
-    weights = None
-    if not paths.run.exists() or RunFolder.load(paths.run).snapshot_to_go_on_from() is None:
-        weights = starting_weights(options.weights, experiment, paths.weights)
-    counts = build_lmdbs(paths, images, options.network, jobs=options.jobs, skip_unreadable=options.skip_unreadable)
-    told, experiment = _notes(images, experiment), make_task(paths, images, options.network, chosen, counts, command)
-    if counts != found:
-        for name, number in counts.items():
-            if number != found[name]:
-                print(f"note: {name}: {number} of {found[name]} images are used: the others could not be read")
-        left = stored(paths, images, allow_missing_classes=options.allow_missing_classes)
-        for note in _notes(left, experiment):
-            if note not in told:
-                print(f"note: {note}", flush=True)
-    if experiment.data.features:
-        extract_features(paths, options.network, experiment.data, options.jobs)
-    folder = open_run(paths, experiment, options.solver_mode)
-    train(folder, weights, options.threads, options.solver_mode)
-    finish(paths, folder, images, jobs=options.jobs, solver_mode=options.solver_mode, command=command)
-    result = f"{from_root(paths.root)}: {summary(folder, folder.read_record())}"
-    print("", result, *worth(paths, folder), *contents(paths), "", *usage(paths, folder), sep="\n")
+    weights = []
+    for each, experiment in zip(tasks, experiments, strict=True):
+        run, option = each.paths.run, options.weights if each is task else None
+        begun = run.exists() and RunFolder.load(run).snapshot_to_go_on_from()
+        weights.append(None if begun else starting_weights(option, experiment, paths.weights))
+    results: list[str] = []
+    for each, experiment, initial in zip(tasks, experiments, weights, strict=True):
+        if results:
+            print("", *results, f"Now all of {learner.network} is fine-tuned.", "", sep="\n", flush=True)
+        results = _carry_out(options, each, experiment, initial, notes)
+    print("", *results, *contents(paths), "", *usage(paths), sep="\n")
 
 
 if __name__ == "__main__":

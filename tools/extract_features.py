@@ -26,6 +26,7 @@ from time import monotonic
 
 import caffe
 
+from latent_domains.adapt.learner import Learner
 from latent_domains.adapt.task import picture_parts, pictures
 from latent_domains.adapt.trees import check_apart, plain_name, read_domains
 from latent_domains.backbones import extraction
@@ -161,9 +162,11 @@ def _of_folder(folder: Path, out: Path, made_by: str, jobs: int) -> tuple[Datase
     for note in images.notes:
         print(f"note: {note}", flush=True)
     program, remedy = "tools.extract_features", "replace or remove it"
-    parts = picture_parts(out / name, images, "lite0", program=program, jobs=jobs, remedy=remedy)
-    counts = {domain.name: len(domain.entries) for domain in images.domains}
-    return pictures(name, images, "lite0", counts, of_network(ANY_FEATURES).recipe, made_by), list(parts.values())
+    learner = Learner("lite0")
+    parts = picture_parts(out / name, images, learner, program=program, jobs=jobs, remedy=remedy)
+    return pictures(name, images, learner, images.counts, of_network(ANY_FEATURES).recipe, made_by), list(
+        parts.values()
+    )
 
 
 def main() -> None:

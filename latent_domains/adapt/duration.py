@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from latent_domains.experiment.datasets import Dataset, of_network
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.training.threads import choose, milliseconds
@@ -36,12 +37,12 @@ def in_words(seconds: float) -> str:
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def memory_note(network: str, images: int) -> str | None:
+def memory_note(data: Dataset, images: int) -> str | None:
     """A warning if a batch of so many images takes more memory than there is; None if it does not."""
-    if (gib := NETWORKS[network].gib) is None or (there := available_gib()) is None:
+    if (gib := NETWORKS[data.network].gib) is None or (there := available_gib()) is None:
         return None
     fixed, each = gib
-    needed = fixed + each * images
+    needed = fixed + each * images * (data.shape[-1] / of_network(data.network).shape[-1]) ** 2
     if needed <= there:
         return None
     return (

@@ -5,12 +5,10 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
-from latent_domains.adapt.task import Paths
-from latent_domains.adapt.trees import TaskImages
+from latent_domains.adapt.task import Paths, Task
 from latent_domains.adapt.worth import worth
 from latent_domains.common.files import write_aside, write_text
 from latent_domains.common.program import from_root
-from latent_domains.convert.whole import is_head
 from latent_domains.data.lmdb_io import record_names
 from latent_domains.runs.evaluate import summary
 from latent_domains.runs.outputs import source_lmdbs, source_probabilities
@@ -29,26 +27,26 @@ def write_domains(folder: RunFolder, out: Path) -> None:
                 writer.writerow([source, path, int(row.argmax()) + 1, *(f"{value:.6f}" for value in row)])
 
 
-def write_readme(paths: Paths, folder: RunFolder, images: TaskImages, command: str) -> None:
+def write_readme(task: Task, folder: RunFolder) -> None:
     """Write the page that explains the folder."""
-    write_text(paths.readme, "\n".join([*_readme(paths, folder, images, command), ""]))
+    write_text(task.paths.readme, "\n".join([*_readme(task, folder), ""]))
 
 
-def _readme(paths: Paths, folder: RunFolder, images: TaskImages, command: str) -> Iterable[str]:
-    experiment = folder.experiment
+def _readme(task: Task, folder: RunFolder) -> Iterable[str]:
+    experiment, paths = folder.experiment, task.paths
     sources, targets = (
         ", ".join(f"{domain.name} ({domain.folder})" for domain in domains)
-        for domains in (images.sources, images.targets)
+        for domains in (task.images.sources, task.images.targets)
     )
     yield f"{experiment.title}: {sources} to {targets}"
     yield f"{experiment.data.learner}, {experiment.iterations} iterations: {summary(folder, folder.read_record())}"
     yield from worth(paths, folder)
     yield ""
-    yield f"Made by: {command}"
+    yield f"Made by: {task.command}"
     yield ""
     yield from contents(paths)
     yield ""
-    yield from usage(paths, folder)
+    yield from usage(paths)
 
 
 def contents(paths: Paths) -> list[str]:
@@ -62,6 +60,7 @@ def contents(paths: Paths) -> list[str]:
         paths.model_files[2]: "the names of its classes, and how an image becomes its input",
         paths.onnx: "net and weights for ONNX Runtime, OpenCV and others",
         paths.baselines: "what logistic regression gets on the same features",
+        paths.features.root: "all of this of the features alone: a second model to choose from",
         paths.run: "nets, solver, log, snapshots and the record of the training",
         paths.data: "the images as LMDBs, for more training; can be deleted",
         paths.settings: "what was asked for: the same command does only what is missing",
@@ -69,11 +68,9 @@ def contents(paths: Paths) -> list[str]:
     return [f"  {file.name:<16} {text}" for file, text in texts.items() if file.exists()]
 
 
-def usage(paths: Paths, folder: RunFolder) -> list[str]:
+def usage(paths: Paths) -> list[str]:
     """How the model is used: by the program that is here, and by OpenCV without it."""
-    model, files = from_root(paths.model), "Caffe(model + '.prototxt', model + '.caffemodel')"
-    if is_head(folder):
-        files = "ONNX(model + '.onnx')"  # OpenCV knows no Clip of Caffe's
+    model = from_root(paths.model)
     return [
         "New images:",
         "",
@@ -84,7 +81,7 @@ def usage(paths: Paths, folder: RunFolder) -> list[str]:
         "  import cv2, json",
         f"  model = {model!r}",
         "  form = json.load(open(model + '.json'))",
-        f"  net = cv2.dnn.readNetFrom{files}",
+        "  net = cv2.dnn.readNetFromONNX(model + '.onnx')",
         "  p = form['preprocessing']",
         "  channels, height, width = p['stored_shape']",
         "  image = cv2.resize(cv2.imread('image.jpg'), (width, height)).astype('float32')",

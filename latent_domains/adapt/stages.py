@@ -4,15 +4,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from latent_domains.adapt.duration import in_words, measure, memory_note, total
 from latent_domains.adapt.results import write_domains, write_readme
-from latent_domains.adapt.task import Paths, pictures, trained
+from latent_domains.adapt.task import Paths, Task, pictures
 from latent_domains.adapt.trees import TaskImages
-from latent_domains.adapt.worth import baseline_files, write_baselines
+from latent_domains.adapt.worth import baseline_files, compared, write_baselines
 from latent_domains.common.files import json_text, remove, write_text
-from latent_domains.common.gpus import why_no_gpu
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.export import export, run_source
 from latent_domains.convert.onnx.export import export_onnx
@@ -21,7 +19,7 @@ from latent_domains.convert.whole import check_onnx, is_head
 from latent_domains.experiment.batches import batch_sizes
 from latent_domains.experiment.datasets import DATASETS, Recipe, on_lite0
 from latent_domains.experiment.experiment import LATENT, SOURCE_ONLY, Experiment, make_experiment
-from latent_domains.experiment.networks import ANY_FEATURES, BACKBONES, NETWORKS
+from latent_domains.experiment.networks import NETWORKS
 from latent_domains.models.model import model_files
 from latent_domains.report.build import build
 from latent_domains.runs.devices import mode_of, requested_mode
@@ -30,42 +28,11 @@ from latent_domains.runs.run_folder import RunFolder, is_run_folder
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
 
-_FINE_TUNED = [name for name, network in NETWORKS.items() if network.recipe and name not in (*BACKBONES, ANY_FEATURES)]
-
-CHOICES = (*BACKBONES, *_FINE_TUNED)
-"""The networks that there is a recipe for: trained on the features of a backbone, or fine-tuned."""
-
-ON_FEATURES = {"branch_norm": "logits", "branch_input": "early", "no_w_gradient": True, "lambda_d": 0.1}
-"""mDA on a backbone's features: what found the true source domains of PACS best (results/README.md). No accuracy on a
-target had a part in it."""
-
-FINE_TUNED = {"branch_norm": "logits"}
-"""mDA where a net is fine-tuned: what found the domains of digits' mixtures best (results/branch.md), likewise."""
-
 FEWEST_ROWS = 8
 """Images of each domain in a batch, also of one that has fewer (they come again): batch statistics need some."""
 
 DEFAULT_K = 2
 """Latent domains of a single source, which is taken for an undivided mixture."""
-
-
-def default_network(solver_mode: str | None) -> str:
-    """Fine-tuning takes hours without a GPU; features take a minute."""
-    return "lite0" if requested_mode(solver_mode) == "CPU" or why_no_gpu() else "resnet18"
-
-
-def with_defaults(network: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the method that were ``chosen``, with ON_FEATURES or FINE_TUNED for those that were not (None).
-
-    Several targets are one domain by default: the model then needs no branch. With latent ones it has their branch,
-    which cannot read statistics of early blocks, since no stock layer makes these.
-    """
-    defaults = {}
-    if chosen["method"] == "mda":
-        defaults = {"k_target": 1, **(ON_FEATURES if network in BACKBONES else FINE_TUNED)}
-        if (chosen.get("k_target") or 1) > 1:
-            defaults["branch_input"] = "final"
-    return {name: defaults.get(name) if value is None else value for name, value in chosen.items()}
 
 
 def begin_anew(paths: Paths) -> None:
@@ -77,23 +44,22 @@ def begin_anew(paths: Paths) -> None:
         return
     if not paths.settings.is_file():
         raise ProgramError(f"{paths.root}: no {paths.settings.name} in it, so --force does not empty it")
-    if is_run_folder(paths.run):
-        RunFolder.load(paths.run).check_unlocked()
+    for run in (paths.run, paths.features.run):
+        if is_run_folder(run):
+            RunFolder.load(run).check_unlocked()
     results = (paths.readme, paths.report, paths.domains, paths.predictions, *paths.model_files)
-    for path in (*results, paths.baselines, paths.run, paths.data, paths.weights):
+    for path in (*results, paths.baselines, paths.run, paths.data, paths.weights, paths.features.root):
         remove(path)
 
 
-def make_task(
-    paths: Paths, images: TaskImages, network: str, chosen: Mapping[str, Any], counts: Mapping[str, int], made_by: str
-) -> Experiment:
-    """The experiment on images of which ``counts`` are stored for each domain; ``chosen`` are options of the method.
+def experiment_of(task: Task, counts: Mapping[str, int]) -> Experiment:
+    """The experiment on images of which ``counts`` are stored for each domain.
 
-    A batch holds as many images of each domain as the recipe of the network says, fewer where the domains are small.
+    A batch holds as many images of each domain as the recipe of the learner says, fewer where the domains are small.
     Tests and snapshots come four times in a training at least, but a test only after as many images as it takes itself:
     the target may have many more than a training sees. Raises ProgramError naming an option that does not fit.
     """
-    recipe = _recipe(trained(network))
+    images, chosen, recipe = task.images, task.chosen, task.learner.recipe
     sources, targets = (tuple(each.name for each in group) for group in (images.sources, images.targets))
     seen = sources if chosen["method"] in SOURCE_ONLY else (*sources, *targets)
     rows = max(FEWEST_ROWS, min(_rows(recipe, len(seen)), *(counts[domain] for domain in seen)))
@@ -106,11 +72,11 @@ def make_task(
         test_interval=min(iterations, max(min(recipe.test_interval, max(1, iterations // 4)), as_long_as_a_test)),
         snapshot_interval=min(recipe.snapshot_interval, max(1, iterations // 4)),
         data_order="shuffled",  # such sets are small, and epochs many
-        solver_mode="CPU" if network in BACKBONES else "GPU",
+        solver_mode="CPU" if task.learner.on_features else "GPU",
     )
-    data = pictures(paths.name, images, network, counts, recipe, made_by)
-    if network in BACKBONES:
-        data = replace(on_lite0(data, recipe, made_by), usage_images=data.usage_images)
+    data = pictures(task.paths.name, images, task.learner, counts, recipe, task.command)
+    if task.learner.on_features:
+        data = replace(on_lite0(data, recipe, task.command), usage_images=data.usage_images)
     k = chosen["k"]
     if chosen["method"] in LATENT and k is None and len(images.sources) == 1:
         k = DEFAULT_K
@@ -124,10 +90,6 @@ def make_task(
     return experiment
 
 
-def _recipe(network: str) -> Recipe:
-    return DATASETS[NETWORKS[network].recipe].recipe
-
-
 def _rows(recipe: Recipe, domains: int) -> int:
     """Images of each of so many domains in a batch."""
     return recipe.batch_size if recipe.batch_split == "per_domain" else recipe.batch_size // domains
@@ -137,7 +99,7 @@ def about_batch(images: TaskImages, experiment: Experiment) -> Iterator[str]:
     """That a small domain makes the batches smaller than the network's recipe has them, unless they were chosen."""
     sizes = {domain.name: len(domain.entries) for domain in images.domains if domain.name in experiment.parts}
     ours, smallest = experiment.data.recipe, min(sizes, key=sizes.__getitem__)
-    rows, usual = _rows(ours, len(sizes)), _rows(_recipe(experiment.data.network), len(sizes))
+    rows, usual = _rows(ours, len(sizes)), _rows(DATASETS[NETWORKS[experiment.data.network].recipe].recipe, len(sizes))
     if rows < usual and experiment.batch_size == ours.batch_size:
         yield (
             f"{smallest} has {sizes[smallest]} images: so the batches are of {rows} images a domain, not of {usual} as "
@@ -173,7 +135,7 @@ def train(folder: RunFolder, weights: Path | None, threads: int | None, solver_m
 def _say_duration(folder: RunFolder, iterations: int, threads: int | None) -> int:
     """Print how long so many iterations take; return the number of threads to train with."""
     batch = sum(folder.batch_rows().values())
-    if note := memory_note(folder.experiment.data.network, batch):
+    if note := memory_note(folder.experiment.data, batch):
         print(f"note: {note}")
     print("measuring how long an iteration takes on this processor …", flush=True)
     threads, seconds = measure(folder, threads)
@@ -186,10 +148,9 @@ def _say_duration(folder: RunFolder, iterations: int, threads: int | None) -> in
     return threads
 
 
-def finish(
-    paths: Paths, folder: RunFolder, images: TaskImages, *, jobs: int, solver_mode: str | None, command: str
-) -> None:
+def finish(task: Task, folder: RunFolder, *, jobs: int, solver_mode: str | None) -> None:
     """Make what is missing, or older than the record: baselines, model, predictions, domains, report and README."""
+    paths, images = task.paths, task.images
 
     def model() -> None:
         options = ConverterOptions(force=True)
@@ -210,8 +171,8 @@ def finish(
         (baselines, lambda: write_baselines(paths, folder)),
         (paths.model_files, model),
         ([paths.predictions], predictions),
-        ([paths.report], lambda: build([folder.path, *baselines], paths.report)),
-        ([paths.readme], lambda: write_readme(paths, folder, images, command)),
+        ([paths.report], lambda: build([folder.path, *compared(paths, folder)], paths.report)),
+        ([paths.readme], lambda: write_readme(task, folder)),
     ]
     if folder.experiment.has_branch:
         stages.insert(3, ([paths.domains], lambda: write_domains(folder, paths.domains)))

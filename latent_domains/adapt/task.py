@@ -1,9 +1,11 @@
-"""The folder of a task, and the LMDBs in it."""
+"""A task, its folder, and the LMDBs in it."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from latent_domains.adapt.learner import Learner, for_features
 from latent_domains.adapt.trees import TaskImages, plain_name, readable
 from latent_domains.backbones import extraction
 from latent_domains.common.program import ProgramError
@@ -12,8 +14,7 @@ from latent_domains.data.image_datum import Format
 from latent_domains.data.image_lmdb import image_part
 from latent_domains.data.lmdb_io import count, record_names
 from latent_domains.data.parts import Part, build_missing
-from latent_domains.experiment.datasets import DATASETS, Dataset, Recipe, of_network
-from latent_domains.experiment.networks import ANY_FEATURES, BACKBONES
+from latent_domains.experiment.datasets import Dataset, Recipe
 from latent_domains.models.model import model_files
 from latent_domains.runs.model_description import description_file
 
@@ -24,10 +25,10 @@ USAGE = 10_000
 class Paths:
     """Names of what the folder holds that a call fills."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, name: str | None = None) -> None:
         self.root = root
-        self.name = plain_name(root)
-        """The task's name, that of the folder."""
+        self.name = name or plain_name(root)
+        """The task's name, by default that of the folder."""
         self.settings = root / "settings.json"
         """What was asked for; it makes a folder one of these."""
         self.data = root / "data"
@@ -52,21 +53,39 @@ class Paths:
         self.report = root / "report.html"
         self.readme = root / "README.txt"
 
+    @property
+    def features(self) -> "Paths":
+        """The same of the features alone, where a backbone is fine-tuned."""
+        return Paths(self.root / "features", self.name)
 
-def trained(network: str) -> str:
-    """The network that is trained where ``network`` was asked for: on a backbone's features it is that of features."""
-    return ANY_FEATURES if network in BACKBONES else network
+
+@dataclass(frozen=True)
+class Task:
+    """``images`` for a learner, the options of the method that are ``chosen``, and the ``command`` that asks for it."""
+
+    paths: Paths
+    images: TaskImages
+    learner: Learner
+    chosen: Mapping[str, Any]
+    command: str
+
+    @property
+    def in_order(self) -> list["Task"]:
+        """The features alone, if these are to be compared with, and the task itself."""
+        if not (alone := self.learner.features_alone):
+            return [self]
+        return [replace(self, paths=self.paths.features, learner=alone, chosen=for_features(alone, self.chosen)), self]
 
 
 def pictures(
-    name: str, images: TaskImages, network: str, counts: Mapping[str, int], recipe: Recipe, made_by: str
+    name: str, images: TaskImages, learner: Learner, counts: Mapping[str, int], recipe: Recipe, made_by: str
 ) -> Dataset:
-    """The dataset of a task's pictures as the network, or the backbone, takes them."""
-    like = DATASETS[of_network(ANY_FEATURES).images] if network in BACKBONES else of_network(network)
+    """The dataset of a task's pictures as the learner takes them."""
     sources, targets = (tuple(each.name for each in group) for group in (images.sources, images.targets))
     return replace(
-        like,
+        learner.pictures,
         name=name,
+        folder=None,
         domains=(*sources, *targets),
         sources=sources,
         targets=targets,
@@ -81,7 +100,7 @@ def pictures(
     )
 
 
-def build_lmdbs(paths: Paths, images: TaskImages, network: str, *, jobs: int, skip_unreadable: bool) -> dict[str, int]:
+def build_lmdbs(task: Task, *, jobs: int, skip_unreadable: bool) -> dict[str, int]:
     """Build what is missing and return the images of each domain.
 
     Raises ProgramError naming an image that cannot be read (unless it may be skipped), an LMDB that was made from
@@ -89,9 +108,15 @@ def build_lmdbs(paths: Paths, images: TaskImages, network: str, *, jobs: int, sk
     """
     remedy = "replace or remove it, or pass --skip-unreadable to go on without such images"
     parts = picture_parts(
-        paths.lmdbs, images, network, program="tools.adapt", jobs=jobs, remedy=remedy, skip_unreadable=skip_unreadable
+        task.paths.lmdbs,
+        task.images,
+        task.learner,
+        program="tools.adapt",
+        jobs=jobs,
+        remedy=remedy,
+        skip_unreadable=skip_unreadable,
     )
-    build_missing(list(parts.values()), force=not paths.run.exists())
+    build_missing(list(parts.values()), force=not task.paths.run.exists())
     counts = {name: count(part.path) for name, part in parts.items()}
     for name, stored in counts.items():
         if stored == 0:
@@ -99,16 +124,16 @@ def build_lmdbs(paths: Paths, images: TaskImages, network: str, *, jobs: int, sk
     return counts
 
 
-def stored(paths: Paths, images: TaskImages, *, allow_missing_classes: bool) -> TaskImages:
+def stored(task: Task, *, allow_missing_classes: bool) -> TaskImages:
     """The images that are in the LMDBs. Raises ProgramError if they are too few, as the images themselves may be."""
-    names = {domain.name: set(record_names(paths.lmdbs / domain.name)) for domain in images.domains}
-    return readable(images, names, allow_missing_classes=allow_missing_classes)
+    names = {domain.name: set(record_names(task.paths.lmdbs / domain.name)) for domain in task.images.domains}
+    return readable(task.images, names, allow_missing_classes=allow_missing_classes)
 
 
 def picture_parts(
     lmdbs: Path,
     images: TaskImages,
-    network: str,
+    learner: Learner,
     *,
     program: str,
     jobs: int,
@@ -116,7 +141,7 @@ def picture_parts(
     skip_unreadable: bool = False,
 ) -> dict[str, Part]:
     """A part for each domain, in the folder ``lmdbs``; the rest is :func:`image_part`'s."""
-    _, height, width = DATASETS[of_network(trained(network)).images].stored_shape
+    _, height, width = learner.pictures.stored_shape
     return {
         domain.name: image_part(
             lmdbs / domain.name,
@@ -133,12 +158,12 @@ def picture_parts(
     }
 
 
-def extract_features(paths: Paths, network: str, features: Dataset, jobs: int) -> None:
+def extract_features(task: Task, features: Dataset, jobs: int) -> None:
     """Extract what is missing of ``features``, those of the pictures in the LMDBs.
 
     Raises ProgramError if features of other pictures or of other weights are in their place and training has begun.
     """
-    extractor = extraction.onnx(feature_backbone(), network, jobs)
-    of = replace(DATASETS[of_network(ANY_FEATURES).images], name=paths.name)
+    paths, extractor = task.paths, extraction.onnx(feature_backbone(), task.learner.network, jobs)
+    of = replace(task.learner.pictures, name=paths.name)
     parts = extraction.parts(of, features, features.domains, extractor, paths.data, paths.data)
     build_missing(parts, force=not paths.run.exists())

@@ -63,6 +63,11 @@ class TaskImages:
         return (*self.sources, *self.targets)
 
     @property
+    def counts(self) -> dict[str, int]:
+        """How many each domain has."""
+        return {domain.name: len(domain.entries) for domain in self.domains}
+
+    @property
     def target_entries(self) -> list[Entry]:
         """All images of the targets; where these are several, the name of each image begins with its target's."""
         if len(self.targets) == 1:

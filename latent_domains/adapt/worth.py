@@ -1,13 +1,15 @@
-"""What adaptation is worth: what logistic regression gets on the same features, without it and with the least of it."""
+"""What a training was worth: logistic regression on the same features; features alone beside a fine-tuned net."""
 
 from pathlib import Path
 
 from latent_domains.adapt.task import Paths
 from latent_domains.baselines.run import BaselineOptions, make_record
 from latent_domains.common.files import json_text, write_text
+from latent_domains.common.program import from_root
 from latent_domains.experiment.baselines import BASELINES
+from latent_domains.runs.evaluate import summary
 from latent_domains.runs.record import Record, read
-from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.run_folder import RunFolder, is_run_folder
 
 METHODS = ("logistic", "logistic_own_z")
 """Of BASELINES."""
@@ -34,7 +36,24 @@ def write_baselines(paths: Paths, folder: RunFolder) -> None:
         write_text(file, json_text(make_record(options, folder.experiment).to_json()))
 
 
+def compared(paths: Paths, folder: RunFolder) -> list[Path]:
+    """What stands beside a run in its report: baselines on its features or, if it was fine-tuned, features alone."""
+    if not is_run_folder(paths.features.run):
+        return baseline_files(paths, folder)
+    return [paths.features.run, *baseline_files(paths.features, RunFolder.load(paths.features.run))]
+
+
 def worth(paths: Paths, folder: RunFolder) -> list[str]:
-    """What they got, a line each."""
+    """What these got, a line each; and that no label of the target chooses among fine-tuning and features."""
+    if is_run_folder(paths.features.run):
+        alone = RunFolder.load(paths.features.run)
+        learner, record = alone.experiment.data.learner, alone.read_record()
+        said = [f"{summary(alone, record)} by {learner} alone"] if record.accuracy is not None else []
+        return [
+            *said,
+            *worth(paths.features, alone),
+            f"No label of the target chooses: {from_root(paths.model)} is the fine-tuned net, whichever of the two is "
+            f"better; {from_root(paths.features.model)} is that of the features alone.",
+        ]
     found = [read(Record, file) for file in baseline_files(paths, folder)]
     return [f"{100 * one.accuracy:.2f} % by {BASELINES[one.baseline['method']]} on the same features" for one in found]

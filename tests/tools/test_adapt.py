@@ -17,13 +17,15 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from latent_domains.adapt.stages import FINE_TUNED, ON_FEATURES
+from latent_domains.adapt import stages
+from latent_domains.adapt.learner import FINE_TUNED, IMAGE_SIZE, ITERATIONS, ON_FEATURES
 from latent_domains.backbones.onnx_backbone import OnnxBackbone
 from latent_domains.common.gpus import has_cuda
 from latent_domains.common.program import ROOT
 from latent_domains.convert.torch.resnet import shapes
 from latent_domains.data.lmdb_io import read_labels
 from latent_domains.data.sets.published import PACS
+from latent_domains.data.weights_files import in_package
 from latent_domains.experiment.baselines import BASELINES
 from latent_domains.experiment.networks import LITE0
 from latent_domains.runs.run_folder import RunFolder
@@ -345,10 +347,11 @@ def test_options_can_change_until_training_begins(tmp_path):
 def test_help_says_what_mda_does_where_nothing_is_said():
     said = " ".join(program("adapt", "--help").stdout.split())
     for name in ("branch_input", "lambda_d"):
-        assert f"(default: {ON_FEATURES[name]} on lite0, else" in said
+        assert f"(default: {ON_FEATURES[name]} on features, else" in said
     assert ON_FEATURES["branch_norm"] == FINE_TUNED["branch_norm"]
     assert f"(default: {FINE_TUNED['branch_norm']})" in said
-    assert ON_FEATURES["no_w_gradient"] and "reach the branch that predicts domains (default: on lite0)" in said
+    assert ON_FEATURES["no_w_gradient"] and "reach the branch that predicts domains (default: on features)" in said
+    assert f"(default: {IMAGE_SIZE} for lite0, else" in said and f"(default: {ITERATIONS} for lite0 with" in said
 
 
 # --- on the features of EfficientNet-Lite0, the default where there is no GPU
@@ -467,3 +470,97 @@ def test_another_choice_is_a_flag_away_and_features_of_other_weights_are_refused
     (tmp_path / "out" / "data").touch()  # in the way of LMDBs
     done = on_features(pacs, tmp_path / "out", "--w-gradient", "--branch-norm", "layers")
     assert done.returncode == 1 and "mDA, k=2, branch on early statistics on features of lite0" in done.stdout
+
+
+# --- fine-tuned after its features, --fine-tune
+
+
+@pytest.fixture(scope="module")
+def fine_tuned(pacs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Done, tuple[object, ...]]:
+    """The folder of a task that was interrupted before the net was trained, and while it was; what the last call said.
+
+    And the command line.
+    """
+    out = tmp_path_factory.mktemp("fine_tuned") / "out"
+    sources = ("--source", pacs / "art_painting", "--source", pacs / "photo", "--target", pacs / "cartoon")
+    quick = ("--image-size", 64, "--iterations", 20, "--batch-size", 24, "--threads", "1", "--jobs", 2)
+    net = ("--fine-tune", "--weights", in_package(LITE0), "--solver-mode", "CPU")
+    command = ("adapt", *sources, "--out", out, *net, *quick)
+    calls, measure = [], stages.measure
+
+    def interrupted(folder: RunFolder, threads: int | None) -> tuple[int, float]:
+        calls.append(folder.path)
+        if folder.path == out / "run":
+            raise KeyboardInterrupt
+        return measure(folder, threads)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stages, "measure", interrupted)
+        done = program(*command)
+    assert done.returncode == 130 and done.stderr.endswith("interrupted\n"), done.stderr
+    assert calls == [out / "features" / "run", out / "run"] and (out / "features" / "report.html").exists()
+    code, said = interrupt(*command, at="loss=", whole_group=True)
+    assert code == 130 and "Traceback" not in said, said
+    assert RunFolder.load(out / "run").snapshot_to_go_on_from().iteration < 20
+    done = program(*command)
+    assert done.returncode == 0, done.stderr
+    return out, done, command
+
+
+def test_a_fine_tuned_net_and_what_its_features_alone_got(fine_tuned):
+    out, done, _ = fine_tuned
+    assert set(names(out)) == {*RESULTS, "features", "weights"}
+    assert set(names(out / "features")) == {*RESULTS, "baselines"} - {"settings.json"}
+    tuned, alone = RunFolder.load(out / "run"), RunFolder.load(out / "features" / "run")
+    assert (tuned.experiment.network, tuned.experiment.image_size, tuned.experiment.iterations) == ("lite0", 64, 20)
+    assert alone.experiment.iterations == 1200 and alone.experiment.branch_input == "early"
+    assert tuned.experiment.data.images == alone.experiment.data.images == "out"
+    assert len(tuned.read_record().training.sessions) == 2 and len(rows(out / "predictions.csv")) == 20
+    features = f"{100 * alone.read_record().accuracy:.2f} % on cartoon"
+    before, after = done.stdout.split("Now all of lite0 is fine-tuned.\n")
+    assert f"{out / 'features'}: {features}\n" in before and "by logistic regression on the same features\n" in before
+    assert re.search(r"[\d.]+ s: about \d+ s for \d+ iterations of 24 images, with tests\. Ctrl-C stops", after)
+    lines = (
+        f"{100 * tuned.read_record().accuracy:.2f} % on cartoon\n{features} by features of lite0 alone\n",
+        f"No label of the target chooses: {out / 'model'} is the fine-tuned net, ",
+    )
+    for text in (after, (out / "README.txt").read_text()):
+        assert all(line in text for line in lines)
+    report = (out / "report.html").read_text()
+    title = "mDA, k=2, centred logits"
+    assert f"{title} on lite0" in report and f"{title}, branch on early statistics" in report
+    assert "on features of lite0" in report and BASELINES["logistic"] in report
+
+
+def test_a_fine_tuned_net_predicts_by_the_lines_of_python(fine_tuned, pacs, tmp_path):
+    out, done, _ = fine_tuned
+    the_lines_predict_the_same(out, done, pacs / "cartoon", tmp_path)
+
+
+def test_once_it_is_fine_tuned_nothing_is_done_again_and_other_options_are_refused(fine_tuned):
+    out, _, command = fine_tuned
+    files = [file for file in out.rglob("*") if file.is_file() and file.name != "lock"]
+    before = {file: file.stat().st_mtime_ns for file in files}
+    done = program(*command)
+    assert done.returncode == 0 and "measuring" not in done.stdout, done.stderr
+    assert {file: file.stat().st_mtime_ns for file in files} == before
+    larger = [96 if option == 64 else option for option in command]
+    assert "--image-size was 64, is 96" in program(*larger).stderr
+    assert "--method was mda, is dial" in program(*command, "--method", "dial").stderr
+    without = [option for option in command if option not in ("--fine-tune", "--image-size", 64)]
+    assert "--fine-tune was True, is False; --image-size was 64, is not given" in program(*without).stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--image-size", 128), "--image-size 128: features of lite0 are of 224×224 pixels, expected --fine-tune"),
+        (("--fine-tune", "--image-size", 100), "image_size: got 100, expected a multiple of 32, at least 64"),
+        (("--network", "mnist", "--image-size", 64), "image_size: got 64 for mnist on digits, expected 28"),
+        (("--fine-tune", "--branch-input", "early"), "branch_input: got 'early' for out, which has no statistics of"),
+    ],
+)
+def test_what_no_net_is_fine_tuned_with(pacs, tmp_path, options, message):
+    done = on_features(pacs, tmp_path / "out", *options)
+    assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith(f"error: {message}"), done.stderr
+    assert not (tmp_path / "out").exists()

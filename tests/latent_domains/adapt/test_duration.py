@@ -4,6 +4,7 @@ import pytest
 
 from latent_domains.adapt import duration
 from latent_domains.adapt.duration import in_words, measure, memory_note, total
+from latent_domains.experiment.datasets import adapted, named, of_network
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.write import write_run
 
@@ -36,10 +37,16 @@ def test_memory_that_is_not_there(monkeypatch, network, images, gib):
     said = (
         f"a batch of {images} images takes about {gib} GiB of memory and 5.0 GiB are free: a smaller --batch-size takes"
     )
-    assert memory_note(network, images) == (gib and f"{said} less")
+    assert memory_note(of_network(network), images) == (gib and f"{said} less")
+
+
+def test_smaller_images_take_less_memory(monkeypatch):
+    monkeypatch.setattr(duration, "available_gib", lambda: 5.0)
+    assert "a batch of 48 images takes about 9.3 GiB" in memory_note(of_network("lite0"), 48)
+    assert memory_note(adapted(named("pacs"), "lite0", 128), 48) is None
 
 
 def test_memory_of_this_machine(monkeypatch, tmp_path):
     assert 0.01 < duration.available_gib() < 10**6
     monkeypatch.setattr(duration, "Path", lambda name: tmp_path / "none")
-    assert duration.available_gib() is None and memory_note("resnet18", 10**6) is None
+    assert duration.available_gib() is None and memory_note(of_network("resnet18"), 10**6) is None

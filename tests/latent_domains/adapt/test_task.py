@@ -2,16 +2,22 @@
 
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
-from latent_domains.adapt.task import Paths, build_lmdbs, stored
+from latent_domains.adapt.learner import Learner
+from latent_domains.adapt.task import Paths, Task, build_lmdbs, stored
 from latent_domains.adapt.trees import TaskImages, read_images
 from latent_domains.common.program import ProgramError
 from latent_domains.data.lmdb_io import describe
 from latent_domains.data.parts import classes_of
 from tests.programs import names
 from tests.shapes import LOOKS, plant_domain
+
+
+def task(out: Path, images: TaskImages) -> Task:
+    return Task(Paths(out), images, Learner("mnist"), {}, "adapt")
 
 
 @pytest.fixture
@@ -29,8 +35,8 @@ def test_what_is_no_regular_file_is_named_and_never_waited_for(images, tmp_path,
     os.mkfifo(tmp_path / "dusk" / "disc" / "fifo.png")
     found = read_images([tmp_path / "night", tmp_path / "day"], [tmp_path / "dusk"])
     with pytest.raises(ProgramError, match=r"(dangling|round|zero|fifo)\.png: .*--skip-unreadable"):
-        build_lmdbs(Paths(tmp_path / "out"), found, "mnist", jobs=1, skip_unreadable=False)
-    counts = build_lmdbs(Paths(tmp_path / "out"), found, "mnist", jobs=2, skip_unreadable=True)
+        build_lmdbs(task(tmp_path / "out", found), jobs=1, skip_unreadable=False)
+    counts = build_lmdbs(task(tmp_path / "out", found), jobs=2, skip_unreadable=True)
     assert counts == {"night": 6, "day": 6, "dusk": 6}
     said = capsys.readouterr().err
     for name, why in (("dangling", "a link that"), ("round", "Too many"), ("zero", "a FIFO, a"), ("fifo", "a FIFO, a")):
@@ -41,7 +47,7 @@ def test_lmdbs_of_other_images_or_classes_are_replaced_until_training_begins(ima
     paths = Paths(tmp_path / "out")
 
     def built(found: TaskImages) -> str:
-        build_lmdbs(paths, found, "mnist", jobs=1, skip_unreadable=False)
+        build_lmdbs(task(paths.root, found), jobs=1, skip_unreadable=False)
         return capsys.readouterr().out
 
     def with_class(name: str) -> TaskImages:  # after those that are there, so that no label changes
@@ -62,7 +68,7 @@ def test_unreadable_images_are_left_out_and_not_counted(images, tmp_path, capsys
     bad = tmp_path / "night" / "disc" / "0.png"
     bad.write_bytes(b"no image")
     paths = Paths(tmp_path / "my out")
-    counts = build_lmdbs(paths, images, "mnist", jobs=1, skip_unreadable=True)
+    counts = build_lmdbs(task(paths.root, images), jobs=1, skip_unreadable=True)
     assert counts == {"night": 5, "day": 6, "dusk": 6}
     assert f"left out {bad}: 8 bytes that OpenCV cannot decode" in capsys.readouterr().err
     assert paths.lmdbs == tmp_path / "my out" / "data" / "my_out" and names(paths.lmdbs) == ["day", "dusk", "night"]
@@ -73,7 +79,7 @@ def test_unreadable_images_are_left_out_and_not_counted(images, tmp_path, capsys
     for file in (tmp_path / "day").rglob("*.png"):
         file.write_bytes(b"no image")
     with pytest.raises(ProgramError, match="day: none of the images could be read"):
-        build_lmdbs(Paths(tmp_path / "other"), images, "mnist", jobs=1, skip_unreadable=True)
+        build_lmdbs(task(tmp_path / "other", images), jobs=1, skip_unreadable=True)
 
 
 def test_what_unreadable_images_leave_of_the_classes_is_judged_as_what_is_there_at_all(images, tmp_path):
@@ -81,8 +87,8 @@ def test_what_unreadable_images_leave_of_the_classes_is_judged_as_what_is_there_
         for name in unreadable:
             for file in (tmp_path / name).iterdir():
                 file.write_bytes(b"no image")
-        build_lmdbs(paths, images, "mnist", jobs=1, skip_unreadable=True)
-        return stored(paths, images, allow_missing_classes=allow_missing_classes)
+        build_lmdbs(task(paths.root, images), jobs=1, skip_unreadable=True)
+        return stored(task(tmp_path / "out", images), allow_missing_classes=allow_missing_classes)
 
     paths = Paths(tmp_path / "out")
     assert left() == images

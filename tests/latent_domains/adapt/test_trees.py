@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from latent_domains.adapt.stages import make_task
-from latent_domains.adapt.task import Paths
+from latent_domains.adapt.learner import Learner
+from latent_domains.adapt.stages import experiment_of
+from latent_domains.adapt.task import Paths, Task
 from latent_domains.adapt.trees import TaskImages, about_numbers, check_apart, domain_names, read_images
 from latent_domains.common.program import ProgramError
 from tests.shapes import CLASSES, plant_domain
@@ -236,7 +237,8 @@ def told(sources: list[Path], target: Path, method: str = "mda", **settings: str
     images = read_images(sources, [target])
     counts = {domain.name: len(domain.entries) for domain in images.domains}
     chosen = {"method": method, "iterations": None, "k": None, **settings}
-    return list(about_numbers(images, make_task(Paths(target / "out"), images, "mnist", chosen, counts, "adapt")))
+    task = Task(Paths(target / "out"), images, Learner("mnist"), chosen, "adapt")
+    return list(about_numbers(images, experiment_of(task, counts)))
 
 
 def test_the_same_image_in_source_and_target(night, dusk):

@@ -1,0 +1,100 @@
+"""What is trained on one's own pictures, and by which options where nothing is said."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from latent_domains.common.gpus import why_no_gpu
+from latent_domains.common.program import ProgramError
+from latent_domains.experiment.datasets import DATASETS, Dataset, Recipe, adapted, of_network
+from latent_domains.experiment.networks import ANY_FEATURES, BACKBONES, NETWORKS
+from latent_domains.runs.devices import requested_mode
+
+_FINE_TUNED = [name for name, network in NETWORKS.items() if network.recipe and name not in (*BACKBONES, ANY_FEATURES)]
+
+CHOICES = (*BACKBONES, *_FINE_TUNED)
+"""The networks that there is a recipe for: trained on the features of a backbone, or fine-tuned."""
+
+ON_FEATURES = {"branch_norm": "logits", "branch_input": "early", "no_w_gradient": True, "lambda_d": 0.1}
+"""mDA on a backbone's features: what found the true source domains of PACS best (results/README.md). No accuracy on a
+target had a part in it."""
+
+FINE_TUNED = {"branch_norm": "logits"}
+"""mDA where a net is fine-tuned: what found the domains of digits' mixtures best (results/branch.md), likewise."""
+
+IMAGE_SIZE, ITERATIONS = 160, 600
+"""Of a backbone that is fine-tuned: what two cores do in a quarter of an hour."""
+
+SHARED = ("method", "k", "k_target", "known_share", "seed")
+"""The options of the method that are meant for the features alone, too, where a backbone is fine-tuned."""
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A network that is fine-tuned or, if it is a backbone and not ``fine_tune``, a classifier on its features.
+
+    ``image_size`` is the side of the squares that it sees (None: as the network has them).
+    """
+
+    network: str
+    fine_tune: bool = False
+    image_size: int | None = None
+
+    @property
+    def on_features(self) -> bool:
+        """Whether a classifier on features is trained."""
+        return self.network in BACKBONES and not self.fine_tune
+
+    @property
+    def features_alone(self) -> "Learner | None":
+        """What is trained first, to compare with: the classifier on features where a backbone is fine-tuned."""
+        return Learner(self.network) if self.network in BACKBONES and self.fine_tune else None
+
+    @property
+    def recipe(self) -> Recipe:
+        """How it is trained."""
+        return DATASETS[NETWORKS[ANY_FEATURES if self.on_features else self.network].recipe].recipe
+
+    @property
+    def pictures(self) -> Dataset:
+        """A dataset whose pictures are of the form that it takes."""
+        if self.on_features:
+            return DATASETS[of_network(ANY_FEATURES).images]
+        return adapted(of_network(self.network), self.network, self.image_size)
+
+
+def choose_learner(network: str | None, fine_tune: bool, image_size: int | None, solver_mode: str | None) -> Learner:
+    """The learner that is asked for. Raises ProgramError if features are, of pictures of another size."""
+    network = network or default_network(solver_mode)
+    if network in BACKBONES and fine_tune:
+        return Learner(network, True, image_size or IMAGE_SIZE)
+    if network in BACKBONES and image_size is not None:
+        raise ProgramError(
+            f"--image-size {image_size}: features of {network} are of {of_network(network).shape[-1]}×"
+            f"{of_network(network).shape[-1]} pixels, expected --fine-tune with it, or a --network that is fine-tuned"
+        )
+    return Learner(network, fine_tune, image_size)
+
+
+def default_network(solver_mode: str | None) -> str:
+    """ResNet18 takes hours without a GPU; features take a minute."""
+    return "lite0" if requested_mode(solver_mode) == "CPU" or why_no_gpu() else "resnet18"
+
+
+def with_defaults(learner: Learner, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the method that were ``chosen``, with the learner's own for those that were not (None).
+
+    Several targets are one domain by default: the model then needs no branch. With latent ones it has their branch,
+    which cannot read statistics of early blocks, since no stock layer makes these.
+    """
+    defaults: dict[str, Any] = {"iterations": ITERATIONS} if learner.features_alone else {}
+    if chosen["method"] == "mda":
+        defaults |= {"k_target": 1, **(ON_FEATURES if learner.on_features else FINE_TUNED)}
+        if (chosen.get("k_target") or 1) > 1:
+            defaults["branch_input"] = "final"
+    return {name: defaults.get(name) if value is None else value for name, value in chosen.items()}
+
+
+def for_features(learner: Learner, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """The options by which ``learner``, the features alone, is trained: SHARED of those ``chosen``, else its own."""
+    return with_defaults(learner, {name: value if name in SHARED else None for name, value in chosen.items()})

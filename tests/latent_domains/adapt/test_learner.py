@@ -1,0 +1,90 @@
+"""What is trained where nothing is said, and by which options."""
+
+import json
+from pathlib import Path
+from statistics import mean
+
+import pytest
+
+from latent_domains.adapt import learner
+from latent_domains.adapt.learner import (
+    FINE_TUNED,
+    IMAGE_SIZE,
+    ITERATIONS,
+    ON_FEATURES,
+    Learner,
+    choose_learner,
+    default_network,
+    for_features,
+    with_defaults,
+)
+from latent_domains.common.program import ROOT, ProgramError
+
+
+def test_the_network_is_one_that_this_machine_trains_in_minutes(monkeypatch):
+    monkeypatch.delenv("SOLVER_MODE", raising=False)
+    for reason, expected in (("the driver shows no GPU", "lite0"), (None, "resnet18")):
+        monkeypatch.setattr(learner, "why_no_gpu", lambda reason=reason: reason)
+        assert default_network(None) == expected
+    assert default_network("CPU") == "lite0" and default_network("GPU") == "resnet18"
+
+
+def test_what_is_chosen_stays_and_the_rest_is_the_networks():
+    nothing = {"method": "mda", **dict.fromkeys(ON_FEATURES), "k": None}
+    assert with_defaults(Learner("lite0"), nothing) == {"method": "mda", **ON_FEATURES, "k": None}
+    chosen = {**nothing, "no_w_gradient": False, "branch_norm": "layers"}
+    assert with_defaults(Learner("lite0"), chosen) == {**chosen, "branch_input": "early", "lambda_d": 0.1}
+    assert with_defaults(Learner("resnet18"), nothing) == {**nothing, "branch_norm": "logits"}
+    targets = {**nothing, "k_target": None}
+    assert with_defaults(Learner("lite0"), targets) == {**ON_FEATURES, "method": "mda", "k": None, "k_target": 1}
+    latent = with_defaults(Learner("lite0"), {**nothing, "k_target": 2})
+    assert (latent["branch_input"], latent["lambda_d"]) == ("final", 0.1)
+    dial = {**nothing, "method": "dial"}
+    assert with_defaults(Learner("lite0"), dial) == dial
+
+
+def nmi_of_branches(records, options):
+    """Mean NMI with the true source domains of mDA without domain labels, by its settings named in ``options``."""
+    found: dict[tuple[object, ...], list[float]] = {}
+    for record in map(json.loads, map(Path.read_text, records)):
+        settings = record["experiment"]
+        if settings["known_share"] == 0:
+            found.setdefault(tuple(settings[name] for name in options), []).append(record["domain_usage"]["nmi"])
+    return {row: mean(values) for row, values in found.items()}
+
+
+def test_the_defaults_are_the_branch_that_finds_the_domains_best():
+    """By the NMI with the true source domains, as the records have it: no accuracy is looked at."""
+    found = nmi_of_branches((ROOT / "results" / "pacs_features").glob("mda_*.json"), ON_FEATURES)
+    assert len(found) == 10 and max(found, key=found.get) == tuple(ON_FEATURES.values())
+    mixtures = (ROOT / "results" / "digits_mixtures").glob("mda_*_seed[012].json")
+    found = nmi_of_branches(mixtures, ("branch_norm", "no_w_gradient"))
+    assert len(found) == 3 and max(found, key=found.get) == (FINE_TUNED["branch_norm"], False)
+
+
+def test_a_backbone_is_fine_tuned_only_where_that_is_asked_for(monkeypatch):
+    monkeypatch.setattr(learner, "why_no_gpu", lambda: None)
+    features, tuned = (choose_learner("lite0", fine_tune, None, "CPU") for fine_tune in (False, True))
+    assert features == Learner("lite0") and features.on_features and features.features_alone is None
+    assert tuned == Learner("lite0", True, IMAGE_SIZE) and not tuned.on_features and tuned.features_alone == features
+    assert choose_learner("lite0", True, 224, "GPU").image_size == 224
+    assert (tuned.pictures.network, tuned.pictures.shape) == ("lite0", (3, IMAGE_SIZE, IMAGE_SIZE))
+    assert features.pictures.stored_shape == (3, 256, 256)
+    for asked in ("resnet18", None):  # the default on a GPU
+        net = choose_learner(asked, True, None, "GPU")
+        assert net == Learner("resnet18", True) and net.features_alone is None and not net.on_features
+    with pytest.raises(ProgramError, match="--image-size 128: features of lite0 are of 224×224 pixels, expected --f"):
+        choose_learner("lite0", False, 128, "CPU")
+
+
+def test_features_alone_share_what_is_asked_and_not_how_the_net_is_trained():
+    names = ("k", "k_target", "known_share", "iterations", "base_lr", "seed", *ON_FEATURES)
+    given = {**dict.fromkeys(names), "method": "mda", "k": 3, "seed": 1, "base_lr": 0.01, "lambda_d": 0.2}
+    tuned = Learner("lite0", True, 64)
+    chosen = with_defaults(tuned, given)
+    assert (chosen["iterations"], chosen["branch_norm"], chosen["lambda_d"]) == (ITERATIONS, "logits", 0.2)
+    assert chosen["branch_input"] is chosen["no_w_gradient"] is None
+    assert with_defaults(tuned, {**given, "iterations": 4})["iterations"] == 4
+    alone = for_features(tuned.features_alone, chosen)
+    nothing = {**dict.fromkeys(names), "method": "mda", "k": 3, "seed": 1}
+    assert alone == with_defaults(Learner("lite0"), nothing)
