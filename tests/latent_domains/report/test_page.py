@@ -56,7 +56,7 @@ def browser(tmp_path_factory) -> Iterator[webdriver.Chrome]:
     ):
         options.add_argument(f"--{argument}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    short = {**os.environ, "TMPDIR": "/tmp"}  # noqa: S108: a socket's path has 107 characters at most
+    short = {**os.environ, "TMPDIR": "/tmp"}  # noqa: S108 (paths of sockets are short)
     driver = webdriver.Chrome(options=options, service=Service(DRIVER, env=short))
     yield driver
     driver.quit()
