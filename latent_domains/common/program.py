@@ -152,10 +152,11 @@ class _Signals:
 
     def lost(self, unraisable: "sys.UnraisableHookArgs") -> None:
         """Raise again what was raised where nothing can be, as in what C code calls back: a ``sys.unraisablehook``."""
-        if unraisable.exc_type is KeyboardInterrupt and self.heard:
-            signal.setitimer(signal.ITIMER_REAL, _AGAIN)
-        else:
+        if not self.heard:
             self.hook_before(unraisable)
+        elif unraisable.exc_type is KeyboardInterrupt:
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN)
+        # Else an object that was interrupted while it was made cannot be closed: there is nothing to tell.
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from latent_domains.experiment.experiment import Experiment, from_json
 from latent_domains.models import prototxt
 from latent_domains.models.gate import read_net
 from latent_domains.models.model import check_loads, open_net
+from latent_domains.models.weights import check_weights
 from latent_domains.runs.record import Failure, Record, Training, read
 
 # A lock of the open file, not of the process: a child that inherits the descriptor holds it too.
@@ -119,15 +120,21 @@ class RunFolder:
         """One of the run's nets in Caffe, with the parameters of a caffemodel, if any.
 
         Its Data layers read the LMDBs as stored, also where training shuffles; ``batch_size`` replaces theirs. Raises
-        ProgramError if it was edited since the folder was written, and Caffe refuses it.
+        ProgramError if it was edited since the folder was written, and Caffe refuses it or its weights.
         """
         net = _with_whole_names(self.read_net(name))
-        if self.net(name).stat().st_mtime_ns > (self.path / "experiment.json").stat().st_mtime_ns:
+        edited = self.net(name).stat().st_mtime_ns > (self.path / "experiment.json").stat().st_mtime_ns
+        if edited:
             check_loads(self.net(name), phase)
         for layer in net.layer:
             if layer.type == "Data":
                 layer.data_param.ClearField("shuffle_seed")
                 layer.data_param.batch_size = batch_size or layer.data_param.batch_size
+        if edited and weights is not None:
+            try:
+                check_weights(weights, [open_net(net, phase)])
+            except ProgramError as error:
+                raise ProgramError(f"{self.net(name)} is not the net of these weights: {error}") from error
         return open_net(net, phase, weights)
 
     def read_solver(self) -> caffe_pb2.SolverParameter:

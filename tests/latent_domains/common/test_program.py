@@ -343,3 +343,25 @@ def test_letters_that_the_terminal_lacks_end_no_program(monkeypatch):
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, "latin-1"))
     assert exit_code(lambda: print("conv1, ½, …")) == 0
     assert written.getvalue() == b"conv1, \xbd, \\u2026\n"
+
+
+_HALF_MADE = """
+import os, signal, time
+from latent_domains.common.program import run
+
+class Bar:
+    def __init__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(5)
+        self.place = 0
+
+    def __del__(self):
+        print(self.place)
+
+run(Bar)
+"""
+
+
+def test_an_object_that_was_interrupted_while_it_was_made_says_nothing():
+    done = subprocess.run([sys.executable, "-c", _HALF_MADE], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
