@@ -64,11 +64,14 @@ elif ! problem=$(.caffe/bin/caffe --version 2>&1 >/dev/null); then
   exit 1
 fi
 
-# The layers' kernels, or the first program would wait for them. They are kept for this processor alone.
-kernels=$({ cat caffe_layers/*.py .venv/.setup-key; grep -m 2 -E '^(model name|flags)' /proc/cpuinfo || true; } | sha256sum)
-if [ -w .build ] && [ "$(cat .build/kernels-key 2>/dev/null)" != "$kernels" ]; then
-  .venv/bin/python -c 'from caffe_layers import _kernel_cache; _kernel_cache.load_all()'
-  printf '%s\n' "$kernels" >.build/kernels-key
+# The layers' kernels, or the first program would wait for them. They are kept for this processor alone. (The image sets
+# up before it has the layers.)
+if [ -d caffe_layers ] && [ -w .build ]; then
+  kernels=$({ cat caffe_layers/*.py .venv/.setup-key; grep -m 2 -E '^(model name|flags)' /proc/cpuinfo || true; } | sha256sum)
+  if [ "$(cat .build/kernels-key 2>/dev/null)" != "$kernels" ]; then
+    .venv/bin/python -c 'from caffe_layers import _kernel_cache; _kernel_cache.load_all()'
+    printf '%s\n' "$kernels" >.build/kernels-key
+  fi
 fi
 # Nothing to do takes a second at most, and is not worth a word.
 [ "$SECONDS" -lt 5 ] || say "ready after $SECONDS seconds"

@@ -73,6 +73,14 @@ def test_kernels_that_do_not_compile_end_the_set_up_and_are_tried_again(clone: P
         assert setup(clone).returncode == code
 
 
+def test_before_the_layers_are_there(clone: Path) -> None:
+    """As in the image, whose packages are installed before the project comes."""
+    shutil.rmtree(clone / "caffe_layers")
+    result = setup(clone)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    assert not (clone / "calls").exists()
+
+
 def test_a_processor_that_proc_names_otherwise(clone: Path) -> None:
     """As on ARM: neither line is there."""
     (clone / "bin").mkdir()
