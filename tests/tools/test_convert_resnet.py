@@ -335,6 +335,13 @@ def test_kinds_of_numbers_are_converted_with_a_note(net, tmp_path):
     np.testing.assert_array_equal(found["fc1000"][1], state["fc.bias"].float().numpy())
 
 
+def test_conv1_trains_at_pytorchs_pace(net, verified):
+    """Before BN, a step's relative change goes with 1/‖W‖²: with 1/255 in W it was some 3,300 times PyTorch's."""
+    stem, _ = verified
+    ours, theirs = blobs(stem.with_suffix(".caffemodel"))["conv1"][0], net.conv1.weight.detach().numpy()
+    assert np.linalg.norm(ours) == pytest.approx(np.linalg.norm(theirs), rel=0.02)  # s is 0.224 to 0.229
+
+
 @pytest.mark.parametrize(
     ("piece", "wrong", "file"),
     [

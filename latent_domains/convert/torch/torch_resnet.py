@@ -1,10 +1,14 @@
 """Weights of a ResNet as PyTorch holds them, in the layers of Caffe's nets.
 
 PyTorch's input is R, G, B from 0 to 1, less a mean and over a standard deviation, x = (p/255 - m)/s, and so is the zero
-that conv1 pads with. Caffe's is B, G, R from 0 to 255, less a mean M, with zeros around it. conv1's weights over 255·s
-and with its channels in the other order are exact where M = 255·m. With another M, conv1 gives Σ W (255·m - M) too
-much: the mean of its BN, raised by as much, subtracts it again. Only at the border of the image something remains,
+that conv1 pads with. Caffe's is B, G, R from 0 to 255, less a mean M, with zeros around it. So conv1's channels change
+their order and are multiplied by σ/s, where σ is the mean of s. Its output is then k = 255·σ times PyTorch's, so are
+the mean and the deviation that its BN holds. This is exact where M = 255·m. With another M, conv1 gives Σ W (255·m - M)
+too much: the mean of its BN, raised by as much, subtracts it again. Only at the border of the image something remains,
 since what is padded with zeros is then M and no longer 255·m.
+
+k stays out of conv1's weights, since BN makes their scale meaningless: k times smaller weights would have k times
+larger gradients, and each step of training would change them k² times (some 3,300) as much as in PyTorch.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +18,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from latent_domains.convert.torch.resnet import ResNet, units
+from latent_domains.convert.torch.resnet import EPS, ResNet, units
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.models.model import Array, Model
 from latent_domains.nets.blocks import Normalisation
@@ -36,6 +40,11 @@ class Standardisation:
         """What Caffe subtracts so that conv1 pads as PyTorch does: of B, G, R, from 0 to 255."""
         return tuple(255 * value for value in reversed(self.mean))
 
+    @property
+    def factor(self) -> float:
+        """How many times larger than PyTorch's the output of Caffe's conv1 is."""
+        return 255 * float(np.mean(self.std))
+
 
 def plain_model(net: ResNet, standardisation: Standardisation) -> Model:
     """The net itself, with BN and, if the checkpoint has it, the head; its input less ``caffe_mean``."""
@@ -51,8 +60,8 @@ def mda_model(net: ResNet, standardisation: Standardisation, num_domains: int, m
     Every one of the domains begins with the checkpoint's statistics.
     """
     blobs = _blobs(net, standardisation, "mda", partial(mda_blobs, num_domains))
-    shifted = net.values["bn1.running_mean"] + _surplus(blobs["conv1"][0], standardisation, mean)
-    blobs[normalisation_name("bn", "conv1")] = bn_blobs(shifted.astype(np.float32), net.values["bn1.running_var"])
+    means = blobs[normalisation_name("bn", "conv1")][0]
+    means += _surplus(blobs["conv1"][0], standardisation, mean).astype(np.float32)
     return _model(net, Normalisation("mda", num_domains, MOVING_AVERAGE_FRACTION), None, blobs)
 
 
@@ -71,7 +80,7 @@ def _blobs(
         weights = net.values[f"{unit.convolution}.weight"]
         if unit.path == "conv1":
             weights = for_caffes_pixels(weights, standardisation)
-            name, make = normalisation_name("bn", unit.path), bn_blobs
+            name, make = normalisation_name("bn", unit.path), partial(_bn_blobs_of_conv1, standardisation.factor)
         else:
             name, make = normalisation_name(layer, unit.path), statistics
         blobs[convolution_name(unit.path)] = [weights]
@@ -85,18 +94,24 @@ def bn_blobs(mean: Array, variance: Array) -> list[Array]:
     return [mean, variance, np.ones(1, np.float32)]
 
 
+def _bn_blobs_of_conv1(factor: float, mean: Array, variance: Array) -> list[Array]:
+    """BN's blobs where the input is ``factor`` times as large, with the same output to the last digit of ε."""
+    larger = factor**2 * (variance.astype(np.float64) + EPS) - EPS
+    return bn_blobs((factor * mean.astype(np.float64)).astype(np.float32), larger.astype(np.float32))
+
+
 def mda_blobs(num_domains: int, mean: Array, variance: Array) -> list[Array]:
     """mDA's sums of means and of variances, and their divisors, the same for each domain."""
     return [*(np.tile(row, (num_domains, 1)) for row in (mean, variance)), np.ones(num_domains, np.float32)]
 
 
 def for_caffes_pixels(weights: Array, standardisation: Standardisation) -> Array:
-    """The first convolution (filters×3×h×w) for pixels B, G, R from 0 to 255."""
-    scale = 1 / (255 * np.array(standardisation.std[::-1]))
+    """The first convolution (filters×3×h×w) for pixels B, G, R from 0 to 255: its output is ``factor`` times larger."""
+    scale = standardisation.factor / (255 * np.array(standardisation.std[::-1]))
     return (weights[:, ::-1] * scale.reshape(1, 3, 1, 1)).astype(np.float32)
 
 
 def _surplus(weights: Array, standardisation: Standardisation, mean: Sequence[float]) -> NDArray[np.float64]:
-    """What folded conv1 gives more than it should (64), inside the image, if its input is less ``mean``."""
+    """What conv1 gives more than it should (64), inside the image, if its input is less ``mean``."""
     per_channel = weights.astype(np.float64).sum(axis=(2, 3))
     return per_channel @ (np.array(standardisation.caffe_mean) - np.array(mean))
