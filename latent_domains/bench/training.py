@@ -24,6 +24,8 @@ class BenchNet:
 
     stem: str
     image: tuple[int, int, int]
+    any_size: bool = False
+    """Whether it takes other images: it pools whatever its convolutions leave."""
 
     def file(self, role: str) -> Path:
         """The prototxt for ``role``: train, test or deploy."""
@@ -36,10 +38,10 @@ class BenchNet:
 
 NETS = {
     "digits": BenchNet("mnist/digits", (3, 28, 28)),
-    "resnet18": BenchNet("resnet18/pacs", (3, 224, 224)),
+    "resnet18": BenchNet("resnet18/pacs", (3, 224, 224), any_size=True),
     "alexnet": BenchNet("alexnet/office31", (3, 227, 227)),
-    "lite0": BenchNet("lite0/pacs", (3, 224, 224)),
-    "lite0-128": BenchNet("lite0/pacs", (3, 128, 128)),
+    "lite0": BenchNet("lite0/pacs", (3, 224, 224), any_size=True),
+    "lite0-128": BenchNet("lite0/pacs", (3, 128, 128), any_size=True),
 }
 # The blob of labelled images' class scores, by which the generator's nets call it.
 SCORES = "scores_source"
@@ -66,12 +68,13 @@ def with_data_in_memory(net: caffe_pb2.NetParameter, image: tuple[int, int, int]
 
 def in_memory(name: str, extent: Extent = WHOLE) -> caffe_pb2.NetParameter:
     """The training net of NETS, its data in memory."""
-    net = NETS[name].read("train")
-    if extent.smallest:  # with fewer images
+    net, image = NETS[name].read("train"), NETS[name].image
+    if extent.smallest:  # fewer and smaller images
         network, dataset = NETS[name].stem.split("/")
         experiment = make_experiment(dataset, "mda", network=network, batch_size=8)
         net = text_format.Parse(make_nets_and_solver(experiment, "", str, "")[0]["train"], caffe_pb2.NetParameter())
-    return with_data_in_memory(net, NETS[name].image)
+        image = (3, 32, 32) if NETS[name].any_size else image
+    return with_data_in_memory(net, image)
 
 
 def with_batch_norm(net: caffe_pb2.NetParameter) -> caffe_pb2.NetParameter:

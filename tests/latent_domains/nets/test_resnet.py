@@ -137,9 +137,16 @@ def test_what_learns_in_resnet(method):
             assert found == [(1, 1)], name
 
 
-@pytest.mark.parametrize("method", [experiment.method for experiment in default_experiments("pacs")])
-def test_resnet18_trains(method, pictures, tmp_path):
-    train(make_experiment("pacs", method, **QUICK), tmp_path / "run", pictures, caffe_test=method == "mda")
+def test_resnet18_trains_on_pictures_of_its_size(pictures, tmp_path):
+    train(make_experiment("pacs", "mda", **QUICK), tmp_path / "run", pictures, caffe_test=True)
+
+
+SMALL = QUICK | {"image_size": 64}
+
+
+@pytest.mark.parametrize("method", [one.method for one in default_experiments("pacs") if one.method != "mda"])
+def test_resnet18_trains(method, small_pictures, tmp_path):
+    train(make_experiment("pacs", method, **SMALL), tmp_path / "run", small_pictures)
 
 
 @pytest.mark.parametrize(
@@ -147,17 +154,17 @@ def test_resnet18_trains(method, pictures, tmp_path):
     [{"geometry": "caffe", "iter_size": 2, "test_mirror": True}, {"known_share": 0.5}, {"k": 1}],
     ids=lambda options: next(iter(options)),
 )
-def test_resnet18_trains_by_other_options(options, pictures, tmp_path):
-    record = train(make_experiment("pacs", "mda", **QUICK, **options), tmp_path / "run", pictures)
+def test_resnet18_trains_by_other_options(options, small_pictures, tmp_path):
+    record = train(make_experiment("pacs", "mda", **SMALL, **options), tmp_path / "run", small_pictures)
     if "known_share" in options:
         assert "loss_domain" in record["last_values"]
 
 
-def test_resnet18_trains_on_an_undivided_source(pictures, tmp_path):
-    mixture = pictures / "pacs" / "art_painting+cartoon+photo"
-    inputs = [pictures / "pacs" / domain for domain in ("art_painting", "cartoon", "photo")]
-    assert program("join_lmdbs", *inputs, mixture).returncode == 0
+def test_resnet18_trains_on_an_undivided_source(small_pictures, tmp_path):
+    data = small_pictures / "pacs_64"
+    mixture = data / "art_painting+cartoon+photo"
+    assert program("join_lmdbs", *(data / name for name in mixture.name.split("+")), mixture).returncode == 0
     assert lmdb_io.count(mixture) == 3 * 14
-    record = train(make_experiment("pacs", "mda", undivided=True, **QUICK), tmp_path / "run", pictures)
+    record = train(make_experiment("pacs", "mda", undivided=True, **SMALL), tmp_path / "run", small_pictures)
     # The divided LMDBs lie beside it, so it can be told how the branch divided the mixture.
     assert record["domain_usage"]["sources"] == ["art_painting", "cartoon", "photo"]
