@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import psutil
 
-from tests.faults.stage import Stage, kill_all, sleep_until
+from tests.faults.stage import Stage, has_ended, kill_all, sleep_until
 from tests.programs import files_up_to
 
 Condition = Callable[[Stage], str]
@@ -41,9 +41,7 @@ def _closed_pipe(stage: Stage) -> str:
 
 def _signals(*numbers: signal.Signals) -> Condition:
     def condition(stage: Stage) -> str:
-        moment, begun = stage.moment(), time.monotonic()
-        pid = stage.start()
-        sleep_until(begun, moment, pid)
+        pid, moment = stage.start_for_a_while()
         for i, number in enumerate(numbers):
             if i:
                 sleep_until(time.monotonic(), stage.rng.uniform(0, 0.1), pid)
@@ -55,9 +53,7 @@ def _signals(*numbers: signal.Signals) -> Condition:
 
 
 def _all_killed(stage: Stage) -> str:
-    moment, begun = stage.moment(), time.monotonic()
-    pid = stage.start()
-    sleep_until(begun, moment, pid)
+    pid, moment = stage.start_for_a_while()
     stage.sent.add(signal.SIGKILL)
     kill_all(pid)
     stage.end(pid)
@@ -66,11 +62,9 @@ def _all_killed(stage: Stage) -> str:
 
 def _child_killed(stage: Stage) -> str:
     """Kill the first child that is there from some moment on, if any is."""
-    moment, begun = stage.moment(), time.monotonic()
-    pid = stage.start()
-    sleep_until(begun, moment, pid)
+    pid, moment = stage.start_for_a_while()
     name = "none"
-    while not (ended := psutil.Process(pid).status() == psutil.STATUS_ZOMBIE):
+    while not (ended := has_ended(pid)):
         if children := psutil.Process(pid).children():
             name = children[0].name()
             children[0].kill()

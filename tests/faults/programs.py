@@ -29,6 +29,8 @@ class Program:
 
     room: int = 0
     """Bytes that a full disk or a limit leaves it: what is not ours writes before it reads what is."""
+    listens: str = ""
+    """A folder that it makes once it has read what is ours: signals come later than that."""
 
     @property
     def name(self) -> str:
@@ -170,5 +172,6 @@ PROGRAMS = (
         real=1,
         seconds=600,
         room=1 << 16,
+        listens="out/.snakemake",
     ),
 )

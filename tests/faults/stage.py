@@ -99,6 +99,17 @@ class Stage:
         least, more = (_STARTED, _IMPORTS) if self.real else (0.0, 0.0)
         return self.rng.uniform(least, 1.1 * (self.seconds + more))
 
+    def start_for_a_while(self) -> tuple[int, float]:
+        """Start the program and let it run for a random time; return its process id and these seconds."""
+        moment, begun = self.moment(), time.monotonic()
+        pid = self.start()
+        if self.program.listens:
+            while not (self.folder / self.program.listens).exists() and not has_ended(pid):
+                sleep_until(time.monotonic(), 0.02, pid)
+            begun = time.monotonic() - min(moment, _STARTED + _IMPORTS)
+        sleep_until(begun, moment, pid)
+        return pid, moment
+
     def start(self, *more: str, before: Callable[[], object] = lambda: None, stdout: int | None = None) -> int:
         """Start the program, and return its process id."""
         pipes = [os.pipe(), os.pipe()]  # no files: their size may be limited
@@ -241,6 +252,11 @@ def kill_all(pid: int) -> None:
             one.kill()
     except psutil.NoSuchProcess:
         pass
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a process has ended; nobody has waited for it yet."""
+    return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
 def sleep_until(begun: float, seconds: float, pid: int) -> None:

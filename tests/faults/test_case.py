@@ -37,6 +37,14 @@ def main():
     if how == "loses":
         Path("out/kept.json").unlink()
         raise ProgramError("input.json: wrong")
+    if how == "deaf":
+        signal.signal(signal.SIGTERM, lambda *_: 1 / 0)
+        time.sleep(1.5)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        Path("out/listens").mkdir(exist_ok=True)
+        time.sleep(1.5)
+        Path("out/listens").rmdir()
+        write_text(Path("out/o.json"), json.dumps({"a": 1}))
     if how == "leaves":
         if os.fork() == 0:
             time.sleep(60)
@@ -60,6 +68,7 @@ def main():
         ("silent", "empty", UNCLEAR),
         ("loses", "truncated", LOST),
         ("leaves", "missing", UNCLEAR),
+        ("deaf", "SIGTERM", CLEAR),
     ],
 )
 def test_each_kind_of_fault_is_found(how, kind, outcome, tmp_path, monkeypatch):
@@ -71,7 +80,15 @@ def test_each_kind_of_fault_is_found(how, kind, outcome, tmp_path, monkeypatch):
     (base / "input.json").write_text('{"a": 1}')
     (base / "kept.json").write_text("{}")
     program = Program(
-        "toy", how, ("input.json", "kept.json>out/kept.json"), ("input.json",), 1, goes_on=True, real=0, seconds=5
+        "toy",
+        how,
+        ("input.json", "kept.json>out/kept.json"),
+        ("input.json",),
+        1,
+        goes_on=True,
+        real=0,
+        seconds=5,
+        listens="out/listens" if how == "deaf" else "",
     )
     reference = Reference({"kept.json": "[]", "o.json": "['a']"}, 1.0, 8)
     (tmp_path / "case").mkdir()
