@@ -7,11 +7,13 @@
 | gong2013       | maximally distinctive latent domains, a geodesic flow kernel (GFK) from each to the target |
 | hoffman2012    | latent domains by constrained clustering, the same kernels |
 | gfk            | one GFK from all sources to the target: "original", the sources as one domain |
+| 1nn            | no adaptation: the nearest neighbour among the sources |
 | svm            | no adaptation: a linear SVM of the sources |
 | logistic       | no adaptation: a logistic regression of the sources |
 | logistic_own_z | the same, sources and target each standardised by their own mean and variance |
 
-Labels of the target are read for the accuracy alone. Methods and choices: docs/baselines.md.
+The first two use their domains as an ensemble and by matching, the domain nearest to the target alone: a record has
+both. Labels of the target are read for the accuracy alone. Methods and choices: docs/baselines.md.
 """
 
 import argparse
@@ -22,12 +24,12 @@ from latent_domains.baselines.run import BaselineOptions, make_record
 from latent_domains.common.arguments import add_data_option, natural, positive, program_parser
 from latent_domains.common.files import check_free, json_text, write_text
 from latent_domains.common.program import ProgramError, run
-from latent_domains.experiment.baselines import BASELINES, DISCOVERY, VARIANTS
+from latent_domains.experiment.baselines import BASELINES, CLASSIFIERS, DISCOVERY, KERNEL, NORMALISATIONS
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.experiment.options import dataset
 
 
-def _k(text: str) -> int | None:
+def _or_auto(text: str) -> int | None:
     return None if text == "auto" else positive(text)
 
 
@@ -50,16 +52,28 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument(
         "--k",
-        type=_k,
+        type=_or_auto,
         metavar="K|auto",
         help="latent source domains; auto: 2 to --max-k, by cross-validation within the domains (default: auto)",
     )
     parser.add_argument("--max-k", type=positive, default=5, metavar="K", help="largest K of auto (default: 5)")
     parser.add_argument(
-        "--variant",
-        choices=VARIANTS,
-        help="classifiers of all latent domains, weighted for each image by the probability of its domain, or that of "
-        "the domain nearest to the target (default: ensemble)",
+        "--classifier",
+        choices=CLASSIFIERS,
+        help="in the kernel: the nearest neighbour, as the kernel's authors have it, or a linear SVM (default: 1nn)",
+    )
+    parser.add_argument(
+        "--dimension",
+        type=_or_auto,
+        metavar="D|auto",
+        help="of the kernel's subspaces; auto: by the subspace disagreement measure (default: auto)",
+    )
+    parser.add_argument(
+        "--normalise",
+        choices=NORMALISATIONS,
+        default=NORMALISATIONS[0],
+        help="z: features of mean 0 and variance 1, for a kernel in each latent domain and in the target by itself; "
+        "none: as they are stored (default: z)",
     )
     parser.add_argument(
         "--min-domain",
@@ -79,12 +93,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--force", action="store_true", help="replace OUT.json")
     parser.add_argument("out", type=Path, metavar="OUT.json", help="the record")
     options = parser.parse_args()
-    if options.method not in DISCOVERY:
-        for option in ("k", "variant"):
-            if getattr(options, option) is not None:
-                parser.error(f"argument --{option}: {options.method} discovers no domains")
+    if options.k is not None and options.method not in DISCOVERY:
+        parser.error(f"argument --k: {options.method} discovers no domains")
     if options.min_domain is not None and options.method != "gong2013":
         parser.error(f"argument --min-domain: {options.method} has no such bound")
+    for option in ("classifier", "dimension"):
+        if getattr(options, option) is not None and options.method not in KERNEL:
+            parser.error(f"argument --{option}: {options.method} has no kernel")
     if options.max_k < 2:
         parser.error("argument --max-k: got 1, expected at least 2")
     return options
@@ -106,7 +121,12 @@ def main() -> None:
     baseline = BaselineOptions(**{field.name: getattr(options, field.name) for field in fields(BaselineOptions)})
     record = make_record(baseline, experiment)
     write_text(options.out, json_text(record.to_json()))
-    print(f"{options.out}: {100 * record.accuracy:.2f} % on {experiment.target}")
+    said = f"{options.out}: {100 * record.accuracy:.2f} % on {experiment.target}"
+    if record.matching:
+        said += f", by matching {100 * record.matching.accuracy:.2f} %"
+    print(said)
+    if equals := record.baseline["k_equals"]:
+        print(f"k = {record.baseline['k']} is no better than {', '.join(map(str, equals))}: within two standard errors")
 
 
 if __name__ == "__main__":

@@ -5,17 +5,17 @@ classifiers that are trained and cross-validated within each of K domains; the K
 """
 
 import warnings
+from dataclasses import dataclass
 from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics.pairwise import linear_kernel
 from sklearn.model_selection import StratifiedKFold
-from sklearn.preprocessing import StandardScaler
 from tqdm import tqdm
 
 from latent_domains.baselines.checks import check_training
-from latent_domains.baselines.classifiers import svm, unit
+from latent_domains.baselines.classifiers import scales, svm
 
 FOLDS = 5
 
@@ -31,13 +31,18 @@ class DomainEstimator(Protocol):
 
 
 def learnability(X: ArrayLike, y: ArrayLike, domains: NDArray[np.int64], *, seed: int = 0) -> float:
-    """A(K), from 0 to 1, of features (n×d) with labels (n) in domains (n).
+    """A(K), from 0 to 1, of features (n×d) with labels (n) in domains (n)."""
+    return float(learned(X, y, domains, seed=seed).mean())
+
+
+def learned(X: ArrayLike, y: ArrayLike, domains: NDArray[np.int64], *, seed: int = 0) -> NDArray[np.bool_]:
+    """Which samples (n) the classifier of their domain gets right while they are held out.
 
     A class with one sample in a domain is missed there, for nobody can learn it from none; so are all samples of a
     domain with nothing but such classes, or with a single class.
     """
     X, y = check_training(X, y)
-    correct = 0
+    correct = np.zeros(len(y), bool)
     for domain in np.unique(domains):
         rows = np.flatnonzero(domains == domain)
         folds = min(FOLDS, int(np.bincount(y[rows]).max()))
@@ -46,14 +51,28 @@ def learnability(X: ArrayLike, y: ArrayLike, domains: NDArray[np.int64], *, seed
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The least populated class", UserWarning)
             splits = list(StratifiedKFold(folds, shuffle=True, random_state=seed).split(rows, y[rows]))
-        kernel = linear_kernel(unit(StandardScaler().fit(X[rows]), X[rows]))
+        scale, _ = scales(X[rows], X[rows], "z")
+        kernel = linear_kernel(scale(X[rows]))
         for train, held_out in splits:
             if len(np.unique(y[rows[train]])) < 2:
                 continue
             classifier = svm().set_params(kernel="precomputed").fit(kernel[np.ix_(train, train)], y[rows[train]])
             predicted = classifier.predict(kernel[np.ix_(held_out, train)])
-            correct += int((predicted == y[rows[held_out]]).sum())
-    return correct / len(y)
+            correct[rows[held_out]] = predicted == y[rows[held_out]]
+    return correct
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The estimator whose domains are the most learnable, and A by number of domains.
+
+    ``equals`` are the other numbers whose A cannot be told from the best: the difference, sample by sample, is within
+    two standard errors of 0.
+    """
+
+    best: DomainEstimator
+    learnability: dict[int, float]
+    equals: tuple[int, ...]
 
 
 def choose_domains(
@@ -63,18 +82,23 @@ def choose_domains(
     *,
     seed: int = 0,
     verbose: bool = False,
-) -> tuple[DomainEstimator, dict[int, float]]:
-    """Fit each of the estimators; return the one whose domains are the most learnable, and A by number of domains.
-
-    Of equals the first is taken. Only the source is looked at.
-    """
-    found: dict[int, float] = {}
+) -> Choice:
+    """Fit each of the estimators and choose one. Of equals the first is taken. Only the source is looked at."""
+    right: dict[int, NDArray[np.bool_]] = {}
     best = estimators[0]
     bar = tqdm(estimators, desc="number of domains", disable=not verbose)
     for estimator in bar:
         estimator.fit(X, y)
-        found[estimator.n_domains] = learnability(X, y, estimator.labels_, seed=seed)
-        if found[estimator.n_domains] > found[best.n_domains]:
+        k = estimator.n_domains
+        right[k] = learned(X, y, estimator.labels_, seed=seed)
+        if right[k].mean() > right[best.n_domains].mean():
             best = estimator
-        bar.set_postfix({f"k={k}": f"{100 * value:.1f} %" for k, value in found.items()})
-    return best, found
+        bar.set_postfix({f"k={k}": f"{100 * found.mean():.1f} %" for k, found in right.items()})
+    equals = tuple(k for k, found in right.items() if k != best.n_domains and _within(right[best.n_domains], found))
+    return Choice(best, {k: float(found.mean()) for k, found in right.items()}, equals)
+
+
+def _within(right: NDArray[np.bool_], other: NDArray[np.bool_]) -> bool:
+    """Whether the mean difference (n) is within two standard errors of 0."""
+    difference = right.astype(float) - other
+    return bool(abs(difference.mean()) <= 2 * difference.std() / np.sqrt(len(difference)))

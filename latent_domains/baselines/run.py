@@ -2,6 +2,7 @@
 
 import resource
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -20,13 +21,14 @@ from latent_domains.baselines import (
 )
 from latent_domains.baselines.checks import check_training
 from latent_domains.baselines.features import read_features
+from latent_domains.baselines.order import by_content
 from latent_domains.common.program import ProgramError
 from latent_domains.common.versions import commit, hardware, versions
-from latent_domains.experiment.baselines import DISCOVERY, VARIANTS
+from latent_domains.experiment.baselines import CLASSIFIERS, DISCOVERY, KERNEL, NORMALISATIONS
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.preflight import check_meaning
-from latent_domains.runs.record import OnTarget, Record
+from latent_domains.runs.record import Matching, OnTarget, Record
 
 _ESTIMATORS = {"gong2013": DistinctiveDomains, "hoffman2012": ConstrainedDomains}
 """Of DISCOVERY."""
@@ -41,45 +43,58 @@ class BaselineOptions:
 
     method: str
     """One of BASELINES."""
-    k: int | None
-    """Latent domains; None: 2 to ``max_k``, by cross-validation."""
-    max_k: int
-    variant: str | None
-    min_domain: int | None
-    seed: int
-    limit: int | None
-    """Records of each source and target to learn from; None: all."""
     data: Path
     """The folder of the LMDBs."""
-    quiet: bool
+    k: int | None = None
+    """Latent domains; None: 2 to ``max_k``, by cross-validation."""
+    max_k: int = 5
+    classifier: str | None = None
+    """One of CLASSIFIERS, for the methods with a KERNEL; None: the first."""
+    dimension: int | None = None
+    """Of the kernel's subspaces; None: by the subspace disagreement measure."""
+    normalise: str = NORMALISATIONS[0]
+    min_domain: int | None = None
+    seed: int = 0
+    limit: int | None = None
+    """Records of each source and target to learn from; None: all."""
+    quiet: bool = True
 
 
 def make_record(baseline: BaselineOptions, experiment: Experiment) -> Record:
-    """Run a baseline and return its record."""
+    """Run a baseline and return its record. The order of the records in the LMDBs does not matter, but for a limit."""
     sources, targets, tests = _read(baseline, experiment)
     X, y = (np.concatenate(part) for part in zip(*sources.values(), strict=True))
+    source_of = np.repeat(list(sources), [len(labels) for _, labels in sources.values()])
+    order = by_content(X, y)
+    X, y, source_of = X[order], y[order], source_of[order]
     X_target = np.concatenate([features for features, _ in targets.values()])
+    X_target = X_target[by_content(X_target)]
     check_training(X, y)
     begin = time.monotonic()
     discovered = _discover(baseline, X, y) if baseline.method in DISCOVERY else None
     discovery = time.monotonic() - begin
     classifier = _adapt(baseline, X, y, X_target, discovered)
-    correct = {
-        target: int((classifier.predict(features) == labels).sum()) for target, (features, labels) in tests.items()
-    }
-    images = {target: len(labels) for target, (_, labels) in tests.items()}
+    found = _on(classifier.predict, tests, experiment.data.classes)
     seconds = time.monotonic() - begin
-    usage = None
+    usage = matching = None
     if discovered:
-        ends = np.cumsum([len(labels) for _, labels in sources.values()])[:-1]
-        assignments = dict(zip(sources, np.split(discovered["assignments"], ends), strict=True))
-        usage = domain_usage(assignments, {source: labels for source, (_, labels) in sources.items()})
+        of = {source: source_of == source for source in sources}
+        usage = domain_usage(
+            {source: discovered["assignments"][rows] for source, rows in of.items()},
+            {source: y[rows] for source, rows in of.items()},
+        )
+        by_matching = _on(lambda features: classifier.predict(features, "matching"), tests, experiment.data.classes)
+        matching = Matching(accuracy=_whole(by_matching), targets=by_matching, domain=classifier.nearest_)
     return Record(
         baseline={
             "method": baseline.method,
-            "variant": (baseline.variant or VARIANTS[0]) if discovered else None,
+            "classifier": _classifier(baseline) if baseline.method in KERNEL else None,
+            "dimension": baseline.dimension,
+            "dimensions": _dimensions(classifier),
+            "normalise": baseline.normalise,
             "k": discovered["k"] if discovered else None,
             "learnability": discovered["learnability"] if discovered else None,
+            "k_equals": discovered["k_equals"] if discovered else None,
             "dataset": experiment.dataset,
             "sources": list(experiment.sources),
             "targets": list(experiment.targets),
@@ -91,11 +106,10 @@ def make_record(baseline: BaselineOptions, experiment: Experiment) -> Record:
             "target_images": len(X_target),
             "features": X.shape[1],
         },
-        accuracy=sum(correct.values()) / sum(images.values()),
-        test_images=sum(images.values()),
-        targets={
-            target: OnTarget(accuracy=correct[target] / images[target], test_images=images[target]) for target in tests
-        },
+        accuracy=_whole(found),
+        test_images=sum(one.test_images for one in found.values()),
+        targets=found,
+        matching=matching,
         domain_usage=usage,
         seconds=round(seconds, 3),
         discovery_seconds=round(discovery, 3) if discovered else None,
@@ -104,6 +118,23 @@ def make_record(baseline: BaselineOptions, experiment: Experiment) -> Record:
         versions={**versions(), "scipy": version("scipy")},
         hardware=hardware("CPU"),
     )
+
+
+def _on(
+    predict: Callable[[NDArray[np.float64]], NDArray[np.int64]], tests: dict[str, Labelled], classes: int
+) -> dict[str, OnTarget]:
+    from sklearn.metrics import confusion_matrix  # a second to import
+
+    return {
+        target: OnTarget.of(confusion_matrix(labels, predict(features), labels=range(classes)))
+        for target, (features, labels) in tests.items()
+    }
+
+
+def _whole(found: dict[str, OnTarget]) -> float:
+    """The accuracy on all targets' images."""
+    correct = sum(round(one.accuracy * one.test_images) for one in found.values())
+    return correct / sum(one.test_images for one in found.values())
 
 
 def _read(
@@ -138,16 +169,18 @@ def _discover(baseline: BaselineOptions, X: NDArray[np.float64], y: NDArray[np.i
     if baseline.min_domain is not None:
         options["min_samples"] = baseline.min_domain
     if baseline.k is not None:
-        found, learnability = estimator(baseline.k, **options).fit(X, y), None
+        found, learnability, equals = estimator(baseline.k, **options).fit(X, y), None, None
     else:
         largest = min(baseline.max_k, int(np.unique(y, return_counts=True)[1].min()))
         if largest < 2:
             raise ProgramError("k: a class has a single sample, so that auto can try no number of domains: pass --k 1")
         estimators = [estimator(k, **options) for k in range(2, largest + 1)]
-        found, learnability = choose_domains(estimators, X, y, seed=baseline.seed, verbose=not baseline.quiet)
+        choice = choose_domains(estimators, X, y, seed=baseline.seed, verbose=not baseline.quiet)
+        found, learnability, equals = choice.best, choice.learnability, list(choice.equals)
     return {
         "k": found.n_domains,
         "learnability": learnability,
+        "k_equals": equals,
         "assignments": found.assignments_,
         "domains": found.labels_,
     }
@@ -161,15 +194,28 @@ def _adapt(
     discovered: dict[str, Any] | None,
 ) -> SourceClassifier | GFKClassifier | LatentDomainClassifier:
     """The trained classifier of the target."""
+    if baseline.method not in KERNEL:
+        name = baseline.method.removesuffix("_own_z")
+        own_z = name != baseline.method
+        return SourceClassifier(name, own_z=own_z, normalise=baseline.normalise).fit(X, y, X_target)
+    options = {
+        "n_components": baseline.dimension,
+        "normalise": baseline.normalise,
+        "random_state": baseline.seed,
+    }
     if discovered is None:
-        references = {
-            "gfk": GFKClassifier(random_state=baseline.seed),
-            "svm": SourceClassifier(),
-            "logistic": SourceClassifier(logistic=True),
-            "logistic_own_z": SourceClassifier(logistic=True, own_z=True),
-        }
-        return references[baseline.method].fit(X, y, X_target)
-    latent = LatentDomainClassifier(
-        variant=baseline.variant or VARIANTS[0], random_state=baseline.seed, verbose=not baseline.quiet
-    )
+        return GFKClassifier(_classifier(baseline), **options).fit(X, y, X_target)
+    latent = LatentDomainClassifier(_classifier(baseline), **options, verbose=not baseline.quiet)
     return latent.fit(X, y, X_target, discovered["domains"])
+
+
+def _classifier(baseline: BaselineOptions) -> str:
+    return baseline.classifier or CLASSIFIERS[0]
+
+
+def _dimensions(classifier: SourceClassifier | GFKClassifier | LatentDomainClassifier) -> list[int] | None:
+    """Of the subspaces, one for each kernel."""
+    if isinstance(classifier, SourceClassifier):
+        return None
+    kernels = classifier.classifiers_.values() if isinstance(classifier, LatentDomainClassifier) else [classifier]
+    return [one.kernel_.n_components_ for one in kernels]

@@ -3,13 +3,17 @@
 DISCOVERY = ("gong2013", "hoffman2012")
 """Those that discover domains."""
 
-SEEDLESS = ("svm", "logistic", "logistic_own_z")
+KERNEL = (*DISCOVERY, "gfk")
+"""Those with a geodesic flow kernel, and a choice of CLASSIFIERS in it."""
+
+SEEDLESS = ("1nn", "svm", "logistic", "logistic_own_z")
 """Those without random numbers: one run stands for all seeds of a table, unless each seed has data of its own."""
 
 BASELINES = {
     "gong2013": "Gong et al.",
     "hoffman2012": "Hoffman et al.",
     "gfk": "geodesic flow kernel",
+    "1nn": "nearest neighbour",
     "svm": "linear SVM",
     "logistic": "logistic regression",
     "logistic_own_z": "logistic regression, each side standardised by itself",
@@ -18,3 +22,9 @@ BASELINES = {
 
 VARIANTS = ("ensemble", "matching")
 """How the discovered domains are used: all, weighted for each sample, or the one nearest to the target alone."""
+
+CLASSIFIERS = ("1nn", "svm")
+"""In the kernel: the nearest neighbour, as its authors have it, or a linear SVM."""
+
+NORMALISATIONS = ("z", "none")
+"""Of the features before they are classified: each feature of mean 0 and variance 1, or as stored."""

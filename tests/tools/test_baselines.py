@@ -78,15 +78,20 @@ def test_early_statistics_are_no_features(tmp_path):
 @pytest.mark.parametrize("method", ["gong2013", "hoffman2012"])
 def test_the_record_of_latent_domains(data, mixed, tmp_path, method):
     out = tmp_path / "deep" / "out.json"
-    done = baselines(method, data, out, "--k", 2, "--seed", 3)
+    done = baselines(method, data, out, "--k", 2, "--seed", 3, "--dimension", 5)
     assert done.returncode == 0, done.stderr
     record = json.loads(out.read_text())
-    assert done.stdout == f"{out}: {100 * record['accuracy']:.2f} % on webcam\n"
+    said = f"{100 * record['accuracy']:.2f} % on webcam, by matching {100 * record['matching']['accuracy']:.2f} %"
+    assert done.stdout == f"{out}: {said}\n"
     assert record["baseline"] == {
         "method": method,
-        "variant": "ensemble",
+        "classifier": "1nn",
+        "dimension": 5,
+        "dimensions": [5, 5],
+        "normalise": "z",
         "k": 2,
         "learnability": None,
+        "k_equals": None,
         "dataset": "office31_fc7",
         "sources": ["amazon", "dslr"],
         "targets": ["webcam"],
@@ -99,27 +104,40 @@ def test_the_record_of_latent_domains(data, mixed, tmp_path, method):
         "features": 4096,
     }
     assert record["accuracy"] > 0.9 and record["test_images"] == 24
+    counts = np.array(record["targets"]["webcam"].pop("confusion"))
     assert record["targets"] == {"webcam": {"accuracy": record["accuracy"], "test_images": 24}}
+    assert record["matching"]["domain"] in (0, 1) and record["matching"]["targets"]["webcam"]["accuracy"] > 0.9
+    assert counts.sum(axis=1).tolist() == [8] * CLASSES + [0] * (31 - CLASSES)
+    assert counts.trace() == round(24 * record["accuracy"])
     assert record["domain_usage"]["sources"] == ["amazon", "dslr"]
     assert record["domain_usage"]["purity"] == 1 and record["domain_usage"]["nmi"] == pytest.approx(1)
     assert 0 < record["discovery_seconds"] < record["seconds"]
     assert record["hardware"]["mode"] == "CPU" and record["versions"]["scipy"] and "commit" in record
+    # The same records in another order, sources first to last.
+    turned = tmp_path / "data"
+    for d, name in enumerate(DOMAINS):
+        rows = np.random.default_rng(d).permutation(np.flatnonzero(mixed.domains == d))
+        fill(turned / "office31_fc7" / name, mixed.X[rows], mixed.y[rows])
     again = tmp_path / "again.json"
-    assert baselines(method, data, again, "--k", 2, "--seed", 3).returncode == 0
+    arguments = ("--sources", "dslr+amazon", "--targets", "webcam", "--k", 2, "--seed", 3, "--dimension", 5)
+    assert baselines(method, turned, again, *arguments).returncode == 0
     other = json.loads(again.read_text())
-    for key in ("baseline", "accuracy", "domain_usage"):
-        assert other[key] == record[key], "the same command, the same result"
+    assert other["accuracy"] == record["accuracy"] and other["matching"] == record["matching"]
+    assert other["domain_usage"]["counts"] == record["domain_usage"]["counts"][::-1]
 
 
 @pytest.mark.program
 def test_k_is_chosen_on_the_source(data, tmp_path):
     out = tmp_path / "out.json"
-    done = baselines("hoffman2012", data, out, "--variant", "matching", "--max-k", 3)
+    done = baselines("hoffman2012", data, out, "--max-k", 3, "--classifier", "svm", "--normalise", "none")
     assert done.returncode == 0, done.stderr
     found = json.loads(out.read_text())["baseline"]
-    assert found["variant"] == "matching"
+    assert (found["classifier"], found["dimension"], found["normalise"]) == ("svm", None, "none")
     assert list(found["learnability"]) == ["2", "3"]
     assert found["learnability"][str(found["k"])] == max(found["learnability"].values())
+    [other] = {2, 3} - {found["k"]}
+    told = f"k = {found['k']} is no better than {other}: within two standard errors\n"
+    assert found["k_equals"] in ([], [other]) and (told in done.stdout) == bool(found["k_equals"])
 
 
 @pytest.mark.program
@@ -142,13 +160,13 @@ def test_the_targets_labels_change_the_accuracy_alone(data, mixed, tmp_path):
 
 
 @pytest.mark.program
-@pytest.mark.parametrize("method", ["svm", "gfk", "logistic", "logistic_own_z"])
+@pytest.mark.parametrize("method", ["1nn", "svm", "gfk", "logistic", "logistic_own_z"])
 def test_references_and_several_targets(data, tmp_path, method):
     out = tmp_path / "out.json"
     done = baselines(method, data, out, "--sources", "webcam", "--targets", "amazon+dslr")
     assert done.returncode == 0, done.stderr
     record = json.loads(out.read_text())
-    assert record["baseline"]["k"] is record["baseline"]["variant"] is record["domain_usage"] is None
+    assert record["baseline"]["k"] is record["matching"] is record["domain_usage"] is None
     assert list(record["targets"]) == ["amazon", "dslr"] and record["test_images"] == 48
     each = [values["accuracy"] for values in record["targets"].values()]
     assert record["accuracy"] == pytest.approx(np.mean(each))
@@ -187,7 +205,7 @@ def digits(mirror, tmp_path) -> Iterator[Path]:
 def test_digits_hold_domains_and_adaptation_helps(digits, tmp_path):
     """Real digits: MNIST and MNIST-M are told apart far above chance, and the kernel helps."""
     found = {}
-    for method, arguments in (("svm", ()), ("gfk", ()), ("hoffman2012", ("--k", 2, "--variant", "matching"))):
+    for method, arguments in (("svm", ()), ("gfk", ("--classifier", "svm")), ("hoffman2012", ("--k", 2))):
         out = tmp_path / f"{method}.json"
         done = baselines(method, digits, out, "--limit", 150, *arguments, dataset="digits")
         assert done.returncode == 0, done.stderr
@@ -282,7 +300,9 @@ def test_auto_needs_two_of_each_class(data, mixed, tmp_path):
     ("arguments", "message"),
     [
         (["svm", "--dataset", "office31_fc7", "--k", "2", "o"], "argument --k: svm discovers no domains"),
-        (["gfk", "--dataset", "office31_fc7", "--variant", "matching", "o"], "--variant: gfk discovers no domains"),
+        (["svm", "--dataset", "office31_fc7", "--classifier", "svm", "o"], "--classifier: svm has no kernel"),
+        (["1nn", "--dataset", "office31_fc7", "--dimension", "9", "o"], "argument --dimension: 1nn has no kernel"),
+        (["gfk", "--dataset", "digits", "--dimension", "0", "o"], "argument --dimension: got '0', expected"),
         (
             ["hoffman2012", "--dataset", "digits", "--min-domain", "9", "o"],
             "min-domain: hoffman2012 has no such bound",

@@ -10,12 +10,13 @@ from sklearn.linear_model import LogisticRegression
 from latent_domains.baselines import (
     ConstrainedDomains,
     DistinctiveDomains,
+    GeodesicFlowKernel,
     GFKClassifier,
     LatentDomainClassifier,
     SourceClassifier,
 )
 from latent_domains.common.program import ProgramError
-from latent_domains.experiment.baselines import VARIANTS
+from latent_domains.experiment.baselines import CLASSIFIERS, NORMALISATIONS, VARIANTS
 from tests.latent_domains.baselines.mixtures import Mixture, mixture
 
 
@@ -40,8 +41,8 @@ def shifted(seed: int, *, samples: int = 40) -> tuple[Mixture, Mixture]:
     return Mixture(pad[0], source.y, source.domains), Mixture(target_X, target.y, target.domains)
 
 
-def accuracy(classifier, target: Mixture) -> float:
-    return float((classifier.predict(target.X) == target.y).mean())
+def accuracy(classifier, target: Mixture, *variant: str) -> float:
+    return float((classifier.predict(target.X, *variant) == target.y).mean())
 
 
 def test_the_kernel_beats_no_adaptation_on_a_shift():
@@ -54,12 +55,12 @@ def test_the_kernel_beats_no_adaptation_on_a_shift():
     assert np.mean(gains) > 0.2, gains
 
 
-@pytest.mark.parametrize("logistic", [False, True])
-def test_statistics_of_its_own_undo_a_targets_scale_and_offset(logistic):
+@pytest.mark.parametrize("classifier", ["1nn", "svm", "logistic"])
+def test_statistics_of_its_own_undo_a_targets_scale_and_offset(classifier):
     source = mixture([[20, 20, 20]], classes_apart=1.0)
     moved = 3 * source.X + np.linspace(50, 90, source.X.shape[1])
-    plain = SourceClassifier(logistic=logistic).fit(source.X, source.y)
-    own = SourceClassifier(logistic=logistic, own_z=True).fit(source.X, source.y, moved)
+    plain = SourceClassifier(classifier).fit(source.X, source.y)
+    own = SourceClassifier(classifier, own_z=True).fit(source.X, source.y, moved)
     assert accuracy(own, Mixture(moved, source.y, source.domains)) == accuracy(plain, source) == 1
     assert accuracy(plain, Mixture(moved, source.y, source.domains)) < 0.7
 
@@ -71,7 +72,7 @@ def test_a_logistic_regression_is_that_of_scikit_learn_on_standardised_rows():
     X, moved = ((one - source.X.mean(axis=0)) / scale for one in (source.X, target))
     expected = LogisticRegression(C=10, max_iter=1000).fit(X, source.y).predict(moved)
     assert set(expected) == {0, 1, 2} and (expected != source.y).any()
-    found = SourceClassifier(logistic=True).fit(source.X, source.y).predict(target)
+    found = SourceClassifier("logistic").fit(source.X, source.y).predict(target)
     np.testing.assert_array_equal(found, expected)
 
 
@@ -81,9 +82,9 @@ def test_without_a_shift_all_are_right():
     source, target = data.take(np.flatnonzero(half)), data.take(np.flatnonzero(~half))
     assert accuracy(SourceClassifier().fit(source.X, source.y), target) == 1
     assert accuracy(GFKClassifier().fit(source.X, source.y, target.X), target) == 1
+    latent = LatentDomainClassifier().fit(source.X, source.y, target.X, source.domains)
     for variant in VARIANTS:
-        latent = LatentDomainClassifier(variant=variant).fit(source.X, source.y, target.X, source.domains)
-        assert accuracy(latent, target) == 1
+        assert accuracy(latent, target, variant) == 1
 
 
 def two_domains(seed: int = 0) -> tuple[Mixture, Mixture]:
@@ -97,24 +98,23 @@ def two_domains(seed: int = 0) -> tuple[Mixture, Mixture]:
     return whole.take(np.flatnonzero(~held_out)), whole.take(np.flatnonzero(held_out))
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("classifier", CLASSIFIERS)
 @pytest.mark.parametrize("estimator", [DistinctiveDomains, ConstrainedDomains])
-def test_latent_domains_beat_one_domain_where_the_domains_disagree(variant, estimator):
+def test_latent_domains_beat_one_domain_where_the_domains_disagree(classifier, estimator):
     source, target = two_domains()
-    as_one = accuracy(GFKClassifier(n_components=4).fit(source.X, source.y, target.X), target)
+    as_one = accuracy(GFKClassifier(classifier, n_components=4).fit(source.X, source.y, target.X), target)
     domains = estimator(2).fit(source.X, source.y).labels_
-    latent = LatentDomainClassifier(variant=variant, n_components=4).fit(source.X, source.y, target.X, domains)
-    assert accuracy(latent, target) > max(0.9, as_one + 0.2)
-    if variant == "matching":
-        [used] = latent.domains_
-        assert (source.domains[domains == used] == 1).mean() > 0.9, "the domain that the target is of"
+    latent = LatentDomainClassifier(classifier, n_components=4).fit(source.X, source.y, target.X, domains)
+    for variant in VARIANTS:
+        assert accuracy(latent, target, variant) > max(0.9, as_one + 0.2)
+    assert (source.domains[domains == latent.nearest_] == 1).mean() > 0.9, "the domain that the target is of"
 
 
 def test_the_ensemble_is_the_weighted_mean_of_its_classifiers():
     source, target = two_domains()
-    latent = LatentDomainClassifier(n_components=3).fit(source.X, source.y, target.X, source.domains)
+    latent = LatentDomainClassifier("svm", n_components=3).fit(source.X, source.y, target.X, source.domains)
     each = [
-        GFKClassifier(n_components=3).fit(source.X[source.domains == d], source.y[source.domains == d], target.X)
+        GFKClassifier("svm", n_components=3).fit(source.X[source.domains == d], source.y[source.domains == d], target.X)
         for d in range(2)
     ]
     found = latent.predict_proba(target.X)
@@ -126,6 +126,34 @@ def test_the_ensemble_is_the_weighted_mean_of_its_classifiers():
     one = LatentDomainClassifier(n_components=3).fit(source.X, source.y, target.X, np.zeros(len(source.y), int))
     plain = GFKClassifier(n_components=3).fit(source.X, source.y, target.X)
     assert np.array_equal(one.predict(target.X), plain.predict(target.X)), "of one domain it is the kernel alone"
+
+
+def test_the_nearest_neighbour_in_the_kernel_is_that_of_its_published_demonstration():
+    """Distances x G x - 2 x G x' + x' G x' with G of bases of all components, and the label of the smallest."""
+    source, target = shifted(1)
+    for normalise in NORMALISATIONS:
+        X, X_target = source.X, target.X
+        if normalise == "z":
+            X, X_target = ((rows - rows.mean(axis=0)) / rows.std(axis=0) for rows in (X, X_target))
+        kernel = GeodesicFlowKernel(4).fit(X, X_target)
+        G = kernel.map_ @ kernel.map_.T
+        square = [np.einsum("ni,ij,nj->n", rows, G, rows) for rows in (X, X_target)]
+        distances = square[0][:, None] + square[1] - 2 * X @ G @ X_target.T
+        classifier = GFKClassifier(n_components=4, normalise=normalise).fit(source.X, source.y, target.X)
+        expected = source.y[distances.argmin(axis=0)]
+        assert set(expected) == {0, 1, 2}
+        np.testing.assert_array_equal(classifier.predict(target.X), expected)
+        np.testing.assert_array_equal(classifier.predict_proba(target.X).argmax(axis=1), expected)
+
+
+def test_features_as_stored_keep_an_offset_of_the_target():
+    source = mixture([[20, 20, 20]], classes_apart=1.0)
+    moved = Mixture(source.X + 50, source.y, source.domains)
+    for classifier, keeps in (("1nn", 0.7), ("svm", 0.7)):
+        own = SourceClassifier(classifier, own_z=True).fit(source.X, source.y, moved.X)
+        as_stored = SourceClassifier(classifier, own_z=True, normalise="none").fit(source.X, source.y, moved.X)
+        assert accuracy(own, moved) > accuracy(as_stored, moved) + (1 - keeps)
+        assert accuracy(as_stored, source) == 1
 
 
 def test_labels_may_be_any_integers_and_a_domain_may_lack_a_class():
@@ -143,10 +171,8 @@ def test_labels_may_be_any_integers_and_a_domain_may_lack_a_class():
 def test_rotation_of_all_features_changes_no_distance_to_the_target():
     source, target = two_domains()
     rotation = ortho_group.rvs(10, random_state=0)
-    plain = LatentDomainClassifier(variant="matching").fit(source.X, source.y, target.X, source.domains)
-    other = LatentDomainClassifier(variant="matching").fit(
-        source.X @ rotation, source.y, target.X @ rotation, source.domains
-    )
+    plain = LatentDomainClassifier().fit(source.X, source.y, target.X, source.domains)
+    other = LatentDomainClassifier().fit(source.X @ rotation, source.y, target.X @ rotation, source.domains)
     assert plain.discrepancies_ == pytest.approx(other.discrepancies_)
     assert plain.discrepancies_[1] < plain.discrepancies_[0] / 2
 
@@ -189,8 +215,8 @@ def test_bad_input_is_named(X, y, X_target, message):
 
 
 def test_bad_settings_and_domains_are_named():
-    with pytest.raises(ProgramError, match="variant: got 'vote', expected one of ensemble, matching"):
-        LatentDomainClassifier(variant="vote").fit(GOOD.X, GOOD.y, GOOD.X, GOOD.domains)
+    with pytest.raises(ProgramError, match="normalise: got 'l1', expected one of z, none"):
+        LatentDomainClassifier(normalise="l1").fit(GOOD.X, GOOD.y, GOOD.X, GOOD.domains)
     with pytest.raises(ProgramError, match=r"domains: got shape \(3,\), expected one for each of 24 samples"):
         LatentDomainClassifier().fit(GOOD.X, GOOD.y, GOOD.X, [0, 1, 0])
     with pytest.raises(ProgramError, match="domains: none has samples of two classes"):
