@@ -162,7 +162,7 @@ rule images:
 
 
 rule mixture:
-    """An undivided source whose domains have chosen shares."""
+    """Training images of sources that are joined of others: undivided, or with equal classes."""
     input:
         lambda wildcards: ancient([str(file) for file in PLAN.before_mixture(wildcards.mixture)]),
     output:

@@ -82,7 +82,7 @@ def numbers(folder: Path) -> dict[str, str]:
 def test_a_target_that_nothing_makes_is_named(tmp_path):
     done = snakemake(tmp_path, tmp_path / "data", f"experiments={ROOT / 'experiments'}", "-n", "digits")
     assert done.returncode == 1
-    assert "digits: nothing that can be made, expected all, tables/ and one of demo, digits," in done.stdout
+    assert "digits: nothing that can be made, expected all, tables/ and one of demo, " in done.stdout
 
 
 def test_without_a_target_ones_own_tables_are_left_alone(tmp_path):
@@ -116,7 +116,8 @@ def test_each_seeds_lmdbs_are_built_before_its_runs(tmp_path):
         assert done.stdout.count(f"LMDBs of seed{seed}/digits") == 1
         downloads = shlex.quote(str(tmp_path / "data" / "downloads"))
         assert f"get_data digits --out {own} --seed {seed} --downloads {downloads}" in done.stdout
-        assert f"--seed {seed} --sources mnist+mnistm --targets usps --data {own} --quiet" in done.stdout
+        given = rf"--seed {seed} --sources mnist\+mnistm --targets usps .*--data {re.escape(own)} --quiet"
+        assert re.search(given, done.stdout)
 
 
 def test_a_table_is_made_whatever_happens_on_the_way(tiny_data, tmp_path):

@@ -14,7 +14,7 @@ from latent_domains.ablations.resizing import accuracies, table_of
 from latent_domains.common.arguments import add_data_option, add_mirror_option, program_parser
 from latent_domains.common.files import json_text, write_text
 from latent_domains.common.program import run
-from latent_domains.data.sets import gzip_file, usps
+from latent_domains.data.sets import pinned_file, usps
 from latent_domains.data.sets.urls import USPS_TEST
 from latent_domains.runs.run_folder import RunFolder
 
@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="write the results there as JSON")
     options = parser.parse_args()
     folders = [RunFolder.load(path.resolve()) for path in options.runs]
-    unpacked = gzip_file.unpacked(USPS_TEST, options.data / "downloads", options.mirror)
+    unpacked = pinned_file.unpacked(USPS_TEST, options.data / "downloads", options.mirror)
     images, labels = usps.parse(USPS_TEST.path, unpacked, usps.TEST_COUNTS)
     results: list[dict[str, Any]] = []
     by_name: dict[str, list[dict[str, float]]] = {}

@@ -6,6 +6,7 @@
     python -m tools.get_data office31        Office-31, from your unpacked archive: --images DIR
     python -m tools.get_data office_caltech  Office-Caltech-10, likewise
     python -m tools.get_data pacs            PACS, likewise; --splits DIR for its official lists
+    python -m tools.get_data office_caltech_surf  its SURF histograms: downloaded, or from a mirror folder
 
 Pictures are stored for nets that see squares of 224; --image-size 160 builds pacs_160 for smaller ones.
 
@@ -22,9 +23,10 @@ from pathlib import Path
 from latent_domains.common.arguments import add_image_options, add_mirror_option, natural, program_parser
 from latent_domains.common.program import ROOT, ProgramError, run
 from latent_domains.data.parts import Part, build_missing
-from latent_domains.data.sets import demo, digits, image_sets
+from latent_domains.data.sets import demo, digits, image_sets, office_caltech_surf
 from latent_domains.data.sets.image_sets import BuildOptions
 from latent_domains.data.sets.published import IMAGE_SETS, ImageSet
+from latent_domains.data.sets.urls import OFFICE_CALTECH_SURF
 from latent_domains.data.sizes import SEEN, STORED
 
 
@@ -34,7 +36,7 @@ def _options() -> argparse.Namespace:
     common.add_argument("--out", type=Path, default=ROOT / "data", metavar="DIR", help="data folder (default: data)")
     common.add_argument("--seed", type=natural, default=0, help="of all that is drawn at random (default: 0)")
     common.add_argument("--force", action="store_true", help="replace parts that were made in another way")
-    names = (*digits.DOMAINS, "demo", *IMAGE_SETS)
+    names = (*digits.DOMAINS, "demo", *IMAGE_SETS, office_caltech_surf.NAME)
     which = parser.add_subparsers(dest="which", required=True, metavar=f"{{{','.join(names)}}}")
     for name, domains in digits.DOMAINS.items():
         digits_parser = which.add_parser(
@@ -43,16 +45,26 @@ def _options() -> argparse.Namespace:
             help=", ".join(domains),
             description=f"Build OUT/{name}: two LMDBs for each of {', '.join(domains)}.",
         )
-        add_mirror_option(digits_parser, "mnist/*.gz, usps/zip.*.gz and bsds500/*.jpg")
-        digits_parser.add_argument(
-            "--downloads", type=Path, metavar="DIR", help="keep downloads here (default: OUT/downloads)"
-        )
+        _add_downloads(digits_parser, "mnist/*.gz, usps/zip.*.gz and bsds500/*.jpg")
     which.add_parser(
         "demo", parents=[common], help="the demo's three domains", description="Build OUT/demo: six LMDBs."
     )
     for image_set in IMAGE_SETS.values():
         _add_image_set(which, common, image_set)
+    surf_parser = which.add_parser(
+        office_caltech_surf.NAME,
+        parents=[common],
+        help="features of Office-Caltech-10",
+        description=f"Build OUT/{office_caltech_surf.NAME}: an LMDB of SURF histograms for each of "
+        f"{', '.join(OFFICE_CALTECH_SURF)}, rows divided by their sums, then z-scored over all domains.",
+    )
+    _add_downloads(surf_parser, f"{office_caltech_surf.NAME}/*.mat")
     return parser.parse_args()
+
+
+def _add_downloads(parser: argparse.ArgumentParser, files: str) -> None:
+    add_mirror_option(parser, files)
+    parser.add_argument("--downloads", type=Path, metavar="DIR", help="keep downloads here (default: OUT/downloads)")
 
 
 def _add_image_set(
@@ -98,9 +110,11 @@ def _add_image_set(
 
 def _parts(options: argparse.Namespace) -> list[Part]:
     """The parts of the set named on the command line."""
+    if (mirror := getattr(options, "mirror", None)) is not None and not mirror.is_dir():
+        raise ProgramError(f"mirror {mirror}: no such folder")
+    if options.which == office_caltech_surf.NAME:
+        return office_caltech_surf.parts(options.out, options.seed, options.mirror, options.downloads)
     if options.which in digits.DOMAINS:
-        if options.mirror is not None and not options.mirror.is_dir():
-            raise ProgramError(f"mirror {options.mirror}: no such folder")
         return digits.parts(options.out, options.seed, options.mirror, options.downloads, dataset=options.which)
     if options.which == "demo":
         return demo.parts(options.out, options.seed)

@@ -4,6 +4,7 @@
         data/pacs/art_painting+cartoon+photo
     python -m tools.join_lmdbs --shares 80:20 data/digits/mnist_train data/digits/mnistm_train \\
         data/digits/mnist80+mnistm20_train
+    python -m tools.join_lmdbs --equal-classes data/pacs/photo data/pacs/photo_equal
 
 Each record is copied byte for byte and keeps its name; the number in its key is new. domains.txt in OUT says which LMDB
 each record is from; training does not look at it.
@@ -14,25 +15,38 @@ from pathlib import Path
 
 from latent_domains.common.arguments import natural, percentages, program_parser
 from latent_domains.common.program import run
+from latent_domains.common.wording import count_of
 from latent_domains.data.join import PROGRAM, join
 
 
 def _options() -> argparse.Namespace:
     parser = program_parser(PROGRAM, __doc__)
-    parser.add_argument("inputs", type=Path, nargs="+", metavar="IN", help="LMDB folder, at least two of them")
-    parser.add_argument("out", type=Path, metavar="OUT", help="LMDB folder to make")
     parser.add_argument(
+        "inputs",
+        type=Path,
+        nargs="+",
+        metavar="IN",
+        help="LMDB folder, at least two of them, or one with --equal-classes",
+    )
+    parser.add_argument("out", type=Path, metavar="OUT", help="LMDB folder to make")
+    taken = parser.add_mutually_exclusive_group()
+    taken.add_argument(
         "--shares",
         type=percentages,
         default=(),
         metavar="P:P:…",
         help="percentages of the LMDBs' records: the largest mixture that has them (default: all records)",
     )
+    taken.add_argument(
+        "--equal-classes",
+        action="store_true",
+        help="repeat records until all classes of an LMDB are as large as its largest one",
+    )
     parser.add_argument("--seed", type=natural, default=0, help="of the records and their order (default: 0)")
     parser.add_argument("--no-shuffle", action="store_true", help="one LMDB after the other, each in its order")
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists and is such a mixture")
     options = parser.parse_args()
-    if len(options.inputs) < 2:
+    if len(options.inputs) < 2 and not options.equal_classes:
         parser.error("expected at least two LMDBs to join, and OUT after them")
     return options
 
@@ -40,8 +54,9 @@ def _options() -> argparse.Namespace:
 def main() -> None:
     options = _options()
     seed = None if options.no_shuffle else options.seed
-    records = join(options.inputs, options.out, shares=options.shares, seed=seed, force=options.force)
-    print(f"{options.out}: {records} images of {len(options.inputs)} LMDBs")
+    names = ("shares", "equal_classes", "force")
+    records = join(options.inputs, options.out, seed=seed, **{name: getattr(options, name) for name in names})
+    print(f"{options.out}: {records} images of {count_of(len(options.inputs), 'LMDB')}")
 
 
 if __name__ == "__main__":

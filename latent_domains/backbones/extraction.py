@@ -170,7 +170,7 @@ def _datums(lmdb: Path, rows: Iterator[Row]) -> Iterator[tuple[str, Datum]]:
         name = lmdb_io.record_name(key)
         if not np.isfinite(row).all():
             raise ProgramError(f"{lmdb}: the features of {name!r} are not finite: the weights are damaged")
-        yield name, Datum(channels=len(row), height=1, width=1, float_data=row, label=int(label))
+        yield name, lmdb_io.feature_datum(row, int(label))
 
 
 def fingerprint(lmdb: Path) -> str:

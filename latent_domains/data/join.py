@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from tqdm import tqdm
 
 from latent_domains.common.files import check_named, check_new
@@ -20,12 +21,19 @@ PROGRAM = "tools.join_lmdbs"
 
 
 def join(
-    inputs: Sequence[Path], out: Path, *, shares: Sequence[int] = (), seed: int | None = 0, force: bool = False
+    inputs: Sequence[Path],
+    out: Path,
+    *,
+    shares: Sequence[int] = (),
+    equal_classes: bool = False,
+    seed: int | None = 0,
+    force: bool = False,
 ) -> int:
     """Make the LMDB ``out`` of the records of ``inputs``, in an order drawn by ``seed`` (None: one after the other).
 
     With ``shares`` (percentages) it is the largest mixture that has them, of records drawn by ``seed`` (None: the
-    first); else all records are in it. ``domains.txt`` in it says where each is from.
+    first); else all records are in it, with ``equal_classes`` as often as makes every class of an input as large as its
+    largest one. ``domains.txt`` in it says where each is from.
 
     Returns the number of records. Raises ProgramError if the shares are none, the inputs' images, classes or backbones
     differ, if one of them or its name is given twice, or if ``out`` is in the way; ``force`` replaces an older mixture,
@@ -41,10 +49,12 @@ def join(
         "program": PROGRAM,
         "inputs": ", ".join(f"{name} ({count})" for name, count in zip(names, counts, strict=True)),
         **({"shares": shown(shares)} if shares else {}),
+        **({"equal_classes": 1} if equal_classes else {}),
         "seed": "not shuffled" if seed is None else seed,
         **common_features(inputs),
     }
-    places = _places(counts, mixture_counts(counts, shares), seed)
+    drawn = [_equal_classes(path) for path in inputs] if equal_classes else [np.arange(count) for count in counts]
+    places = _places(drawn, mixture_counts([*map(len, drawn)], shares), seed)
     domains = [names[i] for i, _ in places]
     part = Part(out, origin, lambda: Records(len(places), _records(inputs, places)), common_classes(inputs), domains)
     return build(part, force=force)
@@ -114,12 +124,19 @@ def _check_contents(inputs: Sequence[Path]) -> list[int]:
     return [description.records for description in found.values()]
 
 
-def _places(counts: Sequence[int], taken: Sequence[int], seed: int | None) -> list[tuple[int, int]]:
-    """Input and number in it of each record of the mixture, which has ``taken`` of each input's ``counts``."""
+def _equal_classes(lmdb: Path) -> NDArray[np.int64]:
+    """Numbers of records, each class as often as the largest one: its records again and again, in their order."""
+    labels = lmdb_io.read_labels(lmdb)
+    classes, sizes = np.unique(labels, return_counts=True)
+    return np.concatenate([np.resize(np.flatnonzero(labels == one), sizes.max()) for one in classes])
+
+
+def _places(drawn: Sequence[NDArray[np.int64]], taken: Sequence[int], seed: int | None) -> list[tuple[int, int]]:
+    """Input and number in it of each record of the mixture, which has ``taken`` of those ``drawn`` from each input."""
     places = []
-    for i, (count, number) in enumerate(zip(counts, taken, strict=True)):
-        chosen = range(number) if seed is None else np.random.default_rng([seed, i]).permutation(count)[:number]
-        places += [(i, int(record)) for record in sorted(chosen)]
+    for i, (records, number) in enumerate(zip(drawn, taken, strict=True)):
+        chosen = range(number) if seed is None else np.random.default_rng([seed, i]).permutation(len(records))[:number]
+        places += [(i, int(records[record])) for record in sorted(chosen)]
     order = range(len(places)) if seed is None else np.random.default_rng(seed).permutation(len(places))
     return [places[place] for place in order]
 

@@ -54,6 +54,11 @@ def image_datum(image: NDArray[np.uint8], label: int) -> Datum:
     return Datum(channels=len(planes), height=height, width=width, data=b"".join(planes), label=label, encoded=False)
 
 
+def feature_datum(row: NDArray[np.float32], label: int) -> Datum:
+    """Return the Datum of a row of features (n)."""
+    return Datum(channels=len(row), height=1, width=1, float_data=row, label=label)
+
+
 def encoded_datum(data: bytes, label: int) -> Datum:
     """Return the Datum of an encoded image file, field for field as ``convert_imageset`` fills it."""
     return Datum(data=data, label=label, encoded=True)

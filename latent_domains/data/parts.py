@@ -23,8 +23,8 @@ FINGERPRINT = "fingerprint"
 EXTRACTION = "tools.extract_features"
 """The program of origins whose records are features."""
 
-Images = tuple[NDArray[np.uint8], NDArray[np.int64]]
-"""Images (n×H×W gray or n×H×W×3 BGR, uint8) and their labels (n)."""
+Images = tuple[NDArray[np.uint8] | NDArray[np.float64], NDArray[np.int64]]
+"""Images (n×H×W gray or n×H×W×3 BGR, uint8), or features (n×d), and their labels (n)."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,14 @@ class Part:
     """Of a mixture, the domain that each record is from: written to DOMAINS."""
 
 
-def array_part(path: Path, origin: Mapping[str, str | int], make: Callable[[], Images], order: tuple[int, ...]) -> Part:
-    """Return a part of the images that ``make`` returns, as colour images in an order drawn by the seed ``order``.
+def array_part(
+    path: Path,
+    origin: Mapping[str, str | int],
+    make: Callable[[], Images],
+    order: tuple[int, ...],
+    classes: tuple[str, ...] = (),
+) -> Part:
+    """Return a part of what ``make`` returns, images as colour images, in an order drawn by the seed ``order``.
 
     Gray images are repeated in all three channels. A record's name says its place in the source.
     """
@@ -61,12 +67,17 @@ def array_part(path: Path, origin: Mapping[str, str | int], make: Callable[[], I
 
         def items() -> Iterator[tuple[str, Datum]]:
             for i in np.random.default_rng(order).permutation(len(images)):
-                image = images[i] if images.ndim == 4 else np.repeat(images[i][..., np.newaxis], 3, axis=2)
-                yield f"{path.name}_{i:05d}", lmdb_io.image_datum(image, int(labels[i]))
+                yield f"{path.name}_{i:05d}", datum(images[i], int(labels[i]))
+
+        def datum(image: NDArray[Any], label: int) -> Datum:
+            if image.ndim == 1:
+                return lmdb_io.feature_datum(image, label)
+            colour = image if image.ndim == 3 else np.repeat(image[..., np.newaxis], 3, axis=2)
+            return lmdb_io.image_datum(colour, label)
 
         return Records(len(images), items())
 
-    return Part(path, origin, records)
+    return Part(path, origin, records, classes)
 
 
 def stands(part: Part, *, force: bool = False) -> bool:
@@ -127,7 +138,7 @@ def features_of(lmdb: Path) -> dict[str, Any]:
     return {key: value for key, value in origin.items() if key not in _OF_RECORDS} if "backbone" in origin else {}
 
 
-_OF_RECORDS = ("program", "part", "images", FINGERPRINT, "inputs", "shares", "seed")
+_OF_RECORDS = ("program", "part", "images", FINGERPRINT, "inputs", "shares", "equal_classes", "seed")
 """Keys of an origin of features, or of a mixture of them, that do not say how an image becomes a feature."""
 
 

@@ -4,10 +4,12 @@ Where the paper, the work it refers to and the authors' published files differ, 
 """
 
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from annotated_types import Interval
 
+from latent_domains.common.files import expect_file, read_json
 from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import Natural, Number, Positive, Proportion, Rate, Weight, checked
 from latent_domains.common.wording import by
@@ -66,10 +68,11 @@ class Recipe:
 class Features:
     """What a dataset's records are instead of images: what ``backbone`` makes of those of the dataset ``images``.
 
-    The last ``early`` numbers of a record are statistics of the backbone's early blocks.
+    ``images`` is None where they came as features. The last ``early`` numbers of a record are statistics of the
+    backbone's early blocks.
     """
 
-    images: str
+    images: str | None
     backbone: str
     early: Natural = 0
 
@@ -121,7 +124,12 @@ class Dataset:
     @property
     def images(self) -> str:
         """The dataset of the images: this one, or that of which the records are features."""
-        return self.features.images if self.features else self.name
+        return (self.features and self.features.images) or self.name
+
+    @property
+    def extracted(self) -> bool:
+        """Whether the records are features that are extracted from images."""
+        return self.features is not None and self.features.images is not None
 
     @property
     def learner(self) -> str:
@@ -366,6 +374,15 @@ DATASETS = {
         _OFFICE_CALTECH_DATA,
         _fc7(_OFFICE_CALTECH_DATA),
         on_lite0(_OFFICE_CALTECH_DATA, _LITE0),
+        as_features(
+            _OFFICE_CALTECH_DATA,
+            "surf",
+            ANY_FEATURES,
+            800,
+            Features(None, "surf"),
+            recipe=replace(_OFFICE_CALTECH, test_interval=600, solver_mode="CPU"),
+            made_by="python -m tools.get_data office_caltech_surf",
+        ),
         _PACS_DATA,
         on_lite0(_PACS_DATA, _LITE0),
         # PACS's official lists: 90 % of each domain to train on, all of it to test on.
@@ -386,6 +403,19 @@ def named(name: str) -> Dataset:
     if name not in DATASETS:
         raise ProgramError(f"dataset: got {name!r}, expected one of {', '.join(DATASETS)}")
     return DATASETS[name]
+
+
+def chosen(text: str) -> Dataset:
+    """A dataset by its name, or the one that a file describes. Raises ProgramError if there is none."""
+    if not text.endswith(".json"):
+        if text not in DATASETS:
+            raise ProgramError(f"got {text!r}, expected one of {', '.join(DATASETS)}, or FILE.json")
+        return DATASETS[text]
+    try:
+        expect_file(Path(text), "the description of a dataset")
+        return from_json(read_json(Path(text), ()))
+    except ProgramError as error:
+        raise ProgramError(f"{text}: {str(error).removeprefix(f'{text}: ')}") from error
 
 
 def of_network(network: str) -> Dataset:

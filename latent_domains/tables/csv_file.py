@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from latent_domains.tables.definition import Table
 from latent_domains.tables.paired import PairedDifference, differences
-from latent_domains.tables.results import DOMAINS, Result, RowResults, recomputed_mean
+from latent_domains.tables.results import CLASS_MEAN, DOMAINS, Result, RowResults, recomputed_mean
 
 FIELDS = (
     "table",
@@ -23,6 +23,7 @@ FIELDS = (
     "n",
     "seeds",
     "difference",
+    CLASS_MEAN,
 )
 """Of every line; an accuracy for each seed, what there is of DOMAINS and PAIRED, the reason and the remarks follow."""
 
@@ -86,6 +87,7 @@ def _numbers(paper: float | None, result: Result | None, remark: str) -> dict[st
         "n": str(result.n),
         "seeds": str(result.wanted),
         "difference": _number(difference),
+        CLASS_MEAN: _number(result.class_mean),
         **{f"seed {seed}": _number(accuracy) for seed, accuracy in result.accuracies.items()},
         **{name: _number(value) for name, value in result.domains.items()},
         **({"sources": "+".join(result.sources)} if result.sources else {}),

@@ -18,8 +18,16 @@ from pydantic import AfterValidator, Field
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.common.validation import Natural, Positive, checked
 from latent_domains.common.wording import one_line
-from latent_domains.experiment.baselines import BASELINES, DISCOVERY, SEEDLESS, VARIANTS
-from latent_domains.experiment.datasets import DATASETS, Dataset
+from latent_domains.experiment.baselines import (
+    BASELINES,
+    CLASSIFIERS,
+    DISCOVERY,
+    KERNEL,
+    NORMALISATIONS,
+    SEEDLESS,
+    VARIANTS,
+)
+from latent_domains.experiment.datasets import DATASETS, Dataset, chosen
 from latent_domains.experiment.experiment import SETTINGS, Experiment, make_experiment
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.tables.strict_yaml import read_yaml
@@ -33,9 +41,10 @@ _Percent = Annotated[float, Interval(ge=0, le=100)]
 
 @dataclass(frozen=True)
 class BaselineRun:
-    """A shallow baseline on one task of a table, with one seed.
+    """A shallow baseline on one task of a table, with one seed; ``dataset`` is a name or FILE, as ``--dataset`` takes.
 
-    ``variant``, ``k`` and ``limit`` are options of tools.baselines; None is its default.
+    ``classifier`` to ``limit`` are options of tools.baselines; None is its default. ``variant`` says which of a
+    record's two accuracies is meant, so runs that differ in nothing else are one.
     """
 
     dataset: str
@@ -43,18 +52,27 @@ class BaselineRun:
     sources: tuple[str, ...]
     targets: tuple[str, ...]
     seed: int
-    variant: str | None = None
+    classifier: str | None = None
+    dimension: int | None = None
+    normalise: str = NORMALISATIONS[0]
     k: int | None = None
     limit: int | None = None
+    variant: str = VARIANTS[0]
 
     @property
     def data(self) -> Dataset:
-        return DATASETS[self.dataset]
+        return chosen(self.dataset)
 
     @property
     def name(self) -> str:
         """A folder name, as an Experiment has one."""
-        chosen = [self.variant, self.k and f"k{self.k}", self.limit and f"limit{self.limit}"]
+        chosen = [
+            self.classifier != CLASSIFIERS[0] and self.classifier,
+            self.dimension and f"d{self.dimension}",
+            self.normalise != NORMALISATIONS[0] and self.normalise,
+            self.k and f"k{self.k}",
+            self.limit and f"limit{self.limit}",
+        ]
         parts = [self.method, *filter(None, chosen), f"{'+'.join(self.sources)}-{'+'.join(self.targets)}"]
         return "_".join([*parts, f"seed{self.seed}"])
 
@@ -65,7 +83,7 @@ Run = Experiment | BaselineRun
 
 def place(run: Run) -> str:
     """A run's folder below that of all runs."""
-    return f"{run.dataset}/{run.name}"
+    return f"{run.data.name}/{run.name}"
 
 
 def data_folder(data: Path, seed: object, *, per_seed: bool) -> Path:
@@ -139,7 +157,7 @@ class Table:
     name: str
     title: str
     source: str
-    dataset: str
+    data: Dataset
     seeds: tuple[int, ...]
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
@@ -184,6 +202,9 @@ _Runs = make_dataclass(
 @dataclass(frozen=True)
 class _Baseline:
     method: Literal[*BASELINES]
+    classifier: Literal[*CLASSIFIERS] | None = None
+    dimension: Positive | None = None
+    normalise: Literal[*NORMALISATIONS] = NORMALISATIONS[0]
     variant: Literal[*VARIANTS] | None = None
     k: Positive | None = None
     limit: Positive | None = None
@@ -212,7 +233,7 @@ class _Row:
 class _File:
     title: _Text
     source: _Text
-    dataset: Literal[*DATASETS]
+    dataset: _Text
     seeds: Annotated[tuple[Natural, ...], MinLen(1)]
     columns: Annotated[tuple[Column, ...], MinLen(1)]
     rows: Annotated[tuple[_Row, ...], MinLen(1)]
@@ -232,10 +253,11 @@ def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | 
         known = ", ".join(sorted(file.stem for file in path.parent.glob("*.yaml")))
         raise ProgramError(f"{path}: no such file" + (f", expected one of {known}" if known else ""))
     file = checked(_File, read_yaml(path), str(path))
+    dataset, data = _dataset(file.dataset, path)
     seeds = file.seeds if seeds is None else seeds
     if len(set(seeds)) != len(seeds) or not seeds:
         raise ProgramError(f"{path}: seeds: found {list(seeds)}, expected each once")
-    if file.data_per_seed and DATASETS[file.dataset].features:
+    if file.data_per_seed and data.features:
         raise ProgramError(f"{path}: data_per_seed: found true, expected false: features are extracted once")
     for key, named in (("columns", file.columns), ("rows", file.rows)):
         names = [one.name for one in named]
@@ -247,20 +269,35 @@ def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | 
         raise ProgramError(f"{path}: reference: found {file.reference!r}, expected a row: {'; '.join(compared)}")
     common = {"iterations": iterations, "network": file.network, "image_size": file.image_size}
     rows = tuple(
-        _row(row, f"{path}: rows[{i}] ({row.name})", file.dataset, file.columns, seeds, common, file.data_per_seed)
+        _row(row, f"{path}: rows[{i}] ({row.name})", dataset, file.columns, seeds, common, file.data_per_seed)
         for i, row in enumerate(file.rows)
     )
     return Table(
         path.stem,
         file.title,
         file.source,
-        file.dataset,
+        data,
         seeds,
         file.columns,
         _with_target_domains(rows),
         file.data_per_seed,
         file.reference,
     )
+
+
+def _dataset(text: str, path: Path) -> tuple[str, Dataset]:
+    """The dataset that the table in the file ``path`` names, and what ``--dataset`` calls it.
+
+    A FILE is looked for from the table's folder on.
+    """
+    option = str(path.parent / text) if text.endswith(".json") else text
+    try:
+        data = chosen(option)
+    except ProgramError as error:
+        raise ProgramError(f"{path}: dataset: {error}") from error
+    if option != text and data.name in DATASETS:
+        raise ProgramError(f"{path}: dataset: {option}: found the name {data.name!r}, which is one of ours")
+    return option, data
 
 
 def _row(
@@ -348,27 +385,35 @@ def _paper(row: _Row, where: str, columns: int) -> Sequence[float | None]:
 def _trained(choices: dict[str, Any], where: str, dataset: str, column: Column, seeds: tuple[int, ...]) -> Candidate:
     """The experiments of one task, each checked as ``tools.write_run`` checks it."""
     try:
-        runs = tuple(make_experiment(dataset, **{**choices, **column.settings}, seed=seed) for seed in seeds)
+        runs = tuple(make_experiment(chosen(dataset), **{**choices, **column.settings}, seed=seed) for seed in seeds)
     except ProgramError as error:
         raise ProgramError(f"{where}, column {column.name!r}: {error}") from error
     return Candidate(column.sources, runs)
 
 
 def _baseline(baseline: _Baseline, where: str, dataset: str, column: Column, seeds: tuple[int, ...]) -> Candidate:
-    for key in ("variant", "k"):
+    kernel = baseline.method in KERNEL
+    for key, has, why in (
+        ("variant", baseline.method in DISCOVERY, "discovers no domains"),
+        ("k", baseline.method in DISCOVERY, "discovers no domains"),
+        ("classifier", kernel, "has no kernel"),
+        ("dimension", kernel, "has no kernel"),
+    ):
         found = getattr(baseline, key)
-        if found is not None and baseline.method not in DISCOVERY:
-            raise ProgramError(
-                f"{where}: {key}: found {found!r}, expected nothing: {baseline.method} discovers no domains"
-            )
+        if found is not None and not has:
+            raise ProgramError(f"{where}: {key}: found {found!r}, expected nothing: {baseline.method} {why}")
+    options = vars(baseline) | {
+        "classifier": (baseline.classifier or CLASSIFIERS[0]) if kernel else None,
+        "variant": baseline.variant or VARIANTS[0],
+    }
     if column.shares:
         raise ProgramError(f"{where}, column {column.name!r}: shares: no baseline takes them, expected a row of runs")
     try:  # of the domains' names
-        make_experiment(dataset, "dial", **column.settings)
+        make_experiment(chosen(dataset), "dial", **column.settings)
     except ProgramError as error:
         raise ProgramError(f"{where}, column {column.name!r}: {error}") from error
     runs = (
-        BaselineRun(dataset=dataset, sources=column.sources, targets=column.targets, seed=seed, **vars(baseline))
+        BaselineRun(dataset=dataset, sources=column.sources, targets=column.targets, seed=seed, **options)
         for seed in seeds
     )
     return Candidate(column.sources, tuple(runs))

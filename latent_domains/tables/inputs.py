@@ -5,7 +5,7 @@ from pathlib import Path
 
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.sets.published import IMAGE_SETS
-from latent_domains.experiment.datasets import DATASETS
+from latent_domains.experiment.datasets import DATASETS, Dataset
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.tables.definition import Run, data_folder
@@ -22,10 +22,10 @@ class Weights:
 def lmdbs(run: Run, data: Path) -> list[Path]:
     """The LMDBs that a run trains on and is tested on, under the data folder."""
     if isinstance(run, Experiment):
-        dataset, train, test = run.data, run.parts, tuple(run.tests.values())
+        train, test = map(run.train_lmdb, run.parts), run.tests.values()
     else:
-        dataset, train, test = run.data, (*run.sources, *run.targets), run.targets
-    names = [*map(dataset.train_lmdb, train), *map(dataset.test_lmdb, test)]
+        train, test = map(run.data.train_lmdb, (*run.sources, *run.targets)), run.targets
+    names = [*train, *map(run.data.test_lmdb, test)]
     return [data / name for name in dict.fromkeys(names)]
 
 
@@ -36,8 +36,13 @@ def missing_lmdbs(run: Run, data: Path) -> list[Path]:
 
 def missing_images(run: Run, data: Path) -> bool:
     """Whether LMDBs of the images are missing that a run's records are features of."""
-    images = data / run.data.images
-    return not all(is_lmdb(images / lmdb.name) for lmdb in lmdbs(run, data))
+    domains = map(run.data.train_lmdb, (*run.sources, *run.targets))
+    return not all(is_lmdb(data / run.data.images / Path(domain).name) for domain in domains)
+
+
+def extracted_from(run: Run) -> Dataset | None:
+    """The dataset of ours of whose images a run's records are features; None if they are none, or of others' images."""
+    return DATASETS.get(run.data.images) if run.data.extracted else None
 
 
 def weights(run: Run) -> Weights | None:
@@ -57,8 +62,7 @@ def why_missing(run: Run, data: Path, *, per_seed: bool = False) -> str:
     missing = missing_lmdbs(run, folder)
     if missing:
         whole = len(missing) == len(lmdbs(run, folder))
-        if run.data.features and missing_images(run, data):
-            images = DATASETS[run.data.images]
+        if (images := extracted_from(run)) and missing_images(run, data):
             return f"{title(images.name)} is not on this machine: {images.made_by}, then {run.data.made_by}"
         what = title(run.data.name) if whole else ", ".join(str(lmdb.relative_to(data)) for lmdb in missing)
         verb = "is" if whole or len(missing) == 1 else "are"
@@ -72,6 +76,6 @@ def why_missing(run: Run, data: Path, *, per_seed: bool = False) -> str:
 
 def title(dataset: str) -> str:
     """What a dataset is called in sentences."""
-    images = DATASETS[dataset].images
+    images = DATASETS[dataset].images if dataset in DATASETS else dataset
     name = IMAGE_SETS[images].title if images in IMAGE_SETS else images
     return name if images == dataset else f"the set of {dataset.removeprefix(f'{images}_')} features of {name}"

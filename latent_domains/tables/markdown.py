@@ -3,30 +3,37 @@
 from collections.abc import Sequence
 
 from latent_domains.common import markdown
-from latent_domains.experiment.datasets import DATASETS
+from latent_domains.data.sets.published import IMAGE_SETS
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.runs.record import DomainUsage
 from latent_domains.tables.definition import Table
 from latent_domains.tables.paired import differences
-from latent_domains.tables.results import DOMAINS, NOTHING, Result, RowResults, recomputed_mean
+from latent_domains.tables.results import CLASS_MEAN, DOMAINS, NOTHING, Result, RowResults, recomputed_mean
 
 
 def table_text(table: Table, rows: Sequence[RowResults]) -> str:
     """The whole text: title, the table, what the numbers are, the footnotes, and rows against the reference."""
     notes = _Footnotes()
     usages = [usage for row in rows for result in row.results for usage in result.usages]
+    pictures = of_pictures(table)
     if len(table.columns) == 1:
-        header = ["method", "paper", "here", "n", "difference", *(DOMAINS if usages else [])]
-        lines = [_row_of_one(row, notes, domains=bool(usages)) for row in rows]
+        of_classes = [CLASS_MEAN] if pictures else []
+        header = ["method", "paper", "here", "n", "difference", *of_classes, *(DOMAINS if usages else [])]
+        lines = [_row_of_one(row, notes, pictures=pictures, domains=bool(usages)) for row in rows]
     else:
         header = ["method", "", *(column.name for column in table.columns), "mean"]
-        lines = [line for row in rows for line in _rows_of_several(row, notes)]
+        lines = [line for row in rows for line in _rows_of_several(row, notes, pictures=pictures)]
     parts = [f"# {markdown.plain(table.title)}", _caption(table, usages), markdown.table(header, lines)]
     if notes:
         parts.append(notes.text())
     if table.reference is not None:
         parts.append(_paired_text(table, rows))
     return "\n\n".join(parts) + "\n"
+
+
+def of_pictures(table: Table) -> bool:
+    """Whether a table is of pictures, whose classes are of unequal size: then it has accuracies of classes."""
+    return table.data.images in IMAGE_SETS
 
 
 def signed(value: float, decimals: int = 1) -> str:
@@ -83,6 +90,8 @@ def _caption(table: Table, usages: Sequence[DomainUsage]) -> str:
     )
     if len(table.columns) > 1:
         text += " The paper's mean is as printed, then recomputed from its row."
+    if of_pictures(table):
+        text += " Class mean: every class counts alike, however many images it has; the mean over the seeds."
     if usages:
         looked_at = {"held-out" if usage.held_out else "training" for usage in usages}
         text += (
@@ -90,24 +99,31 @@ def _caption(table: Table, usages: Sequence[DomainUsage]) -> str:
             f"the true domains, on {' or '.join(sorted(looked_at))} images of the sources."
         )
     chosen = {run.iterations for run in table.runs if isinstance(run, Experiment)}
-    usual = DATASETS[table.dataset].recipe.iterations
+    usual = table.data.recipe.iterations
     if chosen - {usual}:
         text += f" Trained for {', '.join(map(str, sorted(chosen)))} iterations; the recipe has {usual}."
     return text
 
 
-def _row_of_one(row: RowResults, notes: _Footnotes, *, domains: bool) -> list[str]:
+def _row_of_one(row: RowResults, notes: _Footnotes, *, pictures: bool, domains: bool) -> list[str]:
     [cell], [result] = row.row.cells, row.cells
     name = row.row.name + notes.marks([row.row.note or ""])
     paper = _paper(cell.paper, row, notes)
     if result is None:
-        return [name, paper, NOTHING + notes.marks([_cited_text(row)]), "", "", *([""] * len(DOMAINS) * domains)]
+        return [
+            name,
+            paper,
+            NOTHING + notes.marks([_cited_text(row)]),
+            "",
+            "",
+            *([""] * (pictures + len(DOMAINS) * domains)),
+        ]
     n = str(result.n) if result.n else ""
     line = [name, paper, _here(result, notes), n, _difference(result.mean, cell.paper)]
-    return line + (_domains(result) if domains else [])
+    return line + [_class_mean(result)] * pictures + (_domains(result) if domains else [])
 
 
-def _rows_of_several(row: RowResults, notes: _Footnotes) -> list[list[str]]:
+def _rows_of_several(row: RowResults, notes: _Footnotes, *, pictures: bool) -> list[list[str]]:
     papers = [cell.paper for cell in row.row.cells]
     name = row.row.name + notes.marks([row.row.note or ""])
     mean, again = row.row.paper_mean, recomputed_mean(row.row)
@@ -120,8 +136,13 @@ def _rows_of_several(row: RowResults, notes: _Footnotes) -> list[list[str]]:
     here = ["", "here", *(_here(result, notes, with_n=True) for result in every)]
     differences = [_difference(result.mean, paper) for result, paper in zip(every, [*papers, mean], strict=True)]
     domains = [", ".join(filter(None, _domains(result))) for result in every]
-    further = {"difference": differences, ", ".join(DOMAINS): domains}
+    of_classes = [_class_mean(result) for result in every] if pictures else []
+    further = {"difference": differences, CLASS_MEAN: of_classes, ", ".join(DOMAINS): domains}
     return [first, here, *(["", name, *line] for name, line in further.items() if any(line))]
+
+
+def _class_mean(result: Result) -> str:
+    return "" if result.class_mean is None else f"{result.class_mean:.1f}"
 
 
 def _domains(result: Result) -> list[str]:

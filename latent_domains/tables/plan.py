@@ -19,13 +19,13 @@ from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.sets.published import IMAGE_SETS
 from latent_domains.experiment.datasets import DATASETS, Dataset
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.experiment.mixture import join_options
+from latent_domains.experiment.mixture import is_joined, join_options
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, Run, Table, data_folder, load, place
 from latent_domains.tables.inputs import lmdbs, missing_images, missing_lmdbs, title, weights, why_missing
 from latent_domains.tables.options import seed_list
 
-FETCHED = ("digits", "digits_hard")
+FETCHED = ("digits", "digits_hard", "office_caltech_surf")
 """Datasets that ``tools.get_data`` makes of what it downloads."""
 
 MADE = (*FETCHED, "demo")
@@ -183,48 +183,55 @@ class Plan:
         begin = self.weights(run)
         if begin and self.config.weights is not None and not begin.is_file():
             return f"{begin}, which the net begins from, is not there: --config weights names its folder"
-        if not missing_lmdbs(run, folder):
-            return ""  # weights can be fetched
-        domains = {path.name for path in lmdbs(run, folder)}
-        if any("+" in domain for domain in domains) and not run.shares:
-            return text  # a mixture: only its owner knows how it was made
+        divided = {folder / run.data.train_lmdb(source) for source in run.sources}
+        joined = {folder / run.train_lmdb(part) for part in self._joined(run).values()}
+        if all(map(is_lmdb, {*lmdbs(run, folder), *divided} - joined)):
+            return ""  # mixtures can be joined, weights can be fetched
+        if run.data.name not in DATASETS:
+            return text
         if images in MADE or images in self.config.images:
             return ""
-        if run.data.features and not missing_images(run, self.config.data):
+        if run.data.extracted and not missing_images(run, self.config.data):
             return ""
         if images in IMAGE_SETS:
             return f"{title(images)} is not on this machine: --config images=DIR names its unpacked archive"
         return text
 
     def prerequisites(self, run: Run) -> list[Path]:
-        """What must be made before a run: marks of its dataset and mixture, if LMDBs are missing, and the weights."""
+        """What must be made before a run: marks of its dataset and mixtures, if LMDBs are missing, and the weights."""
         missing = missing_lmdbs(run, self.data_folder(run))
         needed = []
-        if isinstance(run, Experiment) and run.shares and (mixture := self._mixture(run)) in missing:
-            missing.remove(mixture)
-            needed.append(self.mark(_mixture_name(run)))
+        for name, part in self._joined(run).items():
+            if (mixture := self.data_folder(run) / run.train_lmdb(part)) in missing:
+                missing.remove(mixture)
+                needed.append(self.mark(name))
         if missing:
             needed.append(self.mark(self._set(run)))
         begin = self.weights(run)
         return [*needed, *([begin] if begin else [])]
 
-    @cached_property
-    def mixtures(self) -> dict[str, Experiment]:
-        """A run of each mixture whose shares are known, by DATASET.MIXTURE."""
-        return {_mixture_name(run): run for run in self.runs.values() if isinstance(run, Experiment) and run.shares}
+    def _joined(self, run: Run) -> dict[str, str]:
+        """The parts of a run's sources whose LMDBs are joined of others, by DATASET.LMDB."""
+        parts = [part for part in run.source_parts if is_joined(run, part)] if isinstance(run, Experiment) else []
+        return {f"{self._set(run)}.{Path(run.train_lmdb(part)).name}": part for part in parts}
 
-    def _mixture(self, run: Experiment) -> Path:
-        return self.config.data / run.data.train_lmdb(*run.source_parts)
+    @cached_property
+    def mixtures(self) -> dict[str, tuple[Experiment, str]]:
+        """A run and its part for each LMDB that is joined of others, by DATASET.LMDB."""
+        return {name: (run, part) for run in self.runs.values() for name, part in self._joined(run).items()}
 
     def before_mixture(self, name: str) -> list[Path]:
         """What must be there before a mixture is joined."""
-        run = self.mixtures[name]
-        divided = [self.config.data / run.data.train_lmdb(source) for source in run.sources]
-        return [] if all(map(is_lmdb, divided)) else [self.mark(run.data.lmdbs)]
+        run, _ = self.mixtures[name]
+        divided = [self.data_folder(run) / run.data.train_lmdb(source) for source in run.sources]
+        return [] if all(map(is_lmdb, divided)) else [self.mark(self._set(run))]
 
     def mixture_options(self, name: str) -> list[str]:
-        """The command line of ``python -m tools.join_lmdbs``."""
-        return join_options(self.mixtures[name], self.config.data)
+        """The command line of ``python -m tools.join_lmdbs``; data of a seed's own are joined in its order."""
+        run, part = self.mixtures[name]
+        folder = self.data_folder(run)
+        seed = ["--seed", str(run.seed)] if folder != self.config.data else []
+        return [*seed, *join_options(run, folder, part)]
 
     def before_features(self, dataset: str) -> list[Path]:
         """What must be there before the features of ``dataset`` are extracted."""
@@ -263,8 +270,9 @@ class Plan:
 
     @cached_property
     def feature_sets(self) -> list[str]:
-        """Datasets of stored features."""
-        return sorted({run.data.name for run in self.runs.values() if run.data.features})
+        """Datasets of features that ``tools.extract_features`` makes."""
+        datasets = [run.data for run in self.runs.values() if run.data.name in DATASETS]
+        return sorted({data.name for data in datasets if data.extracted})
 
     @cached_property
     def _of_other_sizes(self) -> dict[str, Dataset]:
@@ -336,15 +344,11 @@ class Plan:
         return BASELINE_MEMORY if isinstance(run, BaselineRun) else NETWORKS[run.data.network].megabytes
 
 
-def _mixture_name(run: Experiment) -> str:
-    return f"{run.data.lmdbs}.{run.source_parts[0]}"
-
-
 def baseline_options(run: BaselineRun) -> list[str]:
     """The command line of ``python -m tools.baselines`` for a run, without its output."""
     options = [run.method, "--dataset", run.dataset, "--seed", str(run.seed)]
     options += ["--sources", "+".join(run.sources), "--targets", "+".join(run.targets)]
-    for name in ("variant", "k", "limit"):
+    for name in ("classifier", "dimension", "normalise", "k", "limit"):
         if (value := getattr(run, name)) is not None:
             options += [f"--{name}", str(value)]
     return options

@@ -8,7 +8,7 @@ from typing import Any
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import one_line
 from latent_domains.experiment.experiment import Experiment, from_json
-from latent_domains.runs.record import DomainUsage, Record, read
+from latent_domains.runs.record import DomainUsage, Matching, Record, read
 from latent_domains.runs.run_folder import RunFolder, is_run_folder
 from latent_domains.runs.run_state import State, state_of
 from latent_domains.runs.write import check_holds
@@ -20,6 +20,7 @@ from latent_domains.tables.inputs import weights, why_missing
 class Outcome:
     """What is known of one run: its accuracy on the target in %, or why there is none.
 
+    ``class_mean`` is the accuracy in % in which every class counts alike, where its record has it.
     ``usage`` is that of its latent source domains, if it has any. ``remarks`` are what a reader must know of the
     number: that the net began at random, or the data was not all there. ``began`` tells the weights that it began from
     from others; empty if it began from none, or the record does not say so.
@@ -30,6 +31,7 @@ class Outcome:
     remarks: tuple[str, ...] = ()
     usage: DomainUsage | None = None
     began: str = ""
+    class_mean: float | None = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,9 @@ class Records:
             return Outcome(None, self._why_none(run))
         begun = record.training and record.training.weights
         began = (begun.sha256 or begun.file) if begun else ""
-        return Outcome(100 * record.accuracy, "", tuple(_remarks(record, run)), record.domain_usage, began)
+        of_classes = _meant(record, run).class_mean
+        values = 100 * accuracy_of(record, run), "", tuple(_remarks(record, run)), record.domain_usage, began
+        return Outcome(*values, None if of_classes is None else 100 * of_classes)
 
     def _run_folder(self, run: Experiment) -> RunFolder:
         """The folder of a run. Raises ProgramError if it is none, or holds another experiment or data folder."""
@@ -105,8 +109,8 @@ class Records:
             found.append(folder)
         if not found:
             raise ProgramError(
-                f"{self.folder / table.dataset}: none of the {len(table.runs)} runs of {table.name} is there, expected "
-                f"some: train them (snakemake tables/{table.name}) or name records"
+                f"{self.folder / table.data.name}: none of the {len(table.runs)} runs of {table.name} is there, "
+                f"expected some: train them (snakemake tables/{table.name}) or name records"
                 + "".join(f"; {line}" for line in left_out)
             )
         return found, left_out
@@ -134,15 +138,32 @@ class Records:
             return one_line(error)
 
 
+_BEFORE_THEY_CAME = {"classifier": "svm", "dimension": None, "normalise": "z"}
+"""What records of baselines that do not say so were made with."""
+
+
+def accuracy_of(record: Record, run: Run) -> float | None:
+    """The accuracy (0 to 1) that ``run`` means: that of matching, or the one that there is. None if it is not there."""
+    meant = _meant(record, run)
+    return meant and meant.accuracy
+
+
+def _meant(record: Record, run: Run) -> Record | Matching | None:
+    return record.matching if isinstance(run, BaselineRun) and run.variant == "matching" else record
+
+
 def _check(file: Path, record: Record, run: Run) -> None:
     """Raise ProgramError unless the record is a whole one of ``run``."""
-    if record.accuracy is None:
-        raise ProgramError(f"{file}: accuracy: found None, expected a number from 0 to 1")
+    if accuracy_of(record, run) is None:
+        key = "accuracy" if record.accuracy is None else "matching"
+        raise ProgramError(f"{file}: {key}: found None, expected a number from 0 to 1")
     if isinstance(run, Experiment):
         said, meant = record.experiment and _read(file, record.experiment), run.to_json()
     else:
-        said = record.baseline
-        meant = {key: value for key, value in asdict(run).items() if value is not None or key == "limit"}
+        said = record.baseline and _BEFORE_THEY_CAME | record.baseline
+        meant = {key: value for key, value in asdict(run).items() if value is not None or key in ("limit", "dimension")}
+        del meant["variant"]
+        meant["dataset"] = run.data.name
     if said is None:
         raise ProgramError(f"{file}: it is of another run: found no {'experiment' if record.baseline else 'baseline'}")
     meant, said = json.loads(json.dumps([meant, said]))  # lists for tuples

@@ -17,6 +17,10 @@ DOMAINS = {"largest share": ".1f", "purity": ".3f", "NMI": ".3f"}
 """What tables say of latent domains beside the accuracy, and how; the share is in %."""
 
 
+CLASS_MEAN = "class mean"
+"""What tables of pictures call the accuracy in which every class counts alike."""
+
+
 class OverSeeds:
     """Mean and standard deviation of ``scores``, an accuracy in % for each seed."""
 
@@ -62,6 +66,7 @@ class Result(OverSeeds):
 
     ``sources`` is what a candidate was trained on. ``candidates`` are those that a best single source was chosen from,
     and ``remarks`` what a reader must know of the numbers. ``usages`` are those of the latent domains, a run each.
+    ``class_means`` are the accuracies in which every class counts alike, of the records that have them.
     ``seedless``: the one number of a method without random numbers, which stands for every seed and counts once.
     """
 
@@ -73,6 +78,14 @@ class Result(OverSeeds):
     candidates: tuple["Result", ...] = field(default=())
     usages: tuple[DomainUsage, ...] = ()
     seedless: bool = False
+    class_means: Mapping[int, float] = field(default_factory=dict)
+
+    @property
+    def class_mean(self) -> float | None:
+        """Over the seeds; None where a record does not have it."""
+        return (
+            fmean(self.class_means.values()) if self.n and self.class_means.keys() == self.accuracies.keys() else None
+        )
 
     @property
     def domains(self) -> dict[str, float]:
@@ -143,6 +156,7 @@ def _cell(cell: Cell, table: Table, records: Records) -> Result | None:
 
 def _candidate(candidate: Candidate, table: Table, records: Records) -> Result:
     accuracies: dict[int, float] = {}
+    class_means: dict[int, float] = {}
     why: dict[str, list[int]] = {}
     remarks: dict[str, None] = {}
     usages: list[DomainUsage] = []
@@ -153,6 +167,7 @@ def _candidate(candidate: Candidate, table: Table, records: Records) -> Result:
             why.setdefault(found.why_none, []).append(seed)
             continue
         accuracies[seed] = found.accuracy
+        class_means |= {} if found.class_mean is None else {seed: found.class_mean}
         remarks |= dict.fromkeys(found.remarks)
         usages += [found.usage] if found.usage else []
         began.add(found.began)
@@ -167,6 +182,7 @@ def _candidate(candidate: Candidate, table: Table, records: Records) -> Result:
         candidate.sources,
         usages=tuple(usages),
         seedless=len(candidate.distinct) == 1,
+        class_means=class_means,
     )
 
 
@@ -186,4 +202,7 @@ def _mean(cells: tuple[Result | None, ...], table: Table) -> Result:
     if any(set(cell.accuracies) != seeds for cell in present):
         return Result({}, len(table.seeds), ("the columns have different seeds so far",))
     means = {seed: fmean(cell.accuracies[seed] for cell in present) for seed in sorted(seeds)}
-    return Result(means, len(table.seeds), seedless=all(cell.seedless for cell in present))
+    known = [seed for seed in means if all(seed in cell.class_means for cell in present)]
+    class_means = {seed: fmean(cell.class_means[seed] for cell in present) for seed in known}
+    seedless = all(cell.seedless for cell in present)
+    return Result(means, len(table.seeds), seedless=seedless, class_means=class_means)

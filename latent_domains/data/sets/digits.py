@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 
 from latent_domains.data.parts import Images, Part, array_part
-from latent_domains.data.sets import bsds500, gzip_file, mnist, mnistm, urls, usps
+from latent_domains.data.sets import bsds500, mnist, mnistm, pinned_file, urls, usps
 
 VERSION = 1
 """Raised whenever the same inputs and seed give other images or another order."""
@@ -33,8 +33,8 @@ def parts(
     downloads = downloads or out / "downloads"
     drawn = {"train": seed, "test": 0}
 
-    def unpacked(file: gzip_file.GzipFile) -> tuple[str, bytes]:
-        return file.path, gzip_file.unpacked(file, downloads, mirror)
+    def unpacked(file: pinned_file.PinnedFile) -> tuple[str, bytes]:
+        return file.path, pinned_file.unpacked(file, downloads, mirror)
 
     @cache
     def mnist_images(split: str) -> Images:

@@ -1,28 +1,39 @@
 """Where the data sets live, and the hashes of what must arrive.
 
-A mirror folder holds the same files: ``mnist/*.gz``, ``usps/zip.*.gz``, ``bsds500/*.jpg``.
+A mirror folder holds the same files: ``mnist/*.gz``, ``usps/zip.*.gz``, ``bsds500/*.jpg``,
+``office_caltech_surf/*.mat``.
 """
 
 from pathlib import Path
 
-from latent_domains.data.sets.gzip_file import GzipFile
+from latent_domains.data.sets.pinned_file import PinnedFile
 
 
-def _mnist(name: str, sha256: str) -> GzipFile:
+def _mnist(name: str, sha256: str) -> PinnedFile:
     bases = (
         "https://ossci-datasets.s3.amazonaws.com/mnist/",
         "https://storage.googleapis.com/cvdf-datasets/mnist/",
         "http://yann.lecun.com/exdb/mnist/",
     )
-    return GzipFile(f"mnist/{name}", sha256, tuple(base + name for base in bases))
+    return PinnedFile(f"mnist/{name}", sha256, tuple(base + name for base in bases))
 
 
-def _usps(name: str, sha256: str) -> GzipFile:
+def _usps(name: str, sha256: str) -> PinnedFile:
     bases = (
         "https://hastie.su.domains/ElemStatLearn/datasets/",
         "https://web.stanford.edu/~hastie/ElemStatLearn/datasets/",
     )
-    return GzipFile(f"usps/{name}", sha256, tuple(base + name for base in bases))
+    return PinnedFile(f"usps/{name}", sha256, tuple(base + name for base in bases))
+
+
+def _surf(name: str, sha256: str, elsewhere: str) -> PinnedFile:
+    """Gong et al.'s file in two repositories that have the same one; the second calls it otherwise."""
+    toolbox = "viggin/domain-adaptation-toolbox/2a991816a0ac39043b526c2b0cbe01bc844d8890/ToRelease_GFK/data"
+    collection = "redhat12345/OfficeCaltechDomainAdaptation/74f70487e1b975d1af05bb9a2ecfbf14a7000080/features/surf"
+    urls = tuple(
+        f"https://raw.githubusercontent.com/{place}" for place in (f"{toolbox}/{name}", f"{collection}/{elsewhere}")
+    )
+    return PinnedFile(f"office_caltech_surf/{name}", sha256, urls)
 
 
 MNIST_TRAIN = (
@@ -42,3 +53,17 @@ BSDS500_URLS = (
 )
 BSDS500_SUMS = Path(__file__).with_name("bsds500.sha256")
 """One line ``sha256  name`` for each of the 500 photographs, as sha256sum(1) writes and checks them."""
+
+OFFICE_CALTECH_SURF = {
+    "amazon": _surf(
+        "amazon_SURF_L10.mat", "df32548b994e18d364c99e1f317e1fae100597259f0423a41b90f4f68187bb1f", "amazon.mat"
+    ),
+    "caltech": _surf(
+        "Caltech10_SURF_L10.mat", "4f9334c8ced489d5054de97a5fd51a61f017f3bcd1f38c9a85c6d78cb9d7bda5", "caltech10.mat"
+    ),
+    "dslr": _surf("dslr_SURF_L10.mat", "44d673c68e1d07b837893aa74dba3b986e4a6cc3fd66f0dd357683bdef059216", "dslr.mat"),
+    "webcam": _surf(
+        "webcam_SURF_L10.mat", "a6a9c78b4b7181dfbb58bcfd351d4ebd737f171c31247b8884948aa156d3f700", "webcam.mat"
+    ),
+}
+"""By domain: 800 bins of SURF histograms, and classes from 1, of which Gong et al.'s GFK was published."""

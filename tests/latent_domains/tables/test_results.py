@@ -82,6 +82,19 @@ def test_a_method_without_random_numbers_is_one_run_for_all_seeds(tmp_path):
         assert (found.n, found.mean) == (3, pytest.approx(-8.5)) and found.half > 0
 
 
+def test_ensemble_and_matching_are_one_run(tmp_path):
+    row = "  - name: shallow\n    paper: {values: [50, 60], mean: 55}\n    baseline: {method: gong2013}\n"
+    text = TEXT.replace(row, row + row.replace("shallow", "nearest").replace("gong2013", "gong2013, variant: matching"))
+    table = small_table(tmp_path, text)
+    assert len([run for run in table.runs if isinstance(run, BaselineRun)]) == 6, "three seeds of two columns"
+    matching = {"accuracy": 0.75, "targets": {}}
+    for seed, more in enumerate(({"matching": matching}, {})):
+        write_record(tmp_path / "runs", table.rows[2].cells[0].candidates[0].runs[seed], 0.625, **more)
+    ensemble, nearest = (results(table, tmp_path)[number].cells[0] for number in (2, 3))
+    assert ensemble.accuracies == {0: 62.5, 1: 62.5} and nearest.accuracies == {0: 75.0}
+    assert "matching: found None, expected a number from 0 to 1" in nearest.reason
+
+
 def test_one_seed_has_no_deviation(table, tmp_path):
     fill(table, tmp_path / "runs", 0, 0, {1: 0.81})
     cell = results(table, tmp_path)[0].cells[0]
@@ -97,6 +110,38 @@ def test_the_mean_over_columns_is_taken_seed_by_seed(table, tmp_path):
     fill(table, tmp_path / "runs", 0, 1, {2: 0.5})
     mean = results(table, tmp_path)[0].mean
     assert mean.mean is None and mean.reason == "the columns have different seeds so far"
+
+
+PICTURES = """
+title: "Pictures"
+source: not in the paper
+dataset: pacs_lite0
+seeds: [0, 1]
+columns:
+  - {name: Photo, sources: [art_painting, sketch], targets: [photo]}
+  - {name: Sketch, sources: [art_painting, photo], targets: [sketch]}
+rows: [{name: DIAL, paper: {missing: ours}, runs: {method: dial}}]
+"""
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_tables_of_pictures_have_the_mean_over_classes_beside_the_accuracy(columns, tmp_path):
+    text = PICTURES if columns == 2 else re.sub(r".*Sketch.*\n", "", PICTURES)
+    table = small_table(tmp_path, text)
+    for run in table.runs:
+        (target,) = run.targets
+        of_classes = [[8, 2], [1, 1]] if run.seed else [[9, 1], [0, 2]]
+        counts = {"accuracy": 0.75, "confusion": [[0] * 7, *(one + [0] * 5 for one in of_classes), *[[0] * 7] * 4]}
+        write_record(tmp_path / "runs", run, 0.75, targets={target: counts})
+    rows = results(table, tmp_path)
+    # Of classes 1 and 2, whose images are called 0 and 1: 2 of 10 and 0 of 2, then 1 of 10 and 0 of 2.
+    assert [result.class_mean for result in rows[0].results] == pytest.approx([7.5] * len(rows[0].results))
+    found = cells(table_text(table, rows))
+    assert ["", "class mean", *["7.5"] * 3] in found if columns == 2 else found[2][5] == "7.5"
+    assert {line["class mean"] for line in csv.DictReader(io.StringIO(csv_text(table, rows)))} == {"7.5"}
+    (tmp_path / "runs" / table.runs[0].dataset / table.runs[0].name / "record.json").unlink()
+    write_record(tmp_path / "runs", table.runs[0], 0.75)  # as older programs wrote it
+    assert results(table, tmp_path)[0].cells[0].class_mean is None
 
 
 def test_a_mean_needs_all_columns(table, tmp_path):
@@ -426,6 +471,10 @@ def test_a_baselines_record_of_another_setting_is_not_taken(table, tmp_path):
     other.parent.mkdir()
     other.write_text(file.read_text())
     assert "it is of another run: found seed 0, expected 1" in why(table, tmp_path, row=2)
+    record = json.loads(file.read_text())
+    del record["baseline"]["classifier"], record["baseline"]["dimension"]
+    file.write_text(json.dumps(record))
+    assert "it is of another run: found classifier 'svm', expected '1nn'" in why(table, tmp_path, row=2), "before"
 
 
 def test_what_is_not_the_papers_experiment_is_remarked(tmp_path):
@@ -549,7 +598,7 @@ def test_the_program_writes_and_keeps_a_table(table, tmp_path):
 
 def test_the_program_says_what_is_wrong(table, tmp_path):
     wrong = program("tables.__main__", "digit")
-    assert wrong.returncode == 1 and "digit.yaml: no such file, expected one of demo, digits" in wrong.stderr
+    assert wrong.returncode == 1 and "digit.yaml: no such file, expected one of demo, " in wrong.stderr
     wrong = program("tables.__main__", "digits", "--records", tmp_path / "nowhere")
     assert (wrong.returncode, wrong.stderr) == (1, f"error: --records {tmp_path / 'nowhere'}: no such folder\n")
     fill(table, tmp_path / "runs", 0, 0, {0: 0.8, 1: 0.8})

@@ -105,7 +105,7 @@ def test_ctrl_c_leaves_only_whole_parts(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "required: {digits,digits_hard,demo,office31,office_caltech,pacs}"),
+        ([], "required: {digits,digits_hard,demo,office31,office_caltech,pacs,office_caltech_surf}"),
         (["office"], "invalid choice: 'office'"),
         (["demo", "--seed", "-1"], "got '-1', expected a whole number of at least 0"),
         (["demo", "--seed", "x"], "got 'x', expected a whole number of at least 0"),

@@ -13,7 +13,7 @@ import pytest
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.sets import bsds500, digits, mnistm, urls, usps
-from latent_domains.data.sets.gzip_file import GzipFile
+from latent_domains.data.sets.pinned_file import PinnedFile
 from latent_domains.experiment.datasets import DATASETS
 from tests.programs import Done, names, program, replacing
 
@@ -29,10 +29,10 @@ def tiny_mirror(tmp_path, monkeypatch) -> Path:
     """A mirror folder with tiny MNIST and USPS files, pinned in place of the real ones."""
     folder = tmp_path / "mirror"
 
-    def put(path: str, contents: bytes) -> GzipFile:
+    def put(path: str, contents: bytes) -> PinnedFile:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(gzip.compress(contents))
-        return GzipFile(path, hashlib.sha256(contents).hexdigest(), ())
+        return PinnedFile(path, hashlib.sha256(contents).hexdigest(), ())
 
     for split, name in (("train", "train"), ("test", "t10k")):
         n = len(MNIST[split])

@@ -1,0 +1,201 @@
+"""Features and labels that others computed: read from .mat, .npz and CSV files, checked, normalised."""
+
+import csv
+import io
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latent_domains.common.files import expect_file
+from latent_domains.common.program import ProgramError
+from latent_domains.common.wording import by, count_of, some
+
+FEATURES = ("fts", "X", "features")
+"""Names that files of others have for features."""
+
+LABELS = ("labels", "y", "label")
+"""Names that they have for labels."""
+
+NORMALISATIONS = ("none", "l1", "l2", "z", "l1+z", "l2+z")
+"""l1, l2: each row divided by its norm. z: then each feature standardised by its mean and deviation over all domains.
+
+By those of each domain z would be an adaptation already: it is what the methods do that are compared.
+"""
+
+FEWEST = 2
+"""Rows of a domain: the statistics of one are no statistics."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Features (n×d) and labels (n)."""
+
+    features: NDArray[np.float64]
+    labels: NDArray[np.int64]
+
+
+def read_rows(path: Path, features: str | None = None, labels: str | None = None) -> Rows:
+    """The features and labels in a file, by the names of its arrays or of a CSV's columns; None: those that are known.
+
+    In a CSV all columns but that of the labels are features. Raises ProgramError naming the file and what is wrong.
+    """
+    expect_file(path, "a file of features and labels")
+    return rows_of(str(path), path.read_bytes(), features, labels)
+
+
+def rows_of(path: str, contents: bytes, features: str | None = None, labels: str | None = None) -> Rows:
+    """As :func:`read_rows`, of what a file has in it."""
+    kind = Path(path).suffix.lower()
+    if kind not in _READERS:
+        raise ProgramError(f"{path}: found a name that ends in {kind!r}, expected one of {', '.join(_READERS)}")
+    arrays = _READERS[kind](path, contents)
+    label = _chosen(path, arrays, "labels", [labels] if labels else LABELS)
+    y = _numbers(path, label, arrays[label])
+    if kind == ".csv":
+        columns = [column for name, column in arrays.items() if name != label]
+        return _checked(path, np.array(columns).reshape(-1, len(y)).T, y)
+    chosen = _chosen(path, arrays, "features", [features] if features else FEATURES)
+    return _checked(path, _numbers(path, chosen, arrays[chosen]), y)
+
+
+def _mat(path: str, contents: bytes) -> dict[str, Any]:
+    from scipy.io import loadmat  # slow to import
+    from scipy.io.matlab import MatReadError
+
+    if contents[:512].startswith(b"MATLAB 7.3") or contents[512:520].startswith(b"\x89HDF"):
+        raise ProgramError(f"{path}: a file of MATLAB 7.3 (HDF5), expected an older one: save it with -v7")
+    try:
+        found = loadmat(io.BytesIO(contents))
+    except (MatReadError, ValueError, TypeError, LookupError, OSError, NotImplementedError, zlib.error) as error:
+        raise ProgramError(f"{path}: not a whole .mat file: {error}") from error
+    arrays = {name: array for name, array in found.items() if not name.startswith("__")}
+    return {name: array.toarray() if hasattr(array, "toarray") else array for name, array in arrays.items()}
+
+
+def _npz(path: str, contents: bytes) -> dict[str, Any]:
+    try:
+        if not zipfile.is_zipfile(io.BytesIO(contents)):
+            raise ValueError("found no archive of arrays")
+        with np.load(io.BytesIO(contents), allow_pickle=False) as archive:
+            return dict(archive)
+    except (ValueError, LookupError, OSError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
+        raise ProgramError(f"{path}: not a whole .npz file of numbers: {error}") from error
+
+
+def _csv(path: str, contents: bytes) -> dict[str, Any]:
+    try:
+        text = io.StringIO(contents.decode("utf-8-sig"))
+        names = [name.strip() for name in next(csv.reader([text.readline()]), [])]
+        if not names or len(set(names)) != len(names) or all(map(_is_number, names)):
+            raise ValueError("found no names of columns in the first line, expected each once, the labels' among them")
+        if not text.readline().strip():
+            raise ValueError("found no rows below the names of columns")
+        text.seek(0)
+        values = np.loadtxt(text, delimiter=",", skiprows=1, ndmin=2, comments=None, quotechar='"')
+        if values.shape[1] != len(names):
+            raise ValueError(f"found {count_of(len(names), 'name')} for {count_of(values.shape[1], 'column')}")
+    except (ValueError, csv.Error) as error:
+        raise ProgramError(f"{path}: not a CSV of numbers below the names of columns: {error}") from error
+    return dict(zip(names, values.T, strict=True))
+
+
+_READERS = {".mat": _mat, ".npz": _npz, ".csv": _csv}
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _chosen(path: str, arrays: Mapping[str, Any], what: str, names: Sequence[str]) -> str:
+    found = [name for name in names if name in arrays]
+    if len(found) != 1:
+        held = some(sorted(arrays)) or "nothing"
+        raise ProgramError(f"{path}: {what}: found {held}, expected one of {', '.join(names)} (--{what} NAME: another)")
+    return found[0]
+
+
+def _numbers(path: str, name: str, array: Any) -> NDArray[np.float64]:
+    if array.dtype.kind not in "biuf":
+        raise ProgramError(f"{path}: {name}: found values of type {array.dtype}, expected numbers")
+    return array.astype(np.float64)
+
+
+def _checked(path: str, features: NDArray[np.float64], labels: NDArray[np.float64]) -> Rows:
+    if features.ndim != 2 or features.shape[1] < 1:
+        raise ProgramError(f"{path}: features: found {by(features.shape)}, expected rows of at least one feature")
+    if labels.size != max(labels.shape, default=0):
+        raise ProgramError(f"{path}: labels: found {by(labels.shape)}, expected one for each row of features")
+    labels = labels.reshape(-1)
+    if len(labels) != len(features):
+        turned = " (the features seem to be in columns: transpose them)" if len(labels) == features.shape[1] else ""
+        found = f"{len(labels)} labels for {count_of(len(features), 'row')} of features"
+        raise ProgramError(f"{path}: found {found}, expected as many{turned}")
+    if len(labels) < FEWEST:
+        raise ProgramError(f"{path}: found {count_of(len(labels), 'row')}, expected at least {FEWEST} of a domain")
+    with np.errstate(over="ignore"):
+        finite = np.isfinite(features.astype(np.float32))
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0]
+        value = features[row, column]
+        raise ProgramError(f"{path}: features: found {value} in row {row + 1}, column {column + 1}, expected numbers")
+    if (odd := np.flatnonzero((labels % 1 != 0) | (labels < 0) | (labels > 2**31 - 1))).size:  # NaN % 1 is no 0
+        value = labels[odd[0]]
+        raise ProgramError(f"{path}: labels: found {value:g} in row {odd[0] + 1}, expected whole numbers from 0 or 1")
+    return Rows(features, labels.astype(np.int64))
+
+
+def from_zero(domains: Mapping[str, Rows], classes: Sequence[str] = ()) -> tuple[dict[str, Rows], int, list[str]]:
+    """The domains with labels from 0, the number of classes, and which of them a domain lacks, a line each.
+
+    Labels begin at 0 if any domain has a 0. Raises ProgramError if the domains differ in their number of features, the
+    labels are of one class, leave some out, or are not as many as the names of ``classes``, if there are any.
+    """
+    sizes = {name: rows.features.shape[1] for name, rows in domains.items()}
+    first = next(iter(sizes))
+    for name, size in sizes.items():
+        if size != sizes[first]:
+            raise ProgramError(f"{name}: found {size} features, expected {sizes[first]} as {first} has them")
+    found = sorted({int(label) for rows in domains.values() for label in np.unique(rows.labels)})
+    if len(found) < 2:
+        raise ProgramError(f"{', '.join(domains)}: found the label {found[0]} alone, expected at least two classes")
+    begin = min(found[0], 1)
+    number = found[-1] + 1 - begin
+    if len(found) != number:
+        absent = next(label for label, there in enumerate(found, begin) if label != there)
+        raise ProgramError(
+            f"{', '.join(domains)}: found no label {absent}, but {found[-1]}, expected all from {begin} on"
+        )
+    if classes and len(classes) != number:
+        raise ProgramError(f"found {len(classes)} names for {number} classes, expected as many")
+    notes = []
+    for name, rows in domains.items():
+        if missing := sorted(set(found) - set(rows.labels.tolist())):
+            which = ", ".join(classes[label - begin] if classes else str(label) for label in missing)
+            notes.append(f"{name}: no row of class {which}, which other domains have")
+    return {name: replace(rows, labels=rows.labels - begin) for name, rows in domains.items()}, number, notes
+
+
+def normalised(domains: Mapping[str, Rows], how: str) -> dict[str, Rows]:
+    """The domains with normalised features: one of NORMALISATIONS.
+
+    Rows of zeros stay as they are, and so does what is left of a feature that is the same everywhere.
+    """
+    features = {name: rows.features for name, rows in domains.items()}
+    if how.startswith("l"):
+        norms = {name: np.linalg.norm(x, int(how[1]), axis=1, keepdims=True) for name, x in features.items()}
+        features = {name: x / np.where(norms[name] > 0, norms[name], 1) for name, x in features.items()}
+    if how.endswith("z"):
+        together = np.concatenate(list(features.values()))
+        mean, deviation = together.mean(axis=0), together.std(axis=0)
+        features = {name: (x - mean) / np.where(deviation > 0, deviation, 1) for name, x in features.items()}
+    return {name: replace(rows, features=features[name]) for name, rows in domains.items()}

@@ -1,0 +1,63 @@
+"""Gzipped files: downloaded once, from a mirror, damaged, of wrong contents."""
+
+import gzip
+import hashlib
+
+import pytest
+
+from latent_domains.common.program import ProgramError
+from latent_domains.data.sets.pinned_file import PinnedFile, gunzip, unpacked
+from tests.programs import names
+from tests.server import CONTENTS, Handler, Server
+
+
+def pinned_file(server: Server | None, contents: bytes = CONTENTS) -> PinnedFile:
+    urls = (server.url("/packed"),) if server else ()
+    return PinnedFile("set/file.gz", hashlib.sha256(contents).hexdigest(), urls)
+
+
+def test_an_unpacked_file_is_downloaded_once(server, tmp_path, monkeypatch):
+    packed = gzip.compress(CONTENTS)
+    monkeypatch.setattr(
+        Handler, "do_GET", lambda handler: (server.requests.append(("", 0)), handler.send(packed, packed))
+    )
+    file = pinned_file(server)
+    assert unpacked(file, tmp_path) == CONTENTS
+    assert unpacked(file, tmp_path) == CONTENTS
+    assert len(server.requests) == 1 and (tmp_path / "set" / "file.gz").read_bytes() == packed
+
+
+def test_a_download_with_the_wrong_hash_leaves_nothing(server, tmp_path, monkeypatch):
+    packed = gzip.compress(b"other contents")
+    monkeypatch.setattr(Handler, "do_GET", lambda handler: handler.send(packed, packed))
+    found = hashlib.sha256(b"other contents").hexdigest()
+    with pytest.raises(
+        ProgramError, match=f"the unpacked contents have sha256 {found}, expected {pinned_file(None).sha256}"
+    ):
+        unpacked(pinned_file(server), tmp_path)
+    assert names(tmp_path / "set") == []
+
+
+def test_a_mirror_is_checked_like_a_download(tmp_path):
+    (tmp_path / "set").mkdir()
+    place = tmp_path / "set" / "file.gz"
+    with pytest.raises(ProgramError, match=r"set/file\.gz: not there; a mirror folder must hold set/file\.gz"):
+        unpacked(pinned_file(None), tmp_path / "downloads", tmp_path)
+    packed = gzip.compress(CONTENTS)
+    place.write_bytes(packed)
+    assert unpacked(pinned_file(None), tmp_path / "downloads", tmp_path) == CONTENTS
+    place.write_bytes(packed[:-20])
+    with pytest.raises(ProgramError, match=r"set/file\.gz: not a whole gzip file"):
+        unpacked(pinned_file(None), tmp_path / "downloads", tmp_path)
+    place.write_bytes(gzip.compress(b"other"))
+    with pytest.raises(ProgramError, match=r"set/file\.gz: the unpacked contents have sha256"):
+        unpacked(pinned_file(None), tmp_path / "downloads", tmp_path)
+    assert names(tmp_path) == ["set"]
+
+
+def test_a_damaged_gzip_file_is_named():
+    packed = gzip.compress(bytes(range(256)) * 100)
+    assert gunzip("x", packed) == bytes(range(256)) * 100
+    for damaged in (packed[:-9], packed[:5], b"no gzip", packed[:20] + b"\0\0\0\0" + packed[24:]):
+        with pytest.raises(ProgramError, match=f"x: not a whole gzip file .{len(damaged)} bytes"):
+            gunzip("x", damaged)

@@ -1,0 +1,260 @@
+"""Features that others computed: .mat, .npz and CSV to LMDBs, and all that can be wrong with each."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.io import savemat
+from scipy.sparse import csc_matrix
+
+from latent_domains.data import lmdb_io, parts
+from latent_domains.data.input_batches import batches
+from latent_domains.experiment.datasets import from_json
+from tests.programs import Done, names, program
+
+LABELS = np.array([1, 2, 3, 1, 2, 3])
+
+
+def rows(seed: int, size: int = 4) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(0.5, 3, (6, size)).round(3)
+
+
+def write_csv(path: Path, features: np.ndarray, labels: np.ndarray, header: str = "a,b,label,c,d") -> None:
+    lines = [",".join(map(str, [*x[:2], y, *x[2:]])) for x, y in zip(features, labels, strict=True)]
+    path.write_text("\n".join([header, *lines]) + "\n")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    """The same six labels in three kinds of file, each with features of its own."""
+    found = {name: tmp_path / f"{name}.{kind}" for name, kind in (("one", "mat"), ("two", "npz"), ("three", "csv"))}
+    savemat(found["one"], {"fts": rows(0), "labels": LABELS[:, np.newaxis].astype(np.uint8)})
+    np.savez(found["two"], X=rows(1).astype(np.float32), y=LABELS.astype(np.int32))
+    write_csv(found["three"], rows(2), LABELS)
+    return found
+
+
+def import_features(files: dict[str, Path], *options: object) -> Done:
+    domains = [part for name, file in files.items() for part in ("--domain", f"{name}={file}")]
+    return program("import_features", *domains, *options)
+
+
+def read(out: Path, domain: str) -> tuple[np.ndarray, np.ndarray]:
+    """Features and labels of an LMDB in the order of the file that they come from."""
+    data = from_json(json.loads((out / "dataset.json").read_text()))
+    inputs, labels = zip(*batches(out / domain, data.preprocessing, 100), strict=True)
+    order = np.argsort(list(lmdb_io.record_names(out / domain)))
+    return np.concatenate(inputs).reshape(len(order), -1)[order], np.concatenate(labels)[order]
+
+
+def test_every_kind_of_file_becomes_the_same_dataset(files, tmp_path):
+    out = tmp_path / "data" / "mine"
+    done = import_features(files, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "one: 6 × 4 features, 3 classes" in done.stdout and f"with --data {tmp_path / 'data'}" in done.stdout
+    data = from_json(json.loads((out / "dataset.json").read_text()))
+    assert (data.name, data.sources, data.targets, data.classes) == ("mine", ("one", "two"), ("three",), 3)
+    for seed, domain in enumerate(files):
+        features, labels = read(out, domain)
+        np.testing.assert_array_equal(features, rows(seed).astype(np.float32))
+        np.testing.assert_array_equal(labels, LABELS - 1)
+        (files[domain]).unlink()
+    described = ("--dataset", out / "dataset.json", "--data", tmp_path / "data")
+    done = program("baselines", "logistic", *described, tmp_path / "record.json")
+    assert done.returncode == 0, done.stderr
+    done = program("write_run", *described, "--method", "mda", "--batch-size", "12", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("how", ["l1", "l2", "z", "l1+z", "l2+z"])
+def test_normalisations_are_those_by_hand(files, tmp_path, how):
+    assert import_features(files, "--out", tmp_path / "mine", "--normalise", how).returncode == 0
+    expected = [rows(seed) for seed in range(3)]
+    if how[0] == "l":
+        expected = [[row / sum(abs(row) ** int(how[1])) ** (1 / int(how[1])) for row in x] for x in expected]
+    if how[-1] == "z":
+        every = np.concatenate(expected)
+        expected = [(x - every.mean(axis=0)) / every.std(axis=0) for x in expected]
+    for domain, x in zip(files, expected, strict=True):
+        np.testing.assert_allclose(read(tmp_path / "mine", domain)[0], x, rtol=1e-6, atol=1e-6)
+
+
+def test_rows_of_zeros_and_constant_features_stay_finite(files, tmp_path):
+    x = np.concatenate([rows(0)[:5], np.zeros((1, 4))])
+    np.savez(files["two"], X=np.column_stack([x[:, :3], np.zeros(6)]), y=LABELS)
+    savemat(files["one"], {"fts": csc_matrix(np.column_stack([x[:, :3], np.zeros(6)])), "labels": LABELS})
+    del files["three"]
+    assert import_features(files, "--out", tmp_path / "mine", "--normalise", "l1+z").returncode == 0
+    features, _ = read(tmp_path / "mine", "one")
+    assert np.isfinite(features).all() and (features[:, 3] == 0).all()
+
+
+def test_labels_are_counted_from_zero_or_one_for_all_domains_alike(files, tmp_path):
+    np.savez(files["two"], X=rows(1), y=np.array([0, 1, 1, 0, 2, 3.0]))
+    done = import_features(files, "--out", tmp_path / "mine")
+    assert done.returncode == 0, done.stderr
+    assert "note: one: no row of class 0, which other domains have" in done.stdout and "4 classes" in done.stdout
+    np.testing.assert_array_equal(read(tmp_path / "mine", "one")[1], LABELS)
+    np.testing.assert_array_equal(read(tmp_path / "mine", "two")[1], [0, 1, 1, 0, 2, 3])
+
+
+def test_names_are_chosen_and_classes_have_names(files, tmp_path):
+    for name in files:
+        np.savez(tmp_path / f"{name}.npz", deep=rows(3), X=rows(0), what=LABELS, y=LABELS[:2])
+    (tmp_path / "classes.txt").write_text("mug\nbike\nmouse\n")
+    files = {name: tmp_path / f"{name}.npz" for name in files}
+    chosen = ("--features", "deep", "--labels", "what", "--classes", tmp_path / "classes.txt")
+    assert import_features(files, "--out", tmp_path / "mine", *chosen).returncode == 0
+    np.testing.assert_array_equal(read(tmp_path / "mine", "two")[0], rows(3).astype(np.float32))
+    assert parts.classes_of(tmp_path / "mine" / "one") == ("mug", "bike", "mouse")
+
+
+def mat(**arrays: Any) -> Callable[[Path], None]:
+    return lambda path: savemat(path.with_suffix(".mat"), arrays)
+
+
+def npz(**arrays: Any) -> Callable[[Path], None]:
+    return lambda path: np.savez(path.with_suffix(".npz"), **arrays)
+
+
+def text(contents: str | bytes, kind: str) -> Callable[[Path], None]:
+    contents = contents.encode() if isinstance(contents, str) else contents
+    return lambda path: path.with_suffix(kind).write_bytes(contents) and None
+
+
+CSV = "a,b,c,d,label\n1,2,3,4,1\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "write", "message"),
+    [
+        (".mat", mat(fts=rows(0), labels=LABELS[:5]), "found 5 labels for 6 rows of features, expected as many"),
+        (".mat", mat(fts=rows(0).T, labels=LABELS), "(the features seem to be in columns: transpose them)"),
+        (".mat", mat(fts=rows(0)), "labels: found fts, expected one of labels, y, label (--labels NAME: another)"),
+        (".mat", mat(A=rows(0), labels=LABELS), "features: found A, labels, expected one of fts, X, features"),
+        (".mat", mat(fts=rows(0), X=rows(0), labels=LABELS), "features: found X, fts, labels, expected one of fts, X"),
+        (".mat", mat(fts=rows(0), labels="abc"), "labels: found values of type <U3, expected numbers"),
+        (".mat", mat(fts={"x": 1}, labels=LABELS), "fts: found values of type "),
+        (".mat", mat(fts=rows(0), labels=np.eye(6)), "labels: found 6×6, expected one for each row of features"),
+        (".mat", mat(fts=rows(0)[:1], labels=[1]), "found 1 row, expected at least 2 of a domain"),
+        (".mat", text(b"MATLAB 7.3 MAT-file, Platform", ".mat"), "a file of MATLAB 7.3 (HDF5), expected an older one"),
+        (".mat", text("no file of MATLAB, but a text that is long enough" * 9, ".mat"), "not a whole .mat file: "),
+        (".npz", npz(X=np.where(rows(0) == rows(0)[2, 1], np.nan, rows(0)), y=LABELS), "found nan in row 3, column 2"),
+        (".npz", npz(X=rows(0) * 1e39, y=LABELS), "e+39 in row 1, column 1, expected numbers"),
+        (".npz", npz(X=rows(0), y=LABELS / 2), "labels: found 0.5 in row 1, expected whole numbers from 0 or 1"),
+        (".npz", npz(X=rows(0), y=-LABELS), "labels: found -1 in row 1, expected whole numbers from 0 or 1"),
+        (".npz", npz(X=rows(0), y=np.array([1, 2, 3, 1, np.nan, 3])), "labels: found nan in row 5, expected whole"),
+        (".npz", npz(X=np.array([{}] * 6), y=LABELS), "not a whole .npz file of numbers: Object arrays"),
+        (".npz", npz(X=LABELS, y=LABELS), "features: found 6, expected rows of at least one feature"),
+        (".npz", text(b"PK\3\4 and no more", ".npz"), "not a whole .npz file of numbers: found no archive of arrays"),
+        (".csv", text(CSV.replace("label", "e"), ".csv"), "labels: found a, b, c, d, e, expected one of labels"),
+        (".csv", text(CSV.split("\n")[1], ".csv"), "found no names of columns in the first line"),
+        (".csv", text(CSV.split("\n")[0], ".csv"), "found no rows below the names of columns"),
+        (".csv", text(CSV + "1,2,3,1\n", ".csv"), "the number of columns changed from 5 to 4 at row 2"),
+        (".csv", text(CSV + "1,2,3,x,1\n", ".csv"), "could not convert string 'x' to float64"),
+        (".csv", text(CSV + "1,2,,4,1\n", ".csv"), "could not convert string '' to float64"),
+        (".csv", text(CSV.replace("c", "b"), ".csv"), "found no names of columns in the first line, expected"),
+        (".csv", text("label\n1\n2\n", ".csv"), "features: found 2×0, expected rows of at least one feature"),
+        (".csv", text(b"\xff\xfe", ".csv"), "not a CSV of numbers below the names of columns: 'utf-8' codec"),
+        (".txt", text(CSV, ".txt"), "found a name that ends in '.txt', expected one of .mat, .npz, .csv"),
+        (".mat", lambda path: None, "no such file, expected a file of features and labels"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_file_is_said_and_nothing_is_written(files, tmp_path, kind, write, message):
+    place = tmp_path / "wrong"
+    write(place)
+    files["three"] = place.with_suffix(kind)
+    done = import_features(files, "--out", tmp_path / "mine")
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert message in done.stderr and str(files["three"]) in done.stderr
+    assert not (tmp_path / "mine").exists()
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"X": rows(0, 5), "y": LABELS}, "three: found 5 features, expected 4 as one has them"),
+        ({"X": rows(0), "y": LABELS + 4}, "one, two, three: found no label 4, but 7, expected all from 1 on"),
+        ({"X": rows(0), "y": LABELS * 0 + 10**6}, "found no label 4, but 1000000, expected all from 1 on"),
+    ],
+)
+def test_domains_that_do_not_go_together_are_refused(files, tmp_path, arrays, message):
+    files["three"] = tmp_path / "three.npz"
+    np.savez(files["three"], **arrays)
+    done = import_features(files, "--out", tmp_path / "mine")
+    assert done.returncode == 1 and message in done.stderr and not (tmp_path / "mine").exists()
+
+
+def test_one_class_is_refused(files, tmp_path):
+    for name in files:
+        files[name] = tmp_path / f"{name}.npz"
+        np.savez(files[name], X=rows(0), y=LABELS * 0 + 1)
+    done = import_features(files, "--out", tmp_path / "mine")
+    assert done.returncode == 1 and "one, two, three: found the label 1 alone, expected at least two" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--domain", "one=x.mat"), "--domain: one is given twice, expected each name once"),
+        (("--domain", "four={one}"), "one.mat is given twice, expected each file once"),
+        (("--domain", "a+b=x.mat"), "got 'a+b=x.mat', expected NAME=FILE, with letters"),
+        (("--domain", "..=x.mat"), "got '..=x.mat', expected NAME=FILE, with letters"),
+        (("--domain", "x.mat"), "got 'x.mat', expected NAME=FILE, with letters"),
+        (("--domain", "a="), "got '', expected a path"),
+        (("--normalise", "z+l1"), "invalid choice: 'z+l1'"),
+    ],
+)
+def test_a_wrong_command_line_is_explained(files, tmp_path, options, message):
+    options = [option.format(**files) for option in options]
+    done = import_features(files, "--out", tmp_path / "mine", *options)
+    assert done.returncode == 2 and message in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("out", "message"), [("pacs", "--out: 'pacs' is a dataset of ours, expected another"), ("my set", "--out ")]
+)
+def test_names_of_the_folder_that_clash_are_refused(files, tmp_path, out, message):
+    done = import_features(files, "--out", tmp_path / out)
+    assert done.returncode == 1 and message in done.stderr and not (tmp_path / out).exists()
+
+
+def test_what_stands_is_kept_and_what_is_in_the_way_is_not_replaced(files, tmp_path):
+    out = tmp_path / "mine"
+    assert import_features(files, "--out", out).returncode == 0
+    done = import_features(files, "--out", out)
+    assert done.returncode == 0 and done.stdout.count(": stands\n") == 3
+    done = import_features(files, "--out", out, "--normalise", "z")
+    assert done.returncode == 1 and "one: made with other images, normalise 'none' instead of 'z'; pass" in done.stderr
+    files["four"] = tmp_path / "four.mat"
+    shutil.copy(files["one"], files["four"])
+    done = import_features(files, "--out", out)
+    assert done.returncode == 1 and "dataset.json: describes another dataset; pass --force" in done.stderr
+    assert import_features(files, "--out", out, "--normalise", "z", "--force").returncode == 0
+    (tmp_path / "other" / "one").mkdir(parents=True)
+    (tmp_path / "other" / "one" / "notes.txt").write_text("mine")
+    done = import_features(files, "--out", tmp_path / "other")
+    assert done.returncode == 1 and "one: found other files, expected an LMDB or nothing" in done.stderr
+    assert names(tmp_path / "other") == ["one"]
+
+
+def test_an_interrupted_import_goes_on(files, tmp_path, monkeypatch):
+    def interrupted(path: Path, datum: object, *rest: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        put = lmdb_io.Writer.put
+        patch.setattr(
+            lmdb_io.Writer,
+            "put",
+            lambda writer, name, datum: interrupted(name, datum) if name == "two_00003" else put(writer, name, datum),
+        )
+        assert import_features(files, "--out", tmp_path / "mine").returncode == 130
+    assert names(tmp_path / "mine") == ["one"]
+    done = import_features(files, "--out", tmp_path / "mine")
+    assert done.returncode == 0 and done.stdout.count(": stands\n") == 1
+    assert names(tmp_path / "mine") == ["dataset.json", "one", "three", "two"]

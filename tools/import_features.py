@@ -1,0 +1,92 @@
+"""Turn features that others computed into LMDBs: of each domain a .mat, .npz or CSV file of features and labels.
+
+    python -m tools.import_features --domain amazon=amazon.mat --domain webcam=webcam.mat --normalise l1+z \\
+        --out data/surf
+    python -m tools.write_run --dataset data/surf/dataset.json --method mda runs/surf
+
+OUT holds an LMDB for each domain and dataset.json, which every program takes as --dataset, with --data the folder that
+OUT lies in; the last domain is the target there, and --targets chooses another one. The rows of an array are samples;
+the features are called fts, X or features, the labels labels, y or label, or as --features and --labels say. The first
+line of a CSV names its columns: one is the labels', all others are features. Labels are whole numbers from 0 or from 1,
+the same for all domains. Python objects in a file are refused.
+
+What stands already is not built again; what was made of other files or in another way is an error, never reused.
+"""
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+
+from latent_domains.adapt.trees import plain
+from latent_domains.common.arguments import path, program_parser
+from latent_domains.common.program import ProgramError, run
+from latent_domains.common.wording import count_of
+from latent_domains.data.feature_files import NORMALISATIONS, from_zero, read_rows
+from latent_domains.data.image_list import read_classes
+from latent_domains.experiment.imported import PROGRAM, build
+
+
+def _options() -> argparse.Namespace:
+    parser = program_parser(PROGRAM, __doc__)
+    parser.add_argument(
+        "--domain",
+        type=_domain,
+        action="append",
+        required=True,
+        metavar="NAME=FILE",
+        dest="domains",
+        help="two or more",
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="the dataset's folder; its name is OUT's"
+    )
+    parser.add_argument("--features", metavar="NAME", help="array of the features in .mat and .npz files")
+    parser.add_argument("--labels", metavar="NAME", help="array or column of the labels")
+    parser.add_argument("--classes", type=Path, metavar="FILE", help="names of the classes, one a line (default: none)")
+    parser.add_argument(
+        "--normalise",
+        choices=NORMALISATIONS,
+        default="none",
+        help="l1, l2: divide each row by its norm; z: standardise each feature over all domains, after that "
+        "(default: none)",
+    )
+    parser.add_argument("--force", action="store_true", help="replace what was made of other files or in another way")
+    options = parser.parse_args()
+    for number, what in enumerate(("name", "file")):
+        given = [domain[number] for domain in options.domains]
+        if twice := [one for one in given if given.count(one) > 1]:
+            parser.error(f"argument --domain: {twice[0]} is given twice, expected each {what} once")
+    if len(options.domains) < 2:
+        parser.error(f"argument --domain: found {count_of(len(options.domains), 'domain')}, expected at least two")
+    return options
+
+
+def _domain(text: str) -> tuple[str, Path]:
+    name, found, file = text.partition("=")
+    if not found or not name or plain(name) != name:
+        raise argparse.ArgumentTypeError(
+            f"got {text!r}, expected NAME=FILE, with letters, digits, dots, dashes and underscores in NAME"
+        )
+    return name, path(file).resolve()
+
+
+def main() -> None:
+    options = _options()
+    out = options.out
+    if not out.name or plain(out.name) != out.name:
+        raise ProgramError(f"--out {options.out}: expected a name of letters, digits, dots, dashes and underscores")
+    names = tuple(read_classes(options.classes)) if options.classes else ()
+    files = {name: read_rows(file, options.features, options.labels) for name, file in options.domains}
+    domains, classes, notes = from_zero(files, names)
+    for name, rows in domains.items():
+        print(f"{name}: {' × '.join(map(str, rows.features.shape))} features, {classes} classes")
+    for note in notes:
+        print(f"note: {note}")
+    made_by = shlex.join(["python", "-m", PROGRAM, *sys.argv[1:]])
+    description = build(out, domains, classes, names, options.normalise, made_by, force=options.force)
+    print(f"{description}: for --dataset of tools.write_run and tools.baselines, with --data {out.parent}")
+
+
+if __name__ == "__main__":
+    run(main)
