@@ -9,9 +9,10 @@ Which file to open, in the order in which x goes through ``MDALayer.forward`` on
     _row_kernels.py            its loops over x, for rows of several values; _column_kernels.py: of one
     _formulas.py               the formulas, once for CPU and GPU
 
-The other two layers are domain_assignment.py and entropy_loss.py, with _cpu_softmax.py. On a GPU _gpu_mda.py and
-_gpu_softmax.py start the kernels of mda.cu and softmax.cu, by _device.py (CuPy) and _cuda_source.py. Every layer checks
-param_str by _param_str.py, bottoms by _bottoms.py; _kernel_cache.py keeps the CPU's machine code on disk.
+The method's other two layers are domain_assignment.py and entropy_loss.py, with _cpu_softmax.py; permutation.py is for
+a control. On a GPU _gpu_mda.py and _gpu_softmax.py start the kernels of mda.cu and softmax.cu, by _device.py (CuPy) and
+_cuda_source.py. Every layer checks param_str by _param_str.py, bottoms by _bottoms.py; _kernel_cache.py keeps the CPU's
+machine code on disk.
 
 A layer is imported when it is first asked for, so that the mathematics can be used where there is no Caffe.
 """
@@ -23,13 +24,15 @@ if TYPE_CHECKING:
     from caffe_layers.domain_assignment import DomainAssignmentLayer
     from caffe_layers.entropy_loss import EntropyLossLayer
     from caffe_layers.mda import MDALayer
+    from caffe_layers.permutation import PermutationLayer
 
-__all__ = ["DomainAssignmentLayer", "EntropyLossLayer", "MDALayer"]
+__all__ = ["DomainAssignmentLayer", "EntropyLossLayer", "MDALayer", "PermutationLayer"]
 
 _MODULES = {
     "DomainAssignmentLayer": "domain_assignment",
     "EntropyLossLayer": "entropy_loss",
     "MDALayer": "mda",
+    "PermutationLayer": "permutation",
 }
 
 

@@ -8,6 +8,11 @@ import pytest
 
 from latent_domains.common.program import ROOT
 from latent_domains.runs.record import Record, read
+from latent_domains.tables.definition import EXPERIMENTS, load
+from latent_domains.tables.markdown import signed
+from latent_domains.tables.paired import difference
+from latent_domains.tables.records import Records
+from latent_domains.tables.results import RowResults, results
 from tests.programs import program
 
 RESULTS = ROOT / "results"
@@ -70,6 +75,60 @@ def test_a_kept_table_is_that_of_the_kept_records(
     done = program("tables.__main__", definition, *choices, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     assert next(tmp_path.glob("*.md")).read_text() == table
+
+
+SHORTER = {
+    "the same, each side standardised by itself": "logistic regression, each side standardised by itself",
+    "mDA, branch of ReLU and fc, λ_D 0.1": "mDA, λ_D 0.1",
+    "mDA, branch of ReLU and fc, λ_D 1e-4": "mDA, λ_D 1e-4",
+    "mDA, centred logits of early statistics, w held, λ_D 0.1": "the same, w held, λ_D 0.1",
+    "control: random balanced w": "random balanced w",
+    "multi-source: domains known": "multi-source",
+    "the same, w not held, 5 % of domain labels, λ_D 0.1": "the same, 5 % of domain labels, λ_D 0.1",
+    "the same, w not held, 5 % of domain labels, λ_D 1e-4": "the same, 5 % of domain labels, λ_D 1e-4",
+}
+"""Rows of pages that the table calls otherwise."""
+
+
+def less(one: RowResults, other: RowResults) -> list[str]:
+    """A row's differences from another one, and their intervals, by column and on the mean, of ten seeds."""
+    pairs = zip(one.results, other.results, strict=True)
+    found = [difference(*pair) for pair in pairs]
+    assert {d.n for d in found} == {10}
+    return [f"{signed(d.mean, 2)} ({signed(d.low, 2)} to {signed(d.high, 2)})" for d in found]
+
+
+@pytest.fixture(scope="module")
+def pacs() -> dict[str, RowResults]:
+    """The rows of the kept records on PACS's features, by name."""
+    table = load(EXPERIMENTS / "pacs_features.yaml")
+    return {row.row.name: row for row in results(table, Records(RESULTS / "pacs_features", ROOT / "data", kept=True))}
+
+
+@pytest.mark.parametrize(("page", "rows"), [("README.md", 10), ("results/README.md", 19)])
+def test_the_rows_of_pacs_are_those_of_the_records(page: str, rows: int, pacs: dict[str, RowResults]):
+    """Accuracy and class mean, NMI, and the difference from DIAL."""
+    found = (ROOT / page).read_text().partition("| mean | domains | less DIAL")[2].partition("\n\n")[0]
+    lines = [line for line in cells(found) if line[0].strip("- ")]
+    assert len(lines) == rows
+    for name, *shown in lines:
+        row = pacs[SHORTER.get(name, name)]
+        expected = [f"{result.mean:.1f} ({result.class_mean:.1f})" for result in row.results]
+        nmi = [result.domains["NMI"] for result in row.cells if result.domains]
+        assert shown == [
+            *expected,
+            f"{fmean(nmi):.2f}" if nmi else "",
+            "" if name == "DIAL" else less(row, pacs["DIAL"])[-1],
+        ]
+
+
+def test_the_differences_between_rows_of_pacs_are_those_of_the_records(pacs: dict[str, RowResults]):
+    """The tables of the page that have a row less another one: by target, and on the mean."""
+    lines = [line for line in cells((RESULTS / "README.md").read_text()) if " less " in line[0] and "(" in line[1]]
+    assert len(lines) == 10
+    for name, *shown in lines:
+        one, other = (pacs[SHORTER.get(row, row)] for row in name.split(" less "))
+        assert shown == less(one, other), name
 
 
 def of_seeds(pattern: str) -> list[Record]:

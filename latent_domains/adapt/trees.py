@@ -255,8 +255,13 @@ def domain_names(folders: Sequence[Path]) -> list[str]:
 
 def plain_name(folder: Path) -> str:
     """The folder's own name in letters and digits of any script, dots, dashes and underscores."""
-    kept = (char if char in "_.-" or category(char)[0] in "LMN" else " " for char in composed(folder.resolve().name))
-    return re.sub(" +", "_", "".join(kept)).strip(".-") or "images"
+    return plain(folder.resolve().name) or "images"
+
+
+def plain(name: str) -> str:
+    """What is left of a name in such letters."""
+    kept = (char if char in "_.-" or category(char)[0] in "LMN" else " " for char in composed(name))
+    return re.sub(" +", "_", "".join(kept)).strip(".-")
 
 
 def identical(images: TaskImages) -> list[tuple[Path, Path]]:

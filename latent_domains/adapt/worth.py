@@ -30,10 +30,8 @@ def write_baselines(paths: Paths, folder: RunFolder) -> None:
     """Train and test METHODS on the features of the run, and write their records."""
     print("logistic regression on the same features, to compare with …", flush=True)
     for method, file in zip(METHODS, baseline_files(paths, folder), strict=True):
-        options = BaselineOptions(
-            method, k=None, max_k=2, variant=None, min_domain=None, seed=0, limit=None, data=paths.data, quiet=True
-        )
-        write_text(file, json_text(make_record(options, folder.experiment).to_json()))
+        record = make_record(BaselineOptions(method, paths.data), folder.experiment)
+        write_text(file, json_text(record.to_json()))
 
 
 def compared(paths: Paths, folder: RunFolder) -> list[Path]:

@@ -26,12 +26,14 @@ METHODS = {
     "multi_source": "multi-source",
     "random_w": "random balanced w",
     "kmeans_w": "k-means w",
+    "ghost_w": "ghost parts",
 }
 """The methods of the paper's tables, then our controls, and how they are called in tables and pictures."""
 
-CONTROLS = ("random_w", "kmeans_w")
-"""Methods that give each source image one of k latent domains before training, without a branch, so that mDA can be
-told from any division into k: equal numbers at random, or k-means of each channel's mean and standard deviation."""
+CONTROLS = ("random_w", "kmeans_w", "ghost_w")
+"""Methods that give each source image one of k latent domains without a branch, so that mDA can be told from any
+division into k: equal numbers at random, or k-means of each channel's mean and standard deviation, before training; or
+equal numbers at random anew in each batch."""
 
 LATENT = ("mda", *CONTROLS)
 """The methods for which k is a choice."""
@@ -92,6 +94,9 @@ class Experiment:
     without affine and by its own rows, the features that enter the domain classifier ("centred") or its "logits", times
     ``domain_gain``. ``branch_input`` is what it reads where the records are features of a backbone: these, or the
     statistics of early blocks that come with them. ``no_w_gradient`` leaves the branch to its own losses.
+    ``permuted_w``, ``equal_classes`` and ``conv1_bias`` are controls: rows of w that a branch predicts change places in
+    a batch, among images of one class and one true domain; source images are drawn with equal shares of the classes;
+    the digits net's conv1 has the bias that mDA behind it subtracts and the branch, which reads it before, does not.
     ``lambda_*`` weigh the terms of Eq. 7; ``lambda_b`` weighs the balance term, which is not the paper's (0 leaves it
     out). ``test_mirror`` mirrors test images at random, as the authors' published ResNet net does.
     """
@@ -138,6 +143,18 @@ class Experiment:
     no_w_gradient: bool = _setting(
         "nowgradient".format, "the losses on the classes do not reach the branch that predicts domains", False
     )
+    permuted_w: bool = _setting(
+        "permutedw".format,
+        "rows of w change places at random in each batch among images of one class and one true domain; a control",
+        False,
+    )
+    equal_classes: bool = _setting(
+        "equalclasses".format,
+        "source images are drawn with equal shares of the classes, from LMDBs named SOURCE_equal "
+        "(python -m tools.join_lmdbs --equal-classes); a control",
+        False,
+    )
+    conv1_bias: bool = _setting("conv1bias".format, "the first convolution of the digits net has a bias", False)
     lambda_b: Weight = _setting(
         "balance{:g}".format, "weight of the balance term, which rewards using all k domains; not the paper's", 0.0
     )
@@ -241,6 +258,11 @@ class Experiment:
         """All that a training batch is read from, in the order of its rows: the sources, then the targets."""
         return (*self.source_parts, *(self.targets if self.sees_target else ()))
 
+    def train_lmdb(self, part: str) -> str:
+        """LMDB of the training images of one of the parts, relative to the data folder."""
+        equal = self.equal_classes and part in self.source_parts
+        return self.data.train_lmdb(f"{part}_equal" if equal else part)
+
     @property
     def tests(self) -> dict[str, str]:
         """The target that each test net tests, by the net's name; a target whose labels nobody knows has none."""
@@ -272,6 +294,8 @@ class Experiment:
             parts.append(f"gain {self.domain_gain:g}")
         if self.no_w_gradient:
             parts.append("no gradient through w")
+        controls = {"permuted_w": "w permuted", "equal_classes": "equal classes", "conv1_bias": "bias in conv1"}
+        parts += [text for name, text in controls.items() if getattr(self, name)]
         if self.lambda_b:
             parts.append(f"balance λ_b={self.lambda_b:g}")
         return ", ".join(parts)
@@ -391,6 +415,9 @@ def _before_they_came(data: Dataset, settings: dict[str, Any]) -> dict[str, Any]
         "branch_input": "final",
         "domain_gain": 1.0,
         "no_w_gradient": False,
+        "permuted_w": False,
+        "equal_classes": False,
+        "conv1_bias": False,
         "data_order": "stored",
         "network": data.network,
         "image_size": data.shape[-1],
@@ -438,6 +465,13 @@ def _check(experiment: Experiment) -> None:
         raise ProgramError(f"geometry: got {geometry!r}, expected {' or '.join(network.geometries)} for {network.name}")
     if experiment.branch_input == "early" and not data.early:
         raise ProgramError(f"branch_input: got 'early' for {data.name}, which has no statistics of early blocks")
+    if experiment.conv1_bias and network.module != "mnist":
+        raise ProgramError(f"conv1_bias: got True for {network.name}, expected the digits net")
+    if experiment.equal_classes and experiment.shares:
+        raise ProgramError(f"equal_classes: got True with shares {shown(experiment.shares)}, expected one of the two")
+    if experiment.permuted_w and (not experiment.has_branch or experiment.undivided):
+        kind = "an undivided source" if experiment.undivided else f"method {method}"
+        raise ProgramError(f"permuted_w: got True for {kind}, expected mda with sources that are told apart")
     for name in ("branch_norm", "branch_input", "domain_gain", "no_w_gradient", "lambda_d"):
         if not experiment.predicts_domains and (found := getattr(experiment, name)) != usual[name]:
             raise ProgramError(f"{name}: got {found!r} for {method}, which has no branch that predicts domains")

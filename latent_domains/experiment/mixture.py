@@ -1,4 +1,4 @@
-"""How the undivided source of an experiment is made of its domains' LMDBs."""
+"""How LMDBs of an experiment's sources are made of their domains' ones."""
 
 from pathlib import Path
 
@@ -7,8 +7,14 @@ from latent_domains.data.shares import shown
 from latent_domains.experiment.experiment import Experiment
 
 
-def join_options(experiment: Experiment, data: Path) -> list[str]:
-    """The command line of ``python -m tools.join_lmdbs``; ``data`` is the folder of the LMDBs."""
+def is_joined(experiment: Experiment, part: str) -> bool:
+    """Whether ``python -m tools.join_lmdbs`` makes the LMDB of one of the experiment's parts."""
+    return (experiment.undivided or experiment.equal_classes) and part in experiment.source_parts
+
+
+def join_options(experiment: Experiment, data: Path, part: str) -> list[str]:
+    """The command line of ``python -m tools.join_lmdbs`` for such a part; ``data`` is the folder of the LMDBs."""
     shares = ["--shares", shown(experiment.mixture.values())] if experiment.shares else []
-    names = map(experiment.data.train_lmdb, (*experiment.mixture, *experiment.source_parts))
-    return [*shares, *(from_root(data / name) for name in names)]
+    equal = ["--equal-classes"] if experiment.equal_classes else []
+    domains = map(experiment.data.train_lmdb, experiment.mixture if experiment.undivided else [part])
+    return [*shares, *equal, *(from_root(data / name) for name in (*domains, experiment.train_lmdb(part)))]

@@ -2,11 +2,9 @@
 
 import argparse
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from latent_domains.common.arguments import percentages
-from latent_domains.common.files import expect_file, read_json
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment import datasets
 from latent_domains.experiment.datasets import DATASETS, Dataset
@@ -25,8 +23,8 @@ def add_experiment_options(parser: argparse.ArgumentParser) -> None:
         type=dataset,
         default="digits",
         metavar=f"{{{','.join(DATASETS)},FILE}}",
-        help="one of these, or the description of another one (dataset.json, by python -m tools.adapt or "
-        "tools.extract_features); default: %(default)s",
+        help="one of these, or the description of another one (dataset.json, by python -m tools.adapt, "
+        "tools.extract_features or tools.import_features); default: %(default)s",
     )
     _add(parser, SETTINGS, RECIPE, {})
 
@@ -42,15 +40,10 @@ def add_method_options(parser: argparse.ArgumentParser, *, recipe: str, **defaul
 
 def dataset(text: str) -> Dataset:
     """A dataset by its name, or the one that a file describes."""
-    if not text.endswith(".json"):
-        if text not in DATASETS:
-            raise argparse.ArgumentTypeError(f"got {text!r}, expected one of {', '.join(DATASETS)}, or FILE.json")
-        return DATASETS[text]
     try:
-        expect_file(Path(text), "the description of a dataset")
-        return datasets.from_json(read_json(Path(text), ()))
+        return datasets.chosen(text)
     except ProgramError as error:
-        raise argparse.ArgumentTypeError(f"{text}: {str(error).removeprefix(f'{text}: ')}") from error
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _add(parser: argparse.ArgumentParser, names: Iterable[str], recipe: str, defaults: Mapping[str, str]) -> None:

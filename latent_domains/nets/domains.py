@@ -96,7 +96,7 @@ def training_batch(
     tops, labels = [], []
     for part in experiment.parts:
         label = f"label_{part}" if part in experiment.source_parts else None
-        lmdb = f"{data_folder}/{data.train_lmdb(part)}"
+        lmdb = f"{data_folder}/{experiment.train_lmdb(part)}"
         order = data_order(experiment, part)
         tops.append(images(n, f"data_{part}", experiment, lmdb, sizes[part], label, mirror=data.mirror, **order))
         if label is not None:
@@ -105,6 +105,8 @@ def training_batch(
     for source, lmdb in domain_label_lmdbs.items():
         name = f"domain_label_{source}"
         order = data_order(experiment, source)
+        if experiment.method == "ghost_w":  # out of step with the images: each meets another label in each epoch
+            order = {"shuffle_seed": crc32(f"{experiment.seed} {source} ghost".encode())}
         n[name] = L.Data(source=lmdb, backend=P.Data.LMDB, batch_size=sizes[source], **order)
         domain_labels.append(n[name])
     all_domain_labels = None
@@ -153,6 +155,14 @@ def assignment(n: NetSpec, name: str, bottoms: tuple[Top, ...], first: int, num_
     return n[name]
 
 
+def permuted(n: NetSpec, experiment: Experiment, sizes: Mapping[str, int], batch: Batch, w_source: Top) -> Top:
+    """w of the sources with rows in each other's places, among those of one class and one source; gradients follow."""
+    rows = [sizes[source] for source in experiment.sources]
+    n.w_places = python_layer("PermutationLayer", batch.labels, params={"rows": rows})
+    n.w_permuted = L.BatchReindex(w_source, n.w_places)
+    return n.w_permuted
+
+
 def target_assignment(n: NetSpec, experiment: Experiment, logits: Top) -> Top:
     """w (n×D) of target images from the logits (n×k_target) of the targets' branch."""
     return assignment(n, "w_target", (logits,), experiment.k, experiment.num_domains)
@@ -182,7 +192,8 @@ def assignment_rows(
         if source_logits is None:
             source_logits = constant_logits(n, "w_source", batch.source_rows, experiment.k)
         bottoms = (source_logits,) if batch.domain_labels is None else (source_logits, batch.domain_labels)
-        groups = [assignment(n, "w_source", bottoms, 0, num_domains)]
+        w_source = assignment(n, "w_source", bottoms, 0, num_domains)
+        groups = [permuted(n, experiment, sizes, batch, w_source) if experiment.permuted_w else w_source]
     if target_logits is not None:
         groups.append(target_assignment(n, experiment, target_logits))
     else:

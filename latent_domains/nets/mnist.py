@@ -19,7 +19,7 @@ DOMAIN_CLASSIFIER = DomainClassifier("fc4", XAVIER, 1)
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
     """The layers that both branches share: conv1. data: N×3×28×28; returns N×32×24×24."""
-    return convolution(n, "conv1", data, 32, 5, bias=experiment.method == "plain")
+    return convolution(n, "conv1", data, 32, 5, bias=experiment.conv1_bias or experiment.method == "plain")
 
 
 def branch(n: NetSpec, conv1: Top, experiment: Experiment, prefix: str) -> Top:

@@ -12,6 +12,7 @@ from latent_domains.report.palette import DASHES, LIGHT, MARKS, Dashes
 from latent_domains.report.runs import LoadedRun
 from latent_domains.runs.record import Record
 from latent_domains.tables.definition import Row, Table
+from latent_domains.tables.records import accuracy_of
 from latent_domains.tables.results import OverSeeds, best_of
 
 CITED = "cited"
@@ -173,7 +174,11 @@ def _of_row(
         name = row.name if len(cell.candidates) == 1 else f"{row.name}: {'+'.join(candidate.sources)}"
         method = candidate.runs[0].method
         runs = tuple(given[run] for run in candidate.runs if isinstance(run, Experiment) and run in given)
-        scores = tuple(100 * baselines[run.name].accuracy for run in candidate.distinct if run.name in baselines)
+        scores = tuple(
+            100 * accuracy
+            for run in candidate.distinct
+            if run.name in baselines and (accuracy := accuracy_of(baselines[run.name], run)) is not None
+        )
         lines.append(Line(name, method, _number([*before, *lines], method), runs, scores or _scores_of(runs)))
     if len(lines) > 1 and not all(line.scores for line in lines):
         # The best is not known before every candidate has been tried.

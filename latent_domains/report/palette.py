@@ -16,6 +16,7 @@ COLOURS = {
     "multi_source": ("#008f68", "#2ecfa0"),
     "random_w": ("#7d7420", "#cfc35c"),
     "kmeans_w": ("#8a5a9e", "#c79adb"),
+    "ghost_w": ("#4d6b8a", "#9db8d4"),
     "gong2013": ("#9a6700", "#e3b341"),
     "hoffman2012": ("#a2487f", "#e08fc2"),
     "part1": ("#0073b3", "#59afeb"),

@@ -73,7 +73,7 @@ def load_runs(paths: Sequence[Path]) -> tuple[list[LoadedRun], dict[str, Record]
     for path in paths:
         name = _name(path) if names[_name(path)] == 1 else from_root(path)
         experiment = path / "experiment.json"
-        if os.path.lexists(experiment):  # whatever it is, there is more than a record alone
+        if os.path.lexists(experiment) or (path / "solver.prototxt").exists():  # there is more than a record alone
             folder = RunFolder.load(path)
             record = folder.read_record() if folder.record.exists() else None
             runs.append(LoadedRun(name, path, folder.experiment, folder, record))

@@ -83,6 +83,8 @@ def _pictures(folder: RunFolder, lmdbs: dict[str, Path]) -> list[Path]:
     if not data.features:
         channels, *sides = data.stored_shape
         return list(lmdbs.values()) if channels in (1, 3) and min(sides) > 1 else []
+    if not data.extracted:
+        return []
     pictures = {lmdb: folder.data_folder / data.images / lmdb.name for lmdb in lmdbs.values()}
     theirs = (is_lmdb(image) and _names(image) == _names(lmdb) for lmdb, image in pictures.items())
     return list(pictures.values()) if all(theirs) else []

@@ -31,7 +31,7 @@ def _labels(folder: RunFolder) -> list[NDArray[np.int64]]:
         return kmeans_domains(lmdbs, data.stored_shape, experiment.k, experiment.seed, data.early)
     made_by = None if experiment.undivided else experiment.data.made_by
     counts = [count_filled(lmdb, made_by) for lmdb in lmdbs]
-    if experiment.method == "random_w":
+    if experiment.method in ("random_w", "ghost_w"):
         return random_domains(counts, experiment.k, experiment.seed)
     if experiment.method == "multi_source":
         if (true := _true_domains(folder)) is None:

@@ -54,14 +54,7 @@ def evaluate(
         iteration=snapshot.iteration,
         accuracy=correct / images if images else None,  # the labels of some targets are not known
         test_images=images,
-        targets={
-            target: OnTarget(
-                accuracy=int(counts.trace()) / int(counts.sum()),
-                test_images=int(counts.sum()),
-                confusion=counts.tolist(),
-            )
-            for target, counts in confusion.items()
-        },
+        targets={target: OnTarget.of(counts) for target, counts in confusion.items()},
         classes=class_names(folder),
         incomplete_data=incompleteness(folder),
         domain_usage=domain_usage(assigned) if assigned else source_usage(folder, snapshot, quiet=quiet),

@@ -24,7 +24,7 @@ from latent_domains.data.lmdb_io import Description, count, describe
 from latent_domains.data.parts import backbone_of, common_classes, common_features
 from latent_domains.experiment.batches import published_counts
 from latent_domains.experiment.datasets import Dataset
-from latent_domains.experiment.mixture import join_options
+from latent_domains.experiment.mixture import is_joined, join_options
 from latent_domains.models.graph import kind
 from latent_domains.runs.devices import check_available, mode_of
 from latent_domains.runs.run_folder import RunFolder
@@ -142,8 +142,8 @@ def check_data(run: RunFolder) -> None:
     labelled = [path for path, part in parts.items() if part in experiment.source_parts or path in tests]
     for path, part in parts.items():
         made_by = data.made_by
-        if experiment.undivided and part in experiment.source_parts:
-            made_by = shlex.join(["python", "-m", "tools.join_lmdbs", *join_options(experiment, run.data_folder)])
+        if is_joined(experiment, part):
+            made_by = shlex.join(["python", "-m", "tools.join_lmdbs", *join_options(experiment, run.data_folder, part)])
         hint = f"build it with: {made_by}"
         if not is_lmdb(path):
             raise ProgramError(f"{path}: no LMDB there; {hint}")
@@ -198,7 +198,9 @@ def _check_domain_labels(run: RunFolder) -> None:
 def incompleteness(folder: RunFolder) -> str | None:
     """What a run's LMDBs hold where it is not the published number of images, in words; None if they all do."""
     experiment = folder.experiment
-    published = {folder.train_lmdbs[part]: images for part, images in published_counts(experiment).items()}
+    counts = published_counts(experiment).items()
+    sources = experiment.source_parts if experiment.equal_classes else ()  # whose records are repeated
+    published = {folder.train_lmdbs[part]: images for part, images in counts if part not in sources}
     published |= {lmdb: experiment.data.test_count(target) for target, lmdb in folder.test_lmdbs.items()}
     found = {lmdb: count(lmdb) for lmdb in published}
     different = [

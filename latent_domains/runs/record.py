@@ -7,6 +7,8 @@ keys that no field has are kept.
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from latent_domains.common.files import read_json
@@ -132,12 +134,41 @@ class OnTarget(_Object):
     test_images: int | None = None
     confusion: list[list[int]] | None = None
 
+    @classmethod
+    def of(cls, confusion: NDArray[np.int64]) -> Self:
+        """What the counts of all test images say."""
+        images = int(confusion.sum())
+        return cls(accuracy=int(confusion.trace()) / images, test_images=images, confusion=confusion.tolist())
+
+
+def _class_mean(targets: dict[str, OnTarget]) -> float | None:
+    counts = [found.confusion for found in targets.values()]
+    if not counts or None in counts:
+        return None
+    rows = np.sum(counts, axis=0)
+    there = rows.sum(axis=1) > 0
+    return float((rows.diagonal()[there] / rows.sum(axis=1)[there]).mean())
+
+
+class Matching(_Object):
+    """What the classifier of the latent ``domain`` that is nearest to the target gets, alone."""
+
+    accuracy: _Fraction
+    targets: dict[str, OnTarget]
+    domain: int | None = None
+
+    @property
+    def class_mean(self) -> float | None:
+        """Mean over the classes of the share of a class's test images that are right; None without their counts."""
+        return _class_mean(self.targets)
+
 
 class Record(_Object):
     """A run's accuracy at its last iteration (of a shallow baseline: its only one), and how it came about.
 
     It is of an ``experiment`` (:meth:`Experiment.to_json`) or of a ``baseline`` with its options. ``accuracy`` is None
-    if no target has labels. Only records of baselines have the three keys that ``seconds`` begins.
+    if no target has labels. Only records of baselines have the three keys that ``seconds`` begins; ``matching`` is of
+    those that discover domains, whose ``accuracy`` is that of the ensemble.
     """
 
     experiment: dict[str, Any] | None = None
@@ -148,6 +179,7 @@ class Record(_Object):
     targets: dict[str, OnTarget]
     classes: list[str] | None = None
     incomplete_data: str | None = None
+    matching: Matching | None = None
     domain_usage: DomainUsage | None = None
     target_domain_usage: DomainUsage | None = None
     domain_usage_history: list[DomainUsage] | None = None
@@ -170,6 +202,11 @@ class Record(_Object):
             if usage.iteration is None:
                 raise ValueError("domain_usage_history: iteration is None, expected a number")
         return self
+
+    @property
+    def class_mean(self) -> float | None:
+        """Mean over the classes of the share of a class's test images that are right; None without their counts."""
+        return _class_mean(self.targets)
 
     def check(self, experiment: Experiment, where: str) -> None:
         """Raise ProgramError, naming ``where`` and the first key that does not fit the experiment that was run."""

@@ -31,7 +31,7 @@ def test_the_package_exports_the_layers_and_nothing_else():
         "from caffe_layers import *\n"
         "print(*sorted(name for name in globals() if not name.startswith('_') and name != 'caffe_layers'))"
     )
-    assert names == ["DomainAssignmentLayer", "EntropyLossLayer", "MDALayer"]
+    assert names == ["DomainAssignmentLayer", "EntropyLossLayer", "MDALayer", "PermutationLayer"]
 
 
 def test_an_unknown_name_is_an_attribute_error_that_lists_the_known():
@@ -40,4 +40,4 @@ def test_an_unknown_name_is_an_attribute_error_that_lists_the_known():
         "except AttributeError as error:\n    print(str(error).replace(' ', '_'))"
     )
     assert "'MDA'" in text
-    assert "DomainAssignmentLayer,_EntropyLossLayer,_MDALayer" in text
+    assert "DomainAssignmentLayer,_EntropyLossLayer,_MDALayer,_PermutationLayer" in text

@@ -93,6 +93,13 @@ def test_another_target_takes_the_other_domains_as_sources():
             {"method": "kmeans_w", "known_share": 0.5},
             "known_share: got 0.5 for method kmeans_w; only mda takes known domain labels",
         ),
+        ({"conv1_bias": True, "dataset": "pacs"}, "conv1_bias: got True for resnet18, expected the digits net"),
+        ({"permuted_w": True, "method": "dial"}, "permuted_w: got True for method dial, expected mda with sources"),
+        ({"permuted_w": True, "undivided": True}, "permuted_w: got True for an undivided source, expected mda"),
+        (
+            {"equal_classes": True, "shares": (80, 20)},
+            "equal_classes: got True with shares 80:20, expected one of the two",
+        ),
         ({"lambda_b": 0.1, "k": 1}, "lambda_b: got 0.1 for mda with k=1"),
         ({"lambda_b": 0.1, "method": "dial"}, "lambda_b: got 0.1 for dial"),
     ],
@@ -252,7 +259,7 @@ def test_bad_descriptions_of_pictures_are_refused_by_name(options, message):
 def test_methods_differ_in_the_targets_domains_where_their_definition_does_alone():
     """So that rows of a table, or runs of --method, are like with like."""
     found = {method: make_experiment("office_caltech_fc7", method).k_target for method in METHODS if method != "plain"}
-    latent = dict.fromkeys(("mda", "multi_source", "random_w", "kmeans_w"), 2)
+    latent = dict.fromkeys(("mda", "multi_source", "random_w", "kmeans_w", "ghost_w"), 2)
     assert found == {"source_only": 0, "dial": 1, **latent}
 
 
@@ -310,6 +317,9 @@ OTHERS = {
     "branch_norm": "logits",
     "branch_input": "early",
     "no_w_gradient": True,
+    "permuted_w": True,
+    "equal_classes": True,
+    "conv1_bias": True,
     "geometry": "caffe",
     "network": "lite0",
     "image_size": 160,
@@ -320,7 +330,7 @@ OTHERS = {
 WITH = {"domain_gain": {"branch_norm": "logits"}, "lambda_t": {"known_share": 0.1}}
 """What else must be chosen."""
 
-OF_DATASET = {"branch_input": "pacs_lite0"}
+OF_DATASET = {"branch_input": "pacs_lite0", "conv1_bias": "digits"}
 """Where pacs does not have the setting."""
 
 

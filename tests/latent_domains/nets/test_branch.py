@@ -53,6 +53,13 @@ def test_layers_have_a_bias_unless_it_is_subtracted_again(branch_norm: str) -> N
     assert ("domain_fc3_scale" in net) == (branch_norm == "layers")
 
 
+def test_conv1_has_a_bias_for_the_branch_alone() -> None:
+    without, with_bias = (layers(nets_of("digits", conv1_bias=bias)[1]["train"]) for bias in (False, True))
+    changed = [name for name in without if without[name] != with_bias[name]]
+    assert changed == ["conv1"] and with_bias["conv1"].convolution_param.bias_term
+    assert not without["conv1"].convolution_param.bias_term
+
+
 def test_the_paper_s_reading_is_the_default() -> None:
     assert nets_of("digits") == nets_of("digits", branch_norm="layers")
 

@@ -89,6 +89,13 @@ def test_an_undivided_source_is_one_stream_of_unknown_domains():
     assert experiment.k == 3 and '"num_domains": 4' in net["w_source"].python_param.param_str
 
 
+def test_equal_classes_are_drawn_from_lmdbs_of_their_own():
+    for undivided, sources in ((False, ["amazon_equal", "dslr_equal"]), (True, ["amazon+dslr_equal"])):
+        net = layers(nets_of("office31", equal_classes=True, undivided=undivided)[1]["train"])
+        lmdbs = [layer.data_param.source for layer in net.values() if layer.type == "Data"]
+        assert lmdbs == [f"data/office31/{name}" for name in (*sources, "webcam")]
+
+
 def test_known_domain_labels_are_read_in_step_with_their_images():
     lmdbs = {"amazon": "known/a", "dslr": "known/d"}
     net = layers(nets_of("office31", known_share=0.05, domain_label_lmdbs=lmdbs)[1]["train"])

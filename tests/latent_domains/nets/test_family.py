@@ -158,6 +158,23 @@ def test_w_of_mda_is_the_branchs_softmax_for_sources_and_one_hot_for_the_target(
     assert (w[2 * BATCH :, k] == 1).all()
 
 
+@pytest.mark.parametrize("held", [False, True])
+def test_permuted_w_stays_in_its_class_and_source_and_gradients_find_their_row(held, tiny_data, tmp_path):
+    settings = {"branch_norm": "logits", "lambda_d": 0.0, "no_w_gradient": held}
+    net = load(nets_of("mda", tiny_data, permuted_w=True, **settings)[1]["train"], tmp_path, caffe.TRAIN)
+    net.forward()
+    predicted, w = (net.blobs[name].data for name in ("w_source", "w"))
+    places = net.blobs["w_places"].data.astype(int)
+    assert (places != np.arange(2 * BATCH)).any() and (places // BATCH == np.repeat([0, 1], BATCH)).all()
+    labels = net.blobs["label"].data
+    assert (labels[places] == labels).all()
+    np.testing.assert_array_equal(w[: 2 * BATCH], predicted[places])
+    net.backward()
+    if not held:
+        np.testing.assert_array_equal(net.blobs["w_source"].diff[places], net.blobs["w_permuted"].diff)
+    assert (np.abs(net.params["domain_conv2"][0].diff).max() > 0) != held
+
+
 @pytest.mark.parametrize(("method", "columns"), [("dial", [0, 0, 1]), ("multi_source", [0, 1, 2])])
 def test_w_of_known_domains_is_one_hot(method, columns, tiny_data, tmp_path):
     experiment, nets = nets_of(method, tiny_data)
@@ -169,16 +186,25 @@ def test_w_of_known_domains_is_one_hot(method, columns, tiny_data, tmp_path):
 @pytest.mark.parametrize("method", CONTROLS)
 @pytest.mark.parametrize("k", [2, 3])
 def test_w_of_a_control_is_what_its_labels_say(method, k, tiny_data, tmp_path):
+    """Those of ghost parts come in orders of their own: each image meets another one in each epoch."""
     labels = {"mnist": [i % k for i in range(48)], "mnistm": [(i + 1) % k for i in range(48)]}
     for source, values in labels.items():
         write_domain_labels(tmp_path / source, values)
     lmdbs = {source: str(tmp_path / source) for source in labels}
     _, nets = nets_of(method, tiny_data, k=k, domain_label_lmdbs=lmdbs)
-    net = load(nets["train"], tmp_path, caffe.TRAIN)
-    for start in (0, BATCH):
+    net, met = load(nets["train"], tmp_path, caffe.TRAIN), []
+    for start in range(0, 96, BATCH):
         outputs = net.forward()
-        columns = [*labels["mnist"][start:][:BATCH], *labels["mnistm"][start:][:BATCH], *[k] * BATCH]
-        np.testing.assert_array_equal(net.blobs["w"].data, np.eye(k + 1)[columns])
+        columns = [*(labels["mnist"] * 2)[start:][:BATCH], *(labels["mnistm"] * 2)[start:][:BATCH], *[k] * BATCH]
+        w = net.blobs["w"].data
+        if method == "ghost_w":
+            met.append(w.argmax(axis=1)[: 2 * BATCH].reshape(2, BATCH))
+            columns[: 2 * BATCH] = met[-1].ravel()
+        np.testing.assert_array_equal(w, np.eye(k + 1)[columns])
+    if method == "ghost_w":
+        epochs = np.concatenate(met, axis=1).reshape(2, 2, 48)  # source, epoch, image
+        assert (np.sort(epochs) == np.sort(list(labels.values()))[:, None]).all()
+        assert (epochs[:, 0] != epochs[:, 1]).any(axis=1).all() and (epochs[0] != epochs[1]).any()
     assert set(outputs) == {"loss_class", "entropy_class", "source_accuracy"}
     assert "domains" not in nets and not [name for name in net.params if name.startswith("domain")]
 

@@ -51,11 +51,18 @@ def test_what_is_no_record_is_named(text, message, tmp_path):
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize("make", [lambda file: file.symlink_to("nothing"), Path.mkdir])
-def test_a_run_whose_description_is_no_file_is_no_record_alone(make, tmp_path):
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda file: file.symlink_to("nothing"), "experiment.json"),
+        (Path.mkdir, "experiment.json"),
+        (Path.touch, "solver.prototxt"),
+    ],
+)
+def test_a_run_whose_description_is_gone_is_no_record_alone(make, name, tmp_path):
     write_record(tmp_path / "record.json", make_experiment("digits", "mda"), 0.5)
     assert len(load_runs([tmp_path])[0]) == 1
-    make(tmp_path / "experiment.json")
+    make(tmp_path / name)
     with pytest.raises(ProgramError, match=r"no experiment\.json in it, expected a run folder"):
         load_runs([tmp_path])
 

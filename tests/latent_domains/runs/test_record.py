@@ -3,12 +3,13 @@
 import json
 import re
 
+import numpy as np
 import pytest
 
 from latent_domains.common.files import json_text
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.runs.record import Failure, Record, Training, read
+from latent_domains.runs.record import Failure, OnTarget, Record, Training, read
 
 OLD = {"experiment": make_experiment("digits", "dial").to_json(), "accuracy": 0.5, "targets": {}}
 
@@ -26,6 +27,17 @@ def test_what_older_versions_left_out_stays_out_and_unknown_keys_stay(tmp_path):
     record = read(Record, file)
     assert record.domain_usage_history is None and record.training.sessions == []
     assert json_text(record.to_json()) == file.read_text()
+
+
+def test_the_class_mean_counts_every_class_alike():
+    """Over all targets' images together; a class without any does not count."""
+    counts = [np.array([[6, 0, 2], [0, 0, 0], [1, 0, 0]]), np.array([[2, 0, 0], [0, 0, 0], [2, 0, 1]])]
+    targets = {name: OnTarget.of(one) for name, one in zip("ab", counts, strict=True)}
+    record = Record(experiment={}, accuracy=9 / 14, targets=targets)
+    assert (targets["a"].accuracy, targets["a"].test_images) == (6 / 9, 9)
+    assert record.class_mean == pytest.approx((8 / 10 + 1 / 4) / 2)
+    without = {**targets, "b": OnTarget(accuracy=0.5)}
+    assert Record(experiment={}, accuracy=0.5, targets=without).class_mean is None
 
 
 def test_sessions_were_called_sittings(tmp_path):
