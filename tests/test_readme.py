@@ -1,4 +1,4 @@
-"""The README's prototxt works as printed, links lead somewhere, and some lead to each page."""
+"""The prototxt of the pages works as printed, links lead somewhere, and some lead to each page."""
 
 import re
 from pathlib import Path
@@ -47,9 +47,15 @@ def test_the_readme_leads_to_every_page():
     assert set(PAGES) == reached
 
 
-def test_layers_of_the_readme_run_in_caffe(tmp_path):
-    blocks = re.findall(r"^```\w*\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
-    prototxt = next(block for block in blocks if "MDALayer" in block)
+def prototxt_of(page: str) -> str:
+    """The page's block of layers."""
+    blocks = re.findall(r"^```\w*\n(.*?)^```", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
+    return next(block for block in blocks if "MDALayer" in block)
+
+
+def test_the_layers_of_the_pages_run_in_caffe(tmp_path):
+    prototxt = prototxt_of("docs/layers.md")
+    assert prototxt_of("README.md") in prototxt
     file = tmp_path / "net.prototxt"
     file.write_text("force_backward: true" + INPUTS + prototxt)
     net = caffe.Net(str(file), caffe.TRAIN)
