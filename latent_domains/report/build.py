@@ -62,7 +62,8 @@ def build(
         raise ProgramError("no run to report on, expected at least one run folder or record")
     for run in runs:
         if run.lacks_curves:
-            print(f"note: {run.folder.log}: nothing that caffe logs, so {run.name} has no curves", file=sys.stderr)
+            found = "nothing that caffe logs" if run.folder.log.exists() else "no such file"
+            print(f"note: {run.folder.log}: {found}, so {run.name} has no curves", file=sys.stderr)
     tasks = tasks_of_table(table, runs, baselines) if table else tasks_of(runs, baselines)
     chosen = worth_showing(tasks) if shown is None else _named(runs, shown)
     steps = len(chosen) * (1 if quick else 2)

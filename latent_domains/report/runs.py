@@ -34,8 +34,8 @@ class LoadedRun:
 
     @property
     def lacks_curves(self) -> bool:
-        """Whether it is finished, and has a log in which caffe logged nothing."""
-        return self.record is not None and self.folder is not None and self.folder.log.exists() and not self.curves
+        """Whether its run folder is finished, and no log there holds what caffe logged."""
+        return self.record is not None and self.folder is not None and not self.curves
 
     @property
     def classes(self) -> list[str]:

@@ -32,6 +32,9 @@ from latent_domains.runs.record import Failure, Record, Training, read
 _FLOCK = "hhqqi0q"
 _WHOLE_FILE = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
+_LARGEST_LOG = 1 << 30
+"""Bytes of a log that are read: some ten million lines. A larger one is damaged."""
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -262,8 +265,14 @@ class RunFolder:
 
     def log_lines(self) -> list[str]:
         """The lines of the log; none if there is no log."""
-        expect_file(self.log, "caffe's log", missing_ok=True)
+        self._check_log()
         return self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+
+    def _check_log(self) -> None:
+        expect_file(self.log, "caffe's log", missing_ok=True)
+        if self.log.exists() and (size := self.log.stat().st_size) > _LARGEST_LOG:
+            largest = f"caffe's log of at most {_LARGEST_LOG >> 20} MiB"
+            raise ProgramError(f"{self.log}: {size >> 20} MiB, expected {largest}")
 
     @property
     def snapshots(self) -> Path:
@@ -310,9 +319,9 @@ class RunFolder:
 
     def hole(self, snapshot: Snapshot) -> str | None:
         """Where the log has a hole before ``snapshot``, in words; None if it is whole, or if there is no log at all."""
+        self._check_log()
         if not self.log.exists():
             return None
-        expect_file(self.log, "caffe's log")
         status = self.log.stat()
         found = hole(_sessions_as_of(self.log, status.st_size, status.st_mtime_ns), snapshot.iteration)
         if found is None:

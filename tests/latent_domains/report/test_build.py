@@ -65,6 +65,7 @@ def test_a_run_without_its_snapshots_its_log_or_its_data(runs, tmp_path):
     done = program("report", folder)
     assert done.returncode == 0, done.stderr
     text = text_of(folder / "report.html")
+    assert f"note: {folder / 'train.log'}: no such file, so run has no curves\n" in done.stderr
     assert f"{folder}/snapshots holds no snapshot of iteration 4 any more" in text
     assert "No training log of run is here" in text
 
