@@ -253,7 +253,7 @@ rule train:
 
 
 rule baseline:
-    """A shallow baseline on features."""
+    """A shallow baseline on features. --force: if two workflows make the same record, the second must not fail."""
     input:
         lambda wildcards: ancient([str(file) for file in PLAN.prerequisites(run_of(wildcards))]),
     output:
@@ -274,7 +274,7 @@ rule baseline:
         "baseline {wildcards.run}"
     shell:
         "OMP_NUM_THREADS={threads} OPENBLAS_NUM_THREADS={threads} "
-        "python -m tools.baselines {params.options:q} --quiet {output:q} > {log:q} 2>&1"
+        "python -m tools.baselines {params.options:q} --force --quiet {output:q} > {log:q} 2>&1"
 
 
 rule table:
