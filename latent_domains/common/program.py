@@ -109,11 +109,16 @@ def _said_of(error: BaseException, interrupted: bool) -> str | None:
         text += ": expected a higher limit of processes and threads (ulimit -u, or the container's)"
     elif isinstance(error, OSError) and error.filename and error.errno in (errno.EACCES, errno.EROFS):
         text += ": expected a file that one may read, or a folder that one may write; options choose others (--help)"
-    elif isinstance(error, KeyboardInterrupt) or (interrupted and not isinstance(error, OSError)):
+    elif isinstance(error, KeyboardInterrupt) or (interrupted and not _is_of_the_system(error)):
         return _INTERRUPTED  # some libraries make another exception of it, or find fault with what is right
     elif not isinstance(error, ProgramError | OSError) and "Symlink loop" not in text:  # of Path.resolve
         return None
     return "error: " + (text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)")
+
+
+def _is_of_the_system(error: BaseException) -> bool:
+    """A full disk, say; a bad descriptor is one that an interrupted library (``shutil.rmtree``) closes twice."""
+    return isinstance(error, OSError) and error.errno != errno.EBADF
 
 
 def _drop_what_nobody_takes() -> None:

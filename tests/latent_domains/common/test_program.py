@@ -156,6 +156,22 @@ def test_ctrl_c_that_a_library_makes_an_error_of_is_ctrl_c(capsys):
     assert exit_code(main) == 130 and capsys.readouterr().err == "interrupted\n"
 
 
+@pytest.mark.parametrize(("signalled", "code"), [(True, 130), (False, 1)])
+def test_a_descriptor_that_an_interrupted_library_closes_twice(signalled, code, capsys):
+    """As shutil.rmtree does if the signal comes right behind its os.close()."""
+
+    def main():
+        try:
+            if signalled:
+                os.kill(os.getpid(), signal.SIGINT)
+                signal.pause()
+        finally:
+            os.close(12345)
+
+    said = "interrupted" if signalled else "error: [Errno 9] Bad file descriptor"
+    assert exit_code(main) == code and capsys.readouterr().err == f"{said}\n"
+
+
 @pytest.mark.parametrize(
     ("error", "line"), [(ProgramError("k: got 0"), "error: k: got 0"), (KeyboardInterrupt(), "interrupted")]
 )
