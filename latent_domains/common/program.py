@@ -8,7 +8,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import NoReturn
@@ -53,13 +53,29 @@ def exit_code(main: Callable[[], int | None]) -> int:
             said = _said_of(error, bool(signals.heard))
             if said is None:
                 raise
-            traceback.clear_frames(error.__traceback__)  # progress bars in them end their lines
+            _clear_frames(error)  # progress bars in them end their lines
             # A bar that was interrupted while it began, or ended, does not.
             print("\n" * stderr.within_line + said, file=stderr)
             return AS_BY_CTRL_C if said == _INTERRUPTED else 1
         finally:
             signals.over = True
             _drop_what_nobody_takes()
+
+
+_NEVER_FREED: list[BaseException] = []
+"""What ended a program, and with it the frames of numba and llvmlite that it passed through.
+
+If Ctrl-C came while a module of LLVM changed its owner, both would free it: a segmentation fault.
+"""
+
+
+def _clear_frames(error: BaseException) -> None:
+    """Clear the frames of an error, as ``traceback.clear_frames`` does, but for those that hold objects of LLVM."""
+    _NEVER_FREED.append(error)
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if frame.f_globals.get("__name__", "").partition(".")[0] not in ("numba", "llvmlite"):
+            with suppress(RuntimeError):  # it is being executed
+                frame.clear()
 
 
 def _ended(main: Callable[[], int | None]) -> int | None:

@@ -156,6 +156,29 @@ def test_ctrl_c_that_a_library_makes_an_error_of_is_ctrl_c(capsys):
     assert exit_code(main) == 130 and capsys.readouterr().err == "interrupted\n"
 
 
+@pytest.mark.parametrize(("module", "left"), [("llvmlite.binding.ffi", ["ours"]), ("tools.train", ["theirs", "ours"])])
+def test_ctrl_c_frees_nothing_of_llvm(module, left):
+    """A module of LLVM that was being linked belongs to two: llvmlite and Python would both free it."""
+    freed = []
+
+    class Held:
+        def __init__(self, name):
+            self.name = name
+
+        def __del__(self):
+            freed.append(self.name)
+
+    theirs = {"__name__": module, "Held": Held}
+    exec("def link():\n    held = Held('theirs')\n    raise KeyboardInterrupt", theirs)  # noqa: S102
+
+    def main():
+        bar = Held("ours")  # noqa: F841
+        theirs["link"]()
+
+    assert exit_code(main) == 130
+    assert sorted(freed) == sorted(left)
+
+
 @pytest.mark.parametrize(("signalled", "code"), [(True, 130), (False, 1)])
 def test_a_descriptor_that_an_interrupted_library_closes_twice(signalled, code, capsys):
     """As shutil.rmtree does if the signal comes right behind its os.close()."""
