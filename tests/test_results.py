@@ -7,7 +7,8 @@ from statistics import fmean
 import pytest
 
 from latent_domains.common.program import ROOT
-from latent_domains.runs.record import Record, read
+from latent_domains.runs.kept import read_records
+from latent_domains.runs.record import Record
 from latent_domains.tables.definition import EXPERIMENTS, load
 from latent_domains.tables.markdown import signed
 from latent_domains.tables.paired import difference
@@ -42,7 +43,7 @@ def test_the_readme_has_what_the_demo_prints():
         ("mDA, k=2, centred logits", "mda_k2_branch-logits"),
         ("mDA, k=2", "mda_k2"),
     ):
-        record = read(Record, RESULTS / f"demo/{name}_seed0.json")
+        record = read_records(RESULTS / "demo/records.jsonl")[f"{name}_seed0"]
         usage = record.domain_usage
         found = f"purity {usage.purity:.2f}, NMI {usage.nmi:.2f}" if usage else ""
         assert [title, f"{100 * record.accuracy:.1f} %", found] in readme
@@ -143,9 +144,10 @@ def test_the_differences_between_rows_of_pacs_are_those_of_the_records(pacs: dic
         assert shown == less(one, other), name
 
 
-def of_seeds(pattern: str) -> list[Record]:
+def of_seeds(folder: str, name: str) -> list[Record]:
     """The kept records of a run's seeds."""
-    return [read(Record, file) for file in sorted(RESULTS.glob(f"{pattern}_seed?.json"))]
+    records = read_records(RESULTS / folder / "records.jsonl")
+    return [records[run] for run in sorted(records) if re.fullmatch(rf"{name}_seed\d", run)]
 
 
 def test_the_page_says_how_far_the_seed_moves_the_first_runs():
@@ -153,7 +155,7 @@ def test_the_page_says_how_far_the_seed_moves_the_first_runs():
         r"DIAL moves by (\S+) points, mDA with k = 2 by (\S+);", (RESULTS / "README.md").read_text()
     ).groups()
     for found, name in zip(said, ("dial", "mda_k2_branch-none"), strict=True):
-        accuracies = [100 * record.accuracy for record in of_seeds(f"digits_first/{name}")]
+        accuracies = [100 * record.accuracy for record in of_seeds("digits_first", name)]
         assert found == f"{max(accuracies) - min(accuracies):.1f}"
 
 
@@ -169,7 +171,7 @@ def test_the_page_says_how_far_the_seed_moves_the_first_runs():
 def test_the_page_about_branches_has_the_domains_of_the_records(row: str, name: str):
     """What a record does not have is blank there."""
     section = (RESULTS / "branch.md").read_text().partition("NMI with classes")[2]
-    usages = [record.domain_usage for record in of_seeds(f"digits_branch_2000/{name}")]
+    usages = [record.domain_usage for record in of_seeds("digits_branch_2000", name)]
     assert len(usages) == 5
     of_classes = [usage.nmi_classes for usage in usages if usage.nmi_classes is not None]
     expected = [f"{fmean(usage.nmi for usage in usages):.3f}", f"{fmean(of_classes):.3f}" if of_classes else ""]
@@ -177,19 +179,17 @@ def test_the_page_about_branches_has_the_domains_of_the_records(row: str, name: 
 
 
 def test_the_table_of_the_page_about_gpus_is_that_of_the_records():
-    def both(name: str) -> list[Record]:
-        return [read(Record, RESULTS / folder / f"{name}.json") for folder in ("digits_gpu", "digits")]
-
+    gpu, cpu = (read_records(RESULTS / folder / "records.jsonl") for folder in ("digits_gpu", "digits"))
     rows = cells((ROOT / "docs/gpu.md").read_text().partition("| seed |")[2].partition("\n\n")[0])
     records = 0
     for seed, *found in (row for row in rows if row[0].isdecimal()):
         expected = []
         for name in ("dial", "mda_k2", "mda_k2_branch-logits"):
-            there = (RESULTS / f"digits_gpu/{name}_seed{seed}.json").exists()
-            pair = both(f"{name}_seed{seed}") if there else []
-            records += there
+            run = f"{name}_seed{seed}"
+            pair = [gpu[run], cpu[run]] if run in gpu else []
+            records += run in gpu
             expected.append(", ".join(f"{100 * record.accuracy:.2f}" for record in pair))
             if name != "dial":
                 expected.append(", ".join(f"{record.domain_usage.nmi:.3f}".lstrip("0") for record in pair))
         assert found == expected, seed
-    assert records == len(list((RESULTS / "digits_gpu").glob("*.json"))) == 11
+    assert records == len(gpu) == 11

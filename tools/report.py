@@ -3,7 +3,7 @@
     python -m tools.report runs/digits/mda_k2_seed0                          runs/digits/mda_k2_seed0/report.html
     python -m tools.report runs/digits/* --out report.html                   several runs side by side
     python -m tools.report --table digits                                    Table 1, from those of its runs in runs/
-    python -m tools.report --table digits results/digits/*_seed?.json        the same from records that were kept
+    python -m tools.report --table digits results/digits/records.jsonl       the same from records that were kept
 
 A RUN is a run folder, finished or not, or a record alone. What a run lacks (log, snapshots, LMDBs) is said in the
 place of its figures.

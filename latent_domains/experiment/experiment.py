@@ -340,6 +340,12 @@ class Experiment:
 SETTINGS = {setting.name: setting for setting in fields(Experiment) if setting.metadata}
 """The fields of :class:`Experiment` that can be chosen, by name."""
 
+_CONSTANTS = {
+    name: setting.metadata["default"]
+    for name, setting in SETTINGS.items()
+    if isinstance(setting.metadata["default"], bool | float)
+}
+
 _Settings = make_dataclass("_Settings", [(name, setting.type) for name, setting in SETTINGS.items()])
 
 
@@ -386,9 +392,9 @@ def make_experiment(dataset: str | Dataset, method: str, **settings: Any) -> Exp
 
 
 def from_json(values: Any) -> Experiment:
-    """The experiment that :meth:`Experiment.to_json` wrote.
+    """The experiment that :meth:`Experiment.to_json` wrote. A switch or factor that is not there has its default.
 
-    Raises ProgramError for missing or unknown keys, and for values of another type or out of range.
+    Raises ProgramError if another key is missing, for unknown keys, and for values of another type or out of range.
     """
     if not isinstance(values, dict):
         raise ProgramError(f"experiment: found {values!r}, expected an object")
@@ -402,26 +408,7 @@ def from_json(values: Any) -> Experiment:
             raise ProgramError("experiment: found no dataset, expected a name or a description")
         case found:
             raise ProgramError(f"dataset: found {found!r}, expected a name or a description")
-    return _made(data, {**_before_they_came(data, settings), **settings})
-
-
-def _before_they_came(data: Dataset, settings: dict[str, Any]) -> dict[str, Any]:
-    """What a description means that was written before there were these settings."""
-    branch = settings.get("method") == "mda" or settings.get("k_target") not in (0, 1)
-    branch_norm = "none" if branch and NETWORKS[data.network].module != "resnet" else "layers"
-    return {
-        "shares": [],
-        "branch_norm": branch_norm,
-        "branch_input": "final",
-        "domain_gain": 1.0,
-        "no_w_gradient": False,
-        "permuted_w": False,
-        "equal_classes": False,
-        "conv1_bias": False,
-        "data_order": "stored",
-        "network": data.network,
-        "image_size": data.shape[-1],
-    }
+    return _made(data, {**_CONSTANTS, **settings})
 
 
 def _made(data: Dataset, settings: dict[str, Any]) -> Experiment:

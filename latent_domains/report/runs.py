@@ -10,6 +10,7 @@ from pathlib import Path
 from latent_domains.common.caffe_log import curves
 from latent_domains.common.program import ProgramError, from_root
 from latent_domains.experiment.experiment import Experiment, from_json
+from latent_domains.runs.kept import read_records
 from latent_domains.runs.record import Record, read
 from latent_domains.runs.run_folder import RunFolder, Snapshot
 
@@ -59,7 +60,7 @@ class LoadedRun:
 
 
 def load_runs(paths: Sequence[Path]) -> tuple[list[LoadedRun], dict[str, Record]]:
-    """Open run folders, folders that hold a ``record.json`` alone, and records by any name ending in ``.json``.
+    """Open run folders, folders that hold a ``record.json`` alone, records (NAME.json) and kept records (NAME.jsonl).
 
     Returns the runs, and the records of the shallow baselines among them by name; these have accuracies.
     Raises ProgramError naming the file if one is none of these, was damaged, or is given twice.
@@ -78,32 +79,40 @@ def load_runs(paths: Sequence[Path]) -> tuple[list[LoadedRun], dict[str, Record]
             record = folder.read_record() if folder.record.exists() else None
             runs.append(LoadedRun(name, path, folder.experiment, folder, record))
             continue
-        file = path / "record.json" if path.is_dir() else path
-        if not file.is_file():
-            found = "no experiment.json and no record.json in it" if path.is_dir() else "no such file"
-            raise ProgramError(f"{path}: {found}, expected a run folder or a record (JSON)")
-        record = read(Record, file)
-        if record.experiment is not None:
-            runs.append(LoadedRun(name, path, _experiment(file, record), None, record))
-        elif record.accuracy is None:
-            raise ProgramError(f"{file}: accuracy: found None, expected a number")
-        elif _name(path) in baselines:
-            raise ProgramError(f"{path}: a second baseline of this name, expected each once")
-        else:
-            baselines[_name(path)] = record
+        for each, file, record in _records(path, name):
+            if record.experiment is not None:
+                runs.append(LoadedRun(each, path, _experiment(file, record), None, record))
+            elif record.accuracy is None:
+                raise ProgramError(f"{file}: accuracy: found None, expected a number")
+            elif each in baselines:
+                raise ProgramError(f"{path}: a second baseline of this name, expected each once")
+            else:
+                baselines[each] = record
     return runs, baselines
 
 
-def _experiment(file: Path, record: Record) -> Experiment:
+def _records(path: Path, name: str) -> list[tuple[str, str, Record]]:
+    """Records alone: of each its name, where it is, and what it says."""
+    if path.suffix == ".jsonl":
+        return [(run, f"{path}: {run}", record) for run, record in read_records(path).items()]
+    file = path / "record.json" if path.is_dir() else path
+    if not file.is_file():
+        found = "no experiment.json and no record.json in it" if path.is_dir() else "no such file"
+        raise ProgramError(f"{path}: {found}, expected a run folder or a record (JSON)")
+    record = read(Record, file)
+    return [(name if record.experiment is not None else _name(path), str(file), record)]
+
+
+def _experiment(file: str, record: Record) -> Experiment:
     """What a record is of, to which it fits."""
     try:
         experiment = from_json(record.experiment)
     except ProgramError as error:
         raise ProgramError(f"{file}: {error}") from error
-    record.check(experiment, str(file))
+    record.check(experiment, file)
     return experiment
 
 
 def _name(path: Path) -> str:
-    """The name of a run folder, or of a record that was kept as NAME.json."""
+    """The name of a run folder, or of a record NAME.json."""
     return path.stem if path.suffix == ".json" and not path.is_dir() else path.name

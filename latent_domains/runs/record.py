@@ -1,7 +1,6 @@
 """What a run leaves in JSON files, each a type: its record, the notes of its training, and why it failed.
 
-A type's fields are the file's keys, in this order. What has a default is left out by older versions of the programs;
-keys that no field has are kept.
+A type's fields are the file's keys, in this order. What has a default may be left out; keys that no field has are kept.
 """
 
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Annotated, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from latent_domains.common.files import read_json
 from latent_domains.common.program import ProgramError
@@ -22,9 +21,7 @@ _Fraction = Annotated[float, Field(ge=0, le=1)]
 class _Object(BaseModel):
     """An object of a JSON file."""
 
-    model_config = ConfigDict(
-        strict=True, frozen=True, extra="allow", validate_by_name=True, validate_by_alias=True, serialize_by_alias=True
-    )
+    model_config = ConfigDict(strict=True, frozen=True, extra="allow")
 
     def to_json(self) -> dict[str, Any]:
         """The object as it is written: a key that was left out stays out."""
@@ -38,13 +35,12 @@ COLLAPSED = 0.99
 class DomainUsage(_Object):
     """Latent domains against true source domains; ``iteration`` is that of the snapshot in a history.
 
-    ``held_out``: whether the images are none of the training images; older records do not say so, theirs were training
-    images. ``counts[s][d]``: images of true source s whose most probable latent domain is d.
-    ``mean_probability[s][d]``: mean w of those images. ``share[d]``: share of all images in latent domain d.
-    ``purity``: share of images whose true source is the commonest one of their latent domain (1/sources if all fall
-    into one domain and the sources are of equal size). ``nmi``: normalised mutual information (arithmetic mean), 0 to
-    1; ``nmi_classes``: that with the class labels, None where they were not looked at. ``ari``: adjusted Rand index, 0
-    for a random assignment.
+    ``held_out``: whether the images are none of the training images. ``counts[s][d]``: images of true source s whose
+    most probable latent domain is d. ``mean_probability[s][d]``: mean w of those images. ``share[d]``: share of all
+    images in latent domain d. ``purity``: share of images whose true source is the commonest one of their latent domain
+    (1/sources if all fall into one domain and the sources are of equal size). ``nmi``: normalised mutual information
+    (arithmetic mean), 0 to 1; ``nmi_classes``: that with the class labels, None where they were not looked at. ``ari``:
+    adjusted Rand index, 0 for a random assignment.
     """
 
     iteration: int | None = None
@@ -79,7 +75,7 @@ class Session(_Object):
     """One time that a run was trained: it has no end while it is under way, or if it was killed.
 
     ``differs``: what is not as in the session before, so that the last bits are not those of a training that was never
-    interrupted; None if they are. Older versions do not have it: they went on with the first records of the LMDBs.
+    interrupted; None if they are.
     """
 
     commit: str | None = None
@@ -100,22 +96,14 @@ class BegunFrom(_Object):
 
 
 class Training(_Object):
-    """How a run was trained so far, and how long it took.
-
-    Older versions noted the threads of BLAS and of our layers, and not one number of all, and called the sessions
-    "sittings".
-    """
+    """How a run was trained so far, and how long it took."""
 
     seconds: float
     threads: int | None = None
-    blas_threads: int | None = None
-    kernel_threads: int | None = None
     solver_mode: str | None = None
     processes: int | None = None
     weights: BegunFrom | None = None
-    sessions: list[Session] = Field(
-        [], validation_alias=AliasChoices("sessions", "sittings"), serialization_alias="sessions"
-    )
+    sessions: list[Session] = []
 
 
 class Failure(_Object):

@@ -2,12 +2,13 @@
 
 import json
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import one_line
-from latent_domains.experiment.experiment import Experiment, from_json
+from latent_domains.experiment.experiment import Experiment
+from latent_domains.runs.kept import FILE, read_records
 from latent_domains.runs.record import DomainUsage, Matching, Record, read
 from latent_domains.runs.run_folder import RunFolder, is_run_folder
 from latent_domains.runs.run_state import State, state_of
@@ -36,7 +37,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Records:
-    """A place of records: the run folders DATASET/NAME under ``folder``, or, where they are ``kept``, files NAME.json.
+    """A place of records: run folders DATASET/NAME in ``folder``, or, where they are ``kept``, its records.jsonl.
 
     ``data`` is the folder of the LMDBs, which each seed may have of its own; that nothing is there is why a run could
     not be made.
@@ -52,20 +53,28 @@ class Records:
         return self.folder / place(run)
 
     def file(self, run: Run) -> Path:
-        """The record of a run."""
-        return self.folder / f"{run.name}.json" if self.kept else self.run_folder(run) / "record.json"
+        """The record of a run that is not kept."""
+        return self.run_folder(run) / "record.json"
+
+    @cached_property
+    def _kept(self) -> dict[str, Record]:
+        return read_records(self.folder / FILE)
 
     def read(self, run: Run) -> Record | None:
         """The record of ``run``, None if there is none. Raises ProgramError if it is damaged or another run's.
 
         A run folder beside it says which LMDBs the run has read: those of another data folder make it another run.
         """
+        if self.kept:
+            if (record := self._kept.get(run.name)) is not None:
+                _check(f"{self.folder / FILE}: {run.name}", record, run)
+            return record
         file = self.file(run)
         if not file.is_file():
             return None
         record = read(Record, file)
-        _check(file, record, run)
-        if isinstance(run, Experiment) and not self.kept and is_run_folder(file.parent):
+        _check(str(file), record, run)
+        if isinstance(run, Experiment) and is_run_folder(file.parent):
             self._run_folder(run)
         return record
 
@@ -138,10 +147,6 @@ class Records:
             return one_line(error)
 
 
-_BEFORE_THEY_CAME = {"classifier": "svm", "dimension": None, "normalise": "z"}
-"""What records of baselines that do not say so were made with."""
-
-
 def accuracy_of(record: Record, run: Run) -> float | None:
     """The accuracy (0 to 1) that ``run`` means: that of matching, or the one that there is. None if it is not there."""
     meant = _meant(record, run)
@@ -152,33 +157,25 @@ def _meant(record: Record, run: Run) -> Record | Matching | None:
     return record.matching if isinstance(run, BaselineRun) and run.variant == "matching" else record
 
 
-def _check(file: Path, record: Record, run: Run) -> None:
+def _check(where: str, record: Record, run: Run) -> None:
     """Raise ProgramError unless the record is a whole one of ``run``."""
     if accuracy_of(record, run) is None:
         key = "accuracy" if record.accuracy is None else "matching"
-        raise ProgramError(f"{file}: {key}: found None, expected a number from 0 to 1")
+        raise ProgramError(f"{where}: {key}: found None, expected a number from 0 to 1")
     if isinstance(run, Experiment):
-        said, meant = record.experiment and _read(file, record.experiment), run.to_json()
+        said, meant = record.experiment, run.to_json()
     else:
-        said = record.baseline and _BEFORE_THEY_CAME | record.baseline
+        said = record.baseline
         meant = {key: value for key, value in asdict(run).items() if value is not None or key in ("limit", "dimension")}
         del meant["variant"]
         meant["dataset"] = run.data.name
     if said is None:
-        raise ProgramError(f"{file}: it is of another run: found no {'experiment' if record.baseline else 'baseline'}")
+        raise ProgramError(f"{where}: it is of another run: found no {'experiment' if record.baseline else 'baseline'}")
     meant, said = json.loads(json.dumps([meant, said]))  # lists for tuples
     for key, value in meant.items():
         if key not in said or said[key] != value:
             found = f"{key} {said[key]!r}" if key in said else f"no {key}"
-            raise ProgramError(f"{file}: it is of another run: found {found}, expected {value!r}")
-
-
-def _read(file: Path, experiment: dict[str, Any]) -> dict[str, Any]:
-    """The experiment of a record, with the settings that there were not when it was written."""
-    try:
-        return from_json(experiment).to_json()
-    except ProgramError as error:
-        raise ProgramError(f"{file}: {error}") from error
+            raise ProgramError(f"{where}: it is of another run: found {found}, expected {value!r}")
 
 
 def _remarks(record: Record, run: Run) -> list[str]:

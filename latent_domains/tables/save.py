@@ -3,19 +3,22 @@
 import shutil
 from pathlib import Path
 
-from latent_domains.common.files import json_text, write_aside, write_text
+from latent_domains.common.files import write_aside
+from latent_domains.runs.kept import FILE, read_records, write_records
 from latent_domains.tables.definition import Table
 from latent_domains.tables.records import Records
 
 
 def save(table: Table, records: Records, report: Path | None, folder: Path) -> str:
-    """Copy to ``folder`` the records of a table's runs, a file NAME.json each, and the pictures of its report, if any.
+    """Copy to ``folder`` the records of a table's runs and the pictures of its report, if any.
+
+    Records of other runs that are there stay.
 
     Returns what was copied, in words. Raises ProgramError, before anything is written, if a record is damaged.
     """
     found = {one.name: record for one in table.runs if (record := records.read(one)) is not None}
-    for name, record in found.items():
-        write_text(folder / f"{name}.json", json_text(record.to_json()))
+    file = folder / FILE
+    write_records(file, {**(read_records(file) if file.exists() else {}), **found})
     pictures = sorted((report / "figures").glob("*.png")) if report else []
     for picture in pictures:
         with write_aside(folder / "figures" / picture.name) as aside:

@@ -11,6 +11,7 @@ input. The inputs that reached something new stay in found/corpus/READER, where 
 import argparse
 import contextlib
 import io
+import json
 import os
 import shutil
 import sys
@@ -83,6 +84,12 @@ def _files(*patterns: str) -> list[bytes]:
     return [file.read_bytes() for pattern in patterns for file in sorted(ROOT.glob(pattern))[:3]]
 
 
+def _records(*tables: str) -> list[bytes]:
+    """A record of each table."""
+    files = [ROOT / "results" / table / "records.jsonl" for table in tables]
+    return [json.dumps(json.loads(file.read_text().splitlines()[-1])["record"]).encode() for file in files]
+
+
 def _encoded(suffix: str) -> bytes:
     return encoded_datum(cv2.imencode(suffix, _IMAGE)[1].tobytes(), 1).SerializeToString()
 
@@ -98,7 +105,7 @@ READERS: dict[str, tuple[Callable[[Path], object], list[bytes]]] = {
     "prototxt": (_net, _files("prototxt/mnist/*_deploy.prototxt", "prototxt/mnist/*_train.prototxt")),
     "datum": (_datum, [image_datum(_IMAGE, 1).SerializeToString(), *map(_encoded, _SUFFIXES)]),
     "list": (lambda file: read_list(file, Path()), [b"a b/c.png 3\n\nd.jpg -1\n"]),
-    "record": (_record, _files("results/*/mda_*_seed0.json")),
+    "record": (_record, _records("digits", "pacs_features", "digits_first")),
     "yaml": (load, _files("experiments/*.yaml")),
 }
 """Each reader of a file, and what it begins from."""

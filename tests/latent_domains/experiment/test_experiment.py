@@ -1,6 +1,5 @@
 import argparse
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -116,27 +115,11 @@ def test_json_round_trip(method):
     assert from_json(experiment.to_json()) == experiment
 
 
-@pytest.mark.parametrize(("dataset", "branch_norm"), [("digits", "none"), ("office31", "none"), ("pacs", "layers")])
-def test_json_from_before_the_branch_could_be_normalised(dataset, branch_norm):
-    values = make_experiment(dataset, "mda").to_json()
-    for name in ("branch_norm", "branch_input", "domain_gain", "no_w_gradient"):
+def test_json_without_a_switch_or_a_factor_has_its_default():
+    values = make_experiment("digits", "mda").to_json()
+    for name in ("permuted_w", "domain_gain"):
         del values[name]
-    assert from_json(values) == make_experiment(dataset, "mda", branch_norm=branch_norm)
-
-
-def test_json_from_before_a_branch_could_read_early_statistics():
-    values = make_experiment("office31_fc7", "mda", branch_norm="logits").to_json()
-    assert values.pop("branch_input") == "final"
-    assert from_json(values) == make_experiment("office31_fc7", "mda", branch_norm="logits")
-
-
-def test_json_from_before_the_order_was_a_choice():
-    dataset = replace(DATASETS["pacs"], name="mine")
-    values = make_experiment(dataset, "dial").to_json()
-    for written in (values, values["dataset"]["recipe"]):
-        assert written.pop("data_order") == "shuffled"
-    stored = replace(dataset, recipe=replace(dataset.recipe, data_order="stored"))
-    assert from_json(values) == make_experiment(stored, "dial")
+    assert from_json(values) == make_experiment("digits", "mda")
 
 
 def test_json_with_missing_and_unknown_keys():
@@ -205,10 +188,8 @@ def test_a_mixture_with_shares_is_named_by_them():
         assert from_json(made.to_json()) == made
 
 
-def test_a_description_without_shares_has_none():
-    made = make_experiment("pacs", "mda", undivided=True)
-    values = made.to_json()
-    assert values.pop("shares") == () and from_json(values) == made
+def test_a_description_with_shares_is_of_an_undivided_source():
+    values = make_experiment("pacs", "mda", undivided=True).to_json()
     with pytest.raises(ProgramError, match="shares: got 50:25:25 for divided sources, expected an undivided one"):
         from_json({**values, "undivided": False, "shares": [50, 25, 25]})
 
@@ -294,16 +275,6 @@ def test_a_network_of_another_size_has_images_of_its_own():
     resnet = make_experiment("pacs", "mda", network="resnet50", image_size=160)
     assert resnet.data.lmdbs == small.lmdbs and resnet.data.mean == DATASETS["pacs"].mean
     assert resnet.name == "mda_k3_resnet50_size160_seed0" and resnet.to_json()["dataset"] == "pacs"
-
-
-def test_what_was_written_before_networks_could_be_chosen():
-    """With a description that has another network, which was the way then."""
-    values = make_experiment("pacs", "mda", network="resnet50").to_json()
-    described = DATASETS["pacs"].to_json() | {"network": "resnet50"}
-    older = {name: value for name, value in values.items() if name not in ("network", "image_size")}
-    del described["folder"]
-    assert from_json({**older, "dataset": described}).data == from_json(values).data
-    assert from_json({**older, "dataset": "pacs"}).data == DATASETS["pacs"]
 
 
 OTHERS = {

@@ -7,21 +7,14 @@ import numpy as np
 import pytest
 
 from latent_domains.common.files import json_text
-from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.common.program import ProgramError
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.record import Failure, OnTarget, Record, Training, read
 
 OLD = {"experiment": make_experiment("digits", "dial").to_json(), "accuracy": 0.5, "targets": {}}
 
 
-def test_kept_records_are_read_and_written_to_the_letter():
-    files = sorted((ROOT / "results").glob("*/*_seed?.json"))
-    assert len(files) > 50
-    for file in files:
-        assert json_text(read(Record, file).to_json()) == file.read_text(), file
-
-
-def test_what_older_versions_left_out_stays_out_and_unknown_keys_stay(tmp_path):
+def test_what_was_left_out_stays_out_and_unknown_keys_stay(tmp_path):
     file = tmp_path / "r.json"
     file.write_text(json_text({**OLD, "training": {"seconds": 2.5, "nodes": 3}, "mood": "good"}))
     record = read(Record, file)
@@ -38,14 +31,6 @@ def test_the_class_mean_counts_every_class_alike():
     assert record.class_mean == pytest.approx((8 / 10 + 1 / 4) / 2)
     without = {**targets, "b": OnTarget(accuracy=0.5)}
     assert Record(experiment={}, accuracy=0.5, targets=without).class_mean is None
-
-
-def test_sessions_were_called_sittings(tmp_path):
-    file = tmp_path / "training.json"
-    file.write_text('{"seconds": 1.5, "sittings": [{"started": "2026-11-20T10:00:00+00:00"}]}')
-    training = read(Training, file)
-    assert len(training.sessions) == 1
-    assert training.to_json() == {"seconds": 1.5, "sessions": [{"started": "2026-11-20T10:00:00+00:00"}]}
 
 
 @pytest.mark.parametrize(

@@ -449,7 +449,7 @@ def test_what_became_of_a_baseline(log, text, table, tmp_path):
         ),
         (
             lambda record: json.dumps({**record, "experiment": {"dataset": "digits"}}),
-            ": found no sources, targets, method",
+            "it is of another run: found no sources, expected [",
         ),
     ],
 )
@@ -474,7 +474,7 @@ def test_a_baselines_record_of_another_setting_is_not_taken(table, tmp_path):
     record = json.loads(file.read_text())
     del record["baseline"]["classifier"], record["baseline"]["dimension"]
     file.write_text(json.dumps(record))
-    assert "it is of another run: found classifier 'svm', expected '1nn'" in why(table, tmp_path, row=2), "before"
+    assert "it is of another run: found no classifier, expected '1nn'" in why(table, tmp_path, row=2)
 
 
 def test_what_is_not_the_papers_experiment_is_remarked(tmp_path):
@@ -582,7 +582,7 @@ def test_the_program_writes_and_keeps_a_table(table, tmp_path):
     assert done.stdout.startswith("# Small\n")
     assert f"{tmp_path / 'kept'}: records of 6 of 24 runs, pictures: 1" in done.stdout
     assert (tmp_path / "out" / "small.md").read_text() in done.stdout
-    assert len(list((tmp_path / "kept").glob("*_seed*.json"))) == 6
+    assert len((tmp_path / "kept" / "records.jsonl").read_text().splitlines()) == 6
     again = program("tables.__main__", tmp_path / "small.yaml", "--records", tmp_path / "kept", *here[:2])
     assert again.stdout.endswith(f"\n\nfrom the records in {tmp_path / 'kept'}\n")
     assert not (ROOT / "tables" / "small.md").exists(), "those are the tables of the user's own runs"
@@ -615,7 +615,7 @@ def test_the_program_says_what_is_wrong(table, tmp_path):
         tmp_path / "kept",
     )
     assert wrong.returncode == 1 and f"error: {file}: not valid JSON" in wrong.stderr
-    assert not list(tmp_path.glob("kept/*.json")), "half of the records were kept"
+    assert not (tmp_path / "kept").exists(), "half of the records were kept"
 
 
 def test_the_seeds_and_iterations_can_be_others(tmp_path):
