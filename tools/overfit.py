@@ -9,10 +9,10 @@ over the last iterations, is not above 90 %.
 
 from pathlib import Path
 
-from latent_domains.ablations.overfit import GOAL, LAST, NETS, overfit
 from latent_domains.common.arguments import natural, number, positive, program_parser
 from latent_domains.common.program import ROOT, ProgramError, run
 from latent_domains.training.options import add_training_options
+from latent_domains.training.overfit import GOAL, LAST, NETS, overfit
 
 
 def main() -> None:

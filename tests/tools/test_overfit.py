@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from latent_domains.ablations import overfit
+from latent_domains.training import overfit
 from tests.pictures import EACH, draw
 from tests.programs import program
 

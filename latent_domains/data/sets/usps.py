@@ -48,16 +48,9 @@ def parse(name: str, data: bytes, counts: tuple[int, ...] | None = None) -> tupl
     return np.rint((values + 1) * 127.5).astype(np.uint8).reshape(-1, SIDE, SIDE), labels
 
 
-def resize(
-    images: NDArray[np.uint8], side: int = 28, *, margin: int = 0, interpolation: int = cv2.INTER_LINEAR
-) -> NDArray[np.uint8]:
-    """Resize n×16×16 images to n×side×side, by default bilinear as Caffe's own programs do.
-
-    ``margin`` pixels of each side stay paper; the digit, which fills USPS's images, is resized to what is between them.
-    """
+def resize(images: NDArray[np.uint8], side: int = 28, *, interpolation: int = cv2.INTER_LINEAR) -> NDArray[np.uint8]:
+    """Resize n×16×16 images to n×side×side, by default bilinear as Caffe's own programs do."""
     resized = np.zeros((len(images), side, side), np.uint8)
-    inner = side - 2 * margin
     for image, out in zip(images, resized, strict=True):
-        digit = cv2.resize(image, (inner, inner), interpolation=interpolation)
-        out[margin : margin + inner, margin : margin + inner] = digit
+        cv2.resize(image, (side, side), out, interpolation=interpolation)
     return resized

@@ -1,1 +1,0 @@
-"""What is changed or measured to learn something about the method: studies, none of which a run needs."""
