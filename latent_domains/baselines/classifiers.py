@@ -67,12 +67,10 @@ class GFKClassifier(ClassifierMixin, BaseEstimator):
         *,
         n_components: int | None = None,
         normalise: str = "z",
-        random_state: int = 0,
     ) -> None:
         self.classifier = classifier
         self.n_components = n_components
         self.normalise = normalise
-        self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike, X_target: ArrayLike) -> Self:
         """Adapt from features (n×d) with labels (n) to the unlabelled target (m×d)."""
@@ -80,8 +78,7 @@ class GFKClassifier(ClassifierMixin, BaseEstimator):
         X_target = check_features(X_target, "target", X)
         scale, self._scale = scales(X, X_target, self.normalise)
         source = scale(X)
-        self.kernel_ = GeodesicFlowKernel(self.n_components, random_state=self.random_state)
-        self.kernel_.fit(source, self._scale(X_target))
+        self.kernel_ = GeodesicFlowKernel(self.n_components).fit(source, self._scale(X_target))
         self._classifier = _CLASSIFIERS[self.classifier]().fit(self.kernel_.transform(source), y)
         self.classes_ = self._classifier.classes_
         return self
@@ -144,12 +141,9 @@ class LatentDomainClassifier(ClassifierMixin, BaseEstimator):
         self.discrepancies_ = {d: mmd(X[domains == d], X_target, gamma) for d in self.domains_}
         self.nearest_ = min(self.domains_, key=self.discrepancies_.__getitem__)
         self.classifiers_ = {
-            d: GFKClassifier(
-                self.classifier,
-                n_components=self.n_components,
-                normalise=self.normalise,
-                random_state=self.random_state,
-            ).fit(X[domains == d], y[domains == d], X_target)
+            d: GFKClassifier(self.classifier, n_components=self.n_components, normalise=self.normalise).fit(
+                X[domains == d], y[domains == d], X_target
+            )
             for d in tqdm(self.domains_, desc="adapting from domains", disable=not self.verbose, leave=False)
         }
         self._gate = None

@@ -33,13 +33,12 @@ DISAGREEMENT = 0.99
 class GeodesicFlowKernel(TransformerMixin, BaseEstimator):
     """Features whose inner product is the geodesic flow kernel of a source and a target.
 
-    ``n_components`` is the dimension d of the subspaces (None: by :func:`subspace_dimension`); ``random_state`` a seed
-    of the randomised principal components. After :meth:`fit`: ``n_components_``, ``angles_`` (d) and ``map_`` (D×2d).
+    ``n_components`` is the dimension d of the subspaces (None: by :func:`subspace_dimension`). After :meth:`fit`:
+    ``n_components_``, ``angles_`` (d) and ``map_`` (D×2d). Nothing in it is random.
     """
 
-    def __init__(self, n_components: int | None = None, *, random_state: int = 0) -> None:
+    def __init__(self, n_components: int | None = None) -> None:
         self.n_components = n_components
-        self.random_state = random_state
 
     def fit(self, X: NDArray[np.float64], X_target: NDArray[np.float64]) -> "GeodesicFlowKernel":
         """Learn the kernel from features of the source (n×D) and the target (m×D), each of mean 0.
@@ -50,9 +49,9 @@ class GeodesicFlowKernel(TransformerMixin, BaseEstimator):
         if self.n_components is not None and not 1 <= self.n_components <= largest:
             raise ProgramError(f"dimension of the subspaces: got {self.n_components}, expected 1 to {largest}")
         limit = min(largest, MAX_DIMENSIONS) if self.n_components is None else self.n_components
-        source, target = (principal_subspace(rows, limit, self.random_state) for rows in (X, X_target))
+        source, target = (principal_subspace(rows, limit) for rows in (X, X_target))
         if self.n_components is None:
-            both = principal_subspace(np.concatenate([X, X_target]), limit, self.random_state)
+            both = principal_subspace(np.concatenate([X, X_target]), limit)
             d = subspace_dimension(source, target, both)
             source, target = source[:, :d], target[:, :d]
         self.n_components_ = source.shape[1]
@@ -78,9 +77,12 @@ def largest_dimension(X: NDArray[np.float64], X_target: NDArray[np.float64]) -> 
     return largest
 
 
-def principal_subspace(X: NDArray[np.float64], dimension: int, random_state: int = 0) -> NDArray[np.float64]:
-    """An orthonormal basis (D×d) of the first principal components of X (n×D)."""
-    return PCA(dimension, random_state=random_state).fit(X).components_.T
+def principal_subspace(X: NDArray[np.float64], dimension: int) -> NDArray[np.float64]:
+    """An orthonormal basis (D×d) of the first principal components of X (n×D), d below n and D.
+
+    The components are exact: a randomised solver finds others where variances fall slowly, as those of histograms do.
+    """
+    return PCA(dimension, svd_solver="arpack", random_state=0).fit(X).components_.T
 
 
 def subspace_dimension(source: NDArray[np.float64], target: NDArray[np.float64], both: NDArray[np.float64]) -> int:

@@ -198,14 +198,12 @@ def _adapt(
         name = baseline.method.removesuffix("_own_z")
         own_z = name != baseline.method
         return SourceClassifier(name, own_z=own_z, normalise=baseline.normalise).fit(X, y, X_target)
-    options = {
-        "n_components": baseline.dimension,
-        "normalise": baseline.normalise,
-        "random_state": baseline.seed,
-    }
+    options = {"n_components": baseline.dimension, "normalise": baseline.normalise}
     if discovered is None:
         return GFKClassifier(_classifier(baseline), **options).fit(X, y, X_target)
-    latent = LatentDomainClassifier(_classifier(baseline), **options, verbose=not baseline.quiet)
+    latent = LatentDomainClassifier(
+        _classifier(baseline), **options, random_state=baseline.seed, verbose=not baseline.quiet
+    )
     return latent.fit(X, y, X_target, discovered["domains"])
 
 

@@ -113,6 +113,12 @@ def test_the_dimension_is_the_first_at_which_the_subspaces_disagree():
     assert kernel.n_components_ == expected == kernel.map_.shape[1] // 2
 
 
+def test_principal_components_are_exact_where_variances_fall_slowly():
+    X = np.random.default_rng(0).normal(size=(300, 600))
+    expected = np.linalg.svd(X - X.mean(axis=0))[2][:20].T
+    assert subspace_angles(principal_subspace(X, 20), expected).max() < 1e-6
+
+
 @pytest.mark.parametrize(
     ("source", "target", "n_components", "message"),
     [
