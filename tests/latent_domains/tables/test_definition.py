@@ -9,6 +9,7 @@ import yaml
 
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.experiment.baselines import BASELINES
+from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import METHODS, SETTINGS, make_experiment
 from latent_domains.nets.whole import make_nets_and_solver
 from latent_domains.tables import definition
@@ -30,7 +31,7 @@ PAPER = {
     "office_caltech_fc7": "41.7 35.8 41.0 39.5 / 31.7 34.4 38.9 35.0 / 39.6 34.0 34.6 36.1 / 38.7 35.8 42.8 39.1 / "
     "42.6 35.5 44.6 40.9 / - / 87.8 87.9 93.6 89.8 / - / 93.5 88.2 93.7 91.8",
     "office_caltech_surf": "41.7 35.8 41.0 39.5 / 31.7 34.4 38.9 35.0 / 39.6 34.0 34.6 36.1 / 38.7 35.8 42.8 39.1 / "
-    "42.6 35.5 44.6 40.9" + 11 * " / -",
+    "42.6 35.5 44.6 40.9" + 19 * " / -",
 }
 
 TARGETS = {
@@ -320,6 +321,23 @@ def test_a_row_takes_every_setting_that_is_not_the_tables_or_the_columns(name, t
     (tmp_path / "table.yaml").write_text(GOOD.replace("k: 3", f"{name}: {value}"))
     assert load(tmp_path / "table.yaml").rows[0].cells[0].candidates[0].runs[0] == default
     assert f": rows[0] (ours): runs: {name}: found None" in broken(tmp_path, "k: 3", f"{name}:")
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        (None, "{file}: no such file, expected the description of a dataset"),
+        ("{", "{file}: not valid JSON"),
+        ('{"name": "mine"}', "{file}: dataset: found no "),
+        ("[1]", "{file}: found list, expected a JSON object"),
+        (json.dumps(DATASETS["digits"].to_json()), "{file}: found the name 'digits', which is one of ours"),
+    ],
+)
+def test_a_file_that_describes_no_dataset_of_ones_own_is_named(written, message, tmp_path):
+    file = tmp_path / "mine.json"
+    if written is not None:
+        file.write_text(written)
+    assert ": dataset: " + message.format(file=file) in broken(tmp_path, "dataset: digits", "dataset: mine.json")
 
 
 def test_features_have_no_data_per_seed(tmp_path):
