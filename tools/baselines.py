@@ -8,9 +8,10 @@
 | hoffman2012    | latent domains by constrained clustering, the same kernels |
 | gfk            | one GFK from all sources to the target: "original", the sources as one domain |
 | 1nn            | no adaptation: the nearest neighbour among the sources |
+| 1nn_own_z      | the same, sources and target each standardised by their own mean and variance |
 | svm            | no adaptation: a linear SVM of the sources |
 | logistic       | no adaptation: a logistic regression of the sources |
-| logistic_own_z | the same, sources and target each standardised by their own mean and variance |
+| logistic_own_z | the same, each side standardised as in 1nn_own_z |
 
 The first two use their domains as an ensemble and by matching, the domain nearest to the target alone: a record has
 both. Labels of the target are read for the accuracy alone. Methods and choices: docs/baselines.md.

@@ -160,7 +160,7 @@ def test_the_targets_labels_change_the_accuracy_alone(data, mixed, tmp_path):
 
 
 @pytest.mark.program
-@pytest.mark.parametrize("method", ["1nn", "svm", "gfk", "logistic", "logistic_own_z"])
+@pytest.mark.parametrize("method", ["1nn", "1nn_own_z", "svm", "gfk", "logistic", "logistic_own_z"])
 def test_references_and_several_targets(data, tmp_path, method):
     out = tmp_path / "out.json"
     done = baselines(method, data, out, "--sources", "webcam", "--targets", "amazon+dslr")
