@@ -1,5 +1,6 @@
 """The Snakefile end to end: real Snakemake, real Caffe, tiny LMDBs, killed, failed, mended and run again."""
 
+import csv
 import os
 import re
 import shlex
@@ -10,6 +11,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 
@@ -19,6 +21,7 @@ from latent_domains.runs.write import write_run
 from latent_domains.tables.definition import load
 from latent_domains.training.train import train_all
 from tests.fixtures import tiny_table
+from tests.programs import program
 
 pytest.importorskip("snakemake", reason="Snakemake is not installed (requirements/workflow.txt)")
 
@@ -224,6 +227,39 @@ def test_a_run_that_another_process_finishes_keeps_its_record(tiny_data, tmp_pat
         held.close()
         assert second.wait(300) == 0
     assert folder.record.read_bytes() == record
+
+
+def test_a_table_of_imported_features(tmp_path):
+    """What others computed, from arrays to a table of paired seeds."""
+    rng = np.random.default_rng(0)
+    for domain in "abc":
+        labels = np.arange(30) % 3
+        np.savez(tmp_path / f"{domain}.npz", X=rng.normal(size=(30, 6)) + 4 * labels[:, None], y=labels)
+    domains = [part for domain in "abc" for part in ("--domain", f"{domain}={tmp_path / domain}.npz")]
+    done = program("import_features", *domains, "--out", tmp_path / "data" / "mine")
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "mine.yaml").write_text("""
+title: Mine
+source: not in the paper
+dataset: ../data/mine/dataset.json
+seeds: [0]
+columns:
+  - {name: a-b to c, sources: [a, b], targets: [c]}
+rows:
+  - name: net
+    paper: &none {missing: mine}
+    runs: {method: mda, batch_size: 12, iterations: 2}
+  - name: neighbour
+    paper: *none
+    baseline: {method: 1nn}
+""")
+    done = snakemake(tmp_path, tmp_path / "data", "tables/mine.csv")
+    assert done.returncode == 0, done.stderr
+    rows = csv.DictReader((tmp_path / "tables" / "mine.csv").read_text().splitlines())
+    found = {row["row"]: row for row in rows}
+    assert set(found) == {"net", "neighbour"} and float(found["net"]["seed 0"]) >= 0
+    assert float(found["neighbour"]["mean"]) > 80, "classes that lie far apart"
 
 
 def test_what_a_shell_reads_is_quoted():
