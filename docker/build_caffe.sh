@@ -4,11 +4,16 @@
 # The tree is compiled and installed aside, tried, and renamed to PREFIX as the last step: PREFIX is whole or absent.
 set -euo pipefail
 
-# Debian's source package of BVLC/caffe at 99bd997. Only its pristine upstream archive is used.
-version=1.0.0+git20180821.99bd997-8
-suite=bullseye
-archive=caffe_${version%-*}.orig.tar.gz
-archive_sha256=e0eb3f06794f7402c77b7dec8e8480273ee1a1bb192e9122b621a69d4147ad0c
+# BVLC/caffe at 99bd997, which caffe_source.py knows by its tree, and where it is to be had besides the machine's own
+# mirrors: the archive of Debian's source package, of which other distributions and the past have copies, and GitHub's.
+archive=caffe_1.0.0+git20180821.99bd997.orig.tar.gz
+homes=(
+  "http://deb.debian.org/debian/pool/main/c/caffe/$archive"
+  "http://archive.ubuntu.com/ubuntu/pool/universe/c/caffe/$archive"
+  "http://archive.debian.org/debian/pool/main/c/caffe/$archive"
+  "https://snapshot.debian.org/archive/debian/20220101T000000Z/pool/main/c/caffe/$archive"
+  https://github.com/BVLC/caffe/archive/99bd99795dcdf0b1d3086a8d67ab1782a8a08383.tar.gz
+)
 
 usage() {
   cat <<'TEXT'
@@ -16,12 +21,12 @@ usage: docker/build_caffe.sh [--variant cpu|cuda] [--check] PREFIX
 
 Builds Caffe and pycaffe into the folder PREFIX. Debian packages it lacks are installed, through sudo unless
 run by root.
-  --variant   cpu (default), or cuda: CUDA 11, 12 or 13, by default Debian's 11.8
+  --variant   cpu (default), or cuda: CUDA 11, 12 or 13, by default Debian's (11.8 in 12, 12.4 in 13)
   --check     build nothing: exit 0 if PREFIX is what this script would build, 1 if not
 
 environment
   PYTHON           the interpreter that pycaffe is for, with what it will run with: NumPy, … (/usr/bin/python3)
-  CAFFE_SRC        build this Caffe checkout instead of Debian's archive; it is copied, never changed
+  CAFFE_SRC        build this Caffe checkout instead of fetching the source; it is copied, never changed
   CAFFE_BUILD_DIR  where to build (.build of the repository)
 
 environment of the cuda variant
@@ -78,7 +83,8 @@ case $python in [!/]*/*) python=$PWD/$python ;; esac
 
 # Nothing of the caller's shell may leak into the build, such as flags, Python folders, another toolchain's prefixes: of
 # all that it exports this is kept.
-kept=" HOME USER TMPDIR APT_CONFIG PYTHON CAFFE_SRC CAFFE_BUILD_DIR CUDA_HOME CUDA_ARCH_BIN CUDNN_HOME NCCL_HOME
+kept=" HOME USER TMPDIR APT_CONFIG SSL_CERT_FILE SSL_CERT_DIR PYTHON CAFFE_SRC CAFFE_BUILD_DIR
+  CUDA_HOME CUDA_ARCH_BIN CUDNN_HOME NCCL_HOME
   http_proxy https_proxy ftp_proxy no_proxy all_proxy HTTP_PROXY HTTPS_PROXY FTP_PROXY NO_PROXY ALL_PROXY "
 for name in $(compgen -e); do
   [[ $kept = *[[:space:]]"$name"[[:space:]]* ]] || unset "$name" 2>/dev/null || true  # bash lets go of none of its own
@@ -135,13 +141,12 @@ if [ "$variant" = cuda ]; then
   cuda_home=$(realpath -m -- "${CUDA_HOME:-/usr}")
   nvcc=$cuda_home/bin/nvcc
   [ -n "${CUDA_HOME:-}" ] || [ -x "$nvcc" ] ||
-    fail "$nvcc was not found: run docker/install_packages.sh cuda (Debian's CUDA 11.8), or name a toolkit by CUDA_HOME"
+    fail "$nvcc was not found: run docker/install_packages.sh cuda (Debian's CUDA), or name a toolkit by CUDA_HOME"
   [ -x "$nvcc" ] || fail "CUDA_HOME=$cuda_home is not a CUDA toolkit: it lacks bin/nvcc"
   expect CUDA_HOME "$cuda_home" "a whole CUDA toolkit" "cuda_runtime.h cublas_v2.h curand.h" "cudart cublas curand"
   cuda_version=$("$nvcc" --version | sed -nE 's/.*release ([0-9.]+),.*/\1/p' || true)
   case $cuda_version in
-    11.*) host=g++-11 ;;
-    12.* | 13.*) host=g++ ;;
+    11.* | 12.* | 13.*) ;;
     *) fail "CUDA_HOME=$cuda_home is CUDA ${cuda_version:-of an unknown version}: expected 11, 12 or 13" ;;
   esac
   known=$("$nvcc" --list-gpu-arch | sed 's/^compute_//' | sort -n | xargs) || fail "$nvcc --list-gpu-arch failed"
@@ -176,9 +181,14 @@ nccl: $nccl_version of $nccl_home"
 fi
 
 if [ "$check" = no ]; then
-  "$here/install_packages.sh" build run
-  [ "$variant" = cpu ] || command -v "$host" >/dev/null ||
-    fail "$host, the host compiler for CUDA $cuda_version, was not found: install Debian's package $host"
+  "$here/install_packages.sh" build
+  if [ "$variant" = cuda ]; then
+    host=g++
+    newest=$(sed -nE '/^#if __GNUC__ > ([0-9]+).*/{s//\1/p;q}' "$cuda_home/include/crt/host_config.h" 2>/dev/null || true)
+    [ -z "$newest" ] || [ "$(g++ -dumpversion)" -le "$newest" ] || host=g++-$newest
+    command -v "$host" >/dev/null ||
+      fail "$host, the newest host compiler that CUDA $cuda_version takes, was not found: install Debian's package $host"
+  fi
 fi
 
 # Boost.Python is compiled for one Python version, pycaffe for one NumPy.
@@ -210,7 +220,7 @@ pack_source() {
   tar -C "$CAFFE_SRC" --exclude-vcs --exclude=./build --exclude=./python/caffe/_caffe.so --exclude=./python/caffe/proto \
     --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - .
 }
-source_id="Debian $version, sha256 $archive_sha256"
+source_id="BVLC/caffe 99bd997"
 [ -z "${CAFFE_SRC:-}" ] || source_id="a checkout, sha256 $(pack_source | sha256sum | cut -d' ' -f1)"
 recipe=$(cat "$here/build_caffe.sh" "$here"/patches/*.patch | sha256sum | cut -d' ' -f1)
 key="source: $source_id
@@ -242,32 +252,24 @@ mkdir -p "$work/log"
 printf '%s\n' "$key" >"$work/key"
 source=$work/source build=$work/build
 
-# download: into a private apt state, so that neither root nor the machine's own package lists are touched.
-download() {
-  local apt=$work/apt options
-  mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
-  "$here/debian_sources.sh" deb-src "$suite" main "$apt/sources" || return 1
-  options=(-q -o Dir::Etc::SourceList=/dev/null -o "Dir::Etc::SourceParts=$apt/sources"
-    -o "Dir::State::Lists=$apt/lists" -o "Dir::Cache=$apt/cache" -o "APT::Sandbox::User=$(id -un)")
-  apt-get "${options[@]}" update || return 1
-  (cd "$apt" && apt-get "${options[@]}" source --download-only --tar-only "caffe=$version") || {
-    echo "Debian's source package caffe $version could not be fetched; CAFFE_SRC=DIR builds from a checkout instead"
-    return 1
-  }
-  mkdir -p "$downloads" && mv "$apt/$archive" "$downloads/$archive" && rm -rf "$apt"
+# own_mirrors: where this machine's package sources would have the archive.
+own_mirrors() {
+  local release
+  release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+  apt-get indextargets --format "\$(REPO_URI)pool/\$(COMPONENT)/c/caffe/$archive" "Created-By: Packages" "Release: $release" |
+    grep -E '^https?:.*/pool/(main|universe)/' | sort -u || true
 }
 
-is_pinned() { echo "$archive_sha256  $1" | sha256sum --check --status 2>/dev/null; }
-
 unpack() {
+  local file own
   rm -rf "$source.new"
   mkdir "$source.new"
   if [ -n "${CAFFE_SRC:-}" ]; then
     pack_source | tar -C "$source.new" -xf - || return 1
   else
-    tar -C "$source.new" -xzf "$downloads/$archive" || return 1
+    mapfile -t own < <(own_mirrors)
+    "$python" "$here/caffe_source.py" "$source.new" "${work%/*}/download/$archive" "${own[@]}" "${homes[@]}" || return 1
   fi
-  local file
   for file in "$here"/patches/*.patch; do
     if patch -d "$source.new" -p1 --forward --dry-run <"$file"; then
       patch -d "$source.new" -p1 --forward --no-backup-if-mismatch <"$file" || return 1
@@ -283,12 +285,7 @@ unpack() {
 }
 
 if [ ! -d "$source" ]; then
-  downloads=${work%/*}/download
-  if [ -z "${CAFFE_SRC:-}" ] && ! is_pinned "$downloads/$archive"; then
-    say "fetching Debian's source package caffe $version"
-    step download download
-    is_pinned "$downloads/$archive" || fail "$downloads/$archive: wrong sha256, expected $archive_sha256"
-  fi
+  [ -n "${CAFFE_SRC:-}" ] || [ -e "${work%/*}/download/$archive" ] || say "fetching Caffe's source"
   step unpack unpack
   ! grep ' is in this tree already$' "$work/log/unpack.log" || say "(and so not applied again)"
 fi
@@ -297,6 +294,7 @@ fi
 # what the processor has when they are loaded. A square root that need not set errno is done by vectors.
 options=(
   -G Ninja -S "$source" -B "$build"
+  -DCMAKE_POLICY_VERSION_MINIMUM=3.5 -Wno-dev  # CMake 4 takes Caffe's rules of CMake 2.8 no longer, CMake 3 speaks of it
   -DCMAKE_BUILD_TYPE=Release "-DCMAKE_CXX_FLAGS_RELEASE=-O3 -DNDEBUG -fno-math-errno"
   "-DCMAKE_INSTALL_PREFIX=$prefix" -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_EXPORT_NO_PACKAGE_REGISTRY=ON
   -DBLAS=Open -DUSE_OPENMP=ON -DUSE_LMDB=ON -DALLOW_LMDB_NOLOCK=ON -DUSE_OPENCV=ON -DUSE_LEVELDB=OFF

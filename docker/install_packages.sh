@@ -3,8 +3,8 @@
 # The one step of the set-up that needs root; it does nothing, and needs nobody, when all are there.
 #
 # A line of a list is a package and, unless main has it, Debian's components that it and what it depends on are in.
-# Machines seldom name these: entries are then derived from the one for main and serve this one call; the machine's own
-# sources stay as they are.
+# Where apt does not know it, entries for these are derived from the one for main and serve this one call; the machine's
+# own sources stay as they are.
 set -euo pipefail
 
 fail() { printf 'install_packages: %s\n' "$*" >&2; exit 1; }
@@ -12,7 +12,9 @@ fail() { printf 'install_packages: %s\n' "$*" >&2; exit 1; }
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 lists=$here/packages
 [ $# -gt 0 ] || fail "name at least one list of $lists"
-command -v dpkg-query >/dev/null || fail "this is not a Debian machine; install what $lists names by hand"
+needed="Debian 12 or newer (or an Ubuntu of that age) with Python 3.11 to 3.14 is needed; elsewhere use the image, docs/docker.md:\
+ docker build -t latent-domains:cpu --build-arg VARIANT=cpu -f docker/Dockerfile ."
+command -v apt-get >/dev/null && command -v dpkg-query >/dev/null || fail "this system has no apt: $needed"
 
 wanted=()
 declare -A components_of
@@ -41,22 +43,33 @@ fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 log=$scratch/log options=()
-components=$(for package in "${missing[@]}"; do printf '%s\n' ${components_of[$package]}; done | sort -u | xargs)
+# apt STEP…: run apt-get; on failure show the end of its words.
+apt() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "${options[@]}" "$@" </dev/null >"$log" 2>&1 &&
+    return
+  tail -n 20 "$log" >&2
+  fail "apt-get could not install: ${missing[*]}"
+}
+
+echo "installing ${#missing[@]} Debian packages: ${missing[*]}"
+apt update
+is_known() { apt-cache show --no-all-versions "$1" 2>/dev/null | grep -q '^Version:'; }
+components=$(for package in "${missing[@]}"; do
+  [ -z "${components_of[$package]}" ] || is_known "$package" || printf '%s\n' ${components_of[$package]}
+done | sort -u | xargs)
 if [ -n "$components" ]; then
   chmod 755 "$scratch"  # apt reads it as a user of its own
-  release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
-  "$here/debian_sources.sh" deb "$release" "$components" "$scratch/sources" ||
+  "$here/debian_sources.sh" "$components" "$scratch/sources" ||
     fail "these packages are in Debian's components $components, which were not found: ${missing[*]}"
   # Beside the machine's own entries, whose files have the names they have there.
   for file in /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources; do
     [ ! -r "$file" ] || cp "$file" "$scratch/sources"
   done
   options=(-o "Dir::Etc::SourceParts=$scratch/sources")
+  apt update
 fi
-apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "${options[@]}" "$@"; }
-
-echo "installing ${#missing[@]} Debian packages: ${missing[*]}"
-if ! { apt update && apt install -y --no-install-recommends "${missing[@]}"; } </dev/null >"$log" 2>&1; then
-  tail -n 20 "$log" >&2
-  fail "apt-get could not install: ${missing[*]}"
-fi
+# Before anything is installed: the packages of Python have wheels for these versions.
+python=$(apt-cache show --no-all-versions python3 2>/dev/null | sed -n 's/^Version: //p')
+{ dpkg --compare-versions "$python" ge 3.11 && dpkg --compare-versions "$python" lt 3.15; } ||
+  fail "this system has Python ${python:-of no version that apt knows}: $needed"
+apt install -y --no-install-recommends "${missing[@]}"

@@ -34,7 +34,7 @@ for lock in "$@"; do
   locks+=("requirements/$lock.txt")
 done
 
-key=$("$python" --version; sha256sum "${locks[@]}")
+key=$("$python" --version; sha256sum requirements/build.txt "${locks[@]}")
 installed=$(cat "$venv/.setup-key" 2>/dev/null || true)
 if [ "$installed" = "$key" ] && in_place; then exit 0; fi
 
@@ -48,8 +48,12 @@ if [ "$installed" != "$key" ]; then
   # Python compiles a module when it is first imported: to do so for all of them now costs as long as the download.
   # A lock names all that is needed, or says why not: pip looks for nothing else. torchfile and connection-pool have no
   # wheel.
-  "$venv/bin/python" -W ignore -m pip install --quiet --disable-pip-version-check --no-compile --only-binary :all: \
-    --no-binary torchfile,connection-pool --no-build-isolation --no-deps --require-hashes "${locks[@]/#/--requirement=}"
+  install() {
+    "$venv/bin/python" -W ignore -m pip install --quiet --disable-pip-version-check --no-compile --only-binary :all: \
+      --no-deps --require-hashes "$@"
+  }
+  install --requirement requirements/build.txt
+  install --no-binary torchfile,connection-pool --use-pep517 --no-build-isolation "${locks[@]/#/--requirement=}"
 else
   echo "$venv was moved: telling its commands"
   "$python" -m venv --without-pip "$venv"  # activate, and the environment's own notes

@@ -10,7 +10,7 @@ CONTENTS = bytes(range(256)) * 2000
 
 class Handler(BaseHTTPRequestHandler):
     """Answers as the path says: /good, /cut (ends half-way, twice), /busy (503, once), /stuck (stops half-way and holds
-    the line) and so on; 404 by default."""
+    the line), /slow (a byte now and then) and so on, or with what ``files`` has; 404 by default."""
 
     def do_GET(self) -> None:
         server = self.server
@@ -25,6 +25,15 @@ class Handler(BaseHTTPRequestHandler):
             self.send(CONTENTS, CONTENTS[: len(CONTENTS) // 2])
             self.wfile.flush()
             server.released.wait(60)
+            return
+        if self.path == "/slow":
+            self.send(CONTENTS, b"")
+            for byte in CONTENTS:
+                if server.released.wait(0.02) or self.wfile.write(bytes([byte])) is None:
+                    return
+            return
+        if contents := server.files.get(self.path):
+            self.send(contents, contents)
             return
         if self.path not in ("/good", "/cut", "/cut-no-range", "/always-cut", "/busy", "/other"):
             self.send_error(404)
@@ -51,7 +60,9 @@ class Handler(BaseHTTPRequestHandler):
 class Server(ThreadingHTTPServer):
     requests: list[tuple[str, int]]
     released: threading.Event
-    """Ends the answers of /stuck."""
+    """Ends the answers of /stuck and /slow."""
+    files: dict[str, bytes]
+    """What further paths answer."""
 
     def url(self, path: str) -> str:
         return f"http://127.0.0.1:{self.server_port}{path}"
@@ -61,7 +72,7 @@ class Server(ThreadingHTTPServer):
 def serving() -> Iterator[Server]:
     """A server while it answers."""
     with Server(("127.0.0.1", 0), Handler) as server:
-        server.requests = []
+        server.requests, server.files = [], {}
         server.released = threading.Event()
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()

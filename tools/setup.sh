@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All the set-up there is, from a bare Debian 12: Debian packages, .venv/ and .caffe/. `make setup` runs it; with the
+# All the set-up there is, from a bare Debian 12 or 13: Debian packages, .venv/ and .caffe/. `make setup` runs it; with the
 # argument torch (`make test`) PyTorch comes into .venv/ too, which the tests compare converted models with, and Chromium,
 # which they open the reports in.
 # CAFFE_VARIANT=cuda builds Caffe for GPUs, with cuDNN and NCCL, and installs CuPy; docs/gpu.md says more. A .caffe/ that
@@ -26,20 +26,24 @@ if [ -L .caffe ]; then found=linked; elif grep -qs '^variant: cuda' .caffe/share
 variant=${CAFFE_VARIANT:-${found:-cpu}}
 [ "$found" != linked ] || variant=linked
 case $variant in cpu | cuda | linked) ;; *) say "CAFFE_VARIANT=$variant: expected cpu or cuda" >&2; exit 2 ;; esac
-# CUDA 11.8 is Debian's, with cuDNN, NCCL and CuPy as wheels; what belongs to another toolkit (CUDA_HOME) is its owner's.
-build_cuda= cuda11=
+# Debian's CUDA (11 or 12) comes with cuDNN, NCCL and CuPy as wheels; what belongs to another toolkit (CUDA_HOME) is its
+# owner's.
+build_cuda= cuda=
 if [ "$variant" = cuda ] && [ -n "${CAFFE_VARIANT:-}" ]; then
   build_cuda=yes
-  [ -n "${CUDA_HOME:-}" ] || cuda11=yes
-elif [ "$variant" = cuda ] && grep -q '^cuda: 11[.].* of /usr ' .caffe/share/Caffe/build-key; then
-  cuda11=yes
+  [ -n "${CUDA_HOME:-}" ] || cuda=debian
+elif [ "$variant" = cuda ] && grep -q '^cuda: .* of /usr ' .caffe/share/Caffe/build-key; then
+  cuda=debian
 fi
 
-docker/install_packages.sh build run python
+docker/install_packages.sh build python
 [ $# -eq 0 ] || docker/install_packages.sh browser
-[ -z "$cuda11" ] || docker/install_packages.sh cuda cuda_run
+if [ -n "$cuda" ]; then
+  docker/install_packages.sh cuda
+  cuda=$(/usr/bin/nvcc --version | sed -nE 's/.*release ([0-9]+)[.].*/\1/p')
+fi
 
-docker/install_python.sh .venv runtime workflow slurm dev ${cuda11:+cuda11 cudnn11 nccl11}
+docker/install_python.sh .venv runtime workflow slurm dev ${cuda:+cuda$cuda cudnn$cuda nccl$cuda}
 
 if [ $# -gt 0 ] && ! cmp -s requirements/torch.txt .venv/.torch-key; then
   say "installing PyTorch"
@@ -50,7 +54,7 @@ fi
 
 export PYTHON=.venv/bin/python
 if [ -n "$build_cuda" ]; then
-  if [ -n "$cuda11" ]; then
+  if [ -n "$cuda" ]; then
     nvidia=$(cd .venv/lib/python3*/site-packages/nvidia && pwd)
     export CUDNN_HOME=${CUDNN_HOME-$nvidia/cudnn} NCCL_HOME=${NCCL_HOME-$nvidia/nccl}
   fi

@@ -18,9 +18,11 @@ def install(*arguments: object) -> subprocess.CompletedProcess[str]:
 def stamped(venv: Path) -> Path:
     """Stamp a folder as the environment of the lock dev."""
     python = subprocess.run(["/usr/bin/python3", "--version"], capture_output=True, text=True, check=True).stdout
-    lock = "requirements/dev.txt"
+    locks = ("requirements/build.txt", "requirements/dev.txt")
     key = venv / ".setup-key"
-    key.write_text(f"{python}{hashlib.sha256((ROOT / lock).read_bytes()).hexdigest()}  {lock}\n")
+    key.write_text(
+        python + "".join(f"{hashlib.sha256((ROOT / lock).read_bytes()).hexdigest()}  {lock}\n" for lock in locks)
+    )
     return key
 
 

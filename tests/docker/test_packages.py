@@ -1,9 +1,10 @@
-"""The Debian side: package lists, and where the source package is looked for."""
+"""The Debian side: package lists, what they need of a system, and which libraries a build needs."""
 
 import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def test_installed_packages_need_nothing(tmp_path: Path) -> None:
     for name in ("apt-get", "sudo"):
         (tmp_path / name).write_text("#!/bin/sh\nexit 9\n")
         (tmp_path / name).chmod(0o755)
-    result = run(DOCKER / "install_packages.sh", "build", "run", "python", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    result = run(DOCKER / "install_packages.sh", "build", "python", PATH=f"{tmp_path}:{os.environ['PATH']}")
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
@@ -36,59 +37,110 @@ def test_unknown_list() -> None:
     assert result.stderr.startswith("install_packages: no list 'tools' in ")
 
 
-def test_failed_installation_names_the_packages(tmp_path: Path) -> None:
-    """The end of apt-get's own words, then what was wanted of it. apt-get is a stand-in here, as is its list."""
-    script = tmp_path / "install_packages.sh"
-    script.write_text((DOCKER / "install_packages.sh").read_text())
-    script.chmod(0o755)
-    (tmp_path / "packages").mkdir()
-    (tmp_path / "packages/one.txt").write_text("# why\nno-such-package  \n\n")
-    for name, text in (("apt-get", 'echo "E: Unable to locate it"; exit 100'), ("sudo", 'exec "$@"')):
-        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / name).chmod(0o755)
-    result = run(script, "one", PATH=f"{tmp_path}:{os.environ['PATH']}")
+@pytest.fixture
+def system(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Return what installs lists on a stand-in for a system.
+
+    Its apt-get notes in ``calls`` what it is told and the entries it is shown; its apt-cache knows a version of Python
+    and, if told so, a non-free package. ``no-such…`` are packages that are not installed.
+    """
+    for name in ("install_packages.sh", "debian_sources.sh"):
+        shutil.copy(DOCKER / name, tmp_path)
+    write(tmp_path / "packages/one.txt", "# why\nno-such-package  \n\n")
+    write(tmp_path / "packages/two.txt", "no-such-driver  contrib non-free\nno-such-other\n")
+    calls = tmp_path / "calls"
+    show = (
+        f'{{ echo "$@"; for o; do case $o in *Parts=*) cat "${{o#*=}}"/*; ls "${{o#*=}}" ;; esac; done; }} >>"{calls}"'
+    )
+    write(tmp_path / "bin/sudo", '#!/bin/sh\nexec "$@"\n')
+    known = 'case $* in *python3) echo "Version: $PYTHON" ;; *driver) [ "$KNOWN" ] && echo Version: 1 ;; esac'
+    write(tmp_path / "bin/apt-cache", f"#!/bin/sh\n{known}\n")
+
+    def install(*lists: str, python: str = "3.13.5-1", known: str = "", fails: str = "none"):
+        calls.unlink(missing_ok=True)
+        refuse = f'case "$*" in *" {fails} "*) echo "E: Unable to locate it"; exit 100 ;; esac'
+        write(tmp_path / "bin/apt-get", f"#!/bin/sh\n{show}\n{refuse}\n")
+        env = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "PYTHON": python, "KNOWN": known}
+        return run(tmp_path / "install_packages.sh", *lists, **env)
+
+    return install
+
+
+def write(file: Path, text: str) -> None:
+    """Write a file that may be run."""
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    file.chmod(0o755)
+
+
+def test_failed_installation_names_the_packages(system) -> None:
+    """The end of apt-get's own words, then what was wanted of it."""
+    result = system("one", fails="install")
     assert result.returncode == 1
     assert result.stdout == "installing 1 Debian packages: no-such-package\n"
     assert result.stderr == ("E: Unable to locate it\ninstall_packages: apt-get could not install: no-such-package\n")
 
 
-def test_a_component_is_named_for_one_call(tmp_path: Path) -> None:
-    """apt-get, a stand-in, is shown an entry for the component beside the machine's own entries."""
-    for name in ("install_packages.sh", "debian_sources.sh"):
-        shutil.copy(DOCKER / name, tmp_path)
-    (tmp_path / "packages").mkdir()
-    (tmp_path / "packages/one.txt").write_text("no-such-package  contrib non-free\nno-such-other\n")
-    (tmp_path / "packages/two.txt").write_text("no-such-other\n")
-    log = tmp_path / "log"
-    show = 'echo "$@"; for o; do case $o in *Parts=*) cat "${o#*=}"/*; ls "${o#*=}" ;; esac; done'
-    for name, text in (("apt-get", f"{{ {show}; }} >>'{log}'"), ("sudo", 'exec "$@"')):
-        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / name).chmod(0o755)
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    result = run(tmp_path / "install_packages.sh", "one", PATH=path)
-    assert (result.returncode, result.stdout) == (0, "installing 2 Debian packages: no-such-package no-such-other\n")
-    shown = log.read_text()
-    assert shown.count(" install -y --no-install-recommends no-such-package no-such-other\n") == 1
+@pytest.mark.parametrize("python", ["3.9.2-3", "3.10.6-1~22.04", "3.15.0-1", ""])
+def test_a_system_of_another_age_is_told_what_is_needed(python: str, system, tmp_path: Path) -> None:
+    """In one line that names the image, and nothing is installed."""
+    result = system("one", python=python)
+    assert result.returncode == 1
+    assert result.stderr.count("\n") == 1
+    assert f"has Python {python}" in result.stderr and "Debian 12 or newer" in result.stderr
+    assert "docker build -t latent-domains:cpu" in result.stderr
+    assert " install " not in (tmp_path / "calls").read_text()
+
+
+def test_a_system_without_apt_is_told_what_is_needed(tmp_path: Path) -> None:
+    write(tmp_path / "bin/dirname", '#!/bin/sh\nexec /usr/bin/dirname "$@"\n')
+    command = ["/bin/bash", DOCKER / "install_packages.sh", "build"]
+    result = subprocess.run(command, env={"PATH": f"{tmp_path}/bin"}, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (1, "", 1)
+    assert "this system has no apt: Debian 12 or newer" in result.stderr and "use the image" in result.stderr
+
+
+def test_a_component_is_named_for_one_call(system, tmp_path: Path) -> None:
+    """Where apt does not know the package, an entry for the component stands beside the machine's own entries."""
+    result = system("two")
+    assert (result.returncode, result.stdout) == (0, "installing 2 Debian packages: no-such-driver no-such-other\n")
+    shown = (tmp_path / "calls").read_text()
+    assert shown.count(" install -y --no-install-recommends no-such-driver no-such-other\n") == 1
     suite = rf"(?m)^deb .* {RELEASE} contrib non-free$|^Suites: {RELEASE}\nComponents: contrib non-free$"
     assert len(re.findall(suite, shown)) >= 2  # once for update, once for install
     own = [path.name for path in Path("/etc/apt/sources.list.d").iterdir() if path.suffix in (".list", ".sources")]
     assert all(name in shown for name in own)
-    log.unlink()
-    assert run(tmp_path / "install_packages.sh", "two", PATH=path).returncode == 0
-    assert "Parts=" not in log.read_text()
+    for lists, known in ((["one"], ""), (["two"], "yes")):
+        assert system(*lists, known=known).returncode == 0
+        assert "Parts=" not in (tmp_path / "calls").read_text()
 
 
-def source_entries(
-    tmp_path: Path, lines: str = "", entries: str = "", made: tuple[str, str, str] = ("deb-src", "oldrelease", "main")
-) -> str:
-    """Return the entries made, of a type, a release and a component, from apt source files of the two formats."""
+def test_the_libraries_of_a_build_are_found() -> None:
+    """What Caffe is linked to itself, by the names that packages have here; no library of a library."""
+    if not (ROOT / ".caffe/lib/libcaffe.so").exists() or shutil.which("objdump") is None:
+        pytest.skip("needs a Caffe in .caffe/ and binutils")
+    zlib = next(Path("/usr/lib").glob("*-linux-gnu/libz.so.1"))
+    result = run(DOCKER / "run_packages.sh", ROOT / ".caffe", zlib)
+    assert (result.returncode, result.stderr) == (0, "")
+    found = result.stdout.split("\n")[:-1]
+    assert found == sorted(set(found))
+    for name in ("libprotobuf", "libopencv-imgcodecs", "libpython3.", "liblmdb", "libboost-python", "zlib1g"):
+        assert len([package for package in found if package.startswith(name)]) == 1, name
+    assert not [package for package in found if "gdal" in package or package.endswith("-dev")]
+    # The packages are installed, so that a list of them asks for nothing.
+    query = subprocess.run(["dpkg-query", "-W", *found], capture_output=True, text=True, check=False)
+    assert query.returncode == 0, query.stderr
+
+
+def source_entries(tmp_path: Path, lines: str = "", entries: str = "", components: str = "non-free") -> str:
+    """Return the entries made for components from apt source files of the two formats."""
     apt = tmp_path / "apt"
     (apt / "sources.list.d").mkdir(parents=True)
     if lines:
         (apt / "sources.list").write_text(lines)
     if entries:
         (apt / "sources.list.d/debian.sources").write_text(entries)
-    result = run(DOCKER / "debian_sources.sh", *made, tmp_path / "made", apt)
+    result = run(DOCKER / "debian_sources.sh", components, tmp_path / "made", apt)
     if result.returncode:
         return result.stderr
     return "".join(path.read_text() for path in sorted((tmp_path / "made").iterdir())).rstrip("\n")
@@ -103,16 +155,15 @@ def test_sources_from_lines(tmp_path: Path) -> None:
         f"deb copy:/other {RELEASE} stable\n"
     )
     made = source_entries(tmp_path, lines=lines)
-    assert re.sub(" +", " ", made) == "deb-src [arch=amd64 signed-by=/key.gpg] copy:/archive oldrelease main"
+    assert re.sub(" +", " ", made) == f"deb [arch=amd64 signed-by=/key.gpg] copy:/archive {RELEASE} non-free"
 
 
 def test_packages_of_another_component(tmp_path: Path) -> None:
-    made = ("deb", RELEASE, "contrib non-free")
     found = source_entries(
         tmp_path,
         lines=f"deb [arch=amd64] copy:/archive {RELEASE} main\n",
         entries=f"Types: deb\nURIs: copy:/archive\nSuites: {RELEASE}\nComponents: main\nSigned-By: /key.gpg\n",
-        made=made,
+        components="contrib non-free",
     )
     paragraph, line = found.split("\n\n")
     assert paragraph.splitlines() == [
@@ -133,7 +184,7 @@ def test_sources_from_paragraphs(tmp_path: Path) -> None:
         f"Types: deb\nURIs: copy:/security\nSuites: {RELEASE}-security\nComponents: main\n"
     )
     assert source_entries(tmp_path, entries=entries) == (
-        "Types: deb-src\nSuites: oldrelease\nComponents: main\n"
+        f"Types: deb\nSuites: {RELEASE}\nComponents: non-free\n"
         "URIs: copy:/archive\nSigned-By:\n -----BEGIN KEY-----\n .\n abc"
     )
 
