@@ -54,7 +54,9 @@ def download(urls: Sequence[str], target: Path, check: Callable[[Path], None], *
                 check(file)
                 return
             except (_Failed, ProgramError) as failure:
-                failures.append(f"\n  {url}: {failure}")
+                with file.open("rb") as arrived:
+                    page = "a web page, not the file: " if arrived.read(64).lstrip().startswith(b"<") else ""
+                failures.append(f"\n  {url}: {page}{failure}")
             except OSError as error:  # the disk's, not the network's
                 raise ProgramError(f"{target}: writing it failed: {error.strerror or error}") from error
         raise Unavailable(
@@ -65,9 +67,9 @@ def download(urls: Sequence[str], target: Path, check: Callable[[Path], None], *
 
 def _download_from(url: str, file: Path, pause: float) -> None:
     """Fill ``file`` from one URL. Raises _Failed after ATTEMPTS connections or an answer that is final."""
+    file.write_bytes(b"")
     if not url.startswith(("http://", "https://")):
         raise _Failed("only http and https are fetched")
-    file.write_bytes(b"")
     reason = ""
     for attempt in range(ATTEMPTS):
         if attempt:

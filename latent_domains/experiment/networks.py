@@ -58,7 +58,7 @@ class Network:
 def _resnet(layers: int, sha256: str, **fields: Any) -> Network:
     """A ResNet that begins from torchvision's weights: their file's name carries the first eight digits of its hash."""
     title, file = f"ResNet{layers}", f"resnet{layers}-{sha256[:8]}.pth"
-    url = f"https://download.pytorch.org/models/{file}"
+    homes = ("https://download.pytorch.org/models/", "https://s3.amazonaws.com/pytorch/models/")
     return Network(
         f"resnet{layers}",
         title,
@@ -68,7 +68,7 @@ def _resnet(layers: int, sha256: str, **fields: Any) -> Network:
         any_size=True,
         recipe="pacs",
         plain=False,
-        weights=WeightsFile(file, f"torchvision's {title}", {"sha256": sha256}, (url,)),
+        weights=WeightsFile(file, f"torchvision's {title}", {"sha256": sha256}, tuple(home + file for home in homes)),
         converter="convert_resnet",
         **{"geometries": ("torch",), **fields},
     )

@@ -22,6 +22,7 @@ def _usps(name: str, sha256: str) -> PinnedFile:
     bases = (
         "https://hastie.su.domains/ElemStatLearn/datasets/",
         "https://web.stanford.edu/~hastie/ElemStatLearn/datasets/",
+        "https://github.com/robintux/Datasets4StackOverFlowQuestions/raw/15e8ef9d1036580b5e5c922460486c27dacf6382/",
     )
     return PinnedFile(f"usps/{name}", sha256, tuple(base + name for base in bases))
 
@@ -50,6 +51,7 @@ USPS_TEST = _usps("zip.test.gz", "6bde17b4f1cd68e0630cd2751d6495b5795d9165ab2dc4
 BSDS500_URLS = (
     "https://www2.eecs.berkeley.edu/Research/Projects/CS/vision/grouping/BSR/BSR_bsds500.tgz",
     "http://www.eecs.berkeley.edu/Research/Projects/CS/vision/grouping/BSR/BSR_bsds500.tgz",
+    "https://github.com/BIDS/BSDS500/archive/a04b7c6c3a9f0ace74bf205c72a43d32e1c72722.tar.gz",  # the same photographs
 )
 BSDS500_SUMS = Path(__file__).with_name("bsds500.sha256")
 """One line ``sha256  name`` for each of the 500 photographs, as sha256sum(1) writes and checks them."""

@@ -58,8 +58,9 @@ def test_every_failure_is_told_and_nothing_is_left(server, tmp_path):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
+    server.files["/page"] = b"\n<!DOCTYPE html><title>Sorry</title>"
     urls = [server.url(path) for path in ("/absent", "/other", "/always-cut")]
-    urls += [f"http://127.0.0.1:{port}/x", "file:///etc/passwd"]
+    urls += [f"http://127.0.0.1:{port}/x", "file:///etc/passwd", server.url("/page"), "ftp://127.0.0.1/x"]
     with pytest.raises(ProgramError) as failure:
         fetch.download(urls, tmp_path / "file", check, pause=0)
     lines = str(failure.value).splitlines()
@@ -68,6 +69,8 @@ def test_every_failure_is_told_and_nothing_is_left(server, tmp_path):
     assert "HTTP 404" in lines[1] and "wrong contents of 14 bytes" in lines[2]
     assert re.search(r"the connection ended after \d+ of 512000 bytes", lines[3])
     assert "no connection" in lines[4] and "only http and https" in lines[5]
+    assert "/page: a web page, not the file: wrong contents of 36 bytes" in lines[6]
+    assert not [line for line in [*lines[:6], lines[7]] if "a web page" in line]
     assert [path for path, _ in server.requests].count("/always-cut") == fetch.ATTEMPTS
     assert names(tmp_path) == []
 

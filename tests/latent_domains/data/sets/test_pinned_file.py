@@ -2,11 +2,14 @@
 
 import gzip
 import hashlib
+from urllib.parse import urlsplit
 
 import pytest
 
 from latent_domains.common.program import ProgramError
+from latent_domains.data.sets import urls
 from latent_domains.data.sets.pinned_file import PinnedFile, gunzip, unpacked
+from latent_domains.experiment.networks import NETWORKS
 from tests.programs import names
 from tests.server import CONTENTS, Handler, Server
 
@@ -61,3 +64,13 @@ def test_a_damaged_gzip_file_is_named():
     for damaged in (packed[:-9], packed[:5], b"no gzip", packed[:20] + b"\0\0\0\0" + packed[24:]):
         with pytest.raises(ProgramError, match=f"x: not a whole gzip file .{len(damaged)} bytes"):
             gunzip("x", damaged)
+
+
+def test_everything_that_is_fetched_has_two_homes():
+    """On two hosts each; EfficientNet-Lite0's weights are a Python package."""
+    pinned = [*urls.MNIST_TRAIN, *urls.MNIST_TEST, urls.USPS_TRAIN, urls.USPS_TEST]
+    homes = {file.path: file.urls for file in pinned} | {"BSDS500": urls.BSDS500_URLS}
+    weights = [network.weights for network in NETWORKS.values() if network.weights]
+    homes |= {file.name: file.urls for file in weights if not file.package}
+    for name, places in homes.items():
+        assert len({urlsplit(place).netloc for place in places}) >= 2, name
