@@ -172,6 +172,6 @@ PROGRAMS = (
         real=1,
         seconds=600,
         room=1 << 16,
-        listens="out/.snakemake",
+        listens="out/.snakemake/locks",
     ),
 )
