@@ -46,11 +46,11 @@ faults:  ## 1,000 kills, full disks, closed pipes, races and damaged files again
 scale: setup  ## the way from folders to predictions on trees of DomainNet's shape: what grows with the pictures, and how
 	@$(in_project) python -m tests.scale $(ARGS)
 
-bench: setup  ## how fast layers and nets are, beside BatchNorm, memory traffic, PyTorch (tools/setup.sh torch) and OpenCV
+bench: setup  ## how fast layers and nets are, beside BatchNorm, memory traffic and PyTorch (tools/setup.sh torch)
 	@$(in_project) python -m tools.bench $(ARGS)
 
 bench-gpu: setup  ## how fast the layers are on a GPU, beside a copy of the same bytes and Caffe's BatchNorm
-	@$(in_project) python -m tools.bench.gpu $(ARGS)
+	@$(in_project) python -m tools.bench --gpu 0 $(ARGS)
 
 lint: setup  ## style, format, and the floors of the library
 	@$(in_project) $(lint)

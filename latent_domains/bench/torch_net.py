@@ -1,9 +1,10 @@
-"""A Caffe net as PyTorch computes it: the same layers with the same weights, from the same prototxt."""
+"""A training net as PyTorch computes it: the same layers with the same weights, from the same prototxt."""
 
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
 import torch
-from caffe.proto.caffe_pb2 import TRAIN, EltwiseParameter, LayerParameter, NetParameter, PoolingParameter
+from caffe.proto.caffe_pb2 import EltwiseParameter, LayerParameter, NetParameter, PoolingParameter
 from torch import Tensor
 from torch.nn import functional
 
@@ -18,35 +19,29 @@ NORMS = ("MDALayer", "BatchNorm")
 
 
 class Norm(torch.nn.Module):
-    """mDA or BatchNorm, with the Scale after it where there is one.
+    """mDA or BatchNorm in training, with the Scale after it where there is one.
 
-    An mDA layer with w is one weighted BN a domain, unless ``plain``: then one BN of all rows. In the TEST phase the
-    statistics are the running ones.
+    An mDA layer with w is one weighted BN a domain; without w it is one BN of all rows.
     """
 
-    def __init__(self, layer: LayerParameter, blobs: Sequence[Array], scale: Sequence[Array], train: bool) -> None:
+    def __init__(self, layer: LayerParameter, statistics: Array, scale: Sequence[Array]) -> None:
         super().__init__()
-        means, variances, divisor = (torch.from_numpy(blob.copy()) for blob in blobs)
         if layer.type == "BatchNorm":
-            self.eps, fraction, domain = layer.batch_norm_param.eps, layer.batch_norm_param.moving_average_fraction, 0
-            means, variances = means[None], variances[None]
+            self.eps, fraction = layer.batch_norm_param.eps, layer.batch_norm_param.moving_average_fraction
         else:
             values = mda_parameters(layer.python_param.param_str)
-            self.eps, fraction, domain = values["eps"], values["moving_average_fraction"], values["domain"]
-            domain = len(means) - 1 if domain is None else domain
-        self.domain, self.momentum, self.train_phase = domain, 1 - fraction, train
-        divisor = torch.where(divisor == 0, 1, divisor)[:, None]
-        self.register_buffer("mean", means / divisor)
-        self.register_buffer("variance", variances / divisor)
+            self.eps, fraction = values["eps"], values["moving_average_fraction"]
+        self.momentum = 1 - fraction
+        shape = np.atleast_2d(statistics).shape
+        self.register_buffer("mean", torch.zeros(shape))
+        self.register_buffer("variance", torch.ones(shape))
         self.gamma, self.beta = [torch.nn.Parameter(torch.from_numpy(blob.copy())) for blob in scale] or (None, None)
 
     def forward(self, x: Tensor, w: Tensor | None = None) -> Tensor:
         """y for x (N×C×…), w N×D."""
         if w is None:
-            statistics = self.mean[self.domain], self.variance[self.domain]
-            return functional.batch_norm(
-                x, *statistics, self.gamma, self.beta, self.train_phase, self.momentum, self.eps
-            )
+            running = self.mean[-1], self.variance[-1]
+            return functional.batch_norm(x, *running, self.gamma, self.beta, True, self.momentum, self.eps)
         places = tuple(range(2, x.ndim))
         channels = (1, -1, *[1] * len(places))
         y, of_images = torch.zeros_like(x), x.mean(places) if places else x
@@ -67,34 +62,30 @@ class Norm(torch.nn.Module):
 
 
 class TorchNet(torch.nn.Module):
-    """``forward`` takes the net's inputs and gives the blobs that no layer reads, all by their names in Caffe.
+    """``forward`` takes a training net's inputs and gives the blobs that no layer reads, all by their names in Caffe.
 
-    ``phase`` is Caffe's. ``plain``: see :class:`Norm`. Parameters that the solver must leave alone (lr_mult 0) want no
-    gradient. Raises ValueError naming the layer if there is no such layer here.
+    With ``plain`` every mDA layer is one BN of all rows. Parameters that the solver must leave alone (lr_mult 0) want
+    no gradient. Raises ValueError naming the layer if there is no such layer here.
     """
 
-    def __init__(
-        self, net: NetParameter, blobs: Mapping[str, Sequence[Array]], phase: int, *, plain: bool = False
-    ) -> None:
+    def __init__(self, net: NetParameter, blobs: Mapping[str, Sequence[Array]], *, plain: bool = False) -> None:
         super().__init__()
         self._steps: list[tuple[Step, list[str], list[str]]] = []
         self.loss_weights: dict[str, float] = {}
         self.by_layer: dict[str, list[torch.nn.Parameter]] = {}
-        layers = list(net.layer)
-        for i, layer in enumerate(layers):
-            if layer.type in ("Input", "Silence"):
-                continue
+        layers = [layer for layer in net.layer if layer.type not in ("Input", "Silence")]
+        for layer, following in zip(layers, [*layers[1:], LayerParameter()], strict=True):
             bottoms, tops = list(layer.bottom), list(layer.top)
             if kind(layer) in NORMS:
-                following = layers[i + 1]
                 scaled = following.type == "Scale" and list(following.bottom) == tops
-                norm = Norm(layer, blobs[layer.name], blobs[following.name] if scaled else (), phase == TRAIN)
+                norm = Norm(layer, blobs[layer.name][0], blobs[following.name] if scaled else ())
                 self.add_module(layer.name, norm)
                 if scaled:
                     self.by_layer[following.name] = [norm.gamma, norm.beta]
-                bottoms = bottoms[:1] if plain else bottoms
-                self._steps.append((norm, bottoms, list(following.top) if scaled else tops))
-            elif layer.type != "Scale" or kind(layers[i - 1]) not in NORMS:
+                self._steps.append((norm, bottoms[:1] if plain else bottoms, tops))
+            elif layer.type == "Scale" and self._steps and isinstance(self._steps[-1][0], Norm):
+                self._steps[-1] = (*self._steps[-1][:2], tops)
+            else:
                 self._steps.append((self._step(layer, blobs.get(layer.name, ())), bottoms, tops))
             if "Loss" in kind(layer):
                 self.loss_weights[tops[0]] = layer.loss_weight[0] if layer.loss_weight else 1.0
@@ -171,14 +162,6 @@ def _inner_product(layer: LayerParameter, parameters: Sequence[Tensor]) -> Step:
     return lambda x: functional.linear(x.flatten(1), weight, bias)
 
 
-def _scale(layer: LayerParameter, parameters: Sequence[Tensor]) -> Step:
-    def scale(x: Tensor) -> Tensor:
-        views = [parameter.view(1, -1, *[1] * (x.ndim - 2)) for parameter in parameters]
-        return x * views[0] + views[1] if len(views) == 2 else x * views[0]
-
-    return scale
-
-
 def _lrn(layer: LayerParameter, _: Sequence[Tensor]) -> Step:
     form = layer.lrn_param
     return lambda x: functional.local_response_norm(x, form.local_size, form.alpha, form.beta, form.k)
@@ -230,8 +213,6 @@ _STEPS: dict[str, Callable[[LayerParameter, Sequence[Tensor]], Step]] = {
     "LRN": _lrn,
     "Pooling": _pooling,
     "ReLU": _relu,
-    "Scale": _scale,
     "Slice": _slice,
-    "Softmax": lambda *_: lambda scores: scores.softmax(1),
     "SoftmaxWithLoss": lambda *_: lambda scores, label: functional.cross_entropy(scores, label.long()),
 }

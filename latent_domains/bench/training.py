@@ -1,4 +1,4 @@
-"""Training iterations of a net with mDA, by default the digits net, and with BatchNorm."""
+"""Training iterations of nets with mDA and with BatchNorm in its place."""
 
 import tempfile
 from collections.abc import Callable
@@ -10,7 +10,6 @@ import numpy as np
 from caffe.proto import caffe_pb2
 from google.protobuf import text_format
 
-from latent_domains.bench.extent import WHOLE, Extent
 from latent_domains.common.program import ROOT
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.gate import read_net
@@ -27,13 +26,9 @@ class BenchNet:
     any_size: bool = False
     """Whether it takes other images: it pools whatever its convolutions leave."""
 
-    def file(self, role: str) -> Path:
-        """The prototxt for ``role``: train, test or deploy."""
-        return ROOT / f"prototxt/{self.stem}_{role}.prototxt"
-
-    def read(self, role: str) -> caffe_pb2.NetParameter:
-        """The net for ``role``."""
-        return read_net(self.file(role), ["Data"])
+    def read(self) -> caffe_pb2.NetParameter:
+        """The training net."""
+        return read_net(ROOT / f"prototxt/{self.stem}_train.prototxt", ["Data"])
 
 
 NETS = {
@@ -66,10 +61,10 @@ def with_data_in_memory(net: caffe_pb2.NetParameter, image: tuple[int, int, int]
     return copy
 
 
-def in_memory(name: str, extent: Extent = WHOLE) -> caffe_pb2.NetParameter:
-    """The training net of NETS, its data in memory."""
-    net, image = NETS[name].read("train"), NETS[name].image
-    if extent.smallest:  # fewer and smaller images
+def in_memory(name: str, *, smallest: bool = False) -> caffe_pb2.NetParameter:
+    """The training net of NETS, its data in memory: all of its batches or ``smallest`` ones."""
+    net, image = NETS[name].read(), NETS[name].image
+    if smallest:  # fewer and smaller images
         network, dataset = NETS[name].stem.split("/")
         experiment = make_experiment(dataset, "mda", network=network, batch_size=8)
         net = text_format.Parse(make_nets_and_solver(experiment, "", str, "")[0]["train"], caffe_pb2.NetParameter())

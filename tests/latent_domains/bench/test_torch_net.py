@@ -5,11 +5,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from caffe.proto.caffe_pb2 import TEST, TRAIN
 
 from latent_domains.bench import training
 from latent_domains.bench.torch_net import TorchNet
-from latent_domains.convert.fold.fold import fold
 from latent_domains.models.model import forward, load
 from tests.latent_domains.convert.fold.models import DATA, layer, trained
 from tests.latent_domains.nets.graphs import parse
@@ -28,7 +26,7 @@ def blobs_of(net):
     ("name", "image"), [("digits", (3, 28, 28)), ("resnet18", (3, 64, 64)), ("alexnet", (3, 99, 99))]
 )
 def test_a_training_step(name, image, plain):
-    definition = training.with_data_in_memory(training.NETS[name].read("train"), image)
+    definition = training.with_data_in_memory(training.NETS[name].read(), image)
     if plain:
         definition = training.with_batch_norm(definition)
     solver = training.make_solver(definition, 1e-8)
@@ -37,7 +35,7 @@ def test_a_training_step(name, image, plain):
     for scale in [each.name for each in definition.layer if each.type == "Scale"]:
         for blob in net.params[scale]:
             blob.data[...] = rng.uniform(0.5, 1.5, blob.data.shape)
-    twin = TorchNet(definition, blobs_of(net), TRAIN, plain=plain)
+    twin = TorchNet(definition, blobs_of(net), plain=plain)
     tops = [top for each in definition.layer if each.type == "Input" for top in each.top]
     values = {top: torch.from_numpy(net.blobs[top].data.copy()) for top in tops}
 
@@ -67,20 +65,6 @@ def test_a_training_step(name, image, plain):
     assert compared > 8
 
 
-@pytest.mark.parametrize(("name", "side"), [("digits", 28), ("resnet18", 64), ("alexnet", 99)])
-@pytest.mark.parametrize("folded", [False, True])
-def test_evaluation(name, side, folded):
-    definition = training.NETS[name].read("deploy")
-    definition.layer[0].input_param.shape[0].dim[2:] = [side, side]
-    model = trained(definition)
-    model = fold(model).model if folded else model
-    x = np.random.default_rng(0).normal(size=(3, 3, side, side)).astype(np.float32)
-    expected = forward(load(model), x)["prob"]
-    with torch.inference_mode():
-        found = TorchNet(model.net, model.blobs, TEST)({"data": torch.from_numpy(x)})["prob"]
-    assert np.abs(found.numpy() - expected).max() < 1e-4
-
-
 def test_a_convolution_padded_at_the_end_and_a_clip():
     net = parse(
         DATA
@@ -92,11 +76,11 @@ def test_a_convolution_padded_at_the_end_and_a_clip():
     x = np.random.default_rng(0).normal(size=(2, 4, 7, 6)).astype(np.float32)
     expected = forward(load(model), x)["y"]
     with torch.inference_mode():
-        found = TorchNet(net, model.blobs, TEST)({"data": torch.from_numpy(x)})["y"]
+        found = TorchNet(net, model.blobs)({"data": torch.from_numpy(x)})["y"]
     assert found.shape == (2, 3, 3, 3) and np.abs(found.numpy() - expected).max() < 1e-5
 
 
 def test_a_layer_that_is_not_there_is_named():
     net = parse(DATA + layer("odd", "Deconvolution", "data", "y"))
     with pytest.raises(ValueError, match="layer odd: Deconvolution, expected one of"):
-        TorchNet(net, {}, TEST)
+        TorchNet(net, {})

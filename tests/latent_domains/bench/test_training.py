@@ -38,6 +38,6 @@ def test_an_iteration_runs_and_trains(variant):
 
 
 def test_our_own_layers_are_kinds_of_their_own():
-    kinds = {kind(layer) for layer in training.NETS["digits"].read("train").layer}
+    kinds = {kind(layer) for layer in training.NETS["digits"].read().layer}
     assert {"MDALayer", "DomainAssignmentLayer", "EntropyLossLayer", "Convolution"} <= kinds
     assert "Python" not in kinds

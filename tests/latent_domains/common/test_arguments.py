@@ -51,7 +51,7 @@ def test_more_threads_than_openmp_bears():
             "--out: given twice, as 'c' and as 'd'",
         ),
         ("get_data", ["digits", "--seed", "1", "--seed", "2"], "argument --seed: given twice, as '1' and as '2'"),
-        ("bench.gpu", ["--only", "a", "b", "--only", "c"], "argument --only: given twice, as 'a b' and as 'c'"),
+        ("bench", ["--only", "a", "b", "--only", "c"], "argument --only: given twice, as 'a b' and as 'c'"),
     ],
 )
 def test_an_option_that_takes_one_value_is_given_once(name, arguments, said):

@@ -6,7 +6,6 @@ from pathlib import Path
 import caffe
 import pytest
 
-from latent_domains.bench.builds import layers_alone
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.models.gate import DATA, PURE, admit, read_net
 from latent_domains.runs.model_description import ModelDescription
@@ -116,14 +115,6 @@ def test_nothing_is_touched(program, kind: str, tmp_path: Path, monkeypatch: pyt
     assert not {"done", "out", "out.csv", "out.onnx", "out.prototxt"} & set(names(tmp_path))
     assert done.returncode == 1
     assert re.search(rf"net\.prototxt: layer h \({kind}\).*, expected ", done.stderr), done.stderr
-
-
-@pytest.mark.parametrize("kind", HOSTILE)
-def test_nets_to_measure(kind: str, tmp_path: Path):
-    net = hostile(tmp_path, kind, NET)
-    with pytest.raises(ProgramError, match=rf"net\.prototxt: layer h \({kind}\).*, expected"):
-        next(layers_alone(net, (3, 16, 16), 1))
-    assert (tmp_path / "precious").read_text() == "mine"
 
 
 def test_a_run_folder_with_a_strange_layer_is_not_trained(tmp_path: Path):

@@ -1,0 +1,176 @@
+"""Rows of the speed table for training iterations of whole nets, beside PyTorch.
+
+Each side has a process of its own, since both have threads, and they take turns.
+"""
+
+import importlib.util
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+
+from latent_domains.bench import training
+from latent_domains.bench.rows import Extent, Measured, Row, Step
+from latent_domains.common.caffe_process import environment
+
+Side = Callable[[int], Step]
+"""Loads what it needs, on so many threads, and returns the step that is timed."""
+
+OURS = "Caffe"
+
+_ROUNDS = 2
+"""At least."""
+
+_TURN = 0.3
+"""Seconds that a turn lasts at least: shorter steps are repeated."""
+
+_SETTLE = 0.05
+"""Seconds between two turns: threads that wait by spinning have gone to sleep by then."""
+
+_NETS = (
+    ("digits", "plain", 1.0),
+    ("digits", "weighted", 0.45),
+    ("resnet18", "plain", 1.1),
+    ("alexnet", "plain", 1.1),
+    ("lite0", "plain", 0.3),
+    ("lite0-128", "plain", 0.3),
+)
+"""Net; what PyTorch has in mDA's place, one BN of all images or one weighted BN a domain; goal on two threads."""
+
+
+def has_torch() -> bool:
+    """Whether PyTorch is installed, which these rows need and the project does not."""
+    return importlib.util.find_spec("torch") is not None
+
+
+def rows() -> list[Row]:
+    """An iteration in Caffe, with mDA, in units of PyTorch's; the number of threads ends the name."""
+    return [
+        Row(
+            f"train-{net}-{norm}-{threads}",
+            f"mDA / torch {norm} BN",
+            goal if threads == 2 else None,
+            True,
+            partial(_measure, net, norm, threads),
+        )
+        for threads in (2, 1)
+        for net, norm, goal in _NETS
+    ]
+
+
+@dataclass(frozen=True)
+class Best:
+    """The least seconds and CPU seconds (of all threads) of a step over its turns."""
+
+    seconds: float
+    cpu: float
+
+    def __str__(self) -> str:
+        return f"{_shown(self.seconds)} (CPU {_shown(self.cpu)})"
+
+
+def _shown(seconds: float) -> str:
+    return f"{1e3 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def _measure(net: str, norm: str, threads: int, extent: Extent) -> Measured:
+    sides = {
+        OURS: partial(_caffe, net, extent.smallest),
+        "PyTorch": partial(_torch, net, extent.smallest, norm == "plain"),
+    }
+    best = take_turns(sides, threads, extent)
+    return Measured(best[OURS].seconds / best["PyTorch"].seconds, ", ".join(f"{name} {b}" for name, b in best.items()))
+
+
+def _caffe(net: str, smallest: bool, threads: int) -> Step:
+    """Solver iterations of a committed training net on random images in memory."""
+    return training.iteration(training.in_memory(net, smallest=smallest))
+
+
+def _torch(net: str, smallest: bool, plain: bool, threads: int) -> Step:
+    """The same in PyTorch."""
+    import torch
+
+    from latent_domains.bench.torch_net import TorchNet
+
+    torch.set_num_threads(threads)
+    definition = training.in_memory(net, smallest=smallest)
+    made = training.make_solver(definition, training.RATE).net
+    blobs = {name: [blob.data.copy() for blob in of_layer] for name, of_layer in made.params.items()}
+    twin = TorchNet(definition, blobs, plain=plain)
+    tops = [top for layer in definition.layer if layer.type == "Input" for top in layer.top]
+    inputs = {top: torch.from_numpy(made.blobs[top].data.copy()) for top in tops}
+    del made
+    optimizer = torch.optim.SGD([p for p in twin.parameters() if p.requires_grad], training.RATE, momentum=0.9)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        twin.loss(twin(inputs)).backward()
+        optimizer.step()
+
+    return step
+
+
+def take_turns(sides: dict[str, Side], threads: int, extent: Extent) -> dict[str, Best]:
+    """The best of each of the sides, by their names.
+
+    They take turns for three times the extent's seconds, at least _ROUNDS rounds, after one that does not count; the
+    smallest extent is one step of each, in this process. What a side raises is raised here.
+    """
+    if extent.smallest:
+        return {name: _turn(side(threads), 0) for name, side in sides.items()}
+    with ExitStack() as stack:
+        processes = {}
+        for name, side in sides.items():
+            processes[name] = stack.enter_context(ProcessPoolExecutor(1, get_context("spawn")))
+            with _environment(threads, ours=name == OURS):
+                processes[name].submit(_load, side, threads).result()
+        taken: dict[str, list[Best]] = {name: [] for name in sides}
+        end = None
+        while end is None or len(taken[OURS]) <= _ROUNDS or time.perf_counter() < end:
+            for name, process in processes.items():
+                time.sleep(_SETTLE)
+                taken[name].append(process.submit(_turn_of_loaded).result())
+            end = end or time.perf_counter() + 3 * extent.seconds
+    return {
+        name: Best(min(turn.seconds for turn in turns[1:]), min(turn.cpu for turn in turns[1:]))
+        for name, turns in taken.items()
+    }
+
+
+@contextmanager
+def _environment(threads: int, *, ours: bool) -> Iterator[None]:
+    """What a side's process begins with: its threads. How they wait (OMP_WAIT_POLICY of env.sh) is for ours alone."""
+    before = dict(os.environ)
+    try:
+        os.environ.update(environment(threads) | {"GLOG_minloglevel": "2"})
+        if not ours:
+            os.environ.pop("OMP_WAIT_POLICY", None)
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+_loaded: list[Step] = []
+"""The step of a side's process."""
+
+
+def _load(side: Side, threads: int) -> None:
+    _loaded.append(side(threads))
+
+
+def _turn_of_loaded() -> Best:
+    return _turn(_loaded[0], _TURN)
+
+
+def _turn(step: Step, seconds: float) -> Best:
+    start, cpu, steps = time.perf_counter(), time.process_time(), 0
+    while (elapsed := time.perf_counter() - start) < seconds or steps == 0:
+        step()
+        steps += 1
+    return Best(elapsed / steps, (time.process_time() - cpu) / steps)

@@ -1,0 +1,95 @@
+"""Measure how fast mDA and whole nets are, each row against its goal; with --gpu the layers on a GPU.
+
+On a CPU beside Caffe's BatchNorm, memory traffic and PyTorch; on a GPU beside BatchNorm and a copy of the same bytes.
+Exit code 0 when everything was measured, whether goals are met or missed (the table says which); 1 after an error.
+"""
+
+import argparse
+import datetime
+import os
+from collections.abc import Callable
+
+from latent_domains.common.arguments import natural, positive, program_parser, seconds
+from latent_domains.common.program import ProgramError, run
+
+
+def main() -> None:
+    from latent_domains.bench import beside_torch, layers, rows
+
+    options = _options()
+    device = rows.Device()
+    of_torch = beside_torch.rows() if options.gpu is None else []
+    chosen = rows.choose(
+        [*layers.cpu_rows(), *of_torch] if options.gpu is None else layers.gpu_rows(device), options.only
+    )
+    if options.list:
+        print(*(row.name for row in chosen), sep="\n")
+        return
+    if options.gpu is not None:
+        device, about = _gpu(options.gpu)
+        chosen = rows.choose(layers.gpu_rows(device), options.only)
+    else:
+        about = _cpu(options.threads)
+        left_out = [] if beside_torch.has_torch() else [row for row in chosen if row in of_torch]
+        if left_out:
+            print(f"{len(left_out)} rows are left out: they need PyTorch, which tools/setup.sh torch installs")
+            chosen = [row for row in chosen if row not in left_out]
+    print(f"{about}. A ratio's sides are timed in turn; medians of rounds, beside PyTorch the best.")
+    if chosen:
+        rows.print_rows(chosen, rows.Extent(0 if options.smallest else options.seconds, options.smallest))
+
+
+def _cpu(threads: int | None) -> str:
+    """Set the threads of this process; return what is measured on."""
+    import numba
+    from threadpoolctl import ThreadpoolController
+
+    if (threads or 1) > numba.config.NUMBA_NUM_THREADS:
+        raise ProgramError(f"--threads {threads}: expected 1 to {numba.config.NUMBA_NUM_THREADS}")
+    openmp = ThreadpoolController().select(user_api="openmp")
+    openmp.limit(limits=threads)
+    found = openmp.info()[0]["num_threads"]
+    numba.set_num_threads(min(found, numba.config.NUMBA_NUM_THREADS))
+    return f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; threads {found}"
+
+
+def _gpu(number: int):
+    """Choose a GPU; return it, and what is measured on. Raises ProgramError if there is none."""
+    from latent_domains.bench.rows import Device
+    from latent_domains.common.gpus import expect_gpu, gpu_names, why_no_layers_on_gpu
+
+    if reason := why_no_layers_on_gpu():
+        raise ProgramError(f"nothing to measure on: {reason}")
+    expect_gpu(f"--gpu {number}", number, gpu_names())
+    import caffe
+    import cupy
+
+    caffe.set_device(number)
+    caffe.set_mode_gpu()
+    cupy.cuda.Device(number).use()
+
+    def make_copy(size: int) -> Callable[[], None]:
+        source, target = cupy.zeros(size, cupy.uint8), cupy.empty(size, cupy.uint8)
+        return lambda: target.data.copy_from_device_async(source.data, size, cupy.cuda.Stream.null)
+
+    runtime, properties = cupy.cuda.runtime, cupy.cuda.runtime.getDeviceProperties(number)
+    steps = 20  # the host only starts kernels, and waits after the last
+    return Device(steps, cupy.cuda.Device(number).synchronize, make_copy), (
+        f"{datetime.date.today()}, {properties['name'].decode()}, CUDA {runtime.runtimeGetVersion()}, "
+        f"driver {runtime.driverGetVersion()}, CuPy {cupy.__version__}, {steps} steps at a time"
+    )
+
+
+def _options() -> argparse.Namespace:
+    parser = program_parser("tools.bench", __doc__)
+    parser.add_argument("--only", nargs="+", metavar="ROW", help="rows to measure; patterns such as 'batchnorm-*' work")
+    parser.add_argument("--list", action="store_true", help="print the names of the rows and stop")
+    parser.add_argument("--seconds", type=seconds, default=4, help="time to spend on each comparison (default: 4)")
+    parser.add_argument("--smallest", action="store_true", help="start each row once on little data: see that it runs")
+    parser.add_argument("--gpu", type=natural, metavar="N", help="measure the layers on this GPU, by CUDA's number")
+    parser.add_argument("--threads", type=positive, help="threads (default: OMP_NUM_THREADS, or one a core)")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,1 +1,0 @@
-"""How fast layers, nets and the building of LMDBs are."""
