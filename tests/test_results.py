@@ -63,6 +63,7 @@ def test_the_readme_has_what_the_demo_prints():
         ("demo", "demo", ()),
         ("pacs_features", "pacs_features", ()),
         ("office_caltech_targets", "office_caltech_targets", ()),
+        ("office_caltech_surf", "office_caltech_surf", ()),
     ],
 )
 def test_a_kept_table_is_that_of_the_kept_records(
@@ -176,6 +177,21 @@ def test_the_page_about_branches_has_the_domains_of_the_records(row: str, name: 
     of_classes = [usage.nmi_classes for usage in usages if usage.nmi_classes is not None]
     expected = [f"{fmean(usage.nmi for usage in usages):.3f}", f"{fmean(of_classes):.3f}" if of_classes else ""]
     assert next(found[2:4] for found in cells(section) if found[0] == row) == expected
+
+
+def test_the_cited_numbers_of_table_5_are_beside_those_of_the_records():
+    records = read_records(RESULTS / "office_caltech_surf/records.jsonl")
+    tasks = ("amazon+caltech-webcam+dslr", "webcam+dslr-amazon+caltech", "caltech+dslr+webcam-amazon")
+    page = (RESULTS / "office_caltech_surf/README.md").read_text().partition("## The fifteen")[2].partition("\n\n- ")[0]
+    rows = [row for row in cells(page) if "→" in row[1]]
+    assert len(rows) == 7
+    for name, *shown in rows:
+        run = "gfk_d20" if "original" in name else "gong2013_d20" if "Gong" in name else "hoffman2012_d20"
+        for task, text in zip(tasks, shown, strict=True):
+            record = records[f"{run}_k2_{task}_seed0" if "k = 2" in name else f"{run}_{task}_seed0"]
+            here = 100 * (record.matching if "matching" in name else record).accuracy
+            printed = float(text.split("**")[1])
+            assert text == f"**{printed}** → {here:.1f} ({signed(here - printed)})", name
 
 
 def test_the_table_of_the_page_about_gpus_is_that_of_the_records():
