@@ -18,7 +18,7 @@ NOT_NEEDED = (
     "**/*.cc",
     "**/*.pyx",  # what compiled modules were made of
     "onnxruntime/capi/libonnxruntime.so.*",  # for programs in C; the module is whole in itself
-    "nvidia/cudnn/lib/libcudnn_adv_*",  # recurrent networks, which Caffe has of its own
+    "nvidia/cudnn/lib/libcudnn_adv*",  # recurrent networks, which Caffe has of its own
     "cupy/cuda/thrust.*.so",  # the part of CuPy that sorts; CuPy looks whether it is there
     "pulp/solverdir/cbc",  # Snakemake's other scheduler (the default profile chooses the greedy one)
     # TensorBoard itself, which runs where the browser is; what writes its event files stays.
