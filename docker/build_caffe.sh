@@ -222,7 +222,7 @@ pack_source() {
 }
 source_id="BVLC/caffe 99bd997"
 [ -z "${CAFFE_SRC:-}" ] || source_id="a checkout, sha256 $(pack_source | sha256sum | cut -d' ' -f1)"
-recipe=$(cat "$here/build_caffe.sh" "$here"/patches/*.patch | sha256sum | cut -d' ' -f1)
+recipe=$(cat "$here/build_caffe.sh" "$here"/cuda/bits/*.h "$here"/patches/*.patch | sha256sum | cut -d' ' -f1)
 key="source: $source_id
 recipe: $recipe
 variant: $variant$cuda
@@ -317,7 +317,7 @@ else
     "CUDA_curand_LIBRARY=$(library "$cuda_home" curand)")
   options+=(-DCPU_ONLY=OFF -DCMAKE_INSTALL_RPATH_USE_LINK_PATH=ON -DCUDA_USE_STATIC_CUDA_RUNTIME=OFF
     "-DCUDA_TOOLKIT_ROOT_DIR=$cuda_home" "-DCUDA_TOOLKIT_ROOT_DIR_INTERNAL=$cuda_home" "${told[@]/#/-D}"
-    "-DCUDA_HOST_COMPILER=$(command -v "$host")"
+    "-DCUDA_HOST_COMPILER=$(command -v "$host")" "-DCUDA_NVCC_FLAGS=-I$here/cuda"  # a header of glibc's, see there
     -DCUDA_ARCH_NAME=Manual "-DCUDA_ARCH_BIN=$architectures" "-DCUDA_ARCH_PTX=$newest"
     -DUSE_CUDNN=OFF -DUSE_NCCL=OFF)
   if [ -n "${CUDNN_HOME:-}" ]; then

@@ -129,6 +129,14 @@ def test_wrong_architectures(homes: dict[str, Path], tmp_path: Path) -> None:
     refused(tmp_path / "p", "nvcc knows none of the usual architectures: name some of 100 120", CUDA, **homes)
 
 
+def test_mathematics_without_what_cuda_declares_otherwise(host_compiler: None) -> None:
+    """docker/cuda: no function that glibc 2.41 and later declare noexcept and CUDA's headers do not."""
+    command = ["/usr/bin/g++", "-E", f"-I{ROOT}/docker/cuda", "-x", "c++", "-include", "cmath", "/dev/null"]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert re.search(r"\bdouble sin \(double", text)
+    assert not re.search(r"\b(sinpi|cospi|rsqrt) \(", text)
+
+
 # What a build is known by
 
 
