@@ -25,7 +25,7 @@ FIELDS = (
     "difference",
     CLASS_MEAN,
 )
-"""Of every line; an accuracy for each seed, what there is of DOMAINS and PAIRED, the reason and the remarks follow."""
+"""Of every line. An accuracy for each seed, DOMAINS and PAIRED where there are some, reason and remarks follow."""
 
 PAIRED = ("reference", "paired difference", "interval low", "interval high", "paired n", "resolvable")
 """Of the rows of a table with a reference: see :class:`latent_domains.tables.paired.PairedDifference`."""
@@ -56,17 +56,16 @@ def _kind(row: RowResults) -> str:
 
 def _lines(table: Table, row: RowResults, paired: Iterator[PairedDifference | None]) -> Iterator[dict[str, str]]:
     """The lines of a row, without what they share; ``paired`` are its differences from the reference, if any."""
-    missing = {"remarks": row.row.no_paper or row.row.cited or ""}
+    remarks = "; ".join(filter(None, [row.row.note, row.row.no_paper or row.row.cited]))
     for column, cell, result in zip(table.columns, row.row.cells, row.cells, strict=True):
         task = {"column": column.name, "sources": "+".join(column.sources), "targets": "+".join(column.targets)}
-        numbers = _numbers(cell.paper, result, missing["remarks"]) | _paired(table, next(paired, None))
-        yield {**task, "part": "cell", **missing, **numbers}
+        yield {**task, "part": "cell", **_numbers(cell.paper, result, remarks), **_paired(table, next(paired, None))}
         for one in result.candidates if result else ():
             yield {**task, "part": "candidate", **_numbers(None, one, "")}
     if len(table.columns) > 1:
         again = recomputed_mean(row.row)
-        line = {"column": "mean", "part": "mean", "paper_recomputed": _number(again), **missing}
-        yield line | _numbers(row.row.paper_mean, row.mean, missing["remarks"]) | _paired(table, next(paired, None))
+        line = {"column": "mean", "part": "mean", "paper_recomputed": _number(again)}
+        yield line | _numbers(row.row.paper_mean, row.mean, remarks) | _paired(table, next(paired, None))
 
 
 def _paired(table: Table, found: PairedDifference | None) -> dict[str, str]:
@@ -78,7 +77,7 @@ def _paired(table: Table, found: PairedDifference | None) -> dict[str, str]:
 
 def _numbers(paper: float | None, result: Result | None, remark: str) -> dict[str, str]:
     if result is None:
-        return {"paper": _number(paper)}
+        return {"paper": _number(paper), "remarks": remark}
     difference = None if paper is None or result.mean is None else result.mean - paper
     return {
         "paper": _number(paper),

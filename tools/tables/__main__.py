@@ -2,7 +2,7 @@
 
     python -m tools.tables digits                             tables/digits.md and .csv from runs/digits/*/record.json
     python -m tools.tables digits --records results/digits    print it from records that were kept, and write nothing
-    python -m tools.tables digits --save results/digits       and keep records, table, CSV and pictures there
+    python -m tools.tables digits --save results/digits       and keep records, table.csv and pictures there
 
 NAME is a file of experiments/, or the path of another one. A cell without data says why. Nothing is trained here:
 snakemake tables/NAME does that.
@@ -37,7 +37,7 @@ def main() -> None:
         help="for NAME.md and NAME.csv (default: tables; with --records nothing is written)",
     )
     parser.add_argument(
-        "--save", type=Path, metavar="DIR", help="keep records and table there, and the pictures of OUT/NAME of --runs"
+        "--save", type=Path, metavar="DIR", help="keep records, table.csv, and the pictures of OUT/NAME of --runs there"
     )
     add_choice_options(parser)
     options = parser.parse_args()
@@ -55,10 +55,10 @@ def main() -> None:
     markdown, values = table_text(table, rows), csv_text(table, rows)
     if options.save:
         kept = save(table, records, None if options.records else out / table.name, options.save)
-    for folder, name in ((out, table.name), (options.save, "table")):
-        if folder:
-            write_text(folder / f"{name}.md", markdown)
-            write_text(folder / f"{name}.csv", values)
+        write_text(options.save / "table.csv", values)
+    if out:
+        write_text(out / f"{table.name}.md", markdown)
+        write_text(out / f"{table.name}.csv", values)
     print(markdown)
     if options.records:
         print(f"from the records in {options.records}")

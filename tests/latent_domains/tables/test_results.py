@@ -589,7 +589,7 @@ def test_the_program_writes_and_keeps_a_table(table, tmp_path):
     numbers = [line for line in done.stdout.splitlines() if "80.0 ± 10.0 (n=3)" in line]
     assert len(numbers) == 2 and all(line.split("[")[0] in again.stdout for line in numbers)
     assert "not among the records" in again.stdout
-    assert (tmp_path / "kept" / "table.csv").is_file()
+    assert (tmp_path / "kept" / "table.csv").read_text() == (tmp_path / "out" / "small.csv").read_text()
     assert (tmp_path / "kept" / "figures" / "overview.png").read_bytes() == b"picture"
     kept = ["--records", tmp_path / "kept", "--save", tmp_path / "again", *here]
     done = program("tables.__main__", tmp_path / "small.yaml", *kept)
