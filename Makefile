@@ -2,7 +2,7 @@
 # ISA=sse4.2, avx2 or avx512 as well: the instruction set that all libraries are told to use (tests/isa.py).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo digits test test-gpu test-slurm faults scale bench bench-gpu lint check
+.PHONY: help setup demo digits test test-gpu test-slurm faults bench bench-gpu lint check
 in_project := . ./env.sh &&
 fast := not program and not slow and not torch and not browser and not gpu and not slurm
 pytest := $(if $(ISA),python -m tests.isa $(ISA) )python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
@@ -42,9 +42,6 @@ test-slurm: setup  ## the tables' jobs on a real SLURM of one node, of Debian's 
 faults:  ## 1,000 kills, full disks, closed pipes, races and damaged files against every program: many minutes
 	@tools/setup.sh torch
 	@$(in_project) python -m tests.faults $(ARGS)
-
-scale: setup  ## the way from folders to predictions on trees of DomainNet's shape: what grows with the pictures, and how
-	@$(in_project) python -m tests.scale $(ARGS)
 
 bench: setup  ## how fast layers and nets are, beside BatchNorm, memory traffic and PyTorch (tools/setup.sh torch)
 	@$(in_project) python -m tools.bench $(ARGS)

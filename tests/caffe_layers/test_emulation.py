@@ -310,38 +310,14 @@ WRONG = {
         SHARED + "s[i] = i;\n __syncthreads();\n s[i] = 2 * i;\n x[i] = s[63 - i];",
         SHARED_RACE + r"thread \(\d+, 0, 0\) (reads|writes) it with nothing between them \(\w+.cu:\d+ and \w+.cu:\d+\)",
     ),
-    "missing_second_barrier": Wrong(
-        SHARED + "for (int k = 0; k < 2; ++k) { s[i] = i; __syncthreads(); x[i] = s[63 - i]; }",
-        SHARED_RACE + r"thread \(\d+, 0, 0\) (reads|writes) it with nothing between them",
-    ),
-    "missing_syncwarp": Wrong(
-        SHARED + "s[i] = i; __syncthreads(); s[i] = 2 * i; __shfl_sync(0xffffffffu, 0, 0); x[i] = s[i ^ 1];",
-        SHARED_RACE + r"thread \(\d+, 0, 0\) (reads|writes) it with nothing between them",
-    ),
-    "syncwarp_for_two_warps": Wrong(
-        SHARED + "s[i] = i; __syncthreads(); s[i] = 2 * i; __syncwarp(); x[i] = s[63 - i];",
-        SHARED_RACE + r"thread \(\d+, 0, 0\) (reads|writes) it with nothing between them",
-    ),
     "two_write": Wrong("x[threadIdx.x / 2] = 1;", "writes 4 " + RACE + r"thread \(\d+, 0, 0\) writes it"),
-    "reads_then_writes": Wrong(
-        "x[threadIdx.x] = x[63 - threadIdx.x];", RACE + r"thread \(\d+, 0, 0\) (reads|writes) it with nothing"
-    ),
     "atomic_and_plain": Wrong(
         "if (threadIdx.x) atomicAdd(x, 1.0f); else x[0] = 3;", r"(writes|changes) 4 bytes at byte 0 of x.*: a race"
     ),
     "blocks_write": Wrong("x[threadIdx.x] = blockIdx.x;", RACE + r"another block, \([01], 0, 0\), writes it", grid=2),
-    "block_reads_block": Wrong(
-        "if (blockIdx.x) x[1] = x[0]; else x[0] = 1;", RACE + r"another block, \([01], 0, 0\), (reads|writes) it", 2, 1
-    ),
     "no_fence": Wrong(
         "x[1 + blockIdx.x] = 1; if (atomicAdd((int*)x, 1)) x[3] = x[1] + x[2];",
         "reads 4 " + RACE + r"another block, \([01], 0, 0\), writes it",
-        grid=2,
-        block=1,
-    ),
-    "no_atomic": Wrong(
-        "x[1 + blockIdx.x] = 1; __threadfence(); if (*(volatile int*)x == 0) x[3] = x[1] + x[2];",
-        "(reads|writes) 4 " + RACE + r"another block, \([01], 0, 0\), (reads|writes) it",
         grid=2,
         block=1,
     ),
@@ -357,9 +333,6 @@ WRONG = {
         "if (threadIdx.x == 40) return; __syncthreads();",
         r"block \(0, 0, 0\): thread \(\d+, 0, 0\) waits at __syncthreads in line \d+, but thread \(40, 0, 0\) has re",
     ),
-    "barrier_in_a_loop": Wrong(
-        "for (int k = 0; k < threadIdx.x % 3; ++k) __syncthreads();", r"waits at __syncthreads .* has returned"
-    ),
     "lane_returns": Wrong(
         "if (threadIdx.x % 32 == 5) return; __shfl_xor_sync(0xffffffffu, 1.0f, 1);",
         r"waits at __shfl_xor_sync in line \d+ with mask 0xffffffff, but thread \(5, 0, 0\), lane 5, has returned",
@@ -367,14 +340,6 @@ WRONG = {
     "lane_elsewhere": Wrong(
         "if (threadIdx.x % 32 == 5) __syncthreads(); else __syncwarp();",
         r"waits at __syncwarp .*, but thread \(5, 0, 0\), lane 5, waits at __syncthreads in line \d+",
-    ),
-    "other_operation": Wrong(
-        "if (threadIdx.x % 32 < 3) __any_sync(~0u, 1); else __all_sync(~0u, 1);",
-        r"waits at __any_sync in line \d+ with mask 0xffffffff, but .*, lane 3, waits at __all_sync",
-    ),
-    "masks_differ": Wrong(
-        "__syncwarp(threadIdx.x % 32 < 16 ? 0xffffffffu : 0xffff0000u);",
-        r"waits at __syncwarp in line \d+ with mask 0xffffffff, but thread \(16, 0, 0\), lane 16, (waits|has ret)",
     ),
     "not_in_its_mask": Wrong(
         "__ballot_sync(0xfffffffeu, 1);", r"__ballot_sync in line \d+ with mask 0xfffffffe, .* its own lane 0", block=1
@@ -384,38 +349,17 @@ WRONG = {
         "if (threadIdx.x < 8) __shfl_down_sync(0xffu, 1.0f, 4);",
         r"for the value of lane \d+, which mask 0x000000ff does",
     ),
-    "lane_out_of_range": Wrong(
-        "__shfl_sync(0xffffffffu, 1, 8, 8);", r"__shfl_sync in line \d+ for lane or distance 8: 0 to 7 is expected"
-    ),
-    "distance_out_of_range": Wrong(
-        "__shfl_down_sync(0xffffffffu, 1, 32);", r"in line \d+ for lane or distance 32: 0 to 31 is expected"
-    ),
     "width_not_a_power": Wrong("__shfl_sync(0xffffffffu, 1, 0, 12);", r"with width 12: a power of two up to 32 is"),
     # Who leaves an array.
     "reads_behind": Wrong(
         "if (x[threadIdx.x + 1] > 7) x[0] = 1;",
         r"block \(0, 0, 0\), thread \(63, 0, 0\): reads 4 bytes at byte 256 of x, which has 256 \(wrong.cu:\d+\)",
     ),
-    "reads_in_front": Wrong(
-        "if (x[(int)threadIdx.x - 1] > 7) x[0] = 1;",
-        r"thread \(0, 0, 0\): reads 4 bytes at byte -4 of x, which has 256",
-    ),
-    "writes_behind": Wrong("x[threadIdx.x + n] = 0;", r"thread \(63, 0, 0\): writes 4 bytes at byte 256 of x", n=1),
-    "writes_far_behind": Wrong("x[n] = 0;", r"writes 4 bytes at byte 2000000000 of x", block=1, n=500_000_000),
     "writes_far_in_front": Wrong("x[n] = 0;", r"writes 4 bytes at byte -2000000000 of x", block=1, n=-500_000_000),
-    "quad_over_the_end": Wrong(
-        "((float4*)x)[15 + threadIdx.x] = make_float4(1, 2, 3, 4);",
-        r"thread \(1, 0, 0\): writes \d+ bytes at byte 256 of x",
-        block=2,
-    ),
     "atomic_behind": Wrong("atomicAdd(x + 64, 1.0f);", r"changes 4 bytes at byte 256 of x"),
     "shared_index": Wrong(SHARED + "s[i + n] = 0;", r"thread \(\d+, 0, 0\): uses index \d+ of 'float \[64\]'", n=1),
     "null": Wrong("float* none = n ? x : nullptr; none[1] = 0;", r"null pointer"),
     "wild": Wrong("*(float*)((size_t)x * 3 & ~(size_t)3) = 1;", r"writes 4 bytes at an address in no argument"),
-    "constant": Wrong(
-        "static const float table[4] = {1, 2, 3, 4}; *(float*)(table + n) = 1;",
-        "writes 4 bytes at an address in no arg",
-    ),
     "other_stack": Wrong(
         "volatile float own = 1; __shared__ volatile float* at; if (threadIdx.x == 0) at = &own; __syncthreads();"
         "if (threadIdx.x == 1) *at = 2; __syncthreads();",
@@ -433,16 +377,6 @@ WRONG = {
         r"a 'const struct float4' at an address that is not a .* 16",
         n=1,
     ),
-    "misaligned_load": Wrong(
-        "float4 v = *(const float4*)(x + n); x[threadIdx.x] = v.x;", r"float4' at an address that is not a .* 16", n=2
-    ),
-    "misaligned_ldg": Wrong(
-        "float4 v = __ldg((const float4*)(x + n)); x[threadIdx.x] = v.x;",
-        r"float4' at an address that is not a .* 16",
-        n=2,
-    ),
-    "misaligned_store": Wrong("*(double2*)(x + n) = make_double2(1, 2);", r"'struct double2' at an address .* 16", n=2),
-    "misaligned_double": Wrong("*(double*)(x + n) = 1;", r"'double' at an address that is not a multiple of 8", n=1),
     "misaligned_atomic": Wrong("atomicAdd((unsigned long long*)(x + n), 1ull);", r"not a multiple of 8", n=1),
     "overflow": Wrong("x[0] = n * n;", r"a product does not fit into 'int' \(wrong.cu:\d+\)", n=2**16),
     "division": Wrong("x[0] = (int)threadIdx.x / n;", r"divides by zero \(wrong.cu:\d+\)"),
@@ -530,13 +464,9 @@ X = np.zeros(8, np.float32)
     ("arguments", "message"),
     [
         ((X,), r"expected a tuple of 2 arguments \(const float32\* x, float32\* y\), got 1"),
-        ((X, X.copy(), X), r"expected a tuple of 2 arguments .*, got 3"),
-        ([X, X], r"expected a tuple of 2 arguments .*, got list"),
         ((X.astype(float), X), r"argument x: expected an array of float32, got an array of float64"),
         ((X.ctypes.data, X), r"argument x: expected an array of float32, got int"),
-        ((np.uint64(X.ctypes.data), X), r"argument x: expected an array of float32, got np.uint64"),
         ((X[::2], X), r"argument x: expected a C-contiguous array, got strides \(8,\)"),
-        ((X, np.broadcast_to(X, (2, 8))), r"argument y: expected a C-contiguous array"),
         ((X, np.frombuffer(bytes(32), np.float32)), r"argument y: the kernel may write it, but the array is read-only"),
     ],
 )
@@ -545,23 +475,12 @@ def test_wrong_arrays(right, arguments, message):
         right.launch("optional", (1,), (4,), arguments)
 
 
-@pytest.mark.parametrize(
-    ("number", "value", "message"),
-    [
-        (1, 7, r"argument i: expected np.int32, got int"),
-        (1, np.int64(7), r"argument i: expected np.int32, got np.int64"),
-        (2, np.int32(7), r"argument l: expected np.int64, got np.int32"),
-        (3, np.int32(7), r"argument u: expected np.uint32, got np.int32"),
-        (5, np.float64(7), r"argument f: expected np.float32, got np.float64"),
-        (6, 7.0, r"argument d: expected np.float64, got float"),
-        (6, np.ones(1), r"argument d: expected np.float64, got an array of float64"),
-        (6, None, r"argument d: expected np.float64, got NoneType"),
-    ],
-)
-def test_wrong_scalars(right, number, value, message):
+@pytest.mark.parametrize(("number", "value"), [(1, 7), (2, np.int32(7)), (5, np.float64(7)), (6, None)])
+def test_wrong_scalars(right, number, value):
     arguments = [np.zeros(6), np.int32(1), np.int64(1), np.uint32(1), np.uint64(1), np.float32(1), np.float64(1)]
+    expected = arguments[number].dtype
     arguments[number] = value
-    with pytest.raises(TypeError, match="kernel scalars, " + message):
+    with pytest.raises(TypeError, match=rf"kernel scalars, argument .: expected np.{expected}, got "):
         right.launch("scalars", (1,), (1,), tuple(arguments))
 
 
@@ -576,12 +495,8 @@ def test_overlapping_restrict_arguments(right):
     [
         ((1,), (1025,), ValueError, r"block \(1025,\), but 1024 × 1024 × 64 is the most"),
         ((1,), (32, 33), ValueError, r"1056 threads a block, but 1024 is the most"),
-        ((1,), (1, 1, 65), ValueError, r"block \(1, 1, 65\), but 1024 × 1024 × 64 is the most"),
-        ((1, 65536), (1,), ValueError, r"grid \(1, 65536\), but 2147483647 × 65535 × 65535 is the most"),
         ((0,), (1,), ValueError, r"grid \(0,\)"),
-        ((1, 1, 1, 1), (1,), TypeError, r"grid is \(1, 1, 1, 1\), expected a tuple of 1 to 3 integers"),
         ((1.0,), (1,), TypeError, r"grid is \(1.0,\), expected integers"),
-        (1, (1,), TypeError, r"grid is 1, expected a tuple of 1 to 3 integers"),
     ],
 )
 def test_wrong_grids(right, grid, block, error, message):
@@ -625,17 +540,10 @@ def test_unknown_names(right):
     ("source", "message"),
     [
         ('extern "C" __global__ void k(float* x) {\n  x[0] = sin(1.0f);\n}', r"some.cu:2:.*'sin' was not declared"),
-        ('extern "C" __global__ void k(float* x) { printf("%f", x[0]); }', r"'printf' was not declared"),
         ("#include <cmath>\n" + 'extern "C" __global__ void k(float* x) {}', r"some.cu:1:.*cmath: No such file"),
-        ('extern "C" __global__ void k(int n) { extern __shared__ float s[]; }', r"conflicting spec|multiple sto"),
-        ('extern "C" __global__ void k(long long n) { min(n, 1); }', r"ambiguous"),
         ('extern "C" __global__ void k(int** x) {}', r"a kernel's parameters here are scalars and pointers to"),
-        ('extern "C" __global__ void k(char* x) {}', r"a kernel's parameters here are scalars and pointers to"),
         ('extern "C" __global__ void k(int n) { threadIdx.x = 1; }', r"lvalue|rvalue"),
-        ("#if __CUDA_ARCH__ > 700\n#endif\n" + 'extern "C" __global__ void k(int n) {}', r"__CUDA_ARCH__. is not"),
-        ("__device__ int f();" + 'extern "C" __global__ void k(int* n) { *n = f(); }', r"undefined|used but never def"),
         ("__global__ void k(int n) {}", r'some.cu: every kernel is expected as: extern "C" __global__ void name'),
-        ("__device__ int f() { return 1; }", r"some.cu: no kernel"),
     ],
 )
 def test_what_does_not_compile(source, message):
@@ -660,10 +568,8 @@ def test_options():
 
 def test_processes_that_build_at_once_do_not_meet(tmp_path, monkeypatch):
     monkeypatch.setattr(emulator, "_cache_folder", lambda: tmp_path)
-    built = []
 
     def build(path):
-        built.append(path)
         path.write_text("half")
         time.sleep(0.1)
         path.write_text("whole")
@@ -681,8 +587,4 @@ def test_processes_that_build_at_once_do_not_meet(tmp_path, monkeypatch):
         thread.join()
     assert {text for _, text in found} == {"whole"}
     assert [path.name for path in tmp_path.iterdir()] == [found[0][0].name]
-    assert len(set(built)) == len(built)
-    before = len(built)
-    work()
-    assert len(built) == before
     assert emulator._built("test", ["other"], build) != found[0][0]
