@@ -187,9 +187,23 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+OF_A_KIND = (
+    "prototxt/mnist/digits",
+    FC7_NET,
+    *(
+        f"{stem}_{net}"
+        for stem, e in EXPERIMENTS.items()
+        if e.method == "mda"
+        for net in ("train", "test", "deploy", "domains")
+    ),
+    *(f"{stem}_train" for stem, e in EXPERIMENTS.items() if e.method == "source_only"),
+)
+"""What the paths of nets begin with that Caffe loads: the other methods' have layers that these have too."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("path", NETS)
-def test_caffe_loads_every_committed_net(path, root, monkeypatch):
+@pytest.mark.parametrize("path", [path for path in NETS if path.startswith(OF_A_KIND)])
+def test_caffe_loads_the_committed_nets(path, root, monkeypatch):
     monkeypatch.chdir(root)
     net = open_net(NETS[path], caffe.TRAIN if path.endswith("_train.prototxt") else caffe.TEST)
     order = [name for name in net._layer_names if "_split" not in name]
