@@ -3,7 +3,7 @@
 import pytest
 
 from tests.gpu import WHY_NO_GPU
-from tests.programs import child
+from tests.programs import child, program
 
 
 def test_a_row_is_measured_and_judged():
@@ -23,22 +23,21 @@ def test_every_row_is_started():
     done = child("bench", "--smallest", "--only", "*[!1]")
     assert done.returncode == 0, done.stderr
     begun = [line.split()[0] for line in done.stdout.splitlines()[2:]]
-    names = child("bench", "--list", "--only", "*[!1]").stdout.split()
+    names = program("bench", "--list", "--only", "*[!1]").stdout.split()
     assert "train-lite0-plain-2" in names and begun == names
 
 
 def test_the_rows_of_a_gpu_are_listed_without_one():
-    done = child("bench", "--gpu", 0, "--list", "--only", "batchnorm-48*")
+    done = program("bench", "--gpu", 0, "--list", "--only", "batchnorm-48*")
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["batchnorm-48×64×112×112", "batchnorm-48×64×56×56", "batchnorm-48×512×7×7"]
 
 
 @pytest.mark.skipif(WHY_NO_GPU is None, reason="this machine has a GPU")
 def test_without_a_gpu_it_says_why():
-    done = child("bench", "--gpu", 0)
+    done = program("bench", "--gpu", 0)
     assert done.returncode == 1
     assert f"nothing to measure on: {WHY_NO_GPU}" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -52,7 +51,6 @@ def test_without_a_gpu_it_says_why():
     ],
 )
 def test_bad_arguments(arguments, code, words):
-    done = child("bench", *arguments)
+    done = program("bench", *arguments)
     assert done.returncode == code
     assert words in done.stderr
-    assert "Traceback" not in done.stderr
