@@ -10,7 +10,7 @@ from caffe.proto import caffe_pb2
 from google.protobuf import text_format
 
 from caffe_layers import _backend
-from caffe_layers._gpu_mda import BLOCK, SLICES, lanes
+from caffe_layers._gpu_mda import SLICES, lanes
 from latent_domains.bench import training
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.nets.whole import make_nets_and_solver
@@ -146,29 +146,6 @@ ROWS = (2, 3, 4, 4)
 
 
 @pytest.mark.parametrize(
-    ("shape", "fixed", "forward", "backward"),
-    [
-        (
-            ROWS,
-            False,
-            "row_moments statistics row_affine",
-            "row_gradients gradients weight_gradient row_input_gradient",
-        ),
-        (ROWS, True, "statistics row_affine", "row_gradients gradients weight_gradient row_affine"),
-        ((2, 3), False, "statistics", "gradients weight_gradient"),
-        ((2, 3), True, "statistics", "gradients weight_gradient"),
-    ],
-)
-def test_few_launches(emulated, shape, fixed, forward, backward):
-    net, _ = mda_net(shape, 2, np.random.default_rng(0), use_global_stats=fixed)
-    net.forward()
-    assert emulated.started == forward.split()
-    emulated.started.clear()
-    net.backward()
-    assert emulated.started == backward.split()
-
-
-@pytest.mark.parametrize(
     ("asked", "fixed", "launches"),
     [
         ((True, False), False, "row_gradients gradients row_input_gradient"),
@@ -205,35 +182,6 @@ def test_the_memory_traffic_is_three_arrays_forward_and_five_backward(emulated, 
     again = SLICES / shape[0] if size == 1 else lanes(size) / size
     assert np.allclose(moved[0], [2 + again, 1], rtol=1e-9)
     assert np.allclose(moved[1], [4, 1], rtol=1e-9)
-
-
-def test_the_traffic_does_not_depend_on_the_number_of_domains(emulated):
-    totals = []
-    for domains in (2, 8):
-        net, _ = mda_net((4, 6, 30, 30), domains, np.random.default_rng(0))
-        emulated.traffic.clear()
-        net.forward()
-        net.backward()
-        totals.append(sum(sum(both) for traffic in emulated.traffic for both in traffic.values()))
-    assert totals[1] <= 1.1 * totals[0]
-
-
-def test_lanes():
-    assert [lanes(size) for size in (2, 8, 9, 16, 17, 49, 100, 256, 257, 1023, 1024, 12544)] == [
-        1,
-        1,
-        2,
-        2,
-        4,
-        8,
-        16,
-        32,
-        32,
-        32,
-        BLOCK,
-        BLOCK,
-    ]
-    assert all(BLOCK % lanes(size) == 0 for size in range(1, 2000))
 
 
 @gpus
@@ -369,14 +317,14 @@ def small_digits_net():
 
 
 @gpus
-def test_twenty_iterations_of_the_digits_net(gpu):
+def test_iterations_of_the_digits_net(gpu):
     net = small_digits_net()
     losses = []
     for on in (False, True):
         gpu(on)
-        solver = training.make_solver(net, base_lr=0.01)
+        solver = training.make_solver(net, base_lr=0.03)
         losses.append([])
-        for _ in range(20):
+        for _ in range(6):
             solver.step(1)
             losses[-1].append([float(solver.net.blobs[name].data) for name in solver.net.outputs])
     cpu, other = np.array(losses)

@@ -288,24 +288,6 @@ def test_no_gradient_that_nobody_asked_for(wanted):
     assert (net.blobs[wanted].diff != 7).all()
 
 
-@pytest.mark.cpu_only
-@pytest.mark.parametrize("use_global", [True, False])
-def test_no_request_no_work(use_global):
-    x, w, g = problem((6, 3))
-    net = make_net(inputs(x=x.shape, w=w.shape) + mda("xw", "y", 3, use_global_stats=use_global))
-    forward(net, x=x, w=w)
-    bottoms = [net.blobs["x"], net.blobs["w"]]
-    for blob in bottoms:
-        blob.diff.fill(7)
-    net.blobs["y"].diff[...] = g
-    layer = python_object(net, "y")
-    asked = record_requests(layer)
-    layer.backward([net.blobs["y"]], [False, False], bottoms)
-    assert asked == []
-    assert (bottoms[0].diff == 7).all()
-    assert (bottoms[1].diff == 7).all()
-
-
 GOOD = {"num_domains": 3}
 
 
