@@ -1,6 +1,5 @@
 """What every program shares: one clear line for bad input, exit codes, and the repository's root."""
 
-import errno
 import io
 import os
 import signal
@@ -11,9 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import NoReturn
-
-from latent_domains.common.streams import watched
+from typing import Any, NoReturn
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -28,10 +25,17 @@ class ProgramError(Exception):
     """Bad input or a failed step: the message names the file or option, what was found and what was expected."""
 
 
+INTERRUPTED = 130
+"""Exit code of a program that a signal ended: 128 + SIGINT, as shells say it."""
+
+_LONGEST = 4900
+"""Characters of a message that one can read, whatever a file held that it shows."""
+
+
 def run(main: Callable[[], int | None]) -> NoReturn:
     """Call ``main`` and leave with its ``exit_code``."""
     code = exit_code(main)
-    if code == AS_BY_CTRL_C:
+    if code == INTERRUPTED:
         os._exit(code)  # at once: Python's own end takes from under threads what they still compute with
     sys.exit(code)
 
@@ -43,34 +47,67 @@ def exit_code(main: Callable[[], int | None]) -> int:
     """
     if isinstance(sys.stdout, io.TextIOWrapper):  # what a terminal's encoding lacks ends no program
         sys.stdout.reconfigure(errors="backslashreplace")
-    with watched() as stderr, _ended_as_by_ctrl_c() as signals:
+    with _signals_as_ctrl_c() as signals:
         try:
-            code = _ended(main)
-            sys.stdout.flush()
-            return code or 0
-        except (KeyboardInterrupt, Exception) as error:
-            signals.over = True
-            said = _said_of(error, bool(signals.heard))
-            if said is None:
+            try:
+                code = main() or 0
+            except SystemExit:  # of --help, which has printed
+                _flush_stdout()
                 raise
-            _clear_frames(error)  # progress bars in them end their lines
-            # A bar that was interrupted while it began, or ended, does not.
-            print("\n" * stderr.within_line + said, file=stderr)
-            return AS_BY_CTRL_C if said == _INTERRUPTED else 1
+            _flush_stdout()
+            return code
+        except (KeyboardInterrupt, Exception) as error:
+            for number in signals:
+                signal.signal(number, signal.SIG_IGN)  # nothing can be interrupted any more
+            line = _line_about(error)
+            if line is None:
+                raise
+            _clear_frames(error)
+            print(line, file=sys.stderr)
+            return INTERRUPTED if _is_interruption(error) else 1
         finally:
-            signals.over = True
-            _drop_what_nobody_takes()
+            _discard_unwritable_output()
+
+
+def say_in_a_line(kind: type[BaseException], error: BaseException, frames: TracebackType | None) -> None:
+    """A ``sys.excepthook`` for a program that is not ours: it says errors as :func:`exit_code` does.
+
+    A fault keeps its traceback. The exit code is Python's.
+    """
+    line = _line_about(error)
+    if line is None:
+        sys.__excepthook__(kind, error, frames)
+    else:
+        print(line, file=sys.stderr)
+
+
+def _line_about(error: BaseException) -> str | None:
+    """The line about an error; None for a fault of ours, which ends in a traceback."""
+    if _is_interruption(error):
+        return "interrupted"
+    text = str(error)
+    if isinstance(error, MemoryError):
+        text = f"not enough memory: {text}".removesuffix(": ")
+    elif isinstance(error, UnicodeEncodeError):  # of a path, in what is UTF-8: a net, say
+        text = f"found {error.object!r}, expected a name in UTF-8"
+    elif not isinstance(error, ProgramError | OSError) and "Symlink loop" not in text:  # of Path.resolve
+        return None
+    return "error: " + (text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)")
+
+
+def _is_interruption(error: BaseException | None) -> bool:
+    """Whether Ctrl-C led to an error: some libraries make another one of it, or fail on the way out."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 _NEVER_FREED: list[BaseException] = []
-"""What ended a program, and with it the frames of numba and llvmlite that it passed through.
-
-If Ctrl-C came while a module of LLVM changed its owner, both would free it: a segmentation fault.
-"""
+"""Errors whose frames may hold objects of LLVM: numba and llvmlite would both free a module that was being linked."""
 
 
 def _clear_frames(error: BaseException) -> None:
-    """Clear the frames of an error, as ``traceback.clear_frames`` does, but for those that hold objects of LLVM."""
+    """Clear the frames of an error, so that progress bars in them end their lines; but not those of numba."""
     _NEVER_FREED.append(error)
     for frame, _ in traceback.walk_tb(error.__traceback__):
         if frame.f_globals.get("__name__", "").partition(".")[0] not in ("numba", "llvmlite"):
@@ -78,67 +115,17 @@ def _clear_frames(error: BaseException) -> None:
                 frame.clear()
 
 
-def _ended(main: Callable[[], int | None]) -> int | None:
+def _flush_stdout() -> None:
+    """Write what is left; an error names the stream."""
     try:
-        return main()
-    except SystemExit:  # argparse's, after what --help prints
         sys.stdout.flush()
+    except OSError as error:
+        error.filename = "stdout"
         raise
 
 
-def say_in_a_line(kind: type[BaseException], error: BaseException, frames: TracebackType | None) -> None:
-    """A ``sys.excepthook`` for a program that is not ours: what it lets through is told as :func:`exit_code` tells it.
-
-    An error on the way out of an interruption is that interruption. A fault keeps its traceback. The exit code is
-    Python's.
-    """
-    interrupted, each = False, error
-    while each is not None:
-        interrupted |= isinstance(each, KeyboardInterrupt)
-        each = each.__context__
-    said = _said_of(error, interrupted)
-    if said is None:
-        sys.__excepthook__(kind, error, frames)
-    else:
-        print(said, file=sys.stderr)
-
-
-AS_BY_CTRL_C = 130
-"""Exit code of a program that a signal ended: 128 + SIGINT, as shells say it."""
-
-_INTERRUPTED = "interrupted"
-
-_LONGEST = 4900
-"""Characters of a message that one can read, whatever a file held that it shows: a line of 5,000 at most."""
-
-
-def _said_of(error: BaseException, interrupted: bool) -> str | None:
-    """The line about an error; None for a fault of ours, which ends in a traceback."""
-    text = str(error)
-    if isinstance(error, MemoryError):
-        frames = [frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__)]
-        read = [str(file) for file in frames[-2:] if isinstance(file, Path)]  # Path.read_text and the like
-        text = ": ".join([*read, "not enough memory", *filter(None, [text])])
-    elif isinstance(error, UnicodeEncodeError):  # of a path, in what is UTF-8: a net, say
-        text = f"found {error.object!r}, expected a name in UTF-8"
-    elif isinstance(error, RuntimeError) and text == "can't start new thread":
-        text += ": expected a higher limit of processes and threads (ulimit -u, or the container's)"
-    elif isinstance(error, OSError) and error.filename and error.errno in (errno.EACCES, errno.EROFS):
-        text += ": expected a file that one may read, or a folder that one may write; options choose others (--help)"
-    elif isinstance(error, KeyboardInterrupt) or (interrupted and not _is_of_the_system(error)):
-        return _INTERRUPTED  # some libraries make another exception of it, or find fault with what is right
-    elif not isinstance(error, ProgramError | OSError) and "Symlink loop" not in text:  # of Path.resolve
-        return None
-    return "error: " + (text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)")
-
-
-def _is_of_the_system(error: BaseException) -> bool:
-    """A full disk, say; a bad descriptor is one that an interrupted library (``shutil.rmtree``) closes twice."""
-    return isinstance(error, OSError) and error.errno != errno.EBADF
-
-
-def _drop_what_nobody_takes() -> None:
-    """What is left to be written, and cannot be, goes nowhere: Python would try again, and end in 120."""
+def _discard_unwritable_output() -> None:
+    """Send what cannot be written nowhere: Python would try again at its end, and exit with 120."""
     for number, stream in ((1, sys.stdout), (2, sys.stderr)):
         try:
             stream.flush()
@@ -147,59 +134,37 @@ def _drop_what_nobody_takes() -> None:
                 os.dup2(nowhere.fileno(), number)
 
 
-_AGAIN = 0.05
-"""Seconds after which an interruption that was raised in vain is raised again, by an alarm."""
-
-
-class _Signals:
-    """Signals that came: ``heard``. Once it is ``over`` with the program, further ones change nothing."""
-
-    def __init__(self) -> None:
-        self.heard: list[int] = []
-        self.over = False
-        self.hook_before = sys.unraisablehook
-
-    def interrupt(self, number: int, frame: FrameType | None) -> None:
-        """Raise KeyboardInterrupt, as a handler; or, where it would be lost, do so soon."""
-        self.heard.append(number)
-        if self.over:
-            return
-        while frame is not None:
-            if frame.f_code is _Signals.lost.__code__:
-                signal.setitimer(signal.ITIMER_REAL, _AGAIN)
-                return
-            frame = frame.f_back
-        raise KeyboardInterrupt
-
-    def lost(self, unraisable: "sys.UnraisableHookArgs") -> None:
-        """Raise again what was raised where nothing can be, as in what C code calls back: a ``sys.unraisablehook``."""
-        if not self.heard:
-            self.hook_before(unraisable)
-        elif unraisable.exc_type is KeyboardInterrupt:
-            signal.setitimer(signal.ITIMER_REAL, _AGAIN)
-        # Else an object that was interrupted while it was made cannot be closed: there is nothing to tell.
-
-
 @contextmanager
-def _ended_as_by_ctrl_c() -> Iterator[_Signals]:
+def _signals_as_ctrl_c() -> Iterator[tuple[int, ...]]:
     """``kill``, ``docker stop`` and a closed terminal raise KeyboardInterrupt too, so that nothing half-made is left.
 
-    A signal that the caller ignores (``nohup``) stays ignored.
+    Yields the signals that are heard. One that the caller ignores (``nohup``) stays ignored.
     """
-    signals = _Signals()
     if threading.current_thread() is not threading.main_thread():
-        yield signals
+        yield ()
         return
-    sys.unraisablehook = signals.lost
     numbers = (signal.SIGALRM, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}
+    heard = {number: old for number, old in before.items() if old in (signal.SIG_DFL, signal.default_int_handler)}
+    sys.unraisablehook, hook_before = _interrupt_again, sys.unraisablehook
     try:
-        for number, handler in before.items():
-            if handler in (signal.SIG_DFL, signal.default_int_handler):
-                signal.signal(number, signals.interrupt)
-        yield signals
+        for number in heard:
+            signal.signal(number, _interrupt)
+        yield tuple(heard)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        sys.unraisablehook = signals.hook_before
-        for number, handler in before.items():
+        sys.unraisablehook = hook_before
+        for number, handler in heard.items():
             signal.signal(number, handler)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _interrupt_again(unraisable: Any) -> None:
+    """Raise Ctrl-C again soon where it could not be raised, as in a ``__del__`` or what C code calls back."""
+    if unraisable.exc_type is KeyboardInterrupt:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+    else:
+        sys.__unraisablehook__(unraisable)

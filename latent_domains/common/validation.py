@@ -4,9 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import is_dataclass
 from functools import cache
-from math import isfinite
-from types import UnionType
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from typing import Annotated, Any, TypeVar
 
 from annotated_types import Interval
 
@@ -19,26 +17,6 @@ Proportion = Annotated[float, Interval(ge=0, le=1)]
 Rate = Annotated[float, Interval(ge=1e-30, le=1e30)]
 Weight = Annotated[float, Interval(ge=0, le=1e30)]
 Number = Annotated[float, Interval(ge=-1e30, le=1e30)]
-
-_EXPECTED = {
-    "string_type": "a text",
-    "string_pattern_mismatch": "a text",
-    "bool_type": "true or false",
-    "int_type": "a whole number",
-    "float_type": "a number",
-    "path_type": "a path",
-    "list_type": "a list",
-    "tuple_type": "a list",
-    "dict_type": "an object",
-    "dataclass_type": "an object",
-    "model_type": "an object",
-    "too_short": "at least {min_length} of them",
-    "too_long": "at most {max_length} of them",
-}
-"""What was expected, by pydantic's names of errors."""
-
-_BOUNDS = {"ge": "at least {}", "gt": "more than {}", "le": "at most {}", "lt": "less than {}"}
-"""Of a number, by the names that annotated_types and pydantic have for them."""
 
 T = TypeVar("T")
 
@@ -55,8 +33,8 @@ def checked(kind: type[T], values: Any, where: str) -> T:
         extra = "forbid" if is_dataclass(kind) else None
         return _adapter(kind).validate_json(json.dumps(values), strict=True, extra=extra)
     except ValidationError as error:
-        errors = error.errors(include_url=False)
-        raise ProgramError(_line(kind, values, where, errors)) from error
+        mistakes = error.errors(include_url=False)
+        raise ProgramError(_in_a_line(kind, values, where, mistakes)) from error
 
 
 @cache
@@ -66,36 +44,23 @@ def _adapter(kind: Any) -> Any:
     return TypeAdapter(kind)
 
 
-def _line(kind: Any, values: Any, where: str, errors: Sequence[Any]) -> str:
-    """The first error, as a line; an unknown key comes before a missing one, which may be meant by it."""
-    unknown = [error for error in errors if error["type"] in ("unexpected_keyword_argument", "extra_forbidden")]
-    first = (unknown or errors)[0]
-    place, context = first["loc"], first.get("ctx", {})
+def _in_a_line(kind: Any, values: Any, where: str, mistakes: Sequence[Any]) -> str:
+    """The first mistake, in pydantic's words; an unknown key comes first, since a missing one may be meant by it."""
+    unknown = [mistake for mistake in mistakes if mistake["type"] in ("unexpected_keyword_argument", "extra_forbidden")]
+    mistake = (unknown or mistakes)[0]
+    place, message = mistake["loc"], mistake["msg"]
     if unknown:
         *place, key = place
-        said = f"found the key {key!r}, expected some of {', '.join(_keys(kind, place))}"
-    elif first["type"] == "missing":
+        known = "" if place else f", expected some of {', '.join(kind.__annotations__)}"
+        message = f"found the key {key!r}{known or ', which is unknown there'}"
+    elif mistake["type"] == "missing":
         place = place[:-1]
-        missing = [error["loc"][-1] for error in errors if error["type"] == "missing" and error["loc"][:-1] == place]
-        if isinstance(missing[-1], int):  # of a tuple
-            said = f"found {first['input']!r}, expected {missing[-1] + 1} of them"
-        else:
-            said = f"found no {', '.join(missing)}, expected {', '.join(_keys(kind, place))}"
-    elif first["type"] == "value_error":
-        said = str(context["error"])
-    elif first["type"] == "json_invalid":  # too deep for pydantic, or half a character of UTF-16
-        deep = "recursion" in first["msg"]
-        said = "nested too deeply" if deep else f"found a text that is not Unicode ({first['msg']})"
-    elif first["type"] == "literal_error":
-        choices = context["expected"].replace("'", "").replace(" or ", ", ")
-        said = f"found {first['input']!r}, expected one of {choices}"
-    else:
-        expected = _EXPECTED.get(first["type"], first["msg"].removeprefix("Input should be ")).format(**context)
-        if broken := {name: context[name] for name in _BOUNDS if name in context}:
-            bounds = _bounds(_at(kind, place)) or broken
-            expected = _in_words(bounds) if isfinite(first["input"]) else "a finite number"
-        said = f"found {first['input']!r}, expected {expected}"
-    return f"{_named(values, where, place)}: {said}".removeprefix(": ")
+        message = "found no " + ", ".join(str(m["loc"][-1]) for m in mistakes if m["type"] == "missing")
+    elif mistake["type"] == "value_error":
+        message = str(mistake["ctx"]["error"])
+    elif (expected := message.removeprefix("Input should be ")) != message:
+        message = f"found {mistake['input']!r}, expected {expected}"
+    return f"{_named(values, where, place)}: {message}".removeprefix(": ")
 
 
 def _named(values: Any, where: str, place: Sequence[str | int]) -> str:
@@ -109,43 +74,3 @@ def _named(values: Any, where: str, place: Sequence[str | int]) -> str:
             values = values.get(key) if isinstance(values, dict) else None
             where += f": {key}"
     return where
-
-
-def _keys(kind: Any, place: Sequence[str | int]) -> Sequence[str]:
-    """The keys of the object that a value of ``kind`` has at ``place``."""
-    return tuple(getattr(_plain(_at(kind, place)), "__annotations__", ()))
-
-
-def _at(kind: Any, place: Sequence[str | int]) -> Any:
-    """The type that a value of ``kind`` has at ``place``."""
-    for key in place:
-        kind = _plain(kind)
-        if arguments := get_args(kind):  # of a list, a tuple or a dictionary
-            kind = arguments[1 if get_origin(kind) is dict else 0]
-        else:
-            aliases = {field.alias: name for name, field in getattr(kind, "model_fields", {}).items() if field.alias}
-            kind = getattr(kind, "__annotations__", {}).get(aliases.get(key, key))
-    return kind
-
-
-def _plain(kind: Any) -> Any:
-    """A type without its bounds, and without None."""
-    while get_origin(kind) in (Annotated, UnionType):
-        kind = get_args(kind)[0]
-    return kind
-
-
-def _bounds(kind: Any) -> dict[str, float]:
-    """All bounds of a number, where its type has them: an error knows only the one that is broken."""
-    found = {}
-    while get_origin(kind) in (Annotated, UnionType):
-        kind, *bounds = get_args(kind)
-        found |= {
-            name: value for bound in bounds for name in _BOUNDS if (value := getattr(bound, name, None)) is not None
-        }
-    return found
-
-
-def _in_words(bounds: dict[str, float]) -> str:
-    said = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in bounds.items()}
-    return " and ".join(_BOUNDS[name].format(value) for name, value in said.items() if value != "inf")

@@ -18,11 +18,11 @@ from tqdm import tqdm
 
 from latent_domains.common.caffe_log import ending
 from latent_domains.common.caffe_process import start_logged
-from latent_domains.common.program import AS_BY_CTRL_C
+from latent_domains.common.program import INTERRUPTED
 from latent_domains.runs.devices import Devices
 from latent_domains.training.worker import LOST
 
-BY_CTRL_C = frozenset({-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP, AS_BY_CTRL_C})
+BY_CTRL_C = frozenset({-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP, INTERRUPTED})
 """Exit codes of a child that a signal ended: one to it alone, or one to our group before the child had its own.
 
 The latter may be known before our own handler has run, which does so in the main thread.

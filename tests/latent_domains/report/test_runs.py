@@ -34,7 +34,7 @@ def test_two_baselines_of_one_name_are_named(tmp_path):
         ("[]", "x.json: found list, expected a JSON object"),
         ("{", "x.json: not valid JSON"),
         ('{"accuracy": 0.5}', "x.json: found no targets"),
-        ('{"accuracy": "high", "targets": {}, "baseline": {}}', "x.json: accuracy: found 'high', expected a number"),
+        ('{"accuracy": "high", "targets": {}, "baseline": {}}', "x.json: accuracy: found 'high'"),
         ('{"accuracy": 0.5, "targets": {}, "domain_usage": null}', "x.json: experiment"),
         (
             '{"accuracy": 0.5, "targets": {}, "domain_usage": null, "experiment": {"k": 1}}',
@@ -73,24 +73,24 @@ USAGE = {"sources": ["a"], "images": 1, "counts": [[1, 0]], "share": [1.0, 0.0],
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"accuracy": "high"}, "accuracy: found 'high', expected a number"),
+        ({"accuracy": "high"}, "accuracy: found 'high'"),
         ({"targets": {"usps": 0.5}}, "targets: usps: found 0.5, expected an object"),
-        ({"targets": {"usps": {"accuracy": "1"}}}, "targets: usps: accuracy: found '1', expected a number"),
+        ({"targets": {"usps": {"accuracy": "1"}}}, "targets: usps: accuracy: found '1'"),
         (
             {"targets": {"usps": {"accuracy": 1.0, "confusion": [[1, 2], [3, 4]]}}},
             "targets: usps: confusion: expected 10×10",
         ),
         (
             {"targets": {"usps": {"accuracy": 1.0, "confusion": "no"}}},
-            "targets: usps: confusion: found 'no', expected a list",
+            "targets: usps: confusion: found 'no'",
         ),
         ({"classes": ["a"]}, "classes: found ['a'], expected 10 names"),
         ({"domain_usage": None}, "domain_usage: found None, expected an object, as there are latent domains"),
         ({"domain_usage": {}}, "domain_usage: found no sources, images, counts, share, purity, nmi"),
         ({"domain_usage": {**USAGE, "share": [1.0]}}, "domain_usage: counts [[1, 0]] and share [1.0] do not fit"),
-        ({"domain_usage": {**USAGE, "nmi": None}}, "domain_usage: nmi: found None, expected a number"),
+        ({"domain_usage": {**USAGE, "nmi": None}}, "domain_usage: nmi: found None"),
         ({"domain_usage_history": [USAGE]}, "domain_usage_history: iteration is None, expected a number"),
-        ({"domain_usage_history": 5}, "domain_usage_history: found 5, expected a list"),
+        ({"domain_usage_history": 5}, "domain_usage_history: found 5"),
         ({"training": "long"}, "training: found 'long', expected an object"),
     ],
 )

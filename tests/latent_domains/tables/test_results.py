@@ -432,15 +432,15 @@ def test_what_became_of_a_baseline(log, text, table, tmp_path):
         (lambda record: "{", "not valid JSON"),
         (lambda record: "", "not valid JSON"),
         (lambda record: "[]", "found list, expected a JSON object"),
-        (lambda record: json.dumps({**record, "accuracy": "0.9"}), "accuracy: found '0.9', expected a number"),
+        (lambda record: json.dumps({**record, "accuracy": "0.9"}), "accuracy: found '0.9'"),
         (
             lambda record: json.dumps({**record, "accuracy": None}),
-            "accuracy: found None, expected a number",
+            "accuracy: found None",
         ),
         (lambda record: json.dumps({**record, "accuracy": float("nan")}), "accuracy: found nan"),
         (
             lambda record: json.dumps({**record, "accuracy": 90.5}),
-            "accuracy: found 90.5, expected at most 1",
+            "accuracy: found 90.5",
         ),
         (lambda record: json.dumps({**record, "experiment": 5}), "experiment: found 5, expected an object"),
         (
