@@ -10,7 +10,7 @@ that the weights load into those as well (python -m tools.train --weights).
 
 Template fields (%NAME%) are filled by --set. Only those that the result depends on are needed: the training net's
 batch sizes, slice point, image lists and weights of losses may all be left out, and there is no OUT_train.prototxt
-then. Fields of tests (TEST_BS, TEST_LIST) are never needed.
+then. Fields whose names begin with TEST_ are never needed.
 
 Before anything gets its name, both sides compute the same inputs: the fork's net, with references of its layers that
 are written from their formulas, and ours. Compared are all blobs that both have, in the deploy net and, if there is
@@ -56,9 +56,9 @@ def _options() -> argparse.Namespace:
 
 
 def _setting(text: str) -> tuple[str, str]:
-    name, found, value = text.partition("=")
-    if not found or not re.fullmatch(r"\w+", name) or not value or not value.isprintable():
-        raise argparse.ArgumentTypeError(f"got {text!r}, expected NAME=VALUE, as CLASSES=7")
+    name, _, value = text.partition("=")
+    if not (re.fullmatch(r"\w+", name) and re.fullmatch(r"[^\"'\\{}<>#%]+", value) and text.isprintable()):
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected NAME=VALUE, as CLASSES=7, without quotes or braces")
     return name, value
 
 

@@ -286,7 +286,7 @@ def test_template_fields_are_asked_for_where_they_matter(fork, tmp_path) -> None
     ended = program("convert_fork", *files, tmp_path / "out", "--set", "CLASSES=10", "--set", "CLASES=10")
     assert "--set CLASES: " in ended.stderr and "has no such template field; it has CLASSES, LAMBDA_C" in ended.stderr
     ended = program("convert_fork", *files, tmp_path / "out", "--set", "CLASSES=10 } layer {")
-    assert "CLASSES=10 } layer {: expected one value, as line" in ended.stderr
+    assert ended.returncode == 2 and "CLASSES=10 } layer {" in ended.stderr
     assert names(tmp_path) == []
 
 
@@ -299,22 +299,20 @@ def test_wrong_batches_are_refused(fork, tmp_path) -> None:
         ended.stderr,
     )
     ended = program("convert_fork", *files, tmp_path / "out", *settings({**net.values, "POINT": "8"}))
-    assert "layer truth loss (SoftmaxWithLoss) compares 8 rows of scores s with 9 of labels" in ended.stderr
+    assert "out_train.prototxt: Caffe refuses this net: " in ended.stderr and "(8 vs. 9)" in ended.stderr
     assert names(tmp_path) == []
 
 
 @pytest.mark.program
 def test_net_alone_is_verified_with_random_weights(fork, tmp_path) -> None:
     net, _ = fork
-    text = net.text.replace('name: "conv2"\n', 'name: "conv2"\n  new_field { deep: 7 } other: "%LOST%"\n', 1)
+    text = net.text.replace('name: "conv2"\n', 'name: "conv2"\n  new_field { deep: 7 } other: "x"\n', 1)
     (tmp_path / "net.prototxt").write_text(text)
     ended = program(
         "convert_fork", tmp_path / "net.prototxt", *settings(net.deployed), tmp_path / "out", "--no-weights"
     )
     assert ended.returncode == 0, ended.stderr
-    line = 1 + text[: text.index("new_field")].count("\n")
-    assert f"net.prototxt:{line}: LayerParameter has no field new_field: passed over" in ended.stderr
-    assert f"net.prototxt:{line}: LayerParameter has no field other: passed over" in ended.stderr
+    assert 'has no field named "new_field"' in ended.stderr and "net.prototxt:" in ended.stderr
     assert names(tmp_path) == ["net.prototxt", "out.prototxt"]
     assert "no training net: it takes values for LAMBDA_C, LAMBDA_D, LIST0" in ended.stdout
     assert len(differences(ended.stdout)) == 1 and "deploy net, 4 random inputs" in ended.stdout

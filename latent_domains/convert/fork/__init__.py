@@ -1,7 +1,6 @@
 """Nets of the authors' fork of Caffe: how they are read, what is recognised in them, and our nets in their place.
 
-``text``       prototxt with template fields and with fields that Caffe does not know
-``messages``   the fork's definitions of layers; nets as Caffe's own messages
+``text``       prototxt with template fields, as Caffe's own messages
 ``reference``  the fork's two layers, from their formulas, to compare with
 ``rows``       how many rows each value has              ``groups``    what stands for one mDA layer
 ``names``      our generator's names for the same roles  ``rewrite``   the graph with our layers in it

@@ -1,25 +1,15 @@
 """From the fork's net and weights to ours: read, convert, verify, write."""
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import caffe
-from tqdm import tqdm
 
 from latent_domains.common.files import check_free, expect_file, write_together
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.fork import rows
 from latent_domains.convert.fork.conversion import Conversion
 from latent_domains.convert.fork.rewrite import Rewritten
-from latent_domains.convert.fork.verify import (
-    Side,
-    compare,
-    put,
-    random_inputs,
-    with_inputs,
-)
+from latent_domains.convert.fork.verify import Side, compare, put, random_inputs, with_inputs
 from latent_domains.convert.fork.weights import converted, kinds_of, random_blobs, read_blobs
 from latent_domains.convert.options import ConverterOptions
 from latent_domains.models.compare import Difference, require, worst
@@ -63,19 +53,16 @@ class Converter:
             expect_file(file, "the fork's")
         self._weights, self._out, self._options = weights, out, options
         self._fork = fork = Conversion(net, values, shape)
-        for unknown in fork.unknown:
-            print(
-                f"warning: {fork.file}:{unknown.line}: {unknown.message} has no field {unknown.name}: passed over",
-                file=sys.stderr,
-            )
         # What is written, and what is tried: the training net with small batches.
         self._deploy = fork.our_deploy
         self._train: Rewritten | None = None
         self._tried: tuple[Graph, Rewritten] | None = None
         if not fork.lacks:
             self._train = fork.our_train(fork.train)
-            small = rows.shrunk(fork.train, fork.file, NOISE)
-            self._tried = with_inputs(small, fork.images.shape), _with_inputs(fork.our_train(small), fork)
+            small = fork.small_train(NOISE)
+            ours = fork.our_train(small)
+            shape = fork.images.shape
+            self._tried = with_inputs(small, shape), Rewritten(with_inputs(ours.graph, shape), ours.blobs)
         text, caffemodel = model_files(out)
         self._files = [text] if weights is None else [text, caffemodel]
         if self._train is not None:
@@ -86,10 +73,10 @@ class Converter:
     def _read_weights(self) -> tuple[dict[str, list[Array]], dict[str, list[Array]]]:
         """The blobs of both sides, by layer."""
         fork = self._fork
-        graphs = [with_inputs(fork.parameters(), fork.images.shape), fork.deploy]
+        train = self._tried[0] if self._tried else with_inputs(fork.train, fork.images.shape)
+        graphs = [fork.parameters(train), fork.deploy]
         nets = []
-        phases = zip(graphs, ("TRAIN", "TEST"), strict=True)
-        for graph, phase in tqdm(phases, desc="reading", total=len(graphs), leave=False):
+        for graph, phase in zip(graphs, ("TRAIN", "TEST"), strict=True):
             definition, _ = graph.definition()
             check_definition(definition, f"{fork.file} ({phase} phase)")
             nets.append(open_net(definition, caffe.TEST))
@@ -104,10 +91,12 @@ class Converter:
         """Write the files, compare both sides if that is wanted, and say what was done."""
         with write_together(*self._files, force=self._options.force) as asides:
             self._write(asides)
+            check_loads(asides[0])
+            if self._tried is not None:
+                check_definition(self._tried[1].definition(), f"{self._out}_train.prototxt")
             if self._options.verify:
                 self._verify(asides)
             else:
-                check_loads(asides[0])
                 print("not verified")
         print(f"wrote {', '.join(map(str, self._files))}")
         first, layers = self._fork.groups[0], dict.fromkeys(self._fork.names.mda.values())
@@ -140,40 +129,30 @@ class Converter:
             def fill(net: caffe.Net) -> None:
                 net.copy_from(weights)
 
-        check_loads(asides[0])
         theirs = Side(fork.deploy, {}, put(self._theirs))
         ours = Side(self._deploy.graph, self._deploy.blobs, fill)
         pixels = noise(fork.images.shape, seed, fork.images.mean, fork.images.scale)
-        given = [(f"{NOISE} random inputs", [{fork.image_value: pixels}])]
+        given = {f"{NOISE} random inputs": [pixels]}
         if folder is not None:
             found, pixels = images(folder, fork.images.shape, fork.images.mean, fork.images.scale)
-            given.append((f"{len(found)} images", [{fork.image_value: batch} for batch in in_batches(pixels)]))
-        steps: list[tuple[str, Callable[[], list[Difference]]]] = [
-            (f"deploy net, {said}", partial(compare, theirs, ours, caffe.TEST, batches, seed))
-            for said, batches in given
-        ]
+            given[f"{len(found)} images"] = in_batches(pixels)
+        for said, batches in given.items():
+            inputs = [{fork.image_value: batch} for batch in batches]
+            self._judge(f"deploy net, {said}", compare(theirs, ours, caffe.TEST, inputs, seed))
         if self._tried is not None:
             graph, rewritten = self._tried
-            check_definition(rewritten.definition(), f"{self._out}_train.prototxt")
-            sides = Side(graph, {}, put(self._theirs)), Side(rewritten.graph, rewritten.blobs, fill)
-            inputs = random_inputs(graph, fork.images, self._classes(), seed)
-            steps += [
-                (f"training net, {said} statistics", partial(compare, *sides, phase, [inputs], seed))
-                for phase, said in ((caffe.TRAIN, "the batch's"), (caffe.TEST, "every domain's running"))
-            ]
-        for said, step in tqdm(steps, desc="verifying", leave=False):
-            self._judge(said, step())
+            theirs = Side(graph, {}, put(self._theirs))
+            ours = Side(rewritten.graph, rewritten.blobs, fill)
+            inputs = [random_inputs(graph, fork.images, self._classes(), seed)]
+            for phase, said in ((caffe.TRAIN, "the batch's"), (caffe.TEST, "every domain's running")):
+                self._judge(f"training net, {said} statistics", compare(theirs, ours, phase, inputs, seed))
 
     def _judge(self, said: str, found: list[Difference]) -> None:
         """Print the largest difference; raise ProgramError if it is too large."""
         require(self._inputs[-1], found)
         furthest = worst(found)
-        tqdm.write(f"{said}: {len(found)} blobs, largest difference {furthest.relative:.1e} ({furthest.name})")
+        print(f"{said}: {len(found)} blobs, largest difference {furthest.relative:.1e} ({furthest.name})")
 
     def _classes(self) -> int:
         """How many classes the scores have."""
         return open_net(self._deploy.definition(), caffe.TEST).blobs["prob"].data.shape[1]
-
-
-def _with_inputs(rewritten: Rewritten, fork: Conversion) -> Rewritten:
-    return Rewritten(with_inputs(rewritten.graph, fork.images.shape), rewritten.blobs)

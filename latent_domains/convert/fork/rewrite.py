@@ -8,9 +8,9 @@ from caffe.proto.caffe_pb2 import LayerParameter, NetParameter, PythonParameter
 
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fork.groups import Group, Part
-from latent_domains.convert.fork.messages import ENTROPY, MULTIMODAL, statistics_param
-from latent_domains.convert.fork.names import Names, check_single, part_names
+from latent_domains.convert.fork.names import Names, part_names
 from latent_domains.convert.fork.rows import Segment, count
+from latent_domains.convert.fork.text import ENTROPY, MULTIMODAL, statistics_param
 from latent_domains.models.graph import Graph, Node, Value, copy
 from latent_domains.nets.blocks import STATISTIC, python_param
 
@@ -64,13 +64,16 @@ class _Rewriting:
             nodes += before.get(node, ())
         graph = Graph(self._graph.name, before.get(None, []) + nodes, self._graph.outputs)
         graph.remove_unread()
-        left = [node.said for node in graph.nodes if node.kind == MULTIMODAL]
-        if left:
+        if left := [node.said for node in graph.nodes if node.kind == MULTIMODAL]:
             raise ProgramError(
                 f"{self._where}: what {', '.join(left)} makes is read by other layers too, so no MDALayer can stand "
                 "in its place"
             )
-        check_single(graph, [node.name for made in before.values() for node in made], self._where)
+        named: dict[str, Node] = {}
+        for node in graph.nodes:
+            if named.setdefault(node.name, node) is not node:
+                both = f"{named[node.name].said} and {node.said}"
+                raise ProgramError(f"{self._where}: layers {both} would both be called {node.name}")
         graph.silence_unread()
         return Rewritten(graph, self._blobs)
 

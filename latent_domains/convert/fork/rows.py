@@ -10,13 +10,7 @@ from caffe.proto.caffe_pb2 import LayerParameter
 from latent_domains.common.program import ProgramError
 from latent_domains.models.graph import Graph, Node, Value, copy
 
-_SIZED = {
-    "ImageData": "image_data_param",
-    "Data": "data_param",
-    "HDF5Data": "hdf5_data_param",
-    "MemoryData": "memory_data_param",
-    "WindowData": "window_data_param",
-}
+_SIZED = {"ImageData": "image_data_param", "Data": "data_param"}
 """The messages that hold a data layer's batch_size."""
 
 
@@ -30,7 +24,7 @@ class Segment:
 
 def is_data(node: Node) -> bool:
     """Whether a node brings images and labels into the net."""
-    return not node.bottoms and node.kind in (*_SIZED, "Input")
+    return node.kind in (*_SIZED, "Input")
 
 
 def batch_size(layer: LayerParameter) -> int:
@@ -43,12 +37,12 @@ def batch_size(layer: LayerParameter) -> int:
 
 def splits_rows(node: Node) -> bool:
     """Whether a node is a Slice along the rows."""
-    return node.kind == "Slice" and node.layer.slice_param.axis == 0 and not _old_axis(node, "slice")
+    return node.kind == "Slice" and node.layer.slice_param.axis == 0
 
 
 def joins_rows(node: Node) -> bool:
     """Whether a node is a Concat along the rows."""
-    return node.kind == "Concat" and node.layer.concat_param.axis == 0 and not _old_axis(node, "concat")
+    return node.kind == "Concat" and node.layer.concat_param.axis == 0
 
 
 def segments(graph: Graph, file: Path) -> dict[Value, tuple[Segment, ...]]:
@@ -74,34 +68,25 @@ def segments(graph: Graph, file: Path) -> dict[Value, tuple[Segment, ...]]:
     return found
 
 
-def check_labels(graph: Graph, known: Mapping[Value, Sequence[Segment]], file: Path) -> None:
-    """Raise ProgramError if a loss compares scores and labels of different numbers of rows."""
-    for node in graph.nodes:
-        if node.kind == "SoftmaxWithLoss":
-            scores, labels = (count(known[bottom]) for bottom in node.bottoms[:2])
-            if scores and labels and scores != labels:  # 0: nobody knows
-                raise ProgramError(
-                    f"{file}: layer {node.said} compares {scores} rows of {node.bottoms[0].name} with {labels} of "
-                    f"{node.bottoms[1].name}, expected as many: the batch sizes and the slice point do not agree"
-                )
-
-
 def count(parts: Sequence[Segment]) -> int:
     """The rows of segments."""
     return sum(part.rows for part in parts)
 
 
-def shrunk(graph: Graph, file: Path, rows: int) -> Graph:
+def shrunk(graph: Graph, known: Mapping[Value, Sequence[Segment]], rows: int) -> Graph:
     """The graph with at most ``rows`` rows from each data layer and the slice points that go with them.
 
-    The values are those of ``graph``. Where a Slice divides the rows of one data layer, it is the graph as it is.
+    ``known`` are the :func:`segments` of ``graph``, whose values it has. Where a Slice divides the rows of one data
+    layer, it is the graph as it is.
     """
-    known = segments(graph, file)
     nodes = []
     for node in graph.nodes:
         layer = copy(node.layer)
-        if is_data(node):
-            _set_batch_size(layer, min(rows, batch_size(layer)))
+        if is_data(node) and layer.type != "Input":
+            getattr(layer, _SIZED[layer.type]).batch_size = min(rows, batch_size(layer))
+        elif is_data(node):
+            for shape in layer.input_param.shape:
+                shape.dim[0] = min(rows, shape.dim[0])
         elif splits_rows(node):
             points, at = [], 0
             for top in node.tops:
@@ -110,22 +95,6 @@ def shrunk(graph: Graph, file: Path, rows: int) -> Graph:
                 at += sum(min(rows, part.rows) for part in known[top])
                 points.append(at)
             layer.slice_param.slice_point[:] = points[:-1]
-        nodes.append(Node(layer, node.bottoms, node.tops))
-    return Graph(graph.name, nodes)
-
-
-def evenly(graph: Graph, rows: int) -> Graph:
-    """The graph with ``rows`` rows from each data layer and every Slice of rows into equal parts.
-
-    It has the parameters of ``graph`` though nobody has said how large its batches are.
-    """
-    nodes = []
-    for node in graph.nodes:
-        layer = copy(node.layer)
-        if is_data(node):
-            _set_batch_size(layer, rows)
-        elif splits_rows(node):
-            del layer.slice_param.slice_point[:]
         nodes.append(Node(layer, node.bottoms, node.tops))
     return Graph(graph.name, nodes)
 
@@ -152,16 +121,3 @@ def _cut(node: Node, below: Sequence[Segment], file: Path) -> list[tuple[Segment
             at += part.rows
         found.append(tuple(inside))
     return found
-
-
-def _set_batch_size(layer: LayerParameter, rows: int) -> None:
-    if layer.type == "Input":
-        for shape in layer.input_param.shape:
-            shape.dim[:1] = [rows]
-    else:
-        getattr(layer, _SIZED[layer.type]).batch_size = rows
-
-
-def _old_axis(node: Node, name: str) -> bool:
-    """Whether a Slice or Concat names its axis as older files do: by slice_dim or concat_dim, 1 unless given."""
-    return getattr(node.layer, f"{name}_param").HasField(f"{name}_dim")

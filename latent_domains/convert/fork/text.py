@@ -1,114 +1,132 @@
-"""Prototxt as the fork's files have it: with template fields (``%NAME%``), and perhaps with fields unknown to Caffe.
+"""The fork's prototxts as nets of Caffe's own messages: template fields (``%NAME%``) filled, layers replaced.
 
-Values take the places of template fields first; what is left is read by protobuf's own parser.
+Layers that stock Caffe lacks become the Python layers of :mod:`latent_domains.convert.fork.reference`: from then on the
+net is one that Caffe runs.
 """
 
+import json
 import re
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
+import numpy as np
+from caffe.proto.caffe_pb2 import BatchNormParameter, LayerParameter, LossParameter, NetParameter
 from google.protobuf import text_format
-from google.protobuf.message import Message
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.fork.messages import net_class
+from latent_domains.models.gate import DATA, admit
 
-_PIECE = re.compile(r"#[^\n]*|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|%\w+%")
-"""Comments, strings, and template fields outside of both."""
-_TEMPLATE = re.compile(r"%(\w+)%")
-_WORD = re.compile(r"[^\s{}<>\[\]:;,\"'#]+")
-_NO_FIELD = re.compile(r'Message type "caffe\.(\w+)" has no field named "(\w+)"')
-_SKIPPED = "[unknown.field]"
-"""An extension that nobody registered: the parser passes over it, whatever its value is."""
+MODULE = "latent_domains.convert.fork.reference"
+MULTIMODAL, ENTROPY = "MultiModalBatchNorm", "EntropyLoss"
 
+_COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
+_TEMPLATE = re.compile(r"(\w+)\s*:[^:%\n]*%(\w+)%")
+"""A template field, behind the name of the field whose value it is."""
 
-class Place(NamedTuple):
-    """Where a template field stands."""
+_OF_TRAINING = ("batch_size", "source", "root_folder", "loss_weight", "slice_point")
+"""Fields that the training net alone depends on."""
+_OF_TESTS = "TEST_"
+"""What the names of template fields begin with that neither the training net nor the deploy net depends on."""
 
-    layer: int | None
-    """The number of the layer, from 0; None outside the layers."""
-    path: tuple[str, ...]
-    """The fields that lead there, as ("inner_product_param", "num_output")."""
+_WHAT = "a prototxt of the authors' fork of Caffe"
 
 
-class Unknown(NamedTuple):
-    """A field that its message does not have."""
+def read_template(file: Path) -> str:
+    """The text of a file, its lines of comments left empty. Raises ProgramError if it is no text."""
+    try:
+        return _COMMENT.sub("", file.read_text())
+    except UnicodeDecodeError as error:
+        raise ProgramError(f"{file}: not {_WHAT}: {error}") from error
 
-    name: str
-    message: str
-    line: int
 
+def check_given(file: Path, text: str, given: Collection[str]) -> list[str]:
+    """Check the names of the template fields that values are ``given`` for.
 
-def filled(file: Path, text: str, values: Mapping[str, str]) -> str:
-    """``text`` with each template field's value in its place; lines keep their numbers.
-
-    A field without a value stays as it is within quotes and becomes 1 elsewhere. Raises ProgramError if a value would
-    be more than one value of the file.
+    Returns those that a training net would need besides. Raises ProgramError for names that the file has not, for
+    missing ones that every net needs, and if only some are given of those that a training net needs.
     """
-
-    def piece(found: re.Match[str]) -> str:
-        quote = found[0][0]
-        if quote == "#":
-            return found[0]
-        if quote != "%":
-            escaped = {name: value.replace("\\", r"\\").replace(quote, "\\" + quote) for name, value in values.items()}
-            return _TEMPLATE.sub(lambda field: escaped.get(field[1], field[0]), found[0])
-        name = found[0].strip("%")
-        if not _WORD.fullmatch(values.get(name, "1")):
-            line = 1 + text.count("\n", 0, found.start())
-            raise ProgramError(f"--set {name}={values[name]}: expected one value, as line {line} of {file} takes it")
-        return values.get(name, "1")
-
-    return _PIECE.sub(piece, text)
-
-
-def parse(file: Path, text: str) -> tuple[Message, list[Unknown]]:
-    """The net of a text without template fields, and the fields in it that its messages do not have.
-
-    Raises ProgramError naming ``file`` if it is no prototxt.
-    """
-    unknown: list[Unknown] = []
-    lines = text.split("\n")
-    while True:
-        try:
-            return text_format.Parse("\n".join(lines), net_class()(), allow_unknown_extension=True), unknown
-        except RecursionError as error:  # passing over a field
-            raise ProgramError(f"{file}: not a prototxt of the authors' fork of Caffe: nested too deeply") from error
-        except text_format.ParseError as error:
-            if not (found := _NO_FIELD.search(str(error))):
-                # The parser does not say where it is lost in a field that it passes over.
-                lost = unknown and error.GetLine() is None
-                where = f"line {unknown[-1].line}, field {unknown[-1].name}: " if lost else ""
-                raise ProgramError(f"{file}: not a prototxt of the authors' fork of Caffe: {where}{error}") from error
-            line, column = error.GetLine() - 1, error.GetColumn() - 1
-            unknown.append(Unknown(found[2], found[1], line + 1))
-            # It is passed over from now on, so that the parser comes to the next one.
-            lines[line] = lines[line][:column] + _SKIPPED + lines[line][column + len(found[2]) :]
-
-
-def places(file: Path, text: str) -> dict[str, list[Place]]:
-    """Where each template field stands: what changes in the net with its value. Raises as :func:`parse` does."""
-    plain, _ = parse(file, filled(file, text, {}))
-    found = {}
-    for name in dict.fromkeys(_TEMPLATE.findall(text)):
-        other, _ = parse(file, filled(file, text, {name: "0"}))
-        if differing := list(_differing(plain, other, None, ())):
-            found[name] = differing
-    return found
-
-
-def _differing(one: Message, other: Message, layer: int | None, path: tuple[str, ...]) -> Iterator[Place]:
-    """The places of the values that two messages of the same fields do not share."""
-    for field, values in one.ListFields():
-        repeated = field.label == field.LABEL_REPEATED
-        pairs = (
-            zip(values, getattr(other, field.name), strict=True) if repeated else [(values, getattr(other, field.name))]
+    found: dict[str, set[str]] = {}
+    for field, name in _TEMPLATE.findall(text):
+        found.setdefault(name, set()).add(field)
+    if odd := [name for name in given if name not in found]:
+        raise ProgramError(
+            f"--set {', '.join(odd)}: {file} has no such template field; it has {', '.join(sorted(found)) or 'none'}"
         )
-        for number, (a, b) in enumerate(pairs):
-            in_layers = layer is None and (*path, field.name) == ("layer",)
-            place = Place(number, ()) if in_layers else Place(layer, (*path, field.name))
-            if field.type == field.TYPE_MESSAGE:
-                yield from _differing(a, b, *place)
-            elif a != b:
-                yield place
+    always = {name for name, fields in found.items() if not fields.issubset(_OF_TRAINING)}
+    training = {name for name in found.keys() - always if not name.startswith(_OF_TESTS)}
+    lacking = sorted(training.difference(given))
+    missing = sorted(always.difference(given))
+    if training.intersection(given):
+        missing = sorted({*missing, *lacking})
+    if missing:
+        more = [name for name in lacking if name not in missing]
+        also = f" (and for a training net also {', '.join(more)})" if more else ""
+        raise ProgramError(f"{file}: it needs a value for {', '.join(missing)}: give each with --set NAME=VALUE{also}")
+    return lacking
+
+
+def read_net(file: Path, text: str, values: Mapping[str, str]) -> NetParameter:
+    """The net of a ``text`` with the ``values`` of its template fields; those without a value are 1.
+
+    Fields that Caffe does not know are passed over with a warning. Raises ProgramError naming ``file`` if it is no
+    prototxt, if a layer is used in a way that is not the fork's, or if :func:`admit` refuses one.
+    """
+    text = re.sub(r"%(\w+)%", lambda name: values.get(name[1], "1"), text)
+    text = re.sub(r"\bmultimodal_batch_norm_param\b", "batch_norm_param", text)  # the same fields and defaults
+    try:
+        try:
+            net = text_format.Parse(text, NetParameter())
+        except text_format.ParseError as error:
+            if "has no field named" not in str(error):
+                raise
+            net = text_format.Parse(text, NetParameter(), allow_unknown_field=True)
+            print(f"warning: {file}:{error}: passed over, and all such fields", file=sys.stderr)
+    except (text_format.ParseError, RecursionError) as error:
+        raise ProgramError(f"{file}: not {_WHAT}: {error}") from error
+    admit(net, file, [*DATA, MULTIMODAL, ENTROPY])
+    for layer in net.layer:
+        if layer.type == MULTIMODAL:
+            _make_python(layer, statistics_param(layer.batch_norm_param))
+        elif layer.type == ENTROPY:
+            _check_entropy(file, layer)
+            _make_python(layer, {})
+            if not layer.loss_weight:
+                layer.loss_weight.append(1)  # the default of losses in C++, not of Python layers
+    return net
+
+
+def statistics_param(param: BatchNormParameter) -> dict[str, object]:
+    """Parameters of a normalisation as MDALayer names them."""
+    values: dict[str, object] = {
+        "eps": _short(param.eps),
+        "moving_average_fraction": _short(param.moving_average_fraction),
+    }
+    return {**values, "use_global_stats": param.use_global_stats} if param.HasField("use_global_stats") else values
+
+
+def _check_entropy(file: Path, layer: LayerParameter) -> None:
+    loss = layer.loss_param
+    mode = loss.normalization
+    if not loss.HasField("normalization") and loss.HasField("normalize"):
+        mode = LossParameter.VALID if loss.normalize else LossParameter.BATCH_SIZE
+    if mode not in (LossParameter.VALID, LossParameter.FULL) or layer.softmax_param.axis != 1:
+        raise ProgramError(
+            f"{file}: layer {layer.name} (EntropyLoss) has normalization {LossParameter.NormalizationMode.Name(mode)} "
+            f"and axis {layer.softmax_param.axis}, expected VALID or FULL, and axis 1"
+        )
+
+
+def _make_python(layer: LayerParameter, param: dict[str, object]) -> None:
+    """Make ``layer`` the Python layer of the same name."""
+    layer.python_param.module, layer.python_param.layer = MODULE, layer.type
+    if param:
+        layer.python_param.param_str = json.dumps(param)
+    layer.type = "Python"
+    for field in ("batch_norm_param", "loss_param", "softmax_param"):
+        layer.ClearField(field)
+
+
+def _short(value: float) -> float:
+    """A float of a message as it was written: 1e-05, not 9.999999747378752e-06."""
+    return float(str(np.float32(value)))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import caffe
 import numpy as np
 from caffe.proto.caffe_pb2 import LayerParameter
+from tqdm import tqdm
 
 from latent_domains.convert.fork.deploy import ImageInput
 from latent_domains.convert.fork.rows import batch_size, is_data
@@ -79,7 +80,7 @@ def compare(
     """
     sides = [(side.net(phase), side.graph.definition(side.blobs)[1]) for side in (theirs, ours)]
     furthest: dict[str, Difference] = {}
-    for inputs in batches:
+    for inputs in tqdm(batches, desc="verifying", leave=False):
         results = []
         for net, blobs in sides:
             caffe.set_random_seed(seed)  # Dropout

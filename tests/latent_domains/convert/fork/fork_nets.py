@@ -211,14 +211,15 @@ def residual(k: int, size: int) -> ForkNet:
         body = f"kernel_size: {kernel} pad: {kernel // 2} stride: {stride}"
         n.learned(name, "Convolution", x, name, (channels, columns, kernel, kernel), body, bias=False, phase=phase)
 
-    for name, x, stride in (("long a", "conv1", 2), ("long b", "long a n", 1), ("short", "conv1", 2)):
-        convolved(name, x, 64, 64, 1 if name == "short" else 3, stride, "TRAIN")
-        n.batch_norm(f"{name} bn", name, f"{name} n", 64, "TRAIN")
-        n.scale(f"{name} scale", f"{name} n", f"{name} n", 64, "TRAIN")
-        if name == "long a":
-            n.layer("long relu", "ReLU", "long a n", "long a n", phase="TRAIN")
-    n.layer("both", "Eltwise", ["long b n", "short n"], "both", "", "TRAIN")
-    n.layer("both relu", "ReLU", "both", "both", phase="TRAIN")
+    branch = "res2a_wl_source"  # the authors' name: by it the layers of the block are known
+    for part, x, stride in (("branch2a", "conv1", 2), ("branch2b", "branch2a n", 1), ("branch1", "conv1", 2)):
+        convolved(f"{branch}_{part}", x, 64, 64, 1 if part == "branch1" else 3, stride, "TRAIN")
+        n.batch_norm(f"bn2a_wl_source_{part}", f"{branch}_{part}", f"{part} n", 64, "TRAIN")
+        n.scale(f"scale2a_wl_source_{part}", f"{part} n", f"{part} n", 64, "TRAIN")
+        if part == "branch2a":
+            n.layer(f"{branch}_{part}_relu", "ReLU", f"{part} n", f"{part} n", phase="TRAIN")
+    n.layer(branch, "Eltwise", ["branch2b n", "branch1 n"], "both", "", "TRAIN")
+    n.layer(f"{branch}_relu", "ReLU", "both", "both", phase="TRAIN")
     n.layer("mean", "Pooling", "both", "mean", "pooling_param { pool: AVE global_pooling: true }", "TRAIN")
     n.layer("part mean", "Slice", "mean", ["mean s", "mean t"], "slice_param { axis: 0 slice_point: %POINT% }", "TRAIN")
     n.layer("hush mean", "Silence", "mean t", (), phase="TRAIN")

@@ -1,94 +1,76 @@
-"""Template fields and unknown fields are found where they stand, and nothing else changes."""
+"""Template fields are filled where they stand, unknown fields are passed over, and nothing else changes."""
 
 from pathlib import Path
 
 import pytest
-from google.protobuf import text_format
-from google.protobuf.message import Message
+from caffe.proto.caffe_pb2 import NetParameter
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.fork.messages import net_class
-from latent_domains.convert.fork.text import Place, Unknown, filled, parse, places
+from latent_domains.convert.fork.text import check_given, read_net, read_template
 
-TEXT = """# %IN_A_COMMENT%
-name: "net of %WHO%"  # "not a string
+TEXT = """# source: "%IN_A_COMMENT%"
+name: "net of %WHO%"
 layer {
   name: 'fc' type: "InnerProduct" bottom: "a" top: "b"
   strange { deep { name: "%LOST%" } list: [1, 2] }
-  inner_product_param < num_output: %N%; weight_filler { type: "gaussian" std: %STD% oddity: -1.5e-3 } >
+  inner_product_param < num_output: %N%; weight_filler { type: "gaussian" oddity: -1.5e-3 } >
 }
 layer {
   name: "x" type: "ImageData" top: "a"
-  image_data_param { source: "%WHO%/" "%WHO%" batch_size: %ROWS% }
+  image_data_param { source: "lists/%LIST%" batch_size: %ROWS% }
   loss_weight: [%L%, 2]
 }
+layer { name: "y" type: "ImageData" top: "a" image_data_param { source: "%TEST_LIST%" } }
+layer { name: "z" type: "MultiModalBatchNorm" multimodal_batch_norm_param { eps: 1e-3 } }
 """
-
 
 NET = Path("net")
 
 
-def read(values: dict[str, str]) -> Message:
-    net, unknown = parse(NET, filled(NET, TEXT, values))
-    assert unknown == [Unknown("strange", "LayerParameter", 5), Unknown("oddity", "FillerParameter", 6)]
-    return net
+def read(values: dict[str, str], text: str = TEXT) -> NetParameter:
+    return read_net(NET, text, values)
 
 
-def test_fields_are_found_with_their_places() -> None:
-    assert places(NET, TEXT) == {
-        "WHO": [Place(None, ("name",)), Place(1, ("image_data_param", "source"))],
-        "N": [Place(0, ("inner_product_param", "num_output"))],
-        "STD": [Place(0, ("inner_product_param", "weight_filler", "std"))],
-        "ROWS": [Place(1, ("image_data_param", "batch_size"))],
-        "L": [Place(1, ("loss_weight",))],
-    }
-
-
-def test_filled_text_is_the_net_that_was_meant() -> None:
-    values = {"WHO": 'say "hi" \\', "N": "7", "STD": "0.5", "ROWS": "9", "L": "0.25"}
-    assert filled(NET, TEXT, values).count("\n") == TEXT.count("\n")
-    net = read(values)
-    assert net.name == 'net of say "hi" \\'
+def test_values_take_the_places_of_template_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    net = read({"WHO": "ours", "N": "7", "LIST": "a b.txt", "ROWS": "9", "L": "0.25"})
+    assert net.name == "net of ours"
     assert net.layer[0].inner_product_param.num_output == 7
-    assert net.layer[0].inner_product_param.weight_filler.std == 0.5
-    assert net.layer[1].image_data_param.source == 'say "hi" \\/say "hi" \\'
+    assert net.layer[1].image_data_param.source == "lists/a b.txt"
     assert net.layer[1].image_data_param.batch_size == 9
     assert list(net.layer[1].loss_weight) == [0.25, 2]
+    assert (
+        net.layer[3].python_param.layer == "MultiModalBatchNorm"
+        and '"eps": 0.001' in net.layer[3].python_param.param_str
+    )
+    assert 'warning: net:5:3 : Message type "caffe.LayerParameter" has no field named "strange"' in (
+        capsys.readouterr().err
+    )
+    assert read({"N": "3"}).layer[1].image_data_param.batch_size == 1
 
 
-def test_missing_values_leave_strings_and_stand_in_for_numbers() -> None:
-    net = read({"N": "3"})
-    assert net.name == "net of %WHO%"
-    assert net.layer[0].inner_product_param.num_output == 3
-    assert net.layer[1].image_data_param.batch_size == 1
-
-
-def test_text_without_either_is_what_caffes_parser_reads() -> None:
-    text = 'layer { name: "a" type: "MultiModalBatchNorm" multimodal_batch_norm_param { eps: 1e-3 } }'
-    assert filled(NET, text, {}) == text and places(NET, text) == {}
-    assert parse(NET, text) == (text_format.Parse(text, net_class()()), [])
+def test_a_deploy_net_needs_less_than_a_training_net(tmp_path: Path) -> None:
+    (tmp_path / "net").write_text(TEXT)
+    text = read_template(tmp_path / "net")
+    assert check_given(NET, text, ["WHO", "N", "LOST"]) == ["L", "LIST", "ROWS"]
+    assert check_given(NET, text, ["WHO", "N", "LOST", "L", "LIST", "ROWS"]) == []
+    with pytest.raises(ProgramError, match=r"net: it needs a value for N, WHO: .* training net also L, LIST, ROWS"):
+        check_given(NET, text, ["LOST"])
+    with pytest.raises(ProgramError, match="net: it needs a value for L, LIST: "):
+        check_given(NET, text, ["WHO", "N", "LOST", "ROWS"])
+    with pytest.raises(ProgramError, match="--set IN_A_COMMENT: net has no such template field"):
+        check_given(NET, text, ["WHO", "N", "LOST", "IN_A_COMMENT"])
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('name: "a', "1:7 : 'name: \"a': String missing ending quote"),
-        ("layer {\n name: 'a'", '2:8 : Expected "}"'),
         ("layer {\n name: }", "2:8 : ' name: }': Expected string but found: '}'"),
-        ("layer {\n { } }", "2:2 : ' { } }': Expected identifier or number, got {"),
-        ("layer { loss_weight: [1, }", "1:26 : 'layer { loss_weight: [1, }': Couldn't parse float: }"),
-        ("layer { name:", "1:14 : '': Expected string but found: ''"),
-        ("layer {\n strange { deep: ", "line 2, field strange: Invalid field value"),
-        ("strange { " + "deep { " * 5000, "nested too deeply"),
+        ("layer {\n strange { deep: ", "not a prototxt"),
+        ("strange { " + "deep { " * 5000, "not a prototxt"),
+        ("layer { type: 'Nobody' }", "is not allowed"),
     ],
 )
-def test_other_text_is_refused_with_its_line(text: str, message: str) -> None:
+def test_other_text_is_refused(text: str, message: str) -> None:
     with pytest.raises(ProgramError) as error:
-        places(NET, text)
-    assert str(error.value).startswith(f"net: not a prototxt of the authors' fork of Caffe: {message}")
-
-
-@pytest.mark.parametrize("value", ["1 }", "1 2", "{", '"a"', "1#", ""])
-def test_a_value_is_one_value(value: str) -> None:
-    with pytest.raises(ProgramError, match="expected one value, as line 6 of net"):
-        filled(NET, TEXT, {"N": value})
+        read({}, text)
+    assert str(error.value).startswith("net: ") and message in str(error.value)

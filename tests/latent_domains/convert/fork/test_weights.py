@@ -21,7 +21,7 @@ def fork(tmp_path_factory: pytest.TempPathFactory) -> tuple[Conversion, list[caf
     """The net of two latent sources as it is read, its layers with parameters in Caffe, and their types."""
     folder = tmp_path_factory.mktemp("fork")
     read = Conversion(save(NET, {}, folder)[0], NET.values, None)
-    graphs = [with_inputs(read.parameters(), read.images.shape), read.deploy]
+    graphs = [with_inputs(read.parameters(read.small_train(2)), read.images.shape), read.deploy]
     nets = []
     for graph in graphs:
         with as_file(graph.definition()[0]) as file:
