@@ -5,7 +5,7 @@
     python -m tools.get_data demo            rendered and handwritten digits from the installed packages, no download
     python -m tools.get_data office31        Office-31, from your unpacked archive: --images DIR
     python -m tools.get_data office_caltech  Office-Caltech-10, likewise
-    python -m tools.get_data pacs            PACS, likewise; --splits DIR for its official lists
+    python -m tools.get_data pacs            PACS, likewise
     python -m tools.get_data office_caltech_surf  its SURF histograms: downloaded, or from a mirror folder
 
 Pictures are stored for nets that see squares of 224; --image-size 160 builds pacs_160 for smaller ones.
@@ -83,16 +83,8 @@ def _add_image_set(
         type=Path,
         required=True,
         metavar="DIR",
-        help="unpacked archive: DOMAIN/CLASS/*.jpg or DOMAIN/images/CLASS/*.jpg, in DIR or in folders inside",
+        help="folder of the domains: DOMAIN/CLASS/*.jpg or DOMAIN/images/CLASS/*.jpg",
     )
-    if image_set.name == "pacs":
-        parser.add_argument(
-            "--splits",
-            type=Path,
-            metavar="DIR",
-            help="folder of the official lists DOMAIN_{train,crossval,test}_kfold.txt: build OUT/pacs_splits instead, "
-            "an LMDB for each list",
-        )
     parser.add_argument(
         "--image-size",
         type=natural,
@@ -121,8 +113,6 @@ def _parts(options: argparse.Namespace) -> list[Part]:
     build_options = BuildOptions(
         options.seed, options.encoded, options.jobs, options.allow_incomplete, options.image_size
     )
-    if options.which == "pacs" and options.splits is not None:
-        return image_sets.pacs_split_parts(options.images, options.splits, options.out, build_options)
     return image_sets.parts(IMAGE_SETS[options.which], options.images, options.out, build_options)
 
 

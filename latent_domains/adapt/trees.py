@@ -12,17 +12,17 @@ from latent_domains.common.files import sha256
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import count_of, some
 from latent_domains.data.image_list import (
+    ClassTree,
     Entry,
     Found,
-    class_of,
+    check_has_images,
     composed,
-    find_all,
-    find_files,
     folder_entries,
-    is_visible,
-    read_tree,
+    is_image,
     shown,
     size,
+    visible_folders,
+    walk_classes,
 )
 from latent_domains.experiment.experiment import Experiment
 
@@ -95,22 +95,22 @@ def read_images(
     for folder in (*sources, *targets):
         if not folder.is_dir():
             raise ProgramError(f"{folder}: {'a file' if folder.exists() else 'no such folder'}, expected a folder")
+    trees = [_read_source(folder) for folder in sources]
+    if not folders_are_classes:
+        for tree in trees:
+            _check_level(tree)
     names = domain_names([*sources, *targets])
-    trees = {folder: _class_folders(folder) for folder in sources}
-    classes = tuple(sorted({name for tree in trees.values() for name in tree}))
-    notes = [] if folders_are_classes else _check_levels(trees, () if unlabelled else targets)
-    notes += _check_classes(trees, classes, allow_missing_classes)
-    domains = _labelled(names, sources, classes)
+    images, notes = _with_classes(names, trees, allow_missing_classes)
+    domains = []
     for name, folder in zip(names[len(sources) :], targets, strict=True):
-        labelled = not unlabelled and _is_labelled(folder, classes)
-        if labelled:
-            entries, _, inside = read_tree(folder, classes)
+        tree = None if unlabelled else _read_labelled(folder, images.classes)
+        if tree:
+            domains.append(Domain(name, folder, tuple(tree.entries(images.classes)), tree.found))
         else:
             entries, inside = folder_entries(folder)
-            alike = "" if unlabelled else _spelled_otherwise(folder, classes)
-            notes.append(f"{folder}: taken as unlabelled, so there will be predictions, but no accuracy{alike}")
-        domains.append(Domain(name, folder, tuple(entries), inside, labelled))
-    images = TaskImages(tuple(domains[: len(sources)]), tuple(domains[len(sources) :]), classes, ())
+            notes.append(f"{folder}: taken as unlabelled, so there will be predictions, but no accuracy")
+            domains.append(Domain(name, folder, tuple(entries), inside, labelled=False))
+    images = replace(images, targets=tuple(domains))
     notes += _check_domains(images)
     notes += [line for domain in images.domains for line in domain.found.left_out()]
     if twins := identical(images):
@@ -128,29 +128,38 @@ def read_domains(root: Path) -> TaskImages:
 
     A domain may lack some classes. Raises ProgramError if there are too few domains, images or classes.
     """
-    folders = _visible_folders(root)
+    folders = visible_folders(root)
     if len(folders) < 2:
         raise ProgramError(
             f"{root}: {count_of(len(folders), 'folder')} in it, expected one for each of at least two domains, and "
             "in it one for each class"
         )
-    trees = {folder: _class_folders(folder) for folder in folders}
-    classes = tuple(sorted({name for tree in trees.values() for name in tree}))
-    notes = _check_classes(trees, classes, allow_missing=True)
-    domains = _labelled(domain_names(folders), folders, classes)
-    images = TaskImages(tuple(domains[:-1]), tuple(domains[-1:]), classes, ())
+    images, notes = _with_classes(domain_names(folders), [_read_source(folder) for folder in folders], True)
+    images = replace(images, sources=images.sources[:-1], targets=images.sources[-1:])
     _check_domains(images)  # whose note is among the others
     notes += [line for domain in images.domains for line in domain.found.left_out()]
     return replace(images, notes=tuple(notes))
 
 
-def _labelled(names: Sequence[str], folders: Sequence[Path], classes: Sequence[str]) -> list[Domain]:
-    """Domains whose folders are classes; there may be more names."""
-    domains = []
-    for name, folder in zip(names, folders, strict=False):
-        entries, _, inside = read_tree(folder, classes)
-        domains.append(Domain(name, folder, tuple(entries), inside))
-    return domains
+def _read_source(folder: Path) -> ClassTree:
+    tree = walk_classes(folder)
+    check_has_images(tree)
+    return tree
+
+
+def _with_classes(
+    names: Sequence[str], trees: Sequence[ClassTree], allow_missing: bool
+) -> tuple[TaskImages, list[str]]:
+    """The trees as sources, and what they lack, a line each; there may be more ``names``."""
+    classes = tuple(sorted({name for tree in trees for name in tree.class_names}))
+    notes = _check_classes(
+        {tree.root: {name: tree.of_class(name) for name in classes} for tree in trees}, allow_missing
+    )
+    sources = (
+        Domain(name, tree.root, tuple(tree.entries(classes)), tree.found)
+        for name, tree in zip(names, trees, strict=False)
+    )
+    return TaskImages(tuple(sources), (), classes, ()), notes
 
 
 def readable(
@@ -166,25 +175,23 @@ def readable(
     ]
     sources = len(images.sources)
     left = replace(images, sources=tuple(domains[:sources]), targets=tuple(domains[sources:]), notes=())
-    trees: dict[Path, dict[str, Found]] = {source.folder: defaultdict(Found) for source in left.sources}
+    trees = {source.folder: {name: Found() for name in left.classes} for source in left.sources}
     for source in left.sources:
         for entry in source.entries:
             trees[source.folder][left.classes[entry.label]].images.append(entry.name)
-    notes = _check_classes(trees, left.classes, allow_missing_classes, "readable images")
+    notes = _check_classes(trees, allow_missing_classes, "readable images")
     return replace(left, notes=(*notes, *_check_domains(left)))
 
 
-def _check_classes(
-    trees: Mapping[Path, Mapping[str, Found]], classes: Sequence[str], allow_missing: bool, kind: str = "images"
-) -> list[str]:
+def _check_classes(trees: Mapping[Path, Mapping[str, Found]], allow_missing: bool, kind: str = "images") -> list[str]:
     """What sources lack, a line each. Raises ProgramError if they may not, or have images of one class alone."""
     anywhere = {name for tree in trees.values() for name, inside in tree.items() if inside.images}
     notes = []
     for folder, tree in trees.items():
-        if missing := [name for name in classes if name not in tree or not tree[name].images]:
+        if missing := [name for name, inside in tree.items() if not inside.images]:
             which = ", which other sources have" if anywhere.intersection(missing) else ""
             message = f"{folder}: no {kind} of {some(missing)}{which}"
-            if unread := [line for name in missing for line in tree.get(name, Found()).left_out()]:
+            if unread := [line for name in missing for line in tree[name].left_out()]:
                 message = f"{message} ({'; '.join(unread)})"
             if not allow_missing:
                 raise ProgramError(f"{message}; if that is so, and not a matter of spelling: --allow-missing-classes")
@@ -298,87 +305,38 @@ def check_apart(folders: Sequence[Path]) -> None:
                 raise ProgramError(f"{folders[i]} {relation}: expected a folder of its own for each domain and for OUT")
 
 
-def _folders(root: Path) -> dict[str, Found]:
-    """What each of its folders holds. A name in two spellings is one folder."""
-    found: dict[str, Found] = {}
-    for folder, inside in find_all(_visible_folders(root)).items():
-        found.setdefault(composed(folder.name), Found()).add(inside)
-    return found
+def _check_level(tree: ClassTree) -> None:
+    """Raise ProgramError if the folders look like domains: each holds the same folders and no images beside them."""
+    held = [one for one in tree.folders if one.found.images]
+    inside = [{name.partition("/")[0] for name in one.found.images} for one in held]
+    common = set.intersection(*inside)
+    beside = any("/" not in name for one in held for name in one.found.images)
+    if len(held) > 1 and len(common) > 1 and not beside:
+        options = " ".join(f"--source {shlex.quote(str(one.folder))}" for one in held)
+        raise ProgramError(
+            f"{tree.root}: its folders {some([one.folder.name for one in held])} each hold {some(sorted(common))}, so "
+            f"they look like domains, not classes: give each by itself, as in {options}, or pass --folders-are-classes"
+        )
 
 
-def _class_folders(root: Path) -> dict[str, Found]:
-    """Class → what it holds. Raises ProgramError if there are none."""
-    folders = _visible_folders(root)
-    if not folders:
-        raise ProgramError(f"{root}: no folders in it, expected one for each class")
-    for folder in folders:
-        class_of(folder)
-    tree = _folders(root)
-    if not any(found.images for found in tree.values()):
-        read_tree(root)  # says which endings images have
-    return tree
+def _read_labelled(target: Path, classes: Sequence[str]) -> ClassTree | None:
+    """The target's folders if they are classes; None if none is.
 
-
-def _check_levels(trees: Mapping[Path, Mapping[str, Found]], targets: Sequence[Path]) -> list[str]:
-    """Which sources' folders look like domains, but are called as another source's or a target's, a line each.
-
-    Raises ProgramError naming a source whose folders nobody else has.
+    Raises ProgramError if only some of its images lie in such folders.
     """
-    if not any(map(_in_each, trees.values())):
-        return []
-    others = [*trees.values(), *map(_folders, targets)]
-    known = {name for tree in others if not _in_each(tree) for name, found in tree.items() if found.images}
-    notes = []
-    for root, tree in trees.items():
-        if not (common := _in_each(tree)):
-            continue
-        folders = [folder for folder in _visible_folders(root) if tree[composed(folder.name)].images]
-        message = f"{root}: its folders {some([folder.name for folder in folders])} each hold {some(sorted(common))}"
-        if known.isdisjoint(name for name, found in tree.items() if found.images):
-            options = " ".join(f"--source {shlex.quote(str(folder))}" for folder in folders)
-            raise ProgramError(
-                f"{message}, so they look like domains, not classes: give each by itself, as in {options}, or pass "
-                "--folders-are-classes"
-            )
-        notes.append(f"{message}; taken for classes all the same, as other folders are called so")
-    return notes
-
-
-def _in_each(tree: Mapping[str, Found]) -> set[str]:
-    """The folders in all folders of a tree, if these hold no images themselves and look like domains; or none."""
-    images = [found.images for found in tree.values() if found.images]
-    if len(images) < 2 or any("/" not in name for names in images for name in names):
-        return set()
-    common = set.intersection(*({name.partition("/")[0] for name in names} for names in images))
-    return common if len(common) > 1 else set()
-
-
-def _is_labelled(target: Path, classes: Sequence[str]) -> bool:
-    """Whether the target's folders are classes. Raises ProgramError if only some of its images lie in such folders."""
-    folders = {name: found.images for name, found in _folders(target).items()}
-    known = [name for name in folders if name in classes]
-    if not known:
-        return False
-    strange = [name for name, files in folders.items() if name not in classes and files]
+    if not visible_folders(target):
+        return None
+    tree = walk_classes(target, lambda folder: composed(folder.name))
+    if not set(classes).intersection(tree.class_names):
+        return None
+    strange = [name for name in tree.class_names if name not in classes and tree.of_class(name).images]
     hint = "or pass --unlabelled if folder names are no labels there"
     if strange:
         raise ProgramError(
             f"{target}: no source has the classes {some(strange)}, expected some of {some(classes)}: rename or "
             f"remove the folders, {hint}"
         )
-    loose = [name for name in find_files(target).images if "/" not in name]
-    if loose:
+    if loose := [file.name for file in tree.beside if is_image(file.name)]:
         raise ProgramError(f"{target}: {loose[0]} lies beside the class folders: move it into one, {hint}")
-    return any(folders.values())
-
-
-def _spelled_otherwise(target: Path, classes: Sequence[str]) -> str:
-    """Which folders of the target would be classes but for capital letters, in words; empty if none."""
-    names = {name.casefold(): name for name in classes}
-    alike = [folder.name for folder in _visible_folders(target) if composed(folder.name).casefold() in names]
-    meant = [names[composed(name).casefold()] for name in alike]
-    return f"; its folders {some(alike)} would be labels if they were called {some(meant)}" if alike else ""
-
-
-def _visible_folders(root: Path) -> list[Path]:
-    return sorted(path for path in root.iterdir() if path.is_dir() and is_visible(path.name))
+    known = replace(tree, folders=tuple(one for one in tree.folders if one.class_name in classes))
+    return known if known.found.images else None

@@ -5,8 +5,7 @@ import re
 import stat
 import unicodedata
 from codecs import BOM_UTF8
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -157,95 +156,127 @@ def is_visible(name: str) -> bool:
     return not name.startswith(".") and name != "__MACOSX"
 
 
+def visible_folders(root: Path) -> list[Path]:
+    """The folders in a folder, sorted. Raises OSError if it cannot be read."""
+    return sorted(path for path in root.iterdir() if is_visible(path.name) and path.is_dir())
+
+
 def find_files(folder: Path) -> Found:
-    """The files of a folder, as :func:`find_all` finds those of several."""
-    return find_all([folder])[folder]
+    """The files of a folder, at any depth and sorted. Links to folders are followed, but no folder is read twice."""
+    found = Found()
+    seen = set(map(str, folder.resolve().parents))
 
+    def add_unread(error: OSError) -> None:
+        found.unread[Path(error.filename)] = error.strerror or str(error)
 
-def find_all(folders: Sequence[Path]) -> dict[Path, Found]:
-    """The files of each folder, sorted. Links to folders are followed, after all folders that are there themselves.
-
-    No folder is read twice, whichever of ``folders`` it is in, nor one that holds the one it is in: device and inode
-    tell.
-    """
-    found, seen = {folder: Found() for folder in folders}, set()
-    holders = {folder: _holders(folder) for folder in folders}
-    here, links = deque(), deque()
-    for folder in folders:
-        (links if folder.is_symlink() else here).append((folder, folder))
-    while here or links:
-        folder, path = here.popleft() if here else links.popleft()
-        try:
-            if (identity := _identity(path)) in seen or identity in holders[folder]:
-                found[folder].unread[path] = "a link to a folder that is read already, or that holds it"
-                continue
-            seen.add(identity)
-            with os.scandir(path) as entries:
-                inside = sorted(entries, key=lambda entry: entry.name)
-        except OSError as error:
-            found[folder].unread[path] = error.strerror or str(error)
+    for place, folders, files in os.walk(folder, onerror=add_unread, followlinks=True):
+        path, real = Path(place), os.path.realpath(place)
+        if real in seen:
+            found.unread[path] = "a link to a folder that is read already, or that holds it"
+            folders.clear()
             continue
+        seen.add(real)
+        folders[:] = sorted(filter(is_visible, folders))
         below = "" if path == folder else f"{path.relative_to(folder)}/"
-        for entry in inside:
-            if not is_visible(entry.name):
-                continue
-            if _is_folder(entry):
-                (links if entry.is_symlink() else here).append((folder, path / entry.name))
-            elif entry.name[entry.name.rfind(".") :].lower() in SUFFIXES:
-                found[folder].images.append(below + entry.name)
+        for name in filter(is_visible, files):
+            if is_image(name):
+                found.images.append(below + name)
             else:
-                found[folder].others.append(path / entry.name)
-    for one in found.values():
-        one.images.sort(key=lambda name: name.split("/"))  # as Paths are sorted
-        one.others.sort()
+                found.others.append(path / name)
+    found.images.sort(key=lambda name: name.split("/"))  # as Paths are sorted
+    found.others.sort()
     return found
 
 
-def _holders(folder: Path) -> set[tuple[int, int]]:
-    return {_identity(parent) for parent in {*folder.absolute().parents, *folder.resolve().parents}}
+def is_image(name: str) -> bool:
+    """Whether a file of this name is taken for an image."""
+    return os.path.splitext(name)[1].lower() in SUFFIXES  # noqa: PTH122
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
+@dataclass(frozen=True)
+class ClassFolder:
+    """A folder of one class's images."""
+
+    class_name: str
+    folder: Path
+    found: Found
+
+
+@dataclass(frozen=True)
+class ClassTree:
+    """A folder that holds one folder for each class, at least; two of them may be of one class."""
+
+    root: Path
+    folders: tuple[ClassFolder, ...]
+    beside: tuple[Path, ...]
+    """Files beside the folders."""
+
+    @property
+    def class_names(self) -> list[str]:
+        """Names of the classes, sorted."""
+        return sorted({folder.class_name for folder in self.folders})
+
+    @property
+    def found(self) -> Found:
+        """All that the folders hold; files beside them are among the others."""
+        found = Found(others=list(self.beside))
+        for folder in self.folders:
+            found.add(folder.found)
+        return found
+
+    def of_class(self, name: str) -> Found:
+        """What the folders of one class hold."""
+        found = Found()
+        for folder in self.folders:
+            if folder.class_name == name:
+                found.add(folder.found)
+        return found
+
+    def entries(self, classes: Sequence[str]) -> list[Entry]:
+        """The images, named FOLDER/IMAGE, sorted by folder and path; a label is the class's place in ``classes``."""
+        return [
+            Entry(f"{each.folder}/{image}", f"{each.folder.name}/{image}", classes.index(each.class_name))
+            for each in self.folders
+            for image in each.found.images
+        ]
+
+
+def walk_classes(root: Path, name_of: Callable[[Path], str] = class_of) -> ClassTree:
+    """List what the folders in ``root`` hold; ``name_of`` says which class a folder is. Hidden ones are passed over.
+
+    Raises ProgramError if there are none or ``root`` cannot be read.
+    """
     try:
-        return entry.is_dir()
-    except OSError:  # a link that leads round in a circle: whoever reads it will say so
-        return False
-
-
-def _identity(folder: Path) -> tuple[int, int]:
-    status = folder.stat()
-    return status.st_dev, status.st_ino
+        folders = visible_folders(root)
+        beside = sorted(path for path in root.iterdir() if is_visible(path.name) and not path.is_dir())
+    except OSError as error:
+        raise ProgramError(f"{root}: {error.strerror}, expected a folder with one folder for each class") from error
+    if not folders:
+        raise ProgramError(f"{root}: no folders in it, expected one for each class")
+    names = [name_of(folder) for folder in folders]
+    found = (ClassFolder(name, folder, find_files(folder)) for name, folder in zip(names, folders, strict=True))
+    return ClassTree(root, tuple(found), tuple(beside))
 
 
 def read_tree(root: Path, classes: Sequence[str] | None = None) -> tuple[list[Entry], list[str], Found]:
     """List the images of a tree ``root``/CLASS/…/IMAGE, sorted by class and path.
 
     Returns the entries, the names of the classes in the order of their labels (the sorted folder names, unless
-    ``classes`` gives them), and all that was found, where files beside the class folders are among the others. Hidden
-    files and folders are passed over. Raises ProgramError if there are no class folders, no images in them, folders
-    that ``classes`` does not name, or whose names cannot be written down.
+    ``classes`` gives them), and all that was found. Raises ProgramError if there are no class folders, no images in
+    them, folders that ``classes`` does not name, or whose names cannot be written down.
     """
-    try:
-        visible = sorted(path for path in root.iterdir() if is_visible(path.name))
-    except OSError as error:
-        raise ProgramError(f"{root}: {error.strerror}, expected a folder with one folder for each class") from error
-    folders = [path for path in visible if path.is_dir()]
-    found = Found(others=[path for path in visible if not path.is_dir()])
-    if not folders:
-        raise ProgramError(f"{root}: no folders in it, expected one for each class")
-    class_names = [class_of(folder) for folder in folders]
-    names = list(classes) if classes is not None else sorted(set(class_names))
-    strange = [name for name in class_names if name not in names]
-    if strange:
+    tree = walk_classes(root)
+    names = tree.class_names if classes is None else list(classes)
+    if strange := [name for name in tree.class_names if name not in names]:
         raise ProgramError(f"{root}: folders {', '.join(strange)} are not among the classes {', '.join(names)}")
-    entries = []
-    for (folder, inside), class_name in zip(find_all(folders).items(), class_names, strict=True):
-        label = names.index(class_name)
-        entries += [Entry(f"{folder}/{name}", f"{folder.name}/{name}", label) for name in inside.images]
-        found.add(inside)
-    if not entries:
-        raise _no_images(root, "no images in its class folders", found)
-    return entries, names, found
+    check_has_images(tree)
+    return tree.entries(names), names, tree.found
+
+
+def check_has_images(tree: ClassTree) -> None:
+    """Raise ProgramError if none of the folders holds an image."""
+    if not any(folder.found.images for folder in tree.folders):
+        raise _no_images(tree.root, "no images in its class folders", tree.found)
 
 
 def _no_images(folder: Path, what: str, found: Found) -> ProgramError:

@@ -14,7 +14,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import Natural, Number, Positive, Proportion, Rate, Weight, checked
 from latent_domains.common.wording import by
 from latent_domains.data.preprocessing import Preprocessing
-from latent_domains.data.sets.published import OFFICE31, OFFICE_CALTECH, PACS, ImageSet, pacs_split_counts
+from latent_domains.data.sets.published import OFFICE31, OFFICE_CALTECH, PACS, ImageSet
 from latent_domains.data.sizes import check_size, fits, size_folder, stored_side
 from latent_domains.experiment.networks import ANY_FEATURES, NETWORKS
 
@@ -385,15 +385,6 @@ DATASETS = {
         ),
         _PACS_DATA,
         on_lite0(_PACS_DATA, _LITE0),
-        # PACS's official lists: 90 % of each domain to train on, all of it to test on.
-        replace(
-            _PACS_DATA,
-            name="pacs_splits",
-            test_split=True,
-            counts={domain: sum(pacs_split_counts(domain, "train").values()) for domain in PACS.domains},
-            test_counts=_PACS_DATA.counts,
-            made_by="python -m tools.get_data pacs --images DIR --splits DIR",
-        ),
     )
 }
 
@@ -463,14 +454,7 @@ def from_json(values: Any) -> Dataset:
 
     Raises ProgramError for missing or unknown keys, for values of another type, and for what does not go together.
     """
-    if isinstance(values, dict):
-        values = {"features": None, "folder": None, **values}  # those that were written before there were any
-        if isinstance(values.get("recipe"), dict):
-            values["recipe"] = {"data_order": "stored", **values["recipe"]}  # nor did they when there was no other
     data = checked(Dataset, values, "dataset")
-    for found, whole in ((values, data), (values["recipe"], data.recipe)):  # nothing falls back on a default
-        if missing := [key for key in vars(whole) if key not in found]:
-            raise ProgramError(f"dataset: found no {', '.join(missing)}, expected {', '.join(vars(whole))}")
     _check(data)
     return data
 

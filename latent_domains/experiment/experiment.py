@@ -340,12 +340,6 @@ class Experiment:
 SETTINGS = {setting.name: setting for setting in fields(Experiment) if setting.metadata}
 """The fields of :class:`Experiment` that can be chosen, by name."""
 
-_CONSTANTS = {
-    name: setting.metadata["default"]
-    for name, setting in SETTINGS.items()
-    if isinstance(setting.metadata["default"], bool | float)
-}
-
 _Settings = make_dataclass("_Settings", [(name, setting.type) for name, setting in SETTINGS.items()])
 
 
@@ -392,9 +386,9 @@ def make_experiment(dataset: str | Dataset, method: str, **settings: Any) -> Exp
 
 
 def from_json(values: Any) -> Experiment:
-    """The experiment that :meth:`Experiment.to_json` wrote. A switch or factor that is not there has its default.
+    """The experiment that :meth:`Experiment.to_json` wrote.
 
-    Raises ProgramError if another key is missing, for unknown keys, and for values of another type or out of range.
+    Raises ProgramError for missing or unknown keys, and for values of another type or out of range.
     """
     if not isinstance(values, dict):
         raise ProgramError(f"experiment: found {values!r}, expected an object")
@@ -408,7 +402,7 @@ def from_json(values: Any) -> Experiment:
             raise ProgramError("experiment: found no dataset, expected a name or a description")
         case found:
             raise ProgramError(f"dataset: found {found!r}, expected a name or a description")
-    return _made(data, {**_CONSTANTS, **settings})
+    return _made(data, settings)
 
 
 def _made(data: Dataset, settings: dict[str, Any]) -> Experiment:

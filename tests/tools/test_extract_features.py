@@ -343,7 +343,7 @@ def test_bad_images_are_named(images, tmp_path, net, how):
     [
         (
             ["digits", "--weights", "w"],
-            "got 'digits', expected one of office31, office_caltech, pacs, pacs_splits, FILE.json, or a folder",
+            "got 'digits', expected one of office31, office_caltech, pacs, FILE.json, or a folder",
         ),
         (["office31"], "the following arguments are required: --weights"),
         ([str(ROOT), "--weights", "w", "--domains", "docs"], "argument --domains: all folders of "),

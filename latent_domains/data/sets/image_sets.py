@@ -1,18 +1,17 @@
-"""The LMDBs of Office-31, Office-Caltech-10 and PACS: one for each domain, or for each of PACS's official lists."""
+"""The LMDBs of Office-31, Office-Caltech-10 and PACS: one for each domain."""
 
 import sys
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from latent_domains.common.markdown import table
 from latent_domains.common.program import ProgramError
 from latent_domains.data.image_datum import Format
-from latent_domains.data.image_list import Entry
 from latent_domains.data.image_lmdb import image_part
 from latent_domains.data.parts import Part
-from latent_domains.data.sets import pacs_splits, trees
-from latent_domains.data.sets.published import PACS, ImageSet
-from latent_domains.data.sets.trees import Difference, Tree
+from latent_domains.data.sets import trees
+from latent_domains.data.sets.published import ImageSet
+from latent_domains.data.sets.trees import Tree
 from latent_domains.data.sizes import SEEN, check_size, size_folder, stored_side
 
 
@@ -39,49 +38,19 @@ def parts(image_set: ImageSet, images: Path, out: Path, options: BuildOptions) -
     that; then a domain without images has no part.
     """
     tree = trees.read(images, image_set)
-    _judge(image_set, tree, trees.differences(image_set, tree), options)
+    _judge(image_set, tree, options)
     found = {domain: [] for domain in image_set.domains}
     for domain, classes in tree.images.items():
         found[domain] = [entry for entries in classes.values() for entry in entries]
-    return _parts(image_set, found, image_set.name, out, options)
-
-
-def pacs_split_parts(images: Path, lists: Path, out: Path, options: BuildOptions) -> list[Part]:
-    """Return a part for each of PACS's lists in the folder ``lists``, under ``out``/pacs_splits; else as ``parts``."""
-    tree = trees.read(images, PACS)
-    splits, differences = pacs_splits.read(lists, tree)
-    _judge(PACS, tree, [*trees.differences(PACS, tree), *differences], options)
-    return _parts(PACS, splits, "pacs_splits", out, options)
-
-
-def _judge(image_set: ImageSet, tree: Tree, differences: Sequence[Difference], options: BuildOptions) -> None:
-    """Report what differs from the published set: as an error or, if the options allow it, as a note."""
-    for domain, inside in tree.found.items():
-        print(f"{domain}: {inside.counted()}", *inside.left_out(), sep="\n", file=sys.stderr)
-    if not differences:
-        return
-    published = sum(sum(classes.values()) for classes in image_set.counts.values())
-    found = sum(len(entries) for classes in tree.images.values() for entries in classes.values())
-    report = (
-        f"{tree.root}: not {image_set.title} as published ({found} images of its classes, published {published}):\n"
-        f"{trees.table(differences)}"
-    )
-    if not options.allow_incomplete:
-        raise ProgramError(f"{report}\nnothing was built; --allow-incomplete builds what is there")
-    print(f"note: {report}", file=sys.stderr)
-
-
-def _parts(
-    image_set: ImageSet, found: Mapping[str, Sequence[Entry]], folder: str, out: Path, options: BuildOptions
-) -> list[Part]:
     check_size(options.image_size)
     side = stored_side(options.image_size)
-    place = out / (folder if options.image_size == SEEN else size_folder(folder, options.image_size))
+    name = image_set.name
+    place = out / (name if options.image_size == SEEN else size_folder(name, options.image_size))
     if not any(found.values()):
         raise ProgramError(f"none of the images of {image_set.title} are there")
     return [
         image_part(
-            place / name,
+            place / domain,
             entries,
             image_set.classes,
             Format((side, side), encoded=options.encoded),
@@ -90,6 +59,23 @@ def _parts(
             jobs=options.jobs,
             remedy="replace it, or remove it and pass --allow-incomplete to go on without it",
         )
-        for number, (name, entries) in enumerate(found.items())
+        for number, (domain, entries) in enumerate(found.items())
         if entries
     ]
+
+
+def _judge(image_set: ImageSet, tree: Tree, options: BuildOptions) -> None:
+    """Report what differs from the published set: as an error or, if the options allow it, as a note."""
+    for domain, inside in tree.domains.items():
+        print(f"{domain}: {inside.found.counted()}", *inside.found.left_out(), sep="\n", file=sys.stderr)
+    if not (differences := trees.differences(image_set, tree)):
+        return
+    published = sum(sum(classes.values()) for classes in image_set.counts.values())
+    found = sum(len(entries) for classes in tree.images.values() for entries in classes.values())
+    report = (
+        f"{tree.root}: not {image_set.title} as published ({found} images of its classes, published {published}):\n"
+        f"{table(('domain', 'class', 'found', 'published', 'remark'), differences)}"
+    )
+    if not options.allow_incomplete:
+        raise ProgramError(f"{report}\nnothing was built; --allow-incomplete builds what is there")
+    print(f"note: {report}", file=sys.stderr)

@@ -138,28 +138,4 @@ PACS = ImageSet(
     ),
 )
 
-_PACS_CROSSVAL = _table(
-    "art_painting cartoon photo sketch",
-    {
-        "dog": (38, 39, 19, 78),
-        "elephant": (26, 46, 21, 75),
-        "giraffe": (29, 35, 19, 76),
-        "guitar": (19, 14, 19, 61),
-        "horse": (21, 33, 20, 82),
-        "house": (30, 29, 29, 9),
-        "person": (45, 41, 44, 17),
-    },
-)
-
-
-def pacs_split_counts(domain: str, split: str) -> dict[str, int]:
-    """Images of each class in one of PACS's official lists: ``test`` is all, the others share them out."""
-    if split == "test":
-        return dict(PACS.counts[domain])
-    crossval = _PACS_CROSSVAL[domain]
-    if split == "crossval":
-        return dict(crossval)
-    return {name: images - crossval[name] for name, images in PACS.counts[domain].items()}
-
-
 IMAGE_SETS = {image_set.name: image_set for image_set in (OFFICE31, OFFICE_CALTECH, PACS)}

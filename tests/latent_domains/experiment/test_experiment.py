@@ -115,13 +115,6 @@ def test_json_round_trip(method):
     assert from_json(experiment.to_json()) == experiment
 
 
-def test_json_without_a_switch_or_a_factor_has_its_default():
-    values = make_experiment("digits", "mda").to_json()
-    for name in ("permuted_w", "domain_gain"):
-        del values[name]
-    assert from_json(values) == make_experiment("digits", "mda")
-
-
 def test_json_with_missing_and_unknown_keys():
     values = make_experiment("digits", "mda").to_json()
     del values["k"]

@@ -1,14 +1,11 @@
 """Run folders as they are written."""
 
-import shutil
-
 import pytest
 from caffe.proto import caffe_pb2
 from google.protobuf import text_format
 
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data import lmdb_io
-from latent_domains.data.sets.published import PACS
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs import write
 from latent_domains.runs.preflight import preflight
@@ -117,14 +114,3 @@ def test_a_run_on_the_whole_set_has_the_committed_solver(tmp_path):
         solver.ClearField(field)
         committed.ClearField(field)
     assert solver == committed
-
-
-@pytest.mark.program
-def test_official_splits_train_on_their_train_and_test_on_their_test_lists(pictures, tmp_path):
-    for domain in PACS.domains:
-        for split in ("train", "test"):
-            shutil.copytree(pictures / "pacs" / domain, tmp_path / "data" / "pacs_splits" / f"{domain}_{split}")
-    run = write_run(make_experiment("pacs_splits", "mda"), tmp_path / "run", data=tmp_path / "data")
-    preflight(run)
-    assert {path.name for path in run.train_lmdbs.values()} == {f"{domain}_train" for domain in PACS.domains}
-    assert [path.name for path in run.test_lmdbs.values()] == ["sketch_test"]
