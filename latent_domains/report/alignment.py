@@ -4,22 +4,19 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.path import Path as Outline
-from matplotlib.textpath import TextPath
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from latent_domains.common.program import ProgramError
 from latent_domains.report.chart import Chart
-from latent_domains.report.legend import Key
 from latent_domains.report.page import Block, Charts, Heading, Section, Text, missing
-from latent_domains.report.palette import MARKS, PARTS
+from latent_domains.report.palette import GROUP_COLOURS, MARKS
 from latent_domains.report.runs import LoadedRun
 from latent_domains.report.text import printable
 from latent_domains.runs.features import AlignedFeatures, aligned_features
 
-FIGURES = 10
-"""Classes up to which each has its own figure as a mark; with more, colours and marks repeat."""
+NAMED = 10
+"""Classes up to which each has a colour and a mark of its own and is named."""
 
 NEIGHBOURS = 5
 """Nearest neighbours of each image that are asked for their domain and their class."""
@@ -62,21 +59,7 @@ def by_chance(groups: NDArray[np.int64]) -> float:
     return float((counts * (counts - 1)).sum() / (n * (n - 1)))
 
 
-def _domain_keys(names: Sequence[str]) -> list[Key]:
-    """Legend of the charts by domain."""
-    return [Key(name, PARTS[i % len(PARTS)], MARKS[i % len(MARKS)]) for i, name in enumerate(names)]
-
-
-def _class_keys(names: Sequence[str]) -> list[Key]:
-    """Legend of the charts by class, where each has a figure of its own that is not its name already."""
-    if len(names) > FIGURES or list(names) == [str(label) for label in range(len(names))]:
-        return []
-    return [Key(name, PARTS[label % len(PARTS)], str(label)) for label, name in enumerate(names)]
-
-
-def _embedding_charts(
-    features: AlignedFeatures, classes: Sequence[str], prefix: str, early: str, last: str
-) -> list[Chart]:
+def _embedding_charts(features: AlignedFeatures, classes: Sequence[str], early: str, last: str) -> list[Chart]:
     """What the first normalisation gets (titled ``early``) and what the classifier gets, by domain and by class."""
     charts = []
     for stage, blob, values in (
@@ -87,41 +70,33 @@ def _embedding_charts(
             continue
         points = embed(values)
         known = features.labels >= 0
-        groupings = [("domains", features.domains, features.names, np.full(len(points), True))]
+        groupings = [("domain", features.domains, features.names, np.full(len(points), True))]
         if known.sum() > NEIGHBOURS:
-            groupings.append(("classes", features.labels, classes, known))
+            groupings.append(("class", features.labels, classes, known))
         for kind, groups, names, among in groupings:
-            one = kind.removesuffix("s").removesuffix("e")
             alike = neighbours_alike(values[among], groups[among])
-            told = (
-                f"{100 * alike:.0f} % of the {NEIGHBOURS} nearest neighbours are of the own {one} "
-                f"({100 * by_chance(groups[among]):.0f} % if they were mixed)"
+            title = (
+                f"{stage} ({blob}), by {kind}. Of {NEIGHBOURS} nearest neighbours {100 * alike:.0f} % are of the own "
+                f"{kind}, {100 * by_chance(groups[among]):.0f} % by chance"
             )
-            name, title = f"{prefix}-{blob}-{kind}", f"{stage} ({blob}), by {one}"
-            charts.append(_scatter(points[among], groups[among], names, name, title, told))
+            charts.append(_scatter(points[among], groups[among], names, title))
     return charts
 
 
-def _scatter(
-    points: NDArray[np.float32], groups: NDArray[np.int64], names: Sequence[str], name: str, title: str, told: str
-) -> Chart:
-    """A dot for each image: a mark and a colour for each domain; a figure for each class where ten are enough."""
-    present = np.unique(groups)
-    by_class = name.endswith("classes")
+def _scatter(points: NDArray[np.float32], groups: NDArray[np.int64], names: Sequence[str], title: str) -> Chart:
+    """A mark for each image: a shape and a colour for each domain or class. Many groups are not named."""
 
     def draw(axes: Axes) -> None:
-        for group in present:
-            chosen = points[groups == group]
-            figure = by_class and len(names) <= FIGURES
+        for group in np.unique(groups):
             axes.plot(
-                *chosen.T,
+                *points[groups == group].T,
                 linestyle="none",
-                marker=_figure(group) if figure else MARKS[group % len(MARKS)],
-                markersize=5.5 if figure else 3.8,
-                color=PARTS[group % len(PARTS)],
+                marker=MARKS[group % len(MARKS)],
+                markersize=4,
+                color=GROUP_COLOURS[group % len(GROUP_COLOURS)],
                 markeredgewidth=0,
                 alpha=0.9,
-                label=printable(names[group]) if not by_class or _class_keys(names) else None,
+                label=printable(names[group]) if len(names) <= NAMED else None,
             )
         axes.set_xticks([])
         axes.set_yticks([])
@@ -129,14 +104,7 @@ def _scatter(
         for spine in axes.spines.values():
             spine.set_visible(True)
 
-    alt = f"{len(points)} images in two dimensions. {told}."
-    return Chart(name, title, alt, draw, width=300, height=280, caption=f"{told}.")
-
-
-def _figure(number: int) -> Outline:
-    """A number as a mark, in the middle of its place."""
-    path = TextPath((0, 0), str(number), size=1)
-    return Outline(path.vertices - path.get_extents().get_points().mean(axis=0), path.codes)
+    return Chart(title, f"{len(points)} images in two dimensions", draw, width=300, height=310)
 
 
 def alignment_section(shown: Sequence[LoadedRun], quick: bool, images: int, step: Callable[[], None]) -> Section:
@@ -153,7 +121,7 @@ def alignment_section(shown: Sequence[LoadedRun], quick: bool, images: int, step
             continue
         sees_target = run.experiment.sees_target
         early, last = ("Before alignment", "After alignment") if sees_target else ("Early features", "Last features")
-        charts = _embedding_charts(features, labels, f"embedding-{run.name}", early, last)
+        charts = _embedding_charts(features, labels, early, last)
         if sees_target:
             how = (
                 "Before alignment is what the first mDA layer gets; after alignment is what the classifier gets, each "
@@ -168,8 +136,8 @@ def alignment_section(shown: Sequence[LoadedRun], quick: bool, images: int, step
                 "This net has never seen the target: its last features are normalised with the sources' statistics. "
                 "Early features are what the first normalisation gets, last features what the classifier gets."
             )
-        many = " More than ten classes: colours and marks repeat." if len(labels) > FIGURES else ""
-        blocks.append(Charts(charts, how + many, [*_domain_keys(features.names), *_class_keys(labels)]))
+        many = " Classes are too many to be named: colours and marks repeat." if len(labels) > NAMED else ""
+        blocks.append(Charts(f"features-{run.name}", charts, how + many))
         step()
     if any(isinstance(block, Charts) for block in blocks):
         blocks.insert(

@@ -2,27 +2,22 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import cv2
-import numpy as np
 from tqdm import tqdm
 
 from latent_domains.common.files import check_free, write_text
 from latent_domains.common.program import ProgramError
 from latent_domains.report.accuracy import accuracy_section
 from latent_domains.report.alignment import alignment_section
-from latent_domains.report.chart import Chart, save_together
+from latent_domains.report.chart import save
 from latent_domains.report.classes import classes_section
 from latent_domains.report.comparison import Task, tasks_of, tasks_of_table
 from latent_domains.report.domains import discovery_section
 from latent_domains.report.environment import environment_section
-from latent_domains.report.page import Charts, Heading, Page, Strip, Strips
+from latent_domains.report.page import Page
 from latent_domains.report.runs import LoadedRun, load_runs
-from latent_domains.report.samples import picture_chart
-from latent_domains.report.text import identifier
 from latent_domains.report.training import training_section
 from latent_domains.tables.definition import Table
 from latent_domains.tables.results import best_of
@@ -48,7 +43,7 @@ def build(
 
     With ``table``, its rows and the paper's numbers are the report's order. ``shown`` names the runs whose domains,
     features and classes are shown in pictures (None: :func:`worth_showing`); ``quick`` leaves out what asks a net.
-    ``figures`` is a folder for all charts as SVG and PNG, and their overview. Raises ProgramError if a run cannot be
+    ``figures`` is a folder for all charts as SVG and PNG. Raises ProgramError if a run cannot be
     read, is none of the table's, or is not among those to be shown.
     """
     runs, baselines = load_runs([path.resolve() for path in paths])
@@ -84,7 +79,9 @@ def build(
     page = Page(_title(tasks, table), lead, sections, made)
     write_text(out, page.html())
     if figures:
-        _save(page, figures)
+        for block in page.charts:
+            for kind in ("svg", "png"):
+                save(figures / f"{block.ident}.{kind}", block.charts, block.columns)
     return page
 
 
@@ -163,33 +160,3 @@ def _said_to_be_shown(chosen: Sequence[LoadedRun], *, asked_for: bool) -> str:
     if not asked_for and any(usage.has_true_domains for usage in usages):
         text += " (of mDA the run whose latent domains match the true ones best)"
     return text + "."
-
-
-def _save(page: Page, folder: Path) -> None:
-    """All charts in files; those that say most together: ``overview.png``, and the features in ``alignment.png``.
-
-    The pictures of a run's latent domains are ``pictures-RUN.png``, a domain a row.
-    """
-    for chart in tqdm(page.charts, desc="figures"):
-        chart.save(folder)
-    sections = {section.ident: section for section in page.sections}
-    for block in sections["domains"].blocks:
-        if isinstance(block, Strips):
-            save_together(folder / f"{identifier(block.name)}.png", [_as_chart(row) for row in block.strips], columns=2)
-    if charts := next((block.charts for block in sections["accuracy"].blocks if isinstance(block, Charts)), None):
-        save_together(folder / "overview.png", charts)
-    features: list[Chart] = []
-    columns = 4
-    for block in sections["alignment"].blocks:
-        if isinstance(block, Heading):
-            method = block.text.partition(":")[0]
-        elif isinstance(block, Charts):
-            features += [replace(chart, title=f"{method}: {chart.title}") for chart in block.charts]
-            columns = min(columns, len(block.charts))  # a net without alignment has two: no row holds two runs'
-    if features:
-        save_together(folder / "alignment.png", features, columns=columns)
-
-
-def _as_chart(row: Strip) -> Chart:
-    picture = cv2.imdecode(np.frombuffer(row.webp, np.uint8), cv2.IMREAD_COLOR_RGB)
-    return picture_chart(f"{row.title}: {row.caption}", row.alt, picture, width=460, height=85)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.baselines import BASELINES
 from latent_domains.experiment.experiment import METHODS, Experiment
-from latent_domains.report.legend import Key
-from latent_domains.report.palette import DASHES, LIGHT, MARKS, Dashes
+from latent_domains.report.palette import COLOURS, DASHES, MARKS, Dashes
 from latent_domains.report.runs import LoadedRun
 from latent_domains.runs.record import Record
 from latent_domains.tables.definition import Row, Table
@@ -36,7 +35,7 @@ class Line(OverSeeds):
 
     @property
     def colour(self) -> str:
-        return LIGHT.get(self.method, LIGHT["muted"])
+        return COLOURS.get(self.method, COLOURS["muted"])
 
     @property
     def dashes(self) -> Dashes:
@@ -45,11 +44,6 @@ class Line(OverSeeds):
     @property
     def mark(self) -> str:
         return MARKS[self.number % len(MARKS)]
-
-    @property
-    def key(self) -> Key:
-        """Its entry in a legend."""
-        return Key(self.name, self.colour, self.mark, self.dashes)
 
 
 def _scores_of(runs: Sequence[LoadedRun]) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""The page: sections of texts, charts, pictures and tables, put into one HTML file by a template."""
+"""The page: sections of texts, charts and tables, put into one HTML file by a template."""
 
 import base64
 from collections.abc import Sequence
@@ -6,15 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
 from latent_domains.common.program import ROOT, ProgramError
-from latent_domains.report.chart import Chart
-from latent_domains.report.legend import Key
-from latent_domains.report.palette import COLOURS
-from latent_domains.report.text import printable
-
-_FOLDER = Path(__file__).parent
+from latent_domains.report.chart import Chart, image
+from latent_domains.report.text import identifier, printable
 
 
 @dataclass(frozen=True)
@@ -36,42 +31,32 @@ class Heading:
 
 @dataclass(frozen=True)
 class Charts:
-    """Charts that belong together, with a caption and a legend of what they have in common."""
+    """Charts that share a picture, a caption and a legend. ``name`` is that of their files."""
 
+    name: str
     charts: Sequence[Chart]
     caption: str
-    legend: Sequence[Key] = ()
     kind: str = "charts"
 
     @property
     def columns(self) -> int:
-        """Charts in a row where there is room: four make two rows of two."""
+        """Charts in a row: four make two rows of two."""
         wide = max(chart.width for chart in self.charts) > 350
         return 2 if wide or len(self.charts) in (1, 2, 4) else 3
 
-
-@dataclass(frozen=True)
-class Strip:
-    """A row of pictures in one WebP file."""
-
-    title: str
-    alt: str
-    webp: bytes
-    caption: str
+    @property
+    def ident(self) -> str:
+        """``name`` as an element's id and a file's name: names of folders and domains may hold anything."""
+        return identifier(self.name)
 
     @property
     def source(self) -> str:
-        return "data:image/webp;base64," + base64.b64encode(self.webp).decode()
+        """The picture, for the page."""
+        return f"data:image/svg+xml;base64,{base64.b64encode(image(self.charts, self.columns)).decode()}"
 
-
-@dataclass(frozen=True)
-class Strips:
-    """Rows of pictures that belong together; ``name`` is that of their file."""
-
-    name: str
-    strips: Sequence[Strip]
-    caption: str
-    kind: str = "strips"
+    @property
+    def alt(self) -> str:
+        return " ".join(f"{chart.title}: {chart.alt.rstrip('.')}." for chart in self.charts)
 
 
 @dataclass(frozen=True)
@@ -89,7 +74,7 @@ def missing(what: str, error: ProgramError) -> Text:
     return Text(f"{what}: {str(error).replace(f'{ROOT}/', '')}.", note=True)
 
 
-Block = Text | Heading | Charts | Strips | TableBlock
+Block = Text | Heading | Charts | TableBlock
 
 
 @dataclass(frozen=True)
@@ -111,25 +96,17 @@ class Page:
     made: str
 
     @property
-    def charts(self) -> list[Chart]:
-        """All charts, in order."""
-        blocks = [block for section in self.sections for block in section.blocks]
-        return [chart for block in blocks if isinstance(block, Charts) for chart in block.charts]
+    def charts(self) -> list[Charts]:
+        """All blocks of charts, in order."""
+        return [block for section in self.sections for block in section.blocks if isinstance(block, Charts)]
 
     def html(self) -> str:
         """The page in one piece: nothing in it is loaded from elsewhere."""
         environment = Environment(
-            loader=FileSystemLoader(_FOLDER),
+            loader=FileSystemLoader(Path(__file__).parent),
             autoescape=True,
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        style = (_FOLDER / "style.css").read_text()
-        variables = [
-            "".join(f"--{name.replace('_', '-')}:{pair[dark]};" for name, pair in COLOURS.items())
-            for dark in (False, True)
-        ]
-        style = style.replace("/*light*/", variables[0]).replace("/*dark*/", variables[1])
-        template = environment.get_template("page.html.jinja")
-        return printable(template.render(page=self, style=Markup(style)))  # noqa: S704  our own file
+        return printable(environment.get_template("page.html.jinja").render(page=self))

@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import cv2
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from latent_domains.data.lmdb_folder import is_lmdb
-from latent_domains.data.lmdb_io import read_images, read_labels, record_names
+from latent_domains.data.lmdb_io import read_images, record_names
 from latent_domains.report.chart import Chart
 from latent_domains.runs.outputs import looked_at_lmdbs, source_probabilities
 from latent_domains.runs.preflight import check_data, check_nets
@@ -24,20 +23,14 @@ BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class LookedAt:
-    """Source images (n×C×H×W, BGR), their classes and true sources (n each), and the branch's probabilities (n×k).
+    """Source images (n×C×H×W, BGR), their true sources (n), and the branch's probabilities (n×k).
 
-    ``held_out``: whether they are none of the training images. Features whose pictures are not at hand have no images.
+    Features whose pictures are not at hand have no images.
     """
 
     images: NDArray[np.uint8] | None
-    labels: NDArray[np.int64]
     sources: list[str]
     probabilities: NDArray[np.float32]
-    held_out: bool
-
-    @property
-    def told(self) -> str:
-        return f"{len(self.labels):,} {'held-out source images' if self.held_out else 'training images of the sources'}"
 
 
 @dataclass(frozen=True)
@@ -60,17 +53,15 @@ def look_at(folder: RunFolder, snapshot: Snapshot) -> LookedAt:
     """
     check_nets(folder)
     check_data(folder)
-    lmdbs, held_out = looked_at_lmdbs(folder)
+    lmdbs, _ = looked_at_lmdbs(folder)
     pictures = _pictures(folder, lmdbs)
     shape = read_images(pictures[0], 1)[0].shape[1:] if pictures else folder.experiment.data.stored_shape
     limit = min(LOOKED_AT, max(8, BYTES // int(np.prod(shape))))
     rows = source_probabilities(folder, snapshot, lmdbs=lmdbs, limit=limit, quiet=True)
     return LookedAt(
         np.concatenate([read_images(lmdb, limit)[0] for lmdb in pictures]) if pictures else None,
-        np.concatenate([read_labels(lmdb, limit) for lmdb in lmdbs.values()]),
         [source for source, of_source in rows.items() for _ in of_source],
         np.concatenate(list(rows.values())),
-        held_out,
     )
 
 
@@ -124,29 +115,14 @@ def mosaic(images: NDArray[np.uint8], columns: int) -> NDArray[np.uint8]:
     return picture
 
 
-def strip(images: NDArray[np.uint8], columns: int, side: int = 56) -> bytes:
-    """A mosaic of ``images`` (n×C×H×W, BGR, n ≥ 1), each made ``side`` wide, as a WebP file."""
-    height = round(side * images.shape[2] / images.shape[3])
-    larger = side > images.shape[3]
-    resized = np.stack([_resized(image, (side, height), larger) for image in images])
-    picture = mosaic(resized, columns)
-    return cv2.imencode(".webp", picture[..., ::-1], [cv2.IMWRITE_WEBP_QUALITY, 82])[1].tobytes()
-
-
-def picture_chart(title: str, alt: str, picture: NDArray[np.uint8], width: float, height: float) -> Chart:
-    """An RGB picture (H×W×3), for files that hold several; a note where it has no pixels."""
+def mosaic_chart(title: str, alt: str, images: NDArray[np.uint8], width: float, height: float) -> Chart:
+    """Images (n×C×H×W, BGR), 8 in a row; a note where there are none."""
 
     def draw(axes: Axes) -> None:
         axes.axis("off")
-        if picture.size:
-            axes.imshow(picture, interpolation="nearest")
+        if len(images):
+            axes.imshow(mosaic(images, 8))
         else:
             axes.text(0.5, 0.5, "no image", ha="center", va="center")
 
-    return Chart("picture", title, alt, draw, width, height)
-
-
-def _resized(image: NDArray[np.uint8], size: tuple[int, int], larger: bool) -> NDArray[np.uint8]:
-    image = image if len(image) == 3 else np.repeat(image[:1], 3, axis=0)  # grey
-    how = cv2.INTER_NEAREST if larger else cv2.INTER_AREA
-    return cv2.resize(np.ascontiguousarray(image.transpose(1, 2, 0)), size, interpolation=how).transpose(2, 0, 1)
+    return Chart(title, alt, draw, width, height)

@@ -1,6 +1,6 @@
 """Curves along training: accuracies and the terms of the loss, a line for each method, its band spanning the seeds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -22,51 +22,46 @@ TERMS = {
     "loss_domain": "Domain log-loss (known labels)",
     "entropy_target_domain": "Domain entropy h_D (target, nats)",
     "domain_balance": "Entropy of the mean assignment (nats)",
+    "source_accuracy": "Accuracy on source batches (%)",
 }
-"""Loss terms by the names of the net's outputs: Eq. 7's, the targets' own branch's, and the balance's."""
+"""By the names of the net's outputs: Eq. 7's loss terms, the targets' own branch's, the balance's, and an accuracy."""
 
 Curve = Mapping[int, float]
 
 
-def target_curves(task: Task, prefix: str) -> list[Chart]:
+def target_curves(task: Task) -> list[Chart]:
     """A chart of the accuracy on each target that the logs tell of."""
-    runs, charts = task.runs, []
-    for target in task.targets if runs else ():
-        name = runs[0].experiment.accuracy_name(target)  # the others have the same targets
-        title = f"Accuracy on {target} (%)"
-        charts.append(_chart(task.lines, ("test", name), f"{prefix}-{name}", title, factor=100))
+    experiment = task.runs[0].experiment if task.runs else None  # the others have the same targets
+    names = {target: experiment.accuracy_name(target) for target in task.targets} if experiment else {}
+    charts = [_chart(task.lines, ("test", name), f"Accuracy on {target} (%)") for target, name in names.items()]
     return [chart for chart in charts if chart]
 
 
-def loss_curves(task: Task, prefix: str) -> list[Chart]:
-    """A chart for each loss term that the logs tell of, and one of the accuracy on the sources' training batches."""
-    charts = [_chart(task.lines, ("train", key), f"{prefix}-{key}", title) for key, title in TERMS.items()]
-    title = "Accuracy on source batches (%)"
-    charts.append(_chart(task.lines, ("train", "source_accuracy"), f"{prefix}-source_accuracy", title, factor=100))
+def loss_curves(task: Task, terms: Iterable[str] = TERMS) -> list[Chart]:
+    """A chart for each of ``terms`` that the logs tell of, on the training batches."""
+    charts = [_chart(task.lines, ("train", term), TERMS[term]) for term in terms]
     return [chart for chart in charts if chart]
 
 
-def _chart(lines: Sequence[Line], key: tuple[str, str], name: str, title: str, factor: float = 1) -> Chart | None:
+def _chart(lines: Sequence[Line], key: tuple[str, str], title: str) -> Chart | None:
     found = [(line, curves) for line in lines if (curves := [c for run in line.runs if (c := run.curves.get(key))])]
     if not found:
         return None
-    last = []
-    for line, curves in found:
-        last.append(f"{line.name} {factor * binned(curves)[1].mean(axis=0)[-1]:.3g}")
+    factor = 100 if title.endswith("(%)") else 1
+    last = [f"{line.name} {factor * binned(curves)[1].mean(axis=0)[-1]:.3g}" for line, curves in found]
 
     def draw(axes: Axes) -> None:
         for line, curves in found:
-            _draw_curves(axes, line, curves, factor)
+            iterations, values = binned(curves)
+            _draw_curves(axes, line, iterations, factor * values)
         axes.set_xlabel("iteration")
         axes.margins(x=0.01)
 
-    return Chart(name, title, f"{title} against the iterations. At the end: {'; '.join(last)}.", draw)
+    return Chart(title, f"{title} against the iterations. At the end: {'; '.join(last)}.", draw)
 
 
-def _draw_curves(axes: Axes, line: Line, curves: Sequence[Curve], factor: float = 1) -> None:
+def _draw_curves(axes: Axes, line: Line, iterations: NDArray[np.float64], values: NDArray[np.float64]) -> None:
     """A line's mean over its seeds, and from two seeds on a band from the lowest to the highest of them."""
-    iterations, values = binned(curves)
-    values = factor * values
     mean = values.mean(axis=0)
     axes.plot(
         iterations,
@@ -78,7 +73,7 @@ def _draw_curves(axes: Axes, line: Line, curves: Sequence[Curve], factor: float 
         markevery=(len(mean) // 8 + line.number, max(1, len(mean) // 3)),
         label=printable(line.name),
     )
-    if len(curves) > 1:
+    if len(values) > 1:
         axes.fill_between(
             iterations, values.min(axis=0), values.max(axis=0), color=line.colour, alpha=0.15, linewidth=0
         )
@@ -102,19 +97,13 @@ def training_section(tasks: Sequence[Task]) -> Section:
     """The terms of the loss, for each task."""
     blocks: list[Block] = []
     for number, task in enumerate(tasks, 1):
-        lines = [line for line in task.lines if any(run.curves for run in line.runs)]
         if len(tasks) > 1:
             blocks.append(Heading(task.name))
-        if not lines:
+        if charts := loss_curves(task):
+            first = not any(isinstance(block, Charts) for block in blocks)
+            blocks.append(Charts(f"training-{number}", charts, _CAPTION if first else ""))
+        else:
             blocks.append(_no_log(task))
-            continue
-        blocks.append(
-            Charts(
-                loss_curves(task, f"loss-{number}"),
-                "" if any(isinstance(block, Charts) for block in blocks) else _CAPTION,
-                [line.key for line in lines],
-            )
-        )
     return Section("training", "Along training", blocks)
 
 

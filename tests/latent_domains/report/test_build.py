@@ -34,9 +34,10 @@ def test_a_run_is_reported_in_its_folder_with_its_figures(runs, tmp_path):
     text = text_of(folder / "report.html")
     record = json.loads((folder / "record.json").read_text())
     assert f"mDA, k=2, 20 % of domain labels known on mnist+mnistm → usps: {100 * record['accuracy']:.1f} %" in text
-    assert "s₁, surest" in text and "nearest neighbours are of the own domain" in text
+    shown = (folder / "report.html").read_text()  # in words for those who cannot see the pictures
+    assert "s₁, surest" in shown and "% are of the own domain" in shown
     assert record["versions"]["numpy"] in text and record["commit"][:12] in text
-    for name in ("overview", "alignment", "accuracy-1", "confusion-run-usps", "pictures-run"):
+    for name in ("accuracy-1", "features-run", "confusion-1-usps", "pictures-run"):
         assert cv2.imread(str(tmp_path / "figures" / f"{name}.png")).std() > 3, name
 
 
@@ -50,7 +51,7 @@ def test_a_record_alone_shows_what_it_can(tmp_path):
     assert done.returncode == 0, done.stderr
     text = text_of(out)
     assert "75.0 %" in text
-    assert "The branch collapsed" in text and "does not say how the domains were used along training" in text
+    assert "The branch collapsed" in text and "How the domains were used along training is not known" in text
     assert "No images of the latent domains: of kept there is the record alone" in text
     assert "No features: of kept there is the record alone" in text
     assert "No training log of kept is here" in text
@@ -102,7 +103,7 @@ def test_several_targets_and_targets_without_labels(tmp_path):
     done = program("report", *paths, "--out", tmp_path / "r.html")
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "r.html").read_text()
-    assert 'id="confusion-two-webcam"' in page and 'id="confusion-two-dslr"' in page
+    assert 'id="confusion-1-webcam"' in page and 'id="confusion-1-dslr"' in page
     assert "No images of the latent domains: of two there is the record alone" in text_of(tmp_path / "r.html")
     assert "The target's labels are not known, so there is no accuracy" in text_of(tmp_path / "r.html")
     unlabelled = replace(DATASETS["digits"], name="mine", unlabelled=("usps",))
@@ -153,7 +154,7 @@ def test_a_shallow_baseline_stands_in_its_table(tmp_path):
     record.write_text(json.dumps({"baseline": {}, "accuracy": 0.425, "targets": {}}))
     done = program("report", record, "--table", table.name, "--quick", "--out", tmp_path / "r.html")
     assert done.returncode == 0, done.stderr
-    assert " 42.5 (1) " in text_of(tmp_path / "r.html")
+    assert " 42.5 – 1 " in text_of(tmp_path / "r.html")
     done = program("report", record, "--out", tmp_path / "r.html")
     assert done.returncode == 1 and "a shallow baseline is reported beside its table or a run on the" in done.stderr
 
@@ -188,14 +189,7 @@ def test_a_log_that_ends_anywhere_with_any_numbers(tiny_data, tmp_path):
     folder.log.write_text("\n".join(lines)[:-9])
     done = program("report", folder.path)
     assert done.returncode == 0, done.stderr
-    assert 'id="loss-1-loss_class"' in (folder.path / "report.html").read_text()
-
-
-def test_too_few_images_for_a_picture_of_features(runs, tmp_path):
-    out = tmp_path / "report.html"
-    done = program("report", runs["source_only"].path, "--images", "2", "--out", out)
-    assert done.returncode == 0, done.stderr
-    assert "No features: 3 images, expected at least 20" in text_of(out)
+    assert 'id="training-1"' in (folder.path / "report.html").read_text()
 
 
 def test_ctrl_c_leaves_no_report(runs, tmp_path):

@@ -1,50 +1,31 @@
-"""A chart as inline SVG and in files."""
+"""Charts in files."""
 
 import os
-import re
 import subprocess
 import sys
 
 import cv2
 import matplotlib
+import numpy as np
+import pytest
 
 from latent_domains.common.program import ROOT
-from latent_domains.report.chart import Chart, save_together
-from latent_domains.report.palette import LIGHT
+from latent_domains.report.chart import Chart, image, save
+from latent_domains.report.palette import COLOURS, GROUP_COLOURS
 from tests.programs import child
 
 
 def chart(**options):
-    return Chart(
-        **{"name": "a b", "title": "<T> $x$", "alt": "A line & more", "draw": lambda axes: axes.plot([0, 1]), **options}
-    )
+    return Chart(**{"title": "<T> $x$", "alt": "A line & more", "draw": lambda axes: axes.plot([0, 1]), **options})
 
 
-def test_an_inline_chart_has_words_variables_and_no_ids_of_others():
-    first, second = (
-        chart(name=name, draw=lambda axes: axes.plot([0, 1], "o", color=LIGHT["mda"])).inline()
-        for name in ("one", "two")
-    )
-    assert '<title id="one-title">&lt;T&gt; $x$</title>' in first and "A line &amp; more</desc>" in first
-    assert "var(--mda)" in first and LIGHT["mda"] not in first
-    assert "DejaVu" not in first and "<style" not in first and "metadata" not in first
-    ids = [set(re.findall(r'\bid="([^"]+)"', text)) for text in (first, second)]
-    assert ids[0] and not ids[0] & ids[1]
-    for text, own in zip((first, second), ids, strict=True):
-        assert set(re.findall(r"#([\w-]+)[\")]", text)) <= own
-
-
-def test_a_chart_in_files(tmp_path):
-    svg, png = chart().save(tmp_path)
-    assert (svg.name, png.name) == ("a-b.svg", "a-b.png")
-    assert "&lt;T&gt; $x$" in svg.read_text()
-    picture = cv2.imread(str(png))
-    assert picture is not None and picture.std() > 5
-    save_together(tmp_path / "both.png", [chart(), chart()])
-    both = cv2.imread(str(tmp_path / "both.png"))
-    assert both.shape[1] > 1.8 * picture.shape[1]
-    save_together(tmp_path / "four.png", [chart(), chart()], columns=4)  # a net without alignment has two of four
-    assert cv2.imread(str(tmp_path / "four.png")).shape == both.shape
+def test_charts_stand_side_by_side(tmp_path):
+    assert "&lt;T&gt; $x$" in image([chart()]).decode()
+    for name, charts, columns in (("one", 1, None), ("two", 2, None), ("four", 4, 2), ("short", 3, 2)):
+        save(tmp_path / f"{name}.png", [chart()] * charts, columns)
+    one, two, four, short = (cv2.imread(str(tmp_path / f"{name}.png")) for name in ("one", "two", "four", "short"))
+    assert one.std() > 5 and two.shape[1] > 1.8 * one.shape[1]
+    assert four.shape == short.shape and four.shape[0] > 1.8 * two.shape[0]
 
 
 def test_title_and_legend_end_within_the_picture(tmp_path):
@@ -53,15 +34,15 @@ def test_title_and_legend_end_within_the_picture(tmp_path):
         for line in "abc":
             axes.plot([0, 1], label=f"{line}, a label of {9 * 'several '}words")
 
-    chart(draw=draw, title=12 * "words ").save(tmp_path)
-    pixels = cv2.imread(str(tmp_path / "a-b.png")).min(axis=2)
+    save(tmp_path / "a.png", [chart(draw=draw, title=12 * "words ")])
+    pixels = cv2.imread(str(tmp_path / "a.png")).min(axis=2)
     assert pixels[:, :8].min() > 200 and pixels[:, -8:].min() > 200
 
 
-def test_charts_do_not_depend_on_what_their_user_chose_for_matplotlib(tmp_path):
-    expected = chart().inline()
+def test_charts_do_not_depend_on_what_their_user_chose_for_matplotlib():
+    expected = image([chart()], kind="png")
     with matplotlib.rc_context({"text.usetex": True}):
-        assert chart().inline() == expected
+        assert image([chart()], kind="png") == expected
 
 
 def test_settings_in_the_users_home_are_none_of_ours(tmp_path):
@@ -76,3 +57,15 @@ def test_settings_in_the_users_home_are_none_of_ours(tmp_path):
 def test_a_notebooks_backend_is_none_of_ours():
     done = child("report", "--help", env={"MPLBACKEND": "module://matplotlib_inline.backend_inline"})
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("colour", [*COLOURS.values(), *GROUP_COLOURS])
+def test_colours_stand_out_from_their_ground(colour):
+    def luminance(colour):
+        values = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+        linear = np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+        return linear @ [0.2126, 0.7152, 0.0722]
+
+    contrast = (luminance(COLOURS["ground"]) + 0.05) / (luminance(colour) + 0.05)
+    least = {"ground": 1, "grid": 1.2, "ink": 7, "muted": 4.5}
+    assert contrast >= next((least[name] for name in least if COLOURS[name] == colour), 2.9)

@@ -1,42 +1,24 @@
 """Which classes are taken for which."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.report import classes
 from latent_domains.report.build import build
+from latent_domains.report.chart import image
 from latent_domains.report.page import Charts, TableBlock
 from tests.latent_domains.report.records import write_record
-
-
-def test_commonest_errors():
-    counts = {"x": np.array([[5, 2, 0], [1, 5, 0], [0, 0, 5]]), "y": np.array([[5, 2, 0], [9, 5, 0], [0, 0, 5]])}
-    assert classes.most_confused(counts, "abc", 9) == [("b → a", "1", "9"), ("a → b", "2", "2")]
-    assert counts["x"].trace() == 15
-
-
-def test_a_class_without_test_images_has_no_accuracy():
-    run = SimpleNamespace(experiment=SimpleNamespace(method="mda"))
-    counts = {"x": (run, np.array([[3, 1, 0], [0, 4, 0], [0, 0, 0]]))}
-    drawn = classes.class_chart(counts, "abc", "n", "t")
-    assert drawn.alt == "x: worst a 75 %, best b 100 %; no test images of c"
-    axes = Figure().subplots()
-    drawn.draw(axes)
-    (line,) = axes.get_lines()
-    np.testing.assert_array_equal(line.get_xdata(), [75, 100, np.nan])
 
 
 @pytest.mark.parametrize("number", [2, 10, 31, 65])
 def test_many_classes_are_drawn(number):
     counts = np.random.default_rng(0).integers(0, 30, (number, number))
     labels = [f"a_rather_long_name_{i}" for i in range(number)]
-    drawn = classes.confusion_chart(counts, labels, "c", "t").inline()
+    drawn = image([classes.confusion_chart(counts, labels, "t")]).decode()
     assert drawn.count("a_rather_long_n…") == (1 if number > 12 else 2) * number
 
 
@@ -65,9 +47,6 @@ def test_very_many_classes_are_lists_and_not_cells(number, tmp_path):
     assert (tmp_path / "report.html").stat().st_size < 500_000
     (section,) = (section for section in page.sections if section.ident == "classes")
     charts, tables = ([b for b in section.blocks if isinstance(b, kind)] for kind in (Charts, TableBlock))
-    assert tables[0].rows[0] == ("class_007 → class_009", "1000")
-    if number == 65:
-        assert [len(block.charts) for block in charts] == [2] and [len(table.rows) for table in tables] == [10]
-    else:
-        assert charts == [] and [len(table.rows) for table in tables] == [20, number]
-        assert {row[0] for row in tables[1].rows} == set(names)
+    assert [len(block.charts) for block in charts] == ([1] if number == 65 else [])
+    assert [len(table.rows) for table in tables] == [number]
+    assert {row[0] for row in tables[0].rows} == set(names)

@@ -62,12 +62,10 @@ def browser(tmp_path_factory) -> Iterator[webdriver.Chrome]:
     driver.quit()
 
 
-def show(browser: webdriver.Chrome, report: Path, *, width: int = 1200, dark: bool = False) -> None:
+def show(browser: webdriver.Chrome, report: Path, *, width: int = 1200) -> None:
     browser.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride", {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     )
-    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
     browser.get(report.as_uri())
 
 
@@ -91,38 +89,19 @@ def test_nothing_is_requested_and_nothing_complains(browser, report):
     assert browser.get_log("browser") == []
     assert browser.find_elements(By.CSS_SELECTOR, "script, [onerror], iframe, link[rel=stylesheet]") == []
     text = browser.find_element(By.TAG_NAME, "body").text
-    assert HOSTILE.replace("/", "") in text and "How stable the latent domains are over seeds" in text
+    assert HOSTILE.replace("/", "") in text
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_every_figure_is_there_and_not_blank(dark, browser, report):
-    show(browser, report, dark=dark)
+def test_every_figure_is_there_and_not_blank(browser, report):
+    show(browser, report)
     page = picture(browser)
     ground = page[5, 5].astype(int)
-    assert (ground.mean() < 60) == dark
     places = browser.execute_script(
-        "return [...document.querySelectorAll('figure')].map(f => { const b = f.querySelector('svg, img')"
-        ".getBoundingClientRect(); return [f.id || f.innerText, b.left, b.top + scrollY, b.width, b.height] })"
+        "return [...document.querySelectorAll('figure')].map(f => { const b = f.querySelector('img')"
+        ".getBoundingClientRect(); return [f.id, b.left, b.top + scrollY, b.width, b.height] })"
     )
-    names = " ".join(str(name) for name, *_ in places)
-    for expected in (
-        "accuracy-1",
-        "curve-1-accuracy",
-        "loss-1-loss_class",
-        "loss-1-entropy_class",
-        "loss-1-entropy_domain",
-        "loss-1-loss_domain",
-        "shares-1",
-        "history-kept",
-        "matrix-kept",
-        "surest",
-        "embedding-source_only-conv1-domains",
-        "embedding-source_only-fc4_scale-classes",
-        "confusion-source_only-usps",
-        "confusion-kept-usps",
-        "classes-1-usps",
-    ):
-        assert expected in names
+    shown = ("domains-kept", "pictures-kept", "features-source_only", "confusion-1-usps")
+    assert {"accuracy-1", "training-1", *shown} <= {name for name, *_ in places}
     for name, left, top, width, height in places:
         assert width > 100 and height > 30, name
         shown = page[int(top) : int(top + height), int(left) : int(left + width)]
@@ -130,12 +109,6 @@ def test_every_figure_is_there_and_not_blank(dark, browser, report):
         assert different.mean() > 0.004 and shown.std() > 3, f"{name} is blank"
     alts = browser.execute_script("return [...document.querySelectorAll('img')].map(i => i.alt)")
     assert alts and all(len(alt) > 20 for alt in alts)
-    described = browser.execute_script(
-        "return [...document.querySelectorAll('figure > svg')].every(s => document.getElementById("
-        "s.getAttribute('aria-labelledby')).textContent && document.getElementById("
-        "s.getAttribute('aria-describedby')).textContent.length > 20)"
-    )
-    assert described
 
 
 def test_ids_are_no_two_elements(browser, report):
@@ -148,17 +121,11 @@ def test_ids_are_no_two_elements(browser, report):
 def test_small_screens_scroll_down_alone(width, browser, report):
     show(browser, report, width=width)
     assert browser.execute_script("return document.documentElement.scrollWidth") == width
-    smallest = browser.execute_script(
-        "return Math.min(...[...document.querySelectorAll('figure text')].map(t => t.getBoundingClientRect().height))"
-    )
-    assert smallest >= 8
+    narrowest = "Math.min(...[...document.querySelectorAll('figure img')].map(i => i.getBoundingClientRect().width))"
+    assert browser.execute_script(f"return {narrowest}") >= 350, "pictures are scrolled, not made too small to read"
 
 
 def test_it_prints(browser, report):
-    show(browser, report, dark=True)
+    show(browser, report)
     pdf = base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"])
     assert 2 < len(re.findall(rb"/Type\s*/Page\b", pdf)) < 30
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    assert browser.execute_script("return getComputedStyle(document.documentElement).backgroundColor") == (
-        "rgb(254, 254, 254)"
-    )

@@ -31,11 +31,8 @@ def test_two_baselines_of_one_name_are_named(tmp_path):
     ("text", "message"),
     [
         (None, "x.json: no such file, expected a run folder or a record"),
-        ("[]", "x.json: found list, expected a JSON object"),
         ("{", "x.json: not valid JSON"),
-        ('{"accuracy": 0.5}', "x.json: found no targets"),
         ('{"accuracy": "high", "targets": {}, "baseline": {}}', "x.json: accuracy: found 'high'"),
-        ('{"accuracy": 0.5, "targets": {}, "domain_usage": null}', "x.json: experiment"),
         (
             '{"accuracy": 0.5, "targets": {}, "domain_usage": null, "experiment": {"k": 1}}',
             "x.json: experiment: found no",
@@ -74,32 +71,17 @@ USAGE = {"sources": ["a"], "images": 1, "counts": [[1, 0]], "share": [1.0, 0.0],
     ("change", "message"),
     [
         ({"accuracy": "high"}, "accuracy: found 'high'"),
-        ({"targets": {"usps": 0.5}}, "targets: usps: found 0.5, expected an object"),
-        ({"targets": {"usps": {"accuracy": "1"}}}, "targets: usps: accuracy: found '1'"),
         (
             {"targets": {"usps": {"accuracy": 1.0, "confusion": [[1, 2], [3, 4]]}}},
             "targets: usps: confusion: expected 10×10",
         ),
-        (
-            {"targets": {"usps": {"accuracy": 1.0, "confusion": "no"}}},
-            "targets: usps: confusion: found 'no'",
-        ),
         ({"classes": ["a"]}, "classes: found ['a'], expected 10 names"),
         ({"domain_usage": None}, "domain_usage: found None, expected an object, as there are latent domains"),
-        ({"domain_usage": {}}, "domain_usage: found no sources, images, counts, share, purity, nmi"),
         ({"domain_usage": {**USAGE, "share": [1.0]}}, "domain_usage: counts [[1, 0]] and share [1.0] do not fit"),
-        ({"domain_usage": {**USAGE, "nmi": None}}, "domain_usage: nmi: found None"),
         ({"domain_usage_history": [USAGE]}, "domain_usage_history: iteration is None, expected a number"),
-        ({"domain_usage_history": 5}, "domain_usage_history: found 5"),
-        ({"training": "long"}, "training: found 'long', expected an object"),
     ],
 )
 def test_a_damaged_record_is_named(change, message, tmp_path):
     record = write_record(tmp_path / "r.json", make_experiment("digits", "mda"), **{"accuracy": 0.5, **change})
     with pytest.raises(ProgramError, match=re.escape(f"r.json: {message}")):
         load_runs([record])
-
-
-def test_an_empty_folder_is_named(tmp_path):
-    with pytest.raises(ProgramError, match=r"no experiment.json and no record.json in it, expected a run folder"):
-        load_runs([tmp_path])
