@@ -91,7 +91,6 @@ def test_the_record_of_latent_domains(data, mixed, tmp_path, method):
         "normalise": "z",
         "k": 2,
         "learnability": None,
-        "k_equals": None,
         "dataset": "office31_fc7",
         "sources": ["amazon", "dslr"],
         "targets": ["webcam"],
@@ -135,9 +134,6 @@ def test_k_is_chosen_on_the_source(data, tmp_path):
     assert (found["classifier"], found["dimension"], found["normalise"]) == ("svm", None, "none")
     assert list(found["learnability"]) == ["2", "3"]
     assert found["learnability"][str(found["k"])] == max(found["learnability"].values())
-    [other] = {2, 3} - {found["k"]}
-    told = f"k = {found['k']} is no better than {other}: within two standard errors\n"
-    assert found["k_equals"] in ([], [other]) and (told in done.stdout) == bool(found["k_equals"])
 
 
 @pytest.mark.program
@@ -180,16 +176,6 @@ def test_an_undivided_mixture_is_a_source(data, tmp_path):
     record = json.loads(out.read_text())
     assert record["accuracy"] > 0.9 and record["baseline"]["min_domain"] == 12
     assert record["domain_usage"]["sources"] == ["amazon+dslr"] and sum(record["domain_usage"]["counts"][0]) == 48
-
-
-@pytest.mark.program
-def test_test_images_are_those_of_the_test_split(tiny_data, tmp_path):
-    out = tmp_path / "out.json"
-    done = baselines("hoffman2012", tiny_data, out, "--k", 1, "--limit", 40, dataset="digits")
-    assert done.returncode == 0, done.stderr
-    record = json.loads(out.read_text())
-    assert record["test_images"] == 30 and record["baseline"]["source_images"] == 80
-    assert record["baseline"]["target_images"] == 40 and record["baseline"]["features"] == 3 * 28 * 28
 
 
 @pytest.fixture
@@ -257,14 +243,6 @@ def test_bad_features_are_named(data, mixed, tmp_path, how):
     assert names(tmp_path) == ["data"], "nothing half-written"
 
 
-@pytest.mark.program
-def test_a_dataset_may_be_described_by_a_file(data, tmp_path):
-    (tmp_path / "mine.json").write_text(json.dumps(FC7.to_json()))
-    done = baselines("svm", data, tmp_path / "out.json", dataset=tmp_path / "mine.json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads((tmp_path / "out.json").read_text())["baseline"]["dataset"] == "office31_fc7"
-
-
 def test_features_and_classes_mean_the_same_everywhere(data, tmp_path):
     folder = tmp_path / "data"
     shutil.copytree(data, folder)
@@ -301,40 +279,21 @@ def test_auto_needs_two_of_each_class(data, mixed, tmp_path):
     [
         (["svm", "--dataset", "office31_fc7", "--k", "2", "o"], "argument --k: svm discovers no domains"),
         (["svm", "--dataset", "office31_fc7", "--classifier", "svm", "o"], "--classifier: svm has no kernel"),
-        (["1nn", "--dataset", "office31_fc7", "--dimension", "9", "o"], "argument --dimension: 1nn has no kernel"),
-        (["gfk", "--dataset", "digits", "--dimension", "0", "o"], "argument --dimension: got '0', expected"),
         (
             ["hoffman2012", "--dataset", "digits", "--min-domain", "9", "o"],
             "min-domain: hoffman2012 has no such bound",
         ),
         (["gong2013", "--dataset", "digits", "--k", "two", "o"], "argument --k: got 'two', expected a whole number"),
         (["gong2013", "--dataset", "digits", "--max-k", "1", "o"], "--max-k: got 1, expected at least 2"),
-        (["xiong2014", "--dataset", "digits", "o"], "invalid choice: 'xiong2014'"),
         (
             ["svm", "--dataset", "imagenet", "o"],
             "--dataset: got 'imagenet', expected one of digits, digits_hard, demo, ",
         ),
-        (["gong2013", "o"], "the following arguments are required: --dataset"),
     ],
 )
 def test_a_wrong_command_line_is_explained(arguments, message):
     done = program("baselines", *arguments)
     assert done.returncode == 2 and message in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ["--dataset", "office31_fc7", "--sources", "moon"],
-            "sources: got 'moon', expected one of amazon, dslr, webcam",
-        ),
-        (["--dataset", "office31_fc7", "--targets", "amazon", "--sources", "amazon"], "'amazon' is a target"),
-    ],
-)
-def test_unknown_names_are_explained(tmp_path, arguments, message):
-    done = program("baselines", "svm", *arguments, tmp_path / "out.json")
-    assert done.returncode == 1 and message in done.stderr and names(tmp_path) == []
 
 
 @pytest.mark.program
