@@ -41,7 +41,6 @@ try:
     TABLES = PLAN.tables
     # A job of a cluster is of a run that was unfinished when the main process looked.
     UNFINISHED = PLAN.unfinished if workflow.is_main_process else PLAN.runs
-    PLAN.check_targets(TARGETS)
 except ProgramError as error:
     raise WorkflowError(str(error))
 
@@ -326,7 +325,9 @@ rule report:
 # Snakemake itself ends with a traceback.
 for target in map(os.path.relpath, TARGETS):
     if not workflow.is_rule(target) and not any(rule.is_producer(target) for rule in workflow.rules):
-        raise WorkflowError(f"{target}: nothing that can be made, expected all, tables/ and one of {', '.join(TABLES)}")
+        raise WorkflowError(
+            f"{target}: nothing that can be made, expected all, tables/ and one of {', '.join(TABLES)}, or a run without record"
+        )
 
 
 onsuccess:

@@ -22,9 +22,9 @@ def keep(file: Path, settings: Mapping[str, Any], *, begun: bool) -> None:
         there = read_json(file, ())
     except ProgramError as error:
         raise ProgramError(f"{error} (pass --force to begin anew)") from error
-    different = [key for key in there if there[key] != settings.get(key)]  # older versions had fewer
+    different = [key for key in settings if settings[key] != there.get(key)]
     if different:
-        words = "; ".join(f"{key} was {_word(there[key])}, is {_word(settings.get(key))}" for key in different)
+        words = "; ".join(f"{key} was {_word(there.get(key))}, is {_word(settings[key])}" for key in different)
         raise ProgramError(
             f"{file.parent} was begun with other options: {words} (choose another --out, or pass --force to begin anew)"
         )

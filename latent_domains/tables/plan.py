@@ -4,15 +4,14 @@ The Snakefile asks this module alone. Nothing here imports Caffe, unless a net w
 """
 
 from argparse import ArgumentTypeError
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator
 
-from latent_domains.common.files import expect_file
 from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import Positive, checked
 from latent_domains.data.lmdb_folder import is_lmdb
@@ -44,15 +43,10 @@ def _seeds(found: Any) -> tuple[int, ...]:
         raise ValueError(f"found {found!r}, expected seeds such as 0,1,2") from error
 
 
-def _images(found: Any) -> Any:
-    """A folder for whichever set is wanted, or one for each."""
-    of_each = isinstance(found, dict)
-    folders = found if of_each else dict.fromkeys(IMAGE_SETS, found)
-    for name, folder in folders.items():
-        if name in IMAGE_SETS and not (isinstance(folder, str) and Path(folder).is_dir()):
-            what = f" with the images of {IMAGE_SETS[name].title}" if of_each else ", a set's unpacked archive"
-            raise ValueError(f"found {folder!r}, expected a folder{what}")
-    return folders
+def _images(found: str) -> str:
+    if not Path(found).is_dir():
+        raise ValueError(f"found {found!r}, expected a folder, a set's unpacked archive")
+    return found
 
 
 def _weights(found: str) -> str:
@@ -61,29 +55,20 @@ def _weights(found: str) -> str:
     return found
 
 
-def _plain(found: Path) -> Path:
-    if {"{", "}"}.intersection(str(found)):
-        raise ValueError(f"found {str(found)!r}, expected a name without {{ and }}: Snakemake takes them for wildcards")
-    return found
-
-
-_Folder = Annotated[Path, AfterValidator(_plain)]
-
-
 @dataclass(frozen=True)
 class Config:
     """The values of ``snakemake --config``; :meth:`read` checks them."""
 
     seeds: Annotated[tuple[int, ...], BeforeValidator(_seeds)] | None = None
     iterations: Positive | None = None
-    images: Annotated[dict[Literal[*IMAGE_SETS], str], BeforeValidator(_images)] = field(default_factory=dict)
-    """Folder of the unpacked archive by image set."""
+    images: Annotated[str, AfterValidator(_images)] | None = None
+    """Folder of the unpacked archive of whichever image set is wanted."""
     allow_incomplete: bool = False
     weights: Annotated[str, AfterValidator(_weights)] | None = None
     """A folder of weights or one caffemodel; "none": begin at random; None: DATA/weights."""
     solver_mode: Literal["CPU", "GPU"] | None = None
-    data: _Folder = Path("data")
-    runs: _Folder = Path("runs")
+    data: Path = Path("data")
+    runs: Path = Path("runs")
     experiments: Path = EXPERIMENTS
     threads: Positive = 1
 
@@ -136,29 +121,8 @@ class Plan:
 
     @cached_property
     def unfinished(self) -> dict[str, Run]:
-        """The runs that had no record when this was first asked.
-
-        Raises ProgramError naming one that is no file: of links round in a circle Snakemake shows a traceback.
-        """
-        for run in self.runs.values():
-            expect_file(self.record(run), "a run's record", missing_ok=True)
+        """The runs that had no record when this was first asked."""
         return {name: run for name, run in self.runs.items() if not self.record(run).is_file()}
-
-    def check_targets(self, arguments: Iterable[str]) -> None:
-        """Raise ProgramError if one of Snakemake's arguments is meant to be a table and is none, or is a finished run.
-
-        Snakemake itself ends with a traceback.
-        """
-        finished = {self.record(run) for name, run in self.runs.items() if name not in self.unfinished}
-        for argument in arguments:
-            folder, _, name = argument.partition("/")
-            name, _, inside = name.partition("/")
-            if folder == "tables" and name.removesuffix(".md").removesuffix(".csv") not in self.tables:
-                raise ProgramError(f"{argument}: no such table, expected tables/ and one of {', '.join(self.tables)}")
-            if folder == "tables" and inside:
-                raise ProgramError(f"{argument}: it is made with all of its folder: ask for tables/{name}")
-            if Path(argument) in finished:
-                raise ProgramError(f"{argument}: this run is finished; delete the record to have it evaluated again")
 
     def record(self, run: Run) -> Path:
         return self.config.runs / place(run) / "record.json"
@@ -189,7 +153,7 @@ class Plan:
             return ""  # mixtures can be joined, weights can be fetched
         if run.data.name not in DATASETS:
             return text
-        if images in MADE or images in self.config.images:
+        if images in MADE or (self.config.images and images in IMAGE_SETS):
             return ""
         if run.data.extracted and not missing_images(run, self.config.data):
             return ""
@@ -263,7 +227,7 @@ class Plan:
     @cached_property
     def image_sets(self) -> list[str]:
         """Sets of images whose LMDBs ``tools.get_data`` can build here."""
-        datasets = [*MADE, *self.config.images]
+        datasets = [*MADE, *(IMAGE_SETS if self.config.images else ())]
         return list(
             dict.fromkeys([*datasets, *(self._set(run) for run in self.runs.values() if run.dataset in datasets)])
         )
@@ -288,8 +252,8 @@ class Plan:
         if folder != data:
             options += ["--seed", folder.name.removeprefix("seed")]
             options += ["--downloads", str(data / "downloads")] if dataset in FETCHED else []
-        if dataset in self.config.images:
-            options += ["--images", self.config.images[dataset], "--jobs", str(self.config.threads)]
+        if dataset in IMAGE_SETS:
+            options += ["--images", self.config.images, "--jobs", str(self.config.threads)]
             options += ["--allow-incomplete"] if self.config.allow_incomplete else []
         return options
 

@@ -18,7 +18,6 @@ import pytest
 from safetensors.numpy import save_file
 
 from latent_domains.adapt import stages
-from latent_domains.adapt.learner import FINE_TUNED, IMAGE_SIZE, ITERATIONS, ON_FEATURES
 from latent_domains.backbones.onnx_backbone import OnnxBackbone
 from latent_domains.common.gpus import has_cuda
 from latent_domains.common.program import ROOT
@@ -344,16 +343,6 @@ def test_options_can_change_until_training_begins(tmp_path):
     assert ": stands" not in done.stdout and (settings.parent / "notes.txt").exists()
 
 
-def test_help_says_what_mda_does_where_nothing_is_said():
-    said = " ".join(program("adapt", "--help").stdout.split())
-    for name in ("branch_input", "lambda_d"):
-        assert f"(default: {ON_FEATURES[name]} on features, else" in said
-    assert ON_FEATURES["branch_norm"] == FINE_TUNED["branch_norm"]
-    assert f"(default: {FINE_TUNED['branch_norm']})" in said
-    assert ON_FEATURES["no_w_gradient"] and "reach the branch that predicts domains (default: on features)" in said
-    assert f"(default: {IMAGE_SIZE} for lite0, else" in said and f"(default: {ITERATIONS} for lite0 with" in said
-
-
 # --- on the features of EfficientNet-Lite0, the default where there is no GPU
 
 
@@ -425,12 +414,6 @@ def test_what_adaptation_was_worth_is_said(adapted, pacs):
     files = [out / "baselines" / "logistic.json", out / "report.html"]
     before = [file.stat().st_mtime_ns for file in files]
     assert on_features(pacs, out).returncode == 0 and [file.stat().st_mtime_ns for file in files] == before
-
-
-def test_without_labels_nothing_is_said_of_an_accuracy(pacs, tmp_path):
-    done = on_features(pacs, tmp_path / "out", "--unlabelled")
-    assert done.returncode == 0, done.stderr
-    assert set(names(tmp_path / "out")) == RESULTS and "logistic" not in done.stdout
 
 
 def test_the_model_is_one_net_from_picture_to_class(adapted, pacs, tmp_path):
@@ -530,11 +513,6 @@ def test_a_fine_tuned_net_and_what_its_features_alone_got(fine_tuned):
     title = "mDA, k=2, centred logits"
     assert f"{title} on lite0" in report and f"{title}, branch on early statistics" in report
     assert "on features of lite0" in report and BASELINES["logistic"] in report
-
-
-def test_a_fine_tuned_net_predicts_by_the_lines_of_python(fine_tuned, pacs, tmp_path):
-    out, done, _ = fine_tuned
-    the_lines_predict_the_same(out, done, pacs / "cartoon", tmp_path)
 
 
 def test_once_it_is_fine_tuned_nothing_is_done_again_and_other_options_are_refused(fine_tuned):

@@ -15,8 +15,3 @@ def test_other_options_are_refused_once_training_has_begun(tmp_path):
     keep(file, THERE, begun=True)
     with pytest.raises(ProgramError, match="other options: --source was a b, is c; --k was not given, is 3"):
         keep(file, {"--source": ["c"], "--k": 3}, begun=True)
-
-
-def test_a_folder_of_an_older_version_goes_on_with_options_that_it_did_not_have(tmp_path):
-    keep(tmp_path / "settings.json", THERE, begun=False)
-    keep(tmp_path / "settings.json", {**THERE, "--new": False}, begun=True)

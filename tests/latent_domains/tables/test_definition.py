@@ -5,16 +5,14 @@ import re
 from dataclasses import fields
 
 import pytest
-import yaml
 
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.experiment.baselines import BASELINES
 from latent_domains.experiment.datasets import DATASETS
-from latent_domains.experiment.experiment import METHODS, SETTINGS, make_experiment
+from latent_domains.experiment.experiment import SETTINGS, make_experiment
 from latent_domains.nets.whole import make_nets_and_solver
 from latent_domains.tables import definition
-from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, Table, load
-from tests.latent_domains.tables.tables import small_table
+from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, load
 
 NAMES = sorted(file.stem for file in EXPERIMENTS.glob("*.yaml"))
 
@@ -51,14 +49,6 @@ def paper_numbers(table) -> str:
         values = [cell.paper for cell in row.cells] + ([row.paper_mean] if len(row.cells) > 1 else [])
         rows.append("-" if values[0] is None else " ".join(f"{value:.1f}" for value in values))
     return " / ".join(rows)
-
-
-def test_every_committed_table_is_checked_here():
-    names = ("mixtures", "branch", "branch_2000", "branch_k", "resizing", "order", "undivided", "conv1_bias")
-    digits = {f"digits_{name}" for name in names}
-    others = {"demo", "demo_undivided", "pacs_features", "pacs_mixtures", "pacs_lite0_finetuned"}
-    others |= {"office_caltech_targets", "office_caltech_lite0"}
-    assert set(NAMES) == {*PAPER, *digits, *others}
 
 
 @pytest.mark.parametrize("name", PAPER)
@@ -106,18 +96,6 @@ def test_every_experiment_has_nets(name):
         assert "train" in nets and f"max_iter: {run.iterations}\n" in solver
 
 
-def test_the_mixtures_are_what_their_columns_say():
-    table = load(EXPERIMENTS / "digits_mixtures.yaml", seeds=(0,))
-    for row in table.rows:
-        for column, cell in zip(table.columns, row.cells, strict=True):
-            (run,) = cell.candidates[0].runs
-            assert (run.shares, run.undivided) == (column.shares, bool(column.shares))
-            assert run.k in (0, 1, 2) and run.dataset == "digits_hard"
-    assert len({run.name for run in table.runs}) == len(table.runs) == 42
-    methods = {row.cells[0].candidates[0].runs[0].method for row in table.rows}
-    assert methods == set(METHODS) - {"plain", "source_only", "ghost_w"}
-
-
 def test_the_rows_are_the_papers_methods():
     rows = {row.name: row for row in load(EXPERIMENTS / "office31.yaml").rows}
     methods = {name: row.cells[0].candidates[0].runs[0].method for name, row in rows.items()}
@@ -137,36 +115,6 @@ def test_the_rows_are_the_papers_methods():
     known = load(EXPERIMENTS / "office31_known.yaml")
     shares = [row.cells[0].candidates[0].runs[0].known_share for row in known.rows[:-1]]
     assert shares == [0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0]
-
-
-SEVERAL_TARGETS = """
-title: "Targets"
-source: Table 9
-dataset: office_caltech_fc7
-seeds: [0]
-columns:
-  - {name: two, sources: [amazon, caltech], targets: [webcam, dslr]}
-  - {name: one, sources: [amazon, caltech], targets: [webcam]}
-rows:
-  - {name: none, paper: &none {missing: none}, runs: {method: source_only}}
-  - {name: ours, paper: *none, runs: {method: mda}, note: latent}
-  - {name: random, paper: *none, runs: {method: random_w}}
-  - {name: shallow, paper: *none, baseline: {method: gong2013}}
-"""
-
-
-def notes(table: Table) -> dict[str, str | None]:
-    return {row.name: row.note for row in table.rows}
-
-
-def test_rows_that_know_other_numbers_of_target_domains_say_so(tmp_path):
-    alike = {"none": None, "ours": "latent", "random": None, "shallow": None}
-    assert notes(small_table(tmp_path, SEVERAL_TARGETS)) == alike
-    one = "  - {name: one target, paper: *none, runs: {method: mda, k_target: 1}}\n"
-    told = {**alike, "ours": "latent; k_target 2, 1", "random": "k_target 2, 1"}
-    assert notes(small_table(tmp_path, SEVERAL_TARGETS + one)) == {**told, "one target": "k_target 1, 1"}
-    dial = "  - {name: DIAL, paper: *none, runs: {method: dial}}\n"
-    assert notes(small_table(tmp_path, SEVERAL_TARGETS + dial)) == {**told, "DIAL": "k_target 1, 1"}
 
 
 def test_best_single_source_has_a_group_of_runs_for_each_source():
@@ -230,16 +178,6 @@ def test_the_good_file_is_good(tmp_path):
     assert table.rows[1].cited == "Somebody 2001" and table.rows[1].cells[0].candidates == ()
 
 
-@pytest.mark.parametrize(
-    "folded", [">\n      ours,\n      of today\n", "|\n      ours,\n      of today\n", "'ours,  of today'\n"]
-)
-def test_a_name_is_one_line(folded, tmp_path):
-    """Others break the tables of Markdown."""
-    text = GOOD.replace("name: ours\n", f"name: {folded}").replace("rows:", "reference: ours, of today\nrows:")
-    (tmp_path / "table.yaml").write_text(text)
-    assert load(tmp_path / "table.yaml").rows[0].name == "ours, of today"
-
-
 @pytest.mark.parametrize("number", ["1e-4", "+1E-04", "1.e-4", "0.1e-3", "1.0e-4", "0.0001"])
 def test_a_number_may_have_an_exponent(number, tmp_path):
     (tmp_path / "table.yaml").write_text(GOOD.replace("k: 3", f"lambda_d: {number}"))
@@ -250,20 +188,11 @@ def test_a_number_may_have_an_exponent(number, tmp_path):
     ("old", "new", "message"),
     [
         ("title: T", "titel: T", ": found the key 'titel', expected some of title, source, dataset, seeds, columns"),
-        ("title: T\n", "", ": found no title"),
-        ("title: T", "title: [T]", ": title: found ['T']"),
         ("dataset: digits", "dataset: digit", ": dataset: got 'digit', expected one of digits, digits_hard, demo"),
         ("[0, 1]", "[0, 0]", ": seeds: found [0, 0], expected each once"),
         ("[0, 1]", "[]", ": seeds: Tuple should have at least 1 item"),
-        ("[0, 1]", "5", ": seeds: found 5"),
-        ("[0, 1]", "[0, -1]", ": seeds[1]: found -1"),
-        ("[0, 1]", "[0, true]", ": seeds[1]: found True"),
-        ("[0, 1]", "[0, 4294967296]", "seeds[1]: found 4294967296"),
-        ("seeds:", "data_per_seed: 1\nseeds:", ": data_per_seed: found 1"),
         ("name: Mm,", "name: U,", ": columns: found the name 'U' twice, expected each once"),
-        ("name: theirs", "name: ours", ": rows: found the name 'ours' twice"),
         ("columns:", "reference: our\ncolumns:", ": reference: found 'our', expected a row: ours"),
-        ("columns:", "reference: theirs\ncolumns:", ": reference: found 'theirs', expected a row: ours"),
         ("targets: [usps]", "targets: [ups]", "rows[0] (ours): runs, column 'U': targets: got 'ups', expected one of"),
         (
             "targets: [usps]",
@@ -275,17 +204,12 @@ def test_a_number_may_have_an_exponent(number, tmp_path):
             "targets: [usps], shares: [80, 30]",
             "column 'U': shares: got 80:30, expected 2 percentages",
         ),
-        ("targets: [usps]", "targets: [usps], shares: 80:20", ": columns[0] (U): shares: found 4820"),
         ("method: mda, k: 3", "method: mDA", ": rows[0] (ours): runs: method: found 'mDA'"),
-        ("method: mda, k: 3", "k: 3", ": rows[0] (ours): runs: found no method"),
         ("k: 3", "kk: 3", ": rows[0] (ours): runs: found the key 'kk'"),
         ("k: 3", "seed: 3", ": rows[0] (ours): runs: found the key 'seed'"),
-        ("k: 3", "k: '3'", ": rows[0] (ours): runs: k: found '3'"),
         ("k: 3", "k: 0", ": rows[0] (ours): runs, column 'U': k: got 0, expected at least 1 latent domain"),
         ("k: 3", "k: 3, known_share: 0.5", "k: got 3; with known domain labels expected the number of sources, 2"),
         ("k: 3", "k: 3, k: 4", ", line 12: not valid YAML: found the key 'k' twice, expected it once"),
-        ("k: 3", "best_single_source: 1", "runs: best_single_source: found 1"),
-        ("runs: {method: mda, k: 3}", "runs: mda", ": rows[0] (ours): runs: found 'mda', expected an object"),
         ("runs: {method: mda, k: 3}", "note: x", "(ours): found none of them, expected exactly one of runs, baseline"),
         ("cited: Some", "runs: {method: mda}\n    cited: Some", "(theirs): found runs and cited, expected exactly one"),
         ("runs: {method: mda, k: 3}", "baseline: {method: gong}", "method: found 'gong'"),
@@ -296,15 +220,11 @@ def test_a_number_may_have_an_exponent(number, tmp_path):
         ),
         ("runs: {method: mda, k: 3}", "baseline: {method: svm, k: 2}", "k: found 2, expected nothing: svm discover"),
         ("runs: {method: mda, k: 3}", "baseline: {method: svm, dimension: 9}", "dimension: found 9, expected nothing"),
-        ("runs: {method: mda, k: 3}", "baseline: {method: svm, limit: 0}", "limit: found 0"),
         ("values: [1, 2.5]", "values: [1]", "paper: values: found [1.0], expected 2 values, one for each column"),
         ("values: [1, 2.5]", "values: [1, 250]", "paper: values[1]: found 250"),
-        ("values: [1, 2.5]", "values: [1, .nan]", "paper: values[1]: found nan"),
         (", mean: 1.75", "", "(ours): paper: found values, expected values, mean"),
         ("{values: [1, 2], mean: 1.5}", "{missing: why}", "(theirs): paper: found missing, expected values"),
         ("title: T", "title: !!python/object/apply:os.getcwd []", "not valid YAML: could not determine a constructor"),
-        ("title: T", "title: 'T", "not valid YAML: "),
-        ("title: T", "title: T\x00", "not valid YAML: "),
         ("title: T", "? {a: b}\n: c\ntitle: T", "not valid YAML: found the key {'a': 'b'}"),
     ],
 )
@@ -367,9 +287,3 @@ def test_a_file_that_is_no_text_or_not_there(tmp_path):
         load(tmp_path / "table.yaml")
     with pytest.raises(ProgramError, match=re.escape("other.yaml: no such file, expected one of table")):
         load(tmp_path / "other.yaml")
-
-
-def test_the_committed_files_are_plain_yaml():
-    """Other programs can read them."""
-    for name in NAMES:
-        assert yaml.safe_load((EXPERIMENTS / f"{name}.yaml").read_text())["title"]

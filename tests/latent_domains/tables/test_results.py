@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from latent_domains.common.program import ROOT, ProgramError, from_root
-from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from latent_domains.tables import results as module
 from latent_domains.tables.csv_file import csv_text
@@ -172,9 +171,6 @@ def test_no_best_source_before_every_source_was_tried(table, tmp_path):
     ("name", "printed", "again"),
     [
         ("office31_fc7", "28.7", "28.73"),
-        ("office31_fc7", "83.9", "83.87"),
-        ("office_caltech_fc7", "39.1", "39.10"),
-        ("pacs", "84.2", "84.15"),
         ("office31", "82.7", "82.73"),
     ],
 )
@@ -189,13 +185,6 @@ def test_every_recomputed_mean_is_in_the_csv(tmp_path):
     for line in (line for line in lines if line["part"] == "mean" and line["paper"]):
         values = [float(one["paper"]) for one in lines if one["row"] == line["row"] and one["part"] == "cell"]
         assert float(line["paper_recomputed"]) == pytest.approx(sum(values) / 3, abs=1e-4)
-
-
-def test_every_line_of_the_csv_says_how_many_seeds_it_should_have(table, tmp_path):
-    fill(table, tmp_path / "runs", 0, 0, {0: 0.8})  # the columns of one row differ in their seeds, others have none
-    fill(table, tmp_path / "runs", 0, 1, {1: 0.8})
-    lines = list(csv.DictReader(io.StringIO(csv_text(table, results(table, tmp_path)))))
-    assert {line["seeds"] for line in lines if line["kind"] == "ours"} == {"3"}
 
 
 @pytest.mark.parametrize(("value", "text"), [(1.25, "+1.2"), (-3.0, "−3.0"), (-0.04, "0.0"), (0.0, "0.0")])
@@ -262,19 +251,6 @@ def test_one_true_source_has_no_purity(tmp_path):
     alone = usage(0, 0, sources=["a+b"], counts=[[50, 50]], share=[0.5, 0.5], purity=1.0, nmi=0.0)
     write_usages(table, tmp_path / "runs", alone)
     assert cells(table_text(table, results(table, tmp_path)))[2][-3:] == ["50.0", "", ""]
-
-
-def test_latent_domains_of_several_columns_are_a_line(table, tmp_path):
-    write_usages(table, tmp_path / "runs", usage(10, 40))
-    lines = cells(table_text(table, results(table, tmp_path)))
-    assert lines[5] == ["", "largest share, purity, NMI", "60.0, 0.900, 0.500", "", ""]
-
-
-def test_without_latent_domains_and_reference_a_table_looks_as_ever(table, tmp_path):
-    fill(table, tmp_path / "runs", 0, 0, {0: 0.8, 1: 0.9})
-    text, values = table_text(table, results(table, tmp_path)), csv_text(table, results(table, tmp_path))
-    for word in ("purity", "seed by seed", "resolvable", "reference"):
-        assert word not in text and word not in values
 
 
 # --- against a reference
@@ -406,17 +382,11 @@ def test_a_finished_run_on_another_data_folder_is_not_taken(table, tmp_path, tin
         Records(tmp_path / "runs", tmp_path / "data").folders(table)
 
 
-def test_a_run_folder_that_is_none_is_said(table, tmp_path):
-    (tmp_path / "runs" / "digits" / "mda_k2_seed0").mkdir(parents=True)
-    assert "seed 0 " in why(table, tmp_path) and "no experiment.json in it" in why(table, tmp_path)
-
-
 @pytest.mark.parametrize(
     ("log", "text"),
     [
         ("", "begun, but not finished (log: "),
         ("reading\nerror: no features\n", "seed 0 failed: no features, seeds 1, 2 "),
-        ("error: no features\nreading\n", "begun, but not finished (log: "),
     ],
 )
 def test_what_became_of_a_baseline(log, text, table, tmp_path):
@@ -430,26 +400,14 @@ def test_what_became_of_a_baseline(log, text, table, tmp_path):
     ("damage", "message"),
     [
         (lambda record: "{", "not valid JSON"),
-        (lambda record: "", "not valid JSON"),
         (lambda record: "[]", "found list, expected a JSON object"),
-        (lambda record: json.dumps({**record, "accuracy": "0.9"}), "accuracy: found '0.9'"),
         (
             lambda record: json.dumps({**record, "accuracy": None}),
             "accuracy: found None",
         ),
-        (lambda record: json.dumps({**record, "accuracy": float("nan")}), "accuracy: found nan"),
-        (
-            lambda record: json.dumps({**record, "accuracy": 90.5}),
-            "accuracy: found 90.5",
-        ),
-        (lambda record: json.dumps({**record, "experiment": 5}), "experiment: found 5, expected an object"),
         (
             lambda record: json.dumps({**record, "experiment": {**record["experiment"], "k": 3}}),
             "it is of another run: found k 3, expected 2",
-        ),
-        (
-            lambda record: json.dumps({**record, "experiment": {"dataset": "digits"}}),
-            "it is of another run: found no sources, expected [",
         ),
     ],
 )
@@ -628,11 +586,3 @@ def test_the_seeds_and_iterations_can_be_others(tmp_path):
     assert wrong.returncode == 2 and "got 'x', expected a whole number" in wrong.stderr
     wrong = program("tables.__main__", "digits", "--seeds", "7,7", "--out", tmp_path)
     assert wrong.returncode == 1 and "seeds: found [7, 7], expected each once" in wrong.stderr
-
-
-def test_run_folders_are_where_write_run_puts_them(tmp_path):
-    table = load(EXPERIMENTS / "digits.yaml")
-    run = table.runs[0]
-    folder = RunFolder(Records(tmp_path, tmp_path).run_folder(run), run, tmp_path)
-    assert folder.path == tmp_path / "digits" / "source_only_seed0"
-    assert Records(tmp_path, tmp_path).file(run) == folder.record
