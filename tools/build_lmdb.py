@@ -16,9 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from latent_domains.common.arguments import add_image_options, natural, program_parser
-from latent_domains.common.pixel_limit import megapixels
 from latent_domains.common.program import ProgramError, run
-from latent_domains.common.wording import by
 from latent_domains.data.image_datum import Format
 from latent_domains.data.image_list import Found, read_classes, read_list, read_tree
 from latent_domains.data.image_lmdb import build
@@ -47,13 +45,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
     add_image_options(parser)
-    options = parser.parse_args()
-    if options.resize is not None and options.resize[0] * options.resize[1] > megapixels() * 10**6:
-        parser.error(
-            f"argument --resize: {by(options.resize)} are more than {megapixels():g} megapixels (--max-megapixels N "
-            "takes larger ones)"
-        )
-    return options
+    return parser.parse_args()
 
 
 def _size(text: str) -> tuple[int, int]:

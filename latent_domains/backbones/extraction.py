@@ -19,7 +19,7 @@ from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.input_batches import keyed_batches, record_values
 from latent_domains.data.lmdb_folder import NOTE
-from latent_domains.data.parts import EXTRACTION, FINGERPRINT, Part, Records, classes_of, origin_of
+from latent_domains.data.parts import FINGERPRINT, Part, Records, classes_of, origin_of
 from latent_domains.experiment.datasets import (
     DATASETS,
     Dataset,
@@ -145,7 +145,7 @@ def parts(
         lmdb, place = data / source, out / target
         count = lmdb_io.count_filled(lmdb, images.made_by)
         origin = {
-            "program": f"{EXTRACTION} {images.name}",
+            "program": f"tools.extract_features {images.name}",
             "part": place.name,
             "version": VERSION,
             **extractor.origin,

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from latent_domains.common import pixel_limit
 from latent_domains.common.in_threads import in_threads
-from latent_domains.common.pixel_limit import megapixels, most_bytes
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by
 from latent_domains.data.image_list import Entry
@@ -61,7 +61,7 @@ def make(file: Path, label: int, form: Format) -> Made:
         image = decoded(data, flags) if kept is None else kept
     except cv2.error as error:
         if "MAX_IMAGE_PIXELS" in error.err:
-            return Made(b"", (), f"more than {megapixels():g} megapixels (--max-megapixels N takes larger ones)")
+            return Made(b"", (), f"more than {pixel_limit.most_pixels()} pixels ({pixel_limit.VARIABLE} allows more)")
         return Made(b"", (), f"OpenCV refuses it: {error.err}")
     if _cut_short(data):
         return Made(b"", (), f"a JPEG that was cut short after {len(data)} bytes")
@@ -92,8 +92,8 @@ def _contents(file: Path) -> bytes:
         raise
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
         raise OSError("a FIFO, a device or a socket, expected a regular file")
-    if status.st_size > most_bytes():
-        raise OSError(f"{status.st_size} bytes, more than a picture of {megapixels():g} megapixels has")
+    if status.st_size > pixel_limit.most_bytes():
+        raise OSError(f"{status.st_size} bytes, more than a picture of {pixel_limit.most_pixels()} pixels has")
     return file.read_bytes()
 
 

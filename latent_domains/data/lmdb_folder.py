@@ -20,5 +20,6 @@ def is_lmdb(folder: Path) -> bool:
 
 
 def strangers(folder: Path) -> list[str]:
-    """What lies in an LMDB's folder that no program of ours or of LMDB's puts there, sorted."""
-    return sorted(path.name for path in folder.iterdir() if path.name not in _OURS)
+    """What lies in an LMDB's folder that no program of ours or of LMDB's puts there, sorted; a file itself."""
+    inside = folder.iterdir() if folder.is_dir() else [folder]
+    return sorted(path.name for path in inside if path.name not in _OURS)

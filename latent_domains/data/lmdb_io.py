@@ -112,15 +112,8 @@ def check_name(name: str, remedy: str) -> None:
 class Writer:
     """Appends records to a new LMDB, in order, committing them in batches. Made by ``create``."""
 
-    def __init__(self, folder: Path, shown_as: Path) -> None:
-        """Open a new LMDB in the existing empty ``folder``; messages call it ``shown_as``."""
-        self._shown_as = shown_as
-        # Nothing is synced before close(): until the folder is renamed nobody reads it.
-        options = {"readahead": False, "sync": False, "metasync": False, "lock": False}
-        try:
-            self._env = lmdb.open(str(folder), map_size=FIRST_MAP_SIZE, **options)
-        except lmdb.Error as error:
-            raise self._failed(error) from error
+    def __init__(self, env: lmdb.Environment) -> None:
+        self._env = env
         self._batch: list[tuple[bytes, bytes]] = []
         self._batch_bytes = 0
         self.records = 0
@@ -134,9 +127,9 @@ class Writer:
         self._batch_bytes += len(value)
         self.records += 1
         if self._batch_bytes >= BATCH_BYTES:
-            self._commit()
+            self.commit()
 
-    def _commit(self) -> None:
+    def commit(self) -> None:
         """Write the batch in one transaction; double the map and begin again each time it is full."""
         while self._batch:
             try:
@@ -146,30 +139,9 @@ class Writer:
                         cursor.put(key, value, append=True)
             except lmdb.MapFullError:
                 self._env.set_mapsize(2 * self._env.info()["map_size"])
-            except lmdb.Error as error:
-                raise self._failed(error) from error
             else:
                 self._batch.clear()
                 self._batch_bytes = 0
-
-    def close(self) -> None:
-        """Write what is left, flush it to the disk and close."""
-        try:
-            self._commit()
-            self._env.sync(True)
-        except lmdb.Error as error:
-            raise self._failed(error) from error
-        finally:
-            self._env.close()
-
-    def abandon(self) -> None:
-        """Close without writing what is left."""
-        self._env.close()
-
-    def _failed(self, error: Exception) -> ProgramError:
-        # LMDB calls a full disk an input/output error.
-        free = shutil.disk_usage(self._shown_as.parent).free >> 20
-        return ProgramError(f"{self._shown_as}: writing the LMDB failed: {error} ({free} MB are free on its disk)")
 
 
 @contextmanager
@@ -179,21 +151,25 @@ def create(path: Path, *, force: bool = False) -> Iterator[tuple[Writer, Path]]:
     Other files put into the folder travel with it (Caffe looks at ``data.mdb`` alone). After an error or Ctrl-C
     nothing is left, and an older LMDB at ``path`` is as it was.
 
-    Raises ProgramError if ``path`` exists and ``force`` is false, or it is no LMDB or holds other files as well, or if
-    the disk is full.
+    Raises ProgramError if ``path`` exists and ``force`` is false, or it holds other files than an LMDB's, or if the
+    disk is full.
     """
-    if force and path.exists() and not is_lmdb(path) and (path.is_file() or any(path.iterdir())):
-        raise ProgramError(f"{path} is no LMDB (it has no data.mdb): --force does not replace it")
-    if force and path.is_dir() and (others := strangers(path)):
-        raise ProgramError(f"{path}: found {some(others)} beside an LMDB's own files: --force does not remove that")
+    if force and path.exists() and (others := strangers(path)):
+        raise ProgramError(
+            f"{path}: found {some(others)}, expected an LMDB's files alone: --force removes nothing else"
+        )
+    # Nothing is synced before the end: until the folder is renamed nobody reads it.
+    options = {"map_size": FIRST_MAP_SIZE, "readahead": False, "sync": False, "metasync": False, "lock": False}
     with build_folder_aside(path, force=force) as aside:
-        writer = Writer(aside, path)
         try:
-            yield writer, aside
-        except BaseException:
-            writer.abandon()
-            raise
-        writer.close()
+            with lmdb.open(str(aside), **options) as env:
+                writer = Writer(env)
+                yield writer, aside
+                writer.commit()
+                env.sync(True)
+        except lmdb.Error as error:  # it calls a full disk an input/output error
+            free = shutil.disk_usage(path.parent).free >> 20
+            raise ProgramError(f"{path}: writing the LMDB failed: {error} ({free} MB are free on its disk)") from error
         # The folder may be read by others; only data.mdb counts.
         (aside / "lock.mdb").unlink(missing_ok=True)
 
@@ -346,30 +322,20 @@ def describe(path: Path) -> Description:
     floats, as ``domain_labels`` writes them).
     """
     counts: Counter[int] = Counter()
-    first: tuple[int, int, int] | None = None
-    encoded = False
+    first = shape = None
     same_size = True
     for key, datum in tqdm(read(path), desc=f"look at {path.name}", unit="img", delay=2, leave=False):
         counts[datum.label] += 1
-        size = (datum.channels, datum.height, datum.width)
-        if first is None or not datum.encoded:
-            try:
-                size = _size(datum)
-            except ValueError as error:
-                raise ProgramError(f"{path}: record {shown(key)} holds no image of Caffe's: {error}") from error
-        if first is None:
-            first, encoded = size, datum.encoded
-        elif datum.encoded != encoded or (not encoded and size != first):
-            same_size = False
-    if first is None:
+        try:
+            if first is None:
+                first, shape = datum, _size(datum)
+            elif datum.encoded != first.encoded or not (datum.encoded or _size(datum) == shape):
+                same_size = False
+        except ValueError as error:
+            raise ProgramError(f"{path}: record {shown(key)} holds no image of Caffe's: {error}") from error
+    if first is None or shape is None:
         raise ProgramError(f"{path}: an LMDB without records, expected at least one")
-    return Description(
-        records=counts.total(),
-        shape=first,
-        encoded=encoded,
-        class_counts=dict(sorted(counts.items())),
-        same_size=same_size,
-    )
+    return Description(counts.total(), shape, first.encoded, dict(sorted(counts.items())), same_size)
 
 
 def _size(datum: Datum) -> tuple[int, int, int]:

@@ -20,9 +20,6 @@ from latent_domains.data.lmdb_folder import CLASSES, DOMAINS, NOTE, is_lmdb
 FINGERPRINT = "fingerprint"
 """Key of an origin: a hash that tells whether the images are still the same."""
 
-EXTRACTION = "tools.extract_features"
-"""The program of origins whose records are features."""
-
 Images = tuple[NDArray[np.uint8] | NDArray[np.float64], NDArray[np.int64]]
 """Images (n×H×W gray or n×H×W×3 BGR, uint8), or features (n×d), and their labels (n)."""
 
@@ -87,54 +84,38 @@ def stands(part: Part, *, force: bool = False) -> bool:
     """
     if is_absent(part.path):
         return False
-    if (note := _read_note(part.path)) is None:
-        if not is_lmdb(part.path):
-            raise ProgramError(f"{part.path}: found other files, expected an LMDB or nothing; choose another --out")
-        if force:
-            return False
-        raise ProgramError(
-            f"{part.path}: exists, but without a {NOTE} that says how it was made; pass --force to replace it"
-        )
-    found, records = note
-    differences = _differences(found, part.origin) or _other_classes(part)
-    if differences and not force:
-        raise ProgramError(
-            f"{part.path}: made with {differences}; pass --force to replace it or --out for another folder"
-        )
-    if differences:
+    if not is_lmdb(part.path):
+        raise ProgramError(f"{part.path}: found other files, expected an LMDB or nothing; choose another --out")
+    if (found := _read_note(part.path)) is None:
+        different = f"exists, but without a {NOTE} that says how it was made"
+    elif differences := _differences(found, part.origin):
+        different = f"made with {differences}"
+    elif classes_of(part.path) != part.classes:
+        different = "made with other classes"
+    else:
+        lmdb_io.count(part.path)  # whole and undamaged
+        return True
+    if force:
         return False
-    held = lmdb_io.count(part.path)
-    if held != records:
-        raise ProgramError(f"{part.path}: {held} records, expected {records} by its {NOTE}; remove it and run again")
-    return True
+    raise ProgramError(f"{part.path}: {different}; pass --force to replace it or --out for another folder")
 
 
-def _other_classes(part: Part) -> str:
-    """That an LMDB has names of classes, and others, in words; its note tells of labels alone."""
-    held = classes_of(part.path)
-    return "other classes" if held and part.classes and held != part.classes else ""
-
-
-def _read_note(lmdb: Path) -> tuple[dict[str, Any], int] | None:
-    """An LMDB's origin and the number of its records; None if there is no note, or a damaged one."""
+def _read_note(lmdb: Path) -> dict[str, Any] | None:
+    """An LMDB's origin; None if there is no note, or a damaged one."""
     try:
-        note = json.loads((lmdb / NOTE).read_text())
-        return dict(note["recipe"]), int(note["records"])
+        return dict(json.loads((lmdb / NOTE).read_text())["recipe"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def origin_of(lmdb: Path) -> dict[str, Any]:
     """What an LMDB's note says of how it was made; empty if it says nothing."""
-    note = _read_note(lmdb)
-    return note[0] if note else {}
+    return _read_note(lmdb) or {}
 
 
 def features_of(lmdb: Path) -> dict[str, Any]:
     """How the features that an LMDB holds were made as its note says; empty if it says nothing of features."""
     origin = origin_of(lmdb)
-    if str(origin.get("program")).startswith(EXTRACTION):
-        origin = {"backbone": "alexnet", **origin}
     return {key: value for key, value in origin.items() if key not in _OF_RECORDS} if "backbone" in origin else {}
 
 
@@ -175,15 +156,9 @@ def common_classes(lmdbs: Sequence[Path]) -> tuple[str, ...]:
 
 def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     """All that differs, in words; empty if nothing does."""
-    different = sorted(key for key in {*found, *wanted} if found.get(key) != wanted.get(key))
-    return ", ".join(_difference(key, found, wanted) for key in different)
-
-
-def _difference(key: str, found: Mapping[str, str | int], wanted: Mapping[str, str | int]) -> str:
-    """What differs, in words."""
-    if key == FINGERPRINT:
-        return "other images"
-    return f"{key} {found.get(key)!r} instead of {wanted.get(key)!r}"
+    said = {key: f"{key} {found.get(key)!r} instead of {wanted.get(key)!r}" for key in sorted({*found, *wanted})}
+    said[FINGERPRINT] = "other images"
+    return ", ".join(text for key, text in said.items() if found.get(key) != wanted.get(key))
 
 
 def build(part: Part, *, force: bool = False) -> int:
@@ -207,22 +182,13 @@ def build_missing(parts: list[Part], *, force: bool = False) -> int:
     built = 0
     standing = [stands(part, force=force) for part in parts]
     for part, done in zip(parts, standing, strict=True):
-        if done:
-            print(f"{part.path}: stands{_lacking(part)}")
-        else:
+        if not done:
             try:
                 records = build(part, force=force)
             except ProgramError:
-                if force or not stands(part):
+                if force or not stands(part):  # or another process has made it meanwhile
                     raise
-                print(f"{part.path}: stands, another process made it meanwhile")
-                continue
-            print(f"{part.path}: {records} images")
-            built += records
+                done = True
+        print(f"{part.path}: stands" if done else f"{part.path}: {records} images")
+        built += 0 if done else records
     return built
-
-
-def _lacking(part: Part) -> str:
-    """How many of its images a part was built without, in words."""
-    lacking = int(part.origin.get("images", 0)) - lmdb_io.count(part.path)
-    return f" without {lacking} images that could not be read then (--force tries them again)" if lacking > 0 else ""

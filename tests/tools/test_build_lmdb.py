@@ -257,7 +257,7 @@ KINDS = {
     "dangling": "a link that leads nowhere",
     "device": "a FIFO, a device or a socket, expected a regular file",
     "FIFO": "a FIFO, a device or a socket, expected a regular file",
-    "endless": "1099511627776 bytes, more than a picture of 100 megapixels has",
+    "endless": "1099511627776 bytes, more than a picture of 100000000 pixels has",
     "missing": "No such file or directory",
     "folder": "Is a directory",
     "empty": "0 bytes that OpenCV cannot decode",
@@ -286,11 +286,10 @@ def test_an_image_above_the_limit_is_not_decoded(images, tmp_path):
     black(bomb, 10_001)
     done = child("build_lmdb", tmp_path / "images", tmp_path / "db", "--jobs", 1)
     assert done.returncode == 1 and names(tmp_path) == ["images"]
-    assert f"error: {bomb}: more than 100 megapixels (--max-megapixels N takes larger ones)" in done.stderr
-    done = child("build_lmdb", tmp_path / "images", tmp_path / "db", "--max-megapixels", 101, "--resize", "8x8")
+    assert f"error: {bomb}: more than 100000000 pixels (OPENCV_IO_MAX_IMAGE_PIXELS allows more)" in done.stderr
+    more = {"OPENCV_IO_MAX_IMAGE_PIXELS": str(101 * 10**6)}
+    done = child("build_lmdb", tmp_path / "images", tmp_path / "db", "--resize", "8x8", env=more)
     assert done.returncode == 0 and "13 images of 2 classes" in done.stdout, done.stderr
-    done = child("build_lmdb", tmp_path / "images", tmp_path / "other", "--max-megapixels", 10**17)
-    assert done.returncode == 2 and f"got {10**17}, expected at most {10**6}" in done.stderr
 
 
 def test_what_is_wrong_with_an_image_is_said_once(tmp_path):
@@ -316,11 +315,11 @@ def test_every_kind_of_image_is_refused_by_its_header(tmp_path):
     for file in large:
         pixels = np.zeros((1001, 1000) if file.suffix == ".pgm" else (1001, 1000, 3), np.uint8)
         file.write_bytes(cv2.imencode(".jpg" if file.suffix == ".jfif" else file.suffix, pixels)[1].tobytes())
-    options = ("--max-megapixels", 1, "--skip-unreadable")
-    done = child("build_lmdb", tmp_path / "in", tmp_path / "db", *options)
+    few = {"OPENCV_IO_MAX_IMAGE_PIXELS": str(10**6)}
+    done = child("build_lmdb", tmp_path / "in", tmp_path / "db", "--skip-unreadable", env=few)
     assert done.returncode == 0 and f"1 images of 1 classes, {len(large)} unreadable ones skipped" in done.stdout
     for file in large:
-        assert f"left out {file}: more than 1 megapixels" in done.stderr
+        assert f"left out {file}: more than 1000000 pixels" in done.stderr
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -382,7 +381,7 @@ def test_an_existing_output_stays_without_force(images, tmp_path):
     (tmp_path / "file").write_text("precious")
     for there in (out, tmp_path / "file"):
         done = program("build_lmdb", images, there, "--force")
-        assert done.returncode == 1 and f"{there} is no LMDB (it has no data.mdb): --force does not" in done.stderr
+        assert done.returncode == 1 and f"{there}: found " in done.stderr
     assert names(out) == ["precious"] and (tmp_path / "file").read_text() == "precious"
     (out / "precious").unlink()
     assert program("build_lmdb", images, out, "--force", "--jobs", 1).returncode == 0
@@ -393,7 +392,6 @@ def test_an_existing_output_stays_without_force(images, tmp_path):
     [
         (["{root}", "out", "--resize", "256"], 2, "'256', expected HEIGHTxWIDTH"),
         (["{root}", "out", "--resize", "0x5"], 2, "'0x5', expected HEIGHTxWIDTH"),
-        (["{root}", "out", "--resize", "10001x10000"], 2, "10001×10000 are more than 100 megapixels (--max-megapixels"),
         (["{root}", "out", "--jobs", "0"], 2, "'0', expected a whole number of at least 1"),
         (["{root}", "out", "--seed", "-1"], 2, "--seed: got '-1', expected a whole number of at least 0"),
         (["{root}", "out", "--encoded", "gif"], 2, "invalid choice: 'gif'"),

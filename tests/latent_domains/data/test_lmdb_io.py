@@ -149,7 +149,7 @@ def test_what_lies_beside_an_lmdb_is_not_removed_by_force(tmp_path):
     for name in ("lock.mdb", "source.json", "classes.txt", "domains.txt"):
         (path / name).touch()
     (path / "my pictures").mkdir()
-    with pytest.raises(ProgramError, match="db: found my pictures beside an LMDB's own files: --force does not remove"):
+    with pytest.raises(ProgramError, match="db: found my pictures, expected an LMDB's files alone"):
         write(path, (noise(3, 3), 6), force=True)
     assert lmdb_io.read_labels(path).tolist() == [5] and (path / "my pictures").is_dir()
     (path / "my pictures").rmdir()

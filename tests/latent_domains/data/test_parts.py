@@ -69,9 +69,7 @@ def test_what_another_process_made_meanwhile_stands(tmp_path, capsys):
         return Part(ours.path, ours.origin, make)
 
     build_missing([late(ours), part(tmp_path / "b")])
-    assert capsys.readouterr().out == (
-        f"{ours.path}: stands, another process made it meanwhile\n{tmp_path / 'b'}: 12 images\n"
-    )
+    assert capsys.readouterr().out == f"{ours.path}: stands\n{tmp_path / 'b'}: 12 images\n"
     shutil.rmtree(ours.path)
     with pytest.raises(ProgramError, match="a: made with seed 1 instead of 0"):
         build_missing([late(part(tmp_path / "a", seed=1))])
@@ -91,26 +89,17 @@ def test_a_part_of_another_origin_is_not_reused(tmp_path):
     assert stands(other) and not list(tmp_path.glob(".*"))
 
 
-def test_names_of_classes_are_compared_where_both_have_some(tmp_path):
-    """An LMDB may be older than they are."""
+def test_names_of_classes_are_compared(tmp_path):
     two = replace(part(tmp_path / "a"), classes=("dog", "guitar"))
     three = replace(two, classes=("dog", "guitar", "house"))
     build(two)
-    assert stands(two) and stands(replace(two, classes=()))
+    assert stands(two)
     with pytest.raises(ProgramError, match="a: made with other classes; pass --force to replace it"):
         stands(three)
     assert not stands(three, force=True)
-    (two.path / "classes.txt").unlink()
-    assert stands(three)
 
 
-def test_a_new_version_is_another_origin(tmp_path):
-    build(part(tmp_path / "a"))
-    with pytest.raises(ProgramError, match="made with version None instead of 2"):
-        stands(part(tmp_path / "a", version=2))
-
-
-@pytest.mark.parametrize("note", [None, "", "no json", "[]", "{}", '{"recipe": null, "records": 12}'])
+@pytest.mark.parametrize("note", [None, "", "[]", '{"recipe": null}'])
 def test_a_folder_of_unknown_origin_is_neither_reused_nor_replaced(tmp_path, note):
     build(part(tmp_path / "a"))
     file = tmp_path / "a" / NOTE
@@ -131,23 +120,3 @@ def test_what_is_no_lmdb_is_never_replaced(force, tmp_path):
     assert names(tmp_path) == ["photo"]
     (tmp_path / "photo" / "dog").rmdir()
     assert build_missing([part(tmp_path / "photo")]) == 12
-
-
-def test_a_damaged_part_is_named(tmp_path):
-    build(part(tmp_path / "a"))
-    note = tmp_path / "a" / NOTE
-    note.write_text(note.read_text().replace('"records": 12', '"records": 13'))
-    with pytest.raises(ProgramError, match=r"a: 12 records, expected 13 by its source\.json"):
-        stands(part(tmp_path / "a"))
-    (tmp_path / "a" / "data.mdb").unlink()
-    with pytest.raises(ProgramError, match=r"a: no data\.mdb"):
-        stands(part(tmp_path / "a"))
-
-
-def test_images_that_were_left_out_are_told_when_it_stands(tmp_path, capsys):
-    whole = part(tmp_path / "a")
-    partly = replace(whole, origin={**whole.origin, "images": 15})
-    build_missing([partly])
-    build_missing([partly])
-    said = f"{partly.path}: stands without 3 images that could not be read then (--force tries them again)\n"
-    assert capsys.readouterr().out.endswith(said)
