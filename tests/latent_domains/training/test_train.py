@@ -56,7 +56,7 @@ def test_train_and_record(method, tiny_data, tmp_path):
         assert record["domain_usage"] is None
 
 
-def test_the_mode_asked_for_is_that_of_the_evaluation_too(tiny_data, tmp_path, monkeypatch):
+def test_the_mode_asked_for_is_that_of_the_evaluation_too(evaluation_apart, tiny_data, tmp_path, monkeypatch):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     monkeypatch.setenv("SOLVER_MODE", "GPU")
     train_all([folder], threads=1, solver_mode="CPU")
@@ -88,7 +88,7 @@ def test_a_run_that_was_written_anew_since_it_was_read_is_told(tiny_data, tmp_pa
 
 @pytest.mark.parametrize("step", ["training", "evaluation"])
 @pytest.mark.parametrize("ours", [False, True], ids=["caffe alone", "our group"])
-def test_ctrl_c_at_the_very_start_of_a_child(step, ours, tiny_data, tmp_path, monkeypatch):
+def test_ctrl_c_at_the_very_start_of_a_child(step, ours, evaluation_apart, tiny_data, tmp_path, monkeypatch):
     """It ends the child before our own handler has run, which is the main thread's."""
     real, take_signals = caffe_process.ending_with_us, group.Children.take_signals
 

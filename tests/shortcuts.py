@@ -1,0 +1,54 @@
+"""What tests do otherwise than users: they start fewer processes, each of which would import Caffe first."""
+
+import ctypes
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+from latent_domains.common.files import json_text, write_text
+from latent_domains.models import model
+from latent_domains.runs import preflight
+from latent_domains.runs.devices import mode_of
+from latent_domains.runs.evaluate import evaluate
+from latent_domains.runs.run_folder import RunFolder
+from latent_domains.training import train
+from tests import trial
+
+_evaluate_apart = train._evaluate_apart
+_check_imports = preflight._check_imports
+_check_loads = model.check_loads
+_one_evaluation = threading.Lock()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shortcuts() -> None:
+    """Evaluate in this process, try nets in forked ones, and check once a session that Caffe imports its layers."""
+    train._evaluate_apart = _evaluate_here
+    preflight._check_imports = _check_imports_once
+    for name, module in list(sys.modules.items()):
+        if name.startswith("latent_domains.") and getattr(module, "check_loads", None) is _check_loads:
+            module.check_loads = trial.check_loads
+
+
+@pytest.fixture
+def evaluation_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let ``train_all`` evaluate in a process of its own, as it does for users."""
+    monkeypatch.setattr(train, "_evaluate_apart", _evaluate_apart)
+
+
+def _evaluate_here(folder: RunFolder, threads: int, *others: Any) -> None:
+    if mode_of(folder) == "GPU":
+        _evaluate_apart(folder, threads, *others)
+        return
+    with _one_evaluation:
+        ctypes.CDLL("libgomp.so.1").omp_set_num_threads(threads)  # of this thread alone
+        folder = RunFolder.load(folder.path)
+        record = evaluate(folder, quiet=True, solver_mode="CPU")
+        write_text(folder.record, json_text(record.to_json()))
+
+
+def _check_imports_once(variables: tuple[tuple[str, str], ...]) -> None:
+    """The library keeps the answer for the same environment, in which pytest names each test."""
+    _check_imports(tuple(pair for pair in variables if pair[0] != "PYTEST_CURRENT_TEST"))
