@@ -43,7 +43,7 @@ DOMAINS = {
 }
 """The Office sets get pictures of PACS too, and its 7 classes."""
 
-QUICK = {"iterations": 4, "batch_size": 8}
+QUICK = {"iterations": 2, "batch_size": 8}
 
 
 def draw(folder: Path, each: int = DRAWN) -> Path:

@@ -113,17 +113,16 @@ def test_branch_of_alexnet_is_that_of_the_paper():
     assert list(stem.bottom) == ["pool5"]
 
 
-# The other methods' nets differ from these two in how w is made, and on features all are trained.
-SHORT = QUICK | {"iterations": 2}  # its snapshots are half a gigabyte
+# The other methods' nets differ from these two in how w is made, and on the digits all are trained.
 
 
 def test_alexnet_trains_without_normalisation(pictures, tmp_path):
-    record = train(make_experiment("office31", "plain", **SHORT), tmp_path / "run", pictures)
+    record = train(make_experiment("office31", "plain", **QUICK), tmp_path / "run", pictures)
     assert record["domain_usage"] is None
 
 
 def test_alexnet_trains_with_latent_targets(pictures, tmp_path):
-    record = train(make_experiment("office_caltech", "mda", **SHORT), tmp_path / "run", pictures, caffe_test=True)
+    record = train(make_experiment("office_caltech", "mda", **QUICK), tmp_path / "run", pictures)
     assert record["domain_usage"]["sources"] == ["amazon", "caltech"]
     assert record["target_domain_usage"]["sources"] == ["webcam", "dslr"]
     assert len(record["target_domain_usage"]["share"]) == 2
