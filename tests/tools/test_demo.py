@@ -5,12 +5,12 @@ import json
 import cv2
 import numpy as np
 
-from tests.programs import child
+from tests.programs import program
 
 
 def test_demo_prints_its_table_and_draws_its_pictures(tmp_path):
     folders = ("--runs", tmp_path / "runs", "--data", tmp_path / "data")
-    done = child("demo", "--iterations", 2, "--threads", 1, *folders)
+    done = program("demo", "--iterations", 2, "--threads", 1, *folders)
     assert done.returncode == 0, done.stderr[-2000:]
     rows = [line for line in done.stdout.splitlines() if line.startswith("|")]
     assert [row.split("|")[1].split(",")[0].strip() for row in rows[2:]] == ["source only", "DIAL", "mDA", "mDA"]
