@@ -65,13 +65,6 @@ def test_tests_of_pycaffe_pass_on_the_installed_prefix(tmp_path: Path) -> None:
     assert count and int(count[1]) >= 50
 
 
-def test_get_mode_names_the_mode() -> None:
-    import caffe
-
-    caffe.set_mode_cpu()
-    assert caffe.get_mode() == "CPU"
-
-
 def test_programs_and_pycaffe_share_the_library_of_their_prefix() -> None:
     for file in ("bin/caffe", "bin/convert_imageset", "bin/compute_image_mean", "python/caffe/_caffe.so"):
         libraries = subprocess.run(["ldd", PREFIX / file], capture_output=True, text=True, check=True).stdout
@@ -192,11 +185,6 @@ def refused(prefix: Path, message: str, arguments: list[str] | None = None, **en
 
 def test_missing_checkout(tmp_path: Path) -> None:
     refused(tmp_path / "p", "is not a Caffe checkout: it has no CMakeLists.txt", CAFFE_SRC=tmp_path / "absent")
-
-
-def test_checkout_of_something_else(tmp_path: Path, checkout: Path) -> None:
-    (checkout / CHECKOUT_FILES[1]).unlink()
-    refused(tmp_path / "p", f"is not a Caffe checkout: it has no {CHECKOUT_FILES[1]}", CAFFE_SRC=checkout)
 
 
 def test_patch_that_does_not_apply(tmp_path: Path, checkout: Path) -> None:

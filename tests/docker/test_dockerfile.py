@@ -80,10 +80,6 @@ def package_lists(stage: Stage) -> set[str]:
 # The stages
 
 
-def test_names_of_the_stages_are_their_own() -> None:
-    assert len(BY_NAME) == len(STAGES)
-
-
 def test_stages_begin_from_debian_or_another_stage() -> None:
     """By its name: buildah 1.28 builds no stage that another one names by an argument left at its default."""
     known = {"debian:$DEBIAN", "scratch"}
@@ -91,11 +87,6 @@ def test_stages_begin_from_debian_or_another_stage() -> None:
         assert stage.base in known, stage.name
         assert {source for source, _ in copies(stage) if source} <= known
         known.add(stage.name)
-
-
-def test_what_is_built_without_a_target_runs_the_project() -> None:
-    assert STAGES[-1].name == "runtime"
-    assert BY_NAME["test"].base == BY_NAME["runtime"].base == "environment"
 
 
 def test_compilers_and_test_packages_stay_out_of_the_image() -> None:
@@ -132,10 +123,6 @@ def test_the_packages_that_are_named_have_lists() -> None:
 # Its arguments
 
 
-def test_the_image_is_for_gpus_by_default() -> None:
-    assert ARGUMENTS == {"DEBIAN": "bookworm", "VARIANT": "cuda", "CUDNN": "yes", "NCCL": "yes"}
-
-
 def test_an_argument_is_declared_where_it_is_used() -> None:
     """Docker leaves an argument of the file's head empty in a stage that does not declare it again."""
     for stage in STAGES:
@@ -148,12 +135,6 @@ def test_an_argument_is_declared_where_it_is_used() -> None:
             if re.search(rf"\$\{{?{name}\b", rest)
         }
         assert used <= declared, stage.name
-
-
-def test_architectures_are_those_of_the_build_script() -> None:
-    default = re.search(r"CUDA_ARCH_BIN:-([0-9 ]+)\}", (ROOT / "docker/build_caffe.sh").read_text())
-    assert default
-    assert f'CUDA_ARCH_BIN="{default[1]}"' in BY_NAME["build"].all("ARG")
 
 
 def test_version_is_the_project_s() -> None:
@@ -189,17 +170,6 @@ def test_the_embedded_interpreter_finds_everything() -> None:
     assert values["PATH"].split(":")[:2] == ["/opt/venv/bin", "/opt/caffe/bin"]
     assert values["OPENBLAS_NUM_THREADS"] == "1"
     assert not re.findall(r"python3\.\d+", DOCKERFILE.read_text())
-
-
-def test_labels_and_health() -> None:
-    label = BY_NAME["runtime"].all("LABEL")[0]
-    names = re.findall(r"org\.opencontainers\.image\.(\w+)=", label)
-    assert names == ["title", "description", "licenses", "version", "revision"]
-    assert 'licenses="BSD-2-Clause"' in label
-    instructions = dict(BY_NAME["environment"].instructions)
-    assert instructions["ENTRYPOINT"] == '["entrypoint.sh"]'
-    assert instructions["HEALTHCHECK"].endswith('CMD ["entrypoint.sh", "healthcheck.sh"]')
-    assert instructions["STOPSIGNAL"] == "SIGINT"
 
 
 # The context

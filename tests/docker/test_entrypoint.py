@@ -102,13 +102,6 @@ def test_the_owner_of_the_runs(workspace: Path) -> None:
 
 
 @as_root
-def test_the_owner_of_the_tables_where_the_runs_are_nobodys(workspace: Path) -> None:
-    os.chown(workspace / "tables", USER, GROUP)
-    (workspace / "runs").chmod(0o1777)
-    assert entered(workspace, "sh", "-c", f"{WHO}; touch {workspace}/tables/x") == f"{USER} {GROUP} {GROUP}"
-
-
-@as_root
 @pytest.mark.parametrize("runs_of", [0, IMAGE_USER])
 def test_the_owner_of_the_data_where_the_runs_are_nobodys(runs_of: int, workspace: Path) -> None:
     """Docker made the missing runs/ as root, or nothing is mounted there."""
@@ -212,10 +205,6 @@ def test_the_command_takes_the_place_of_the_entry_point(workspace: Path) -> None
         assert int(process.stdout.readline()) == process.pid
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=20) == 7
-
-
-def test_arguments_stay_as_they_are(workspace: Path) -> None:
-    assert entered(workspace, "printf", "%s|", "a b", "", "*", "$HOME") == "a b||*|$HOME|"
 
 
 @without_gpus

@@ -27,11 +27,6 @@ def test_from_another_folder(name: str, tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
 
 
-def test_a_cdpath_changes_nothing() -> None:
-    result = shell("bash", f'. "{ROOT.name}/env.sh" && command -v caffe', ROOT.parent, CDPATH=str(ROOT.parent))
-    assert (result.stdout, result.stderr) == (f"{ROOT}/.caffe/bin/caffe\n", "")
-
-
 @pytest.mark.parametrize("name", ["bash", "sh"])
 def test_the_embedded_interpreter_finds_the_layers(name: str, tmp_path: Path) -> None:
     """``caffe`` itself imports the layers, and with them numba from the virtual environment."""

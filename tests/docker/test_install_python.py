@@ -26,13 +26,6 @@ def stamped(venv: Path) -> Path:
     return key
 
 
-@pytest.mark.parametrize("arguments", [[], ["venv"]])
-def test_wrong_command_line(arguments: list[str]) -> None:
-    result = install(*arguments)
-    usage = "usage: docker/install_python.sh VENV LOCK… | --check VENV\n"
-    assert (result.returncode, result.stderr) == (2, usage)
-
-
 def test_unknown_lock(tmp_path: Path) -> None:
     result = install(tmp_path / "venv", "runtime", "tools")
     assert result.returncode == 1

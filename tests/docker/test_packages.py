@@ -158,24 +158,6 @@ def test_sources_from_lines(tmp_path: Path) -> None:
     assert re.sub(" +", " ", made) == f"deb [arch=amd64 signed-by=/key.gpg] copy:/archive {RELEASE} non-free"
 
 
-def test_packages_of_another_component(tmp_path: Path) -> None:
-    found = source_entries(
-        tmp_path,
-        lines=f"deb [arch=amd64] copy:/archive {RELEASE} main\n",
-        entries=f"Types: deb\nURIs: copy:/archive\nSuites: {RELEASE}\nComponents: main\nSigned-By: /key.gpg\n",
-        components="contrib non-free",
-    )
-    paragraph, line = found.split("\n\n")
-    assert paragraph.splitlines() == [
-        "Types: deb",
-        f"Suites: {RELEASE}",
-        "Components: contrib non-free",
-        "URIs: copy:/archive",
-        "Signed-By: /key.gpg",
-    ]
-    assert line == f"deb [arch=amd64] copy:/archive {RELEASE} contrib non-free"
-
-
 def test_sources_from_paragraphs(tmp_path: Path) -> None:
     entries = (
         f"Types: deb\nURIs: copy:/off\nSuites: {RELEASE}\nComponents: main\nEnabled: no\n\n"
@@ -187,9 +169,3 @@ def test_sources_from_paragraphs(tmp_path: Path) -> None:
         f"Types: deb\nSuites: {RELEASE}\nComponents: non-free\n"
         "URIs: copy:/archive\nSigned-By:\n -----BEGIN KEY-----\n .\n abc"
     )
-
-
-@pytest.mark.parametrize("lines", ["", "deb copy:/archive otherrelease main\n"])
-def test_no_sources(lines: str, tmp_path: Path) -> None:
-    message = source_entries(tmp_path, lines=lines)
-    assert message.endswith(f"has no entry for Debian {RELEASE}, component main\n")

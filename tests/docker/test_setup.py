@@ -36,11 +36,6 @@ def setup(clone: Path, *become: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*become, clone / "tools/setup.sh"], capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_nothing_to_do_is_not_worth_a_word(clone: Path) -> None:
-    result = setup(clone)
-    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
-
-
 def test_a_caffe_for_gpus_whose_libraries_were_moved(clone: Path) -> None:
     (clone / ".caffe/bin/caffe").write_text("#!/bin/sh\necho libcudnn.so.8: cannot open >&2; exit 127\n")
     result = setup(clone)
@@ -71,14 +66,6 @@ def test_kernels_that_do_not_compile_end_the_set_up_and_are_tried_again(clone: P
     for code in (1, 0):
         python.write_text(f"#!/bin/sh\nexit {code}\n")
         assert setup(clone).returncode == code
-
-
-def test_before_the_layers_are_there(clone: Path) -> None:
-    """As in the image, whose packages are installed before the project comes."""
-    shutil.rmtree(clone / "caffe_layers")
-    result = setup(clone)
-    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
-    assert not (clone / "calls").exists()
 
 
 def test_a_processor_that_proc_names_otherwise(clone: Path) -> None:

@@ -106,21 +106,3 @@ def test_a_library_that_strip_would_damage_stays(tmp_path: Path, trim_python: Mo
     before = library.read_bytes()
     trim_python.strip(library)
     assert library.read_bytes() == before
-
-
-@pytest.mark.program
-def test_not_every_file_is_a_library(tmp_path: Path, trim_python: ModuleType) -> None:
-    text = tmp_path / "notes.so"
-    for content in (b"", b"INPUT(libx.so.1)"):
-        text.write_bytes(content)
-        trim_python.strip(text)
-        assert text.read_bytes() == content
-
-
-@pytest.mark.parametrize("arguments", [[], ["nowhere"], ["a", "b"]])
-def test_wrong_command_line(arguments: list[str]) -> None:
-    result = subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True, check=False)
-    assert (result.returncode, result.stderr) == (
-        1,
-        "usage: docker/trim_python.py VENV, the folder of a virtual environment\n",
-    )
