@@ -32,7 +32,7 @@ def snakemake(api: Api, work: Path, runs: str, *options: str) -> subprocess.Comp
         "--latency-wait",
         "10",
         "--seconds-between-status-checks",
-        "2",
+        "1",
         *options,
         "--config",
         f"runs={runs}",
@@ -49,17 +49,25 @@ def snakemake(api: Api, work: Path, runs: str, *options: str) -> subprocess.Comp
     )
 
 
-def test_a_run_becomes_a_job_with_image_volume_and_resources(tiny_data, tmp_path):
+def test_runs_become_jobs_and_one_that_fails_is_tried_again_and_stops_no_other(tiny_data, tmp_path):
     work = tmp_path / "work"
-    folder = write_run(tiny_experiment(), work / "run", data=tiny_data, solver_mode="CPU")
+    for name in ("a", "b"):
+        write_run(tiny_experiment(), work / name, data=tiny_data, solver_mode="CPU")
+    (work / "a" / "train.prototxt").write_text("nothing")
     (tmp_path / "api").mkdir()
     gpu = ["--set-resources", "train:gpu=1", "train:gpu_manufacturer='nvidia'"]
     with serving(tmp_path / "api") as api:
-        done = snakemake(api, work, "['run']", "--restart-times", "0", *gpu)
-        logs = "".join(map(api.log, api.jobs))
-    assert done.returncode == 0, done.stdout + done.stderr + logs
-    assert state_of(folder).state is State.FINISHED
-    [name] = api.jobs
+        done = snakemake(api, work, "['a', 'b']", "--restart-times", "1", "--jobs", "1", "--keep-going", *gpu)
+        logs = {name: api.log(name) for name in api.jobs}
+    assert done.returncode == 1 and "WorkflowError: Kubernetes" not in done.stderr, done.stderr
+    assert sorted(state_of(RunFolder.load(work / name)).state for name in ("a", "b")) == [State.FAILED, State.FINISHED]
+    failed = {name for name, log in logs.items() if "train.prototxt" in log}
+    assert len(api.jobs) == 3 and len(failed) == 2
+    assert set(api.deleted) == {*api.jobs, *api.secrets}, "nothing is left in the cluster"
+    kept = [file.read_text() for file in (work / ".snakemake").rglob("*.log") if file.stem in api.jobs]
+    assert len(kept) == 2 and all("train.prototxt" in log for log in kept)
+
+    [name] = api.jobs.keys() - failed
     pod = api.pod(name)
     [container] = pod["containers"]
     assert container["image"] == "latent-domains" and pod["restartPolicy"] == "Never"
@@ -70,28 +78,8 @@ def test_a_run_becomes_a_job_with_image_volume_and_resources(tiny_data, tmp_path
     assert limits["nvidia.com/gpu"] == container["resources"]["requests"]["nvidia.com/gpu"] == "1"
     assert limits["memory"] == "4000M" and limits["cpu"] == "1000m"
     assert [toleration["key"] for toleration in pod["tolerations"]] == ["nvidia.com/gpu"]
-    assert (
-        f"cd {shlex.quote(str(work))} && " in container["args"][1]
-        and "--default-storage-provider" not in container["args"][1]
-    )
-    assert set(api.deleted) == {name, *api.secrets}, "nothing is left in the cluster"
-
-
-def test_a_job_that_fails_is_tried_again_and_stops_no_other(tiny_data, tmp_path):
-    work = tmp_path / "work"
-    for name in ("a", "b"):
-        write_run(tiny_experiment(), work / name, data=tiny_data, solver_mode="CPU")
-    (work / "a" / "train.prototxt").write_text("nothing")
-    (tmp_path / "api").mkdir()
-    with serving(tmp_path / "api") as api:
-        done = snakemake(api, work, "['a', 'b']", "--restart-times", "1", "--jobs", "1", "--keep-going")
-        logs = [api.log(name) for name in api.jobs]
-    assert done.returncode == 1 and "WorkflowError: Kubernetes" not in done.stderr, done.stderr
-    assert sorted(state_of(RunFolder.load(work / name)).state for name in ("a", "b")) == [State.FAILED, State.FINISHED]
-    assert len(api.jobs) == 3 and sum("train.prototxt" in log for log in logs) == 2
-    assert set(api.deleted) == {*api.jobs, *api.secrets}, "nothing is left in the cluster"
-    kept = [file.read_text() for file in (work / ".snakemake").rglob("*.log") if file.stem in api.jobs]
-    assert len(kept) == 2 and all("train.prototxt" in log for log in kept)
+    command = container["args"][1]
+    assert f"cd {shlex.quote(str(work))} && " in command and "--default-storage-provider" not in command
 
 
 def test_the_manifest_and_the_profile_name_the_same_things():
