@@ -461,26 +461,25 @@ X = np.zeros(8, np.float32)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    "arguments",
     [
-        ((X,), r"expected a tuple of 2 arguments \(const float32\* x, float32\* y\), got 1"),
-        ((X.astype(float), X), r"argument x: expected an array of float32, got an array of float64"),
-        ((X.ctypes.data, X), r"argument x: expected an array of float32, got int"),
-        ((X[::2], X), r"argument x: expected a C-contiguous array, got strides \(8,\)"),
-        ((X, np.frombuffer(bytes(32), np.float32)), r"argument y: the kernel may write it, but the array is read-only"),
+        (X,),
+        (X.astype(float), X),
+        (X.ctypes.data, X),
+        (X[::2], X),
+        (X, np.frombuffer(bytes(32), np.float32)),
     ],
 )
-def test_wrong_arrays(right, arguments, message):
-    with pytest.raises(TypeError, match="kernel optional.*" + message):
+def test_wrong_arrays(right, arguments):
+    with pytest.raises(TypeError, match="kernel optional"):
         right.launch("optional", (1,), (4,), arguments)
 
 
 @pytest.mark.parametrize(("number", "value"), [(1, 7), (2, np.int32(7)), (5, np.float64(7)), (6, None)])
 def test_wrong_scalars(right, number, value):
     arguments = [np.zeros(6), np.int32(1), np.int64(1), np.uint32(1), np.uint64(1), np.float32(1), np.float64(1)]
-    expected = arguments[number].dtype
     arguments[number] = value
-    with pytest.raises(TypeError, match=rf"kernel scalars, argument .: expected np.{expected}, got "):
+    with pytest.raises(TypeError, match=r"kernel scalars, argument .: expected"):
         right.launch("scalars", (1,), (1,), tuple(arguments))
 
 
@@ -490,17 +489,9 @@ def test_overlapping_restrict_arguments(right):
         right.launch("sums", (1,), (32,), (x, np.zeros(1), x[7:], np.int32(8)))
 
 
-@pytest.mark.parametrize(
-    ("grid", "block", "error", "message"),
-    [
-        ((1,), (1025,), ValueError, r"block \(1025,\), but 1024 × 1024 × 64 is the most"),
-        ((1,), (32, 33), ValueError, r"1056 threads a block, but 1024 is the most"),
-        ((0,), (1,), ValueError, r"grid \(0,\)"),
-        ((1.0,), (1,), TypeError, r"grid is \(1.0,\), expected integers"),
-    ],
-)
-def test_wrong_grids(right, grid, block, error, message):
-    with pytest.raises(error, match="kernel optional: .*" + message):
+@pytest.mark.parametrize(("grid", "block"), [((1,), (1025,)), ((1,), (32, 33)), ((1, 65536), (1,)), ((0,), (1,))])
+def test_wrong_grids(right, grid, block):
+    with pytest.raises(ValueError, match=r"kernel optional: .* the most"):
         right.launch("optional", grid, block, (X, X.copy()))
 
 
@@ -525,7 +516,7 @@ def test_kernels_that_macros_write():
     x, y = np.arange(2.0, 6.0), np.zeros(4)
     module.launch("b", (1,), (4,), (x, y))
     assert y.tolist() == [2] * 4
-    with pytest.raises(TypeError, match="kernel a, argument x: expected an array of float32, got an array of float64"):
+    with pytest.raises(TypeError, match="kernel a, argument x: expected const float32"):
         module.launch("a", (1,), (4,), (x, y))
 
 

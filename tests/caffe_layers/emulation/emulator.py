@@ -166,8 +166,8 @@ class Module:
         launch = _Launch(
             module=ctypes.pointer(self._module),
             kernel=ctypes.pointer(record),
-            grid=_Index(*_dimensions(name, "grid", grid, _GRID_LIMITS)),
-            block=_Index(*_dimensions(name, "block", block, _BLOCK_LIMITS)),
+            grid=_Index(*_dimensions(name, grid, _GRID_LIMITS)),
+            block=_Index(*_dimensions(name, block, _BLOCK_LIMITS)),
             variables=self._variables,
             variable_count=len(self._variables),
             order=_ORDERS.index(order),
@@ -321,41 +321,34 @@ def _cache_folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="emulation-"))
 
 
-def _dimensions(name: str, what: str, given: tuple[int, ...], limits: tuple[int, ...]) -> tuple[int, ...]:
-    if not isinstance(given, tuple) or not 1 <= len(given) <= 3:
-        raise TypeError(f"kernel {name}: {what} is {given!r}, expected a tuple of 1 to 3 integers")
+def _dimensions(name: str, given: tuple[int, ...], limits: tuple[int, ...]) -> tuple[int, ...]:
     full = (*given, 1, 1)[:3]
-    for value, limit in zip(full, limits, strict=True):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool):
-            raise TypeError(f"kernel {name}: {what} is {given!r}, expected integers")
-        if not 1 <= value <= limit:
-            raise ValueError(f"kernel {name}: {what} {given}, but {' × '.join(map(str, limits))} is the most")
-    return tuple(int(value) for value in full)
+    if len(given) > 3 or any(not 1 <= value <= limit for value, limit in zip(full, limits, strict=True)):
+        raise ValueError(f"kernel {name}: {given}, but {' × '.join(map(str, limits))} is the most")
+    return full
 
 
 def _arguments(name: str, parameters: list[tuple[str, str, bool]], args: tuple) -> tuple[ctypes.Array, ctypes.Array]:
-    if not isinstance(args, tuple) or len(args) != len(parameters):
-        expected = ", ".join(f"{kind} {parameter}" for parameter, kind, _ in parameters)
-        got = len(args) if isinstance(args, tuple) else type(args).__name__
-        raise TypeError(f"kernel {name}: expected a tuple of {len(parameters)} arguments ({expected}), got {got}")
+    if len(args) != len(parameters):
+        raise TypeError(f"kernel {name}: expected {len(parameters)} arguments, got {len(args)}")
     arguments = (_Argument * len(args))()
     arrays = []  # (first byte, end, argument's number)
     for number, (value, (parameter, kind, _)) in enumerate(zip(args, parameters, strict=True)):
-        what = f"kernel {name}, argument {parameter}"
+        dtype = np.dtype(kind.removeprefix("const ").removesuffix("*"))
+        expected, constant = (np.ndarray if kind.endswith("*") else np.generic), kind.startswith("const ")
         arguments[number].region = -1
-        if not kind.endswith("*"):
-            if not isinstance(value, np.generic) or value.dtype != np.dtype(kind):
-                raise TypeError(f"{what}: expected np.{kind}, got {_described(value)}")
+        if value is None and expected is np.ndarray:
+            continue
+        if not isinstance(value, expected) or value.dtype != dtype:
+            raise TypeError(f"kernel {name}, argument {parameter}: expected {kind}, got {value!r}")
+        if expected is np.generic:
             arguments[number].bits = int.from_bytes(value.tobytes(), "little")
-        elif value is not None:
-            dtype = np.dtype(kind.removeprefix("const ").removesuffix("*"))
-            if not isinstance(value, np.ndarray) or value.dtype != dtype:
-                raise TypeError(f"{what}: expected an array of {dtype}, got {_described(value)}")
-            if not value.flags.c_contiguous:
-                raise TypeError(f"{what}: expected a C-contiguous array, got strides {value.strides}")
-            if not kind.startswith("const ") and not value.flags.writeable:
-                raise TypeError(f"{what}: the kernel may write it, but the array is read-only")
-            arrays.append((value.ctypes.data, value.ctypes.data + value.nbytes, number))
+            continue
+        if not value.flags.c_contiguous or not (constant or value.flags.writeable):
+            raise TypeError(
+                f"kernel {name}, argument {parameter}: an array with gaps, or one to write that is read-only"
+            )
+        arrays.append((value.ctypes.data, value.ctypes.data + value.nbytes, number))
     groups: list[list[tuple[int, int, int]]] = []
     for array in sorted(arrays):
         if groups and array[0] < max(end for _, end, _ in groups[-1]):
@@ -375,9 +368,3 @@ def _arguments(name: str, parameters: list[tuple[str, str, bool]], args: tuple) 
         for first, _, number in group:
             arguments[number].region, arguments[number].bits = place, first - begin
     return regions, arguments
-
-
-def _described(value: object) -> str:
-    if isinstance(value, np.ndarray):
-        return f"an array of {value.dtype}"
-    return f"np.{value.dtype}" if isinstance(value, np.generic) else type(value).__name__
