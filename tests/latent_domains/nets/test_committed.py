@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,12 +20,17 @@ from latent_domains.nets.committed import COMMITTED, FC7_NET, committed_files, d
 from tests.latent_domains.nets.graphs import STATISTICS, is_loss, kind, parse, reached
 
 FILES = committed_files()
-NETS = {path: parse(text) for path, text in FILES.items() if path.startswith("prototxt/")}
+NETS = [path for path in FILES if path.startswith("prototxt/")]
 SOLVERS = [path for path in FILES if path.startswith("solvers/")]
 
 
 EXPERIMENTS = {nets_of(e): e for name in COMMITTED for e in default_experiments(name)}
 """Every committed experiment by what the paths of its nets begin with."""
+
+
+@cache
+def net_of(path):
+    return parse(FILES[path])
 
 
 @pytest.mark.parametrize("path", FILES)
@@ -97,7 +103,7 @@ def test_a_test_pass_covers_every_published_image_once(stem):
     experiment = EXPERIMENTS[stem]
     data = experiment.data
     for name, target in experiment.tests.items():
-        (layer,) = (layer for layer in NETS[f"{stem}_{name}.prototxt"].layer if layer.type == "Data")
+        (layer,) = (layer for layer in net_of(f"{stem}_{name}.prototxt").layer if layer.type == "Data")
         size, batches = data.test_batches(data.test_count(target))
         assert layer.data_param.batch_size == size and size * batches == data.test_count(target)
 
@@ -105,12 +111,12 @@ def test_a_test_pass_covers_every_published_image_once(stem):
 @pytest.mark.parametrize("stem", EXPERIMENTS)
 def test_shared_layers_have_the_same_names_and_settings(stem):
     experiment = EXPERIMENTS[stem]
-    trained = {layer.name: layer for layer in NETS[f"{stem}_train.prototxt"].layer}
+    trained = {layer.name: layer for layer in net_of(f"{stem}_train.prototxt").layer}
     for name in (*experiment.tests, "deploy", "domains"):
         if f"{stem}_{name}.prototxt" not in NETS:
             assert name == "domains" and experiment.method != "mda"
             continue
-        net = NETS[f"{stem}_{name}.prototxt"]
+        net = net_of(f"{stem}_{name}.prototxt")
         shared = [layer for layer in net.layer if layer.param]
         assert shared
         for layer in shared:
@@ -126,7 +132,7 @@ def test_shared_layers_have_the_same_names_and_settings(stem):
 
 @pytest.mark.parametrize("stem", EXPERIMENTS)
 def test_no_path_leads_from_target_labels_to_a_loss(stem):
-    experiment, net = EXPERIMENTS[stem], NETS[f"{stem}_train.prototxt"]
+    experiment, net = EXPERIMENTS[stem], net_of(f"{stem}_train.prototxt")
     data = experiment.data
     targets = {f"data/{data.train_lmdb(t)}" for t in experiment.targets} if experiment.sees_target else set()
     sources = {f"data/{data.train_lmdb(source)}" for source in experiment.source_parts}
@@ -144,10 +150,10 @@ def test_no_path_leads_from_target_labels_to_a_loss(stem):
 @pytest.mark.parametrize("path", [path for path in NETS if path.endswith("_deploy.prototxt")])
 def test_deploy_nets_have_no_branch_unless_targets_are_latent(path):
     experiment = EXPERIMENTS[path.removesuffix("_deploy.prototxt")]
-    branch = {layer.name for layer in NETS[path].layer if layer.name.startswith(("domain_", "target_domain_", "w"))}
+    branch = {layer.name for layer in net_of(path).layer if layer.name.startswith(("domain_", "target_domain_", "w"))}
     assert bool(branch) == experiment.has_target_branch
-    assert NETS[path].layer[-1].type == "Softmax"
-    for layer in NETS[path].layer:
+    assert net_of(path).layer[-1].type == "Softmax"
+    for layer in net_of(path).layer:
         if kind(layer) == "MDALayer":
             assert len(layer.bottom) == 1 + experiment.has_target_branch
 
@@ -156,7 +162,7 @@ def test_deploy_nets_have_no_branch_unless_targets_are_latent(path):
 def test_only_statistics_and_frozen_layers_have_no_learning_rate(path):
     frozen = {"conv1", "conv2", "conv3", "conv4", "conv5"} if "/alexnet/" in path else set()
     frozen |= {"fc6", "fc7"} if path == FC7_NET else set()
-    for layer in NETS[path].layer:
+    for layer in net_of(path).layer:
         if layer.param:
             learns = [param.lr_mult > 0 for param in layer.param]
             assert learns == [kind(layer) not in STATISTICS and layer.name not in frozen] * len(learns), layer.name
@@ -205,10 +211,10 @@ OF_A_KIND = (
 @pytest.mark.parametrize("path", [path for path in NETS if path.startswith(OF_A_KIND)])
 def test_caffe_loads_the_committed_nets(path, root, monkeypatch):
     monkeypatch.chdir(root)
-    net = open_net(NETS[path], caffe.TRAIN if path.endswith("_train.prototxt") else caffe.TEST)
+    net = open_net(net_of(path), caffe.TRAIN if path.endswith("_train.prototxt") else caffe.TEST)
     order = [name for name in net._layer_names if "_split" not in name]
-    assert order == [layer.name for layer in NETS[path].layer]
-    for layer in NETS[path].layer:
+    assert order == [layer.name for layer in net_of(path).layer]
+    for layer in net_of(path).layer:
         # Caffe makes up what a prototxt does not say: no parameter without its lr_mult and decay_mult.
         assert len(layer.param) == len(net.params.get(layer.name, [])), layer.name
 
@@ -233,7 +239,7 @@ def test_caffe_loads_every_committed_solver(path, root, monkeypatch, tmp_path):
     solver.solver_mode = solver.CPU
     solver.snapshot_prefix = str(tmp_path / "model")
     for weights in solver.weights:
-        write_first_convolution(NETS[solver.train_net], root / weights)
+        write_first_convolution(net_of(solver.train_net), root / weights)
     file = tmp_path / "solver.prototxt"
     file.write_text(text_format.MessageToString(solver))
     loaded = caffe.SGDSolver(str(file))
@@ -249,7 +255,7 @@ def test_resnets_prototxt_is_less_than_a_third_of_the_authors():
 
 
 def test_an_mda_layer_and_its_scale_follow_the_layer_they_normalise():
-    layers = NETS["prototxt/resnet18/pacs_train.prototxt"].layer
+    layers = net_of("prototxt/resnet18/pacs_train.prototxt").layer
     for before, layer in pairwise(layers):
         if kind(layer) == "MDALayer":
             assert before.type == "Convolution" and list(layer.bottom) == [before.top[0], "w"]
