@@ -164,11 +164,11 @@ for size in (1, 64, 576):
 def test_many_processes_start_at_once_with_a_cold_cache_and_compute_the_same_bits(tmp_path):
     """With the real kernels. One of the processes compiles; a later one computes the same bits as well."""
     cache = tmp_path / "cache"
-    processes = [start(ROOT, BITS, NUMBA_CACHE_DIR=str(cache)) for _ in range(4)]
+    processes = [start(ROOT, BITS, NUMBA_CACHE_DIR=str(cache)) for _ in range(3)]
     outputs = [process.communicate(timeout=300)[0].splitlines() for process in processes]
     kept = files(cache)
     outputs.append(start(ROOT, BITS, NUMBA_CACHE_DIR=str(cache)).communicate(timeout=300)[0].splitlines())
-    assert sorted(lines[0].split()[-1] for lines in outputs) == ["cold", "warm", "warm", "warm", "warm"]
+    assert sorted(lines[0].split()[-1] for lines in outputs) == ["cold", "warm", "warm", "warm"]
     assert len(outputs[0]) == 16
     assert all(lines[1:] == outputs[0][1:] for lines in outputs)
     assert files(cache) == kept
