@@ -90,7 +90,7 @@ def test_features_were_made_in_one_way(tmp_path):
     lmdbs = [tmp_path / name for name in ("amazon", "dslr", "webcam")]
     for lmdb, weights in zip(lmdbs, ("aa", None, "bb"), strict=True):
         lmdb.mkdir()
-        recipe = {"program": "tools.extract_features office31", "part": lmdb.name, "images": 3, "weights": weights}
+        recipe = {"backbone": "alexnet", "part": lmdb.name, "images": 3, "weights": weights}
         if weights:
             (lmdb / "source.json").write_text(json.dumps({"recipe": recipe, "records": 3}))
     check_meaning(lmdbs[:2], lmdbs[:2], DATASETS["office31_fc7"])
