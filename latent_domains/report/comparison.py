@@ -1,6 +1,5 @@
 """Runs side by side: which differ in their seed alone, and which of the paper's numbers stands beside them."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -69,16 +68,15 @@ def tasks_of(runs: Sequence[LoadedRun], baselines: Mapping[str, Record] | None =
     """Group runs that stand in no table: a task for each dataset of images and targets, a line for each method in it.
 
     Nets that take the images and those that take features of them stand beside each other, and say what they take.
-    One experiment trained twice, from other weights say, is no second seed: it is a line of its own. So is each shallow
-    baseline, by its name. Raises ProgramError for one that no run has the data of.
+    Each shallow baseline is a line of its own, by its name. Raises ProgramError for one that no run has the data of, or
+    if two runs are of one experiment.
     """
-    found: dict[tuple[str, tuple[str, ...]], dict[tuple[Experiment, int], list[LoadedRun]]] = {}
-    times: Counter[Experiment] = Counter()
+    _by_experiment(runs)
+    found: dict[tuple[str, tuple[str, ...]], dict[Experiment, list[LoadedRun]]] = {}
     for run in runs:
         experiment = run.experiment
         lines = found.setdefault((experiment.data.images, experiment.targets), {})
-        lines.setdefault((replace(experiment, seed=0), times[experiment]), []).append(run)
-        times[experiment] += 1
+        lines.setdefault(replace(experiment, seed=0), []).append(run)
     images = {run.experiment.dataset: run.experiment.data.images for run in runs}
     shallow: dict[tuple[str, tuple[str, ...]], list[Line]] = {}
     for name, record in (baselines or {}).items():
@@ -94,27 +92,34 @@ def tasks_of(runs: Sequence[LoadedRun], baselines: Mapping[str, Record] | None =
         others.append(line)
     tasks = []
     for (dataset, targets), unordered in found.items():
-        groups = dict(sorted(unordered.items(), key=lambda item: _in_tables_order(item[0][0])))
-        every_sources = {experiment.sources for experiment, _ in groups}
+        groups = dict(sorted(unordered.items(), key=lambda item: _in_tables_order(item[0])))
+        every_sources = {experiment.sources for experiment in groups}
         shared = "+".join(next(iter(every_sources))) if len(every_sources) == 1 else "several sources"
-        several = len({experiment.data.learner for experiment, _ in groups}) > 1
-        names = {one: f"{one.title} on {one.data.learner}" if several else one.title for one, _ in groups}
+        several = len({experiment.data.learner for experiment in groups}) > 1
+        names = {one: f"{one.title} on {one.data.learner}" if several else one.title for one in groups}
         titles = list(names.values())
         lines = []
-        for (experiment, _), group in groups.items():
+        for experiment, group in groups.items():
             name = names[experiment]
             if len(every_sources) > 1:
                 name += f", from {'+'.join(experiment.sources)}"
             if titles.count(names[experiment]) > 1:
                 name = f"{name} ({experiment.name_without_seed})"
-            if (experiment, 1) in groups:
-                name = f"{name}: {', '.join(run.name for run in group)}"
             lines.append(
                 Line(name, experiment.method, _number(lines, experiment.method), tuple(group), _scores_of(group))
             )
         lines += shallow.get((dataset, targets), [])
         tasks.append(Task(f"{shared} → {'+'.join(targets)}", targets, tuple(lines)))
     return tasks
+
+
+def _by_experiment(runs: Sequence[LoadedRun]) -> dict[Experiment, LoadedRun]:
+    """The runs by experiment. Raises ProgramError if two are of one."""
+    found: dict[Experiment, LoadedRun] = {}
+    for run in runs:
+        if (first := found.setdefault(run.experiment, run)) is not run:
+            raise ProgramError(f"{run.path}: the same experiment as {first.path}, expected one of them")
+    return found
 
 
 def _in_tables_order(experiment: Experiment) -> tuple:
@@ -140,10 +145,7 @@ def tasks_of_table(table: Table, runs: Sequence[LoadedRun], baselines: Mapping[s
     for name in baselines:
         if name not in names:
             raise ProgramError(f"{name}: the table {table.name} has no such baseline, expected some of its runs")
-    given: dict[Experiment, LoadedRun] = {}
-    for run in runs:
-        if (first := given.setdefault(run.experiment, run)) is not run:
-            raise ProgramError(f"{run.path}: the same experiment as {first.path}, expected one of them")
+    given = _by_experiment(runs)
     tasks = []
     for number, column in enumerate(table.columns):
         lines: list[Line] = []

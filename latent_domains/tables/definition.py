@@ -21,7 +21,6 @@ from latent_domains.common.wording import one_line
 from latent_domains.experiment.baselines import (
     BASELINES,
     CLASSIFIERS,
-    DISCOVERY,
     KERNEL,
     NORMALISATIONS,
     SEEDLESS,
@@ -373,18 +372,8 @@ def _trained(choices: dict[str, Any], where: str, dataset: str, column: Column, 
 
 
 def _baseline(baseline: _Baseline, where: str, dataset: str, column: Column, seeds: tuple[int, ...]) -> Candidate:
-    kernel = baseline.method in KERNEL
-    for key, has, why in (
-        ("variant", baseline.method in DISCOVERY, "discovers no domains"),
-        ("k", baseline.method in DISCOVERY, "discovers no domains"),
-        ("classifier", kernel, "has no kernel"),
-        ("dimension", kernel, "has no kernel"),
-    ):
-        found = getattr(baseline, key)
-        if found is not None and not has:
-            raise ProgramError(f"{where}: {key}: found {found!r}, expected nothing: {baseline.method} {why}")
     options = vars(baseline) | {
-        "classifier": (baseline.classifier or CLASSIFIERS[0]) if kernel else None,
+        "classifier": (baseline.classifier or CLASSIFIERS[0]) if baseline.method in KERNEL else None,
         "variant": baseline.variant or VARIANTS[0],
     }
     if column.shares:

@@ -23,15 +23,13 @@ class Outcome:
 
     ``class_mean`` is the accuracy in % in which every class counts alike, where its record has it.
     ``usage`` is that of its latent source domains, if it has any. ``remarks`` are what a reader must know of the
-    number: that the net began at random, or the data was not all there. ``began`` tells the weights that it began from
-    from others; empty if it began from none, or the record does not say so.
+    number: that the net began at random, or the data was not all there.
     """
 
     accuracy: float | None
     why_none: str = ""
     remarks: tuple[str, ...] = ()
     usage: DomainUsage | None = None
-    began: str = ""
     class_mean: float | None = None
 
 
@@ -86,10 +84,8 @@ class Records:
             return Outcome(None, one_line(f"its record cannot be used: {error}"))
         if record is None:
             return Outcome(None, self._why_none(run))
-        begun = record.training and record.training.weights
-        began = (begun.sha256 or begun.file) if begun else ""
         of_classes = _meant(record, run).class_mean
-        values = 100 * accuracy_of(record, run), "", tuple(_remarks(record, run)), record.domain_usage, began
+        values = 100 * accuracy_of(record, run), "", tuple(_remarks(record, run)), record.domain_usage
         return Outcome(*values, None if of_classes is None else 100 * of_classes)
 
     def _run_folder(self, run: Experiment) -> RunFolder:

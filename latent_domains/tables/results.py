@@ -160,7 +160,6 @@ def _candidate(candidate: Candidate, table: Table, records: Records) -> Result:
     why: dict[str, list[int]] = {}
     remarks: dict[str, None] = {}
     usages: list[DomainUsage] = []
-    began: set[str] = set()
     for seed, run in zip(table.seeds, candidate.runs, strict=True):
         found = records.find(run)
         if found.accuracy is None:
@@ -170,9 +169,6 @@ def _candidate(candidate: Candidate, table: Table, records: Records) -> Result:
         class_means |= {} if found.class_mean is None else {seed: found.class_mean}
         remarks |= dict.fromkeys(found.remarks)
         usages += [found.usage] if found.usage else []
-        began.add(found.began)
-    if len(began) > 1:
-        remarks["the seeds began from different weights"] = None
     reasons = tuple(f"{_seeds(seeds, table.seeds)} {text}".strip() for text, seeds in why.items())
     return Result(
         accuracies,

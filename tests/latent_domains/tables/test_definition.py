@@ -218,8 +218,6 @@ def test_a_number_may_have_an_exponent(number, tmp_path):
             "baseline: {method: gong2013, variant: all}",
             "variant: found 'all'",
         ),
-        ("runs: {method: mda, k: 3}", "baseline: {method: svm, k: 2}", "k: found 2, expected nothing: svm discover"),
-        ("runs: {method: mda, k: 3}", "baseline: {method: svm, dimension: 9}", "dimension: found 9, expected nothing"),
         ("values: [1, 2.5]", "values: [1]", "paper: values: found [1.0], expected 2 values, one for each column"),
         ("values: [1, 2.5]", "values: [1, 250]", "paper: values[1]: found 250"),
         (", mean: 1.75", "", "(ours): paper: found values, expected values, mean"),

@@ -454,17 +454,6 @@ def test_what_is_not_the_papers_experiment_is_remarked(tmp_path):
     assert results(table, tmp_path)[0].cells[0].remarks == ()
 
 
-def test_seeds_that_began_from_different_weights_are_remarked(tmp_path):
-    table = load(EXPERIMENTS / "office31.yaml", seeds=(0, 1))
-    for run in table.rows[0].cells[0].candidates[0].runs:
-        weights = {"file": "bvlc_alexnet.caffemodel", "sha256": str(run.seed)}
-        write_record(tmp_path / "runs", run, 0.9, training={"seconds": 1.0, "weights": weights})
-    assert results(table, tmp_path)[0].cells[0].remarks == ("the seeds began from different weights",)
-    begun = {"seconds": 1.0, "weights": {**weights, "file": "elsewhere/bvlc_alexnet.caffemodel"}}
-    write_record(tmp_path / "runs", table.runs[0], 0.9, training=begun)
-    assert results(table, tmp_path)[0].cells[0].remarks == ()
-
-
 # --- text, CSV, program
 
 
