@@ -160,43 +160,25 @@ rule images:
         "python -m tools.get_data {params.options:q} > {log:q} 2>&1"
 
 
-rule mixture:
-    """Training images of sources that are joined of others: undivided, or with equal classes."""
+rule derived:
+    """LMDBs that are made of others: mixtures of training images, and a backbone's features."""
     input:
-        lambda wildcards: ancient([str(file) for file in PLAN.before_mixture(wildcards.mixture)]),
+        lambda wildcards: ancient([str(file) for file in PLAN.before_derived(wildcards.lmdbs)]),
     output:
-        temp(touch(str(PLAN.mark("{mixture}")))),
+        temp(touch(str(PLAN.mark("{lmdbs}")))),
     wildcard_constraints:
-        mixture=one_of(PLAN.mixtures),
+        lmdbs=one_of([*PLAN.mixtures, *PLAN.feature_sets]),
     params:
-        options=lambda wildcards: PLAN.mixture_options(wildcards.mixture),
+        command=lambda wildcards, threads: PLAN.derived_command(wildcards.lmdbs, threads),
     log:
-        str(CONFIG.data / ".built" / "{mixture}.log"),
-    message:
-        "mixture {wildcards.mixture}"
-    shell:
-        "python -m tools.join_lmdbs {params.options:q} > {log:q} 2>&1"
-
-
-rule features:
-    """A backbone's features of a set of images."""
-    input:
-        lambda wildcards: ancient([str(file) for file in PLAN.before_features(wildcards.dataset)]),
-    output:
-        temp(touch(str(PLAN.mark("{dataset}")))),
-    wildcard_constraints:
-        dataset=one_of(PLAN.feature_sets),
-    params:
-        options=lambda wildcards: PLAN.features_options(wildcards.dataset),
-    log:
-        str(CONFIG.data / ".built" / "{dataset}.log"),
+        str(CONFIG.data / ".built" / "{lmdbs}.log"),
     threads: 4  # or fewer, as --cores allows
     resources:
         mem_mb=4000,
     message:
-        "features {wildcards.dataset}"
+        "{wildcards.lmdbs}"
     shell:
-        "python -m tools.extract_features {params.options:q} --jobs {threads} > {log:q} 2>&1"
+        "{params.command:q} > {log:q} 2>&1"
 
 
 for network in PLAN.pretrained:

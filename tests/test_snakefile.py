@@ -266,5 +266,5 @@ def test_what_a_shell_reads_is_quoted():
     """--config data='x; touch Y' is a folder's name and no command."""
     blocks = re.findall(r"\n +shell:\n((?: +\".*\n)+)", (ROOT / "Snakefile").read_text())
     fields = {field for block in blocks for field in re.findall(r"{([^{}]+)}", block) if not field.endswith(":q")}
-    assert len(blocks) == 8
+    assert len(blocks) == 7
     assert fields == {"threads", "params.records"}, "expected two numbers"

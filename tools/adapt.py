@@ -28,13 +28,13 @@ from pathlib import Path
 from typing import Any
 
 from latent_domains.adapt import settings
+from latent_domains.adapt.comparisons import comparison_lines
 from latent_domains.adapt.learner import CHOICES, IMAGE_SIZE, ITERATIONS, choose_learner, with_defaults
 from latent_domains.adapt.results import contents, usage
-from latent_domains.adapt.stages import about_batch, begin_anew, experiment_of, finish, open_run, train
+from latent_domains.adapt.stages import batch_notes, begin_anew, experiment_of, finish, open_run, train
 from latent_domains.adapt.task import Paths, Task, build_lmdbs, extract_features, stored
 from latent_domains.adapt.trees import TaskImages, about_numbers, check_apart, read_images
 from latent_domains.adapt.weights import NONE, starting_weights
-from latent_domains.adapt.worth import worth
 from latent_domains.common.arguments import add_image_options, path, positive, program_parser
 from latent_domains.common.program import ROOT, from_root, run
 from latent_domains.common.wording import some
@@ -165,7 +165,7 @@ def _settings(options: argparse.Namespace, task: Task) -> dict[str, Any]:
 
 def _notes(images: TaskImages, experiment: Experiment) -> list[str]:
     cautions = [experiment.caution] if experiment.caution else []
-    return [*images.notes, *about_numbers(images, experiment), *about_batch(images, experiment), *cautions]
+    return [*images.notes, *about_numbers(images, experiment), *batch_notes(images, experiment), *cautions]
 
 
 class _Notes:
@@ -195,7 +195,7 @@ def _say(images: TaskImages, experiment: Experiment, notes: _Notes) -> None:
 def _carry_out(
     options: argparse.Namespace, task: Task, experiment: Experiment, weights: Path | None, notes: _Notes
 ) -> list[str]:
-    """Do what is left of a task; ``experiment`` is that on all images. Returns what came out and what it was worth."""
+    """Finish a task, whose ``experiment`` is on all images; return its result and those to compare with, in words."""
     print(f"{experiment.title} on {experiment.data.learner}, {experiment.iterations} iterations", flush=True)
     found, paths = task.images.counts, task.paths
     counts = build_lmdbs(task, jobs=options.jobs, skip_unreadable=options.skip_unreadable)
@@ -212,7 +212,7 @@ def _carry_out(
     folder = open_run(paths, experiment, options.solver_mode)
     train(folder, weights, options.threads, options.solver_mode)
     finish(task, folder, jobs=options.jobs, solver_mode=options.solver_mode)
-    return [f"{from_root(paths.root)}: {summary(folder, folder.read_record())}", *worth(paths, folder)]
+    return [f"{from_root(paths.root)}: {summary(folder, folder.read_record())}", *comparison_lines(paths, folder)]
 
 
 def main() -> None:

@@ -5,8 +5,8 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
+from latent_domains.adapt.comparisons import comparison_lines
 from latent_domains.adapt.task import Paths, Task
-from latent_domains.adapt.worth import worth
 from latent_domains.common.files import write_aside, write_text
 from latent_domains.common.program import from_root
 from latent_domains.data.lmdb_io import record_names
@@ -40,7 +40,7 @@ def _readme(task: Task, folder: RunFolder) -> Iterable[str]:
     )
     yield f"{experiment.title}: {sources} to {targets}"
     yield f"{experiment.data.learner}, {experiment.iterations} iterations: {summary(folder, folder.read_record())}"
-    yield from worth(paths, folder)
+    yield from comparison_lines(paths, folder)
     yield ""
     yield f"Made by: {task.command}"
     yield ""

@@ -5,11 +5,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from latent_domains.adapt.comparisons import baseline_files, compared_records, write_baselines
 from latent_domains.adapt.duration import in_words, measure, memory_note, total
 from latent_domains.adapt.results import write_domains, write_readme
 from latent_domains.adapt.task import Paths, Task, pictures
 from latent_domains.adapt.trees import TaskImages
-from latent_domains.adapt.worth import baseline_files, compared, write_baselines
 from latent_domains.common.files import json_text, remove, write_text
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.export import export, run_source
@@ -95,7 +95,7 @@ def _rows(recipe: Recipe, domains: int) -> int:
     return recipe.batch_size if recipe.batch_split == "per_domain" else recipe.batch_size // domains
 
 
-def about_batch(images: TaskImages, experiment: Experiment) -> Iterator[str]:
+def batch_notes(images: TaskImages, experiment: Experiment) -> Iterator[str]:
     """That a small domain makes the batches smaller than the network's recipe has them, unless they were chosen."""
     sizes = {domain.name: len(domain.entries) for domain in images.domains if domain.name in experiment.parts}
     ours, smallest = experiment.data.recipe, min(sizes, key=sizes.__getitem__)
@@ -171,7 +171,7 @@ def finish(task: Task, folder: RunFolder, *, jobs: int, solver_mode: str | None)
         (baselines, lambda: write_baselines(paths, folder)),
         (paths.model_files, model),
         ([paths.predictions], predictions),
-        ([paths.report], lambda: build([folder.path, *compared(paths, folder)], paths.report)),
+        ([paths.report], lambda: build([folder.path, *compared_records(paths, folder)], paths.report)),
         ([paths.readme], lambda: write_readme(task, folder)),
     ]
     if folder.experiment.has_branch:

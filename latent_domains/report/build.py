@@ -42,7 +42,7 @@ def build(
     """Write the report of the runs (folders or records, see :func:`load_runs`) to ``out``, and return the page.
 
     With ``table``, its rows and the paper's numbers are the report's order. ``shown`` names the runs whose domains,
-    features and classes are shown in pictures (None: :func:`worth_showing`); ``quick`` leaves out what asks a net.
+    features and classes are shown in pictures (None: :func:`default_shown`); ``quick`` leaves out what asks a net.
     ``figures`` is a folder for all charts as SVG and PNG. Raises ProgramError if a run cannot be
     read, is none of the table's, or is not among those to be shown.
     """
@@ -60,7 +60,7 @@ def build(
             found = "nothing that caffe logs" if run.folder.log.exists() else "no such file"
             print(f"note: {run.folder.log}: {found}, so {run.name} has no curves", file=sys.stderr)
     tasks = tasks_of_table(table, runs, baselines) if table else tasks_of(runs, baselines)
-    chosen = worth_showing(tasks) if shown is None else _named(runs, shown)
+    chosen = default_shown(tasks) if shown is None else _named(runs, shown)
     steps = len(chosen) * (1 if quick else 2)
     with tqdm(total=steps, desc="report", unit="step") as bar:
         sections = [
@@ -75,7 +75,7 @@ def build(
     made = f"Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by python -m tools.report."
     lead = _lead(tasks, runs)
     if chosen and len(chosen) < len(runs):
-        lead.append(_said_to_be_shown(chosen, asked_for=shown is not None))
+        lead.append(_shown_in_words(chosen, asked_for=shown is not None))
     page = Page(_title(tasks, table), lead, sections, made)
     write_text(out, page.html())
     if figures:
@@ -90,7 +90,7 @@ def _is_page(file: Path) -> bool:
         return contents.read(len(_BEGINNING)) == _BEGINNING
 
 
-def worth_showing(tasks: Sequence[Task]) -> list[LoadedRun]:
+def default_shown(tasks: Sequence[Task]) -> list[LoadedRun]:
     """Runs that tell the story: of each task the first without adaptation and the one of mDA that found most.
 
     What it found is the true domains or, where these are not known, any: the first run that did not collapse. Two runs
@@ -153,8 +153,8 @@ def _lead(tasks: Sequence[Task], runs: Sequence[LoadedRun]) -> list[str]:
     return lead
 
 
-def _said_to_be_shown(chosen: Sequence[LoadedRun], *, asked_for: bool) -> str:
-    """Which runs are shown in pictures, and that they are no average ones if :func:`worth_showing` chose them so."""
+def _shown_in_words(chosen: Sequence[LoadedRun], *, asked_for: bool) -> str:
+    """Which runs are shown in pictures, and that they are no average ones if :func:`default_shown` chose them so."""
     text = f"Shown in pictures: {', '.join(run.name for run in chosen)}"
     usages = [run.record.domain_usage for run in chosen if run.record and run.experiment.has_branch]
     if not asked_for and any(usage.has_true_domains for usage in usages):

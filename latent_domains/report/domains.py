@@ -11,13 +11,13 @@ from latent_domains.report.comparison import Task
 from latent_domains.report.page import Block, Charts, Heading, Section, TableBlock, Text, missing
 from latent_domains.report.palette import COLOURS, GROUP_COLOURS
 from latent_domains.report.runs import LoadedRun
-from latent_domains.report.samples import LookedAt, look_at, mosaic_chart, samples_of
+from latent_domains.report.samples import SourceImages, mosaic_chart, read_source_images, samples_of
 from latent_domains.report.text import shortened, subscript
 from latent_domains.runs.record import COLLAPSED, DomainUsage
 from latent_domains.tables.results import NOTHING
 
 
-def told(usage: DomainUsage, history: Sequence[DomainUsage]) -> str:
+def describe_usage(usage: DomainUsage, history: Sequence[DomainUsage]) -> str:
     """What became of the latent domains, in a few sentences."""
     share, k = usage.share, len(usage.share)
     largest = int(np.argmax(share))
@@ -142,7 +142,7 @@ def discovery_section(
 
 def _discovery(run: LoadedRun, quick: bool) -> list[Block]:
     usage, history = run.record.domain_usage, run.record.domain_usage_history or []
-    blocks: list[Block] = [Heading(f"{run.experiment.title}: {run.name}"), Text(told(usage, history))]
+    blocks: list[Block] = [Heading(f"{run.experiment.title}: {run.name}"), Text(describe_usage(usage, history))]
     charts = []
     if len(history) > 1:
         charts.append(_history_chart(history))
@@ -166,13 +166,13 @@ def _discovery(run: LoadedRun, quick: bool) -> list[Block]:
     if quick:
         return blocks
     try:
-        looked_at = look_at(*run.trained())
+        looked_at = read_source_images(*run.trained())
     except ProgramError as error:
         return [*blocks, missing("No images of the latent domains", error)]
     return [*blocks, _samples(run, looked_at)]
 
 
-def _samples(run: LoadedRun, looked_at: LookedAt) -> Block:
+def _samples(run: LoadedRun, looked_at: SourceImages) -> Block:
     if looked_at.images is None:
         return Text(f"The records of {run.experiment.dataset} are features, so there are no images to show.", note=True)
     charts, empty = [], []

@@ -22,7 +22,7 @@ BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
-class LookedAt:
+class SourceImages:
     """Source images (n×C×H×W, BGR), their true sources (n), and the branch's probabilities (n×k).
 
     Features whose pictures are not at hand have no images.
@@ -46,7 +46,7 @@ class Samples:
     least_sure: tuple[NDArray[np.uint8], NDArray[np.float32], list[str]]
 
 
-def look_at(folder: RunFolder, snapshot: Snapshot) -> LookedAt:
+def read_source_images(folder: RunFolder, snapshot: Snapshot) -> SourceImages:
     """The first images of each source, held-out ones where there are any.
 
     Raises ProgramError if nets or data are not as they should be.
@@ -58,7 +58,7 @@ def look_at(folder: RunFolder, snapshot: Snapshot) -> LookedAt:
     shape = read_images(pictures[0], 1)[0].shape[1:] if pictures else folder.experiment.data.stored_shape
     limit = min(LOOKED_AT, max(8, BYTES // int(np.prod(shape))))
     rows = source_probabilities(folder, snapshot, lmdbs=lmdbs, limit=limit, quiet=True)
-    return LookedAt(
+    return SourceImages(
         np.concatenate([read_images(lmdb, limit)[0] for lmdb in pictures]) if pictures else None,
         [source for source, of_source in rows.items() for _ in of_source],
         np.concatenate(list(rows.values())),
@@ -85,9 +85,9 @@ def _names(lmdb: Path) -> list[str]:
     return list(record_names(lmdb))
 
 
-def samples_of(looked_at: LookedAt, count: int = 8) -> list[Samples]:
+def samples_of(given: SourceImages, count: int = 8) -> list[Samples]:
     """The ``count`` surest and least sure pictures of each latent domain, none of which is both."""
-    images, sources, rows = looked_at.images, looked_at.sources, looked_at.probabilities
+    images, sources, rows = given.images, given.sources, given.probabilities
     assigned, sure = rows.argmax(axis=1), rows.max(axis=1)
     found = []
     for domain in range(rows.shape[1]):

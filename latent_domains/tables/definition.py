@@ -80,7 +80,7 @@ Run = Experiment | BaselineRun
 """What one record is of; its folder is runs/DATASET/NAME."""
 
 
-def place(run: Run) -> str:
+def run_path(run: Run) -> str:
     """A run's folder below that of all runs."""
     return f"{run.data.name}/{run.name}"
 

@@ -20,7 +20,7 @@ from latent_domains.experiment.datasets import DATASETS, Dataset
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.mixture import is_joined, join_options
 from latent_domains.experiment.networks import NETWORKS
-from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, Run, Table, data_folder, load, place
+from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, Run, Table, data_folder, load, run_path
 from latent_domains.tables.inputs import lmdbs, missing_images, missing_lmdbs, title, weights, why_missing
 from latent_domains.tables.options import seed_list
 
@@ -96,14 +96,14 @@ class Plan:
     @cached_property
     def runs(self) -> dict[str, Run]:
         """Every run of every table by DATASET/NAME; tables share runs."""
-        return {place(run): run for table in self.tables.values() for run in table.runs}
+        return {run_path(run): run for table in self.tables.values() for run in table.runs}
 
     @cached_property
     def _per_seed(self) -> dict[str, bool]:
         """Whether each run reads LMDBs of its seed. Raises ProgramError if tables that share a run differ in it."""
         found: dict[str, bool] = {}
         for table in self.tables.values():
-            for run in map(place, table.runs):
+            for run in map(run_path, table.runs):
                 if found.setdefault(run, table.data_per_seed) != table.data_per_seed:
                     raise ProgramError(
                         f"{self.config.experiments / table.name}.yaml: data_per_seed: found {table.data_per_seed}, "
@@ -113,7 +113,7 @@ class Plan:
 
     def data_folder(self, run: Run) -> Path:
         """The folder of a run's LMDBs."""
-        return data_folder(self.config.data, run.seed, per_seed=self._per_seed.get(place(run), False))
+        return data_folder(self.config.data, run.seed, per_seed=self._per_seed.get(run_path(run), False))
 
     def _set(self, run: Run) -> str:
         """The set of images or features that a run reads, as a folder below that of all data."""
@@ -125,11 +125,14 @@ class Plan:
         return {name: run for name, run in self.runs.items() if not self.record(run).is_file()}
 
     def record(self, run: Run) -> Path:
-        return self.config.runs / place(run) / "record.json"
+        return self.config.runs / run_path(run) / "record.json"
 
     def records(self, table: Table) -> list[Path]:
         """The records that a table is made of: those that are there, and those of runs that can be made."""
-        return [self.record(run) for run in table.runs if place(run) not in self.unfinished or not self.obstacle(run)]
+        there_or_possible = (
+            run for run in table.runs if run_path(run) not in self.unfinished or not self.obstacle(run)
+        )
+        return [self.record(run) for run in there_or_possible]
 
     def to_make(self, table: Table) -> list[Path]:
         """The records that a table lacks and that can be made."""
@@ -137,13 +140,13 @@ class Plan:
 
     def obstacles(self, table: Table) -> list[str]:
         """Why runs of a table cannot be made here, each reason once."""
-        unfinished = [run for run in table.runs if place(run) in self.unfinished]
+        unfinished = [run for run in table.runs if run_path(run) in self.unfinished]
         return list(dict.fromkeys(text for run in unfinished if (text := self.obstacle(run))))
 
     def obstacle(self, run: Run) -> str:
         """Why a run cannot be made here, in words; empty if it can, even if something must be fetched first."""
         images, folder = run.data.images, self.data_folder(run)
-        text = why_missing(run, self.config.data, per_seed=self._per_seed.get(place(run), False))
+        text = why_missing(run, self.config.data, per_seed=self._per_seed.get(run_path(run), False))
         begin = self.weights(run)
         if begin and self.config.weights is not None and not begin.is_file():
             return f"{begin}, which the net begins from, is not there: --config weights names its folder"
@@ -184,25 +187,30 @@ class Plan:
         """A run and its part for each LMDB that is joined of others, by DATASET.LMDB."""
         return {name: (run, part) for run in self.runs.values() for name, part in self._joined(run).items()}
 
-    def before_mixture(self, name: str) -> list[Path]:
-        """What must be there before a mixture is joined."""
-        run, _ = self.mixtures[name]
-        divided = [self.data_folder(run) / run.data.train_lmdb(source) for source in run.sources]
-        return [] if all(map(is_lmdb, divided)) else [self.mark(self._set(run))]
-
-    def mixture_options(self, name: str) -> list[str]:
-        """The command line of ``python -m tools.join_lmdbs``; data of a seed's own are joined in its order."""
-        run, part = self.mixtures[name]
-        folder = self.data_folder(run)
-        seed = ["--seed", str(run.seed)] if folder != self.config.data else []
-        return [*seed, *join_options(run, folder, part)]
-
-    def before_features(self, dataset: str) -> list[Path]:
-        """What must be there before the features of ``dataset`` are extracted."""
-        runs = [run for run in self.runs.values() if run.data.name == dataset]
+    def before_derived(self, name: str) -> list[Path]:
+        """What must be there before a mixture is joined, or before the features of a dataset are extracted."""
+        if name in self.mixtures:
+            run, _ = self.mixtures[name]
+            divided = [self.data_folder(run) / run.data.train_lmdb(source) for source in run.sources]
+            return [] if all(map(is_lmdb, divided)) else [self.mark(self._set(run))]
+        runs = [run for run in self.runs.values() if run.data.name == name]
         missing = any(missing_images(run, self.config.data) for run in runs)
-        weights_file = self._features_weights(dataset)
-        return [*([self.mark(DATASETS[dataset].images)] if missing else []), *([weights_file] if weights_file else [])]
+        weights_file = self._features_weights(name)
+        return [*([self.mark(DATASETS[name].images)] if missing else []), *([weights_file] if weights_file else [])]
+
+    def derived_command(self, name: str, jobs: int) -> list[str]:
+        """The command line that joins a mixture, in its seed's order, or extracts a dataset's features."""
+        if name in self.mixtures:
+            run, part = self.mixtures[name]
+            folder = self.data_folder(run)
+            seed = ["--seed", str(run.seed)] if folder != self.config.data else []
+            return ["python", "-m", "tools.join_lmdbs", *seed, *join_options(run, folder, part)]
+        features, mode = DATASETS[name].features, self.config.solver_mode
+        backbone = ["--backbone", features.backbone]
+        if weights_file := self._features_weights(name):
+            backbone = ["--weights", str(weights_file), *(["--solver-mode", mode] if mode else [])]
+        options = [features.images, *backbone, "--data", str(self.config.data), "--jobs", str(jobs)]
+        return ["python", "-m", "tools.extract_features", *options]
 
     def mark(self, dataset: str) -> Path:
         """A file that stands for a set's LMDBs while the workflow builds them.
@@ -256,14 +264,6 @@ class Plan:
             options += ["--images", self.config.images, "--jobs", str(self.config.threads)]
             options += ["--allow-incomplete"] if self.config.allow_incomplete else []
         return options
-
-    def features_options(self, dataset: str) -> list[str]:
-        """The command line of ``python -m tools.extract_features``."""
-        features, mode = DATASETS[dataset].features, self.config.solver_mode
-        backbone = ["--backbone", features.backbone]
-        if weights_file := self._features_weights(dataset):
-            backbone = ["--weights", str(weights_file), *(["--solver-mode", mode] if mode else [])]
-        return [features.images, *backbone, "--data", str(self.config.data)]
 
     def _features_weights(self, dataset: str) -> Path | None:
         """The file of weights that features are extracted with; None if they come as a package."""

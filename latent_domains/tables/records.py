@@ -13,7 +13,7 @@ from latent_domains.runs.record import DomainUsage, Matching, Record, read
 from latent_domains.runs.run_folder import RunFolder, is_run_folder
 from latent_domains.runs.run_state import State, state_of
 from latent_domains.runs.write import check_holds
-from latent_domains.tables.definition import BaselineRun, Run, Table, data_folder, place
+from latent_domains.tables.definition import BaselineRun, Run, Table, data_folder, run_path
 from latent_domains.tables.inputs import weights, why_missing
 
 
@@ -48,7 +48,7 @@ class Records:
 
     def run_folder(self, run: Run) -> Path:
         """The folder of a run that is not kept."""
-        return self.folder / place(run)
+        return self.folder / run_path(run)
 
     def file(self, run: Run) -> Path:
         """The record of a run that is not kept."""

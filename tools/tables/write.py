@@ -12,7 +12,7 @@ from latent_domains.common.program import ROOT, ProgramError, run
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.runs.devices import add_mode_option
 from latent_domains.runs.write import write_missing
-from latent_domains.tables.definition import data_folder, load, place
+from latent_domains.tables.definition import data_folder, load, run_path
 from latent_domains.tables.options import add_choice_options, definition_file
 
 
@@ -31,7 +31,7 @@ def main() -> None:
     if options.name not in trained:
         raise ProgramError(f"{options.table}: it has no run {options.name!r}, expected one of {', '.join(trained)}")
     experiment = trained[options.name]
-    folder = options.runs / place(experiment)
+    folder = options.runs / run_path(experiment)
     data = data_folder(options.data, experiment.seed, per_seed=table.data_per_seed)
     print(write_missing(experiment, folder, data=data, solver_mode=options.solver_mode).path)
 

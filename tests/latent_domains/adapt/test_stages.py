@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from latent_domains.adapt.learner import Learner
-from latent_domains.adapt.stages import about_batch, experiment_of, open_run
+from latent_domains.adapt.stages import batch_notes, experiment_of, open_run
 from latent_domains.adapt.task import Paths, Task
 from latent_domains.adapt.trees import Domain, TaskImages
 from latent_domains.common.program import ProgramError
@@ -64,7 +64,7 @@ def test_a_small_domain_makes_smaller_batches_and_that_is_said(tmp_path):
         found = TaskImages(tuple(sources), (target,), ("cat", "dog"), ())
         chosen = {"method": method, "iterations": None, "k": None, **chosen}
         task = Task(Paths(tmp_path), found, Learner("mnist"), chosen, "adapt")
-        return list(about_batch(found, experiment_of(task, entries)))
+        return list(batch_notes(found, experiment_of(task, entries)))
 
     assert told(128) == [] and told(3, batch_size=32) == []
     for method in ("mda", "source_only"):

@@ -29,10 +29,10 @@ def usage(counts, iteration=0):
 def test_a_collapsed_branch_is_told():
     collapsed = usage([[10, 0], [10, 0]])
     history = [usage([[5, 5], [7, 3]]), collapsed]
-    told = domains.told(collapsed, history)
+    told = domains.describe_usage(collapsed, history)
     assert "100.0 % went to s₁, 0.0 % went to s₂" in told
     assert "The branch collapsed" in told and "the initialisation put 60 % of them into one domain" in told
-    found = domains.told(usage([[10, 0], [0, 10]]), [])
+    found = domains.describe_usage(usage([[10, 0], [0, 10]]), [])
     assert "collapsed" not in found and "largely are the true ones" in found and "initialisation" not in found
 
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from latent_domains.data.lmdb_io import read_images
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.report.samples import LookedAt, look_at, mosaic, mosaic_chart, samples_of
+from latent_domains.report.samples import SourceImages, mosaic, mosaic_chart, read_source_images, samples_of
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
@@ -30,7 +30,7 @@ def test_the_surest_and_the_least_sure_are_others():
     sure = np.array([0.6, 0.9, 0.7, 0.8, 0.55], np.float32)
     rows = np.stack([sure, 1 - sure], axis=1)
     images = np.arange(5, dtype=np.uint8)[:, None, None, None] * np.ones((1, 3, 2, 2), np.uint8)
-    found = samples_of(LookedAt(images, list("aabbb"), rows), count=3)
+    found = samples_of(SourceImages(images, list("aabbb"), rows), count=3)
     assert [one.images for one in found] == [5, 0]
     pictures, probabilities, sources = found[0].surest
     assert pictures[:, 0, 0, 0].tolist() == [1, 3, 2] and sources == ["a", "b", "b"]
@@ -42,7 +42,7 @@ def test_pictures_of_features_are_their_images(lite0_features, tmp_path):
     experiment = make_experiment("pacs_lite0", "mda", branch_input="early", iterations=1, batch_size=8)
     folder = write_run(experiment, tmp_path / "run", data=lite0_features)
     train_all([folder], threads=1)
-    found = look_at(folder, folder.final_snapshot())
+    found = read_source_images(folder, folder.final_snapshot())
     images, _ = read_images(lite0_features / "pacs" / "art_painting")
     assert np.array_equal(found.images[: len(images)], images)
     assert found.probabilities.shape == (len(found.images), 3) and len(found.images) == 42
@@ -50,15 +50,15 @@ def test_pictures_of_features_are_their_images(lite0_features, tmp_path):
     apart = tmp_path / "apart"
     shutil.copytree(lite0_features / "pacs_lite0", apart / "pacs_lite0")
     other = RunFolder(folder.path, experiment, apart)
-    assert look_at(other, folder.final_snapshot()).images is None, "the pictures are not there"
+    assert read_source_images(other, folder.final_snapshot()).images is None, "the pictures are not there"
     shutil.copytree(lite0_features / "pacs" / "photo", apart / "pacs" / "photo")
     for domain in ("art_painting", "cartoon"):
         shutil.copytree(lite0_features / "pacs" / "photo", apart / "pacs" / domain)
-    assert look_at(other, folder.final_snapshot()).images is None, "they are pictures of others"
+    assert read_source_images(other, folder.final_snapshot()).images is None, "they are pictures of others"
 
 
 def test_held_out_images_are_looked_at(runs, tiny_data):
-    found = look_at(runs["mda"], runs["mda"].final_snapshot())
+    found = read_source_images(runs["mda"], runs["mda"].final_snapshot())
     images, _ = read_images(tiny_data / "digits" / "mnist_test")
     assert np.array_equal(found.images[:TEST], images)
     assert found.sources == ["mnist"] * TEST + ["mnistm"] * TEST and found.probabilities.shape == (2 * TEST, 2)

@@ -8,7 +8,7 @@ import pytest
 
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, place
+from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, run_path
 from latent_domains.tables.options import seed_list
 from latent_domains.tables.plan import Config, Plan, baseline_options
 from tests.latent_domains.tables.tables import write_record
@@ -168,26 +168,21 @@ def test_features_come_from_images_and_weights(tmp_path):
     assert len(given.records(table)) == 45
     assert given.prerequisites(table.runs[0]) == [tmp_path / "data/.built/office31_fc7"]
     weights = tmp_path / "data/weights/bvlc_alexnet.caffemodel"
-    assert given.before_features("office31_fc7") == [tmp_path / "data/.built/office31", weights]
+    assert given.before_derived("office31_fc7") == [tmp_path / "data/.built/office31", weights]
     with_lmdbs(tmp_path, "office31", "amazon", "dslr", "webcam")
-    assert here.before_features("office31_fc7") == [weights] and len(here.records(table)) == 45
-    assert here.features_options("office31_fc7") == [
-        "office31",
-        "--weights",
-        str(weights),
-        "--data",
-        str(tmp_path / "data"),
-    ]
+    assert here.before_derived("office31_fc7") == [weights] and len(here.records(table)) == 45
+    options = ["--weights", str(weights), "--data", str(tmp_path / "data"), "--jobs", "2"]
+    assert here.derived_command("office31_fc7", 2) == ["python", "-m", "tools.extract_features", "office31", *options]
     assert set(here.feature_sets) == {"office31_fc7", "office_caltech_fc7", "office_caltech_lite0", "pacs_lite0"}
-    assert here.features_options("pacs_lite0") == ["pacs", "--backbone", "lite0", "--data", str(tmp_path / "data")]
-    assert here.before_features("pacs_lite0") == [tmp_path / "data/.built/pacs"]
+    assert here.derived_command("pacs_lite0", 2)[3:6] == ["pacs", "--backbone", "lite0"]
+    assert here.before_derived("pacs_lite0") == [tmp_path / "data/.built/pacs"]
 
 
 def test_what_is_finished_needs_nothing_and_is_in_the_table(tmp_path):
     first = plan(tmp_path).tables["office31"].runs[0]
     write_record(tmp_path / "runs", first, 0.9)
     here = plan(tmp_path)
-    assert place(first) not in here.unfinished and len(here.unfinished) == len(here.runs) - 1
+    assert run_path(first) not in here.unfinished and len(here.unfinished) == len(here.runs) - 1
     assert here.records(here.tables["office31"]) == [tmp_path / "runs/office31/plain_seed0/record.json"]
     assert here.to_make(here.tables["office31"]) == []
     assert here.to_make(here.tables["digits"]) == here.records(here.tables["digits"])
@@ -210,12 +205,12 @@ def test_a_mixture_whose_shares_are_chosen_is_joined(tmp_path):
     (run,), name, data = here.tables["mixed"].runs, "digits.mnist80+mnistm20_train", tmp_path / "data"
     assert (run.undivided, run.shares) == (True, (80, 20)) and not here.obstacle(run)
     assert here.prerequisites(run) == [data / ".built" / name, data / ".built" / "digits"]
-    assert here.before_mixture(name) == [data / ".built" / "digits"]
+    assert here.before_derived(name) == [data / ".built" / "digits"]
     folder = data / "digits"
     inputs = [str(folder / f"{source}_train") for source in ("mnist", "mnistm")]
-    assert here.mixture_options(name) == ["--shares", "80:20", *inputs, str(folder / "mnist80+mnistm20_train")]
+    assert here.derived_command(name, 2)[3:] == ["--shares", "80:20", *inputs, str(folder / "mnist80+mnistm20_train")]
     with_lmdbs(tmp_path, "digits", *(f"{domain}_{split}" for domain in run.data.domains for split in ("train", "test")))
-    assert here.prerequisites(run) == [data / ".built" / name] and here.before_mixture(name) == []
+    assert here.prerequisites(run) == [data / ".built" / name] and here.before_derived(name) == []
     with_lmdbs(tmp_path, "digits", "mnist80+mnistm20_train")
     assert here.prerequisites(run) == []
 
@@ -225,10 +220,10 @@ def test_mixtures_of_a_seeds_own_data_are_joined_there_in_its_order(tmp_path):
     run = next(run for run in here.tables["digits_undivided"].runs if run.seed == 3)
     (name,) = [path.relative_to(tmp_path / "data" / ".built").as_posix() for path in here.prerequisites(run)][:1]
     assert name == "seed3/digits.mnist50+mnistm50_train" and not here.obstacle(run)
-    assert here.before_mixture(name) == [tmp_path / "data" / ".built" / "seed3" / "digits"]
+    assert here.before_derived(name) == [tmp_path / "data" / ".built" / "seed3" / "digits"]
     folder = tmp_path / "data" / "seed3" / "digits"
     files = [str(folder / f"{part}_train") for part in ("mnist", "mnistm", "mnist50+mnistm50")]
-    assert here.mixture_options(name) == ["--seed", "3", "--shares", "50:50", *files]
+    assert here.derived_command(name, 2)[3:] == ["--seed", "3", "--shares", "50:50", *files]
 
 
 def test_sources_that_are_joined_can_be_made_once_their_domains_are_there(tmp_path):
@@ -244,7 +239,7 @@ def test_sources_that_are_joined_can_be_made_once_their_domains_are_there(tmp_pa
     assert marks == [[f"pacs_lite0.{'+'.join(sources)}"], [f"pacs_lite0.{source}_equal" for source in sources]]
     assert not here.obstacle(undivided) and not here.obstacle(equal)
     folder = tmp_path / "data" / "pacs_lite0"
-    assert here.mixture_options(marks[1][2]) == [
+    assert here.derived_command(marks[1][2], 2)[3:] == [
         "--equal-classes",
         str(folder / "sketch"),
         str(folder / "sketch_equal"),

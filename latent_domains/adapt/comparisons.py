@@ -1,4 +1,4 @@
-"""What a training was worth: logistic regression on the same features; features alone beside a fine-tuned net."""
+"""What a training is compared with: logistic regression on the same features, or a net on features alone."""
 
 from pathlib import Path
 
@@ -34,22 +34,22 @@ def write_baselines(paths: Paths, folder: RunFolder) -> None:
         write_text(file, json_text(record.to_json()))
 
 
-def compared(paths: Paths, folder: RunFolder) -> list[Path]:
+def compared_records(paths: Paths, folder: RunFolder) -> list[Path]:
     """What stands beside a run in its report: baselines on its features or, if it was fine-tuned, features alone."""
     if not is_run_folder(paths.features.run):
         return baseline_files(paths, folder)
     return [paths.features.run, *baseline_files(paths.features, RunFolder.load(paths.features.run))]
 
 
-def worth(paths: Paths, folder: RunFolder) -> list[str]:
-    """What these got, a line each; and that no label of the target chooses among fine-tuning and features."""
+def comparison_lines(paths: Paths, folder: RunFolder) -> list[str]:
+    """A line for each result, and that no label of the target chooses between fine-tuning and features."""
     if is_run_folder(paths.features.run):
         alone = RunFolder.load(paths.features.run)
         learner, record = alone.experiment.data.learner, alone.read_record()
         said = [f"{summary(alone, record)} by {learner} alone"] if record.accuracy is not None else []
         return [
             *said,
-            *worth(paths.features, alone),
+            *comparison_lines(paths.features, alone),
             f"No label of the target chooses: {from_root(paths.model)} is the fine-tuned net, whichever of the two is "
             f"better; {from_root(paths.features.model)} is that of the features alone.",
         ]
