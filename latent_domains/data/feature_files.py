@@ -46,15 +46,10 @@ def read_rows(path: Path, features: str | None = None, labels: str | None = None
     In a CSV all columns but that of the labels are features. Raises ProgramError naming the file and what is wrong.
     """
     expect_file(path, "a file of features and labels")
-    return rows_of(str(path), path.read_bytes(), features, labels)
-
-
-def rows_of(path: str, contents: bytes, features: str | None = None, labels: str | None = None) -> Rows:
-    """As :func:`read_rows`, of what a file has in it."""
-    kind = Path(path).suffix.lower()
+    kind = path.suffix.lower()
     if kind not in _READERS:
         raise ProgramError(f"{path}: found a name that ends in {kind!r}, expected one of {', '.join(_READERS)}")
-    arrays = _READERS[kind](path, contents)
+    arrays = _READERS[kind](path)
     label = _chosen(path, arrays, "labels", [labels] if labels else LABELS)
     y = _numbers(path, label, arrays[label])
     if kind == ".csv":
@@ -64,33 +59,33 @@ def rows_of(path: str, contents: bytes, features: str | None = None, labels: str
     return _checked(path, _numbers(path, chosen, arrays[chosen]), y)
 
 
-def _mat(path: str, contents: bytes) -> dict[str, Any]:
+def _mat(path: Path) -> dict[str, Any]:
     from scipy.io import loadmat  # slow to import
     from scipy.io.matlab import MatReadError
 
-    if contents[:512].startswith(b"MATLAB 7.3") or contents[512:520].startswith(b"\x89HDF"):
-        raise ProgramError(f"{path}: a file of MATLAB 7.3 (HDF5), expected an older one: save it with -v7")
     try:
-        found = loadmat(io.BytesIO(contents))
-    except (MatReadError, ValueError, TypeError, LookupError, OSError, NotImplementedError, zlib.error) as error:
+        found = loadmat(path)
+    except NotImplementedError as error:
+        raise ProgramError(f"{path}: a file of MATLAB 7.3 (HDF5), expected an older one: save it with -v7") from error
+    except (MatReadError, ValueError, TypeError, LookupError, OSError, zlib.error) as error:
         raise ProgramError(f"{path}: not a whole .mat file: {error}") from error
     arrays = {name: array for name, array in found.items() if not name.startswith("__")}
     return {name: array.toarray() if hasattr(array, "toarray") else array for name, array in arrays.items()}
 
 
-def _npz(path: str, contents: bytes) -> dict[str, Any]:
+def _npz(path: Path) -> dict[str, Any]:
     try:
-        if not zipfile.is_zipfile(io.BytesIO(contents)):
+        if not zipfile.is_zipfile(path):
             raise ValueError("found no archive of arrays")
-        with np.load(io.BytesIO(contents), allow_pickle=False) as archive:
+        with np.load(path, allow_pickle=False) as archive:
             return dict(archive)
     except (ValueError, LookupError, OSError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
         raise ProgramError(f"{path}: not a whole .npz file of numbers: {error}") from error
 
 
-def _csv(path: str, contents: bytes) -> dict[str, Any]:
+def _csv(path: Path) -> dict[str, Any]:
     try:
-        text = io.StringIO(contents.decode("utf-8-sig"))
+        text = io.StringIO(path.read_text("utf-8-sig"))
         names = [name.strip() for name in next(csv.reader([text.readline()]), [])]
         if not names or len(set(names)) != len(names) or all(map(_is_number, names)):
             raise ValueError("found no names of columns in the first line, expected each once, the labels' among them")
@@ -116,7 +111,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _chosen(path: str, arrays: Mapping[str, Any], what: str, names: Sequence[str]) -> str:
+def _chosen(path: Path, arrays: Mapping[str, Any], what: str, names: Sequence[str]) -> str:
     found = [name for name in names if name in arrays]
     if len(found) != 1:
         held = some(sorted(arrays)) or "nothing"
@@ -124,13 +119,13 @@ def _chosen(path: str, arrays: Mapping[str, Any], what: str, names: Sequence[str
     return found[0]
 
 
-def _numbers(path: str, name: str, array: Any) -> NDArray[np.float64]:
+def _numbers(path: Path, name: str, array: Any) -> NDArray[np.float64]:
     if array.dtype.kind not in "biuf":
         raise ProgramError(f"{path}: {name}: found values of type {array.dtype}, expected numbers")
     return array.astype(np.float64)
 
 
-def _checked(path: str, features: NDArray[np.float64], labels: NDArray[np.float64]) -> Rows:
+def _checked(path: Path, features: NDArray[np.float64], labels: NDArray[np.float64]) -> Rows:
     if features.ndim != 2 or features.shape[1] < 1:
         raise ProgramError(f"{path}: features: found {by(features.shape)}, expected rows of at least one feature")
     if labels.size != max(labels.shape, default=0):

@@ -141,7 +141,7 @@ CSV = "a,b,c,d,label\n1,2,3,4,1\n"
         (".mat", mat(fts={"x": 1}, labels=LABELS), "fts: found values of type "),
         (".mat", mat(fts=rows(0), labels=np.eye(6)), "labels: found 6×6, expected one for each row of features"),
         (".mat", mat(fts=rows(0)[:1], labels=[1]), "found 1 row, expected at least 2 of a domain"),
-        (".mat", text(b"MATLAB 7.3 MAT-file, Platform", ".mat"), "a file of MATLAB 7.3 (HDF5), expected an older one"),
+        (".mat", text(b"MATLAB 7.3 MAT-file".ljust(124) + b"\0\2IM", ".mat"), "a file of MATLAB 7.3 (HDF5)"),
         (".mat", text("no file of MATLAB, but a text that is long enough" * 9, ".mat"), "not a whole .mat file: "),
         (".npz", npz(X=np.where(rows(0) == rows(0)[2, 1], np.nan, rows(0)), y=LABELS), "found nan in row 3, column 2"),
         (".npz", npz(X=rows(0) * 1e39, y=LABELS), "e+39 in row 1, column 1, expected numbers"),

@@ -33,13 +33,13 @@ def parts(
     downloads = downloads or out / "downloads"
     drawn = {"train": seed, "test": 0}
 
-    def unpacked(file: pinned_file.PinnedFile) -> tuple[str, bytes]:
-        return file.path, pinned_file.unpacked(file, downloads, mirror)
+    def unpacked(file: pinned_file.PinnedFile) -> bytes:
+        return pinned_file.unpacked(file, downloads, mirror)
 
     @cache
     def mnist_images(split: str) -> Images:
         images, labels = urls.MNIST_TRAIN if split == "train" else urls.MNIST_TEST
-        return mnist.parse_images(*unpacked(images)), mnist.parse_labels(*unpacked(labels))
+        return mnist.parse(unpacked(images)), mnist.parse(unpacked(labels)).astype(np.int64)
 
     @cache
     def photographs() -> list[np.ndarray]:
@@ -47,11 +47,7 @@ def parts(
 
     @cache
     def usps_16x16(split: str) -> Images:
-        train = split == "train"
-        return usps.parse(
-            *unpacked(urls.USPS_TRAIN if train else urls.USPS_TEST),
-            usps.TRAIN_COUNTS if train else usps.TEST_COUNTS,
-        )
+        return usps.parse(unpacked(urls.USPS_TRAIN if split == "train" else urls.USPS_TEST))
 
     def usps_images(split: str, interpolation: int = cv2.INTER_LINEAR) -> Images:
         images, labels = usps_16x16(split)
