@@ -31,25 +31,6 @@ class Measurement:
     time: float | None = field(default=None, compare=False)
 
 
-class LogReader:
-    """Reads the log line by line; it has state, since outputs follow the line that names their iteration."""
-
-    def __init__(self) -> None:
-        self._iteration = 0
-
-    def feed(self, line: str) -> Measurement | None:
-        """The measurement in ``line``, if there is one."""
-        if match := _ITERATION.search(line):
-            self._iteration = int(match[1])
-            if match[2] is not None:
-                return Measurement("train", self._iteration, "loss", float(match[2]), _time(line))
-            if match[3] is not None:
-                return Measurement("train", self._iteration, "lr", float(match[3]), _time(line))
-        elif match := _OUTPUT.search(line):
-            return Measurement(match[1].lower(), self._iteration, match[2], float(match[3]), _time(line))
-        return None
-
-
 def _time(line: str) -> float | None:
     """When a line was logged, if it says so: glog writes local time."""
     if match := _TIME.match(line):
@@ -68,18 +49,25 @@ class History:
         self.measurements: dict[tuple[str, str], dict[int, Measurement]] = {}
         self.iteration = 0
         """The last iteration that something was measured at."""
-        self._reader = LogReader()
+        self._named = 0  # by the line that comes before a net's outputs
 
     def feed(self, line: str) -> Measurement | None:
         """The measurement in ``line``, if there is one."""
-        measurement = self._reader.feed(line)
-        if measurement:
-            if measurement.iteration < self.iteration:
-                for found in self.measurements.values():
-                    for iteration in [i for i in found if i >= measurement.iteration]:
-                        del found[iteration]
-            self.iteration = measurement.iteration
-            self.measurements.setdefault((measurement.phase, measurement.name), {})[self.iteration] = measurement
+        phase, name, value = "train", "loss", None
+        if match := _ITERATION.search(line):
+            self._named, value = int(match[1]), match[2] or match[3]
+            name = "loss" if match[2] else "lr"
+        elif match := _OUTPUT.search(line):
+            phase, name, value = match[1].lower(), match[2], match[3]
+        if value is None:
+            return None
+        if self._named < self.iteration:
+            for found in self.measurements.values():
+                for iteration in [i for i in found if i >= self._named]:
+                    del found[iteration]
+        self.iteration = self._named
+        measurement = Measurement(phase, self.iteration, name, float(value), _time(line))
+        self.measurements.setdefault((phase, name), {})[self.iteration] = measurement
         return measurement
 
 

@@ -35,12 +35,8 @@ def write_together(*paths: Path, force: bool = False) -> Iterator[tuple[Path, ..
         asides: list[Path] = []
         for path in paths:
             asides.append(stack.enter_context(_folder_beside(path)) / path.name)
-        try:
+        with _named(paths[0]):
             yield tuple(asides)
-        except OSError as error:
-            begun = [path for aside, path in zip(asides, paths, strict=True) if aside.exists()]
-            _name(error, begun[-1] if begun else paths[0])
-            raise
         for aside, path in zip(asides, paths, strict=True):
             aside.replace(path)
 
@@ -118,7 +114,7 @@ def is_absent(path: Path) -> bool:
 
 @contextmanager
 def _folder_beside(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder beside ``path``, locked while its process lives. What killed ones left there goes."""
+    """Yield a temporary folder beside ``path``, locked while its process lives. Deletes those of killed processes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(path)
     while True:
@@ -156,24 +152,16 @@ def _locked(folder: Path, *, required: bool = False) -> Iterator[bool]:
         yield False
         return
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            locked = True
-        except BlockingIOError:
-            locked = False
-        except OSError:  # a file system without locks
-            locked = not required
-        yield locked and _is_at(folder, descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        locked = True
+    except BlockingIOError:
+        locked = False
+    except OSError:  # a file system without locks
+        locked = not required
+    try:
+        yield locked and folder.exists()
     finally:
         os.close(descriptor)
-
-
-def _is_at(folder: Path, descriptor: int) -> bool:
-    """Whether a folder that was opened is still there."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), folder.stat())
-    except FileNotFoundError:
-        return False
 
 
 @contextmanager
@@ -182,14 +170,9 @@ def _named(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        _name(error, path)
+        if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+            error.filename = str(path)
         raise
-
-
-def _name(error: OSError, path: Path) -> None:
-    """Let an error of the disk that names no file name ``path``."""
-    if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
-        error.filename = str(path)
 
 
 def sha256(file: Path) -> str:

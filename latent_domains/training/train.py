@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import caffe
 from tqdm import tqdm
 
-from latent_domains.common.caffe_log import LogReader, ending
+from latent_domains.common.caffe_log import History, ending
 from latent_domains.common.caffe_process import UNMOVED_BY_SIGTERM, start, start_logged
 from latent_domains.common.files import sha256
 from latent_domains.common.program import ROOT, ProgramError
@@ -224,7 +224,7 @@ def _train(job: _Job, threads: int, children: Children) -> None:
     first = job.snapshot.iteration if job.snapshot else 0
     if first >= iterations:
         return
-    reader, shown = LogReader(), {}
+    reader, shown = History(), {}
     with _session(job, threads, children):
         with (
             _appending(folder.log) as write,

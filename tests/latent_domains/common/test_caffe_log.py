@@ -1,7 +1,7 @@
 import pytest
 
 from latent_domains.common.caffe_log import (
-    LogReader,
+    History,
     Measurement,
     curves,
     ending,
@@ -23,7 +23,7 @@ I1121 03:30:28.4 9633 solver.cpp:464] Snapshotting to binary proto file model_it
 
 
 def test_every_measurement_has_its_iteration():
-    reader = LogReader()
+    reader = History()
     found = [measurement for line in LOG.splitlines() if (measurement := reader.feed(line))]
     assert found == [
         Measurement("train", 0, "loss", 2.81),
@@ -78,20 +78,20 @@ def test_a_hole_in_the_log_is_found(log, expected):
 
 def test_nan_loss_is_read():
     line = "I1121 03:30:28.3 1 solver.cpp:239] Iteration 20 (4.3 iter/s, 2.3s/10 iters), loss = nan"
-    measurement = LogReader().feed(line)
+    measurement = History().feed(line)
     assert measurement.iteration == 20 and measurement.value != measurement.value
 
 
 @pytest.mark.parametrize("time", ["20261399 03:30:28.3", "20261121 10:61:00.000001"])
 def test_an_impossible_time_is_none(time):
     line = f"I{time} 1 solver.cpp:239] Iteration 20 (4.3 iter/s, 2.3s/10 iters), loss = 2"
-    measurement = LogReader().feed(line)
+    measurement = History().feed(line)
     assert measurement.value == 2 and measurement.time is None
 
 
 @pytest.mark.parametrize("value", ["0.5I1121", "", "0.5.", "1e", "(*"])
 def test_a_garbled_number_is_not_read(value):
-    reader = LogReader()
+    reader = History()
     assert reader.feed(f"I1121 03:30:28.3 1 solver.cpp:239] Iteration 20 (4 it/s, 2s/10 iters), loss = {value}") is None
     assert reader.feed(f"I1121 03:30:28.3 1 solver.cpp:258]     Train net output #0: loss = {value}") is None
 

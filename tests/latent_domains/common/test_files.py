@@ -13,7 +13,6 @@ from latent_domains.common.files import (
     read_json,
     write_aside,
     write_text,
-    write_together,
 )
 from latent_domains.common.program import ProgramError
 from tests.programs import names
@@ -90,16 +89,6 @@ def test_a_full_disk_is_told_with_the_name_of_the_output(aside, tmp_path):
     with pytest.raises(OSError) as error, aside(tmp_path / "output"):
         raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
     assert error.value.filename is None
-    assert names(tmp_path) == []
-
-
-@pytest.mark.parametrize(("begun", "named"), [(0, "a"), (1, "a"), (2, "b")])
-def test_of_files_together_the_one_that_was_being_written_is_named(begun, named, tmp_path):
-    paths = [tmp_path / name for name in "abc"]
-    with pytest.raises(OSError, match=f"No space left on device: '.*{named}'"), write_together(*paths) as asides:
-        for aside in asides[:begun]:
-            aside.write_text("begun")
-        raise OSError(errno.ENOSPC, "No space left on device")
     assert names(tmp_path) == []
 
 
