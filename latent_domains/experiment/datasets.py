@@ -392,16 +392,14 @@ DATASETS = {
 def named(name: str) -> Dataset:
     """The dataset of the paper that is called so. Raises ProgramError if there is none."""
     if name not in DATASETS:
-        raise ProgramError(f"dataset: got {name!r}, expected one of {', '.join(DATASETS)}")
+        raise ProgramError(f"dataset: got {name!r}, expected one of {', '.join(DATASETS)}, or FILE.json")
     return DATASETS[name]
 
 
 def chosen(text: str) -> Dataset:
     """A dataset by its name, or the one that a file describes. Raises ProgramError if there is none."""
     if not text.endswith(".json"):
-        if text not in DATASETS:
-            raise ProgramError(f"got {text!r}, expected one of {', '.join(DATASETS)}, or FILE.json")
-        return DATASETS[text]
+        return named(text)
     try:
         expect_file(Path(text), "the description of a dataset")
         return from_json(read_json(Path(text), ()))

@@ -277,28 +277,22 @@ class Experiment:
     @property
     def title(self) -> str:
         """The method and what was chosen for it, for tables and pictures."""
-        parts = [METHODS[self.method]]
-        if self.has_latent_sources:
-            parts.append(f"k={self.k}")
-        if self.has_target_branch:
-            parts.append(f"{self.k_target} target domains")
-        if self.undivided:
-            parts.append(f"undivided source {shown(self.shares)}".rstrip())
-        if self.known_share:
-            parts.append(f"{100 * self.known_share:g} % of domain labels known")
-        if self.predicts_domains and BRANCH_NORMS[self.branch_norm]:
-            parts.append(BRANCH_NORMS[self.branch_norm])
-        if BRANCH_INPUTS[self.branch_input]:
-            parts.append(BRANCH_INPUTS[self.branch_input])
-        if self.domain_gain != 1:
-            parts.append(f"gain {self.domain_gain:g}")
-        if self.no_w_gradient:
-            parts.append("no gradient through w")
-        controls = {"permuted_w": "w permuted", "equal_classes": "equal classes", "conv1_bias": "bias in conv1"}
-        parts += [text for name, text in controls.items() if getattr(self, name)]
-        if self.lambda_b:
-            parts.append(f"balance λ_b={self.lambda_b:g}")
-        return ", ".join(parts)
+        said = [
+            (True, METHODS[self.method]),
+            (self.has_latent_sources, f"k={self.k}"),
+            (self.has_target_branch, f"{self.k_target} target domains"),
+            (self.undivided, f"undivided source {shown(self.shares)}".rstrip()),
+            (self.known_share, f"{100 * self.known_share:g} % of domain labels known"),
+            (self.predicts_domains, BRANCH_NORMS[self.branch_norm]),
+            (True, BRANCH_INPUTS[self.branch_input]),
+            (self.domain_gain != 1, f"gain {self.domain_gain:g}"),
+            (self.no_w_gradient, "no gradient through w"),
+            (self.permuted_w, "w permuted"),
+            (self.equal_classes, "equal classes"),
+            (self.conv1_bias, "bias in conv1"),
+            (self.lambda_b, f"balance λ_b={self.lambda_b:g}"),
+        ]
+        return ", ".join(text for holds, text in said if holds and text)
 
     @property
     def caution(self) -> str:
