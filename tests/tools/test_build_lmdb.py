@@ -2,14 +2,11 @@
 
 import os
 import shutil
-import signal
 import struct
 import subprocess
-import threading
 import zlib
 from pathlib import Path
 
-import caffe
 import cv2
 import numpy as np
 import pytest
@@ -133,45 +130,6 @@ def test_encoded_images_are_those_that_are_stored_raw(encoded, tmp_path):
     )
 
 
-def test_a_file_that_is_stored_as_it_is_is_decoded_once(images, monkeypatch):
-    decodings = []
-    real = image_datum.decoded
-    monkeypatch.setattr(image_datum, "decoded", lambda *arguments: decodings.append(1) or real(*arguments))
-    for name in ("a cat/photo.jpg", "a cat/progressive one.JPEG"):
-        made = image_datum.make(images / name, 0, Format(encoded="jpg"))
-        assert caffe_pb2.Datum.FromString(made.datum).data == (images / name).read_bytes()
-    assert len(decodings) == 2
-
-
-def test_compute_image_mean_reads_it(images, tmp_path):
-    for options in ([], ["--encoded", "jpg"]):
-        out = tmp_path / f"db{len(options)}"
-        assert program("build_lmdb", images, out, "--resize", "40x30", *options).returncode == 0
-        mean = tmp_path / "mean.binaryproto"
-        subprocess.run(["compute_image_mean", out, mean], check=True, capture_output=True)
-        blob = caffe_pb2.BlobProto.FromString(mean.read_bytes())
-        found = np.array(blob.data).reshape(blob.channels, blob.height, blob.width)
-        expected = lmdb_io.read_images(out)[0].astype(np.float64).mean(axis=0)
-        assert found.shape == (3, 40, 30)
-        np.testing.assert_allclose(found, expected, rtol=1e-5)
-
-
-@pytest.mark.parametrize("options", [[], ["--encoded", "png"]])
-def test_caffes_data_layer_reads_it(images, tmp_path, options):
-    out = tmp_path / "db"
-    assert program("build_lmdb", images, out, "--resize", "20x24", "--seed", 3, *options).returncode == 0
-    net = tmp_path / "net.prototxt"
-    net.write_text(
-        'layer { name: "d" type: "Data" top: "data" top: "label" '
-        f'data_param {{ source: "{out}" batch_size: 12 backend: LMDB }} }}'
-    )
-    layer = caffe.Net(str(net), caffe.TRAIN)  # owns the blobs
-    blobs = layer.forward()
-    expected, labels = lmdb_io.read_images(out)
-    assert np.array_equal(blobs["data"], expected.astype(np.float32))
-    assert blobs["label"].tolist() == labels.tolist()
-
-
 # --- order, classes, processes
 
 
@@ -292,15 +250,6 @@ def test_an_image_above_the_limit_is_not_decoded(images, tmp_path):
     assert done.returncode == 0 and "13 images of 2 classes" in done.stdout, done.stderr
 
 
-def test_what_is_wrong_with_an_image_is_said_once(tmp_path):
-    (tmp_path / "in" / "a").mkdir(parents=True)
-    cut = tmp_path / "in" / "a" / "cut.tif"
-    cv2.imwrite(str(cut), np.zeros((100, 100, 3), np.uint8))
-    cut.write_bytes(cut.read_bytes()[:-9])
-    done = child("build_lmdb", tmp_path / "in", tmp_path / "db")
-    assert f"error: {cut}: " in done.stderr and "[ERROR" not in done.stderr
-
-
 def test_an_image_that_its_format_cannot_hold_is_named(tmp_path):
     cv2.imwrite(str(tmp_path / "long.png"), np.zeros((2, 65_501, 3), np.uint8))
     made = image_datum.make(tmp_path / "long.png", 0, Format(encoded="jpg"))
@@ -362,13 +311,6 @@ def test_names_that_are_too_long_are_told_before_any_image_is_read(images, tmp_p
         done = program("build_lmdb", tmp_path / given, tmp_path / "db", "--no-shuffle")
         assert done.returncode == 1, done.stdout
         assert f"the name makes a key of {size} bytes, expected at most 511: {remedy}\n" in done.stderr
-
-
-def test_nothing_but_unreadable_images_make_no_lmdb(tmp_path):
-    (tmp_path / "list.txt").write_text("absent.jpg 0\n")
-    done = program("build_lmdb", tmp_path / "list.txt", tmp_path / "db", "--skip-unreadable")
-    assert done.returncode == 1 and "none of the 1 images could be read" in done.stderr
-    assert names(tmp_path) == ["list.txt"]
 
 
 def test_an_existing_output_stays_without_force(images, tmp_path):
@@ -438,12 +380,6 @@ def test_ctrl_c_leaves_nothing(long_list, tmp_path, jobs, whole_group):
     assert names(tmp_path) == []
 
 
-def test_no_process_outlives_a_killed_program(long_list, tmp_path):
-    arguments = (long_list / "list.txt", tmp_path / "db", "--root", long_list, "--jobs", 2)
-    code, _ = interrupt("build_lmdb", *arguments, at="1%", whole_group=False, with_signal=signal.SIGKILL)
-    assert code == -signal.SIGKILL
-
-
 def test_a_full_disk_leaves_nothing(long_list, tmp_path):
     done = child(
         "build_lmdb",
@@ -458,16 +394,6 @@ def test_a_full_disk_leaves_nothing(long_list, tmp_path):
     assert done.returncode == 1
     assert f"{tmp_path / 'db'}: writing the LMDB failed" in done.stderr and "Traceback" not in done.stderr
     assert names(tmp_path) == []
-
-
-def test_a_result_nobody_wants_ends_the_threads(images):
-    before = threading.active_count()
-    entries = [Entry(images / "a cat" / "photo.jpg", str(i), 0) for i in range(1000)]
-    results = make_all(entries, Format((256, 256)), 2)
-    next(results)
-    assert threading.active_count() == before + 2
-    results.close()
-    assert threading.active_count() == before
 
 
 def test_what_a_phone_puts_behind_a_jpeg_is_no_part_of_it(images, tmp_path):

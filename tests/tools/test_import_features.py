@@ -189,14 +189,6 @@ def test_domains_that_do_not_go_together_are_refused(files, tmp_path, arrays, me
     assert done.returncode == 1 and message in done.stderr and not (tmp_path / "mine").exists()
 
 
-def test_one_class_is_refused(files, tmp_path):
-    for name in files:
-        files[name] = tmp_path / f"{name}.npz"
-        np.savez(files[name], X=rows(0), y=LABELS * 0 + 1)
-    done = import_features(files, "--out", tmp_path / "mine")
-    assert done.returncode == 1 and "one, two, three: found the label 1 alone, expected at least two" in done.stderr
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -240,21 +232,3 @@ def test_what_stands_is_kept_and_what_is_in_the_way_is_not_replaced(files, tmp_p
     done = import_features(files, "--out", tmp_path / "other")
     assert done.returncode == 1 and "one: found other files, expected an LMDB or nothing" in done.stderr
     assert names(tmp_path / "other") == ["one"]
-
-
-def test_an_interrupted_import_goes_on(files, tmp_path, monkeypatch):
-    def interrupted(path: Path, datum: object, *rest: Any) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        put = lmdb_io.Writer.put
-        patch.setattr(
-            lmdb_io.Writer,
-            "put",
-            lambda writer, name, datum: interrupted(name, datum) if name == "two_00003" else put(writer, name, datum),
-        )
-        assert import_features(files, "--out", tmp_path / "mine").returncode == 130
-    assert names(tmp_path / "mine") == ["one"]
-    done = import_features(files, "--out", tmp_path / "mine")
-    assert done.returncode == 0 and done.stdout.count(": stands\n") == 1
-    assert names(tmp_path / "mine") == ["dataset.json", "one", "three", "two"]

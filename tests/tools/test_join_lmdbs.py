@@ -4,7 +4,6 @@ import json
 import shutil
 from pathlib import Path
 
-import caffe
 import cv2
 import lmdb
 import numpy as np
@@ -15,7 +14,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.join import join, read_domains
 from latent_domains.data.parts import features_of
-from tests.programs import child, files_up_to, interrupt, names, program
+from tests.programs import interrupt, names, program
 
 COUNTS = {"a": 7, "b": 5, "c": 9}
 
@@ -109,14 +108,6 @@ def test_equal_classes_repeat_records_until_all_are_as_large_as_the_largest(tmp_
     assert np.bincount(drawn).tolist() == [1, 2, 1, 5, 2, 1, 1, 1, 1]
 
 
-def test_the_seed_draws_the_records_of_a_share(inputs, tmp_path):
-    chosen = set()
-    for seed in range(8):
-        join(inputs[::2], tmp_path / str(seed), shares=(80, 20), seed=seed)
-        chosen |= {key[9:] for key, _ in raw_records(tmp_path / str(seed)) if b"/c" in key}
-    assert len(chosen) > 1
-
-
 @pytest.mark.parametrize(
     ("shares", "message"),
     [
@@ -131,17 +122,6 @@ def test_shares_that_are_none_are_refused(shares, message, inputs, tmp_path):
     assert done.returncode and message in done.stderr and not (tmp_path / "out").exists()
 
 
-def test_values_that_protobuf_would_write_otherwise_are_copied_as_they_are(inputs, tmp_path):
-    good = lmdb_io.image_datum(np.zeros((6, 6, 3), np.uint8), 1).SerializeToString()
-    # The label a second time, and a field that Datum does not know.
-    odd = good + b"\x28\x03" + b"\xc2\x3e\x04mine"
-    assert Datum.FromString(odd).label == 3
-    with lmdb_io.create(tmp_path / "odd") as (writer, _):
-        writer.put("odd", odd)
-    join([inputs[0], tmp_path / "odd"], tmp_path / "out")
-    assert [value for key, value in raw_records(tmp_path / "out") if key.endswith(b"_odd")] == [odd]
-
-
 def test_the_seed_alone_decides_the_order(inputs, tmp_path):
     def keys(name: str, *options: object) -> list[bytes]:
         done = program("join_lmdbs", *inputs, tmp_path / name, *options)
@@ -153,26 +133,6 @@ def test_the_seed_alone_decides_the_order(inputs, tmp_path):
     assert {key[9:] for key in zero} == {key[9:] for key in one} and zero != one
     in_order = keys("order", "--no-shuffle")
     assert [key[9:] for key in in_order] == [key[9:] for path in inputs for key, _ in lmdb_io.read(path)]
-
-
-def test_domains_are_mixed_all_over(tmp_path):
-    a, b = fill(tmp_path / "a", 400), fill(tmp_path / "b", 400)
-    join([a, b], tmp_path / "out")
-    of_a = np.array([b"/a" in key for key, _ in lmdb_io.read(tmp_path / "out")])
-    assert all(30 <= part.sum() <= 70 for part in np.split(of_a, 8))
-
-
-def test_caffes_data_layer_reads_it(inputs, tmp_path):
-    join(inputs, tmp_path / "out")
-    net = tmp_path / "net.prototxt"
-    net.write_text(
-        'layer { name: "d" type: "Data" top: "data" top: "label" '
-        f'data_param {{ source: "{tmp_path / "out"}" batch_size: 21 backend: LMDB }} }}'
-    )
-    layer = caffe.Net(str(net), caffe.TEST)
-    blobs = layer.forward()
-    images, labels = lmdb_io.read_images(tmp_path / "out")
-    assert np.array_equal(blobs["data"], images.astype(np.float32)) and blobs["label"].tolist() == labels.tolist()
 
 
 def test_features_are_joined_too(tmp_path):
@@ -196,17 +156,6 @@ def test_a_mixture_of_features_says_how_they_were_made(inputs, tmp_path):
     (inputs[2] / "source.json").unlink()
     join(inputs, tmp_path / "more")
     assert features_of(tmp_path / "more") == {}
-
-
-def test_keys_of_other_programs_are_numbered_too(inputs, tmp_path):
-    path = tmp_path / "foreign"
-    with lmdb.open(str(path)) as env, env.begin(write=True) as transaction:
-        datum = lmdb_io.image_datum(np.zeros((6, 6, 3), np.uint8), 1)
-        transaction.put(b"no number", datum.SerializeToString())
-        transaction.put(b"000001_\xff", datum.SerializeToString())
-    join([path, inputs[0]], tmp_path / "out", seed=None)
-    keys = [key for key, _ in lmdb_io.read(tmp_path / "out")]
-    assert keys[:3] == [b"00000000_000001_\xff", b"00000001_no number", b"00000002_class/a0.png"]
 
 
 def test_the_classes_travel_along_and_must_agree(inputs, tmp_path):
@@ -260,20 +209,6 @@ def test_two_inputs_of_one_name_are_refused(inputs, tmp_path):
     assert "out" not in names(tmp_path)
 
 
-def test_an_input_has_a_name_that_a_line_can_hold(inputs, tmp_path, monkeypatch):
-    monkeypatch.chdir(inputs[1])
-    assert program("join_lmdbs", "../a", ".", tmp_path / "out").returncode == 0
-    assert set(read_domains(tmp_path / "out")) == {"a", "b"}
-    done = program("join_lmdbs", "../b", ".", tmp_path / "out")
-    assert done.returncode == 1 and ".: given twice" in done.stderr
-    for name in ("two\nlines", "blank "):
-        inputs[2].rename(tmp_path / name)
-        done = program("join_lmdbs", inputs[0], tmp_path / name, tmp_path / "out2")
-        assert done.returncode == 1
-        assert f"found the name {name!r}, expected one that domains.txt can hold: rename it" in done.stderr
-        (tmp_path / name).rename(inputs[2])
-
-
 def test_no_input_is_replaced(inputs, tmp_path):
     before = [raw_records(path) for path in inputs]
     link = tmp_path / "link"
@@ -297,15 +232,6 @@ def test_an_older_mixture_is_replaced_by_force_alone(inputs, tmp_path):
     assert raw_records(out) == before
     assert program("join_lmdbs", *inputs[:2], out, "--force").returncode == 0
     assert lmdb_io.count(out) == 12 and "out" in names(tmp_path) and len(names(tmp_path)) == 4
-
-
-@pytest.mark.parametrize("spelling", ["out/../out", "../out", "."])
-def test_an_older_mixture_is_not_lost_whatever_it_is_called(spelling, inputs, tmp_path, monkeypatch):
-    assert program("join_lmdbs", *inputs, tmp_path / "out").returncode == 0
-    monkeypatch.chdir(tmp_path if spelling[0] == "o" else tmp_path / "out")
-    done = program("join_lmdbs", *inputs[:2], spelling, "--force")
-    assert "error: .: found no name of a folder" in done.stderr if spelling == "." else done.returncode == 0
-    assert lmdb_io.count(tmp_path / "out") == (21 if spelling == "." else 12)
 
 
 @pytest.mark.parametrize(
@@ -347,11 +273,4 @@ def test_ctrl_c_leaves_nothing(large, tmp_path):
     code, stderr = interrupt("join_lmdbs", *large, tmp_path / "out", at="img/s", whole_group=True)
     assert code == 130
     assert "interrupted" in stderr and "Traceback" not in stderr
-    assert names(tmp_path) == []
-
-
-def test_a_full_disk_leaves_nothing(large, tmp_path):
-    done = child("join_lmdbs", *large, tmp_path / "out", before=files_up_to(4 << 20))
-    assert done.returncode == 1
-    assert f"{tmp_path / 'out'}: writing the LMDB failed" in done.stderr and "Traceback" not in done.stderr
     assert names(tmp_path) == []

@@ -82,13 +82,6 @@ def test_nan_loss_is_read():
     assert measurement.iteration == 20 and measurement.value != measurement.value
 
 
-@pytest.mark.parametrize("time", ["20261399 03:30:28.3", "20261121 10:61:00.000001"])
-def test_an_impossible_time_is_none(time):
-    line = f"I{time} 1 solver.cpp:239] Iteration 20 (4.3 iter/s, 2.3s/10 iters), loss = 2"
-    measurement = History().feed(line)
-    assert measurement.value == 2 and measurement.time is None
-
-
 @pytest.mark.parametrize("value", ["0.5I1121", "", "0.5.", "1e", "(*"])
 def test_a_garbled_number_is_not_read(value):
     reader = History()

@@ -233,28 +233,6 @@ def test_what_a_program_prints_cannot_be_written(full, why, printed):
     assert (done.returncode, done.stderr) == (1, f"error: {why}: 'stdout'\n")
 
 
-def test_signals_while_the_last_line_is_said_change_nothing():
-    code = (
-        "import builtins, signal\n"
-        "from latent_domains.common.program import run\n"
-        "say = print\n"
-        "def interrupted(*said, **where):\n"
-        "    for number in (signal.SIGINT, signal.SIGTERM):\n"
-        "        signal.raise_signal(number)\n"
-        "    say(*said, **where)\n"
-        "builtins.print = interrupted\n"
-        "run(lambda: signal.raise_signal(signal.SIGINT))\n"
-    )
-    done = ended(code)
-    assert (done.returncode, done.stderr) == (130, "interrupted\n")
-
-
-def test_links_that_lead_round_in_a_circle(tmp_path, capsys):
-    (tmp_path / "a").symlink_to("a")
-    assert exit_code(lambda: (tmp_path / "a").resolve()) == 1
-    assert capsys.readouterr().err == f"error: Symlink loop from '{tmp_path / 'a'}'\n"
-
-
 def test_no_message_is_endless(capsys):
     def main():
         raise ProgramError("name: found " + "x" * 10**6)

@@ -52,11 +52,6 @@ def test_the_last_blank_of_a_line_separates_path_and_label(tmp_path):
     ]
 
 
-def test_names_need_not_be_utf8(tmp_path):
-    (entry,) = read_list(listing(tmp_path, b"caf\xe9.jpg 1\n"), Path())
-    assert os.fsencode(entry.name) == b"caf\xe9.jpg"
-
-
 @pytest.mark.parametrize("line", ["a.jpg", "a.jpg one", "7", "a.jpg 1.5", "a.jpg 1 two", "a.jpg 1_0", "a.jpg ٣", " 7"])
 def test_a_bad_line_is_named(tmp_path, line):
     with pytest.raises(ProgramError, match=rf"list\.txt, line 2: found '{line}', expected 'PATH LABEL'"):
@@ -74,11 +69,6 @@ def test_a_missing_or_empty_list_is_named(tmp_path):
         read_list(tmp_path / "absent.txt", Path())
     with pytest.raises(ProgramError, match=r"list\.txt: no lines"):
         read_list(listing(tmp_path, "\n \n"), Path())
-
-
-def test_a_name_that_no_file_can_have(tmp_path):
-    with pytest.raises(ProgramError, match=r"list\.txt, line 1: found 'a\\x00b 1', expected a path without NUL"):
-        read_list(listing(tmp_path, "a\0b 1"), Path())
 
 
 @pytest.mark.parametrize("read", [lambda path: read_list(path, Path()), read_classes])

@@ -85,13 +85,6 @@ def test_batches_are_the_data_layers_bit_for_bit(tmp_path, kind, shape, options)
         assert np.concatenate([labels for _, labels in found]).tolist() == labels.tolist()
 
 
-def test_the_images_of_a_mirrored_dataset_are_not_mirrored(tmp_path):
-    shape = (3, 16, 16)
-    path = make(tmp_path / "db", "raw", shape)
-    inputs, _ = next(input_batches.batches(path, dataset(shape, mirror=True, crop=15).preprocessing, RECORDS))
-    assert np.array_equal(inputs[2], np.moveaxis(pixels(shape, 2), 2, 0)[:, :15, :15])
-
-
 @pytest.mark.parametrize(
     ("limit", "sizes"), [(None, [3, 3, 1]), (0, []), (2, [2]), (3, [3]), (4, [3, 1]), (99, [3, 3, 1])]
 )
@@ -101,22 +94,6 @@ def test_the_limit_is_the_number_of_records(tmp_path, limit, sizes):
     assert [len(inputs) for _, inputs, _ in found] == sizes
     assert [key for keys, _, _ in found for key in keys] == [b"%08d_record%d" % (i, i) for i in range(sum(sizes))]
     assert [label for _, _, labels in found for label in labels] == list(range(sum(sizes)))
-
-
-def test_batches_are_not_written_over_by_later_ones(tmp_path):
-    path = make(tmp_path / "db", "raw", (3, 4, 4))
-    walk = input_batches.batches(path, dataset((3, 4, 4)).preprocessing, 2)
-    first, _ = next(walk)
-    kept = first.copy()
-    second, _ = next(walk)
-    assert np.array_equal(first, kept) and not np.array_equal(first, second)
-
-
-def test_two_walks_through_one_lmdb_do_not_disturb_each_other(tmp_path):
-    path = make(tmp_path / "db", "raw", (3, 4, 4))
-    walks = [input_batches.batches(path, dataset((3, 4, 4)).preprocessing, 2) for _ in range(2)]
-    for (a, _), (b, _) in zip(*walks, strict=True):
-        assert np.array_equal(a, b)
 
 
 def write_one(path: Path, datum: Datum) -> Path:
@@ -152,15 +129,3 @@ def test_a_record_of_another_kind_is_named(tmp_path, datum, message):
         list(input_batches.batches(path, dataset((3, 8, 8)).preprocessing, 4))
     assert str(error.value).startswith(f"{path}: record '00000001_bad' {message}")
     assert len(list(input_batches.batches(path, dataset((3, 8, 8)).preprocessing, 4, limit=1))) == 1
-
-
-def test_bad_input_is_explained(tmp_path):
-    with pytest.raises(ProgramError, match="found nothing, expected an LMDB folder"):
-        list(input_batches.batches(tmp_path / "absent", dataset((3, 8, 8)).preprocessing, 4))
-    with pytest.raises(ValueError, match="batch size: got 0"):
-        list(input_batches.batches(tmp_path, dataset((3, 8, 8)).preprocessing, 0))
-    path = make(tmp_path / "db", "raw", (3, 64, 64))
-    file = path / "data.mdb"
-    file.write_bytes(file.read_bytes()[:-4096])
-    with pytest.raises(ProgramError, match=r"data\.mdb: truncated"):
-        list(input_batches.batches(path, dataset((3, 64, 64)).preprocessing, 4))

@@ -55,17 +55,6 @@ def test_a_gray_image_has_one_plane(shape):
     assert datum.data == image.tobytes()
 
 
-def test_a_view_with_strides_is_stored_as_what_it_shows():
-    image = noise(8, 9, 3)[::2, ::3]
-    assert np.array_equal(lmdb_io.datum_image(lmdb_io.image_datum(image, 0)), np.moveaxis(image, 2, 0))
-
-
-@pytest.mark.parametrize("image", [np.zeros((2, 2), np.float32), np.zeros(4, np.uint8)])
-def test_what_is_no_image_of_bytes_is_refused(image):
-    with pytest.raises(ValueError, match="uint8"):
-        lmdb_io.image_datum(image, 0)
-
-
 def test_records_come_back_in_the_order_they_were_put(tmp_path):
     images = noise(30, 6, 5, 3)
     path = write(tmp_path / "db", *((image, i % 4 - 1) for i, image in enumerate(images)))
@@ -100,14 +89,6 @@ def test_a_replaced_lmdb_is_the_new_one_while_the_old_one_is_read(tmp_path):
     write(path, (noise(2, 2), 1), force=True)
     assert lmdb_io.read_labels(path).tolist() == [1]
     assert list(reader) == []
-
-
-def test_an_encoded_image_is_decoded(tmp_path):
-    image = noise(7, 9, 3)
-    with lmdb_io.create(tmp_path / "db") as (writer, _):
-        writer.put("x", lmdb_io.encoded_datum(cv2.imencode(".png", image)[1].tobytes(), 3))
-    images, labels = lmdb_io.read_images(tmp_path / "db")
-    assert np.array_equal(images[0], np.moveaxis(image, 2, 0)) and labels.tolist() == [3]
 
 
 # --- writing
@@ -212,12 +193,6 @@ def test_a_description_sees_encoded_images_and_different_sizes(tmp_path):
     assert found.same_size and found.class_counts == {0: 1, 1: 1}
     mixed = lmdb_io.describe(write(tmp_path / "mixed", (noise(4, 6, 3), 0), (noise(4, 5, 3), 0)))
     assert not mixed.same_size and mixed.shape[2] == 6
-
-
-def test_images_of_different_sizes_are_no_array(tmp_path):
-    path = write(tmp_path / "db", (noise(4, 6, 3), 0), (noise(4, 5, 3), 0))
-    with pytest.raises(ProgramError, match=r"record '00000001_image 1.png' is \(3, 4, 5\), expected \(3, 4, 6\)"):
-        lmdb_io.read_images(path)
 
 
 READERS = (lmdb_io.describe, lmdb_io.count, lmdb_io.read_labels, lmdb_io.read_images)

@@ -61,35 +61,13 @@ def test_a_dataset_that_only_bears_a_papers_name_is_described_in_full():
         ({"name": "../mine"}, "dataset: name: got '../mine', expected a folder's name"),
         ({"name": "a\0b"}, "dataset: name: got 'a.*b', expected a folder's name"),
         ({"domains": ("indoor", "outdoor", "")}, "dataset: domains: got .*, expected folders' names"),
-        ({"usage_images": 10**30}, "dataset: usage_images: found 10*"),
-        ({"mean": (float("nan"),)}, r"dataset: mean\[0\]: found nan"),
-        ({"scale": 0.0}, "dataset: scale: found 0.0"),
-        ({"classes": 2.5}, "dataset: classes: found 2.5"),
         ({"counts": {"indoor": 3}}, "dataset: counts: got"),
-        ({"counts": {"indoor": 12, "outdoor": 9, "phone": 0}}, "dataset: counts: phone: found 0"),
-        ({"counts": {"indoor": "3"}}, "dataset: counts: indoor: found '3'"),
         ({"mean": (1.0, 2.0)}, "dataset: mean: got"),
-        ({"mean": ("a",)}, r"dataset: mean\[0\]: found 'a'"),
-        ({"crop": -1}, "dataset: crop: found -1"),
-        ({"test_counts": {"indoor": 0}}, "dataset: test_counts: indoor: found 0"),
         ({"crop": 300}, "crop 300: expected what gives the"),
         ({"crop": None}, r"crop None: expected what gives the \(3, 224, 224\) of resnet18"),
-        ({"stored_shape": (3, 256)}, "dataset: stored_shape: found no 2"),
-        (
-            {"recipe": replace(DATASETS["pacs"].recipe, lr_policy="poly")},
-            "dataset: recipe: lr_policy: found 'poly'",
-        ),
         (
             {"recipe": replace(DATASETS["pacs"].recipe, lr_step=0.3)},
             "dataset: recipe: lr_step: found 0.3",
-        ),
-        (
-            {"recipe": replace(DATASETS["pacs"].recipe, weight_decay=float("inf"))},
-            "dataset: recipe: weight_decay: found inf",
-        ),
-        (
-            {"recipe": replace(DATASETS["pacs"].recipe, momentum="a")},
-            "dataset: recipe: momentum: found 'a'",
         ),
     ],
 )
@@ -103,8 +81,6 @@ def test_what_contradicts_itself_is_refused(changes, message):
     [
         ("batch_split", "half", "found 'half'"),
         ("iterations", -5, "found -5"),
-        ("batch_size", 0, "found 0"),
-        ("iter_size", 10**9, "found 1000000000"),
     ],
 )
 def test_a_recipe_in_a_file_is_held_to_what_the_options_are(key, value, message, tmp_path):

@@ -51,24 +51,12 @@ def test_another_target_takes_the_other_domains_as_sources():
         ({"method": "dial", "k": 2}, "k: got 2, expected 1 for dial with 2 sources"),
         ({"method": "multi_source", "k": 3}, "k: got 3, expected 2 for multi_source with 2 sources"),
         ({"method": "source_only", "k": 1}, "k: got 1, expected 0 for source_only"),
-        ({"known_share": 1.5}, "known_share: found 1.5"),
-        ({"known_share": float("nan")}, "known_share: found nan"),
         ({"known_share": 0.5, "method": "dial"}, "only mda takes known domain labels"),
         ({"known_share": 0.5, "k": 3}, "k: got 3; with known domain labels expected the number of sources, 2"),
         ({"seed": -1}, "seed: found -1"),
-        ({"seed": 2**32}, "seed: found 4294967296"),
-        ({"iterations": 2**31}, "iterations: found 2147483648"),
-        ({"batch_size": 2**31}, "batch_size: found 2147483648"),
         ({"k": 10**6}, "k: found 1000000"),
-        ({"k_target": 257}, "k_target: found 257"),
-        ({"iterations": 0}, "iterations: found 0"),
-        ({"batch_size": 0}, "batch_size: found 0"),
-        ({"lambda_c": -0.1}, "lambda_c: found -0.1"),
-        ({"lambda_d": float("inf")}, "lambda_d: found inf"),
-        ({"branch_norm": "batch"}, "branch_norm: found 'batch', expected"),
         ({"branch_norm": "logits", "method": "dial"}, "branch_norm: got 'logits' for dial, which has no branch"),
         ({"no_w_gradient": True, "method": "multi_source"}, "no_w_gradient: got True for multi_source, which has no"),
-        ({"branch_input": "stem"}, "branch_input: found 'stem'"),
         ({"branch_input": "early"}, "branch_input: got 'early' for digits, which has no statistics of early blocks"),
         (
             {"branch_input": "early", "dataset": "office31_fc7"},
@@ -82,7 +70,6 @@ def test_another_target_takes_the_other_domains_as_sources():
         ({"lambda_c": 3.0, "method": "source_only"}, "lambda_c: got 3 for source_only, which trains on no"),
         ({"lambda_t": 3.0}, "lambda_t: got 3 without known_share"),
         ({"domain_gain": 2.0}, "domain_gain: got 2 with branch_norm 'layers', expected 1"),
-        ({"domain_gain": 0.0, "branch_norm": "logits"}, "domain_gain: found 0.0, expected"),
         (
             {"method": "random_w", "k": 1},
             "k: got 1, expected at least 2 latent domains for random_w: with one it is dial",
@@ -109,12 +96,6 @@ def test_bad_descriptions_are_refused_by_name(options, message):
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_json_round_trip(method):
-    experiment = make_experiment("digits", method, seed=3)
-    assert from_json(experiment.to_json()) == experiment
-
-
 def test_json_with_missing_and_unknown_keys():
     values = make_experiment("digits", "mda").to_json()
     del values["k"]
@@ -131,13 +112,9 @@ def test_json_with_missing_and_unknown_keys():
     ("key", "value", "message"),
     [
         ("k", "2", "k: found '2'"),
-        ("k", 2.0, "k: found 2.0"),
-        ("batch_size", True, "batch_size: found True"),
         ("targets", None, "targets: found None"),
         ("dataset", [], "dataset: found [], expected a name or a description"),
         ("sources", "mnist", "sources: found 'mnist'"),
-        ("sources", [["mnist"]], "sources[0]: found ['mnist']"),
-        ("lambda_c", None, "lambda_c: found None"),
         ("known_share", False, "known_share: found False"),
     ],
 )
@@ -145,31 +122,6 @@ def test_json_values_of_another_type(key, value, message):
     with pytest.raises(ProgramError) as error:
         from_json({**make_experiment("digits", "mda").to_json(), key: value})
     assert str(error.value).startswith(message)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"iterations": 10},
-        {"batch_size": 24},
-        {"batch_split": "by_size"},
-        {"iter_size": 2},
-        {"base_lr": 0.0005},
-        {"geometry": "caffe"},
-        {"test_mirror": True},
-        {"lambda_c": 0.3},
-        {"lambda_d": 0.3},
-        {"known_share": 0.1, "lambda_t": 0.3},
-        {"undivided": True},
-        {"k_target": 2},
-        {"targets": ("photo",)},
-    ],
-    ids=lambda options: "-".join(options),
-)
-def test_a_name_tells_every_value_that_is_not_the_default(options):
-    default = make_experiment("pacs", "mda", k=3)
-    assert default.name == "mda_k3_seed0"
-    assert make_experiment("pacs", "mda", k=3, **options).name != default.name
 
 
 def test_a_mixture_with_shares_is_named_by_them():
@@ -200,19 +152,10 @@ def test_a_mixture_has_no_order():
         ({"undivided": True, "known_share": 0.1}, "known_share: got 0.1 for an undivided source"),
         ({"shares": (80, 20)}, "shares: got 80:20, expected 3 percentages of at least 1 that add up to 100"),
         ({"shares": (80, 20, 1)}, "shares: got 80:20:1, expected 3 percentages"),
-        ({"shares": (80, 20, 0)}, "shares[2]: found 0"),
         ({"targets": ("sketch", "sketch")}, "targets: got sketch, sketch, expected each domain once"),
         ({"method": "dial", "k_target": 2}, "k_target: got 2, expected 1 for dial"),
         ({"method": "source_only", "k_target": 1}, "k_target: got 1, expected 0 for source_only"),
         ({"k_target": 0}, "k_target: got 0, expected at least 1 target domain"),
-        (
-            {"batch_split": "evenly"},
-            "batch_split: found 'evenly'",
-        ),
-        ({"iter_size": 0}, "iter_size: found 0"),
-        ({"base_lr": 0.0}, "base_lr: found 0.0"),
-        ({"base_lr": 1e-46}, "base_lr: found 1e-46"),
-        ({"lambda_t": 1e39}, "lambda_t: found 1e+39"),
         ({"base_lr": float("nan")}, "base_lr: found nan"),
         ({"geometry": "tf"}, "geometry: found 'tf'"),
         ({"dataset": "office31", "geometry": "torch"}, "geometry: got 'torch', expected caffe for alexnet"),
@@ -244,15 +187,6 @@ def test_latent_targets_of_centred_features_are_warned_of():
     assert "branch_norm centred divides latent targets by class" in caution(branch_norm="centred")
     for options in ({"branch_norm": "layers"}, {"branch_norm": "logits"}, {"k_target": 1}, {"lambda_d": 1e-4}):
         assert caution(**{"branch_norm": "centred", **options}) == ""
-
-
-def test_names_tell_experiments_apart():
-    names = {
-        make_experiment("digits", "mda", **options).name
-        for options in ({}, {"k": 3}, {"seed": 1}, {"known_share": 0.05}, {"sources": ("mnist",)}, {"lambda_b": 0.1})
-    }
-    assert len(names) == 6
-    assert "mda_k2_seed0" in names
 
 
 def test_a_network_of_another_size_has_images_of_its_own():

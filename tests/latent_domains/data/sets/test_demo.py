@@ -40,20 +40,6 @@ def test_handwriting_is_scikit_learns_enlarged():
     assert images.max() == 255 and np.median(images) < 60, "bright on dark"
 
 
-@pytest.mark.parametrize("maker", [demo.plain, demo.photo])
-def test_the_generator_decides_the_images(maker):
-    first, again, other = (maker(np.random.default_rng(seed), 20)[0] for seed in (0, 0, 1))
-    assert np.array_equal(first, again) and not np.array_equal(first, other)
-
-
-def test_photographs_come_in_three_sizes():
-    photographs = demo.load_photographs()
-    assert len(photographs) == 3 * len(demo.PHOTOGRAPHS)
-    assert all(photo.ndim == 3 and photo.shape[2] == 3 and min(photo.shape[:2]) >= 28 for photo in photographs)
-    whole, half = photographs[0].shape, photographs[1].shape
-    assert half == (whole[0] // 2, whole[1] // 2, 3)
-
-
 @pytest.mark.parametrize(
     ("photograph", "message"),
     [

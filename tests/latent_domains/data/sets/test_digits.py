@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import json
 import struct
 from pathlib import Path
 
@@ -101,14 +100,6 @@ def test_the_hard_digits_are_the_same_and_variants_of_them(tiny_mirror, tmp_path
         assert domains == DATASETS[name].domains
 
 
-def test_a_digit_and_its_blend_lie_in_different_places(tiny_mirror, tmp_path):
-    assert get(tmp_path).returncode == 0
-    plain, blended = (
-        lmdb_io.read_labels(tmp_path / "data" / "digits" / name) for name in ("mnist_train", "mnistm_train")
-    )
-    assert sorted(plain) == sorted(blended) and plain.tolist() != blended.tolist()
-
-
 def test_the_seed_draws_the_training_images_order_and_patches(tiny_mirror, tmp_path):
     def built(seed: int, folder: str) -> dict[str, bytes]:
         assert get(tmp_path, "--seed", seed, "--out", tmp_path / folder).returncode == 0
@@ -120,34 +111,6 @@ def test_the_seed_draws_the_training_images_order_and_patches(tiny_mirror, tmp_p
     for name, same_images in (("mnist_train", True), ("usps_train", True), ("mnistm_train", False)):
         kept = [by_source(tmp_path / folder / "digits" / name) for folder in "ac"]
         assert np.array_equal(kept[0][0], kept[1][0]) == same_images and np.array_equal(kept[0][1], kept[1][1])
-
-
-def test_downloads_can_be_shared(tiny_mirror, tmp_path, monkeypatch):
-    monkeypatch.delenv("DATA_MIRROR", raising=False)
-    done = program("get_data", "digits", "--out", tmp_path / "data" / "seed3", "--seed", 3, "--downloads", tiny_mirror)
-    assert done.returncode == 0, done.stderr
-    assert names(tmp_path / "data" / "seed3") == ["digits"] and names(tmp_path / "data/seed3/digits") == PARTS
-
-
-def test_a_second_run_repeats_nothing_and_reads_nothing(tiny_mirror, tmp_path):
-    assert get(tmp_path).returncode == 0
-    for file in tiny_mirror.rglob("*.gz"):
-        file.unlink()
-    done = get(tmp_path)
-    assert done.returncode == 0
-    assert done.stdout.splitlines() == [
-        f"{part.path}: stands" for part in digits.parts(tmp_path / "data", 0, tiny_mirror)
-    ]
-
-
-def test_another_seed_is_refused_and_force_replaces(tiny_mirror, tmp_path):
-    assert get(tmp_path).returncode == 0
-    done = get(tmp_path, "--seed", 1)
-    assert done.returncode == 1
-    assert "mnist_train: made with seed 0 instead of 1; pass --force" in done.stderr
-    assert get(tmp_path, "--seed", 1, "--force").returncode == 0
-    note = json.loads((tmp_path / "data" / "digits" / "usps_train" / "source.json").read_text())
-    assert note["recipe"]["seed"] == 1 and note["records"] == 20
 
 
 def test_a_wrong_file_stops_and_the_next_run_goes_on(tiny_mirror, tmp_path):

@@ -1,18 +1,9 @@
 import numpy as np
-import pytest
 from scipy.ndimage import label as components
 
-from latent_domains.common.program import ProgramError
 from latent_domains.data.sets import glyphs
 
 GLYPHS = glyphs.load_glyphs()
-
-
-def test_every_digit_comes_in_many_fonts_and_no_two_alike():
-    assert [len(fonts) for fonts in GLYPHS] == [17] + 9 * [21]
-    fields = [glyph.distance.tobytes() for fonts in GLYPHS for glyph in fonts]
-    assert len(set(fields)) == len(fields)
-    assert all(glyph.digit == digit for digit, fonts in enumerate(GLYPHS) for glyph in fonts)
 
 
 def test_the_strokes_of_the_glyphs_enclose_what_a_digit_encloses():
@@ -53,16 +44,3 @@ def test_digits_of_a_class_look_more_alike_than_others():
     distances = (test**2).sum(axis=1)[:, None] - 2 * test @ train.T + (train**2).sum(axis=1)
     nearest = labels[:1500][distances.argmin(axis=1)]
     assert (nearest == labels[1500:]).mean() > 0.7  # by chance 0.1
-
-
-def test_the_generator_decides_the_shapes():
-    first, again, other = (
-        glyphs.render(GLYPHS, [1, 2, 3], 28, np.random.default_rng(seed), "test") for seed in (0, 0, 1)
-    )
-    assert np.array_equal(first, again) and not np.array_equal(first, other)
-
-
-def test_a_missing_font_is_named(monkeypatch):
-    monkeypatch.setitem(glyphs.FONTS, "NoSuchFont", "0123456789")
-    with pytest.raises(ProgramError, match=r"NoSuchFont\.ttf: not there; matplotlib .* lacks this font"):
-        glyphs.load_glyphs()

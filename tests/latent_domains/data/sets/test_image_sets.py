@@ -146,16 +146,6 @@ def test_domains_without_images_are_left_out_on_request(images, tmp_path):
     assert done.returncode == 1 and "none of the images of PACS are there" in done.stderr
 
 
-def test_the_other_domains_keep_their_order_when_one_is_missing(images, tmp_path):
-    assert get("pacs", images, tmp_path, "--allow-incomplete").returncode == 0
-    shutil.rmtree(images / "art_painting")
-    done = get("pacs", images, tmp_path, "--allow-incomplete")
-    assert done.returncode == 0 and done.stdout.count(": stands") == 3
-    whole = (tmp_path / "data" / "pacs" / "sketch" / "data.mdb").read_bytes()
-    done = program("get_data", "pacs", "--images", images, "--out", tmp_path / "b", "--allow-incomplete")
-    assert done.returncode == 0 and (tmp_path / "b" / "pacs" / "sketch" / "data.mdb").read_bytes() == whole
-
-
 def test_a_damaged_image_is_named(images, tmp_path):
     file = min((images / "photo" / "horse").iterdir())
     file.write_bytes(file.read_bytes()[:999])
@@ -166,13 +156,6 @@ def test_a_damaged_image_is_named(images, tmp_path):
     file.unlink()
     done = get("pacs", images, tmp_path, "--allow-incomplete")
     assert done.returncode == 0 and done.stdout.count(": stands") == 2 and "photo: 13 images" in done.stdout
-
-
-def test_a_link_to_nothing_is_named(images, tmp_path):
-    (images / "photo" / "dog" / "gone.jpg").symlink_to(images / "nowhere.jpg")
-    done = get("pacs", images, tmp_path, "--allow-incomplete")
-    assert done.returncode == 1 and "photo/dog/gone.jpg" in done.stderr and "Traceback" not in done.stderr
-    assert names(tmp_path / "data" / "pacs") == ["art_painting", "cartoon"]
 
 
 # --- a second run
@@ -203,16 +186,6 @@ def test_a_changed_tree_is_noticed(images, tmp_path, change):
     assert done.returncode == 1 and "pacs/photo: made with other images" in done.stderr
     done = get("pacs", images, tmp_path, "--allow-incomplete", "--force")
     assert done.returncode == 0 and done.stdout.count(": stands") == 3 and "photo: 1" in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [(["--seed", 1], "seed 0 instead of 1"), (["--encoded", "png"], "encoded 'no' instead of 'png'")],
-)
-def test_other_settings_are_not_reused(images, tmp_path, options, message):
-    assert get("pacs", images, tmp_path, "--allow-incomplete").returncode == 0
-    done = get("pacs", images, tmp_path, "--allow-incomplete", *options)
-    assert done.returncode == 1 and f"art_painting: made with {message}; pass --force" in done.stderr
 
 
 def test_ctrl_c_leaves_whole_domains_and_a_second_run_goes_on(images, tmp_path):

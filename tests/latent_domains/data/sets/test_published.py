@@ -42,11 +42,6 @@ def test_folder_names_of_the_archives_are_known(folder, name):
     assert OFFICE_CALTECH.canonical(folder) == name
 
 
-def test_every_spelling_means_a_domain_or_class():
-    for image_set in IMAGE_SETS.values():
-        assert set(image_set.spellings.values()) <= {*image_set.domains, *image_set.classes}
-
-
 def test_classes_of_the_larger_sets_are_told_from_strange_ones():
     assert OFFICE_CALTECH.is_of_larger_set("trash_can") and OFFICE_CALTECH.is_of_larger_set("257.clutter")
     assert not OFFICE_CALTECH.is_of_larger_set("mugs") and not OFFICE_CALTECH.is_of_larger_set("mug")
