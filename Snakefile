@@ -66,11 +66,7 @@ if workflow.is_main_process and workflow.nodes is None:  # which a cluster's exe
 TO_MAKE = {name: lacking for name, table in TABLES.items() if (lacking := PLAN.to_make(table))}
 if workflow.is_main_process:
     for name, lacking in TO_MAKE.items():
-        file = Path(f"tables/.{name}.missing")
-        try:
-            write_text(file, "".join(f"{record}\n" for record in lacking))
-        except OSError as error:
-            raise WorkflowError(f"{file.resolve()}: cannot be written: {error.strerror}; expected a folder that one may write")
+        write_text(Path(f"tables/.{name}.missing"), "".join(f"{record}\n" for record in lacking))
 
 
 def one_of(names):

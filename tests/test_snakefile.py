@@ -97,16 +97,6 @@ def test_without_a_target_ones_own_tables_are_left_alone(tmp_path):
     assert done.returncode == 0 and "tables/own" not in done.stdout
 
 
-def test_tables_that_cannot_be_written_are_told_without_a_stack(tmp_path):
-    (tmp_path / "experiments").mkdir()
-    (tmp_path / "experiments" / "tiny.yaml").write_text(TABLE)
-    (tmp_path / "tables").write_text("a file in the folder's place")
-    done = snakemake(tmp_path, tmp_path / "data", "-n", "tables/tiny.md")
-    said = done.stdout + done.stderr
-    assert done.returncode == 1 and f"{tmp_path}/tables/.tiny.missing: cannot be written: File exists" in said
-    assert "files.py" not in said
-
-
 def test_each_seeds_lmdbs_are_built_before_its_runs(tmp_path):
     (tmp_path / "experiments").mkdir()
     (tmp_path / "experiments" / "tiny.yaml").write_text(

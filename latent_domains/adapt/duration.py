@@ -1,5 +1,6 @@
 """How long training will take on this machine's processor: measured before hours are spent."""
 
+import re
 from pathlib import Path
 
 from latent_domains.experiment.datasets import Dataset, of_network
@@ -39,9 +40,9 @@ def in_words(seconds: float) -> str:
 
 def memory_note(data: Dataset, images: int) -> str | None:
     """A warning if a batch of so many images takes more memory than there is; None if it does not."""
-    if (gib := NETWORKS[data.network].gib) is None or (there := available_gib()) is None:
+    if (gib := NETWORKS[data.network].gib) is None:
         return None
-    fixed, each = gib
+    there, (fixed, each) = available_gib(), gib
     needed = fixed + each * images * (data.shape[-1] / of_network(data.network).shape[-1]) ** 2
     if needed <= there:
         return None
@@ -51,12 +52,7 @@ def memory_note(data: Dataset, images: int) -> str | None:
     )
 
 
-def available_gib() -> float | None:
-    """Memory that a new process can have, in GiB; None where the system does not say."""
-    info = Path("/proc/meminfo")
-    if not info.is_file():
-        return None
-    lines = dict(line.split(":", 1) for line in info.read_text().splitlines() if ":" in line)
-    if "MemAvailable" not in lines:
-        return None
-    return int(lines["MemAvailable"].split()[0]) / 2**20
+def available_gib() -> float:
+    """Memory that a new process can have, in GiB."""
+    found = re.search(r"^MemAvailable: +(\d+) kB$", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    return int(found[1]) / 2**20

@@ -4,8 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from latent_domains.common.wording import some
-from latent_domains.report.page import Section, TableBlock, Text
+from latent_domains.report.page import Section, TableBlock
 from latent_domains.report.runs import LoadedRun
 from latent_domains.runs.record import Record
 from latent_domains.runs.run_state import state_of
@@ -13,22 +12,15 @@ from latent_domains.tables.results import NOTHING
 
 
 def environment_section(runs: Sequence[LoadedRun]) -> Section:
-    """Versions, hardware and commits with the runs that have them; then the runs."""
-    of_finished = [(run, run.record) for run in runs if run.record]
-    rows: dict[tuple[str, str], list[str]] = {}
-    for run, record in of_finished:
+    """Versions, hardware and commits of all runs, then the runs."""
+    facts: dict[str, dict[str, None]] = {}
+    for record in (run.record for run in runs if run.record):
         for what, value in _facts(record).items():
-            rows.setdefault((what, value), []).append(run.name)
-    order = list(dict.fromkeys(what for what, _ in rows))
-    facts = [
-        [what, value, "all" if len(names) == len(of_finished) else some(names, 3)]
-        for (what, value), names in sorted(rows.items(), key=lambda item: order.index(item[0][0]))
-    ]
-    blocks: list[TableBlock | Text] = []
+            facts.setdefault(what, {})[value] = None
+    blocks = []
     if facts:
-        blocks.append(
-            TableBlock("Versions, hardware and commits, as the records say", ["what", "value", "runs"], facts)
-        )
+        rows = [[what, " / ".join(values)] for what, values in facts.items()]
+        blocks.append(TableBlock("Versions, hardware and commits, as the records say", ["what", "value"], rows))
     blocks.append(
         TableBlock(
             "The runs; their accuracy is that of the last iteration, never of the best",

@@ -37,12 +37,8 @@ def read_yaml(path: Path) -> Any:
     try:
         values = _Loader(path.read_text(encoding="utf-8")).get_single_data()
         return json.loads(json.dumps(values, default=str))
-    except UnicodeDecodeError as error:
-        raise ProgramError(f"{path}: not a text in UTF-8: {error}") from error
-    except RecursionError as error:
-        raise ProgramError(f"{path}: nested too deeply, expected a table's definition") from error
-    except yaml.MarkedYAMLError as error:
-        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ProgramError(f"{path}{line}: not valid YAML: {error.problem}") from error
-    except (yaml.YAMLError, ValueError) as error:  # a control character; a date that is none; a list within itself
-        raise ProgramError(f"{path}: not valid YAML: {one_line(error)}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: no UTF-8, or a date that is none
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or error
+        raise ProgramError(f"{path}{line}: not valid YAML: {one_line(problem)}") from error

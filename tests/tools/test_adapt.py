@@ -13,15 +13,12 @@ import sys
 from pathlib import Path
 
 import cv2
-import numpy as np
 import pytest
-from safetensors.numpy import save_file
 
 from latent_domains.adapt import stages
 from latent_domains.backbones.onnx_backbone import OnnxBackbone
 from latent_domains.common.gpus import has_cuda
 from latent_domains.common.program import ROOT
-from latent_domains.convert.torch.resnet import shapes
 from latent_domains.data.lmdb_io import read_labels
 from latent_domains.data.sets.published import PACS
 from latent_domains.data.weights_files import in_package
@@ -168,17 +165,6 @@ def test_other_options_are_refused(labelled, options, message):
     assert done.returncode == 1 and message in done.stderr
 
 
-def test_other_experiments_take_the_same_lmdbs(labelled, tmp_path):
-    data = labelled[0] / "out" / "data"
-    options = ("--dataset", data / "out" / "dataset.json", "--method", "source_only", "--data", data)
-    done = program("write_run", *options, tmp_path / "run")
-    assert done.returncode == 0, done.stderr
-    experiment = RunFolder.load(tmp_path / "run").experiment
-    assert (experiment.dataset, experiment.sources, experiment.targets) == ("out", ("night", "day"), ("dusk",))
-    done = program("write_run", "--dataset", tmp_path / "none.json", tmp_path / "other")
-    assert done.returncode == 2 and "none.json: no such file, expected the description of a dataset" in done.stderr
-
-
 def test_a_mixture_to_an_unlabelled_target_through_ctrl_c(tmp_path):
     """Their names are of other scripts than ours."""
     mixture, new = "照片", "नदी"
@@ -238,20 +224,6 @@ def test_several_targets_of_which_one_is_labelled(tmp_path):
     again = program(*arguments(tmp_path, "--target", tmp_path / "day", "--k-target", 2))
     assert again.returncode == 1 and "is given twice" in again.stderr
     assert program(*arguments(tmp_path, "--k-target", 2)).stderr.count("begun with other options: --target was ") == 1
-
-
-def test_ctrl_c_while_weights_are_converted(tmp_path):
-    folder = tmp_path / "looks"
-    for look in ("night", "day", "dusk"):
-        plant_domain(folder / look, look, 2)
-    values = {name: np.ones(shape, np.float32) for name, shape in shapes(18).items()}
-    save_file(values, tmp_path / "resnet18.safetensors")
-    options = ("--network", "resnet18", "--weights", tmp_path / "resnet18.safetensors")
-    command = ("adapt", "--source", folder / "night", "--source", folder / "day", "--target", folder / "dusk", *options)
-    code, said = interrupt(*command, "--out", tmp_path / "out", at="compared with", whole_group=True)
-    assert code == 130 and "Traceback" not in said, said
-    assert names(tmp_path / "out") in (["settings.json"], ["settings.json", "weights"])
-    assert not [path for path in (tmp_path / "out").rglob("*") if path.is_file() and path.name != "settings.json"]
 
 
 def test_the_lmdbs_can_be_deleted_and_are_built_again(labelled, tmp_path):

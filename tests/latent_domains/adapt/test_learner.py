@@ -1,13 +1,9 @@
 """What is trained where nothing is said, and by which options."""
 
-import re
-from statistics import mean
-
 import pytest
 
 from latent_domains.adapt import learner
 from latent_domains.adapt.learner import (
-    FINE_TUNED,
     IMAGE_SIZE,
     ITERATIONS,
     ON_FEATURES,
@@ -17,8 +13,7 @@ from latent_domains.adapt.learner import (
     for_features,
     with_defaults,
 )
-from latent_domains.common.program import ROOT, ProgramError
-from latent_domains.runs.kept import read_records
+from latent_domains.common.program import ProgramError
 
 
 def test_the_network_is_one_that_this_machine_trains_in_minutes(monkeypatch):
@@ -41,30 +36,6 @@ def test_what_is_chosen_stays_and_the_rest_is_the_networks():
     assert (latent["branch_input"], latent["lambda_d"]) == ("final", 0.1)
     dial = {**nothing, "method": "dial"}
     assert with_defaults(Learner("lite0"), dial) == dial
-
-
-def nmi_of_branches(table, runs, options):
-    """Mean NMI with the true source domains of mDA without domain labels, by its settings named in ``options``.
-
-    Controls are left out: they change the data or the probabilities, not the branch.
-    """
-    found: dict[tuple[object, ...], list[float]] = {}
-    for name, record in read_records(ROOT / "results" / table / "records.jsonl").items():
-        if not re.fullmatch(runs, name):
-            continue
-        settings = record.experiment
-        control = settings.get("equal_classes") or settings.get("permuted_w")
-        if settings["known_share"] == 0 and not control:
-            found.setdefault(tuple(settings[name] for name in options), []).append(record.domain_usage.nmi)
-    return {row: mean(values) for row, values in found.items()}
-
-
-def test_the_defaults_are_the_branch_that_finds_the_domains_best():
-    """By the NMI with the true source domains, as the records have it: no accuracy is looked at."""
-    found = nmi_of_branches("pacs_features", "mda_.*", ON_FEATURES)
-    assert len(found) == 11 and max(found, key=found.get) == tuple(ON_FEATURES.values())
-    found = nmi_of_branches("digits_mixtures", "mda_.*_seed[012]", ("branch_norm", "no_w_gradient"))
-    assert len(found) == 3 and max(found, key=found.get) == (FINE_TUNED["branch_norm"], False)
 
 
 def test_a_backbone_is_fine_tuned_only_where_that_is_asked_for(monkeypatch):

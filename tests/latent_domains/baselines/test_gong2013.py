@@ -6,7 +6,7 @@ from scipy.stats import ortho_group
 from sklearn.metrics import normalized_mutual_info_score as nmi
 from sklearn.metrics.pairwise import rbf_kernel
 
-from latent_domains.baselines import DistinctiveDomains
+from latent_domains.baselines import ConstrainedDomains, DistinctiveDomains
 from latent_domains.baselines import gong2013 as module
 from latent_domains.baselines.kernels import median_gamma, mmd
 from latent_domains.common.program import ProgramError
@@ -27,9 +27,10 @@ def test_domains_well_apart_are_found_exactly_where_k_means_finds_classes(counts
     check_found_where_k_means_finds_classes(DistinctiveDomains, counts)
 
 
-def test_domains_that_overlap_are_found_far_above_chance():
+@pytest.mark.parametrize("estimator", [DistinctiveDomains, ConstrainedDomains])
+def test_domains_that_overlap_are_found_far_above_chance(estimator):
     data = mixture([[30] * 5, [30] * 5], domains_apart=0.7)
-    found = DistinctiveDomains(2).fit(data.X, data.y)
+    found = estimator(2).fit(data.X, data.y)
     assert nmi(data.domains, found.labels_) > 0.5
     shuffled = np.random.default_rng(0).permutation(data.domains)
     assert nmi(shuffled, found.labels_) < 0.05
@@ -74,16 +75,18 @@ def test_of_hard_domains_the_objective_is_the_maximum_mean_discrepancy():
     assert found.objective_ == pytest.approx(mmd(*sides, gamma))
 
 
-def test_rotation_scale_and_order_change_nothing():
+@pytest.mark.parametrize(("estimator", "scale"), [(DistinctiveDomains, 3), (ConstrainedDomains, 1)])
+def test_rotation_scale_and_order_change_nothing(estimator, scale):
+    """Hoffman's objective adds distances of two kinds, so a scale is another balance."""
     data = mixture([[12, 12, 12], [12, 12, 12]], features=8, domains_apart=2.0)
-    expected = DistinctiveDomains(2).fit(data.X, data.y).labels_
+    expected = estimator(2).fit(data.X, data.y).labels_
     rotation = ortho_group.rvs(8, random_state=0)
-    turned = DistinctiveDomains(2).fit(3 * data.X @ rotation + 5, data.y).labels_
+    turned = estimator(2).fit(scale * data.X @ rotation + 5, data.y).labels_
     assert nmi(expected, turned) == pytest.approx(1)
     order = np.random.default_rng(0).permutation(len(data.y))
-    shuffled = DistinctiveDomains(2).fit(data.X[order], data.y[order]).labels_
+    shuffled = estimator(2).fit(data.X[order], data.y[order]).labels_
     assert nmi(expected[order], shuffled) == pytest.approx(1)
-    assert np.array_equal(DistinctiveDomains(2).fit(data.X, data.y).labels_, expected), "the seed decides"
+    assert np.array_equal(estimator(2).fit(data.X, data.y).labels_, expected), "the seed decides"
 
 
 def test_a_bound_keeps_outliers_from_making_up_a_mean():

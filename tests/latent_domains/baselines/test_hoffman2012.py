@@ -4,8 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy.stats import ortho_group
-from sklearn.metrics import normalized_mutual_info_score as nmi
 
 from latent_domains.baselines import ConstrainedDomains
 from latent_domains.common.program import ProgramError
@@ -25,12 +23,6 @@ from tests.latent_domains.baselines.mixtures import Mixture, check_found_where_k
 )
 def test_domains_well_apart_are_found_exactly_where_k_means_finds_classes(counts):
     check_found_where_k_means_finds_classes(ConstrainedDomains, counts)
-
-
-def test_domains_that_overlap_are_found_far_above_chance():
-    data = mixture([[30] * 5, [30] * 5], domains_apart=0.7)
-    found = ConstrainedDomains(2).fit(data.X, data.y)
-    assert nmi(data.domains, found.labels_) > 0.5
 
 
 @pytest.fixture(scope="module")
@@ -68,17 +60,6 @@ def test_the_objective_is_the_papers_and_never_rises(overlapping):
 def test_more_starts_are_no_worse(overlapping):
     few, many = (ConstrainedDomains(3, n_init=n).fit(overlapping.X, overlapping.y).objective_ for n in (1, 10))
     assert many <= few
-
-
-def test_rotation_shift_and_order_change_nothing():
-    data = mixture([[12, 12, 12], [12, 12, 12]], features=8, domains_apart=2.0)
-    expected = ConstrainedDomains(2).fit(data.X, data.y).labels_
-    turned = ConstrainedDomains(2).fit(data.X @ ortho_group.rvs(8, random_state=0) + 5, data.y).labels_
-    assert nmi(expected, turned) == pytest.approx(1)
-    order = np.random.default_rng(0).permutation(len(data.y))
-    shuffled = ConstrainedDomains(2).fit(data.X[order], data.y[order]).labels_
-    assert nmi(expected[order], shuffled) == pytest.approx(1)
-    assert np.array_equal(ConstrainedDomains(2).fit(data.X, data.y).labels_, expected), "the seed decides"
 
 
 def test_edge_cases():

@@ -171,13 +171,6 @@ def test_a_shallow_baseline_stands_beside_a_run_on_the_same_data(tmp_path):
     assert "is 50.0 % (DIAL); without adaptation it is 42.5 % (logistic regression)." in text_of(tmp_path / "r.html")
 
 
-def test_a_damaged_record_is_named(tmp_path):
-    record = write_record(tmp_path / "r.json", make_experiment("digits", "mda"), 0.5, training="long")
-    done = program("report", record, "--out", tmp_path / "r.html")
-    assert done.returncode == 1 and "r.json: training: found 'long', expected an object" in done.stderr
-    assert not (tmp_path / "r.html").exists()
-
-
 def test_a_log_that_ends_anywhere_with_any_numbers(tiny_data, tmp_path):
     folder = write_run(make_experiment("digits", "mda", iterations=40, batch_size=8), tmp_path / "run", data=tiny_data)
     lines = []
