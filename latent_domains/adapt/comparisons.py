@@ -19,7 +19,7 @@ MOST = 20_000
 
 
 def baseline_files(paths: Paths, folder: RunFolder) -> list[Path]:
-    """A record for each of METHODS; none for a net that takes images, a target without labels, or too many images."""
+    """Name a record for each of METHODS; none for nets on images, unlabelled targets, or too many images."""
     data = folder.experiment.data
     if not data.features or data.unlabelled or sum(data.counts.values()) > MOST:
         return []
@@ -35,7 +35,7 @@ def write_baselines(paths: Paths, folder: RunFolder) -> None:
 
 
 def compared_records(paths: Paths, folder: RunFolder) -> list[Path]:
-    """What stands beside a run in its report: baselines on its features or, if it was fine-tuned, features alone."""
+    """List what a report compares with a run: baselines on its features, or the run on features alone."""
     if not is_run_folder(paths.features.run):
         return baseline_files(paths, folder)
     return [paths.features.run, *baseline_files(paths.features, RunFolder.load(paths.features.run))]

@@ -10,7 +10,7 @@ from latent_domains.training.threads import choose, milliseconds
 
 
 def measure(folder: RunFolder, threads: int | None) -> tuple[int, float]:
-    """The fastest number of threads, unless it is given, and the seconds of a training iteration with them."""
+    """Return the number of threads (None: the fastest) and the seconds of one training iteration."""
     net, iter_size = folder.net("train"), folder.experiment.iter_size
     times: dict[int, float] = {}
     if threads is None:
@@ -20,7 +20,7 @@ def measure(folder: RunFolder, threads: int | None) -> tuple[int, float]:
 
 
 def total(folder: RunFolder, iterations: int, seconds: float) -> float:
-    """Seconds that the last ``iterations`` of a run take, of so many seconds each, with their tests and the evaluation.
+    """Estimate the seconds of a run's last ``iterations``, at ``seconds`` each, with tests and evaluation.
 
     A test only goes forward, which takes a third of an iteration's time for the same number of images.
     """
@@ -31,7 +31,7 @@ def total(folder: RunFolder, iterations: int, seconds: float) -> float:
 
 
 def in_words(seconds: float) -> str:
-    """A duration as people say it: 40 s, 25 min, 2 h 48 min."""
+    """Format a duration: 40 s, 25 min, 2 h 48 min."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -39,7 +39,7 @@ def in_words(seconds: float) -> str:
 
 
 def memory_note(data: Dataset, images: int) -> str | None:
-    """A warning if a batch of so many images takes more memory than there is; None if it does not."""
+    """Warn if a batch of so many images needs more memory than is free; None if it fits."""
     if (gib := NETWORKS[data.network].gib) is None:
         return None
     there, (fixed, each) = available_gib(), gib
@@ -53,6 +53,6 @@ def memory_note(data: Dataset, images: int) -> str | None:
 
 
 def available_gib() -> float:
-    """Memory that a new process can have, in GiB."""
+    """Return the memory that is free for a new process, in GiB."""
     found = re.search(r"^MemAvailable: +(\d+) kB$", Path("/proc/meminfo").read_text(), re.MULTILINE)
     return int(found[1]) / 2**20

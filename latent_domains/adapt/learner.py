@@ -42,12 +42,12 @@ class Learner:
 
     @property
     def on_features(self) -> bool:
-        """Whether a classifier on features is trained."""
+        """Say whether a classifier on features is trained."""
         return self.network in BACKBONES and not self.fine_tune
 
     @property
     def features_alone(self) -> "Learner | None":
-        """What is trained first, to compare with: the classifier on features where a backbone is fine-tuned."""
+        """The classifier on features that is trained first, if a backbone is fine-tuned; else None."""
         return Learner(self.network) if self.network in BACKBONES and self.fine_tune else None
 
     @property
@@ -57,14 +57,14 @@ class Learner:
 
     @property
     def pictures(self) -> Dataset:
-        """A dataset whose pictures are of the form that it takes."""
+        """A dataset with pictures of the size that it takes."""
         if self.on_features:
             return DATASETS[of_network(ANY_FEATURES).images]
         return adapted(of_network(self.network), self.network, self.image_size)
 
 
 def choose_learner(network: str | None, fine_tune: bool, image_size: int | None, solver_mode: str | None) -> Learner:
-    """The learner that is asked for. Raises ProgramError if features are, of pictures of another size."""
+    """Choose the learner. Raises ProgramError for an image size that a backbone's features cannot have."""
     network = network or default_network(solver_mode)
     if network in BACKBONES and fine_tune:
         return Learner(network, True, image_size or IMAGE_SIZE)
@@ -77,12 +77,12 @@ def choose_learner(network: str | None, fine_tune: bool, image_size: int | None,
 
 
 def default_network(solver_mode: str | None) -> str:
-    """ResNet18 takes hours without a GPU; features take a minute."""
+    """Return resnet18 with a GPU, else lite0: without one ResNet18 takes hours, features a minute."""
     return "lite0" if requested_mode(solver_mode) == "CPU" or why_no_gpu() else "resnet18"
 
 
 def with_defaults(learner: Learner, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the method that were ``chosen``, with the learner's own for those that were not (None).
+    """Replace each option of the method that was not ``chosen`` (None) by the learner's default.
 
     Several targets are one domain by default: the model then needs no branch. With latent ones it has their branch,
     which cannot read statistics of early blocks, since no stock layer makes these.
@@ -96,5 +96,5 @@ def with_defaults(learner: Learner, chosen: Mapping[str, Any]) -> dict[str, Any]
 
 
 def for_features(learner: Learner, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """The options by which ``learner``, the features alone, is trained: SHARED of those ``chosen``, else its own."""
+    """Return the options for training on features alone: SHARED of those ``chosen``, else defaults."""
     return with_defaults(learner, {name: value if name in SHARED else None for name, value in chosen.items()})

@@ -50,7 +50,7 @@ def _readme(task: Task, folder: RunFolder) -> Iterable[str]:
 
 
 def contents(paths: Paths) -> list[str]:
-    """What is where, a line for each."""
+    """List the files of the folder, a line each."""
     texts = {
         paths.report: "pictures and numbers: open it in a browser",
         paths.predictions: "the class of every target image, and how probable it is",
@@ -69,7 +69,7 @@ def contents(paths: Paths) -> list[str]:
 
 
 def usage(paths: Paths) -> list[str]:
-    """How the model is used: by the program that is here, and by OpenCV without it."""
+    """Show how to use the model: by tools.predict, and by OpenCV alone."""
     model = from_root(paths.model)
     return [
         "New images:",

@@ -9,7 +9,7 @@ from latent_domains.common.program import ProgramError
 
 
 def keep(file: Path, settings: Mapping[str, Any], *, begun: bool) -> None:
-    """Write the settings by their options' names or, if their training has ``begun``, compare them with those there.
+    """Write the settings by their options' names or, if training has ``begun``, compare them with the file's.
 
     Raises ProgramError naming what differs, or if the folder is somebody else's.
     """

@@ -36,7 +36,7 @@ DEFAULT_K = 2
 
 
 def begin_anew(paths: Paths) -> None:
-    """Remove what earlier calls made, and nothing else; the settings stay, which say whose the folder is.
+    """Delete the results of earlier calls, but not the settings, which mark the folder as ours.
 
     Raises ProgramError if the folder is not one of theirs, or is being trained.
     """
@@ -53,7 +53,7 @@ def begin_anew(paths: Paths) -> None:
 
 
 def experiment_of(task: Task, counts: Mapping[str, int]) -> Experiment:
-    """The experiment on images of which ``counts`` are stored for each domain.
+    """Make the experiment on ``counts`` images of each domain.
 
     A batch holds as many images of each domain as the recipe of the learner says, fewer where the domains are small.
     Tests and snapshots come four times in a training at least, but a test only after as many images as it takes itself:
@@ -91,12 +91,12 @@ def experiment_of(task: Task, counts: Mapping[str, int]) -> Experiment:
 
 
 def _rows(recipe: Recipe, domains: int) -> int:
-    """Images of each of so many domains in a batch."""
+    """Return the images of each of ``domains`` domains in a batch."""
     return recipe.batch_size if recipe.batch_split == "per_domain" else recipe.batch_size // domains
 
 
 def batch_notes(images: TaskImages, experiment: Experiment) -> Iterator[str]:
-    """That a small domain makes the batches smaller than the network's recipe has them, unless they were chosen."""
+    """Say if a small domain makes batches smaller than the network's recipe, unless the size was chosen."""
     sizes = {domain.name: len(domain.entries) for domain in images.domains if domain.name in experiment.parts}
     ours, smallest = experiment.data.recipe, min(sizes, key=sizes.__getitem__)
     rows, usual = _rows(ours, len(sizes)), _rows(DATASETS[NETWORKS[experiment.data.network].recipe].recipe, len(sizes))
@@ -108,9 +108,9 @@ def batch_notes(images: TaskImages, experiment: Experiment) -> Iterator[str]:
 
 
 def open_run(paths: Paths, experiment: Experiment, solver_mode: str | None) -> RunFolder:
-    """The run folder of the experiment, written unless it is there.
+    """Open the run folder of the experiment, or write it.
 
-    Raises ProgramError if it is another one's, or if a folder is where ``dataset.json`` should be.
+    Raises ProgramError if it holds another experiment, or if ``dataset.json`` is a folder.
     """
     if not (paths.dataset.is_file() and paths.run.exists()):  # or it may be of other options
         write_text(paths.dataset, json_text(experiment.data.to_json()))
@@ -124,7 +124,7 @@ def open_run(paths: Paths, experiment: Experiment, solver_mode: str | None) -> R
 
 
 def train(folder: RunFolder, weights: Path | None, threads: int | None, solver_mode: str | None) -> None:
-    """Train and evaluate, after saying how long it takes on a processor."""
+    """Train and evaluate; on a CPU, first say how long it takes."""
     snapshot, experiment = folder.snapshot_to_go_on_from(), folder.experiment
     left = experiment.iterations - (snapshot.iteration if snapshot else 0)
     if left and (requested_mode(solver_mode) or mode_of(folder)) == "CPU":
@@ -133,7 +133,7 @@ def train(folder: RunFolder, weights: Path | None, threads: int | None, solver_m
 
 
 def _say_duration(folder: RunFolder, iterations: int, threads: int | None) -> int:
-    """Print how long so many iterations take; return the number of threads to train with."""
+    """Print how long ``iterations`` take; return the number of threads to train with."""
     batch = sum(folder.batch_rows().values())
     if note := memory_note(folder.experiment.data, batch):
         print(f"note: {note}")

@@ -23,7 +23,7 @@ USAGE = 10_000
 
 
 class Paths:
-    """Names of what the folder holds that a call fills."""
+    """The files and folders of a task's folder."""
 
     def __init__(self, root: Path, name: str | None = None) -> None:
         self.root = root
@@ -55,7 +55,7 @@ class Paths:
 
     @property
     def features(self) -> "Paths":
-        """The same of the features alone, where a backbone is fine-tuned."""
+        """The folder of the classifier on features alone, if a backbone is fine-tuned."""
         return Paths(self.root / "features", self.name)
 
 
@@ -71,7 +71,7 @@ class Task:
 
     @property
     def in_order(self) -> list["Task"]:
-        """The features alone, if these are to be compared with, and the task itself."""
+        """The task on features alone, if there is one to compare with, then the task itself."""
         if not (alone := self.learner.features_alone):
             return [self]
         return [replace(self, paths=self.paths.features, learner=alone, chosen=for_features(alone, self.chosen)), self]
@@ -80,7 +80,7 @@ class Task:
 def pictures(
     name: str, images: TaskImages, learner: Learner, counts: Mapping[str, int], recipe: Recipe, made_by: str
 ) -> Dataset:
-    """The dataset of a task's pictures as the learner takes them."""
+    """Describe a task's pictures, as the learner takes them, as a dataset."""
     sources, targets = (tuple(each.name for each in group) for group in (images.sources, images.targets))
     return replace(
         learner.pictures,
@@ -125,7 +125,7 @@ def build_lmdbs(task: Task, *, jobs: int, skip_unreadable: bool) -> dict[str, in
 
 
 def stored(task: Task, *, allow_missing_classes: bool) -> TaskImages:
-    """The images that are in the LMDBs. Raises ProgramError if they are too few, as the images themselves may be."""
+    """Return the images that are in the LMDBs. Raises ProgramError if they are too few."""
     names = {domain.name: set(record_names(task.paths.lmdbs / domain.name)) for domain in task.images.domains}
     return readable(task.images, names, allow_missing_classes=allow_missing_classes)
 
@@ -159,7 +159,7 @@ def picture_parts(
 
 
 def extract_features(task: Task, features: Dataset, jobs: int) -> None:
-    """Extract what is missing of ``features``, those of the pictures in the LMDBs.
+    """Extract the ``features`` that are missing from the pictures in the LMDBs.
 
     Raises ProgramError if features of other pictures or of other weights are in their place and training has begun.
     """

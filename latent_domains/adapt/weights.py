@@ -16,7 +16,7 @@ NONE = "none"
 
 
 def starting_weights(option: str | None, experiment: Experiment, converted: Path) -> Path | None:
-    """The caffemodel that training begins with, None for random weights.
+    """Return the caffemodel that training starts with; None for random weights.
 
     ``option`` is a file, NONE, or None for the network's own, ImageNet's. A ResNet of PyTorch or Lua Torch is
     converted, to files in the folder ``converted``. A head on a backbone's features begins at random, and the
@@ -45,7 +45,7 @@ def starting_weights(option: str | None, experiment: Experiment, converted: Path
 
 
 def _of_imagenet(network: Network, experiment: Experiment) -> Path:
-    """ImageNet's weights for a network, in FOLDER. Raises ProgramError, saying what else can be done."""
+    """Fetch ImageNet's weights for a network to FOLDER. Raises ProgramError that names the alternatives."""
     ready = FOLDER / network.weights_name(experiment.num_domains)
     if network.converter and ready.is_file():
         return ready

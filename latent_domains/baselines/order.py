@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 def by_content(X: NDArray[np.float64], y: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
     """Rows (n) of features (n×d), and labels (n) if given, in the order of their hashes.
 
-    Random numbers of a seed then fall to the same samples, and sums have the same last bits, in whatever order the
-    records lie in the LMDBs.
+    Results of a seed then do not depend on the order of the records in the LMDBs, to the last bit.
     """
     labels = np.zeros(len(X), np.int64) if y is None else y
     return np.argsort([sha256(row.tobytes() + label.tobytes()).digest() for row, label in zip(X, labels, strict=True)])

@@ -141,7 +141,7 @@ def _read(
 ) -> tuple[dict[str, Labelled], dict[str, Labelled], dict[str, Labelled]]:
     """Features and labels of the sources, of the targets to adapt to and of those to test on, by domain.
 
-    Raises ProgramError if one of the LMDBs cannot be read, or if they do not mean the same by a label or a feature.
+    Raises ProgramError if one of the LMDBs cannot be read, or if their classes or features differ in meaning.
     """
     data = experiment.data
     train = {part: baseline.data / data.train_lmdb(part) for part in (*experiment.source_parts, *experiment.targets)}
@@ -162,7 +162,7 @@ def _read(
 
 
 def _discover(baseline: BaselineOptions, X: NDArray[np.float64], y: NDArray[np.int64]) -> dict[str, Any]:
-    """Discover domains of the source: their number, A by number if that was chosen, and assignments (n×k)."""
+    """Discover domains of the source; return their number, the learnability by number, and assignments (n×k)."""
     estimator = _ESTIMATORS[baseline.method]
     options = {"random_state": baseline.seed, "verbose": not baseline.quiet}
     if baseline.min_domain is not None:
@@ -210,7 +210,7 @@ def _classifier(baseline: BaselineOptions) -> str:
 
 
 def _dimensions(classifier: SourceClassifier | GFKClassifier | LatentDomainClassifier) -> list[int] | None:
-    """Of the subspaces, one for each kernel."""
+    """Return the dimension of the subspaces of each kernel."""
     if isinstance(classifier, SourceClassifier):
         return None
     kernels = classifier.classifiers_.values() if isinstance(classifier, LatentDomainClassifier) else [classifier]

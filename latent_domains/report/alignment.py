@@ -44,7 +44,7 @@ def _principal(features: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def neighbours_alike(features: NDArray[np.float32], groups: NDArray[np.int64]) -> float:
-    """Share of the images' nearest neighbours that are of their own group (domain or class)."""
+    """Return the share of nearest neighbours that are of an image's own group (domain or class)."""
     from sklearn.neighbors import NearestNeighbors
 
     reduced = _principal(features)
@@ -53,14 +53,14 @@ def neighbours_alike(features: NDArray[np.float32], groups: NDArray[np.int64]) -
 
 
 def by_chance(groups: NDArray[np.int64]) -> float:
-    """Share of neighbours of the own group that images would have which were mixed perfectly."""
+    """Return the share of neighbours of the own group if all groups were mixed."""
     _, counts = np.unique(groups, return_counts=True)
     n = len(groups)
     return float((counts * (counts - 1)).sum() / (n * (n - 1)))
 
 
 def _embedding_charts(features: AlignedFeatures, classes: Sequence[str], early: str, last: str) -> list[Chart]:
-    """What the first normalisation gets (titled ``early``) and what the classifier gets, by domain and by class."""
+    """Draw the inputs of the first normalisation (``early``) and of the classifier (``last``), by domain and class."""
     charts = []
     for stage, blob, values in (
         (early, features.before_blob, features.before),

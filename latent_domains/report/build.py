@@ -42,7 +42,7 @@ def build(
     """Write the report of the runs (folders or records, see :func:`load_runs`) to ``out``, and return the page.
 
     With ``table``, its rows and the paper's numbers are the report's order. ``shown`` names the runs whose domains,
-    features and classes are shown in pictures (None: :func:`default_shown`); ``quick`` leaves out what asks a net.
+    features and classes are shown in pictures (None: :func:`default_shown`); ``quick`` leaves out images and features.
     ``figures`` is a folder for all charts as SVG and PNG. Raises ProgramError if a run cannot be
     read, is none of the table's, or is not among those to be shown.
     """
@@ -91,10 +91,10 @@ def _is_page(file: Path) -> bool:
 
 
 def default_shown(tasks: Sequence[Task]) -> list[LoadedRun]:
-    """Runs that tell the story: of each task the first without adaptation and the one of mDA that found most.
+    """Choose the runs to show: of the first task, one without adaptation and the mDA run with the best latent domains.
 
-    What it found is the true domains or, where these are not known, any: the first run that did not collapse. Two runs
-    or fewer are all shown. In a table of several tasks, those of the first that has any.
+    Best is the highest NMI with the true domains or, where these are not known, the first run that did not collapse.
+    Up to two runs are all shown.
     """
 
     def found(run: LoadedRun) -> tuple[bool, float]:
@@ -133,7 +133,7 @@ def _title(tasks: Sequence[Task], table: Table | None) -> str:
 
 
 def _lead(tasks: Sequence[Task], runs: Sequence[LoadedRun]) -> list[str]:
-    """What is reported, and its main numbers, in a few sentences."""
+    """Sum up the main numbers in a few sentences."""
     finished = sum(run.record is not None for run in runs)
     lead = [f"{finished} of {len(runs)} runs are finished."] if finished < len(runs) else []
     for task in tasks:
@@ -154,7 +154,7 @@ def _lead(tasks: Sequence[Task], runs: Sequence[LoadedRun]) -> list[str]:
 
 
 def _shown_in_words(chosen: Sequence[LoadedRun], *, asked_for: bool) -> str:
-    """Which runs are shown in pictures, and that they are no average ones if :func:`default_shown` chose them so."""
+    """Name the runs that are shown in pictures, and say if they were chosen because they are the best."""
     text = f"Shown in pictures: {', '.join(run.name for run in chosen)}"
     usages = [run.record.domain_usage for run in chosen if run.record and run.experiment.has_branch]
     if not asked_for and any(usage.has_true_domains for usage in usages):

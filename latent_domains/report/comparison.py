@@ -1,4 +1,4 @@
-"""Runs side by side: which differ in their seed alone, and which of the paper's numbers stands beside them."""
+"""Group runs that differ only in their seed, and find the paper's number for each group."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -52,7 +52,7 @@ def _scores_of(runs: Sequence[LoadedRun]) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Task:
-    """What is adapted to what: lines that share a dataset and targets. A column of a table is one."""
+    """Lines that share a dataset and targets; each column of a table is a task."""
 
     name: str
     targets: tuple[str, ...]
@@ -114,7 +114,7 @@ def tasks_of(runs: Sequence[LoadedRun], baselines: Mapping[str, Record] | None =
 
 
 def _by_experiment(runs: Sequence[LoadedRun]) -> dict[Experiment, LoadedRun]:
-    """The runs by experiment. Raises ProgramError if two are of one."""
+    """Return the runs by experiment. Raises ProgramError if two have the same one."""
     found: dict[Experiment, LoadedRun] = {}
     for run in runs:
         if (first := found.setdefault(run.experiment, run)) is not run:

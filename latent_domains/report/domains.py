@@ -18,7 +18,7 @@ from latent_domains.tables.results import NOTHING
 
 
 def describe_usage(usage: DomainUsage, history: Sequence[DomainUsage]) -> str:
-    """What became of the latent domains, in a few sentences."""
+    """Describe the latent domains in a few sentences."""
     share, k = usage.share, len(usage.share)
     largest = int(np.argmax(share))
     text = f"Of {usage.images:,} {'held-out source images' if usage.held_out else 'source images'}, "
@@ -115,7 +115,7 @@ def _shares_table(tasks: Sequence[Task], runs: Sequence[LoadedRun]) -> TableBloc
 def discovery_section(
     tasks: Sequence[Task], shown: Sequence[LoadedRun], quick: bool, step: Callable[[], None]
 ) -> Section:
-    """What the branches made of the source images: all runs in one chart, then the shown ones in pictures."""
+    """Show how branches divide the source images: a table of all runs, pictures of those shown."""
     blocks: list[Block] = []
     with_branch = [run for task in tasks for run in task.runs if run.experiment.has_branch and run.record]
     if not with_branch:

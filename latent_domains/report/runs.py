@@ -35,7 +35,7 @@ class LoadedRun:
 
     @property
     def lacks_curves(self) -> bool:
-        """Whether its run folder is finished, and no log there holds what caffe logged."""
+        """Say whether the run is finished but its log is missing or empty."""
         return self.record is not None and self.folder is not None and not self.curves
 
     @property
@@ -92,7 +92,7 @@ def load_runs(paths: Sequence[Path]) -> tuple[list[LoadedRun], dict[str, Record]
 
 
 def _records(path: Path, name: str) -> list[tuple[str, str, Record]]:
-    """Records alone: of each its name, where it is, and what it says."""
+    """Read records without run folders; return name, place and record of each."""
     if path.suffix == ".jsonl":
         return [(run, f"{path}: {run}", record) for run, record in read_records(path).items()]
     file = path / "record.json" if path.is_dir() else path
@@ -104,7 +104,7 @@ def _records(path: Path, name: str) -> list[tuple[str, str, Record]]:
 
 
 def _experiment(file: str, record: Record) -> Experiment:
-    """What a record is of, to which it fits."""
+    """Return a record's experiment, after checking that both fit."""
     try:
         experiment = from_json(record.experiment)
     except ProgramError as error:

@@ -47,9 +47,9 @@ class Samples:
 
 
 def read_source_images(folder: RunFolder, snapshot: Snapshot) -> SourceImages:
-    """The first images of each source, held-out ones where there are any.
+    """Read the first images of each source, held-out ones if there are any, and classify their domains.
 
-    Raises ProgramError if nets or data are not as they should be.
+    Raises ProgramError if nets or data are missing or damaged.
     """
     check_nets(folder)
     check_data(folder)
@@ -66,7 +66,7 @@ def read_source_images(folder: RunFolder, snapshot: Snapshot) -> SourceImages:
 
 
 def _pictures(folder: RunFolder, lmdbs: dict[str, Path]) -> list[Path]:
-    """The LMDBs of the pictures that the records of ``lmdbs`` are, or are features of; none where these are not there.
+    """Return the LMDBs of pictures that belong to ``lmdbs`` of images or features; empty if they are missing.
 
     Features have the names and the order of their pictures.
     """
@@ -86,7 +86,7 @@ def _names(lmdb: Path) -> list[str]:
 
 
 def samples_of(given: SourceImages, count: int = 8) -> list[Samples]:
-    """The ``count`` surest and least sure pictures of each latent domain, none of which is both."""
+    """Choose the ``count`` surest and least sure pictures of each latent domain; no picture is both."""
     images, sources, rows = given.images, given.sources, given.probabilities
     assigned, sure = rows.argmax(axis=1), rows.max(axis=1)
     found = []

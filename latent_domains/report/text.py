@@ -1,4 +1,4 @@
-"""Names as a page and a chart can show them: folders, domains and classes may be called anything."""
+"""Make names printable on pages and charts: those of folders, domains and classes may hold any character."""
 
 import re
 

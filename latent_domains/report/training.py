@@ -30,7 +30,7 @@ Curve = Mapping[int, float]
 
 
 def target_curves(task: Task) -> list[Chart]:
-    """A chart of the accuracy on each target that the logs tell of."""
+    """Draw the accuracy on each target that the logs contain."""
     experiment = task.runs[0].experiment if task.runs else None  # the others have the same targets
     names = {target: experiment.accuracy_name(target) for target in task.targets} if experiment else {}
     charts = [_chart(task.lines, ("test", name), f"Accuracy on {target} (%)") for target, name in names.items()]
@@ -38,7 +38,7 @@ def target_curves(task: Task) -> list[Chart]:
 
 
 def loss_curves(task: Task, terms: Iterable[str] = TERMS) -> list[Chart]:
-    """A chart for each of ``terms`` that the logs tell of, on the training batches."""
+    """Draw each of ``terms`` that the logs contain, on the training batches."""
     charts = [_chart(task.lines, ("train", term), TERMS[term]) for term in terms]
     return [chart for chart in charts if chart]
 

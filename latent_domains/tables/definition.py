@@ -64,7 +64,7 @@ class BaselineRun:
 
     @property
     def name(self) -> str:
-        """A folder name, as an Experiment has one."""
+        """The name of the run's folder."""
         chosen = [
             self.classifier != CLASSIFIERS[0] and self.classifier,
             self.dimension and f"d{self.dimension}",
@@ -81,12 +81,12 @@ Run = Experiment | BaselineRun
 
 
 def run_path(run: Run) -> str:
-    """A run's folder below that of all runs."""
+    """Return a run's folder as DATASET/NAME, below the folder of all runs."""
     return f"{run.data.name}/{run.name}"
 
 
 def data_folder(data: Path, seed: object, *, per_seed: bool) -> Path:
-    """The folder of a run's LMDBs: ``data``, or its part of the run's seed."""
+    """Return the folder of a run's LMDBs: ``data``, or ``data/seedN`` where each seed has its own."""
     return data / f"seed{seed}" if per_seed else data
 
 
@@ -104,7 +104,7 @@ class Column:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What it says of an experiment."""
+        """Return the settings of an experiment that the column fixes."""
         shares = {"shares": self.shares} if self.shares else {}
         return {"sources": self.sources, "targets": self.targets, **shares}
 
@@ -118,7 +118,7 @@ class Candidate:
 
     @property
     def distinct(self) -> tuple[Run, ...]:
-        """The runs, each once: one alone stands for all seeds where no random number has a part in the method."""
+        """Return each run once; a method that draws no random numbers has one run for all seeds."""
         return tuple(dict.fromkeys(self.runs))
 
 
@@ -167,12 +167,12 @@ class Table:
 
     @property
     def in_paper(self) -> bool:
-        """Whether the paper has numbers of it: tables that it does not have are made by name alone."""
+        """Say whether the paper has numbers for it; the workflow makes other tables only by name."""
         return any(cell.paper is not None for row in self.rows for cell in row.cells)
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
-        """All runs of the table, each once, seed by seed: the first seed of every cell comes before any second one."""
+        """Return each run of the table once, the first seed of every cell before any second one."""
         found: dict[str, Run] = {}
         for number in range(len(self.seeds)):
             for row in self.rows:
@@ -285,9 +285,9 @@ def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | 
 
 
 def _dataset(text: str, path: Path) -> tuple[str, Dataset]:
-    """The dataset that the table in the file ``path`` names, and what ``--dataset`` calls it.
+    """Return the name for ``--dataset`` and the dataset of a table.
 
-    A FILE is looked for from the table's folder on.
+    A FILE is relative to the folder of the table's file, ``path``.
     """
     option = str(path.parent / text) if text.endswith(".json") else text
     try:
@@ -344,7 +344,7 @@ def _row(
 
 
 def _paper(row: _Row, where: str, columns: int) -> Sequence[float | None]:
-    """The paper's values for each column; none of them if it has none."""
+    """Return the paper's value for each column, or None for each."""
     paper = row.paper
     given = [key for key in ("values", "mean", "missing") if getattr(paper, key) is not None]
     if row.cited is not None and paper.missing:
@@ -363,7 +363,7 @@ def _paper(row: _Row, where: str, columns: int) -> Sequence[float | None]:
 
 
 def _trained(choices: dict[str, Any], where: str, dataset: str, column: Column, seeds: tuple[int, ...]) -> Candidate:
-    """The experiments of one task, each checked as ``tools.write_run`` checks it."""
+    """Make the experiments of one task, with the checks of ``tools.write_run``."""
     try:
         runs = tuple(make_experiment(chosen(dataset), **{**choices, **column.settings}, seed=seed) for seed in seeds)
     except ProgramError as error:

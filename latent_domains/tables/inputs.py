@@ -20,7 +20,7 @@ class Weights:
 
 
 def lmdbs(run: Run, data: Path) -> list[Path]:
-    """The LMDBs that a run trains on and is tested on, under the data folder."""
+    """List the LMDBs in the data folder that a run trains on and is tested on."""
     if isinstance(run, Experiment):
         train, test = map(run.train_lmdb, run.parts), run.tests.values()
     else:
@@ -30,23 +30,23 @@ def lmdbs(run: Run, data: Path) -> list[Path]:
 
 
 def missing_lmdbs(run: Run, data: Path) -> list[Path]:
-    """Those of the run's LMDBs that are not there."""
+    """List the run's LMDBs that do not exist."""
     return [lmdb for lmdb in lmdbs(run, data) if not is_lmdb(lmdb)]
 
 
 def missing_images(run: Run, data: Path) -> bool:
-    """Whether LMDBs of the images are missing that a run's records are features of."""
+    """Say whether a run on features lacks LMDBs of the images that they were extracted from."""
     domains = map(run.data.train_lmdb, (*run.sources, *run.targets))
     return not all(is_lmdb(data / run.data.images / Path(domain).name) for domain in domains)
 
 
 def extracted_from(run: Run) -> Dataset | None:
-    """The dataset of ours of whose images a run's records are features; None if they are none, or of others' images."""
+    """Return the dataset of images that a run's features come from; None without features, or if we do not have it."""
     return DATASETS.get(run.data.images) if run.data.extracted else None
 
 
 def weights(run: Run) -> Weights | None:
-    """The weights that the paper begins a run from; None for nets that begin at random and for baselines."""
+    """Return the weights that the paper starts a run with; None for random weights and for baselines."""
     network = NETWORKS[run.data.network]
     if network.weights is None or not isinstance(run, Experiment):
         return None
@@ -57,7 +57,7 @@ def weights(run: Run) -> Weights | None:
 
 
 def why_missing(run: Run, data: Path, *, per_seed: bool = False) -> str:
-    """What keeps a run from being trained here and how to get it, in words; empty if nothing does."""
+    """Name what a run lacks here and the command that makes it; empty if nothing is missing."""
     folder = data_folder(data, run.seed, per_seed=per_seed)
     missing = missing_lmdbs(run, folder)
     if missing:
@@ -75,7 +75,7 @@ def why_missing(run: Run, data: Path, *, per_seed: bool = False) -> str:
 
 
 def title(dataset: str) -> str:
-    """What a dataset is called in sentences."""
+    """Return a dataset's name for sentences."""
     images = DATASETS[dataset].images if dataset in DATASETS else dataset
     name = IMAGE_SETS[images].title if images in IMAGE_SETS else images
     return name if images == dataset else f"the set of {dataset.removeprefix(f'{images}_')} features of {name}"

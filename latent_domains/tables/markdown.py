@@ -12,7 +12,7 @@ from latent_domains.tables.results import CLASS_MEAN, DOMAINS, NOTHING, Result, 
 
 
 def table_text(table: Table, rows: Sequence[RowResults]) -> str:
-    """The whole text: title, the table, what the numbers are, the footnotes, and rows against the reference."""
+    """Write the whole text: title, caption, table, footnotes, and the differences from the reference row."""
     notes = _Footnotes()
     usages = [usage for row in rows for result in row.results for usage in result.usages]
     pictures = of_pictures(table)
@@ -32,12 +32,12 @@ def table_text(table: Table, rows: Sequence[RowResults]) -> str:
 
 
 def of_pictures(table: Table) -> bool:
-    """Whether a table is of pictures, whose classes are of unequal size: then it has accuracies of classes."""
+    """Say whether a table is of pictures. Their classes differ in size, so it shows class means too."""
     return table.data.images in IMAGE_SETS
 
 
 def signed(value: float, decimals: int = 1) -> str:
-    """A difference in points, with its sign."""
+    """Format a difference in points with its sign."""
     text = f"{value:+.{decimals}f}"
     return text[1:] if float(text) == 0 else text.replace("-", "−")
 
@@ -73,7 +73,7 @@ class _Footnotes:
         return bool(self._numbers)
 
     def marks(self, texts: Sequence[str]) -> str:
-        """What stands in a cell for these texts: `` [1] [3]``; empty for none."""
+        """Return the numbers of these texts for a cell: `` [1] [3]``; empty for none."""
         numbers = [self._numbers.setdefault(text, len(self._numbers) + 1) for text in texts if text]
         return "".join(f" [{number}]" for number in numbers)
 

@@ -35,7 +35,7 @@ class PairedDifference:
 
 
 def differences(table: Table, rows: Sequence[RowResults]) -> dict[str, list[PairedDifference | None]]:
-    """Of every row but the reference, by its name: a difference for each column, then for the mean where it has one.
+    """Compare each row with the reference: by row name, a difference for each column, then for the mean if it has one.
 
     Empty if the table names no reference; None where fewer than two seeds are in both. Cited rows have no seeds.
     """
@@ -48,7 +48,7 @@ def differences(table: Table, rows: Sequence[RowResults]) -> dict[str, list[Pair
 
 
 def difference(result: Result, reference: Result) -> PairedDifference | None:
-    """Of one from another; None where fewer than two seeds are in both."""
+    """Compare two results; None if fewer than two seeds are in both."""
     from scipy.special import nctdtrinc, stdtrit  # slow to import: for tables with a reference alone
 
     shared = result.accuracies.keys() & reference.accuracies.keys()

@@ -1,6 +1,6 @@
-"""What the workflow does for a table: which of its runs can be made here, from what, and where everything lies.
+"""What the workflow needs to know: which runs can be made here, from which files, by which commands.
 
-The Snakefile asks this module alone. Nothing here imports Caffe, unless a net would rather be trained on a GPU.
+The Snakefile asks this module alone. Caffe is imported only to choose a GPU.
 """
 
 from argparse import ArgumentTypeError
@@ -100,7 +100,7 @@ class Plan:
 
     @cached_property
     def _per_seed(self) -> dict[str, bool]:
-        """Whether each run reads LMDBs of its seed. Raises ProgramError if tables that share a run differ in it."""
+        """Say for each run whether its seed has LMDBs of its own. Raises ProgramError if two tables disagree."""
         found: dict[str, bool] = {}
         for table in self.tables.values():
             for run in map(run_path, table.runs):
@@ -121,30 +121,30 @@ class Plan:
 
     @cached_property
     def unfinished(self) -> dict[str, Run]:
-        """The runs that had no record when this was first asked."""
+        """Return the runs without a record when this is first called."""
         return {name: run for name, run in self.runs.items() if not self.record(run).is_file()}
 
     def record(self, run: Run) -> Path:
         return self.config.runs / run_path(run) / "record.json"
 
     def records(self, table: Table) -> list[Path]:
-        """The records that a table is made of: those that are there, and those of runs that can be made."""
+        """List the records of a table that exist or can be made."""
         there_or_possible = (
             run for run in table.runs if run_path(run) not in self.unfinished or not self.obstacle(run)
         )
         return [self.record(run) for run in there_or_possible]
 
     def to_make(self, table: Table) -> list[Path]:
-        """The records that a table lacks and that can be made."""
+        """List the records of a table that are missing and can be made."""
         return [record for record in self.records(table) if not record.is_file()]
 
     def obstacles(self, table: Table) -> list[str]:
-        """Why runs of a table cannot be made here, each reason once."""
+        """List the reasons why runs of a table cannot be made here, each once."""
         unfinished = [run for run in table.runs if run_path(run) in self.unfinished]
         return list(dict.fromkeys(text for run in unfinished if (text := self.obstacle(run))))
 
     def obstacle(self, run: Run) -> str:
-        """Why a run cannot be made here, in words; empty if it can, even if something must be fetched first."""
+        """Say why a run cannot be made here; empty if it can, even if something must be fetched first."""
         images, folder = run.data.images, self.data_folder(run)
         text = why_missing(run, self.config.data, per_seed=self._per_seed.get(run_path(run), False))
         begin = self.weights(run)
@@ -165,7 +165,7 @@ class Plan:
         return text
 
     def prerequisites(self, run: Run) -> list[Path]:
-        """What must be made before a run: marks of its dataset and mixtures, if LMDBs are missing, and the weights."""
+        """List what must be made before a run: marks of missing LMDBs, and the weights."""
         missing = missing_lmdbs(run, self.data_folder(run))
         needed = []
         for name, part in self._joined(run).items():
@@ -178,7 +178,7 @@ class Plan:
         return [*needed, *([begin] if begin else [])]
 
     def _joined(self, run: Run) -> dict[str, str]:
-        """The parts of a run's sources whose LMDBs are joined of others, by DATASET.LMDB."""
+        """Return the parts of a run's sources whose LMDBs are joined from others, by DATASET.LMDB."""
         parts = [part for part in run.source_parts if is_joined(run, part)] if isinstance(run, Experiment) else []
         return {f"{self._set(run)}.{Path(run.train_lmdb(part)).name}": part for part in parts}
 
@@ -188,7 +188,7 @@ class Plan:
         return {name: (run, part) for run in self.runs.values() for name, part in self._joined(run).items()}
 
     def before_derived(self, name: str) -> list[Path]:
-        """What must be there before a mixture is joined, or before the features of a dataset are extracted."""
+        """List what must exist before a mixture is joined or features of a dataset are extracted."""
         if name in self.mixtures:
             run, _ = self.mixtures[name]
             divided = [self.data_folder(run) / run.data.train_lmdb(source) for source in run.sources]
@@ -213,14 +213,14 @@ class Plan:
         return ["python", "-m", "tools.extract_features", *options]
 
     def mark(self, dataset: str) -> Path:
-        """A file that stands for a set's LMDBs while the workflow builds them.
+        """Return the file that tells Snakemake that a set's LMDBs are built.
 
-        LMDBs themselves are nobody's output: Snakemake removes outputs before a job begins.
+        No rule has LMDBs as its output, because Snakemake deletes outputs before a job starts.
         """
         return self.config.data / ".built" / dataset
 
     def weights(self, run: Run) -> Path | None:
-        """The file that a run begins from; None if it begins at random."""
+        """Return the weights file that a run starts with; None for random weights."""
         begin = weights(run)
         if begin is None or self.config.weights == NO_WEIGHTS:
             return None
@@ -292,7 +292,7 @@ class Plan:
         return command
 
     def solver_mode(self, run: Run) -> str:
-        """Where a run is computed, as its folder will be written: baselines on the CPU."""
+        """Return CPU or GPU, as the run's solver will say; baselines use the CPU."""
         if isinstance(run, BaselineRun):
             return "CPU"
         from latent_domains.runs.devices import choose_mode  # it imports Caffe
@@ -300,7 +300,7 @@ class Plan:
         return choose_mode(self.config.solver_mode, run.data.recipe.solver_mode)
 
     def gpus_of(self, run: Run) -> int | None:
-        """How many GPUs a run takes; None for none, since some clusters read a 0 as a wish for the kind."""
+        """Return the number of GPUs of a run; None for none, because some clusters take 0 for a request."""
         return 1 if self.solver_mode(run) == "GPU" else None
 
     def memory(self, run: Run) -> int:

@@ -1,4 +1,4 @@
-"""The records that fill a table: where each run's is, what it says, and why it is not there."""
+"""The records that fill a table: where they are, what they say, and why some are missing."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -35,10 +35,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Records:
-    """A place of records: run folders DATASET/NAME in ``folder``, or, where they are ``kept``, its records.jsonl.
+    """Records of runs: in run folders DATASET/NAME of ``folder`` or, if they are ``kept``, in its records.jsonl.
 
-    ``data`` is the folder of the LMDBs, which each seed may have of its own; that nothing is there is why a run could
-    not be made.
+    ``data`` is the folder of the LMDBs (``data_per_seed``: of one folder for each seed).
     """
 
     folder: Path
@@ -59,9 +58,9 @@ class Records:
         return read_records(self.folder / FILE)
 
     def read(self, run: Run) -> Record | None:
-        """The record of ``run``, None if there is none. Raises ProgramError if it is damaged or another run's.
+        """Read the record of ``run``; None if there is none.
 
-        A run folder beside it says which LMDBs the run has read: those of another data folder make it another run.
+        Raises ProgramError if it is damaged, or of another run or of other LMDBs.
         """
         if self.kept:
             if (record := self._kept.get(run.name)) is not None:
@@ -77,7 +76,7 @@ class Records:
         return record
 
     def find(self, run: Run) -> Outcome:
-        """The accuracy of a run, or why there is none. What is wrong with one record is said in its place."""
+        """Return the accuracy of a run, or why there is none, an unusable record included."""
         try:
             record = self.read(run)
         except ProgramError as error:
@@ -95,7 +94,7 @@ class Records:
         return folder
 
     def folders(self, table: Table) -> tuple[list[Path], list[str]]:
-        """Folders of those of the table's runs that are there, and why those of others are left out, a line each.
+        """Return the folders of the table's runs that exist, and a line for each that is left out.
 
         Raises ProgramError if none is there, or one is damaged.
         """
@@ -130,7 +129,7 @@ class Records:
         return begun or why_missing(run, self.data, per_seed=self.data_per_seed) or "not run yet"
 
     def _progress(self, run: Run) -> str:
-        """What became of a run that was begun; empty if it was not."""
+        """Say how far a run is; empty if it was never started."""
         folder = self.run_folder(run)
         if isinstance(run, BaselineRun):
             return _last_error(folder / "log")
@@ -144,7 +143,7 @@ class Records:
 
 
 def accuracy_of(record: Record, run: Run) -> float | None:
-    """The accuracy (0 to 1) that ``run`` means: that of matching, or the one that there is. None if it is not there."""
+    """Return the accuracy (0 to 1) of the run's variant; None if the record lacks it."""
     meant = _meant(record, run)
     return meant and meant.accuracy
 
@@ -154,7 +153,7 @@ def _meant(record: Record, run: Run) -> Record | Matching | None:
 
 
 def _check(where: str, record: Record, run: Run) -> None:
-    """Raise ProgramError unless the record is a whole one of ``run``."""
+    """Raise ProgramError unless the record is complete and of ``run``."""
     if accuracy_of(record, run) is None:
         key = "accuracy" if record.accuracy is None else "matching"
         raise ProgramError(f"{where}: {key}: found None, expected a number from 0 to 1")
@@ -175,7 +174,7 @@ def _check(where: str, record: Record, run: Run) -> None:
 
 
 def _remarks(record: Record, run: Run) -> list[str]:
-    """What makes a record's number something else than the paper's experiment."""
+    """List how a record's run differs from the paper's experiment."""
     remarks = []
     if weights(run) and not (record.training and record.training.weights):
         remarks.append("began from random weights, not ImageNet's")
@@ -188,7 +187,7 @@ def _remarks(record: Record, run: Run) -> list[str]:
 
 
 def _last_error(log: Path) -> str:
-    """How a program that keeps a log ended, as its last line says; empty if it was never begun."""
+    """Say how a program ended, from the last line of its log; empty without a log."""
     if not log.is_file():
         return ""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]

@@ -32,7 +32,7 @@ class OverSeeds:
 
     @property
     def mean(self) -> float | None:
-        """None without any."""
+        """None without scores."""
         return fmean(self.scores) if self.scores else None
 
     @property
@@ -41,7 +41,7 @@ class OverSeeds:
         return stdev(self.scores) if self.n > 1 else None
 
     def in_words(self) -> str:
-        """As tables have it: ``81.0 ± 1.5``, with two decimals where one would make the deviation 0.0."""
+        """Format as ``81.0 ± 1.5``, with two decimals where the deviation would be 0.0."""
         if self.mean is None:
             return NOTHING
         if self.std is None:
@@ -82,14 +82,14 @@ class Result(OverSeeds):
 
     @property
     def class_mean(self) -> float | None:
-        """Over the seeds; None where a record does not have it."""
+        """The mean over seeds; None if a record lacks it."""
         return (
             fmean(self.class_means.values()) if self.n and self.class_means.keys() == self.accuracies.keys() else None
         )
 
     @property
     def domains(self) -> dict[str, float]:
-        """Means over the runs of what there is of DOMAINS; of one true source there is no purity and no NMI."""
+        """Means over the runs of each of DOMAINS; a single true source has no purity and no NMI."""
         if not self.usages:
             return {}
         found = {"largest share": fmean(100 * max(usage.share) for usage in self.usages)}
@@ -104,7 +104,7 @@ class Result(OverSeeds):
 
     @property
     def reason(self) -> str:
-        """Why seeds are missing, in words; empty if none is."""
+        """Why seeds are missing; empty if none is."""
         text = ("; " if self.candidates else ", ").join(self.reasons)
         return f"{self.n} of {self.wanted} seeds: {text}" if text and self.n and not self.candidates else text
 
@@ -119,7 +119,7 @@ class RowResults:
 
     @property
     def results(self) -> list[Result]:
-        """Of the columns, and of their mean."""
+        """The columns' results, then their mean."""
         return [result for result in (*self.cells, self.mean) if result is not None]
 
 
@@ -183,14 +183,14 @@ def _candidate(candidate: Candidate, table: Table, records: Records) -> Result:
 
 
 def _seeds(seeds: list[int], all_seeds: tuple[int, ...]) -> str:
-    """The seeds of a reason; nothing where it is that of all."""
+    """Name the seeds of a reason; empty if it holds for all."""
     if len(seeds) == len(all_seeds):
         return ""
     return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
 
 
 def _mean(cells: tuple[Result | None, ...], table: Table) -> Result:
-    """Of the columns' accuracies, seed by seed. It needs the same seeds in every column."""
+    """Average the columns seed by seed; all columns need the same seeds."""
     present = [cell for cell in cells if cell is not None and cell.n]
     if len(present) < len(cells):
         return Result({}, len(table.seeds), ("not all columns have a number",))

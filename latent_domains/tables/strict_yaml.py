@@ -1,4 +1,4 @@
-"""Reading YAML files strictly: a key given twice, or one that is no text, is an error with its line."""
+"""Read YAML files strictly: duplicate keys and keys that are no text are errors that name the line."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from latent_domains.common.wording import one_line
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML's plain values alone; a key that is given twice is an error, where SafeLoader takes the last."""
+    """SafeLoader, but duplicate keys are errors."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[str, Any]:
         seen = set()
