@@ -290,7 +290,7 @@ if [ ! -d "$source" ]; then
   ! grep ' is in this tree already$' "$work/log/unpack.log" || say "(and so not applied again)"
 fi
 
-# Baseline x86-64, since a prefix may travel in an image; OpenBLAS and Caffe's own loops (14-cpu-threads.patch) pick
+# Baseline x86-64, since a prefix may travel in an image; OpenBLAS and Caffe's own loops (14-1-threads.patch) pick
 # what the processor has when they are loaded. A square root that need not set errno is done by vectors.
 options=(
   -G Ninja -S "$source" -B "$build"

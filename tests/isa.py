@@ -46,7 +46,7 @@ ISAS = {
             "NUMBA_CPU_NAME": "x86-64-v3",
         },
         {
-            # The C library's, and with it Caffe's own loops (docker/patches/14-cpu-threads.patch).
+            # The C library's, and with it Caffe's own loops (docker/patches/14-1-threads.patch).
             "GLIBC_TUNABLES": "AVX AVX2 FMA FMA4 BMI1 BMI2 LZCNT MOVBE",
             "NPY_DISABLE_CPU_FEATURES": "X86_V3",
             "OPENCV_CPU_DISABLE": "AVX FP16 AVX2 FMA3",

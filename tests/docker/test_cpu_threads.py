@@ -1,4 +1,4 @@
-"""docker/patches/14-cpu-threads.patch: Caffe's CPU layers on several threads."""
+"""docker/patches/14-1 to 14-7: Caffe's CPU layers on several threads."""
 
 import ctypes
 import os
