@@ -3,21 +3,18 @@
     python -m tools.adapt --source photos --source drawings --target scans --out runs/scans
     python -m tools.adapt --source mixture --k 3 --target scans
 
-Each --source is a tree of one folder a class and a domain of its own; a single one is taken for an undivided mixture,
-in which --k latent domains are looked for. Each --target holds images that the classifier is for: in any folders or, if
-they are called like the classes, in class folders, which then serve to measure the accuracy and for nothing else.
-Several targets are one domain, or --k-target latent ones.
+Each --source is a domain with one folder for each class. A single source is taken for an undivided mixture of --k
+latent domains. Each --target holds the images to classify, in any folders. If these have the names of the classes, they
+serve to measure the accuracy and for nothing else. Several targets are one domain, or --k-target latent ones.
 
-Without a GPU a classifier is trained on features of EfficientNet-Lite0, in minutes; its weights come as a Python
-package. --fine-tune trains the whole of that net after it, in a quarter of an hour on two cores, and puts both beside
-each other: the model is then the fine-tuned net, that of the features alone lies in OUT/features. With a GPU, ResNet18
-is fine-tuned. --network chooses.
+Without a GPU, train a classifier on features of EfficientNet-Lite0, in minutes; its weights are a Python package.
+--fine-tune also trains the whole net, in a quarter of an hour on two cores. The model is then the fine-tuned net, and
+OUT/features has that of the features. With a GPU, fine-tune ResNet18. --network chooses another net.
 
-In OUT: the trained model in stock layers (model.*), predictions.csv for the target, domains.csv for the sources,
-report.html, what logistic regression gets on the same features (baselines), nets and training (run), LMDBs (data), and
-README.txt, which says what is what. Ctrl-C stops any stage; the same command goes on from there and, once all is done,
-does nothing. On a processor the time that training takes is measured and said before it begins.
-More: docs/own_images.md.
+OUT gets the trained model in stock layers (model.*), predictions.csv for the target, domains.csv for the sources,
+report.html, logistic regression on the same features (baselines), nets and training (run), LMDBs (data), and
+README.txt, which explains all of this. Ctrl-C stops any stage; the same command continues from there. After the end it
+does nothing. On a processor the time of the training is measured and printed first. More: docs/own_images.md.
 """
 
 import argparse

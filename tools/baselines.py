@@ -13,8 +13,8 @@
 | logistic       | no adaptation: a logistic regression of the sources |
 | logistic_own_z | the same, each side standardised as in 1nn_own_z |
 
-The first two use their domains as an ensemble and by matching, the domain nearest to the target alone: a record has
-both. Labels of the target are read for the accuracy alone. Methods and choices: docs/baselines.md.
+The first two use their domains as an ensemble and by matching (only the domain nearest to the target); a record has
+both. Labels of the target serve only for the accuracy. Methods and choices: docs/baselines.md.
 """
 
 import argparse

@@ -1,7 +1,8 @@
 """Measure how fast mDA and whole nets are, each row against its goal; with --gpu the layers on a GPU.
 
-On a CPU beside Caffe's BatchNorm, memory traffic and PyTorch; on a GPU beside BatchNorm and a copy of the same bytes.
-Exit code 0 when everything was measured, whether goals are met or missed (the table says which); 1 after an error.
+On a CPU, compare with Caffe's BatchNorm, memory traffic and PyTorch; on a GPU, with BatchNorm and a copy of the same
+bytes. The exit code is 0 if everything was measured, even if goals are missed (the table says which), and 1 after an
+error.
 """
 
 import argparse

@@ -4,9 +4,9 @@
     python -m tools.build_lmdb images/photo data/photo --resize 256x256 --encoded jpg
 
 A list holds lines 'PATH LABEL', as convert_imageset takes it. In a tree the sorted folder names are the classes 0, 1,
-and so on; they are written to OUT/classes.txt. The records are those of convert_imageset, byte for byte. But where that
-copies a file and its reader would see something else than raw pixels (gray, an alpha channel, 16 bits, a photograph
-that its EXIF turns), the picture is encoded anew.
+and so on; they are written to OUT/classes.txt. The records are those of convert_imageset, byte for byte, with one
+exception. An encoded picture that Caffe would read differently from raw pixels (gray, an alpha channel, 16 bits, turned
+by its EXIF) is encoded again.
 """
 
 import argparse

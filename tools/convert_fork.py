@@ -2,19 +2,19 @@
 
     python -m tools.convert_fork resnet18_k3.prototxt pacs.caffemodel converted/pacs --set CLASSES=7
 
-reads the fork's net for training and tests, with one MultiModalBatchNorm layer for each latent domain, and its
-caffemodel, and writes OUT.prototxt (from an image to its class probabilities, with the target's statistics),
-OUT.caffemodel and, if they can be told, OUT_train.prototxt (the training net). One mDA layer stands for all layers
-that normalise the domains of the same features. Layers have the names of our own nets wherever they do the same, so
-that the weights load into those as well (python -m tools.train --weights).
+Read the fork's net for training and tests, with one MultiModalBatchNorm layer for each latent domain, and its
+caffemodel. Write OUT.prototxt (from an image to its class probabilities, with the target's statistics), OUT.caffemodel
+and, if possible, OUT_train.prototxt (the training net). One mDA layer replaces all layers that normalise the domains of
+the same features. Layers with the same work have the names of our own nets, so the weights load into those as well
+(python -m tools.train --weights).
 
-Template fields (%NAME%) are filled by --set. Only those that the result depends on are needed: the training net's
-batch sizes, slice point, image lists and weights of losses may all be left out, and there is no OUT_train.prototxt
-then. Fields whose names begin with TEST_ are never needed.
+--set fills template fields (%NAME%). Only those that the result depends on are needed. You may leave out the training
+net's batch sizes, slice point, image lists and weights of losses; then there is no OUT_train.prototxt. Fields whose
+names begin with TEST_ are never needed.
 
-Before anything gets its name, both sides compute the same inputs: the fork's net, with references of its layers that
-are written from their formulas, and ours. Compared are all blobs that both have, in the deploy net and, if there is
-one, in the training net, by the statistics of its batch and by the running ones of every domain.
+Before writing, compute the same inputs on both sides: the fork's net, with references of its layers written from their
+formulas, and ours. Compare all blobs that both have, in the deploy net and in the training net, by the statistics of
+its batch and by the running ones of every domain.
 """
 
 import argparse

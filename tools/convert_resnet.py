@@ -2,18 +2,18 @@
 
     python -m tools.convert_resnet resnet50.pth resnet50
 
-reads a state dict of torch.save (zip or older format, by itself or in a training checkpoint), safetensors (names of
-torchvision or timm) or a .t7 of fb.resnet.torch, told apart by what is in them; no code in them ever runs. It writes
+Read a state dict of torch.save (zip or older format, bare or in a training checkpoint), safetensors (names of
+torchvision or timm) or a .t7 of fb.resnet.torch. Their content decides which it is; no code in them runs. Write
 
-    OUT.prototxt, OUT.caffemodel  the net itself with BatchNorm and Scale; its first line says which mean it wants
-    OUT_mda4.caffemodel           weights that mDA nets with four domains begin with (all but branch and classifier)
+    OUT.prototxt, OUT.caffemodel  the net itself with BatchNorm and Scale; its first line names its mean
+    OUT_mda4.caffemodel           initial weights of mDA nets with four domains (without branch and classifier)
 
-Inputs stay as Caffe's are: B, G, R, 0 to 255, less a mean. The rest of the checkpoint's preprocessing (R, G, B, /255,
-its standard deviations) goes into conv1. The net itself subtracts the checkpoint's mean and is then exact; the mDA nets
-subtract 104, 117, 123, which is exact but for what conv1 sees beyond the border of an image.
+Inputs are Caffe's: B, G, R from 0 to 255, minus a mean. The rest of the checkpoint's preprocessing (R, G, B, /255, its
+standard deviations) goes into conv1. The net itself subtracts the checkpoint's mean and is exact. The mDA nets subtract
+104, 117, 123, which is exact except at the border of an image.
 
-Before anything is written, the checkpoint's own net is built from its tensors and run beside Caffe's on random inputs
-and, with --images, on images; the stem, every block, the features and the logits are compared.
+Before writing, build the checkpoint's own net from its tensors and run it and Caffe's on random inputs and, with
+--images, on images. Compare the stem, every block, the features and the logits.
 """
 
 import argparse

@@ -1,8 +1,8 @@
-"""The main job in minutes: discover latent source domains, adapt to unlabelled handwriting; no download.
+"""Show the whole method in minutes: discover latent source domains and adapt to unlabelled handwriting; no download.
 
-Trains source_only, DIAL and mDA, with a branch that finds the domains and with the paper's, by the real caffe binary.
-No run is told a domain label. Prints the accuracies on the target, and draws the domains, the learning curves and which
-latent domain the held-out images of each true source domain go to; then all of it in one page, report.html.
+Train source_only, DIAL and mDA with the real caffe binary, mDA with a branch that finds the domains and with the
+paper's. No run gets a domain label. Print the accuracies on the target. Draw the domains, the learning curves and the
+latent domains of held-out images of each true source domain, and put all of it into one page, report.html.
 """
 
 from pathlib import Path

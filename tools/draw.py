@@ -1,9 +1,9 @@
-"""Draw nets: what Caffe's draw.py makes of a prototxt, laid out so that the paper's parts stand out.
+"""Draw nets with Caffe's draw.py, in a layout that shows the paper's parts.
 
-Caffe's draw.py reads the net and describes its layers. Here the blobs between layers become arrows, what follows a
-layer one by one (mDA, Scale, ReLU, pooling) joins it in one box, Python layers show their class, and colours tell
-data, weights, branch, mDA and losses apart. ``w`` goes to every mDA layer and ``label`` to every loss: they end in an
-ellipse, and begin again at the left of each layer that takes them.
+The blobs between layers become arrows. A chain of layers (mDA, Scale, ReLU, pooling) is in one box with the layer
+before it, and Python layers show their class. Colours mark data, weights, branch, mDA and losses. ``w`` goes to every
+mDA layer and ``label`` to every loss: they end in an ellipse, and start again at the left of each layer that takes
+them.
 """
 
 from pathlib import Path

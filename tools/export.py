@@ -1,21 +1,20 @@
-"""Fold a trained model into stock layers of Caffe, for programs that know no others: OUT.prototxt and OUT.caffemodel.
+"""Fold a trained model into stock layers of Caffe, for other programs: OUT.prototxt and OUT.caffemodel.
 
     python -m tools.export runs/digits/mda_k2_seed0 digits
     python -m tools.export --net deploy.prototxt --weights model.caffemodel OUT
 
-The first form takes a run folder's deploy net and its last snapshot, and writes OUT.json as well: the names of the
-classes and how an image becomes the input, for python -m tools.predict and for other programs. mDA with the target's
-running statistics, BatchNorm and Scale go into the (de)convolution or inner product before them or, where there is
-none, become one Scale. Where several latent targets need an assignment to domains at test time, the branch that
-predicts it stays. Layers and parameters that only training needs are left out. Before a head on EfficientNet-Lite0's
-features comes the backbone: one net from picture to class, compared with the head on the features stored of the
-target's pictures.
+The first form takes a run folder's deploy net and its last snapshot. It also writes OUT.json, the names of the classes
+and how an image becomes the input, for python -m tools.predict and for other programs. mDA with the target's running
+statistics, BatchNorm and Scale go into the (de)convolution or inner product before them; if there is none, they become
+one Scale. With several latent targets the branch that predicts the assignment stays. Layers and parameters that only
+training needs are left out. A head on EfficientNet-Lite0's features gets its backbone: one net from picture to class,
+compared with the head on the stored features of the target's pictures.
 
-Both nets are run on the same inputs, random ones and --images, and compared blob by blob; the written files are read
-by OpenCV too. A blob that differs by more than 1e-4 of its largest value is an error and nothing is written; where
-scores are above 10, so much more of the probabilities, since a softmax makes that of their rounding. If OpenCV cannot
-run the folded net, it is said and the files are written. Some layers it takes otherwise than Caffe (an LRN within
-channels, say): --no-opencv leaves it out.
+Both nets run on the same inputs, random ones and --images, and are compared blob by blob. A blob that differs by more
+than 1e-4 of its largest value is an error, and nothing is written. (Probabilities of scores above 10 may differ more,
+since a softmax makes rounding larger.) OpenCV also reads the written files. If OpenCV cannot run the net at all, the
+program prints the reason. If OpenCV computes a layer differently (an LRN within channels, say), that is an error, which
+--no-opencv skips.
 """
 
 import argparse

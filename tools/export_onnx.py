@@ -3,15 +3,15 @@
     python -m tools.export RUN pacs                                   # folds mDA into stock layers
     python -m tools.export_onnx pacs.prototxt pacs.caffemodel pacs.onnx
 
-The net is a deploy net, as tools.export, tools.convert_resnet or BVLC's models have it, with BatchNorm and Scale or
-without. Its inputs take any number of images; everything else keeps the sizes that the prototxt has. Inputs, outputs
-and blobs have Caffe's names, and what was done to Caffe's input (channels B, G, R; the mean) is to be done to this
-one's. The file is of ONNX's operator set 13.
+The net is a deploy net of tools.export, of tools.convert_resnet or one like BVLC's, with BatchNorm and Scale or
+without. The result takes any number of images; everything else keeps the sizes of the prototxt. Inputs, outputs and
+blobs have Caffe's names. Prepare an input as for Caffe (channels B, G, R, minus the mean). The operator set is ONNX's
+13.
 
-The result is checked with onnx.checker; then ONNX Runtime and Caffe run on the same batches, of one and of several
-inputs, and every blob is compared. (Pixels are centred and toned down for it, so that no softmax is saturated. A net
-that takes smaller ones, as from 0 to 1, may need --mean and --scale, or rounding decides in the saturated layers.)
-A layer is refused by name if docs/converting.md does not list its type, or ONNX has no exact counterpart of a field.
+onnx.checker checks the result. Then ONNX Runtime and Caffe run on the same batches, of one and of several inputs, and
+every blob is compared. Pixels are centred and scaled down for this, so that no softmax is saturated. A net that takes
+smaller ones, for example from 0 to 1, may need --mean and --scale. A layer is refused by name if docs/converting.md
+does not list its type, or ONNX has no exact counterpart of a field.
 """
 
 from pathlib import Path

@@ -12,9 +12,9 @@ Pictures are stored for nets that see squares of 224; --image-size 160 builds pa
 
 Each seed may have LMDBs of its own: digits --seed 3 --out data/seed3 --downloads data/downloads.
 
-What stands already is not built again. A part that was made with another seed or from other images is an error, never
-reused. Images are told apart by the names, labels and sizes of their files: where others of the same sizes took their
-place, as those of uncompressed files are, --force builds the part anew.
+Existing LMDBs are not built again. An LMDB of another seed or of other images is an error. Images are recognised by the
+names, labels and sizes of their files. If others of the same sizes took their place, as with uncompressed files, pass
+--force.
 """
 
 import argparse

@@ -1,17 +1,17 @@
 """Fetch weights that were trained on ImageNet: BVLC's AlexNet, torchvision's ResNets, EfficientNet-Lite0.
 
     python -m tools.get_weights alexnet     bvlc_alexnet.caffemodel
-    python -m tools.get_weights resnet18    resnet18-f37072fd.pth, and what tools.convert_resnet makes of it
-    python -m tools.get_weights lite0       efficientnet-lite0-57934424.pth, and what tools.convert_lite0 makes of it
+    python -m tools.get_weights resnet18    resnet18-f37072fd.pth, and its conversion by tools.convert_resnet
+    python -m tools.get_weights lite0       efficientnet-lite0-57934424.pth, and its conversion by tools.convert_lite0
 
 PyTorch's weights are converted without their classifier, and compared with PyTorch's net first: NET.caffemodel, and
-NET_mda4.caffemodel that mDA nets with four domains begin from. EfficientNet-Lite0 is in a Python package that is always
-installed; the others are ResNet18, ResNet34 and ResNet50. A download whose connection breaks is taken up again. The
-file gets its name once its hash is right; what stands already is checked and not fetched, or converted, again.
+NET_mda4.caffemodel for mDA nets with four domains. EfficientNet-Lite0 is in a Python package that is always installed;
+the others are ResNet18, ResNet34 and ResNet50. A download whose connection breaks is continued. The file gets its name
+once its hash is right. An existing file is checked and not fetched, or converted, again.
 
-Without a network: put the file into OUT yourself and run this to have it checked, or name a folder that holds it by
---mirror, WEIGHTS_MIRROR or DATA_MIRROR (FILE itself or weights/FILE). When a download fails, the error says which file
-that is, where it lives and what its hash must be.
+Without a network, put the file into OUT and run this program to check it. Or name a folder that holds it by --mirror,
+WEIGHTS_MIRROR or DATA_MIRROR (FILE itself or weights/FILE). When a download fails, the error names the file, its URL
+and its hash.
 """
 
 import argparse

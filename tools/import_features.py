@@ -4,13 +4,13 @@
         --out data/surf
     python -m tools.write_run --dataset data/surf/dataset.json --method mda runs/surf
 
-OUT holds an LMDB for each domain and dataset.json, which every program takes as --dataset, with --data the folder that
-OUT lies in; the last domain is the target there, and --targets chooses another one. The rows of an array are samples;
-the features are called fts, X or features, the labels labels, y or label, or as --features and --labels say. The first
-line of a CSV names its columns: one is the labels', all others are features. Labels are whole numbers from 0 or from 1,
-the same for all domains. Python objects in a file are refused.
+OUT gets an LMDB for each domain and dataset.json. Every program takes the latter as --dataset, with OUT's parent folder
+as --data. The last domain is the target; --targets chooses another one. The rows of an array are samples. The features
+are called fts, X or features, the labels labels, y or label; --features and --labels give other names. The first line
+of a CSV names its columns: one for the labels, all others are features. Labels are whole numbers from 0 or from 1, the
+same for all domains. Python objects in a file are refused.
 
-What stands already is not built again; what was made of other files or in another way is an error, never reused.
+Existing LMDBs are not built again; those made of other files or in another way are an error.
 """
 
 import argparse

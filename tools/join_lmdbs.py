@@ -1,4 +1,4 @@
-"""Join LMDBs into one: an undivided mixture of domains, whose records are those of all of them in random order.
+"""Join LMDBs into one undivided mixture of domains, with the records of all of them in random order.
 
     python -m tools.join_lmdbs data/pacs/art_painting data/pacs/cartoon data/pacs/photo \\
         data/pacs/art_painting+cartoon+photo

@@ -1,9 +1,9 @@
-"""Run a command on one GPU that no other such command uses, of those that this machine shows; wait for one to be free.
+"""Run a command on one GPU of this machine that no other such command uses; wait until one is free.
 
     python -m tools.one_gpu python -m tools.train --resume runs/photo
 
-So several runs side by side get a GPU each. Where there is a single GPU, or none, the command is run as it is: a
-cluster's scheduler has chosen then.
+So several runs at once get a GPU each. With a single GPU, or none, the command runs unchanged: a cluster's scheduler
+has chosen the GPU then.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""Does a net learn at all? Train mDA on a handful of real pictures until it knows them by heart.
+"""Test whether a net learns at all: train mDA on a few real pictures until it knows them by heart.
 
     python -m tools.overfit resnet18 --images PACS
 
-takes 8 pictures of each of PACS's 7 classes, 4 from each of two source domains (56 in all), and 28 of a third domain
-as the unlabelled target, trains from random weights on the CPU, and fails if the accuracy on the 56 pictures, averaged
-over the last iterations, is not above 90 %.
+Take 8 pictures of each of PACS's 7 classes, 4 from each of two source domains (56 in all), and 28 of a third domain as
+the unlabelled target. Train from random weights on the CPU, and fail if the accuracy on the 56 pictures, averaged over
+the last iterations, is not above 90 %.
 """
 
 from pathlib import Path

@@ -1,13 +1,12 @@
-"""What a trained model says about an image, or those of a folder: a CSV file of path, class and probability.
+"""Classify an image, or those of a folder, with a trained model: a CSV file of path, class and probability.
 
     python -m tools.predict runs/mine/model photos --out photos.csv
     python -m tools.predict runs/digits/mda_k2_seed0 seven.png
 
-MODEL is a run folder, one of python -m tools.adapt, or what the names of an exported model's files begin with
-(python -m tools.export): MODEL.prototxt, MODEL.caffemodel and MODEL.json, which says how an image becomes the input. A
-run on features is to be exported first. On a processor MODEL.onnx runs where it is there, in ONNX Runtime;
-MODEL.caffemodel as MODEL asks for Caffe.
-An image that cannot be read is named and left out.
+MODEL is a run folder, a folder of python -m tools.adapt, or the beginning of the names of an exported model's files
+(python -m tools.export): MODEL.prototxt, MODEL.caffemodel and MODEL.json, which says how an image becomes the input.
+Export a run on features first. On a processor ONNX Runtime runs MODEL.onnx if it exists; give MODEL.caffemodel to use
+Caffe. An image that cannot be read is named and left out.
 """
 
 import sys

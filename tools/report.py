@@ -5,8 +5,8 @@
     python -m tools.report --table digits                                    Table 1, from those of its runs in runs/
     python -m tools.report --table digits results/digits/records.jsonl       the same from records that were kept
 
-A RUN is a run folder, finished or not, or a record alone. What a run lacks (log, snapshots, LMDBs) is said in the
-place of its figures.
+A RUN is a run folder, finished or not, or a record alone. If a run lacks log, snapshots or LMDBs, the report says so in
+place of the figures.
 """
 
 import sys

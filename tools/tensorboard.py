@@ -1,4 +1,4 @@
-"""Write what runs' logs measured as TensorBoard event files: RUN/tensorboard/.
+"""Write the measurements in runs' logs as TensorBoard event files: RUN/tensorboard/.
 
 Scalars are train/loss, train/lr, the loss terms, and the accuracies, test/… on the target. A run that was resumed has
 each iteration once. ``python -m tools.train --tensorboard`` writes the same while it trains. Look at them with:

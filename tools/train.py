@@ -1,7 +1,7 @@
 """Train run folders with the real ``caffe train``, then evaluate them at the last iteration.
 
-Ctrl-C stops cleanly with a snapshot; --resume goes on from there. The whole log is kept in RUN/train.log, when and how
-long it was trained in RUN/training.json and the result in RUN/record.json; if the run fails, RUN/failure.json says why.
+Ctrl-C stops with a snapshot; --resume continues from there. RUN/train.log is the whole log, RUN/training.json says when
+and how long the run was trained, and RUN/record.json is the result. If the run fails, RUN/failure.json says why.
 
 With --gpus, one process on each GPU takes its share of every domain's images in a batch (docs/several_gpus.md).
 --processes does the same on the CPU.

@@ -1,8 +1,8 @@
 """Print and write a table of the paper from the records of its runs: ours beside the paper's numbers.
 
     python -m tools.tables digits                             tables/digits.md and .csv from runs/digits/*/record.json
-    python -m tools.tables digits --records results/digits    print it from records that were kept, and write nothing
-    python -m tools.tables digits --save results/digits       and keep records, table.csv and pictures there
+    python -m tools.tables digits --records results/digits    print it from kept records, and write nothing
+    python -m tools.tables digits --save results/digits       also keep records, table.csv and pictures there
 
 NAME is a file of experiments/, or the path of another one. A cell without data says why. Nothing is trained here:
 snakemake tables/NAME does that.

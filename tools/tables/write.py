@@ -1,4 +1,4 @@
-"""Write the run folder of one run of a table, unless it stands already: the workflow's step before training.
+"""Write the run folder of one run of a table, unless it exists: the workflow's step before training.
 
     python -m tools.tables.write digits mda_k3_seed1    # runs/digits/mda_k3_seed1
 
