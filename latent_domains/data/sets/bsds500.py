@@ -4,7 +4,7 @@ Source: Arbelaez, Maire, Fowlkes, Malik, "Contour Detection and Hierarchical Ima
 photographs lie in the archive's ``images/train``, ``val`` and ``test``; here all of them are one set.
 """
 
-import hashlib
+import shutil
 import tarfile
 import zlib
 from pathlib import Path, PurePosixPath
@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from latent_domains.common.files import build_folder_aside
 from latent_domains.common.program import ProgramError
-from latent_domains.data.fetch import download
+from latent_domains.data.fetch import check_hashes, download
 from latent_domains.data.sets.urls import BSDS500_SUMS, BSDS500_URLS
 
 
@@ -50,14 +50,8 @@ def read_photographs(folder: Path, sums: dict[str, str]) -> list[NDArray[np.uint
         file = folder / name
         if not file.is_file():
             raise ProgramError(f"{file}: not there, expected {len(sums)} photographs in {folder}")
-        data = file.read_bytes()
-        found = hashlib.sha256(data).hexdigest()
-        if found != digest:
-            raise ProgramError(f"{file}: sha256 {found}, expected {digest}")
-        image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
-        if image is None:
-            raise ProgramError(f"{file}: OpenCV cannot decode it")
-        photographs.append(image)
+        check_hashes(file, {"sha256": digest}, str(file))
+        photographs.append(cv2.imread(str(file), cv2.IMREAD_COLOR))
     return photographs
 
 
@@ -82,19 +76,13 @@ def unpack(archive: Path, folder: Path, sums: dict[str, str]) -> None:
             for member in tar:
                 place = PurePosixPath(member.name)
                 wanted = place.parent.parent.name == "images" and place.parent.name in ("train", "val", "test")
-                if not (wanted and member.isfile() and place.name in missing):
-                    continue
-                stream = tar.extractfile(member)
-                data = stream.read() if stream else b""
-                found = hashlib.sha256(data).hexdigest()
-                if found != sums[place.name]:
-                    raise ProgramError(f"{archive.name}: {member.name} has sha256 {found}, not {sums[place.name]}")
-                (folder / place.name).write_bytes(data)
-                del missing[place.name]
-    except (tarfile.TarError, EOFError, zlib.error) as error:
-        raise ProgramError(f"{archive.name}: not a whole .tgz archive: {error}") from error
-    except OSError as error:
-        if error.errno is not None:  # the disk's fault
+                if wanted and member.isfile() and place.name in missing:
+                    file = folder / place.name
+                    with tar.extractfile(member) as stream, file.open("wb") as copy:
+                        shutil.copyfileobj(stream, copy)
+                    check_hashes(file, {"sha256": missing.pop(place.name)}, f"{archive.name}: {member.name}")
+    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+        if getattr(error, "errno", None) is not None:  # the disk's fault
             raise
         raise ProgramError(f"{archive.name}: not a whole .tgz archive: {error}") from error
     if missing:

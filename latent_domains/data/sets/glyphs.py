@@ -19,33 +19,14 @@ from tqdm import tqdm
 from latent_domains.common.program import ProgramError
 
 ALL = "0123456789"
+_DEJAVU = ("DejaVuSans", "DejaVuSans-Bold", "DejaVuSans-Oblique", "DejaVuSans-BoldOblique")
+_SERIF = ("DejaVuSerif", "DejaVuSerif-Bold", "DejaVuSerif-Italic", "DejaVuSerif-BoldItalic")
+_STIX = ("STIXGeneral", "STIXGeneralBol", "STIXGeneralItalic", "STIXGeneralBolIta")
+_COMPUTER_MODERN = ("cmb10", "cmr10", "cmss10", "cmti10", "cmtt10")
+_MONO = ("DejaVuSansMono", "DejaVuSansMono-Bold", "DejaVuSansMono-Oblique", "DejaVuSansMono-BoldOblique")
 FONTS = {
-    **dict.fromkeys(
-        (
-            "DejaVuSans",
-            "DejaVuSans-Bold",
-            "DejaVuSans-Oblique",
-            "DejaVuSans-BoldOblique",
-            "DejaVuSerif",
-            "DejaVuSerif-Bold",
-            "DejaVuSerif-Italic",
-            "DejaVuSerif-BoldItalic",
-            "STIXGeneral",
-            "STIXGeneralBol",
-            "STIXGeneralItalic",
-            "STIXGeneralBolIta",
-            "cmb10",
-            "cmr10",
-            "cmss10",
-            "cmti10",
-            "cmtt10",
-        ),
-        ALL,
-    ),
-    # their zero has a dot inside and looks like an eight
-    **dict.fromkeys(
-        ("DejaVuSansMono", "DejaVuSansMono-Bold", "DejaVuSansMono-Oblique", "DejaVuSansMono-BoldOblique"), ALL[1:]
-    ),
+    **dict.fromkeys((*_DEJAVU, *_SERIF, *_STIX, *_COMPUTER_MODERN), ALL),
+    **dict.fromkeys(_MONO, ALL[1:]),  # their zero has a dot inside and looks like an eight
 }
 """The bundled fonts whose digits look like digits (not the symbol fonts, nor cmmi10's old-style ones), and which."""
 

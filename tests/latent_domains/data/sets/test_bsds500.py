@@ -61,7 +61,7 @@ def test_no_member_leaves_the_folder(tmp_path):
 
 def test_a_changed_photograph_is_named(tmp_path):
     members = {**ALL, "BSR/BSDS500/data/images/val/20.jpg": b"changed"}
-    with pytest.raises(ProgramError, match=rf"images/val/20\.jpg has sha256 \w+, not {SUMS['20.jpg']}"):
+    with pytest.raises(ProgramError, match=rf"images/val/20\.jpg: sha256 \w+, expected {SUMS['20.jpg']}"):
         bsds500.unpack(archive(tmp_path / "a.tgz", members), tmp_path, SUMS)
 
 
