@@ -11,7 +11,7 @@ from latent_domains.common.arguments import add_data_option, natural, positive, 
 from latent_domains.common.markdown import table
 from latent_domains.common.program import ROOT, run
 from latent_domains.data.lmdb_io import read_images
-from latent_domains.data.parts import build_missing
+from latent_domains.data.lmdb_plans import build_missing
 from latent_domains.data.sets import demo as demo_data
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.report.build import build
@@ -44,7 +44,7 @@ def main() -> None:
     common = {"seed": options.seed, "iterations": options.iterations}
     experiments = [make_experiment("demo", **settings, **common) for settings in RUNS]  # bad options end here
     data_folder = definition.data_folder(options.data, options.seed, per_seed=True)
-    build_missing(demo_data.parts(data_folder, options.seed))
+    build_missing(demo_data.plans(data_folder, options.seed))
     results = run_suite(
         experiments,
         options.runs,

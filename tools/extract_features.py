@@ -28,7 +28,7 @@ import caffe
 
 from latent_domains.adapt.learner import Learner
 from latent_domains.adapt.task import picture_parts, pictures
-from latent_domains.adapt.trees import check_apart, plain_name, read_domains
+from latent_domains.adapt.trees import check_apart, folder_label, read_domains
 from latent_domains.backbones import extraction
 from latent_domains.backbones.onnx_backbone import OnnxBackbone, read_onnx
 from latent_domains.common.arguments import add_data_option, number, positive, program_parser
@@ -36,7 +36,7 @@ from latent_domains.common.files import json_text, sha256, write_text
 from latent_domains.common.program import run
 from latent_domains.common.wording import by
 from latent_domains.convert.torch.lite0_conversion import feature_backbone
-from latent_domains.data.parts import Part, build_missing
+from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
 from latent_domains.experiment.datasets import DATASETS, Dataset, of_network
 from latent_domains.experiment.networks import ANY_FEATURES, BACKBONES
 from latent_domains.experiment.options import dataset
@@ -153,9 +153,9 @@ def _chosen(options: argparse.Namespace, images: Dataset, made_by: str) -> tuple
     return features, extraction.onnx(backbone, features.features.backbone, options.jobs)
 
 
-def _of_folder(folder: Path, out: Path, made_by: str, jobs: int) -> tuple[Dataset, list[Part]]:
+def _of_folder(folder: Path, out: Path, made_by: str, jobs: int) -> tuple[Dataset, list[PlannedLmdb]]:
     """The dataset of a folder's pictures, and the LMDBs of them that are to be built."""
-    images, name = read_domains(folder), plain_name(folder)
+    images, name = read_domains(folder), folder_label(folder)
     check_apart([folder, out / name])
     for domain in images.domains:
         print(f"{domain.name}: {domain.found.counted()} in {domain.folder}")
@@ -173,7 +173,7 @@ def main() -> None:
     options = _options()
     made_by = shlex.join(["python", "-m", "tools.extract_features", *sys.argv[1:]])
     images, data, out = options.dataset, options.data, options.out or options.data
-    to_build: list[Part] = []
+    to_build: list[PlannedLmdb] = []
     if isinstance(images, Path):
         data = out
         images, to_build = _of_folder(images, out, made_by, options.jobs)

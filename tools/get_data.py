@@ -22,7 +22,7 @@ from pathlib import Path
 
 from latent_domains.common.arguments import add_image_options, add_mirror_option, natural, program_parser
 from latent_domains.common.program import ROOT, ProgramError, run
-from latent_domains.data.parts import Part, build_missing
+from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
 from latent_domains.data.sets import demo, digits, image_sets, office_caltech_surf
 from latent_domains.data.sets.image_sets import BuildOptions
 from latent_domains.data.sets.published import IMAGE_SETS, ImageSet
@@ -100,20 +100,20 @@ def _add_image_set(
     )
 
 
-def _parts(options: argparse.Namespace) -> list[Part]:
+def _parts(options: argparse.Namespace) -> list[PlannedLmdb]:
     """The parts of the set named on the command line."""
     if (mirror := getattr(options, "mirror", None)) is not None and not mirror.is_dir():
         raise ProgramError(f"mirror {mirror}: no such folder")
     if options.which == office_caltech_surf.NAME:
-        return office_caltech_surf.parts(options.out, options.seed, options.mirror, options.downloads)
+        return office_caltech_surf.plans(options.out, options.seed, options.mirror, options.downloads)
     if options.which in digits.DOMAINS:
-        return digits.parts(options.out, options.seed, options.mirror, options.downloads, dataset=options.which)
+        return digits.plans(options.out, options.seed, options.mirror, options.downloads, dataset=options.which)
     if options.which == "demo":
-        return demo.parts(options.out, options.seed)
+        return demo.plans(options.out, options.seed)
     build_options = BuildOptions(
         options.seed, options.encoded, options.jobs, options.allow_incomplete, options.image_size
     )
-    return image_sets.parts(IMAGE_SETS[options.which], options.images, options.out, build_options)
+    return image_sets.plans(IMAGE_SETS[options.which], options.images, options.out, build_options)
 
 
 def main() -> None:

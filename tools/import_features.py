@@ -18,7 +18,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from latent_domains.adapt.trees import plain
+from latent_domains.adapt.trees import safe_name
 from latent_domains.common.arguments import path, program_parser
 from latent_domains.common.program import ProgramError, run
 from latent_domains.common.wording import count_of
@@ -64,7 +64,7 @@ def _options() -> argparse.Namespace:
 
 def _domain(text: str) -> tuple[str, Path]:
     name, found, file = text.partition("=")
-    if not found or not name or plain(name) != name:
+    if not found or not name or safe_name(name) != name:
         raise argparse.ArgumentTypeError(
             f"got {text!r}, expected NAME=FILE, with letters, digits, dots, dashes and underscores in NAME"
         )
@@ -74,7 +74,7 @@ def _domain(text: str) -> tuple[str, Path]:
 def main() -> None:
     options = _options()
     out = options.out
-    if not out.name or plain(out.name) != out.name:
+    if not out.name or safe_name(out.name) != out.name:
         raise ProgramError(f"--out {options.out}: expected a name of letters, digits, dots, dashes and underscores")
     names = tuple(read_classes(options.classes)) if options.classes else ()
     files = {name: read_rows(file, options.features, options.labels) for name, file in options.domains}

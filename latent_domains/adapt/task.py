@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from latent_domains.adapt.learner import Learner, for_features
-from latent_domains.adapt.trees import TaskImages, plain_name, readable
+from latent_domains.adapt.trees import TaskImages, folder_label, readable
 from latent_domains.backbones import extraction
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.torch.lite0_conversion import feature_backbone
 from latent_domains.data.image_datum import Format
-from latent_domains.data.image_lmdb import image_part
+from latent_domains.data.image_lmdb import plan_of_images
 from latent_domains.data.lmdb_io import count, record_names
-from latent_domains.data.parts import Part, build_missing
+from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
 from latent_domains.experiment.datasets import Dataset, Recipe
 from latent_domains.models.model import model_files
 from latent_domains.runs.model_description import description_file
@@ -27,7 +27,7 @@ class Paths:
 
     def __init__(self, root: Path, name: str | None = None) -> None:
         self.root = root
-        self.name = name or plain_name(root)
+        self.name = name or folder_label(root)
         """The task's name, by default that of the folder."""
         self.settings = root / "settings.json"
         """What was asked for; it makes a folder one of these."""
@@ -139,11 +139,11 @@ def picture_parts(
     jobs: int,
     remedy: str,
     skip_unreadable: bool = False,
-) -> dict[str, Part]:
-    """A part for each domain, in the folder ``lmdbs``; the rest is :func:`image_part`'s."""
+) -> dict[str, PlannedLmdb]:
+    """A part for each domain, in the folder ``lmdbs``; the rest is :func:`plan_of_images`'s."""
     _, height, width = learner.pictures.stored_shape
     return {
-        domain.name: image_part(
+        domain.name: plan_of_images(
             lmdbs / domain.name,
             domain.entries,
             images.classes,

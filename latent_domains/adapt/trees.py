@@ -19,7 +19,7 @@ from latent_domains.data.image_list import (
     composed,
     folder_entries,
     is_image,
-    shown,
+    printable,
     size,
     visible_folders,
     walk_classes,
@@ -117,7 +117,7 @@ def read_images(
         which = f"{count_of(len(twins), 'image')} of a target {'is' if len(twins) == 1 else 'are'}"
         source, target = twins[0]
         notes.append(
-            f"{which} also in a source, file for file: {shown(target)} is {shown(source)}; an accuracy on such "
+            f"{which} also in a source, file for file: {printable(target)} is {printable(source)}; an accuracy on such "
             "images says little"
         )
     return replace(images, notes=tuple(notes))
@@ -251,7 +251,7 @@ def domain_names(folders: Sequence[Path]) -> list[str]:
     """A name for each folder, its own as far as files and layers can bear it; the second of a name gets a number."""
     names: list[str] = []
     for folder in folders:
-        name = plain_name(folder)
+        name = folder_label(folder)
         number = 2
         unique = name
         while unique in names:
@@ -260,12 +260,12 @@ def domain_names(folders: Sequence[Path]) -> list[str]:
     return names
 
 
-def plain_name(folder: Path) -> str:
+def folder_label(folder: Path) -> str:
     """The folder's own name in letters and digits of any script, dots, dashes and underscores."""
-    return plain(folder.resolve().name) or "images"
+    return safe_name(folder.resolve().name) or "images"
 
 
-def plain(name: str) -> str:
+def safe_name(name: str) -> str:
     """What is left of a name in such letters."""
     kept = (char if char in "_.-" or category(char)[0] in "LMN" else " " for char in composed(name))
     return re.sub(" +", "_", "".join(kept)).strip(".-")

@@ -19,7 +19,7 @@ from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.input_batches import keyed_batches, record_values
 from latent_domains.data.lmdb_folder import NOTE
-from latent_domains.data.parts import FINGERPRINT, Part, Records, classes_of, origin_of
+from latent_domains.data.lmdb_plans import FINGERPRINT, NewRecords, PlannedLmdb, classes_of, origin_of
 from latent_domains.experiment.datasets import (
     DATASETS,
     Dataset,
@@ -135,13 +135,13 @@ def onnx(backbone: OnnxBackbone, name: str, jobs: int) -> Extractor:
 
 def parts(
     images: Dataset, features: Dataset, domains: Sequence[str], extractor: Extractor, data: Path, out: Path
-) -> list[Part]:
+) -> list[PlannedLmdb]:
     """Return a part for each LMDB of the domains: ``features`` are those of ``images``.
 
     Raises ProgramError if an LMDB of images is not there.
     """
 
-    def part(source: str, target: str) -> Part:
+    def part(source: str, target: str) -> PlannedLmdb:
         lmdb, place = data / source, out / target
         count = lmdb_io.count_filled(lmdb, images.made_by)
         origin = {
@@ -152,8 +152,8 @@ def parts(
             "images": count,
             FINGERPRINT: fingerprint(lmdb),
         }
-        return Part(
-            place, origin, lambda: Records(count, _datums(lmdb, extractor.rows(lmdb, images))), classes_of(lmdb)
+        return PlannedLmdb(
+            place, origin, lambda: NewRecords(count, _datums(lmdb, extractor.rows(lmdb, images))), classes_of(lmdb)
         )
 
     places = [

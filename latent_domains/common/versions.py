@@ -46,9 +46,7 @@ def commit() -> str | None:
 
 def hardware(mode: str, gpu: str | None = None) -> dict[str, Any]:
     """Processor model, the cores this process may use, where Caffe computed, and in GPU mode the GPU's name."""
-    model = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        lines = info.read_text().splitlines()
-        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    model = next(names, platform.machine())
     return {"processor": model, "cores": len(os.sched_getaffinity(0)), "mode": mode} | ({"gpu": gpu} if gpu else {})

@@ -33,14 +33,14 @@ FEWEST = 2
 
 
 @dataclass(frozen=True)
-class Rows:
+class LabelledFeatures:
     """Features (n×d) and labels (n)."""
 
     features: NDArray[np.float64]
     labels: NDArray[np.int64]
 
 
-def read_rows(path: Path, features: str | None = None, labels: str | None = None) -> Rows:
+def read_rows(path: Path, features: str | None = None, labels: str | None = None) -> LabelledFeatures:
     """The features and labels in a file, by the names of its arrays or of a CSV's columns; None: those that are known.
 
     In a CSV all columns but that of the labels are features. Raises ProgramError naming the file and what is wrong.
@@ -125,7 +125,7 @@ def _numbers(path: Path, name: str, array: Any) -> NDArray[np.float64]:
     return array.astype(np.float64)
 
 
-def _checked(path: Path, features: NDArray[np.float64], labels: NDArray[np.float64]) -> Rows:
+def _checked(path: Path, features: NDArray[np.float64], labels: NDArray[np.float64]) -> LabelledFeatures:
     if features.ndim != 2 or features.shape[1] < 1:
         raise ProgramError(f"{path}: features: found {by(features.shape)}, expected rows of at least one feature")
     if labels.size != max(labels.shape, default=0):
@@ -146,10 +146,12 @@ def _checked(path: Path, features: NDArray[np.float64], labels: NDArray[np.float
     if (odd := np.flatnonzero((labels % 1 != 0) | (labels < 0) | (labels > 2**31 - 1))).size:  # NaN % 1 is no 0
         value = labels[odd[0]]
         raise ProgramError(f"{path}: labels: found {value:g} in row {odd[0] + 1}, expected whole numbers from 0 or 1")
-    return Rows(features, labels.astype(np.int64))
+    return LabelledFeatures(features, labels.astype(np.int64))
 
 
-def from_zero(domains: Mapping[str, Rows], classes: Sequence[str] = ()) -> tuple[dict[str, Rows], int, list[str]]:
+def from_zero(
+    domains: Mapping[str, LabelledFeatures], classes: Sequence[str] = ()
+) -> tuple[dict[str, LabelledFeatures], int, list[str]]:
     """The domains with labels from 0, the number of classes, and which of them a domain lacks, a line each.
 
     Labels begin at 0 if any domain has a 0. Raises ProgramError if the domains differ in their number of features, the
@@ -180,7 +182,7 @@ def from_zero(domains: Mapping[str, Rows], classes: Sequence[str] = ()) -> tuple
     return {name: replace(rows, labels=rows.labels - begin) for name, rows in domains.items()}, number, notes
 
 
-def normalised(domains: Mapping[str, Rows], how: str) -> dict[str, Rows]:
+def normalised(domains: Mapping[str, LabelledFeatures], how: str) -> dict[str, LabelledFeatures]:
     """The domains with normalised features: one of NORMALISATIONS.
 
     Rows of zeros stay as they are, and so does what is left of a feature that is the same everywhere.

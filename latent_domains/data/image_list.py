@@ -132,13 +132,13 @@ class Found:
 
     def left_out(self) -> list[str]:
         """What is not used, a line each: names may be cut off, the number never is."""
-        lines = [f"folder not read: {shown(path)}: {why}" for path, why in list(self.unread.items())[:SHOWN]]
+        lines = [f"folder not read: {printable(path)}: {why}" for path, why in list(self.unread.items())[:SHOWN]]
         if len(self.unread) > SHOWN:
             lines.append(f"{len(self.unread)} folders were not read, the first {SHOWN} are named")
         if self.others:
             one = len(self.others) == 1
             which = "1 file that is no image" if one else f"{len(self.others)} files that are no images"
-            lines.append(f"left out {which} of a class by name, such as {shown(self.others[0])}")
+            lines.append(f"left out {which} of a class by name, such as {printable(self.others[0])}")
         return lines
 
 
@@ -146,7 +146,7 @@ SHOWN = 20
 """Folders that could not be read are named up to this number."""
 
 
-def shown(file: Path) -> str:
+def printable(file: Path) -> str:
     """A file's name as a terminal can print it, whatever its bytes are."""
     return os.fsencode(file).decode(errors="replace")
 

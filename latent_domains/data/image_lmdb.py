@@ -14,7 +14,7 @@ from latent_domains.data import lmdb_io
 from latent_domains.data.image_datum import Format, make_readable
 from latent_domains.data.image_list import Entry, size
 from latent_domains.data.lmdb_folder import CLASSES
-from latent_domains.data.parts import FINGERPRINT, Part, Records
+from latent_domains.data.lmdb_plans import FINGERPRINT, NewRecords, PlannedLmdb
 
 
 def build(
@@ -61,7 +61,7 @@ VERSION = 1
 """Raised whenever the same images and seed give other records or another order."""
 
 
-def image_part(
+def plan_of_images(
     path: Path,
     entries: Sequence[Entry],
     classes: tuple[str, ...],
@@ -72,7 +72,7 @@ def image_part(
     jobs: int,
     remedy: str,
     skip_unreadable: bool = False,
-) -> Part:
+) -> PlannedLmdb:
     """Return a part of image files, resized as ``form`` says, in an order drawn by the seed ``order``.
 
     ``program`` makes it, by the seed ``order[0]``. No image is read before the part is built. One that cannot be read
@@ -93,12 +93,12 @@ def image_part(
         FINGERPRINT: _fingerprint(entries),
     }
 
-    def records() -> Records:
+    def records() -> NewRecords:
         shuffled = [entries[i] for i in np.random.default_rng(order).permutation(len(entries))]
         readable = make_readable(shuffled, form, jobs, skip=skip_unreadable, remedy=f"; {remedy}")
-        return Records(len(shuffled), ((entry.name, made.datum) for entry, made in readable))
+        return NewRecords(len(shuffled), ((entry.name, made.datum) for entry, made in readable))
 
-    return Part(path, origin, records, classes)
+    return PlannedLmdb(path, origin, records, classes)
 
 
 def _fingerprint(entries: Sequence[Entry]) -> str:

@@ -51,9 +51,9 @@ def record_values(path: Path, key: bytes, datum: Datum, shape: tuple[int, int, i
             values = np.fromiter(datum.float_data, np.float32, len(datum.float_data))
             values = values.reshape(datum.channels, datum.height, datum.width)
     except (ValueError, cv2.error) as error:
-        raise ProgramError(f"{path}: record {lmdb_io.shown(key)} holds no image: {error}") from error
+        raise ProgramError(f"{path}: record {lmdb_io.key_text(key)} holds no image: {error}") from error
     if values.shape != shape:
-        raise ProgramError(f"{path}: record {lmdb_io.shown(key)} is {by(values.shape)}, expected {by(shape)}")
+        raise ProgramError(f"{path}: record {lmdb_io.key_text(key)} is {by(values.shape)}, expected {by(shape)}")
     if datum.encoded and values.dtype != np.uint8:
-        raise ProgramError(f"{path}: record {lmdb_io.shown(key)} has pixels of {values.dtype}, expected uint8")
+        raise ProgramError(f"{path}: record {lmdb_io.key_text(key)} has pixels of {values.dtype}, expected uint8")
     return values

@@ -14,8 +14,8 @@ from latent_domains.common.wording import by
 from latent_domains.data import lmdb_io
 from latent_domains.data.image_list import fits_a_line
 from latent_domains.data.lmdb_folder import DOMAINS
-from latent_domains.data.parts import Part, Records, build, common_classes, common_features, origin_of
-from latent_domains.data.shares import check_shares, mixture_counts, shown
+from latent_domains.data.lmdb_plans import NewRecords, PlannedLmdb, build, common_classes, common_features, origin_of
+from latent_domains.data.shares import check_shares, mixture_counts, shares_text
 
 PROGRAM = "tools.join_lmdbs"
 
@@ -48,7 +48,7 @@ def join(
     origin = {
         "program": PROGRAM,
         "inputs": ", ".join(f"{name} ({count})" for name, count in zip(names, counts, strict=True)),
-        **({"shares": shown(shares)} if shares else {}),
+        **({"shares": shares_text(shares)} if shares else {}),
         **({"equal_classes": 1} if equal_classes else {}),
         "seed": "not shuffled" if seed is None else seed,
         **common_features(inputs),
@@ -56,7 +56,9 @@ def join(
     drawn = [_equal_classes(path) for path in inputs] if equal_classes else [np.arange(count) for count in counts]
     places = _places(drawn, mixture_counts([*map(len, drawn)], shares), seed)
     domains = [names[i] for i, _ in places]
-    part = Part(out, origin, lambda: Records(len(places), _records(inputs, places)), common_classes(inputs), domains)
+    part = PlannedLmdb(
+        out, origin, lambda: NewRecords(len(places), _records(inputs, places)), common_classes(inputs), domains
+    )
     return build(part, force=force)
 
 

@@ -92,7 +92,7 @@ def decoded(data: bytes, flags: int) -> NDArray[np.uint8] | None:
     return cv2.imdecode(np.frombuffer(data, np.uint8), flags) if 8 <= place <= len(data) else None
 
 
-def shown(key: bytes) -> str:
+def key_text(key: bytes) -> str:
     """Return a record's key as messages show it."""
     return repr(key.decode(errors="backslashreplace"))
 
@@ -231,7 +231,7 @@ def _parse(path: Path, key: bytes, value: bytes) -> Datum:
     try:
         return Datum.FromString(value)
     except DecodeError as error:
-        raise ProgramError(f"{path}: record {shown(key)} holds no Datum: this is no LMDB of Caffe's") from error
+        raise ProgramError(f"{path}: record {key_text(key)} holds no Datum: this is no LMDB of Caffe's") from error
 
 
 def count(path: Path) -> int:
@@ -292,11 +292,11 @@ def read_images(path: Path, limit: int | None = None) -> tuple[NDArray[np.uint8]
         try:
             images.append(datum_image(datum))
         except ValueError as error:
-            raise ProgramError(f"{path}: record {shown(key)}: {error}") from error
+            raise ProgramError(f"{path}: record {key_text(key)}: {error}") from error
         labels.append(datum.label)
         if images[-1].shape != images[0].shape:
             raise ProgramError(
-                f"{path}: record {shown(key)} is {images[-1].shape}, expected {images[0].shape} as the first"
+                f"{path}: record {key_text(key)} is {images[-1].shape}, expected {images[0].shape} as the first"
             )
     return np.stack(images) if images else np.zeros((0, 0, 0, 0), np.uint8), np.array(labels, np.int64)
 
@@ -332,7 +332,7 @@ def describe(path: Path) -> Description:
             elif datum.encoded != first.encoded or not (datum.encoded or _size(datum) == shape):
                 same_size = False
         except ValueError as error:
-            raise ProgramError(f"{path}: record {shown(key)} holds no image of Caffe's: {error}") from error
+            raise ProgramError(f"{path}: record {key_text(key)} holds no image of Caffe's: {error}") from error
     if first is None or shape is None:
         raise ProgramError(f"{path}: an LMDB without records, expected at least one")
     return Description(counts.total(), shape, first.encoded, dict(sorted(counts.items())), same_size)

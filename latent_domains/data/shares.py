@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from latent_domains.common.program import ProgramError
 
 
-def shown(shares: Iterable[int | None]) -> str:
+def shares_text(shares: Iterable[int | None]) -> str:
     """Shares as they are written."""
     return ":".join(map(str, shares))
 
@@ -14,7 +14,7 @@ def check_shares(shares: Sequence[int], domains: int) -> None:
     """Raise ProgramError unless there is a percentage of at least 1 for each domain and they add up to 100."""
     if len(shares) != domains or min(shares) < 1 or sum(shares) != 100:
         raise ProgramError(
-            f"shares: got {shown(shares)}, expected {domains} percentages of at least 1 that add up to 100"
+            f"shares: got {shares_text(shares)}, expected {domains} percentages of at least 1 that add up to 100"
         )
 
 

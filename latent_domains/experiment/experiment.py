@@ -13,7 +13,7 @@ from annotated_types import Interval
 
 from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import Natural, Positive, Proportion, Rate, Weight, checked
-from latent_domains.data.shares import check_shares, shown
+from latent_domains.data.shares import check_shares, shares_text
 from latent_domains.experiment import datasets
 from latent_domains.experiment.datasets import DATASETS, BatchSplit, Count, DataOrder, Dataset
 from latent_domains.experiment.networks import GEOMETRIES, NETWORKS
@@ -281,7 +281,7 @@ class Experiment:
             (True, METHODS[self.method]),
             (self.has_latent_sources, f"k={self.k}"),
             (self.has_target_branch, f"{self.k_target} target domains"),
-            (self.undivided, f"undivided source {shown(self.shares)}".rstrip()),
+            (self.undivided, f"undivided source {shares_text(self.shares)}".rstrip()),
             (self.known_share, f"{100 * self.known_share:g} % of domain labels known"),
             (self.predicts_domains, BRANCH_NORMS[self.branch_norm]),
             (True, BRANCH_INPUTS[self.branch_input]),
@@ -429,7 +429,7 @@ def _check(experiment: Experiment) -> None:
     if experiment.shares:
         check_shares(experiment.shares, len(sources))
     if experiment.shares and not experiment.undivided:
-        raise ProgramError(f"shares: got {shown(experiment.shares)} for divided sources, expected an undivided one")
+        raise ProgramError(f"shares: got {shares_text(experiment.shares)} for divided sources, expected none")
     if share and method != "mda":
         raise ProgramError(f"known_share: got {share} for method {method}; only mda takes known domain labels")
     if share and k != len(sources):
@@ -443,7 +443,7 @@ def _check(experiment: Experiment) -> None:
     if experiment.conv1_bias and network.module != "mnist":
         raise ProgramError(f"conv1_bias: got True for {network.name}, expected the digits net")
     if experiment.equal_classes and experiment.shares:
-        raise ProgramError(f"equal_classes: got True with shares {shown(experiment.shares)}, expected one of the two")
+        raise ProgramError("equal_classes: got True with shares, expected one of the two")
     if experiment.permuted_w and (not experiment.has_branch or experiment.undivided):
         kind = "an undivided source" if experiment.undivided else f"method {method}"
         raise ProgramError(f"permuted_w: got True for {kind}, expected mda with sources that are told apart")

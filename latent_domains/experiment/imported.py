@@ -7,8 +7,8 @@ from pathlib import Path
 
 from latent_domains.common.files import json_text, read_json, write_text
 from latent_domains.common.program import ProgramError
-from latent_domains.data.feature_files import Rows, normalised
-from latent_domains.data.parts import FINGERPRINT, Part, array_part, build_missing
+from latent_domains.data.feature_files import LabelledFeatures, normalised
+from latent_domains.data.lmdb_plans import FINGERPRINT, PlannedLmdb, build_missing, plan_of_arrays
 from latent_domains.experiment.datasets import DATASETS, Dataset, Features, from_json, of_network
 from latent_domains.experiment.networks import ANY_FEATURES
 
@@ -19,7 +19,14 @@ VERSION = 1
 
 
 def build(
-    out: Path, domains: Mapping[str, Rows], classes: int, names: tuple[str, ...], how: str, made_by: str, *, force: bool
+    out: Path,
+    domains: Mapping[str, LabelledFeatures],
+    classes: int,
+    names: tuple[str, ...],
+    how: str,
+    made_by: str,
+    *,
+    force: bool,
 ) -> Path:
     """Build what is missing of a dataset in the folder ``out`` and return its description.
 
@@ -36,7 +43,7 @@ def build(
     return description
 
 
-def _dataset(name: str, domains: Mapping[str, Rows], classes: int, made_by: str) -> Dataset:
+def _dataset(name: str, domains: Mapping[str, LabelledFeatures], classes: int, made_by: str) -> Dataset:
     if name in DATASETS:
         raise ProgramError(f"--out: {name!r} is a dataset of ours, expected another name")
     *sources, target = domains
@@ -55,7 +62,7 @@ def _dataset(name: str, domains: Mapping[str, Rows], classes: int, made_by: str)
     return from_json(data.to_json())
 
 
-def _parts(out: Path, domains: Mapping[str, Rows], names: tuple[str, ...], how: str) -> list[Part]:
+def _parts(out: Path, domains: Mapping[str, LabelledFeatures], names: tuple[str, ...], how: str) -> list[PlannedLmdb]:
     """A part for each domain; z makes what is in each of them depend on all files."""
     digests = {
         domain: hashlib.sha256(rows.features.tobytes() + rows.labels.tobytes()).hexdigest()
@@ -64,7 +71,7 @@ def _parts(out: Path, domains: Mapping[str, Rows], names: tuple[str, ...], how: 
     if how.endswith("z"):
         digests = dict.fromkeys(domains, hashlib.sha256("".join(digests.values()).encode()).hexdigest())
     return [
-        array_part(
+        plan_of_arrays(
             out / domain,
             {
                 "program": PROGRAM,

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from latent_domains.common.program import from_root
-from latent_domains.data.shares import shown
+from latent_domains.data.shares import shares_text
 from latent_domains.experiment.experiment import Experiment
 
 
@@ -14,7 +14,7 @@ def is_joined(experiment: Experiment, part: str) -> bool:
 
 def join_options(experiment: Experiment, data: Path, part: str) -> list[str]:
     """The command line of ``python -m tools.join_lmdbs`` for such a part; ``data`` is the folder of the LMDBs."""
-    shares = ["--shares", shown(experiment.mixture.values())] if experiment.shares else []
+    shares = ["--shares", shares_text(experiment.mixture.values())] if experiment.shares else []
     equal = ["--equal-classes"] if experiment.equal_classes else []
     domains = map(experiment.data.train_lmdb, experiment.mixture if experiment.undivided else [part])
     return [*shares, *equal, *(from_root(data / name) for name in (*domains, experiment.train_lmdb(part)))]

@@ -13,7 +13,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.data.input_batches import batches
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import count, count_filled, read_images, record_names
-from latent_domains.data.parts import classes_of
+from latent_domains.data.lmdb_plans import classes_of
 from latent_domains.models.model import feed
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.record import DomainUsage

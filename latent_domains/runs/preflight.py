@@ -21,7 +21,7 @@ from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.common.wording import by
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import Description, count, describe
-from latent_domains.data.parts import backbone_of, common_classes, common_features
+from latent_domains.data.lmdb_plans import backbone_of, common_classes, common_features
 from latent_domains.experiment.batches import published_counts
 from latent_domains.experiment.datasets import Dataset
 from latent_domains.experiment.mixture import is_joined, join_options

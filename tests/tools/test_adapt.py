@@ -312,7 +312,7 @@ def test_options_can_change_until_training_begins(tmp_path):
         done = program(*arguments(tmp_path, *options))
         assert done.returncode == 1 and f"{bad}: 8 bytes that OpenCV cannot decode" in done.stderr
         assert json.loads(settings.read_text())["--k"] == (options[1] if options else None)
-    assert ": stands" not in done.stdout and (settings.parent / "notes.txt").exists()
+    assert ": built before" not in done.stdout and (settings.parent / "notes.txt").exists()
 
 
 # --- on the features of EfficientNet-Lite0, the default where there is no GPU
@@ -359,7 +359,7 @@ def adapted(pacs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
 
 def test_features_are_what_is_trained_on(adapted, pacs):
     out, done = adapted
-    assert set(names(out)) == {*RESULTS, "baselines"} and done.stdout.count(": stands\n") == 4
+    assert set(names(out)) == {*RESULTS, "baselines"} and done.stdout.count(": built before\n") == 4
     title = "mDA, k=2, centred logits, branch on early statistics, no gradient through w"
     assert f"{title} on features of lite0, 30 iterations" in done.stdout
     assert f"note: {pacs / 'photo'}: 5 images of " in done.stdout
@@ -370,7 +370,7 @@ def test_features_are_what_is_trained_on(adapted, pacs):
     assert (settings["--network"], settings["--branch-norm"], settings["--lambda-d"]) == ("lite0", "logits", 0.1)
     assert len(rows(out / "domains.csv")) == 40
     again = on_features(pacs, out)
-    assert again.returncode == 0 and "measuring" not in again.stdout and again.stdout.count(": stands\n") == 6
+    assert again.returncode == 0 and "measuring" not in again.stdout and again.stdout.count(": built before\n") == 6
 
 
 def test_what_adaptation_was_worth_is_said(adapted, pacs):

@@ -210,7 +210,7 @@ def test_what_stands_is_left_alone(images, tmp_path, net, monkeypatch):
     before = [file.stat() for file in files]
     monkeypatch.setattr(extraction, "load_net", None)  # not even that is needed
     done = extract(net, images, tmp_path / "out", "--force")
-    assert done.returncode == 0 and done.stdout.count(": stands\n") == 3, done.stderr
+    assert done.returncode == 0 and done.stdout.count(": built before\n") == 3, done.stderr
     assert [file.stat().st_ino for file in files] == [status.st_ino for status in before]
 
 
@@ -397,7 +397,7 @@ def test_ctrl_c_keeps_the_domains_that_are_whole(images, tmp_path, net, monkeypa
     assert names(tmp_path / "out" / "office31_fc7") == ["amazon"]
     done = extract(net, images, tmp_path / "out", "--batch-size", 1)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count(": stands\n") == 1 and done.stdout.count(" images\n") == 2
+    assert done.stdout.count(": built before\n") == 1 and done.stdout.count(" images\n") == 2
 
 
 def test_a_full_disk_leaves_nothing(images, tmp_path, net):
@@ -449,7 +449,7 @@ def test_onnx_features_of_pictures_are_those_by_hand(pictures, tmp_path, jobs):
     run = write_run(experiment, tmp_path / "run", data=tmp_path)
     check_data(run)
     again = onnx_features(file, pictures, tmp_path, *FORM)
-    assert again.stdout.count(": stands\n") == 4 and "a second" not in again.stdout
+    assert again.stdout.count(": built before\n") == 4 and "a second" not in again.stdout
 
 
 @pytest.mark.parametrize("change", [("--layer", "classes"), ("--mean", "0"), ("--order", "bgr"), ("--crop", "8")])
@@ -509,7 +509,7 @@ def test_an_interrupted_onnx_extraction_goes_on(pictures, tmp_path, monkeypatch)
     assert names(tmp_path / "out" / "pacs_x") == ["art_painting"]
     done = onnx_features(file, pictures, tmp_path / "out", "--jobs", 1)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count(": stands\n") == 1 and "42 images in" in done.stdout
+    assert done.stdout.count(": built before\n") == 1 and "42 images in" in done.stdout
 
 
 def test_lite0_comes_as_a_package(lite0_features):
@@ -559,7 +559,7 @@ def test_a_folder_of_domains_becomes_lmdbs_of_pictures_and_features(tmp_path):
     done = program("baselines", "logistic", "--dataset", file, "--data", tmp_path / "data", tmp_path / "record.json")
     assert done.returncode == 0, done.stderr
     again = program(*arguments)
-    assert again.returncode == 0 and again.stdout.count(": stands\n") == 6
+    assert again.returncode == 0 and again.stdout.count(": built before\n") == 6
     shutil.rmtree(tmp_path / "my looks" / "dusk" / "disc")
     done = program(*arguments)
     assert done.returncode == 1 and "dusk: made with other images, images 6 instead of 4; pass --force" in done.stderr

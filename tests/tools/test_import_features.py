@@ -11,7 +11,7 @@ import pytest
 from scipy.io import savemat
 from scipy.sparse import csc_matrix
 
-from latent_domains.data import lmdb_io, parts
+from latent_domains.data import lmdb_io, lmdb_plans
 from latent_domains.data.input_batches import batches
 from latent_domains.experiment.datasets import from_json
 from tests.programs import Done, names, program
@@ -110,7 +110,7 @@ def test_names_are_chosen_and_classes_have_names(files, tmp_path):
     chosen = ("--features", "deep", "--labels", "what", "--classes", tmp_path / "classes.txt")
     assert import_features(files, "--out", tmp_path / "mine", *chosen).returncode == 0
     np.testing.assert_array_equal(read(tmp_path / "mine", "two")[0], rows(3).astype(np.float32))
-    assert parts.classes_of(tmp_path / "mine" / "one") == ("mug", "bike", "mouse")
+    assert lmdb_plans.classes_of(tmp_path / "mine" / "one") == ("mug", "bike", "mouse")
 
 
 def mat(**arrays: Any) -> Callable[[Path], None]:
@@ -219,7 +219,7 @@ def test_what_stands_is_kept_and_what_is_in_the_way_is_not_replaced(files, tmp_p
     out = tmp_path / "mine"
     assert import_features(files, "--out", out).returncode == 0
     done = import_features(files, "--out", out)
-    assert done.returncode == 0 and done.stdout.count(": stands\n") == 3
+    assert done.returncode == 0 and done.stdout.count(": built before\n") == 3
     done = import_features(files, "--out", out, "--normalise", "z")
     assert done.returncode == 1 and "one: made with other images, normalise 'none' instead of 'z'; pass" in done.stderr
     files["four"] = tmp_path / "four.mat"

@@ -13,7 +13,7 @@ from caffe.proto.caffe_pb2 import Datum
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.join import join, read_domains
-from latent_domains.data.parts import features_of
+from latent_domains.data.lmdb_plans import features_of
 from tests.programs import interrupt, names, program
 
 COUNTS = {"a": 7, "b": 5, "c": 9}

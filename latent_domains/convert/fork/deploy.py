@@ -8,7 +8,7 @@ from caffe.proto.caffe_pb2 import LayerParameter, TransformationParameter
 
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fork.rows import is_data, joins_rows, splits_rows
-from latent_domains.data.image_list import shown
+from latent_domains.data.image_list import printable
 from latent_domains.models import inputs
 from latent_domains.models.graph import Graph, Node, Value
 
@@ -27,7 +27,7 @@ class ImageInput:
 
     def in_words(self) -> str:
         """What the input must be."""
-        return inputs.in_words(self.shape, self.mean, self.scale, shown(Path(Path(self.mean_file).name)))
+        return inputs.in_words(self.shape, self.mean, self.scale, printable(Path(Path(self.mean_file).name)))
 
 
 def find_scores(graph: Graph, file: Path) -> Value:

@@ -16,7 +16,7 @@ from latent_domains.convert.torch.lite0 import Lite0, folded_model, mda_model, p
 from latent_domains.convert.torch.lite0_reference import torch_lite0
 from latent_domains.convert.torch.read import read_lite0
 from latent_domains.convert.torch.verify import Pixels, numbers
-from latent_domains.data.image_list import shown
+from latent_domains.data.image_list import printable
 from latent_domains.data.weights_files import in_package
 from latent_domains.experiment.networks import LITE0, NETWORKS
 from latent_domains.models.model import Model, load
@@ -75,4 +75,4 @@ def feature_backbone() -> OnnxBackbone:
 
 
 def _of(checkpoint: str) -> str:
-    return f"EfficientNet-Lite0 of {shown(Path(checkpoint))}, by python -m tools.convert_lite0."
+    return f"EfficientNet-Lite0 of {printable(Path(checkpoint))}, by python -m tools.convert_lite0."

@@ -12,7 +12,7 @@ from latent_domains.convert.torch.resnet import ResNet
 from latent_domains.convert.torch.torch_reference import torch_resnet
 from latent_domains.convert.torch.torch_resnet import Standardisation, mda_model, plain_model
 from latent_domains.convert.torch.verify import Pixels, numbers
-from latent_domains.data.image_list import shown
+from latent_domains.data.image_list import printable
 from latent_domains.experiment.datasets import of_network
 from latent_domains.nets.resnet import SHAPE
 
@@ -46,7 +46,7 @@ def convert(
             Pixels(MDA_MEAN),
             f"Input: B, G, R from 0 to 255 less the mean {numbers(standardisation.caffe_mean)}. "
             "Zeros around it are that mean, as in Torch.\n"
-            f"ResNet{net.layers} of {shown(Path(checkpoint.name))}, by python -m tools.convert_resnet.",
+            f"ResNet{net.layers} of {printable(Path(checkpoint.name))}, by python -m tools.convert_resnet.",
         )
 
     def read() -> Read:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latent_domains.common.program import ProgramError
-from latent_domains.data.parts import Images, Part, array_part
+from latent_domains.data.lmdb_plans import Images, PlannedLmdb, plan_of_arrays
 from latent_domains.data.sets import glyphs, mnistm
 
 VERSION = 2
@@ -41,7 +41,7 @@ PHOTOGRAPHS = (
 """Package and file: colour photographs that are inside the packages themselves."""
 
 
-def parts(out: Path, seed: int) -> list[Part]:
+def plans(out: Path, seed: int) -> list[PlannedLmdb]:
     """Return the six parts under ``out``/demo, two for each domain. Nothing is rendered before one of them is built.
 
     The seed draws the training images and their order; the test images are the same for all seeds.
@@ -53,7 +53,7 @@ def parts(out: Path, seed: int) -> list[Part]:
             origin = {"program": "tools.get_data demo", "part": part, "seed": drawn, "version": VERSION}
             stream = (drawn, 2000 + len(result))
             order = (drawn, 100 + len(result))
-            result.append(array_part(out / "demo" / part, origin, partial(_images, name, split, stream), order))
+            result.append(plan_of_arrays(out / "demo" / part, origin, partial(_images, name, split, stream), order))
     return result
 
 

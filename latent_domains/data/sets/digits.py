@@ -6,7 +6,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from latent_domains.data.parts import Images, Part, array_part
+from latent_domains.data.lmdb_plans import Images, PlannedLmdb, plan_of_arrays
 from latent_domains.data.sets import bsds500, mnist, mnistm, pinned_file, urls, usps
 
 VERSION = 1
@@ -20,9 +20,9 @@ DOMAINS = {
 """Of each dataset: the paper's, and one with inverted MNIST and USPS resized otherwise as domains more."""
 
 
-def parts(
+def plans(
     out: Path, seed: int, mirror: Path | None = None, downloads: Path | None = None, dataset: str = "digits"
-) -> list[Part]:
+) -> list[PlannedLmdb]:
     """Return the parts of ``dataset`` in its folder of ``out``, two for each domain.
 
     Nothing is read or downloaded before one of them is built. A domain has the same images in both datasets. The seed
@@ -77,5 +77,5 @@ def parts(
             part = f"{name}_{split}"
             origin = {"program": f"tools.get_data {dataset}", "part": part, "seed": drawn[split], "version": VERSION}
             order = (drawn[split], len(result))
-            result.append(array_part(out / dataset / part, origin, lambda m=makers[name], s=split: m(s), order))
+            result.append(plan_of_arrays(out / dataset / part, origin, lambda m=makers[name], s=split: m(s), order))
     return result

@@ -7,8 +7,8 @@ from pathlib import Path
 from latent_domains.common.markdown import table
 from latent_domains.common.program import ProgramError
 from latent_domains.data.image_datum import Format
-from latent_domains.data.image_lmdb import image_part
-from latent_domains.data.parts import Part
+from latent_domains.data.image_lmdb import plan_of_images
+from latent_domains.data.lmdb_plans import PlannedLmdb
 from latent_domains.data.sets import trees
 from latent_domains.data.sets.published import ImageSet
 from latent_domains.data.sets.trees import Tree
@@ -31,7 +31,7 @@ class BuildOptions:
     """Side of what nets see of the stored images: if it is another than SEEN, they are in a folder of their own."""
 
 
-def parts(image_set: ImageSet, images: Path, out: Path, options: BuildOptions) -> list[Part]:
+def plans(image_set: ImageSet, images: Path, out: Path, options: BuildOptions) -> list[PlannedLmdb]:
     """Return a part for each domain under ``out``/SET; no image is read before its part is built.
 
     Raises ProgramError with a table of what is missing and extra in the folder ``images``, unless the options allow
@@ -49,7 +49,7 @@ def parts(image_set: ImageSet, images: Path, out: Path, options: BuildOptions) -
     if not any(found.values()):
         raise ProgramError(f"none of the images of {image_set.title} are there")
     return [
-        image_part(
+        plan_of_images(
             place / domain,
             entries,
             image_set.classes,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from latent_domains.data.feature_files import Rows, normalised
-from latent_domains.data.parts import Images, Part, array_part
+from latent_domains.data.feature_files import LabelledFeatures, normalised
+from latent_domains.data.lmdb_plans import Images, PlannedLmdb, plan_of_arrays
 from latent_domains.data.sets.pinned_file import unpacked
 from latent_domains.data.sets.published import OFFICE_CALTECH
 from latent_domains.data.sets.urls import OFFICE_CALTECH_SURF
@@ -20,21 +20,21 @@ VERSION = 1
 NORMALISE = "l1+z"
 
 
-def parts(out: Path, seed: int, mirror: Path | None = None, downloads: Path | None = None) -> list[Part]:
+def plans(out: Path, seed: int, mirror: Path | None = None, downloads: Path | None = None) -> list[PlannedLmdb]:
     """Return a part for each domain in the folder NAME of ``out``. Nothing is read before one of them is built.
 
     z is over all domains: Gong et al. have it for each by itself, which is an adaptation and left to the methods.
     """
 
     @cache
-    def domains() -> dict[str, Rows]:
+    def domains() -> dict[str, LabelledFeatures]:
         from scipy.io import loadmat  # slow to import
 
         found = {}
         for domain, file in OFFICE_CALTECH_SURF.items():
             arrays = loadmat(BytesIO(unpacked(file, downloads or out / "downloads", mirror)))
             labels = arrays["labels"].ravel().astype(np.int64) - 1
-            found[domain] = Rows(arrays["fts"].astype(np.float64), labels)
+            found[domain] = LabelledFeatures(arrays["fts"].astype(np.float64), labels)
         return normalised(found, NORMALISE)
 
     def images(domain: str) -> Images:
@@ -43,7 +43,7 @@ def parts(out: Path, seed: int, mirror: Path | None = None, downloads: Path | No
 
     made = {"program": f"tools.get_data {NAME}", "version": VERSION, "backbone": "surf", "normalise": NORMALISE}
     return [
-        array_part(
+        plan_of_arrays(
             out / NAME / domain,
             {**made, "part": domain, "seed": seed},
             partial(images, domain),

@@ -11,7 +11,7 @@ from latent_domains.adapt.task import Paths, Task, build_lmdbs, stored
 from latent_domains.adapt.trees import TaskImages, read_images
 from latent_domains.common.program import ProgramError
 from latent_domains.data.lmdb_io import describe
-from latent_domains.data.parts import classes_of
+from latent_domains.data.lmdb_plans import classes_of
 from tests.programs import names
 from tests.shapes import LOOKS, plant_domain
 
@@ -54,12 +54,12 @@ def test_lmdbs_of_other_images_or_classes_are_replaced_until_training_begins(ima
         shutil.copytree(tmp_path / "day" / "cross", tmp_path / "day" / name)
         return read_images([tmp_path / "night", tmp_path / "day"], [tmp_path / "dusk"], allow_missing_classes=True)
 
-    assert built(images).count(": stands") == 0 and built(images).count(": stands") == 3
+    assert built(images).count(": built before") == 0 and built(images).count(": built before") == 3
     more = with_class("triangle")
-    assert built(more).count(": stands") == 0
+    assert built(more).count(": built before") == 0
     assert {classes_of(paths.lmdbs / look) for look in LOOKS} == {("cross", "disc", "square", "triangle")}
     paths.run.mkdir()
-    assert built(more).count(": stands") == 3
+    assert built(more).count(": built before") == 3
     with pytest.raises(ProgramError, match="night: made with other classes; pass --force"):
         built(with_class("wedge"))
 

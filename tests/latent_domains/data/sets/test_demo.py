@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.lmdb_io import read_images
-from latent_domains.data.parts import build_missing
+from latent_domains.data.lmdb_plans import build_missing
 from latent_domains.data.sets import demo
 from tests.programs import interrupt, names, program
 
@@ -57,7 +57,7 @@ def test_a_missing_photograph_is_named(monkeypatch, photograph, message):
 def test_the_seed_draws_the_training_images_and_not_the_test_images(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "RENDERED", {"train": 20, "test": 10})
     for seed in (0, 1):
-        build_missing(demo.parts(tmp_path / str(seed), seed))
+        build_missing(demo.plans(tmp_path / str(seed), seed))
     for name in ("plain", "photo"):
         for split, same in (("train", False), ("test", True)):
             images = [read_images(tmp_path / seed / "demo" / f"{name}_{split}", 20)[0] for seed in "01"]
@@ -76,7 +76,7 @@ def test_the_program_builds_all_six_once(tmp_path):
         assert (found.records, found.shape) == (count, (3, 28, 28))
         assert list(found.class_counts) == list(range(10))
     again = program("get_data", "demo", "--out", tmp_path)
-    assert re.findall(r"demo/(\w+): stands", again.stdout) == parts
+    assert re.findall(r"demo/(\w+): built before", again.stdout) == parts
     other = program("get_data", "demo", "--out", tmp_path, "--seed", 2)
     assert other.returncode == 1 and "plain_train: made with seed 0 instead of 2" in other.stderr
 

@@ -124,7 +124,7 @@ def test_a_wrong_file_stops_and_the_next_run_goes_on(tiny_mirror, tmp_path):
     assert names(folder) == ["mnist_test", "mnist_train", "mnistm_test", "mnistm_train"]
     file.write_bytes(good)
     done = get(tmp_path)
-    assert done.returncode == 0 and done.stdout.count(": stands") == 4 and names(folder) == PARTS
+    assert done.returncode == 0 and done.stdout.count(": built before") == 4 and names(folder) == PARTS
 
 
 # --- the real thing
@@ -169,4 +169,4 @@ def test_a_mirror_that_is_not_there_is_named(tmp_path):
     assert done.returncode == 1 and "absent: no such folder" in done.stderr
     assert names(tmp_path) == []
     with pytest.raises(ProgramError, match=r"mnist/train-images-idx3-ubyte\.gz: not there; a mirror folder must hold"):
-        digits.parts(tmp_path, 0, tmp_path)[0].make()
+        digits.plans(tmp_path, 0, tmp_path)[0].make()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from latent_domains.data import lmdb_io, parts
+from latent_domains.data import lmdb_io, lmdb_plans
 from latent_domains.data.sets.published import IMAGE_SETS, PACS, ImageSet
 from tests.image_trees import plant, scaled
 from tests.programs import Done, interrupt, names, program
@@ -155,7 +155,7 @@ def test_a_damaged_image_is_named(images, tmp_path):
     assert names(tmp_path / "data" / "pacs") == ["art_painting", "cartoon"]
     file.unlink()
     done = get("pacs", images, tmp_path, "--allow-incomplete")
-    assert done.returncode == 0 and done.stdout.count(": stands") == 2 and "photo: 13 images" in done.stdout
+    assert done.returncode == 0 and done.stdout.count(": built before") == 2 and "photo: 13 images" in done.stdout
 
 
 # --- a second run
@@ -164,12 +164,12 @@ def test_a_damaged_image_is_named(images, tmp_path):
 def test_what_stands_is_not_built_again(images, tmp_path):
     assert get("pacs", images, tmp_path, "--allow-incomplete").returncode == 0
     folder = tmp_path / "data" / "pacs"
-    note = json.loads((folder / "photo" / parts.NOTE).read_text())
+    note = json.loads((folder / "photo" / lmdb_plans.NOTE).read_text())
     assert note["records"] == note["recipe"]["images"] == 14 and str(tmp_path) not in json.dumps(note)
     moved = images.rename(tmp_path / "moved")
     done = get("pacs", moved, tmp_path, "--allow-incomplete")
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "".join(f"{folder / domain}: stands\n" for domain in PACS.domains)
+    assert done.stdout == "".join(f"{folder / domain}: built before\n" for domain in PACS.domains)
 
 
 @pytest.mark.parametrize("change", ["another file", "another name", "other contents"])
@@ -185,7 +185,7 @@ def test_a_changed_tree_is_noticed(images, tmp_path, change):
     done = get("pacs", images, tmp_path, "--allow-incomplete")
     assert done.returncode == 1 and "pacs/photo: made with other images" in done.stderr
     done = get("pacs", images, tmp_path, "--allow-incomplete", "--force")
-    assert done.returncode == 0 and done.stdout.count(": stands") == 3 and "photo: 1" in done.stdout
+    assert done.returncode == 0 and done.stdout.count(": built before") == 3 and "photo: 1" in done.stdout
 
 
 def test_ctrl_c_leaves_whole_domains_and_a_second_run_goes_on(images, tmp_path):
@@ -202,7 +202,7 @@ def test_ctrl_c_leaves_whole_domains_and_a_second_run_goes_on(images, tmp_path):
             file.unlink()
     done = get("pacs", images, tmp_path, "--allow-incomplete")
     assert done.returncode == 0, done.stderr
-    assert "art_painting: stands" in done.stdout and names(folder) == list(PACS.domains)
+    assert "art_painting: built before" in done.stdout and names(folder) == list(PACS.domains)
 
 
 # --- command lines

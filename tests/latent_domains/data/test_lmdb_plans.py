@@ -9,7 +9,7 @@ import pytest
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.lmdb_folder import NOTE
-from latent_domains.data.parts import Part, Records, array_part, build, build_missing, stands
+from latent_domains.data.lmdb_plans import NewRecords, PlannedLmdb, build, build_missing, is_built, plan_of_arrays
 from tests.programs import names
 
 GRAY = np.random.default_rng(0).integers(0, 256, (12, 5, 4)).astype(np.uint8)
@@ -17,8 +17,8 @@ COLOUR = np.random.default_rng(1).integers(0, 256, (12, 5, 4, 3)).astype(np.uint
 LABELS = np.arange(12) % 10
 
 
-def part(path: Path, images: np.ndarray = GRAY, seed: int = 0, **origin: object) -> Part:
-    return array_part(path, {"part": path.name, "seed": seed, **origin}, lambda: (images, LABELS), (seed, 1))
+def part(path: Path, images: np.ndarray = GRAY, seed: int = 0, **origin: object) -> PlannedLmdb:
+    return plan_of_arrays(path, {"part": path.name, "seed": seed, **origin}, lambda: (images, LABELS), (seed, 1))
 
 
 def never() -> None:
@@ -53,23 +53,23 @@ def test_what_stands_is_not_made_again(tmp_path, capsys):
     a, b = part(tmp_path / "a"), part(tmp_path / "b")
     build(a)
     before = (a.path / "data.mdb").stat().st_mtime_ns
-    build_missing([Part(a.path, a.origin, never), b])
-    assert f"{a.path}: stands\n{b.path}: 12 images\n" == capsys.readouterr().out
+    build_missing([PlannedLmdb(a.path, a.origin, never), b])
+    assert f"{a.path}: built before\n{b.path}: 12 images\n" == capsys.readouterr().out
     assert (a.path / "data.mdb").stat().st_mtime_ns == before and names(tmp_path) == ["a", "b"]
 
 
 def test_what_another_process_made_meanwhile_stands(tmp_path, capsys):
     ours = part(tmp_path / "a")
 
-    def late(of: Part) -> Part:
-        def make() -> Records:
+    def late(of: PlannedLmdb) -> PlannedLmdb:
+        def make() -> NewRecords:
             build(of)
             return ours.make()
 
-        return Part(ours.path, ours.origin, make)
+        return PlannedLmdb(ours.path, ours.origin, make)
 
     build_missing([late(ours), part(tmp_path / "b")])
-    assert capsys.readouterr().out == f"{ours.path}: stands\n{tmp_path / 'b'}: 12 images\n"
+    assert capsys.readouterr().out == f"{ours.path}: built before\n{tmp_path / 'b'}: 12 images\n"
     shutil.rmtree(ours.path)
     with pytest.raises(ProgramError, match="a: made with seed 1 instead of 0"):
         build_missing([late(part(tmp_path / "a", seed=1))])
@@ -79,24 +79,24 @@ def test_a_part_of_another_origin_is_not_reused(tmp_path):
     build(part(tmp_path / "a"))
     other = part(tmp_path / "a", seed=5)
     with pytest.raises(ProgramError, match=r"a: made with seed 0 instead of 5; pass --force to replace it or --out"):
-        stands(other)
+        is_built(other)
     untouched = part(tmp_path / "b")
     with pytest.raises(ProgramError, match="made with seed 0 instead of 5"):
         build_missing([untouched, other])
     assert names(tmp_path) == ["a"], "nothing is built before all is checked"
     build_missing([untouched, other], force=True)
     assert json.loads((tmp_path / "a" / NOTE).read_text()) == {"recipe": {"part": "a", "seed": 5}, "records": 12}
-    assert stands(other) and not list(tmp_path.glob(".*"))
+    assert is_built(other) and not list(tmp_path.glob(".*"))
 
 
 def test_names_of_classes_are_compared(tmp_path):
     two = replace(part(tmp_path / "a"), classes=("dog", "guitar"))
     three = replace(two, classes=("dog", "guitar", "house"))
     build(two)
-    assert stands(two)
+    assert is_built(two)
     with pytest.raises(ProgramError, match="a: made with other classes; pass --force to replace it"):
-        stands(three)
-    assert not stands(three, force=True)
+        is_built(three)
+    assert not is_built(three, force=True)
 
 
 @pytest.mark.parametrize("note", [None, "", "[]", '{"recipe": null}'])
@@ -107,8 +107,8 @@ def test_a_folder_of_unknown_origin_is_neither_reused_nor_replaced(tmp_path, not
     if note is not None:
         file.write_text(note)
     with pytest.raises(ProgramError, match=r"a: exists, but without a source\.json that says how it was made"):
-        stands(part(tmp_path / "a"))
-    assert not stands(part(tmp_path / "a"), force=True)
+        is_built(part(tmp_path / "a"))
+    assert not is_built(part(tmp_path / "a"), force=True)
 
 
 @pytest.mark.parametrize("force", [False, True])

@@ -1,4 +1,4 @@
-"""One part of a data set = one LMDB with a note of how it was made, so a second run can tell whether it stands."""
+"""LMDBs that are planned: each is built with a note of how, by which the next run knows that it is there already."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ Images = tuple[NDArray[np.uint8] | NDArray[np.float64], NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
-class Records:
+class NewRecords:
     """What goes into an LMDB, in its order."""
 
     count: int
@@ -34,32 +34,32 @@ class Records:
 
 
 @dataclass(frozen=True)
-class Part:
+class PlannedLmdb:
     """An LMDB to be made: where, from what, and how."""
 
     path: Path
     origin: Mapping[str, str | int]
     """All that decides the contents; in the note, where it is the key ``recipe``, for a later run to compare."""
-    make: Callable[[], Records]
+    make: Callable[[], NewRecords]
     classes: tuple[str, ...] = ()
     """Names of the classes in the order of their labels, if they have any: written to CLASSES."""
     domains: Sequence[str] = ()
     """Of a mixture, the domain that each record is from: written to DOMAINS."""
 
 
-def array_part(
+def plan_of_arrays(
     path: Path,
     origin: Mapping[str, str | int],
     make: Callable[[], Images],
     order: tuple[int, ...],
     classes: tuple[str, ...] = (),
-) -> Part:
+) -> PlannedLmdb:
     """Return a part of what ``make`` returns, images as colour images, in an order drawn by the seed ``order``.
 
     Gray images are repeated in all three channels. A record's name says its place in the source.
     """
 
-    def records() -> Records:
+    def records() -> NewRecords:
         images, labels = make()
 
         def items() -> Iterator[tuple[str, Datum]]:
@@ -72,12 +72,12 @@ def array_part(
             colour = image if image.ndim == 3 else np.repeat(image[..., np.newaxis], 3, axis=2)
             return lmdb_io.image_datum(colour, label)
 
-        return Records(len(images), items())
+        return NewRecords(len(images), items())
 
-    return Part(path, origin, records, classes)
+    return PlannedLmdb(path, origin, records, classes)
 
 
-def stands(part: Part, *, force: bool = False) -> bool:
+def is_built(part: PlannedLmdb, *, force: bool = False) -> bool:
     """Say whether ``part`` was built before from the same origin.
 
     Raises ProgramError if another LMDB is in its place, unless ``force`` allows to replace it, or if other files are.
@@ -161,7 +161,7 @@ def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     return ", ".join(text for key, text in said.items() if found.get(key) != wanted.get(key))
 
 
-def build(part: Part, *, force: bool = False) -> int:
+def build(part: PlannedLmdb, *, force: bool = False) -> int:
     """Make the LMDB and its note. Return the number of records, which may be fewer than those announced."""
     records = part.make()
     with lmdb_io.create(part.path, force=force) as (writer, folder):
@@ -174,21 +174,21 @@ def build(part: Part, *, force: bool = False) -> int:
     return writer.records
 
 
-def build_missing(parts: list[Part], *, force: bool = False) -> int:
-    """Build the parts that do not stand yet, after making sure that none of the others is in the way.
+def build_missing(parts: list[PlannedLmdb], *, force: bool = False) -> int:
+    """Build the LMDBs that are not there yet, after making sure that no other one is in the way of any.
 
     Returns the number of records in those that were built.
     """
     built = 0
-    standing = [stands(part, force=force) for part in parts]
+    standing = [is_built(part, force=force) for part in parts]
     for part, done in zip(parts, standing, strict=True):
         if not done:
             try:
                 records = build(part, force=force)
             except ProgramError:
-                if force or not stands(part):  # or another process has made it meanwhile
+                if force or not is_built(part):  # or another process has made it meanwhile
                     raise
                 done = True
-        print(f"{part.path}: stands" if done else f"{part.path}: {records} images")
+        print(f"{part.path}: built before" if done else f"{part.path}: {records} images")
         built += 0 if done else records
     return built
