@@ -25,7 +25,7 @@ EXPERIMENTS = [
     ("digits", "multi_source", {}),
     ("pacs", "mda", {}),
     ("pacs", "mda", {"undivided": True}),
-    ("office_caltech", "mda", {"batch_split": "per_domain", "batch_size": 8, "k_target": 2}),
+    ("office_caltech_fc7", "mda", {"batch_split": "per_domain", "batch_size": 8, "k_target": 2}),
 ]
 
 
