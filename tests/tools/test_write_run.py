@@ -9,6 +9,7 @@ import pytest
 from latent_domains.common.files import json_text, write_text
 from latent_domains.experiment.datasets import named
 from latent_domains.experiment.experiment import make_experiment
+from latent_domains.runs import write
 from latent_domains.runs.run_folder import RunFolder
 from tests.programs import program, replacing
 from tests.test_documented_commands import PROGRAMS
@@ -41,8 +42,9 @@ def documented(page: str) -> list[str]:
 
 
 @pytest.mark.parametrize("command", [*documented("experiments.md"), *documented("several_gpus.md")])
-def test_documented_commands_write_runs(command, pictures, tmp_path):
-    """On data that is there, and on data that is not there yet."""
+def test_documented_commands_write_runs(command, pictures, tmp_path, monkeypatch):
+    """On data that is there, and on data that is not there yet; no initial weights are drawn, which are large."""
+    monkeypatch.setattr(write, "draw_weights", lambda nets, seed, file: file.touch())
     arguments = [word for word in shlex.split(command) if not word.startswith("runs/")]
     for number, word in enumerate(arguments):
         if word.endswith(".json"):  # which tools.extract_features writes
