@@ -30,10 +30,10 @@ FEWEST = 2
 """Images of a domain: the statistics of one image are no statistics."""
 
 FEW = 10
-"""Images of a class in a source, below which it is said that they are few."""
+"""A note is printed where a class has fewer images in a source."""
 
 UNEQUAL = 5
-"""How many times as many images a domain or a class has as another one where that is said."""
+"""A note is printed where a domain or class has this many times the images of another one."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class TaskImages:
     targets: tuple[Domain, ...]
     classes: tuple[str, ...]
     notes: tuple[str, ...]
-    """What the user should know, a line each."""
+    """Notes for the user, a line each."""
 
     @property
     def domains(self) -> tuple[Domain, ...]:
@@ -184,7 +184,7 @@ def readable(
 
 
 def _check_classes(trees: Mapping[Path, Mapping[str, Found]], allow_missing: bool, kind: str = "images") -> list[str]:
-    """What sources lack, a line each. Raises ProgramError if they may not, or have images of one class alone."""
+    """List the classes that sources lack, a line each. Raises ProgramError if they may not, or have one class alone."""
     anywhere = {name for tree in trees.values() for name, inside in tree.items() if inside.images}
     notes = []
     for folder, tree in trees.items():
@@ -205,7 +205,7 @@ def _check_classes(trees: Mapping[Path, Mapping[str, Found]], allow_missing: boo
 
 
 def _check_domains(images: TaskImages) -> list[str]:
-    """What labelled targets lack. Raises ProgramError if there are too few images of a domain."""
+    """List the classes that labelled targets lack. Raises ProgramError if there are too few images of a domain."""
     for domain in images.domains:
         if len(domain.entries) < FEWEST:
             raise ProgramError(
@@ -221,7 +221,7 @@ def _check_domains(images: TaskImages) -> list[str]:
 
 
 def about_numbers(images: TaskImages, experiment: Experiment) -> Iterator[str]:
-    """What the numbers of images mean for the training, where they are small or differ much."""
+    """Notes on numbers of images that are small or differ much."""
     for source in images.sources:
         counts = Counter(images.classes[entry.label] for entry in source.entries).most_common()
         (most, largest), (least, smallest) = counts[0], counts[-1]
@@ -266,7 +266,7 @@ def folder_label(folder: Path) -> str:
 
 
 def safe_name(name: str) -> str:
-    """What is left of a name in such letters."""
+    """A name reduced to such letters."""
     kept = (char if char in "_.-" or category(char)[0] in "LMN" else " " for char in composed(name))
     return re.sub(" +", "_", "".join(kept)).strip(".-")
 

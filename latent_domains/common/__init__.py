@@ -1,1 +1,1 @@
-"""What every package needs: errors and exit codes, files, arguments, processes, logs."""
+"""Tools for every package: errors and exit codes, files, arguments, processes, logs."""

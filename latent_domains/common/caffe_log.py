@@ -40,7 +40,7 @@ def _time(line: str) -> float | None:
 
 
 class History:
-    """What a run's log measured, fed line by line: by (phase, name), by iteration.
+    """The measurements of a run's log, fed line by line: by (phase, name), by iteration.
 
     Where a resumed run goes on from further back, what had been measured after that is dropped.
     """
@@ -89,7 +89,7 @@ def curves(lines: Iterable[str]) -> dict[tuple[str, str], dict[int, float]]:
 
 @dataclass
 class LoggedSession:
-    """What a log has of one session: the iteration it began at, and those that it displayed and wrote snapshots at.
+    """One session in a log: the iteration it began at, and those that it displayed and wrote snapshots at.
 
     Something is displayed ``every`` so many iterations at least.
     """
@@ -129,7 +129,7 @@ def hole(sessions: Sequence[LoggedSession], iteration: int) -> tuple[int, int] |
     """The iterations between which the log of a training up to a snapshot at ``iteration`` has nothing; None if whole.
 
     In a whole log a session came there, and began at 0 or at a snapshot that a session before it came to, and so on.
-    Else caffe came there when nobody read its log.
+    Else the log was not read when caffe came there.
     """
     for session in reversed(sessions):
         if session.came_to(iteration):
@@ -154,7 +154,7 @@ def failure_reason(log: str) -> str:
 
 
 def ending(exit_code: int, log: str) -> str:
-    """How a process ended, in words: the signal that killed it, or its exit code and the reason in its log."""
+    """Say how a process ended: the signal that killed it, or its exit code and the reason in its log."""
     if exit_code < 0 and exit_code != -signal.SIGABRT:  # a failed check aborts, and says why
         memory = ", perhaps for its memory" if exit_code == -signal.SIGKILL else ""
         name = signal.Signals(-exit_code).name if -exit_code in set(signal.Signals) else f"signal {-exit_code}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from latent_domains.common.program import ROOT, ProgramError
 
 UNMOVED_BY_SIGTERM = ("env", "--block-signal=TERM")
-"""What starts a child that ends when we tell it to. SLURM sends SIGTERM to every process of a job: caffe would end by
+"""Command prefix of a child that ignores SIGTERM. SLURM sends SIGTERM to every process of a job: caffe would end by
 it before it has written a snapshot. (Blocked and not ignored, since glog in caffe sets a handler of its own.)"""
 
 _END_WITH_PARENT = str(Path(__file__).with_name("end_with_parent.py"))
@@ -20,7 +20,7 @@ _END_WITH_PARENT = str(Path(__file__).with_name("end_with_parent.py"))
 def ending_with_us(command: Sequence[str]) -> list[str]:
     """The command of a child that the kernel kills when the thread that starts it ends, however that comes about.
 
-    Nothing else reaches a child whose parent was killed for its memory, say: it would go on, and nobody would know.
+    Otherwise a child would go on unnoticed when its parent is killed, for its memory, say.
     """
     return [sys.executable, "-I", "-S", _END_WITH_PARENT, str(os.getpid()), *command]
 

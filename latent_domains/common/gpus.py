@@ -1,4 +1,4 @@
-"""What this machine and its Caffe have for computing on a GPU, and which GPU a command takes of several."""
+"""The GPUs of this machine, whether its Caffe can use them, and the choice of one for a command."""
 
 import ctypes
 import fcntl
@@ -21,7 +21,7 @@ PAUSE = 2.0
 def has_cuda() -> bool:
     """Whether this Caffe was built for GPUs. In a build for CPU alone, the first layer that wants one ends the process.
 
-    The libraries of pycaffe themselves are asked what they link: CUDA's own may have been loaded for somebody else.
+    Looks at what the libraries of pycaffe link: other packages may have loaded CUDA's own.
     """
     from caffe import _caffe
 
@@ -87,7 +87,7 @@ def why_no_layers_on_gpu() -> str | None:
 
 
 def visible_gpus() -> list[str]:
-    """What CUDA_VISIBLE_DEVICES may name on this machine; empty without a driver."""
+    """The names that CUDA_VISIBLE_DEVICES may have on this machine; empty without a driver."""
     try:
         count = len(gpu_names())
     except ProgramError:

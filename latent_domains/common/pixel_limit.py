@@ -1,4 +1,4 @@
-"""How large a picture may be. OpenCV reads the limit when it is loaded, and keeps to it by a picture's header alone."""
+"""The largest size of a picture. OpenCV reads this limit when it is loaded, and checks a picture's header by it."""
 
 import os
 import re

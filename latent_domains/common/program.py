@@ -1,4 +1,4 @@
-"""What every program shares: one clear line for bad input, exit codes, and the repository's root."""
+"""Shared by every program: one clear line for bad input, exit codes, and the repository's root."""
 
 import io
 import os
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def from_root(path: Path) -> str:
-    """``path`` relative to the repository root where it lies below it, absolute elsewhere: as Caffe is told it."""
+    """``path`` relative to the repository root where it lies below it, absolute elsewhere, for Caffe."""
     absolute = path.resolve()
     return str(absolute.relative_to(ROOT) if absolute.is_relative_to(ROOT) else absolute)
 

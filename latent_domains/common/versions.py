@@ -1,4 +1,4 @@
-"""What a result was made with: versions, commit, hardware."""
+"""Versions, commit and hardware of a result."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""Latent domains that nobody had to learn, as controls of those that a branch finds."""
+"""Latent domains without learning, as controls of those that a branch finds."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -124,7 +124,7 @@ _TURNED = re.compile(rb"\x12\x01.{6}[\x02-\x08]\x00|\x01\x12.{6}\x00[\x02-\x08]"
 
 
 def _pixels_if_plain(data: bytes, form: str) -> NDArray[np.uint8] | None:
-    """The pixels of a file of a format, if whoever decodes it as it is, as Caffe does, has B, G, R, upright; else None.
+    """The pixels of a file of a format if Caffe, which decodes it as it is, gets upright B, G, R; else None.
 
     Raises cv2.error as :func:`decoded` does.
     """

@@ -1,4 +1,4 @@
-"""What goes into an LMDB: a list file as ``convert_imageset`` takes, or a tree of one folder a class."""
+"""Lists of images: from a list file as ``convert_imageset`` takes, or from a tree of one folder a class."""
 
 import os
 import re
@@ -93,7 +93,7 @@ def composed(name: str) -> str:
 
 
 def fits_a_line(name: str) -> bool:
-    """Whether a line of a text file can hold a name, and whoever reads the line has the name again."""
+    """Whether a line of a text file can hold a name and give it back."""
     # Control characters, half characters of UTF-16 (which stand for bytes that are no UTF-8), and ends of lines.
     return name == name.strip() and not {"Cc", "Cs", "Zl", "Zp"}.intersection(map(unicodedata.category, name))
 
@@ -110,7 +110,7 @@ def class_of(folder: Path) -> str:
 
 @dataclass
 class Found:
-    """What a folder holds, at any depth. Hidden files and folders do not count."""
+    """The files of a folder, at any depth. Hidden files and folders do not count."""
 
     images: list[str] = field(default_factory=list)
     """Their paths from the folder."""
@@ -126,12 +126,12 @@ class Found:
         self.unread |= other.unread
 
     def counted(self) -> str:
-        """How many of the files are used, in words."""
+        """The number of images and of all files, in words."""
         number = len(self.images)
         return f"{count_of(number, 'image')} of {count_of(number + len(self.others), 'file')}"
 
     def left_out(self) -> list[str]:
-        """What is not used, a line each: names may be cut off, the number never is."""
+        """What is not used, a line each. Long lists of names are cut; the number is always given."""
         lines = [f"folder not read: {printable(path)}: {why}" for path, why in list(self.unread.items())[:SHOWN]]
         if len(self.unread) > SHOWN:
             lines.append(f"{len(self.unread)} folders were not read, the first {SHOWN} are named")
@@ -285,7 +285,7 @@ def _no_images(folder: Path, what: str, found: Found) -> ProgramError:
 
 
 UNKNOWN = -1
-"""The label of an image whose class nobody knows."""
+"""The label of an image of unknown class."""
 
 
 def folder_entries(folder: Path) -> tuple[list[Entry], Found]:

@@ -55,7 +55,7 @@ def build(
 
 
 SHORTEN = "shorten the names of its folders"
-"""What helps where the folders of a tree make a record's name too long."""
+"""Advice where the folders of a tree make a record's name too long."""
 
 VERSION = 1
 """Raised whenever the same images and seed give other records or another order."""

@@ -1,4 +1,4 @@
-"""What an LMDB's folder holds: apart from ``lmdb_io``, so that a caller who asks nothing else need not import Caffe."""
+"""The files of an LMDB's folder. Apart from ``lmdb_io``, so that callers need not import Caffe."""
 
 from pathlib import Path
 
@@ -20,6 +20,6 @@ def is_lmdb(folder: Path) -> bool:
 
 
 def strangers(folder: Path) -> list[str]:
-    """What lies in an LMDB's folder that no program of ours or of LMDB's puts there, sorted; a file itself."""
+    """Names of files in a folder that do not belong to an LMDB of ours, sorted; the name of a file itself."""
     inside = folder.iterdir() if folder.is_dir() else [folder]
     return sorted(path.name for path in inside if path.name not in _OURS)

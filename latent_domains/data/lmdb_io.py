@@ -158,7 +158,7 @@ def create(path: Path, *, force: bool = False) -> Iterator[tuple[Writer, Path]]:
         raise ProgramError(
             f"{path}: found {some(others)}, expected an LMDB's files alone: --force removes nothing else"
         )
-    # Nothing is synced before the end: until the folder is renamed nobody reads it.
+    # Nothing is synced before the end: the folder is not read until it is renamed.
     options = {"map_size": FIRST_MAP_SIZE, "readahead": False, "sync": False, "metasync": False, "lock": False}
     with build_folder_aside(path, force=force) as aside:
         try:
@@ -182,7 +182,7 @@ _environments_lock = threading.Lock()
 
 @contextmanager
 def _environment(folder: Path) -> Iterator[lmdb.Environment]:
-    """Open an LMDB for reading, or share it with whoever has it open in this process. Raises lmdb.Error."""
+    """Open an LMDB for reading, or share it with other readers in this process. Raises lmdb.Error."""
     status = (folder / "data.mdb").stat()
     key = (status.st_dev, status.st_ino)
     with _environments_lock:
@@ -303,7 +303,7 @@ def read_images(path: Path, limit: int | None = None) -> tuple[NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Description:
-    """What an LMDB of Caffe's holds. The shape is the first record's; ``same_size`` says whether it is everybody's."""
+    """Contents of an LMDB of Caffe's. The shape is the first record's; ``same_size``: whether all records have it."""
 
     records: int
     shape: tuple[int, int, int]

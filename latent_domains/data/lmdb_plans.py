@@ -26,7 +26,7 @@ Images = tuple[NDArray[np.uint8] | NDArray[np.float64], NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class NewRecords:
-    """What goes into an LMDB, in its order."""
+    """The records of a new LMDB, in their order."""
 
     count: int
     items: Iterator[tuple[str, Datum | bytes]]
@@ -109,12 +109,12 @@ def _read_note(lmdb: Path) -> dict[str, Any] | None:
 
 
 def origin_of(lmdb: Path) -> dict[str, Any]:
-    """What an LMDB's note says of how it was made; empty if it says nothing."""
+    """The origin in an LMDB's note; empty if there is none."""
     return _read_note(lmdb) or {}
 
 
 def features_of(lmdb: Path) -> dict[str, Any]:
-    """How the features that an LMDB holds were made as its note says; empty if it says nothing of features."""
+    """How an LMDB's features were made, from its note; empty if the note says nothing of features."""
     origin = origin_of(lmdb)
     return {key: value for key, value in origin.items() if key not in _OF_RECORDS} if "backbone" in origin else {}
 

@@ -32,7 +32,7 @@ class WeightsFile:
 def get(file: WeightsFile, out: Path, mirror: Path | None, *, force: bool = False) -> Path:
     """Return the place of the whole, checked file in the folder ``out``; copy it from ``mirror`` or download it.
 
-    Raises ProgramError if another file of its name stands there and ``force`` is false, if the mirror's is another
+    Raises ProgramError if another file of its name is there and ``force`` is false, if the mirror's is another
     one, or if neither its package nor a URL delivers it.
     """
     target = out / file.name

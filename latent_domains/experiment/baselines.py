@@ -7,7 +7,7 @@ KERNEL = (*DISCOVERY, "gfk")
 """Those with a geodesic flow kernel, and a choice of CLASSIFIERS in it."""
 
 SEEDLESS = ("gfk", "1nn", "1nn_own_z", "svm", "logistic", "logistic_own_z")
-"""Those without random numbers: one run stands for all seeds of a table, unless each seed has data of its own."""
+"""Those without random numbers: one run counts for all seeds of a table, unless each seed has data of its own."""
 
 BASELINES = {
     "gong2013": "Gong et al.",

@@ -1,4 +1,4 @@
-"""What each dataset fixes: its domains, image geometry, network and the paper's training recipe (section 4.1).
+"""The datasets: domains, image geometry, network and the paper's training recipe (section 4.1).
 
 Where the paper, the work it refers to and the authors' published files differ, docs/differences.md says so.
 """
@@ -66,7 +66,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Features:
-    """What a dataset's records are instead of images: what ``backbone`` makes of those of the dataset ``images``.
+    """Records that are features: ``backbone`` makes them of the images of the dataset ``images``.
 
     ``images`` is None where they came as features. The last ``early`` numbers of a record are statistics of the
     backbone's early blocks.
@@ -89,7 +89,7 @@ class Dataset:
     and ``test_counts`` are the published numbers of images each domain has and is tested on. ``usage_images`` limits
     the images of each domain on which domain usage is measured; ``test_batch_limit`` the memory of a test pass.
     ``made_by`` is a command that builds the LMDBs; it can be spelt in several ways, so it is no part of what makes two
-    datasets the same. ``unlabelled`` are domains whose labels nobody knows: they can be targets, and no accuracy is
+    datasets the same. ``unlabelled`` are domains without labels: they can be targets, and no accuracy is
     measured on them. ``features`` says what the records are if they are no images. ``folder`` is that of the LMDBs in a
     data folder (None: the name), of images stored in another size.
     """
@@ -133,7 +133,7 @@ class Dataset:
 
     @property
     def learner(self) -> str:
-        """What is trained, for messages: the network, or the backbone on whose features it is."""
+        """The network that is trained, or the backbone of its features, for messages."""
         return f"features of {self.features.backbone}" if self.features else self.network
 
     @property

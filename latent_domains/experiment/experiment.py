@@ -1,6 +1,6 @@
 """One experiment of the paper as data: dataset, sources, targets, method, k, known domain labels, seed.
 
-Everything that differs between two runs stands here; everything that a dataset fixes stands in
+Everything that differs between two runs is here; everything that a dataset fixes is in
 :mod:`latent_domains.experiment.datasets`. The nets (:mod:`latent_domains.nets`) are functions of an
 :class:`Experiment`.
 """
@@ -239,7 +239,7 @@ class Experiment:
 
     @property
     def source_parts(self) -> tuple[str, ...]:
-        """What the training images of the sources are read from: one LMDB per source, or the undivided one.
+        """The source images' LMDBs in training: one per source, or the undivided one.
 
         A mixture has no order: it is named by its domains, and their shares, in the dataset's order.
         """
@@ -265,7 +265,7 @@ class Experiment:
 
     @property
     def tests(self) -> dict[str, str]:
-        """The target that each test net tests, by the net's name; a target whose labels nobody knows has none."""
+        """The target that each test net tests, by the net's name; a target without labels has none."""
         names = ["test"] if len(self.targets) == 1 else [f"test_{target}" for target in self.targets]
         tests = zip(names, self.targets, strict=True)
         return {name: target for name, target in tests if target not in self.data.unlabelled}
@@ -296,7 +296,7 @@ class Experiment:
 
     @property
     def caution(self) -> str:
-        """What is known to go wrong with these settings, in a line; empty if nothing is."""
+        """A warning about these settings, in a line; empty if there is none."""
         if not self.has_target_branch or self.branch_norm != "centred" or self.lambda_d <= _HARMLESS:
             return ""
         return (
@@ -320,7 +320,7 @@ class Experiment:
 
     @property
     def name_without_seed(self) -> str:
-        """What the names of runs have in common that differ in their seed alone."""
+        """The name that runs with other seeds share."""
         return self.name.removesuffix(f"_seed{self.seed}")
 
     def to_json(self) -> dict[str, Any]:
@@ -345,7 +345,7 @@ def methods_of(data: Dataset) -> tuple[str, ...]:
 def _defaults(
     data: Dataset, method: str, sources: tuple[str, ...] | None, targets: tuple[str, ...] | None
 ) -> dict[str, Any]:
-    """What every setting is where nobody chooses it; with targets alone, all other domains are sources."""
+    """The default of every setting; with targets alone, all other domains are sources."""
     targets = data.targets if targets is None else targets
     if sources is None:
         sources = data.sources if targets == data.targets else data.others(targets)

@@ -1,4 +1,4 @@
-"""How LMDBs of an experiment's sources are made of their domains' ones."""
+"""Commands that join the LMDBs of domains into those of an experiment's sources."""
 
 from pathlib import Path
 

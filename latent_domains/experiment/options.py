@@ -72,7 +72,7 @@ def _reading(kind: Any) -> dict[str, Any]:
 
 
 def method_options(options: argparse.Namespace) -> dict[str, Any]:
-    """What :func:`add_method_options`' options say, by the names of :func:`make_experiment`."""
+    """The values of :func:`add_method_options`' options, by the names of :func:`make_experiment`."""
     return {name: getattr(options, name) for name in _METHOD}
 
 

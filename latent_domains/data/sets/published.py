@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class ImageSet:
-    """What is fixed about an image set, whatever its copy on a disk looks like."""
+    """Facts about an image set, the same for every copy of it."""
 
     name: str
     """Of its folder of LMDBs and of its command."""

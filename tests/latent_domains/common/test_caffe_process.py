@@ -49,8 +49,7 @@ def counts(log: str) -> set[str]:
     return {line for line in log.splitlines() if line.startswith("counts")}
 
 
-@pytest.mark.parametrize("layer", ["tbb", "omp", "workqueue"])
-@pytest.mark.parametrize("program", ["caffe", "pycaffe"])
+@pytest.mark.parametrize(("program", "layer"), [("caffe", "tbb"), ("caffe", "omp"), ("pycaffe", "workqueue")])
 def test_one_variable_gives_all_layers_of_a_process_their_threads(layer, program, net):
     """numba has two threads of its own accord; Caffe's layers must not get these, nor numba more than Caffe."""
     command = ["caffe", "time", "-model", str(net), "-iterations", "1"]
