@@ -123,9 +123,10 @@ def test_branch_of_resnet_is_one_residual_block_on_all_rows_of_the_batch():
     assert list(net["domain_fc"].bottom) == ["domain_features"]
 
 
+@pytest.mark.parametrize("options", [{}, {"network": "lite0", "image_size": 64}], ids=["resnet18", "lite0"])
 @pytest.mark.parametrize("method", [method for method in METHODS if method != "plain"])
-def test_what_learns_in_resnet(method):
-    for name, found in learners(parse(nets_of("pacs", method)[1]["train"])).items():
+def test_what_learns(method, options):
+    for name, found in learners(parse(nets_of("pacs", method, **options)[1]["train"])).items():
         if name in ("classifier", "domain_fc"):
             assert found == [(10, 1), (20, 0)], name
         elif "scale" in name:
