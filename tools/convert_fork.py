@@ -21,7 +21,7 @@ import argparse
 import re
 from pathlib import Path
 
-from latent_domains.common.arguments import positive, program_parser
+from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import run
 from latent_domains.convert.fork.converter import Converter
 from latent_domains.convert.options import add_converter_options, converter_options
@@ -40,9 +40,6 @@ def _options() -> argparse.Namespace:
         "--set", type=_setting, action="append", default=[], metavar="NAME=VALUE", help="a template field (repeatable)"
     )
     parser.add_argument("--no-weights", action="store_true", help="convert the nets alone; verify with random weights")
-    parser.add_argument(
-        "--input", type=_shape, metavar="C,H,W", help="size of the images, if the net's data layers do not tell"
-    )
     add_converter_options(parser)
     options = parser.parse_intermixed_args()
     if options.weights is None and not options.no_weights:
@@ -62,13 +59,6 @@ def _setting(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _shape(text: str) -> tuple[int, ...]:
-    shape = tuple(map(positive, text.split(",")))
-    if len(shape) != 3:
-        raise argparse.ArgumentTypeError(f"got {text!r}, expected channels, height and width, as 3,224,224")
-    return shape
-
-
 def main() -> None:
     options = _options()
     converter = Converter(
@@ -76,7 +66,6 @@ def main() -> None:
         options.weights,
         options.out,
         values=dict(options.set),
-        shape=options.input,
         options=converter_options(options),
     )
     converter.write()

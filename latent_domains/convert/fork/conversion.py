@@ -21,11 +21,10 @@ _LOSSES = (text.ENTROPY, "SoftmaxWithLoss", "Accuracy")
 class Conversion:
     """A fork's net with its template fields filled, as far as they are given: both phases and what becomes of them."""
 
-    def __init__(self, file: Path, values: Mapping[str, str], shape: tuple[int, ...] | None) -> None:
+    def __init__(self, file: Path, values: Mapping[str, str]) -> None:
         """Read and understand ``file``.
 
-        ``values`` are those of its template fields; ``shape`` (C×H×W) that of the images, if it does not tell. Raises
-        ProgramError naming what is wrong with the file or missing.
+        ``values`` are those of its template fields. Raises ProgramError naming what is wrong with the file or missing.
         """
         self.file = file
         template = text.read_template(file)
@@ -42,7 +41,7 @@ class Conversion:
         used = test.part([scores])
         used.check_made(f"{file}: in the TEST phase")
         found, sources = find_images(used, scores, file)
-        self.images: ImageInput = images_of(sources, shape, file)
+        self.images: ImageInput = images_of(sources, file)
         self.deploy = deploy_graph(used, scores, found, self.images.shape)
         self.image_value = self.deploy.nodes[0].tops[0]
 

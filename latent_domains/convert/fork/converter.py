@@ -9,12 +9,12 @@ from latent_domains.common.files import check_free, expect_file, write_together
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fork.conversion import Conversion
 from latent_domains.convert.fork.rewrite import Rewritten
-from latent_domains.convert.fork.verify import Side, compare, put, random_inputs, with_inputs
+from latent_domains.convert.fork.verify import Side, compare, random_inputs, with_inputs
 from latent_domains.convert.fork.weights import converted, kinds_of, random_blobs, read_blobs
 from latent_domains.convert.options import ConverterOptions
 from latent_domains.models.compare import Difference, require, worst
 from latent_domains.models.graph import Graph
-from latent_domains.models.inputs import NOISE, images, in_batches, noise
+from latent_domains.models.inputs import NOISE, in_batches, tried
 from latent_domains.models.model import (
     Array,
     Model,
@@ -38,10 +38,9 @@ class Converter:
         out: Path,
         *,
         values: Mapping[str, str],
-        shape: tuple[int, ...] | None,
         options: ConverterOptions,
     ) -> None:
-        """Read and convert. ``values`` and ``shape`` are those of :class:`Conversion`.
+        """Read and convert. ``values`` are those of :class:`Conversion`.
 
         Raises ProgramError naming what is wrong with a file, or if one of the files to write exists and may not be
         replaced.
@@ -52,7 +51,7 @@ class Converter:
         for file in self._inputs:
             expect_file(file, "the fork's")
         self._weights, self._out, self._options = weights, out, options
-        self._fork = fork = Conversion(net, values, shape)
+        self._fork = fork = Conversion(net, values)
         # What is written, and what is tried: the training net with small batches.
         self._deploy = fork.our_deploy
         self._train: Rewritten | None = None
@@ -95,7 +94,7 @@ class Converter:
             if self._tried is not None:
                 check_definition(self._tried[1].definition(), f"{self._out}_train.prototxt")
             if self._options.verify:
-                self._verify(asides)
+                self._verify()
             else:
                 print("not verified")
         print(f"wrote {', '.join(map(str, self._files))}")
@@ -119,33 +118,20 @@ class Converter:
         if self._train is not None:
             left.pop(0).write_text(about_lines(about) + net_text(f"{out}_train", self._train.definition()))
 
-    def _verify(self, asides: Sequence[Path]) -> None:
-        """Compare both sides; ours has the weights of the caffemodel that was written."""
-        fork, folder, seed = self._fork, self._options.images, self._options.seed
-        fill = put(self._ours)
-        if self._weights is not None:
-            weights = str(asides[1])
-
-            def fill(net: caffe.Net) -> None:
-                net.copy_from(weights)
-
-        theirs = Side(fork.deploy, {}, put(self._theirs))
-        ours = Side(self._deploy.graph, self._deploy.blobs, fill)
-        pixels = noise(fork.images.shape, seed, fork.images.mean, fork.images.scale)
-        given = {f"{NOISE} random inputs": [pixels]}
-        if folder is not None:
-            found, pixels = images(folder, fork.images.shape, fork.images.mean, fork.images.scale)
-            given[f"{len(found)} images"] = in_batches(pixels)
-        for said, batches in given.items():
-            inputs = [{fork.image_value: batch} for batch in batches]
-            self._judge(f"deploy net, {said}", compare(theirs, ours, caffe.TEST, inputs, seed))
+    def _verify(self) -> None:
+        """Compare both sides on the same inputs."""
+        fork, seed, theirs, ours = self._fork, self._options.seed, self._theirs, self._ours
+        images = fork.images
+        pixels, said = tried(images.shape, seed, self._options.images, images.mean, images.scale)
+        inputs = [{fork.image_value: batch} for batch in in_batches(pixels)]
+        sides = Side(fork.deploy, {}, theirs), Side(self._deploy.graph, self._deploy.blobs, ours)
+        self._judge(f"deploy net, {said}", compare(*sides, caffe.TEST, inputs, seed))
         if self._tried is not None:
             graph, rewritten = self._tried
-            theirs = Side(graph, {}, put(self._theirs))
-            ours = Side(rewritten.graph, rewritten.blobs, fill)
-            inputs = [random_inputs(graph, fork.images, self._classes(), seed)]
+            sides = Side(graph, {}, theirs), Side(rewritten.graph, rewritten.blobs, ours)
+            inputs = [random_inputs(graph, images, self._classes(), seed)]
             for phase, said in ((caffe.TRAIN, "the batch's"), (caffe.TEST, "every domain's running")):
-                self._judge(f"training net, {said} statistics", compare(theirs, ours, phase, inputs, seed))
+                self._judge(f"training net, {said} statistics", compare(*sides, phase, inputs, seed))
 
     def _judge(self, said: str, found: list[Difference]) -> None:
         """Print the largest difference; raise ProgramError if it is too large."""

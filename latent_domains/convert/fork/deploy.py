@@ -80,19 +80,17 @@ def find_images(graph: Graph, scores: Value, file: Path) -> tuple[Value, tuple[N
     return whole[0], images[whole[0]]
 
 
-def images_of(nodes: Sequence[Node], shape: tuple[int, ...] | None, file: Path) -> ImageInput:
-    """Shape and transformation of the images that data layers give.
-
-    ``shape`` is what the user says it is. Raises ProgramError if the layers do not tell and the user did not.
-    """
+def images_of(nodes: Sequence[Node], file: Path) -> ImageInput:
+    """Shape and transformation of the images that data layers give. Raises ProgramError if the layers do not tell."""
     transform = nodes[0].layer.transform_param
     found = {_shape(node.layer, node.layer.transform_param) for node in nodes}
-    if shape is None and (len(found) != 1 or None in found):
+    if len(found) != 1 or None in found:
         names = ", ".join(node.said for node in nodes)
         raise ProgramError(
-            f"{file}: data layers {names} do not tell one size of images: give it with --input CHANNELS,HEIGHT,WIDTH"
+            f"{file}: data layers {names} do not tell one size of images, "
+            "expected crop_size and a mean_value for each channel"
         )
-    return ImageInput(shape or found.pop(), tuple(transform.mean_value), transform.scale, transform.mean_file)
+    return ImageInput(found.pop(), tuple(transform.mean_value), transform.scale, transform.mean_file)
 
 
 def _shape(layer: LayerParameter, transform: TransformationParameter) -> tuple[int, ...] | None:

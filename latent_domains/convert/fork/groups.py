@@ -17,7 +17,7 @@ from latent_domains.models.graph import Graph, Node, Value
 
 
 @dataclass(frozen=True)
-class Part:
+class RowGroup:
     """The normalisation of one group of rows."""
 
     x: Value
@@ -28,12 +28,12 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Group:
+class MDAGroup:
     """All the layers that one mDA layer does the work of."""
 
     x: Value
     root: Node
-    parts: tuple[Part, ...]
+    parts: tuple[RowGroup, ...]
 
     @property
     def out(self) -> Value:
@@ -51,14 +51,14 @@ class Group:
         return tuple((part.softmax, len(part.norms)) for part in self.parts)
 
 
-def find_groups(graph: Graph, where: str, targets: Collection[str] = ()) -> list[Group]:
+def find_groups(graph: Graph, where: str, targets: Collection[str] = ()) -> list[MDAGroup]:
     """All groups of a graph, in order.
 
     ``targets`` are the BatchNorms that are a group alone: the target's in a test net. ``where`` begins messages: file
     and phase. Raises ProgramError naming the layer if a MultiModalBatchNorm is used in another way, or if the groups
     have not all the same domains.
     """
-    found: list[Group] = []
+    found: list[MDAGroup] = []
     for node in reversed(graph.nodes):  # what joins and sums before what it joins and sums
         if any(node in group.norms for group in found):
             continue
@@ -69,7 +69,7 @@ def find_groups(graph: Graph, where: str, targets: Collection[str] = ()) -> list
         joined = any(node in map(graph.maker, group.root.bottoms) for group in found)
         if not joined and (alone or _is_latent(graph, node)):
             part = _part(graph, node, where)
-            found.insert(0, Group(part.x, node, (part,)))
+            found.insert(0, MDAGroup(part.x, node, (part,)))
     for group in found:
         if group.assignment != found[0].assignment:
             raise ProgramError(
@@ -79,7 +79,7 @@ def find_groups(graph: Graph, where: str, targets: Collection[str] = ()) -> list
     return found
 
 
-def _joined(graph: Graph, node: Node, where: str) -> Group | None:
+def _joined(graph: Graph, node: Node, where: str) -> MDAGroup | None:
     """The group that ends in a Concat of rows; None if it joins something else."""
     roots = [graph.maker(bottom) for bottom in node.bottoms]
     normalised = [root.kind == "BatchNorm" or _is_latent(graph, root) for root in roots]
@@ -87,7 +87,7 @@ def _joined(graph: Graph, node: Node, where: str) -> Group | None:
         parts = tuple(_part(graph, root, where) for root in roots)
         source = graph.maker(parts[0].x)
         if splits_rows(source) and source.tops == [part.x for part in parts]:
-            return Group(source.bottoms[0], node, parts)
+            return MDAGroup(source.bottoms[0], node, parts)
     if any(_is_latent(graph, root) for root in roots):
         raise ProgramError(
             f"{where}: layer {node.said} joins {', '.join(root.said for root in roots)}, expected the normalised parts "
@@ -96,10 +96,10 @@ def _joined(graph: Graph, node: Node, where: str) -> Group | None:
     return None
 
 
-def _part(graph: Graph, root: Node, where: str) -> Part:
+def _part(graph: Graph, root: Node, where: str) -> RowGroup:
     """The normalisation that ends in ``root``: a sum, one MultiModalBatchNorm, or a BatchNorm."""
     if root.kind == "BatchNorm":
-        return Part(root.bottoms[0], (root,), None)
+        return RowGroup(root.bottoms[0], (root,), None)
     norms = [root] if root.kind == MULTIMODAL else [graph.maker(bottom) for bottom in root.bottoms]
     odd = [norm for norm in norms if norm.kind != MULTIMODAL or len(norm.bottoms) != 2]
     if odd or not _is_plain_sum(root) or len({norm.bottoms[0] for norm in norms}) > 1:
@@ -116,7 +116,7 @@ def _part(graph: Graph, root: Node, where: str) -> Part:
             f"{', '.join(norm.bottoms[1].name for norm in norms)}: expected each column of one Softmax along axis 1, "
             "once, of a Slice into single columns"
         )
-    return Part(norms[0].bottoms[0], tuple(by_column[column] for column in sorted(by_column)), softmax)
+    return RowGroup(norms[0].bottoms[0], tuple(by_column[column] for column in sorted(by_column)), softmax)
 
 
 def _is_latent(graph: Graph, node: Node) -> bool:
@@ -147,5 +147,5 @@ def _width(graph: Graph, w: Value) -> int:
     return len(graph.maker(w).tops)
 
 
-def _said(group: Group) -> str:
+def _said(group: MDAGroup) -> str:
     return " then ".join(f"{k} of {softmax.name}" if softmax else "a known one" for softmax, k in group.assignment)

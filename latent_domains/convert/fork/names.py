@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from latent_domains.convert.fork.groups import Group
+from latent_domains.convert.fork.groups import MDAGroup
 from latent_domains.convert.fork.rows import splits_rows
 from latent_domains.convert.fork.text import ENTROPY
 from latent_domains.models.graph import Graph, Node
@@ -30,7 +30,7 @@ class Names:
     """The domain of each normalising layer."""
 
 
-def find_names(graph: Graph, groups: Sequence[Group]) -> Names:
+def find_names(graph: Graph, groups: Sequence[MDAGroup]) -> Names:
     """The names in a training net and so, for layers of the same names, in the test net."""
     names = Names({}, {}, {})
     for group in groups:
@@ -53,7 +53,7 @@ def find_names(graph: Graph, groups: Sequence[Group]) -> Names:
     return names
 
 
-def part_names(group: Group) -> tuple[list[str], list[str]]:
+def part_names(group: MDAGroup) -> tuple[list[str], list[str]]:
     """For each group of rows the prefix of its branch's layers and the name of its w."""
     sources = len(group.parts) - 1
     numbers = [""] if sources == 1 else [str(i + 1) for i in range(sources)]
@@ -70,7 +70,7 @@ def _normalisation(name: str) -> tuple[str, str]:
     return f"{name}_mda", f"{name}_scale"
 
 
-def _trunk(graph: Graph, groups: Sequence[Group]) -> set[Node]:
+def _trunk(graph: Graph, groups: Sequence[MDAGroup]) -> set[Node]:
     """What the features are computed by, but not the weights of their domains."""
     features = {group.out: [group.x] for group in groups}
     return set(graph.ancestors([group.x for group in groups], lambda node: features.get(node.tops[0], node.bottoms)))

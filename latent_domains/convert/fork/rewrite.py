@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from caffe.proto.caffe_pb2 import LayerParameter, NetParameter, PythonParameter
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.fork.groups import Group, Part
+from latent_domains.convert.fork.groups import MDAGroup, RowGroup
 from latent_domains.convert.fork.names import Names, part_names
 from latent_domains.convert.fork.rows import Segment, count
 from latent_domains.convert.fork.text import ENTROPY, MULTIMODAL, statistics_param
@@ -30,7 +30,7 @@ class Rewritten:
 
 
 def rewrite(
-    graph: Graph, groups: Sequence[Group], names: Names, rows: Mapping[Value, Sequence[Segment]], where: str
+    graph: Graph, groups: Sequence[MDAGroup], names: Names, rows: Mapping[Value, Sequence[Segment]], where: str
 ) -> Rewritten:
     """The graph with our layers. Values that both graphs have are the same objects.
 
@@ -43,7 +43,12 @@ def rewrite(
 
 class _Rewriting:
     def __init__(
-        self, graph: Graph, groups: Sequence[Group], names: Names, rows: Mapping[Value, Sequence[Segment]], where: str
+        self,
+        graph: Graph,
+        groups: Sequence[MDAGroup],
+        names: Names,
+        rows: Mapping[Value, Sequence[Segment]],
+        where: str,
     ) -> None:
         self._graph, self._groups, self._names, self._rows, self._where = graph, groups, names, rows, where
         self._domains = 1 + max(names.columns.values())
@@ -112,7 +117,7 @@ class _Rewriting:
         after[last].append(concat)
         return after, joined
 
-    def _mda(self, group: Group, w: Value | None) -> Node:
+    def _mda(self, group: MDAGroup, w: Value | None) -> Node:
         first, domains = group.norms[0], self._domains
         name = self._names.mda[first.name]
         params: dict[str, object] = {"num_domains": domains, **self._parameters(group)}
@@ -128,7 +133,7 @@ class _Rewriting:
         self._blobs[group.out] = name
         return Node(layer, [group.x] if w is None else [group.x, w], [group.out])
 
-    def _parameters(self, group: Group) -> dict[str, object]:
+    def _parameters(self, group: MDAGroup) -> dict[str, object]:
         """What the normalising layers of a group are set to, all of them alike."""
         parameters = [
             json.loads(norm.layer.python_param.param_str)
@@ -144,7 +149,7 @@ class _Rewriting:
                 )
         return parameters[0]
 
-    def _first(self, part: Part) -> int:
+    def _first(self, part: RowGroup) -> int:
         """The column of a part's first domain."""
         columns = [self._names.columns[norm.name] for norm in part.norms]
         if columns != list(range(columns[0], columns[0] + len(columns))):

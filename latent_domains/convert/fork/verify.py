@@ -1,6 +1,6 @@
 """Both sides on the same inputs: the fork's net with its layers' references, and ours."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import caffe
@@ -12,34 +12,25 @@ from latent_domains.convert.fork.deploy import ImageInput
 from latent_domains.convert.fork.rows import batch_size, is_data
 from latent_domains.models.compare import Difference, difference, keep_worst
 from latent_domains.models.graph import Graph, Node, Value, last_of_blobs
-from latent_domains.models.inputs import NOISE, noise
+from latent_domains.models.inputs import noise
 from latent_domains.models.model import Array, forward, open_net
 
 
 @dataclass(frozen=True)
 class Side:
-    """A graph, the names of its blobs, and what puts weights into its net."""
+    """A graph, the names of its blobs where they are not their values', and the parameters of its layers."""
 
     graph: Graph
     blobs: Mapping[Value, str]
-    fill: Callable[[caffe.Net], object]
+    parameters: Mapping[str, Sequence[Array]]
 
     def net(self, phase: int) -> caffe.Net:
         """The net with its weights."""
         net = open_net(self.graph.definition(self.blobs)[0], phase)
-        self.fill(net)
-        return net
-
-
-def put(blobs: Mapping[str, Sequence[Array]]) -> Callable[[caffe.Net], None]:
-    """What copies ``blobs`` into a net, by the names of layers."""
-
-    def fill(net: caffe.Net) -> None:
         for name, targets in net.params.items():
-            for target, values in zip(targets, blobs[name] if len(targets) else (), strict=True):
+            for target, values in zip(targets, self.parameters[name] if len(targets) else (), strict=True):
                 target.data[...] = values
-
-    return fill
+        return net
 
 
 def with_inputs(graph: Graph, shape: Sequence[int]) -> Graph:
@@ -56,17 +47,14 @@ def with_inputs(graph: Graph, shape: Sequence[int]) -> Graph:
 
 
 def random_inputs(graph: Graph, images: ImageInput, classes: int, seed: int) -> dict[Value, Array]:
-    """Random images and labels for the Input layers of a graph."""
+    """Random images and labels for the Input layers of a graph. Images repeat in large batches."""
     rng = np.random.default_rng(seed)
     found: dict[Value, Array] = {}
     for node in graph.nodes:
         if is_data(node):
             rows = batch_size(node.layer)
-            pixels = [
-                noise(images.shape, int(rng.integers(1 << 31)), images.mean, images.scale)
-                for _ in range(-(-rows // NOISE))
-            ]
-            found[node.tops[0]] = np.concatenate(pixels)[:rows]
+            pixels = noise(images.shape, int(rng.integers(1 << 31)), images.mean, images.scale)
+            found[node.tops[0]] = pixels[rng.integers(0, len(pixels), rows) if rows > len(pixels) else slice(rows)]
             found.update({top: rng.integers(0, classes, rows).astype(np.float32) for top in node.tops[1:]})
     return found
 

@@ -7,7 +7,7 @@ import caffe
 import numpy as np
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.fork.groups import Group
+from latent_domains.convert.fork.groups import MDAGroup
 from latent_domains.convert.fork.names import Names
 from latent_domains.convert.fork.text import MULTIMODAL
 from latent_domains.models.graph import Graph
@@ -66,7 +66,7 @@ def random_blobs(nets: Sequence[caffe.Net], kinds: Mapping[str, str], seed: int)
     return found
 
 
-def converted(blobs: Mapping[str, Sequence[Array]], groups: Iterable[Group], names: Names) -> dict[str, list[Array]]:
+def converted(blobs: Mapping[str, Sequence[Array]], groups: Iterable[MDAGroup], names: Names) -> dict[str, list[Array]]:
     """The same blobs by our layers: the statistics of each group's domains as the rows of one mDA layer's."""
     found: dict[str, list[Array]] = {}
     inner = set()

@@ -12,7 +12,7 @@ from tests.latent_domains.convert.fork.fork_nets import digits
 
 def conversion(folder: Path, text: str, values: dict[str, str]) -> Conversion:
     (folder / "net.prototxt").write_text(text)
-    found = Conversion(folder / "net.prototxt", values, None)
+    found = Conversion(folder / "net.prototxt", values)
     assert found.our_deploy.graph.nodes and found.our_train(found.train).graph.nodes
     return found
 
@@ -246,11 +246,8 @@ def test_domains_may_be_summed_in_any_order(tmp_path: Path) -> None:
     assert [norm.name for norm in found.groups[2].norms] == list(net.mda["fc3"])
 
 
-def test_size_of_the_images_may_be_said(tmp_path: Path) -> None:
+def test_size_of_the_images_must_be_said(tmp_path: Path) -> None:
     net = digits(2)
     text = net.text.replace("crop_size: 28", "").replace("new_height: 32 new_width: 32", "")
-    (tmp_path / "net.prototxt").write_text(text)
-    with pytest.raises(ProgramError, match=r"dt \(ImageData\) do not tell one size of images: give it with --input"):
-        Conversion(tmp_path / "net.prototxt", net.values, None)
-    found = Conversion(tmp_path / "net.prototxt", net.values, (3, 28, 28))
-    assert found.images.shape == (3, 28, 28) and found.images.mean == (104, 117, 123)
+    with pytest.raises(ProgramError, match=r"dt \(ImageData\) do not tell one size of images, expected crop_size"):
+        conversion(tmp_path, text, net.values)

@@ -20,7 +20,7 @@ NET = digits(2)
 def fork(tmp_path_factory: pytest.TempPathFactory) -> tuple[Conversion, list[caffe.Net], dict[str, str]]:
     """The net of two latent sources as it is read, its layers with parameters in Caffe, and their types."""
     folder = tmp_path_factory.mktemp("fork")
-    read = Conversion(save(NET, {}, folder)[0], NET.values, None)
+    read = Conversion(save(NET, {}, folder)[0], NET.values)
     graphs = [with_inputs(read.parameters(read.small_train(2)), read.images.shape), read.deploy]
     nets = []
     for graph in graphs:
