@@ -5,9 +5,8 @@
     snakemake tables/pacs --config images=DIR  values come after the targets
 
 A table is a file of experiments/. Its target makes tables/NAME.md, tables/NAME.csv and tables/NAME/report.html.
-Values of --config: seeds=0,1  iterations=N  images=DIR (the unpacked archive of an image set)  allow_incomplete=True
-weights=DIR|FILE|none (ImageNet's; none: begin at random)  solver_mode=CPU|GPU  data=DIR  runs=DIR  experiments=DIR
-threads=N (of one run).
+Values of --config: seeds=0,1  iterations=N  images=DIR (the unpacked archive of an image set)  solver_mode=CPU|GPU
+weights=none (begin at random, not with ImageNet's)  data=DIR  runs=DIR  experiments=DIR  threads=N (of one run).
 
 A run is finished when its record is there, whatever happened to files' times or to this file: no rule below can make a
 finished run's record again. One that was interrupted, killed or failed goes on from its last snapshot. One that another

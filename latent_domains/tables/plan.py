@@ -32,8 +32,6 @@ MADE = (*FETCHED, "demo")
 
 BASELINE_MEMORY = 6000
 
-NO_WEIGHTS = "none"
-
 
 def _seeds(found: Any) -> tuple[int, ...]:
     """0,1,2 on a command line, or a list in a file."""
@@ -49,12 +47,6 @@ def _images(found: str) -> str:
     return found
 
 
-def _weights(found: str) -> str:
-    if found != NO_WEIGHTS and not Path(found).exists():
-        raise ValueError(f"found {found!r}, expected a caffemodel, a folder of them, or {NO_WEIGHTS}")
-    return found
-
-
 @dataclass(frozen=True)
 class Config:
     """The values of ``snakemake --config``; :meth:`read` checks them."""
@@ -63,9 +55,8 @@ class Config:
     iterations: Positive | None = None
     images: Annotated[str, AfterValidator(_images)] | None = None
     """Folder of the unpacked archive of whichever image set is wanted."""
-    allow_incomplete: bool = False
-    weights: Annotated[str, AfterValidator(_weights)] | None = None
-    """A folder of weights or one caffemodel; "none": begin at random; None: DATA/weights."""
+    weights: Literal["none"] | None = None
+    """ "none": begin at random; None: with ImageNet's in DATA/weights."""
     solver_mode: Literal["CPU", "GPU"] | None = None
     data: Path = Path("data")
     runs: Path = Path("runs")
@@ -147,9 +138,6 @@ class Plan:
         """Say why a run cannot be made here; empty if it can, even if something must be fetched first."""
         images, folder = run.data.images, self.data_folder(run)
         text = why_missing(run, self.config.data, per_seed=self._per_seed.get(run_path(run), False))
-        begin = self.weights(run)
-        if begin and self.config.weights is not None and not begin.is_file():
-            return f"{begin}, which the net begins from, is not there: --config weights names its folder"
         divided = {folder / run.data.train_lmdb(source) for source in run.sources}
         joined = {folder / run.train_lmdb(part) for part in self._joined(run).values()}
         if all(map(is_lmdb, {*lmdbs(run, folder), *divided} - joined)):
@@ -222,15 +210,7 @@ class Plan:
     def weights(self, run: Run) -> Path | None:
         """Return the weights file that a run starts with; None for random weights."""
         begin = weights(run)
-        if begin is None or self.config.weights == NO_WEIGHTS:
-            return None
-        return self._weights_file(begin.file)
-
-    def _weights_file(self, file: str) -> Path:
-        chosen = self.config.weights
-        if chosen is None or chosen == NO_WEIGHTS:  # features are never those of random weights
-            return self.config.data / file
-        return Path(chosen) / Path(file).name if Path(chosen).is_dir() else Path(chosen)
+        return None if begin is None or self.config.weights else self.config.data / begin.file
 
     @cached_property
     def image_sets(self) -> list[str]:
@@ -262,13 +242,12 @@ class Plan:
             options += ["--downloads", str(data / "downloads")] if dataset in FETCHED else []
         if dataset in IMAGE_SETS:
             options += ["--images", self.config.images, "--jobs", str(self.config.threads)]
-            options += ["--allow-incomplete"] if self.config.allow_incomplete else []
         return options
 
     def _features_weights(self, dataset: str) -> Path | None:
         """The file of weights that features are extracted with; None if they come as a package."""
         network = NETWORKS[DATASETS[dataset].features.backbone]
-        return None if network.weights.package else self._weights_file(f"weights/{network.weights_name(0)}")
+        return None if network.weights.package else self.config.data / "weights" / network.weights_name(0)
 
     @cached_property
     def pretrained(self) -> dict[str, list[int]]:

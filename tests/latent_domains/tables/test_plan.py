@@ -41,7 +41,6 @@ def test_config_is_read_as_snakemake_gives_it(tmp_path):
             "data": "d",
             "runs": "r",
             "threads": 2,
-            "allow_incomplete": True,
         }
     )
     assert (found.seeds, found.iterations, found.threads, found.data) == ((0, 2), 20, 2, Path("d"))
@@ -62,10 +61,6 @@ def test_config_is_read_as_snakemake_gives_it(tmp_path):
             "images: found '/nowhere/at/all', expected a folder, a set's unpacked archive",
         ),
         ({"solver_mode": "cpu"}, "--config: solver_mode: found 'cpu'"),
-        (
-            {"weights": "/nowhere/at/all"},
-            "weights: found '/nowhere/at/all', expected a caffemodel, a folder of them, or none",
-        ),
     ],
 )
 def test_a_wrong_value_is_named(config, message):
@@ -117,9 +112,9 @@ def test_image_sets_need_their_images(tmp_path):
     table = here.tables["office31"]
     assert here.records(table) == []
     assert here.obstacles(table) == ["Office-31 is not on this machine: --config images=DIR names its unpacked archive"]
-    given = plan(tmp_path, images="archive", allow_incomplete=True)
+    given = plan(tmp_path, images="archive")
     assert len(given.records(table)) == 75 and given.obstacles(table) == []
-    assert given.images_options("office31")[3:] == ["--images", "archive", "--jobs", "1", "--allow-incomplete"]
+    assert given.images_options("office31")[3:] == ["--images", "archive", "--jobs", "1"]
     assert given.prerequisites(table.runs[0]) == [
         tmp_path / "data/.built/office31",
         tmp_path / "data/weights/bvlc_alexnet.caffemodel",
@@ -147,17 +142,6 @@ def test_weights_are_fetched_given_or_left_out(tmp_path):
     assert plan(tmp_path).weights_files("alexnet") == [str(folder / "bvlc_alexnet.caffemodel")]
     assert plan(tmp_path).weights_command("alexnet")[2:4] == ["tools.get_weights", "alexnet"]
     assert plan(tmp_path, weights="none").prerequisites(runs["mda"]) == []
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "resnet18_mda4.caffemodel").touch()
-    (tmp_path / "one.caffemodel").touch()
-    given = plan(tmp_path, weights=str(tmp_path / "mine"))
-    assert given.weights(runs["mda"]) == tmp_path / "mine" / "resnet18_mda4.caffemodel"
-    assert plan(tmp_path, weights=str(tmp_path / "one.caffemodel")).weights(runs["dial"]) == tmp_path / "one.caffemodel"
-    assert len(given.obstacles(given.tables["pacs"])) == 2 and given.obstacle(runs["mda"]) == ""
-    assert given.obstacle(runs["dial"]) == (
-        f"{tmp_path}/mine/resnet18_mda2.caffemodel, which the net begins from, is not there: "
-        "--config weights names its folder"
-    )
 
 
 def test_features_come_from_images_and_weights(tmp_path):
