@@ -91,13 +91,6 @@ def records(wildcards):
     return PLAN.records(table)
 
 
-def made(name):
-    """The files of a table that are there; a report from before the table is not the table's."""
-    table, report = Path(f"tables/{name}.md"), Path(f"tables/{name}/report.html")
-    reported = report.is_file() and report.stat().st_mtime_ns > table.stat().st_mtime_ns
-    return [str(table), str(table.with_suffix(".csv")), *([str(report)] if reported else [])]
-
-
 def choices():
     """Seeds and iterations on a command line."""
     seeds = ["--seeds", ",".join(map(str, CONFIG.seeds))] if CONFIG.seeds else []
@@ -310,7 +303,8 @@ for target in map(os.path.relpath, TARGETS):
 onsuccess:
     for name in WANTED:
         say_what_is_missing(TABLES[name])
-        print(", ".join(made(name)), file=sys.stderr)
+        files = (f"tables/{name}.md", f"tables/{name}.csv", f"tables/{name}/report.html")
+        print(", ".join(filter(os.path.isfile, files)), file=sys.stderr)
 
 
 onerror:

@@ -1,6 +1,5 @@
 """A report of one run, of several, or of a whole table."""
 
-import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,8 +42,8 @@ def build(
 
     With ``table``, its rows and the paper's numbers are the report's order. ``shown`` names the runs whose domains,
     features and classes are shown in pictures (None: :func:`default_shown`); ``quick`` leaves out images and features.
-    ``figures`` is a folder for all charts as SVG and PNG. Raises ProgramError if a run cannot be
-    read, is none of the table's, or is not among those to be shown.
+    ``figures`` is a folder for all charts as SVG and PNG. Raises ProgramError if a run cannot be read,
+    is none of the table's, or is not among those to be shown.
     """
     runs, baselines = load_runs([path.resolve() for path in paths])
     out, figures = out.resolve(), figures.resolve() if figures else None  # nets are asked from the root folder
@@ -55,10 +54,6 @@ def build(
         raise ProgramError(f"{figures}: a file is there, expected a folder for figures")
     if not runs and not baselines:
         raise ProgramError("no run to report on, expected at least one run folder or record")
-    for run in runs:
-        if run.lacks_curves:
-            found = "nothing that caffe logs" if run.folder.log.exists() else "no such file"
-            print(f"note: {run.folder.log}: {found}, so {run.name} has no curves", file=sys.stderr)
     tasks = tasks_of_table(table, runs, baselines) if table else tasks_of(runs, baselines)
     chosen = default_shown(tasks) if shown is None else _named(runs, shown)
     steps = len(chosen) * (1 if quick else 2)

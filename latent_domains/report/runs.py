@@ -34,11 +34,6 @@ class LoadedRun:
         return curves(self.folder.log_lines()) if self.folder else {}
 
     @property
-    def lacks_curves(self) -> bool:
-        """Say whether the run is finished but its log is missing or empty."""
-        return self.record is not None and self.folder is not None and not self.curves
-
-    @property
     def classes(self) -> list[str]:
         """The classes' names, or their labels."""
         known = self.record.classes if self.record else None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from latent_domains.adapt.learner import Learner
-from latent_domains.adapt.task import Paths, Task, build_lmdbs, stored
+from latent_domains.adapt.task import Paths, Task, build_lmdbs
 from latent_domains.adapt.trees import TaskImages, read_images
 from latent_domains.common.program import ProgramError
 from latent_domains.data.lmdb_io import describe
@@ -80,27 +80,3 @@ def test_unreadable_images_are_left_out_and_not_counted(images, tmp_path, capsys
         file.write_bytes(b"no image")
     with pytest.raises(ProgramError, match="day: none of the images could be read"):
         build_lmdbs(task(tmp_path / "other", images), jobs=1, skip_unreadable=True)
-
-
-def test_what_unreadable_images_leave_of_the_classes_is_judged_as_what_is_there_at_all(images, tmp_path):
-    def left(*unreadable: str, allow_missing_classes: bool = False) -> TaskImages:
-        for name in unreadable:
-            for file in (tmp_path / name).iterdir():
-                file.write_bytes(b"no image")
-        build_lmdbs(task(paths.root, images), jobs=1, skip_unreadable=True)
-        return stored(task(tmp_path / "out", images), allow_missing_classes=allow_missing_classes)
-
-    paths = Paths(tmp_path / "out")
-    assert left() == images
-    found = left("dusk/cross")
-    assert len(found.targets[0].entries) == 4 and found.notes == (f"{tmp_path / 'dusk'}: no images of cross",)
-    message = rf"{tmp_path / 'day'}: no readable images of disc, which other sources have; .*--allow-missing-classes$"
-    with pytest.raises(ProgramError, match=message):
-        left("day/disc")
-    found = left(allow_missing_classes=True)
-    assert [entry.name for entry in found.sources[1].entries] == [
-        f"{name}/{number}.png" for name in ("cross", "square") for number in range(2)
-    ]
-    assert found.notes[0] == f"{tmp_path / 'day'}: no readable images of disc, which other sources have"
-    with pytest.raises(ProgramError, match=r"night, .*day: readable images of one class, square, expected a folder"):
-        left("night/cross", "night/disc", "day/cross", allow_missing_classes=True)

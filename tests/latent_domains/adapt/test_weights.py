@@ -1,6 +1,5 @@
 """Which weights a training begins with."""
 
-import hashlib
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -97,18 +96,6 @@ def test_without_a_network_it_says_what_can_be_done(folder, tmp_path, network, f
         starting_weights(None, experiment(network), tmp_path)
     said = str(error.value)
     assert f"{folder}/{file}" in said and "--weights FILE" in said and "--weights none" in said
-
-
-def test_a_mirror_of_weights_is_looked_at(folder, tmp_path, monkeypatch):
-    mirror = tmp_path / "mirror"
-    mirror.mkdir()
-    monkeypatch.setenv("WEIGHTS_MIRROR", str(mirror))
-    with pytest.raises(ProgramError, match=f"mirror {mirror}: it holds neither bvlc_alexnet.caffemodel nor weights/"):
-        starting_weights(None, experiment("alexnet"), tmp_path)
-    (mirror / "bvlc_alexnet.caffemodel").write_bytes(b"weights")
-    pinned = replace(NETWORKS["alexnet"].weights, hashes={"sha256": hashlib.sha256(b"weights").hexdigest()})
-    monkeypatch.setitem(NETWORKS, "alexnet", replace(NETWORKS["alexnet"], weights=pinned))
-    assert starting_weights(None, experiment("alexnet"), tmp_path) == folder / "bvlc_alexnet.caffemodel"
 
 
 def test_a_checkpoint_is_converted_once(tmp_path, monkeypatch):

@@ -86,13 +86,6 @@ def data(n: int, seed: int) -> np.ndarray:
     return X - X.mean(axis=0)
 
 
-def test_rotation_turns_with_the_kernel():
-    X, X_target, rotation = data(40, 0), data(30, 1), ortho_group.rvs(12, random_state=0)
-    plain, turned = GeodesicFlowKernel(3).fit(X, X_target), GeodesicFlowKernel(3).fit(X @ rotation, X_target @ rotation)
-    expected = plain.transform(X) @ plain.transform(X_target).T
-    np.testing.assert_allclose(turned.transform(X @ rotation) @ turned.transform(X_target @ rotation).T, expected)
-
-
 def test_the_dimension_is_the_first_at_which_the_subspaces_disagree():
     # Both share two strong directions; of the weak ones each has its own.
     axes = np.eye(12)
