@@ -70,14 +70,14 @@ def _options() -> argparse.Namespace:
         metavar="DIR",
         help="new folder for all results (default: runs/mine)",
     )
-    parser.add_argument("--unlabelled", action="store_true", help="folders of the targets are no labels")
+    parser.add_argument("--unlabelled", action="store_true", help="do not take folders of the targets for labels")
     parser.add_argument("--allow-missing-classes", action="store_true", help="a source may lack some of the classes")
     parser.add_argument(
         "--folders-are-classes",
         action="store_true",
-        help="the sources' folders are classes, though each holds the same folders, as domains do",
+        help="take the sources' folders for classes, even if they look like domains",
     )
-    parser.add_argument("--skip-unreadable", action="store_true", help="name and leave out images that cannot be read")
+    parser.add_argument("--skip-unreadable", action="store_true", help="leave out unreadable images, and name them")
     parser.add_argument(
         "--network",
         choices=CHOICES,

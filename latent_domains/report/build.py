@@ -49,7 +49,7 @@ def build(
     out, figures = out.resolve(), figures.resolve() if figures else None  # nets are asked from the root folder
     check_free(out, force=True, inputs=paths)
     if out.exists() and not _is_page(out):
-        raise ProgramError(f"{out}: is no report, expected the name of one or of no file")
+        raise ProgramError(f"{out}: exists and is not a report, expected another name")
     if figures and figures.exists() and not figures.is_dir():
         raise ProgramError(f"{figures}: a file is there, expected a folder for figures")
     if not runs and not baselines:

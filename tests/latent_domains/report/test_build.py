@@ -222,7 +222,7 @@ def test_a_report_is_replaced_and_no_other_file(tmp_path):
     thesis, out = tmp_path / "thesis.tex", tmp_path / "report.html"
     thesis.write_text("years")
     done = program("report", record, "--out", thesis)
-    assert done.returncode == 1 and "thesis.tex: is no report, expected the name of one or of no file" in done.stderr
+    assert done.returncode == 1 and "thesis.tex: exists and is not a report" in done.stderr
     assert thesis.read_text() == "years"
     for _ in range(2):
         assert program("report", record, "--out", out).returncode == 0
