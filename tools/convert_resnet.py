@@ -22,8 +22,8 @@ from pathlib import Path
 from latent_domains.common.arguments import program_parser, real
 from latent_domains.common.program import run
 from latent_domains.convert.options import add_converter_options, add_domain_options, converter_options, num_domains
-from latent_domains.convert.torch.resnet_conversion import IMAGENET, convert
-from latent_domains.convert.torch.torch_resnet import Standardisation
+from latent_domains.convert.torch.caffe_weights import Standardisation
+from latent_domains.convert.torch.conversion import IMAGENET, convert_resnet
 
 
 def _options() -> argparse.Namespace:
@@ -58,7 +58,7 @@ def _std(text: str) -> float:
 
 def main() -> None:
     options = _options()
-    convert(
+    convert_resnet(
         options.checkpoint,
         options.out,
         converter_options(options),

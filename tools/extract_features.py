@@ -35,7 +35,7 @@ from latent_domains.common.arguments import add_data_option, number, positive, p
 from latent_domains.common.files import json_text, sha256, write_text
 from latent_domains.common.program import run
 from latent_domains.common.wording import by
-from latent_domains.convert.torch.lite0_conversion import feature_backbone
+from latent_domains.convert.torch.lite0_backbone import feature_backbone
 from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
 from latent_domains.experiment.datasets import DATASETS, Dataset, of_network
 from latent_domains.experiment.networks import ANY_FEATURES, BACKBONES

@@ -20,7 +20,7 @@ from pathlib import Path
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import ROOT, run
 from latent_domains.convert.options import add_domain_options, num_domains
-from latent_domains.convert.torch.starting import convert_checkpoint, is_converted
+from latent_domains.convert.torch.conversion import convert_checkpoint, is_converted
 from latent_domains.data.weights_files import find_in_mirror, get
 from latent_domains.experiment.networks import NETWORKS, WEIGHTS
 

@@ -15,7 +15,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.export import export, run_source
 from latent_domains.convert.onnx.export import export_onnx
 from latent_domains.convert.options import ConverterOptions
-from latent_domains.convert.whole import check_onnx, is_head
+from latent_domains.convert.picture_net import check_onnx, is_head
 from latent_domains.experiment.batches import batch_sizes
 from latent_domains.experiment.datasets import DATASETS, Recipe, on_lite0
 from latent_domains.experiment.experiment import LATENT, SOURCE_ONLY, Experiment, make_experiment

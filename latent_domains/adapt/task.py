@@ -9,7 +9,7 @@ from latent_domains.adapt.learner import Learner, for_features
 from latent_domains.adapt.trees import TaskImages, folder_label, readable
 from latent_domains.backbones import extraction
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.torch.lite0_conversion import feature_backbone
+from latent_domains.convert.torch.lite0_backbone import feature_backbone
 from latent_domains.data.image_datum import Format
 from latent_domains.data.image_lmdb import plan_of_images
 from latent_domains.data.lmdb_io import count, record_names

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from latent_domains.common.files import expect_file, sha256
 from latent_domains.common.program import ROOT, ProgramError
-from latent_domains.convert.torch.starting import convert_checkpoint, is_converted
+from latent_domains.convert.torch.conversion import convert_checkpoint, is_converted
 from latent_domains.data.weights_files import find_in_mirror, get, in_package
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import BACKBONES, NETWORKS, Network

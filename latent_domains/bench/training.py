@@ -14,7 +14,7 @@ from latent_domains.common.program import ROOT
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.gate import read_net
 from latent_domains.models.graph import kind
-from latent_domains.nets.whole import make_nets_and_solver
+from latent_domains.nets.training_files import make_nets_and_solver
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import count_filled
 from latent_domains.experiment.batches import published_counts
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.nets.whole import make_nets_and_solver
+from latent_domains.nets.training_files import make_nets_and_solver
 from latent_domains.runs.devices import choose_mode
 from latent_domains.runs.domain_labels import write_labels
 from latent_domains.runs.initial import draw_weights

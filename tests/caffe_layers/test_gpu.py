@@ -13,7 +13,7 @@ from caffe_layers import _backend
 from caffe_layers._gpu_mda import SLICES, lanes
 from latent_domains.bench import training
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.nets.whole import make_nets_and_solver
+from latent_domains.nets.training_files import make_nets_and_solver
 from tests.caffe_layers import reference
 from tests.caffe_layers.emulation.device import EmulatedDevice
 from tests.caffe_layers.nets import fill, forward_twice, inputs, make_net, mda, python_layer

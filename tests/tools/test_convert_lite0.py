@@ -9,7 +9,6 @@ import numpy as np
 import onnx
 import pytest
 
-from latent_domains.convert.torch import lite0
 from latent_domains.data.weights_files import in_package
 from latent_domains.experiment.networks import LITE0
 from latent_domains.models import inputs
@@ -73,7 +72,6 @@ def test_without_head(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "piece", "wrong"),
     [
-        (lite0, "bgr", lambda weights: weights),
         (nets_lite0, "EPS", 1e-5),
         (nets_lite0, "pads", lambda kernel_size, _: {"pad": kernel_size // 2}),  # as PyTorch does
     ],
@@ -96,5 +94,5 @@ def test_what_is_no_lite0(tmp_path: Path) -> None:
     done = program("convert_lite0", tmp_path / "none.pth", tmp_path / "out")
     assert done.returncode == 1 and done.stderr == f"error: {tmp_path}/none.pth: no such file, expected a checkpoint\n"
     done = program("convert_resnet", in_package(LITE0), tmp_path / "out")
-    assert done.returncode == 1 and "it looks like EfficientNet (for EfficientNet-Lite0: python -m " in done.stderr
+    assert done.returncode == 1 and ": expected those of ResNet18, ResNet34 or ResNet50" in done.stderr
     assert names(tmp_path) == ["cut.pth"]

@@ -14,7 +14,7 @@ from caffe.proto.caffe_pb2 import NetParameter
 from safetensors.torch import save_file
 
 from latent_domains.common.program import ROOT
-from latent_domains.convert.torch import torch_resnet
+from latent_domains.convert.torch import caffe_weights
 from latent_domains.experiment.datasets import of_network
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models import inputs
@@ -23,7 +23,7 @@ from latent_domains.models.inputs import AT_ONCE
 from latent_domains.models.model import forward
 from latent_domains.models.weights import check_weights
 from latent_domains.nets.resnet import DEPTHS
-from latent_domains.nets.whole import make_nets_and_solver
+from latent_domains.nets.training_files import make_nets_and_solver
 from tests.latent_domains.convert.torch.lua import Builder, written
 from tests.latent_domains.convert.torch.nets import (
     RESNET18,
@@ -39,6 +39,7 @@ from tests.programs import child, files_up_to, interrupt, names, program
 
 pytestmark = pytest.mark.torch
 
+BN_BLOBS = caffe_weights.bn_blobs
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 MDA_MEAN = (104, 117, 123)
 NOISE, PICTURES = 2, 3
@@ -282,7 +283,7 @@ def test_mda_net_gives_what_pytorch_gives(net, mda_found, pixels):
 
 
 def test_the_reported_border_is_all_that_changes_in_the_mda_net(verified, mda_found, expected):
-    said = float(re.search(r"alone changes pool5 by up to (\S+) of", verified[1])[1])
+    said = float(re.search(r"alone changes the features by up to (\S+) of", verified[1])[1])
     changes = [
         np.abs(mda_found["pool5"][batch] - expected["pool5"][batch]).max() / np.abs(expected["pool5"][batch]).max()
         for batch in (slice(AT_ONCE), slice(AT_ONCE, None))
@@ -346,12 +347,12 @@ def test_conv1_trains_at_pytorchs_pace(net, verified):
     ("piece", "wrong", "file"),
     [
         ("for_caffes_pixels", lambda weights, _: weights / 255 / np.float32(0.226), "out"),  # R and B exchanged
-        ("bn_blobs", lambda mean, variance: [mean, variance + 1e-2, np.ones(1, np.float32)], "out"),
-        ("_surplus", lambda *_: np.zeros(64), "out_mda4"),
+        ("bn_blobs", lambda mean, variance, *more: BN_BLOBS(mean, variance + np.float32(1e-2), *more), "out"),
+        ("surplus", lambda *_: np.zeros(64), "out_mda4"),
     ],
 )
 def test_a_wrong_conversion_is_not_written(piece, wrong, file, checkpoint, tmp_path, monkeypatch):
-    monkeypatch.setattr(torch_resnet, piece, wrong)
+    monkeypatch.setattr(caffe_weights, piece, wrong)
     monkeypatch.setattr(inputs, "NOISE", 1)
     done = program("convert_resnet", checkpoint, tmp_path / "out")
     assert done.returncode == 1
@@ -375,26 +376,14 @@ def test_what_stands_is_refused_before_anything_is_read(tmp_path):
     ("options", "said"),
     [
         (["--mean", "123.675", "116.28", "103.53"], "argument --mean: got '123.675', expected a mean of pixels from 0"),
-        (["--mean", "nan", "0", "0"], "argument --mean: got 'nan'"),
         (["--std", "0", "1", "1"], "argument --std: got '0', expected a standard deviation of pixels from 0 to 1"),
-        (["--std", "1", "1", "x"], "argument --std: got 'x'"),
         (["--num-domains", "1"], "argument --num-domains: got 1, expected at least 2 (a source domain and the target)"),
-        (["--num-domains", "1001"], "argument --num-domains: got 1001, expected at least 2"),
-        (["--num-domains", "4x"], "argument --num-domains: got '4x', expected a whole number"),
         (["--num-domains", "4", "--no-mda"], "argument --no-mda: not allowed with argument --num-domains"),
     ],
 )
 def test_options_out_of_range(options, said, tmp_path):
     done = program("convert_resnet", tmp_path / "none.pth", tmp_path / "out", *options)
     assert done.returncode == 2 and said in done.stderr
-
-
-def test_names_that_are_no_text(checkpoint, tmp_path):
-    file = tmp_path / os.fsdecode(b"\xffnet")
-    file.symlink_to(checkpoint)
-    done = program("convert_resnet", file, tmp_path / "out", "--no-verify", "--no-mda")
-    assert done.returncode == 0, done.stderr
-    assert "# ResNet18 of \N{REPLACEMENT CHARACTER}net, by" in (tmp_path / "out.prototxt").read_text()
 
 
 def test_full_disk_leaves_nothing(checkpoint, tmp_path):
@@ -411,14 +400,6 @@ def test_ctrl_c_leaves_nothing(checkpoint, tmp_path):
     )
     assert code == 130 and said.endswith("interrupted\n") and "Traceback" not in said
     assert names(tmp_path) == []
-
-
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_options_stand_anywhere(place: int, tmp_path: Path) -> None:
-    arguments = [tmp_path / "none.pth", tmp_path / "out"]
-    arguments[place:place] = ["--num-domains", 3]
-    done = program("convert_resnet", *arguments)
-    assert done.returncode == 1 and "none.pth: no such file" in done.stderr
 
 
 def test_a_checkpoint_is_not_overwritten(tmp_path: Path) -> None:

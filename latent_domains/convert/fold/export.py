@@ -13,9 +13,9 @@ from latent_domains.common.files import check_free
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by
 from latent_domains.convert.fold.fold import Folded, fold
-from latent_domains.convert.fold.verify import batches_for, compare_nets, compare_opencv, speed_up
+from latent_domains.convert.fold.verify import batches_for, compare_nets, compare_opencv
 from latent_domains.convert.options import ConverterOptions, pixels_hint
-from latent_domains.convert.whole import check_on_pictures, is_head, picture_net
+from latent_domains.convert.picture_net import check_on_pictures, is_head, picture_net
 from latent_domains.models import inputs
 from latent_domains.models.compare import TOLERANCE, require, worst
 from latent_domains.models.gate import DATA, read_net
@@ -135,8 +135,6 @@ def _verify(
     if source.head is not None:
         (output,) = written.outputs
         check_on_pictures(source.head, lambda pictures: forward(written, pictures)[output], "Caffe")
-    ratio = speed_up(original, written, batches[0])
-    print(f"forward of a batch of {len(batches[0])}: {ratio:.2f} times as fast as the net that was read")
 
 
 def _verify_in_opencv(

@@ -1,6 +1,6 @@
 """The proof that a folded net does what the net did that it was made of."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,15 +11,9 @@ from caffe.proto.caffe_pb2 import NetParameter
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from latent_domains.common.program import ProgramError
-from latent_domains.common.timing import compare as compare_times
 from latent_domains.convert.fold.fold import Folded
 from latent_domains.models.compare import TOLERANCE, Difference, differences, keep_worst, worst
-from latent_domains.models.inputs import in_batches
-from latent_domains.models.model import Array, as_file, check_loads, forward
-
-SECONDS = 2.0
-"""What the times of both nets are measured for, if seven passes of each do not take longer."""
+from latent_domains.models.model import Array, forward
 
 
 @dataclass(frozen=True)
@@ -34,19 +28,13 @@ class Agreement:
 
 
 def batches_for(net: NetParameter, inputs: Array) -> list[Array]:
-    """``inputs`` in batches of AT_ONCE or, if Caffe cannot run ``net`` with as many rows, of those it has written down.
+    """``inputs`` in batches of as many rows as the net's Input layer has: some nets take no others.
 
-    The last batch is then filled up with the first inputs again.
+    The last batch is filled up with the first inputs again.
     """
-    batches = in_batches(inputs)
-    with as_file(net) as file:
-        try:
-            check_loads(file, rows={len(batch) for batch in batches})
-        except ProgramError:
-            (rows,) = [layer.input_param.shape[0].dim[0] for layer in net.layer if layer.type == "Input"]
-            filled = inputs[np.arange(-(-len(inputs) // rows) * rows) % len(inputs)]
-            return [filled[start : start + rows] for start in range(0, len(filled), rows)]
-    return batches
+    (rows,) = [layer.input_param.shape[0].dim[0] for layer in net.layer if layer.type == "Input"]
+    filled = inputs[np.arange(-(-len(inputs) // rows) * rows) % len(inputs)]
+    return [filled[start : start + rows] for start in range(0, len(filled), rows)]
 
 
 def compare_nets(
@@ -127,13 +115,3 @@ def same_best(expected: Array, found: Array) -> NDArray[np.bool_]:
     chosen = np.take_along_axis(expected, found.argmax(axis=1, keepdims=True), axis=1)
     largest = expected.max(axis=1, keepdims=True)
     return (chosen >= largest - TOLERANCE * np.abs(largest)).reshape(len(expected), -1).all(axis=1)
-
-
-def speed_up(original: caffe.Net, folded: caffe.Net, inputs: Array) -> float:
-    """How many times faster ``folded`` runs than ``original`` on ``inputs``: the median of passes taken in turns."""
-
-    def passes(net: caffe.Net) -> Callable[[], object]:
-        forward(net, inputs)
-        return net.forward
-
-    return compare_times(passes(original), passes(folded), SECONDS).ratio

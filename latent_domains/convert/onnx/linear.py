@@ -1,7 +1,5 @@
 """Convolution and InnerProduct."""
 
-from math import prod
-
 from latent_domains.convert.onnx.layer import Layer
 from latent_domains.models.windows import end_pads, pair
 
@@ -27,23 +25,12 @@ def convolution(layer: Layer) -> None:
 
 
 def inner_product(layer: Layer) -> None:
-    """All axes from ``axis`` on are one row of inputs; those before it stay."""
+    """All axes but the batch's are one row of inputs. Runtimes know a fully connected layer by this form."""
     x, _ = layer.one_to_one()
     param = layer.param.inner_product_param
-    axis = layer.axis("axis", param.axis, len(x.shape))
+    if layer.axis("axis", param.axis, len(x.shape)) != 1:
+        raise layer.refuse(f"axis {param.axis} of {len(x.shape)} axes, expected axis 1")
     biases = [layer.parameter("bias", layer.blobs[1].reshape(-1))] if param.bias_term else []
-    if axis == 1:
-        # Runtimes know a fully connected layer by this form.
-        rows = layer.before("Flatten", [x.name], axis=1) if len(x.shape) > 2 else x.name
-        weight = layer.parameter("weight", layer.blobs[0])
-        layer.last("Gemm", [rows, weight, *biases], transB=int(not param.transpose))
-        return
-    rows = x.name
-    if axis < len(x.shape) - 1:
-        shape = [0] * axis + [prod(x.shape[axis:])]
-        rows = layer.before("Reshape", [rows, layer.whole_numbers("rows", shape)])
-    weight = layer.parameter("weight", layer.blobs[0] if param.transpose else layer.blobs[0].T)
-    if biases:
-        layer.last("Add", [layer.before("MatMul", [rows, weight]), *biases])
-    else:
-        layer.last("MatMul", [rows, weight])
+    rows = layer.before("Flatten", [x.name], axis=1) if len(x.shape) > 2 else x.name
+    weight = layer.parameter("weight", layer.blobs[0])
+    layer.last("Gemm", [rows, weight, *biases], transB=int(not param.transpose))

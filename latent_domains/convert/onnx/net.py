@@ -18,15 +18,12 @@ BATCH = "N"
 """The name of the free size."""
 
 _LAYERS: Mapping[str, Callable[[Layer], None]] = {
-    "AbsVal": pointwise.plain("Abs"),
     "BatchNorm": normalisation.batch_norm,
     "Bias": normalisation.bias,
     "Clip": pointwise.clip,
     "Concat": shapes.concat,
     "Convolution": linear.convolution,
-    "Crop": shapes.crop,
     "Dropout": shapes.same,
-    "ELU": pointwise.elu,
     "Eltwise": pointwise.eltwise,
     "Flatten": shapes.flatten,
     "InnerProduct": linear.inner_product,

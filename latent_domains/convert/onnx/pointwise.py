@@ -25,12 +25,6 @@ def prelu(layer: Layer) -> None:
     layer.last("PRelu", [x.name, layer.parameter("slope", slopes)])
 
 
-def elu(layer: Layer) -> None:
-    """alpha · (exp(x) - 1) below 0."""
-    x, _ = layer.one_to_one()
-    layer.last("Elu", [x.name], alpha=layer.param.elu_param.alpha)
-
-
 def plain(op: str) -> Callable[[Layer], None]:
     """How a layer is written that has no parameters and is ``op`` in ONNX."""
 

@@ -1,10 +1,8 @@
 """Pooling."""
 
-import numpy as np
 from caffe.proto.caffe_pb2 import PoolingParameter
 
 from latent_domains.convert.onnx.layer import Layer
-from latent_domains.models.model import Array
 from latent_domains.models.windows import pair
 
 
@@ -34,18 +32,6 @@ def pooling(layer: Layer) -> None:
         layer.last("MaxPool", [x.name], **windows)
         return
     # Caffe divides by a window's part of the padded image. ONNX counts the padding or not, everywhere alike.
-    if not any(begin):
-        layer.last("AveragePool", [x.name], count_include_pad=0, **windows)
-    elif all(end <= pad for end, pad in zip(beyond, begin, strict=True)):
-        layer.last("AveragePool", [x.name], count_include_pad=1, **windows)
-    else:
-        padded = [size + 2 * pad for size, pad in zip(sizes, begin, strict=True)]
-        shares = map(_shares, y.shape[2:], kernel, stride, padded)
-        average = layer.before("AveragePool", [x.name], count_include_pad=1, **windows)
-        layer.last("Mul", [average, layer.parameter("shares", np.outer(*shares))])
-
-
-def _shares(windows: int, kernel: int, stride: int, padded: int) -> Array:
-    """By how much each window is larger than its part of a padded side."""
-    starts = stride * np.arange(windows)
-    return kernel / (np.minimum(starts + kernel, padded) - starts)
+    if any(begin) and any(end > pad for end, pad in zip(beyond, begin, strict=True)):
+        raise layer.refuse("an average over windows that reach beyond the padding, expected a pad for them or none")
+    layer.last("AveragePool", [x.name], count_include_pad=int(any(begin)), **windows)

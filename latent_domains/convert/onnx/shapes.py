@@ -1,4 +1,4 @@
-"""Layers that move values without changing them: Concat, Slice, Crop, Flatten, Reshape, Split, Dropout, Silence."""
+"""Layers that move values without changing them: Concat, Slice, Flatten, Reshape, Split, Dropout, Silence."""
 
 from latent_domains.convert.onnx.layer import Layer
 from latent_domains.models.graph import Value
@@ -24,26 +24,6 @@ def slice_(layer: Layer) -> None:
         layer.last("Identity", [x.name])
         return
     layer.last("Split", [x.name, layer.whole_numbers("sizes", [top.shape[axis] for top in layer.tops])], axis=axis)
-
-
-def crop(layer: Layer) -> None:
-    """The second bottom gives the size alone; one offset serves all axes, or each has its own."""
-    layer.check_counts(bottoms=2, tops=1)
-    x, y = layer.bottoms[0], layer.tops[0]
-    param = layer.param.crop_param
-    first = layer.axis("axis", param.axis, len(x.shape))
-    axes = list(range(first, len(x.shape)))
-    offsets = list(param.offset) or [0]
-    starts = offsets if len(offsets) == len(axes) else offsets * len(axes)
-    layer.last(
-        "Slice",
-        [
-            x.name,
-            layer.whole_numbers("starts", starts),
-            layer.whole_numbers("ends", [start + y.shape[axis] for start, axis in zip(starts, axes, strict=True)]),
-            layer.whole_numbers("axes", axes),
-        ],
-    )
 
 
 def flatten(layer: Layer) -> None:

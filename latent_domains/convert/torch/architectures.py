@@ -1,39 +1,113 @@
-"""Which net a state dict looks like, by its names, to say so where another one is expected."""
+"""The nets that checkpoints are converted of: their layers in PyTorch and in Caffe, and how they are told apart.
 
-import re
-from collections.abc import Mapping
+A ResNet's names are those of torchvision's state dicts, which timm's plain nets share: conv1.weight,
+layer1.0.bn2.running_var, … EfficientNet-Lite0's are those of the package efficientnet-lite-pytorch: _conv_stem.weight,
+_blocks.0._bn1.running_var, …
+"""
 
-from latent_domains.common.wording import some
-from latent_domains.convert.torch.tensors import Tensor
+from collections.abc import Iterator, Mapping
+from functools import partial
+from string import ascii_lowercase
+
+from latent_domains.common.wording import by, some
+from latent_domains.convert.torch.contents import Architecture, Unit
+from latent_domains.convert.torch.tensors import CheckpointError, Tensor
 from latent_domains.convert.torch.words import plain
+from latent_domains.nets import lite0, resnet
+from latent_domains.nets.resnet import DEPTHS, STAGES, convolution_name, normalisation_name
 
-_BOTTLENECKS = {23: "ResNet101", 36: "ResNet152"}
-"""By the blocks of the third stage."""
+EPS = 1e-5
+"""What PyTorch adds to the variance, and Caffe."""
 
-_FAMILIES = (
-    # a name that nets of the family have, as a pattern; the family
-    (r"conv1\.0\.weight", "a ResNet with timm's deep stem (resnet18d and the like)"),
-    (r"resnet\.embedder\.|embedder\.embedder\.", "a ResNet of the library transformers, with names of its own"),
-    (r"features\.denseblock1\.|features\.dense1\.", "DenseNet"),
-    (r"features\.\d+\.block\.|features\.\d+\.\d+\.block\.", "MobileNet v3 or EfficientNet"),
-    (r"features\.0\.0\.weight", "MobileNet v2"),
-    (r"_conv_stem\.weight", "EfficientNet (for EfficientNet-Lite0: python -m tools.convert_lite0)"),
-    (r"conv_stem\.weight", "timm's MobileNet or EfficientNet"),
-    (r"cls_token|class_token|patch_embed\.|encoder\.layers\.encoder_layer_0\.", "a vision transformer (ViT)"),
-    (r"inception3a\.|Mixed_5b\.", "GoogLeNet or Inception"),
-    (r"features\.\d+\.squeeze\.", "SqueezeNet"),
-)
+LITE0_EPS = 1e-3
+"""What EfficientNet-Lite0 was trained with."""
+
+_KNOWN = "ResNet18, ResNet34 or ResNet50"
 
 
-def described(tensors: Mapping[str, Tensor]) -> str:
-    """Words for a state dict of a net that is not known here."""
-    if "layer1.0.conv3.weight" in tensors:
-        count = len({name.split(".")[1] for name in tensors if name.startswith("layer3.")})
-        return f"it looks like {_BOTTLENECKS.get(count, 'a ResNet')}, whose blocks have three convolutions"
-    for pattern, family in _FAMILIES:
-        if any(re.match(pattern, name) for name in tensors):
-            return f"it looks like {family}"
-    if "features.0.weight" in tensors and "classifier.6.weight" in tensors:
-        kernel_size = tensors["features.0.weight"].shape[-1:]
-        return f"it looks like {'AlexNet' if kernel_size == (11,) else 'VGG'}"
-    return f"its tensors are those of no net that is known here: {some(map(plain, sorted(tensors)), 10)}"
+def resnet_of(layers: int) -> Architecture:
+    """The ResNet of so many layers."""
+    features = STAGES[-1][1] * DEPTHS[layers].expansion
+    definition = partial(resnet.converted_net, layers)
+    units = tuple(_units_of_resnet(layers))
+    return Architecture(f"ResNet{layers}", f"resnet{layers}", units, "fc", features, EPS, definition)
+
+
+def lite0_net() -> Architecture:
+    """EfficientNet-Lite0."""
+    units = tuple(_units_of_lite0())
+    return Architecture("EfficientNet-Lite0", "lite0", units, "_fc", lite0.HEAD, LITE0_EPS, lite0.converted_net)
+
+
+def find_resnet(tensors: Mapping[str, Tensor]) -> Architecture:
+    """The ResNet that ``tensors`` are of, by the numbers of blocks and of convolutions in one.
+
+    Raises CheckpointError if they are of none that is known here.
+    """
+    if "conv1.weight" not in tensors or "layer1.0.conv1.weight" not in tensors:
+        raise _unknown(tensors, _KNOWN)
+    shape = tensors["conv1.weight"].shape
+    if shape != (64, 3, 7, 7):  # elsewhere the blocks are often the same
+        raise CheckpointError(
+            f"tensor conv1.weight is {by(shape)}, expected 64×3×7×7 as in {_KNOWN}: others are for small or gray images"
+        )
+    counts = tuple(
+        len({name.split(".")[1] for name in tensors if name.startswith(f"layer{stage - 1}.")}) for stage, _ in STAGES
+    )
+    convolutions = 3 if "layer1.0.conv3.weight" in tensors else 2
+    for layers, depth in DEPTHS.items():
+        if (counts, convolutions) == (depth.blocks, len(depth.kernels)):
+            return resnet_of(layers)
+    raise CheckpointError(
+        f"a residual net of {' '.join(map(str, counts))} blocks of {convolutions} convolutions, expected {_KNOWN}"
+    )
+
+
+def find_lite0(tensors: Mapping[str, Tensor]) -> Architecture:
+    """EfficientNet-Lite0. Raises CheckpointError if ``tensors`` are of another net."""
+    if "_conv_stem.weight" not in tensors:
+        raise _unknown(tensors, "EfficientNet-Lite0")
+    return lite0_net()
+
+
+def _unknown(tensors: Mapping[str, Tensor], expected: str) -> CheckpointError:
+    return CheckpointError(f"its tensors are {some(map(plain, sorted(tensors)), 10)}: expected those of {expected}")
+
+
+def _units_of_resnet(layers: int) -> Iterator[Unit]:
+    """Every convolution with its BN, in the order of the net. A block's shortcut comes last, if it is projected."""
+
+    def unit(convolution: str, bn: str, path: str, filters: int, channels: int, size: int) -> Unit:
+        name, norm = convolution_name(path), normalisation_name("{layer}", path)
+        return Unit(convolution, bn, name, norm, (filters, channels, size, size))
+
+    yield unit("conv1", "bn1", "conv1", 64, 3, 7)
+    depth, widths, entering = DEPTHS[layers], dict(STAGES), 64
+    for stage, place, name in resnet.blocks(layers):
+        block, filters = f"layer{stage - 1}.{place}", widths[stage]
+        leaving = filters * depth.expansion
+        channels = [entering, *[filters] * (len(depth.kernels) - 1), leaving]
+        for number, size in enumerate(depth.kernels, 1):
+            path = f"{name}_branch2{ascii_lowercase[number - 1]}"
+            yield unit(
+                f"{block}.conv{number}", f"{block}.bn{number}", path, channels[number], channels[number - 1], size
+            )
+        if entering != leaving:
+            yield unit(f"{block}.downsample.0", f"{block}.downsample.1", f"{name}_branch1", leaving, entering, 1)
+        entering = leaving
+
+
+def _units_of_lite0() -> Iterator[Unit]:
+    """Every convolution with its BN, in the order of the net."""
+
+    def unit(convolution: str, bn: str, name: str, filters: int, channels: int, size: int = 1) -> Unit:
+        return Unit(convolution, bn, name, f"{name}_{{layer}}", (filters, channels, size, size))
+
+    yield unit("_conv_stem", "_bn0", "conv1", lite0.STEM, 3, 3)
+    for place, block in enumerate(lite0.blocks()):
+        path, name = f"_blocks.{place}", block.name
+        if block.expands:
+            yield unit(f"{path}._expand_conv", f"{path}._bn0", f"{name}_expand", block.wide, block.channels)
+        yield unit(f"{path}._depthwise_conv", f"{path}._bn1", f"{name}_depthwise", block.wide, 1, block.kernel_size)
+        yield unit(f"{path}._project_conv", f"{path}._bn2", f"{name}_project", block.filters, block.wide)
+    yield unit("_conv_head", "_bn1", "conv2", lite0.HEAD, block.filters)

@@ -1,13 +1,16 @@
 """The tensors that a net is made of, out of a state dict: all there, nothing else, of their shapes, and numbers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
+from caffe.net_spec import NetSpec
 from numpy.typing import NDArray
 
 from latent_domains.common.wording import by, some
 from latent_domains.convert.torch.tensors import CheckpointError, Tensor, of_values
 from latent_domains.convert.torch.words import plain
+from latent_domains.nets.blocks import Normalisation
 
 STATISTICS = ("weight", "bias", "running_mean", "running_var")
 """Tensors of a BN that count; num_batches_tracked does not."""
@@ -17,52 +20,95 @@ _NO_HEAD = "--no-head to do without"
 Values = Mapping[str, NDArray[np.float32]]
 
 
-def take(
-    tensors: Mapping[str, Tensor],
-    shapes: Mapping[str, tuple[int, ...]],
-    net: str,
-    classifier: tuple[str, int],
-    head: bool,
-) -> tuple[int | None, Values, tuple[str, ...]]:
-    """The classes, the values (finite, as float32) of all tensors, and notes: what was done to them, what left out.
+@dataclass(frozen=True)
+class Unit:
+    """A convolution and its BN: what PyTorch calls them, what Caffe does, and the weights' shape."""
 
-    ``net`` says what it is by its blocks; ``shapes`` are those of its tensors but for the ``classifier``'s, which is
-    given by its name and its inputs, and may lack a bias. Without ``head`` all of it is left out, whatever it is, and
-    the classes are None. Raises CheckpointError naming the tensors that are missing, too many, of another shape or not
-    finite.
+    convolution: str
+    bn: str
+    name: str
+    """Of Caffe's convolution."""
+    norm: str
+    """Of the layers that normalise, as "{layer}2a_branch2a": layer is bn, mda or scale."""
+    shape: tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A net that is known here, in PyTorch and in Caffe."""
+
+    title: str
+    name: str
+    units: tuple[Unit, ...]
+    """In the order of the net; the first is conv1."""
+    classifier: str
+    """PyTorch's name for it."""
+    features: int
+    """Inputs of the classifier."""
+    eps: float
+    definition: Callable[[Normalisation, int | None], NetSpec]
+    """The net in Caffe, with a head for so many classes or without."""
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape of each tensor but the classifier's."""
+        found: dict[str, tuple[int, ...]] = {}
+        for unit in self.units:
+            found[f"{unit.convolution}.weight"] = unit.shape
+            found |= {f"{unit.bn}.{statistic}": unit.shape[:1] for statistic in STATISTICS}
+        return found
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint that was checked: every tensor of the net, finite and as float32, by PyTorch's names."""
+
+    architecture: Architecture
+    classes: int | None
+    """None where the head is not wanted."""
+    values: Values
+    notes: tuple[str, ...]
+    """What was done to names and numbers, and what was left out."""
+
+
+def take(tensors: Mapping[str, Tensor], net: Architecture, *, head: bool) -> Checkpoint:
+    """Check that ``tensors`` are those of the net, and read them; without ``head``, all but its classifier's.
+
+    Raises CheckpointError naming the tensors that are missing, too many, of another shape or not finite.
     """
-    head_name, channels = classifier
-    weight, bias = f"{head_name}.weight", f"{head_name}.bias"
-    of_head = [name for name in tensors if name.startswith(f"{head_name}.")]
-    classes, notes = None, []
+    weight, bias = f"{net.classifier}.weight", f"{net.classifier}.bias"
+    of_head = [name for name in tensors if name.startswith(f"{net.classifier}.")]
+    classes, notes, shapes = None, [], net.shapes()
     if head:
-        classes = _classes(tensors, weight, channels, of_head)
-        shapes = {**shapes, weight: (classes, channels), bias: (classes,)}
+        classes = _classes(tensors, weight, net.features, of_head)
+        shapes |= {weight: (classes, net.features), bias: (classes,)}
         if bias not in tensors:
             tensors = {**tensors, bias: of_values(np.zeros(classes))}
             notes.append(f"no {bias}: taken as zeros")
     else:
-        tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(f"{head_name}.")}
+        tensors = {name: tensor for name, tensor in tensors.items() if name not in of_head}
         if others := [name for name in of_head if name not in (weight, bias)]:
             notes.append(f"left out with the head: {some(map(plain, others))}")
 
     def advice(*wrong: str) -> str:
-        return f", or {_NO_HEAD}" if all(name.startswith(f"{head_name}.") for name in wrong) else ""
+        return f", or {_NO_HEAD}" if all(name.startswith(f"{net.classifier}.") for name in wrong) else ""
 
     missing = [name for name in shapes if name not in tensors]
     extra = [name for name in tensors if name not in shapes and not name.endswith(".num_batches_tracked")]
     if missing or extra:
-        raise CheckpointError(
-            f"{net} by its blocks, but {' and '.join(_named(missing, 'lacking') + _named(extra, 'with'))}"
-            f"{advice(*missing, *extra)}"
-        )
+        named = [
+            f"{word} {some(map(plain, names))}" for word, names in (("lacking", missing), ("with", extra)) if names
+        ]
+        raise CheckpointError(f"{net.title} by its blocks, but {' and '.join(named)}{advice(*missing, *extra)}")
     for name, shape in shapes.items():
         if tensors[name].shape != shape:
             raise CheckpointError(
-                f"tensor {name} is {by(tensors[name].shape)}, expected {by(shape)} in {net}{advice(name)}"
+                f"tensor {name} is {by(tensors[name].shape)}, expected {by(shape)} in {net.title}{advice(name)}"
             )
     values = {name: _values(name, tensors[name]) for name in shapes}
-    return classes, values, (*notes, *_conversions({name: tensors[name] for name in shapes}))
+    for kind in sorted({tensors[name].kind for name in shapes} - {"float32"}):
+        count = sum(tensors[name].kind == kind for name in shapes)
+        notes.append(f"{count} of {len(shapes)} tensors are {kind}: converted to float32")
+    return Checkpoint(net, classes, values, tuple(notes))
 
 
 def _classes(tensors: Mapping[str, Tensor], weight: str, channels: int, of_head: list[str]) -> int:
@@ -85,13 +131,3 @@ def _values(name: str, tensor: Tensor) -> NDArray[np.float32]:
     if name.endswith("running_var") and values.min() < 0:
         raise CheckpointError(f"tensor {name} holds a variance of {values.min():g}, expected none below 0")
     return values
-
-
-def _conversions(tensors: Mapping[str, Tensor]) -> Iterator[str]:
-    for kind in sorted({tensor.kind for tensor in tensors.values()} - {"float32"}):
-        count = sum(tensor.kind == kind for tensor in tensors.values())
-        yield f"{count} of {len(tensors)} tensors are {kind}: converted to float32"
-
-
-def _named(names: list[str], word: str) -> list[str]:
-    return [f"{word} {some(map(plain, names))}"] if names else []

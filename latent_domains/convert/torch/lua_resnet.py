@@ -5,6 +5,7 @@ blocks; a block a Sequential of a ConcatTable (the convolutions, and the shortcu
 with its BN), CAddTable and ReLU. Classes may be nn's, cudnn's or fbnn's.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,14 +14,18 @@ from numpy.typing import NDArray
 from torchfile import TorchObject
 
 from latent_domains.common.wording import by
-from latent_domains.convert.torch.resnet import EPS
+from latent_domains.convert.torch.architectures import EPS
 from latent_domains.convert.torch.tensors import CheckpointError, Tensor, of_values
 from latent_domains.convert.torch.words import plain
 
 _NAMESPACES = ("nn", "cudnn", "fbnn")
 
-_CONVOLUTIONS = ("SpatialConvolution", "SpatialConvolutionMM")
-_BN = ("SpatialBatchNormalization", "BatchNormalization")
+_UNIT = "SpatialConvolution(MM)? (Spatial)?BatchNormalization"
+_HEAD = "( View| Reshape)?( Linear( (Log)?SoftMax)?)?"
+_NET = f"{_UNIT} ReLU SpatialMaxPooling( Sequential){{4}} SpatialAveragePooling{_HEAD}"
+_STAGE, _BLOCK, _BRANCHES = "Sequential( Sequential)*", "ConcatTable CAddTable ReLU", "Sequential (Sequential|Identity)"
+_CONVOLUTIONS = f"{_UNIT}( ReLU {_UNIT}){{1,2}}"
+"""The classes of the modules in each container, as patterns."""
 
 _ROUNDING = 1e-5
 """How far an inverse standard deviation may go beyond eps^-½, as a part of it: it is a running average in float32."""
@@ -34,12 +39,20 @@ class _Module:
     name: str
     fields: dict[bytes, Any]
 
-    def children(self) -> list["_Module"]:
-        """The modules in it."""
+    def parts(self, pattern: str) -> list["_Module"]:
+        """The modules in it. Raises CheckpointError unless their classes are as the ``pattern`` says."""
         modules = self.fields.get(b"modules")
         if not isinstance(modules, list):
-            raise CheckpointError(f"{self.name} holds no list of modules, expected a net of fb.resnet.torch")
-        return [_module(child, f"{self.name}.{place}") for place, child in enumerate(modules, 1)]
+            raise CheckpointError(
+                f"{self.name} ({self.kind}) holds no list of modules, as a net of fb.resnet.torch does"
+            )
+        found = [_module(child, f"{self.name}.{place}") for place, child in enumerate(modules, 1)]
+        kinds = " ".join(module.kind for module in found)
+        if not re.fullmatch(pattern, kinds):
+            raise CheckpointError(
+                f"{self.name} ({self.kind}) holds {plain(kinds)}, expected {pattern} as in a net of fb.resnet.torch"
+            )
+        return found
 
     def number(self, field: str, default: float | None = None) -> float:
         value = self.fields.get(field.encode(), default)
@@ -68,75 +81,37 @@ class _Module:
 
 def state_dict(root: Any) -> dict[str, Tensor]:
     """Tensors by torchvision's names. Raises CheckpointError naming the module that is not as in fb.resnet.torch."""
-    net = _module(root, "the net")
     tensors: dict[str, Tensor] = {}
-    modules = _Cursor(net)
-    _add_unit(tensors, modules, "conv1", "bn1", stride=2, pad=3)
-    modules.take("ReLU")
-    _check(modules.take("SpatialMaxPooling"), kW=3, kH=3, dW=2, dH=2, padW=1, padH=1)
-    for stage in range(1, 5):
-        for place, block in enumerate(modules.take("Sequential").children()):
-            _add_block(tensors, block, f"layer{stage}.{place}", stride=2 if stage > 1 and place == 0 else 1)
-    _check(modules.take("SpatialAveragePooling"), kW=7, kH=7, padW=0, padH=0)
-    modules.take_if("View", "Reshape")
-    if linear := modules.take_if("Linear"):
-        tensors["fc.weight"], tensors["fc.bias"] = (of_values(linear.values(field)) for field in ("weight", "bias"))
-        modules.take_if("LogSoftMax", "SoftMax")
-    modules.end()
+    convolution, bn, _, pooling, *stages, average = (modules := _module(root, "the net").parts(_NET))[:9]
+    _add_unit(tensors, convolution, bn, "conv1", "bn1", stride=2, pad=3)
+    _check(pooling, kW=3, kH=3, dW=2, dH=2, padW=1, padH=1)
+    for number, stage in enumerate(stages, 1):
+        for place, block in enumerate(stage.parts(_STAGE)):
+            _add_block(tensors, block, f"layer{number}.{place}", stride=2 if number > 1 and place == 0 else 1)
+    _check(average, kW=7, kH=7, padW=0, padH=0)
+    for linear in modules[9:]:
+        if linear.kind == "Linear":
+            tensors |= {f"fc.{field}": of_values(linear.values(field)) for field in ("weight", "bias")}
     return tensors
 
 
-class _Cursor:
-    """Takes the modules of a container one after the other, each of a class that is expected there."""
-
-    def __init__(self, container: _Module) -> None:
-        if container.kind not in ("Sequential", "ConcatTable"):
-            raise CheckpointError(f"{container.name} is a {container.kind}, expected a Sequential")
-        self._container = container
-        self._rest = container.children()
-
-    def take(self, *kinds: str) -> _Module:
-        module = self.take_if(*kinds)
-        if module is None:
-            found = f"{self._rest[0].name} is a {self._rest[0].kind}" if self._rest else f"{self._container.name} ends"
-            raise CheckpointError(f"{found}, expected {' or '.join(kinds)} there, as in a net of fb.resnet.torch")
-        return module
-
-    def take_if(self, *kinds: str) -> _Module | None:
-        return self._rest.pop(0) if self._rest and self._rest[0].kind in kinds else None
-
-    def end(self) -> None:
-        if self._rest:
-            raise CheckpointError(
-                f"{self._rest[0].name} is a {self._rest[0].kind}, expected the end of {self._container.name} there"
-            )
-
-
 def _add_block(tensors: dict[str, Tensor], block: _Module, name: str, *, stride: int) -> None:
-    parts = _Cursor(block)
-    branches = _Cursor(parts.take("ConcatTable"))
-    sequential = branches.take("Sequential")
-    convolutions = _Cursor(sequential)
-    bottleneck = sum(child.kind in _CONVOLUTIONS for child in sequential.children()) == 3
-    steps = ((1, 0), (stride, 1), (1, 0)) if bottleneck else ((stride, 1), (1, 1))
+    both, _, _ = block.parts(_BLOCK)
+    convolutions, shortcut = both.parts(_BRANCHES)
+    modules = convolutions.parts(_CONVOLUTIONS)
+    steps = ((stride, 1), (1, 1)) if len(modules) == 5 else ((1, 0), (stride, 1), (1, 0))  # or a bottleneck
     for number, (step, pad) in enumerate(steps, 1):
-        if number > 1:
-            convolutions.take("ReLU")
-        _add_unit(tensors, convolutions, f"{name}.conv{number}", f"{name}.bn{number}", stride=step, pad=pad)
-    convolutions.end()
-    if not branches.take_if("Identity"):
-        shortcut = _Cursor(branches.take("Sequential"))  # of type A it begins with a pooling
-        _add_unit(tensors, shortcut, f"{name}.downsample.0", f"{name}.downsample.1", stride=stride, pad=0)
-        shortcut.end()
-    branches.end()
-    parts.take("CAddTable")
-    parts.take("ReLU")
-    parts.end()
+        convolution, bn = modules[3 * number - 3 : 3 * number - 1]
+        _add_unit(tensors, convolution, bn, f"{name}.conv{number}", f"{name}.bn{number}", stride=step, pad=pad)
+    if shortcut.kind != "Identity":
+        convolution, bn = shortcut.parts(_UNIT)  # of type A it is a pooling
+        _add_unit(tensors, convolution, bn, f"{name}.downsample.0", f"{name}.downsample.1", stride=stride, pad=0)
 
 
-def _add_unit(tensors: dict[str, Tensor], modules: _Cursor, name: str, bn: str, *, stride: int, pad: int) -> None:
+def _add_unit(
+    tensors: dict[str, Tensor], convolution: _Module, module: _Module, name: str, bn: str, *, stride: int, pad: int
+) -> None:
     """A convolution and its BN. A bias before the BN only shifts the mean that it subtracts."""
-    convolution = modules.take(*_CONVOLUTIONS)
     _check(convolution, dW=stride, dH=stride, padW=pad, padH=pad, groups=1)
     weights = convolution.values("weight")
     if weights.ndim == 2:  # as SpatialConvolutionMM keeps them, and nn for a while
@@ -148,7 +123,6 @@ def _add_unit(tensors: dict[str, Tensor], modules: _Cursor, name: str, bn: str, 
             )
         weights = weights.reshape(len(weights), *map(int, geometry))
     tensors[f"{name}.weight"] = of_values(weights)
-    module = modules.take(*_BN)
     mean = module.values("running_mean")
     bias = convolution.tensor("bias")
     if bias is not None and bias.shape != (0,):

@@ -5,7 +5,6 @@ What a pickle names is looked up in a table, never imported; any other name is r
 
 import pickle
 import pickletools
-import sys
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, BinaryIO
@@ -29,8 +28,10 @@ STORAGES = {
 }
 """Kind of the numbers in each class of storage of the module ``torch``."""
 
-_MODELS = ("torch.nn.", "torchvision.", "timm.", "__main__", "__torch__")
-"""Modules whose classes are in a pickle when a whole model was saved."""
+_EXPECTED = (
+    "expected a dict of tensors alone. If a whole model was saved, load it where its code is and save "
+    "torch.save(model.state_dict(), FILE)"
+)
 
 
 class Storage(Inert):
@@ -98,19 +99,13 @@ class _Unpickler(pickle.Unpickler):
         if module == "torch" and name in STORAGES:
             return name
         what = plain(f"{module}.{name}")
-        if f"{module}.".startswith(_MODELS):
-            raise CheckpointError(_whole_model(what))
-        hint = ""
-        if _is_ones_own(module, name):
-            hint = ". If a whole model was saved: load it where its code is, and save that"
         raise CheckpointError(
-            f"its pickle asks for {what}, which no state dict needs and which is not run here; expected a dict of "
-            f"tensors alone: torch.save(model.state_dict(), FILE){hint}"
+            f"its pickle asks for {what}, which no state dict needs and which is not run here; {_EXPECTED}"
         )
 
     def persistent_load(self, pid: Any) -> Storage:
         if isinstance(pid, tuple) and pid and pid[0] == "module":  # source code of a model, as old PyTorch kept it
-            raise CheckpointError(_whole_model("the source of a module"))
+            raise CheckpointError(f"it holds the source of a module: a whole pickled model; {_EXPECTED}")
         if not (isinstance(pid, tuple) and len(pid) >= 5 and pid[0] == "storage"):
             raise CheckpointError("its pickle refers to something outside that is no storage of PyTorch's")
         return self._storage(pid)
@@ -126,20 +121,6 @@ def make_storage(pid: tuple[Any, ...], read: Callable[[Storage], NDArray]) -> St
             f"storage {shown(key)}: of {shown(size)} numbers, with {shown(rest)}: expected a whole storage"
         )
     return Storage(STORAGES[kind], key, size, read)
-
-
-def _is_ones_own(module: str, name: str) -> bool:
-    """Whether a name looks like that of a class of someone's own code, such as a model's."""
-    library = module.partition(".")[0]
-    elsewhere = library in sys.stdlib_module_names or library in ("__builtin__", "copy_reg", "numpy", "torch")
-    return not elsewhere and name.rpartition(".")[2].lstrip("_")[:1].isupper()
-
-
-def _whole_model(what: str) -> str:
-    return (
-        f"it holds {what}: a whole pickled model, whose code would have to run to read it; expected a state dict: "
-        "load it where that code is and save torch.save(model.state_dict(), FILE)"
-    )
 
 
 def _check_memo(file: BinaryIO) -> None:

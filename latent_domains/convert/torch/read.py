@@ -1,52 +1,38 @@
 """Checkpoints of PyTorch and Lua Torch, told apart by what is in the file."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from latent_domains.common.files import expect_file
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.torch import lua_resnet, pth, safetensors_file, t7
-from latent_domains.convert.torch.lite0 import Lite0, lite0
-from latent_domains.convert.torch.resnet import ResNet, residual_net
+from latent_domains.convert.torch.architectures import find_lite0, find_resnet
+from latent_domains.convert.torch.contents import Architecture, Checkpoint, take
 from latent_domains.convert.torch.state import state_dict, without_prefix
 from latent_domains.convert.torch.tensors import CheckpointError, Tensor
-
-Net = TypeVar("Net", ResNet, Lite0)
-
-_OTHERS = (
-    # how a file begins, and what it is then
-    (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
-    (b"version https://git-lfs", "a pointer of Git LFS, not the file itself"),
-    (b"<", "a web page or XML, not the file itself"),
-    (b"\x1f\x8b", "a gzip archive"),
-    (b"BZh", "a bzip2 archive"),
-    (b"4\n1\n", "Lua Torch's text format: save it in the binary one"),
-)
 
 _EXPECTED = "expected a state dict of torch.save, safetensors or a binary .t7 of Lua Torch"
 
 
-def read_resnet(path: Path, *, head: bool) -> ResNet:
+def read_resnet(path: Path, *, head: bool) -> Checkpoint:
     """The ResNet in a checkpoint of any of the formats; without ``head``, all but its classifier.
 
     Raises ProgramError naming the file if it is missing, damaged, of another format or another net's.
     """
-    return _read(path, partial(residual_net, head=head))
+    return _read(path, find_resnet, head)
 
 
-def read_lite0(path: Path, *, head: bool) -> Lite0:
+def read_lite0(path: Path, *, head: bool) -> Checkpoint:
     """The EfficientNet-Lite0 in a checkpoint: as :func:`read_resnet`."""
-    return _read(path, partial(lite0, head=head))
+    return _read(path, find_lite0, head)
 
 
-def _read(path: Path, net: Callable[[dict[str, Tensor]], Net]) -> Net:
+def _read(path: Path, find: Callable[[Mapping[str, Tensor]], Architecture], head: bool) -> Checkpoint:
     expect_file(path, "a checkpoint")
     try:
         tensors, notes = without_prefix(_tensors(path.read_bytes()))
-        found = net(tensors)
+        found = take(tensors, find(tensors), head=head)
         return replace(found, notes=(*notes, *found.notes))
     except CheckpointError as error:
         raise ProgramError(f"{path}: {error}") from error
@@ -62,20 +48,6 @@ def _tensors(data: bytes) -> dict[str, Tensor]:
         return safetensors_file.read(data)
     if data[:4] == b"\4\0\0\0":  # a Lua object
         return lua_resnet.state_dict(t7.read(data))
-    raise CheckpointError(f"{_other(data)}, {_EXPECTED}")
-
-
-def _other(data: bytes) -> str:
-    """Words for a file of none of the formats."""
-    if not data:
-        return "an empty file"
-    for beginning, what in _OTHERS:
-        if data[:64].lstrip().startswith(beginning):
-            return what
-    if data[257:262] == b"ustar":
-        return "a tar archive (of PyTorch before 0.1.10, or another one)"
-    if data[:4] == b"\3\0\0\0":
-        return "a table of Lua Torch's and not a net"
-    if data[:1] == b"\x80":
-        return "a pickle, but none of torch.save's"
-    return f"{len(data)} bytes of a format that is not known here"
+    if data[:64].lstrip().startswith((b"<", b"version https://git-lfs")):
+        raise CheckpointError(f"a web page or a pointer of Git LFS, not the file itself, {_EXPECTED}")
+    raise CheckpointError(f"{len(data)} bytes of a format that is not known here, {_EXPECTED}")

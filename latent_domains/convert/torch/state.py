@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from itertools import takewhile
 from typing import Any
 
-from latent_domains.common.wording import some
 from latent_domains.convert.torch.tensors import CheckpointError, Tensor
 from latent_domains.convert.torch.words import plain, shown
 
@@ -40,15 +39,3 @@ def without_prefix(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], tu
     prefix = "".join(f"{names[0]}." for names in takewhile(lambda names: len(set(names)) == 1, modules))
     notes = (f"all names begin with {plain(prefix)}, which is left out",) if prefix else ()
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}, notes
-
-
-def check_alone(tensors: Mapping[str, Tensor], known: str, net: str) -> None:
-    """Raise CheckpointError if the ``net``, which has a tensor ``known``, is there under a prefix, beside others."""
-    prefixes = [name.removesuffix(known) for name in tensors if name.endswith(f".{known}")]
-    if len(prefixes) > 1:
-        raise CheckpointError(f"it holds {net} under each of {some(map(plain, prefixes))}: expected a single one")
-    if prefixes:
-        others = [name for name in tensors if not name.startswith(prefixes[0])]
-        raise CheckpointError(
-            f"it holds {net} under {plain(prefixes[0])} and, beside it, {some(map(plain, others))}: expected it alone"
-        )

@@ -4,24 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from tqdm import tqdm
 
-from latent_domains.convert.torch.torch_reference import POOLED, TorchNet
+from latent_domains.convert.torch.caffe_weights import Pixels
+from latent_domains.convert.torch.reference import TorchNet
 from latent_domains.models.compare import Difference, difference, differences, keep_worst, worst
 from latent_domains.models.inputs import in_batches
 from latent_domains.models.model import Array, Model, forward, load
-
-
-@dataclass(frozen=True)
-class Pixels:
-    """What a net of Caffe's takes: B, G, R from 0 to 255, less ``mean`` and times ``scale``."""
-
-    mean: Sequence[float]
-    scale: float = 1.0
-
-    def entering(self, pixels: Array) -> Array:
-        return (pixels - np.array(self.mean, np.float32).reshape(1, 3, 1, 1)) * np.float32(self.scale)
 
 
 @dataclass(frozen=True)
@@ -58,7 +47,7 @@ def compare(
             framed = expected
             if mda and of_mda.mean != of_plain.mean:
                 framed = reference.run(batch, border=of_mda.mean)
-                border = max(border, difference(POOLED, expected[POOLED], framed[POOLED]).relative)
+                border = max(border, difference("", expected[reference.pooled], framed[reference.pooled]).relative)
             for number, net in mda_nets.items():
                 of_body = {name: values for name, values in framed.items() if name != reference.head}
                 found = forward(net, of_mda.entering(batch))
@@ -87,7 +76,7 @@ def report(comparison: Comparison, mda_files: Mapping[int, Path], inputs: str) -
     if comparison.border:
         print(
             f"in the mDA nets this border is {numbers(comparison.mda_mean)} and not the checkpoint's mean: "
-            f"it alone changes {POOLED} by up to {comparison.border:.1e} of its largest value"
+            f"it alone changes the features by up to {comparison.border:.1e} of their largest value"
         )
 
 

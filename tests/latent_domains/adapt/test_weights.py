@@ -10,7 +10,7 @@ from latent_domains.adapt import weights
 from latent_domains.adapt.weights import starting_weights
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.options import ConverterOptions
-from latent_domains.convert.torch import starting
+from latent_domains.convert.torch import conversion
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment, make_experiment
 from latent_domains.experiment.networks import BACKBONES, LITE0, NETWORKS
@@ -106,7 +106,7 @@ def test_a_checkpoint_is_converted_once(tmp_path, monkeypatch):
         out.parent.mkdir()
         out.with_name("resnet18_mda4.caffemodel").touch()
 
-    monkeypatch.setitem(starting._CONVERT, "convert_resnet", convert)
+    monkeypatch.setitem(conversion._CONVERT, "convert_resnet", convert)
     checkpoint = tmp_path / "mine.pth"
     checkpoint.touch()
     for _ in range(2):

@@ -12,7 +12,7 @@ from latent_domains.experiment import experiment as experiments
 from latent_domains.experiment.datasets import DATASETS, Dataset, from_json
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.experiment.options import dataset
-from latent_domains.nets.whole import make_nets_and_solver
+from latent_domains.nets.training_files import make_nets_and_solver
 
 
 def own(**changes) -> Dataset:

@@ -9,7 +9,7 @@ from latent_domains.common.program import ROOT
 from latent_domains.experiment.datasets import DATASETS, from_json, of_network
 from latent_domains.experiment.experiment import CONTROLS, make_experiment, methods_of
 from latent_domains.experiment.networks import GEOMETRIES, NETWORKS
-from latent_domains.nets.whole import make_nets_and_solver
+from latent_domains.nets.training_files import make_nets_and_solver
 from tests.latent_domains.nets.graphs import parse
 
 ENTRIES = pytest.mark.parametrize("network", NETWORKS.values(), ids=lambda network: network.name)

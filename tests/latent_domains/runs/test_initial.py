@@ -14,7 +14,7 @@ from latent_domains.common.program import ROOT
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.weights import read_layers
 from latent_domains.nets.committed import COMMITTED, default_experiments
-from latent_domains.nets.whole import make_nets_and_solver
+from latent_domains.nets.training_files import make_nets_and_solver
 from latent_domains.runs.outputs import usage_history
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run

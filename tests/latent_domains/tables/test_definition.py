@@ -10,7 +10,7 @@ from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.experiment.baselines import BASELINES
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import SETTINGS, make_experiment
-from latent_domains.nets.whole import make_nets_and_solver
+from latent_domains.nets.training_files import make_nets_and_solver
 from latent_domains.tables import definition
 from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, load
 

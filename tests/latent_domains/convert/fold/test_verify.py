@@ -10,7 +10,6 @@ from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.fold import Folded, fold
 from latent_domains.convert.fold.verify import batches_for, compare_nets, compare_opencv, measured, same_best
 from latent_domains.models.compare import worst
-from latent_domains.models.inputs import AT_ONCE
 from latent_domains.models.model import Model, forward, load, write_model
 from tests.latent_domains.convert.fold.models import DATA, layer, trained
 
@@ -146,38 +145,10 @@ def test_even_classes_are_the_same_best() -> None:
     assert same_best(maps, other).tolist() == [True, False]
 
 
-FREE = {
-    "no layer": "",
-    "a Reshape of any rows": layer("r", "Reshape", "fc", "r", "reshape_param { shape { dim: 0 dim: 5 } }"),
-    "a Slice of the first": layer("s", "Slice", "data", "a b", "slice_param { axis: 0 slice_point: 1 }"),
-}
-FIXED = {
-    "a Reshape": layer("r", "Reshape", "fc", "r", "reshape_param { shape { dim: 3 dim: 5 } }"),
-    "a Reshape from behind": layer(
-        "r", "Reshape", "fc", "r", "reshape_param { axis: -3 num_axes: 1 shape { dim: 3 } }"
-    ),
-    "an inner product": layer("i", "InnerProduct", "fc", "i", "inner_product_param { num_output: 2 axis: 0 }"),
-    "a Scale": layer("s", "Scale", "fc", "s", "scale_param { axis: 0 }"),
-    "a Slice in three": layer("s", "Slice", "fc", "a b c", "slice_param { axis: 0 }"),
-    "a Slice of the third": layer("s", "Slice", "fc", "a b", "slice_param { axis: 0 slice_point: 2 }"),
-}
-"""Nets of 3 rows that take others, and that take none; the last of these takes AT_ONCE, but not the last batch."""
-
-
-@pytest.mark.program
-@pytest.mark.parametrize("what", FREE)
-def test_batches_are_as_large_as_may_be(what: str) -> None:
-    free = trained(TEXT.replace("dim: 1 dim: 4", "dim: 3 dim: 4") + FREE[what]).net
-    assert [len(batch) for batch in batches_for(free, X)] == [AT_ONCE, 7 - AT_ONCE]
-
-
-@pytest.mark.program
-@pytest.mark.parametrize("what", FIXED)
-def test_batches_are_those_that_the_net_takes(what: str) -> None:
-    fixed = trained(TEXT.replace("dim: 1 dim: 4", "dim: 3 dim: 4") + FIXED[what]).net
-    found = batches_for(fixed, X[: AT_ONCE + 1])
-    assert [len(batch) for batch in found] == [3, 3]
-    np.testing.assert_array_equal(np.concatenate(found), np.concatenate([X[: AT_ONCE + 1], X[:1]]))
+def test_batches_are_those_that_the_net_takes() -> None:
+    found = batches_for(trained(TEXT.replace("dim: 1 dim: 4", "dim: 3 dim: 4")).net, X)
+    assert [len(batch) for batch in found] == [3, 3, 3]
+    np.testing.assert_array_equal(np.concatenate(found), np.concatenate([X, X[:2]]))
 
 
 def test_opencv_that_makes_another_shape(model: Model, folded: Folded, tmp_path: Path) -> None:

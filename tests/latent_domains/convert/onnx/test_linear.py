@@ -21,9 +21,6 @@ INNER_PRODUCTS = {
     "of images": "num_output: 6",
     "no bias": "num_output: 6 bias_term: false",
     "transposed": "num_output: 6 transpose: true",
-    "of the last axis": "num_output: 6 axis: -1",
-    "of two axes": "num_output: 6 axis: 2",
-    "of two axes, transposed, no bias": "num_output: 6 axis: 2 transpose: true bias_term: false",
 }
 
 
@@ -53,6 +50,8 @@ def test_other_axes_are_refused() -> None:
                        inner_product_param { num_output: 3 axis: 0 } }"""
     with pytest.raises(Refused, match=r"^layer a \(InnerProduct\): axis: the first axis is the batch"):
         compared(with_input(layer, 4))
+    with pytest.raises(Refused, match=r"^layer a \(InnerProduct\): axis 2 of 4 axes, expected axis 1"):
+        compared(with_input(layer.replace("axis: 0", "axis: 2"), 4, 9, 7))
 
 
 def test_several_bottoms_are_refused() -> None:

@@ -134,7 +134,7 @@ REFUSED = {
     'type: "SoftmaxWithLoss"': r"layer a \(SoftmaxWithLoss\): expected a deploy net",
     'type: "Data"': r"layer a \(Data\): expected a deploy net",
     'type: "Accuracy"': r"layer a \(Accuracy\): expected a deploy net",
-    'type: "Deconvolution"': r"layer a \(Deconvolution\): it has no counterpart here, expected one of AbsVal, Batch",
+    'type: "Deconvolution"': r"layer a \(Deconvolution\): it has no counterpart here, expected one of BatchNorm,",
 }
 
 

@@ -1,4 +1,4 @@
-"""ReLU and its kin, Sigmoid, TanH, AbsVal, Clip, Power, Eltwise and Softmax."""
+"""ReLU and its kin, Sigmoid, TanH, Clip, Power, Eltwise and Softmax."""
 
 import pytest
 
@@ -10,11 +10,8 @@ LAYERS = {
     "ReLU with a slope": 'type: "ReLU" relu_param { negative_slope: 0.3 }',
     "PReLU": 'type: "PReLU"',
     "PReLU of one slope": 'type: "PReLU" prelu_param { channel_shared: true }',
-    "ELU": 'type: "ELU"',
-    "ELU with alpha": 'type: "ELU" elu_param { alpha: 0.3 }',
     "Sigmoid": 'type: "Sigmoid"',
     "TanH": 'type: "TanH"',
-    "AbsVal": 'type: "AbsVal"',
     "Clip": 'type: "Clip" clip_param { min: -20 max: 6 }',
     "Power": 'type: "Power" power_param { power: 2 scale: 0.1 shift: -3 }',
     "Power of nothing": 'type: "Power"',

@@ -1,12 +1,9 @@
-"""Layers that move values: Concat, Slice, Crop, Flatten, Reshape, Split, Dropout, Silence."""
+"""Layers that move values: Concat, Slice, Flatten, Reshape, Split, Dropout, Silence."""
 
 import pytest
 
 from latent_domains.convert.onnx.layer import Refused
 from tests.latent_domains.convert.onnx.nets import assert_agrees, compared, with_input
-
-SMALL = """layer { name: "small" type: "Pooling" bottom: "data" top: "small"
-                   pooling_param { pool: MAX kernel_size: 3 stride: 2 } }"""
 
 NETS = {
     "Concat": 'layer { name: "a" type: "Concat" bottom: "data" bottom: "data" top: "a" }',
@@ -21,17 +18,6 @@ NETS = {
     "Slice and Silence": """layer { name: "s" type: "Slice" bottom: "data" top: "a" top: "b"
                             slice_param { axis: 3 slice_point: 6 } }
                             layer { name: "q" type: "Silence" bottom: "b" }""",
-    "Crop": SMALL
-    + """layer { name: "a" type: "Crop" bottom: "data" bottom: "small" top: "a"
-                       crop_param { offset: 2 } }""",
-    "Crop with two offsets": SMALL
-    + """layer { name: "a" type: "Crop" bottom: "data" bottom: "small" top: "a"
-                                        crop_param { axis: -2 offset: 1 offset: 3 } }""",
-    "Crop of one axis": SMALL
-    + """layer { name: "w" type: "Slice" bottom: "data" top: "x" top: "y"
-                                   slice_param { axis: 3 slice_point: 2 } }
-                                   layer { name: "a" type: "Crop" bottom: "data" bottom: "y" top: "a"
-                                   crop_param { axis: 3 } }""",
     "Flatten": 'layer { name: "a" type: "Flatten" bottom: "data" top: "a" }',
     "Flatten the end": 'layer { name: "a" type: "Flatten" bottom: "data" top: "a" flatten_param { axis: 2 } }',
     "Flatten the middle": """layer { name: "a" type: "Flatten" bottom: "data" top: "a"
@@ -56,9 +42,6 @@ REFUSED = {
     ),
     """layer { name: "a" type: "Slice" bottom: "data" top: "a" top: "b" slice_param { axis: -4 } }""": (
         r"\(Slice\): axis: the first axis is the batch"
-    ),
-    """layer { name: "a" type: "Crop" bottom: "data" bottom: "data" top: "a" crop_param { axis: 0 } }""": (
-        r"\(Crop\): axis: the first axis is the batch"
     ),
     """layer { name: "a" type: "Flatten" bottom: "data" top: "a" flatten_param { axis: 0 } }""": (
         r"\(Flatten\): axis: the first axis is the batch"

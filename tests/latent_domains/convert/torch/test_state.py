@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from latent_domains.convert.torch.state import check_alone, state_dict, without_prefix
+from latent_domains.convert.torch.state import state_dict, without_prefix
 from latent_domains.convert.torch.tensors import CheckpointError, Tensor
 
 TENSOR = Tensor("float32", (1,), lambda: np.ones(1, np.float32))
@@ -24,16 +24,6 @@ def test_what_all_names_begin_with_is_left_out(prefix):
 def test_what_some_names_begin_with_stays():
     for tensors in ({"module.a": TENSOR, "b": TENSOR}, {"conv1.weight": TENSOR, "convolution.weight": TENSOR}):
         assert without_prefix(tensors) == (tensors, ())
-
-
-def test_a_net_beside_others():
-    check_alone({"conv1.weight": TENSOR, "xconv1.weight": TENSOR}, "conv1.weight", "a net")
-    two = {"q.conv1.weight": TENSOR, "k.conv1.weight": TENSOR}
-    with pytest.raises(CheckpointError, match=r"it holds a net under each of q\., k\.: expected a single one"):
-        check_alone(two, "conv1.weight", "a net")
-    beside = {"q.conv1.weight": TENSOR, "queue": TENSOR}
-    with pytest.raises(CheckpointError, match=r"a net under q\. and, beside it, queue: expected it alone"):
-        check_alone(beside, "conv1.weight", "a net")
 
 
 @pytest.mark.parametrize(

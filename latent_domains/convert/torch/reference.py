@@ -11,26 +11,26 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from latent_domains.convert.onnx.graph import OnnxGraph
-from latent_domains.convert.torch.contents import STATISTICS, Values
-from latent_domains.convert.torch.resnet import EPS, ResNet
-from latent_domains.convert.torch.torch_resnet import Standardisation
+from latent_domains.convert.torch.caffe_weights import Standardisation
+from latent_domains.convert.torch.contents import STATISTICS, Checkpoint
 from latent_domains.models.model import Array
 from latent_domains.models.onnx_runtime import Runtime
-from latent_domains.nets.resnet import blocks
+from latent_domains.nets import lite0, resnet
 
-STEM, POOLED = "scale_conv1", "pool5"
-"""Caffe's names for what a ResNet's conv1 with its BN and ReLU gives, and for the features before the classifier."""
+_SAME = {(3, 1): (1, 1), (5, 1): (2, 2), (3, 2): (0, 1), (5, 2): (1, 2)}
+"""How TensorFlow pads an even number of pixels, above and left, and below and right; by kernel size and stride."""
 
 
 @dataclass(frozen=True)
 class TorchNet:
     """A checkpoint's net, with the names that Caffe's nets have for its blobs.
 
-    ``head`` is the output that holds the scores, if there is one; ``pads`` are the pixels that its first convolution
-    pads above and left, and below and right.
+    ``pooled`` is the output that holds the features, ``head`` the one of the scores, if there is one; ``pads`` are the
+    pixels that its first convolution pads above and left, and below and right.
     """
 
     runtime: Runtime
+    pooled: str
     head: str | None
     standardisation: Standardisation
     pads: tuple[int, int]
@@ -53,39 +53,24 @@ class TorchNet:
         return self.runtime.forward({"data": normalised})
 
 
-class TorchGraph:
-    """The graph of a net with a checkpoint's ``values``, while it is made. Its ``outputs`` have Caffe's names."""
+class _TorchGraph:
+    """The graph of a checkpoint's net, while it is made.
 
-    def __init__(self, values: Values, outputs: Sequence[str], eps: float) -> None:
-        self.graph = OnnxGraph(["data", *outputs])
-        self.constants = {name: self.graph.constant(name, array) for name, array in values.items()}
-        self._outputs, self._eps = outputs, eps
+    The outputs are those of the stem and of every block, the features and, with a head, the scores, by Caffe's names.
+    """
+
+    def __init__(self, net: Checkpoint, stem: str, ends: Sequence[str], pooled: str) -> None:
+        self._net, self._pooled = net, pooled
+        self._scores = None if net.classes is None else f"fc{net.classes}"
+        self._outputs = [stem, *ends, pooled, *([self._scores] if self._scores else [])]
+        self.graph = OnnxGraph(["data", *self._outputs])
+        self.constants = {name: self.graph.constant(name, array) for name, array in net.values.items()}
 
     def node(self, op: str, inputs: Sequence[str], output: str | None = None, **attributes: object) -> str:
         """Add a node; what it writes has the name ``output``, or one of its own."""
         written = output or self.graph.new_value(f"{op} of {inputs[0]}")
         self.graph.node(op, inputs, [written], written, **attributes)
         return written
-
-    def convolution(
-        self,
-        x: str,
-        convolution: str,
-        stride: int = 1,
-        pads: tuple[int, int] = (0, 0),
-        *,
-        group: int = 1,
-        output: str | None = None,
-    ) -> str:
-        """A convolution, padded by so many pixels above and left, and below and right."""
-        return self.node(
-            "Conv",
-            [x, self.constants[f"{convolution}.weight"]],
-            output,
-            strides=[stride] * 2,
-            pads=[pads[0]] * 2 + [pads[1]] * 2,
-            group=group,
-        )
 
     def unit(
         self,
@@ -98,44 +83,40 @@ class TorchGraph:
         group: int = 1,
         output: str | None = None,
     ) -> str:
-        """A convolution and its BN."""
-        return self.batch_norm(self.convolution(x, convolution, stride, pads, group=group), bn, output)
-
-    def batch_norm(self, x: str, bn: str, output: str | None = None) -> str:
-        """A BN with the checkpoint's statistics."""
+        """A convolution, padded by so many pixels above and left, and below and right; and its BN."""
+        sides = [pads[0]] * 2 + [pads[1]] * 2
+        weights = self.constants[f"{convolution}.weight"]
+        x = self.node("Conv", [x, weights], strides=[stride] * 2, pads=sides, group=group)
         statistics = [self.constants[f"{bn}.{statistic}"] for statistic in STATISTICS]
-        return self.node("BatchNormalization", [x, *statistics], output, epsilon=self._eps)
+        return self.node("BatchNormalization", [x, *statistics], output, epsilon=self._net.architecture.eps)
 
     def relu6(self, x: str, output: str | None = None) -> str:
         """ReLU, and at most 6."""
         bounds = [self.graph.constant(f"bound {bound}", np.array(bound, np.float32)) for bound in (0, 6)]
         return self.node("Clip", [x, *bounds], output)
 
-    def head(self, x: str, pooled: str, classifier: str, scores: str | None) -> None:
-        """The features, by the name ``pooled``, and the ``scores`` that a ``classifier`` makes of them."""
-        self.node("GlobalAveragePool", [x], pooled)
-        if scores:
+    def finished(self, x: str, standardisation: Standardisation, pads: tuple[int, int]) -> TorchNet:
+        """The net that ends in the average of ``x`` and, if the checkpoint has it, in its classifier."""
+        self.node("GlobalAveragePool", [x], self._pooled)
+        if self._scores:
+            classifier = self._net.architecture.classifier
             parts = [self.constants[f"{classifier}.{part}"] for part in ("weight", "bias")]
-            self.node("Gemm", [self.node("Flatten", [pooled]), *parts], scores, transB=1)
-
-    def runtime(self, name: str) -> Runtime:
-        """The whole, ready to run."""
+            self.node("Gemm", [self.node("Flatten", [self._pooled]), *parts], self._scores, transB=1)
         made = self.graph.model(
-            name,
+            self._net.architecture.name,
             [helper.make_tensor_value_info("data", TensorProto.FLOAT, ["N", "C", "H", "W"])],
             [helper.make_tensor_value_info(output, TensorProto.FLOAT, None) for output in self._outputs],
         )
-        return Runtime(made.SerializeToString())
+        return TorchNet(Runtime(made.SerializeToString()), self._pooled, self._scores, standardisation, pads)
 
 
-def torch_resnet(net: ResNet, standardisation: Standardisation) -> TorchNet:
-    """A ResNet: the outputs are those of the stem and of every block, the features and, with a head, the scores."""
-    scores = None if net.classes is None else f"fc{net.classes}"
-    outputs = [STEM, *(f"res{name}" for _, _, name in blocks(net.layers)), POOLED, *([scores] if scores else [])]
-    graph = TorchGraph(net.values, outputs, EPS)
-    x = graph.node("Relu", [graph.unit("data", "conv1", "bn1", 2)], STEM)
+def torch_resnet(net: Checkpoint, standardisation: Standardisation) -> TorchNet:
+    """A ResNet as PyTorch computes it."""
+    blocks = list(resnet.blocks(int(net.architecture.name.removeprefix("resnet"))))
+    graph = _TorchGraph(net, "scale_conv1", [f"res{name}" for _, _, name in blocks], "pool5")
+    x = graph.node("Relu", [graph.unit("data", "conv1", "bn1", 2)], "scale_conv1")
     x = graph.node("MaxPool", [x], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
-    for stage, place, name in blocks(net.layers):
+    for stage, place, name in blocks:
         block = f"layer{stage - 1}.{place}"
         stride = 2 if stage > 2 and place == 0 else 1
         if f"{block}.conv3.weight" in net.values:  # a bottleneck: its second convolution has the stride
@@ -148,5 +129,24 @@ def torch_resnet(net: ResNet, standardisation: Standardisation) -> TorchNet:
         projected = f"{block}.downsample.0.weight" in net.values
         shortcut = graph.unit(x, f"{block}.downsample.0", f"{block}.downsample.1", stride) if projected else x
         x = graph.node("Relu", [graph.node("Add", [y, shortcut])], f"res{name}")
-    graph.head(x, POOLED, "fc", scores)
-    return TorchNet(graph.runtime(f"resnet{net.layers}"), scores, standardisation, (3, 3))
+    return graph.finished(x, standardisation, (3, 3))
+
+
+def torch_lite0(net: Checkpoint, standardisation: Standardisation) -> TorchNet:
+    """EfficientNet-Lite0 as PyTorch computes it."""
+    blocks = list(lite0.blocks())
+    ends = [block.name if block.adds_input else f"{block.name}_project_scale" for block in blocks]
+    graph = _TorchGraph(net, "conv1_bn", ends, lite0.POOLED)
+    x = graph.relu6(graph.unit("data", "_conv_stem", "_bn0", 2), "conv1_bn")
+    for place, (block, end) in enumerate(zip(blocks, ends, strict=True)):
+        path, y = f"_blocks.{place}", x
+        if f"{path}._expand_conv.weight" in net.values:
+            y = graph.relu6(graph.unit(y, f"{path}._expand_conv", f"{path}._bn0"))
+        kernel = net.values[f"{path}._depthwise_conv.weight"]
+        pads = _SAME[kernel.shape[2], block.stride]
+        y = graph.unit(y, f"{path}._depthwise_conv", f"{path}._bn1", block.stride, pads, group=len(kernel))
+        output = None if block.adds_input else end
+        y = graph.unit(graph.relu6(y), f"{path}._project_conv", f"{path}._bn2", output=output)
+        x = graph.node("Add", [x, y], end) if block.adds_input else y
+    x = graph.relu6(graph.unit(x, "_conv_head", "_bn1"))
+    return graph.finished(x, standardisation, _SAME[3, 2])

@@ -10,8 +10,7 @@ import onnxruntime
 import pytest
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert import whole
-from latent_domains.convert.fold import verify
+from latent_domains.convert import picture_net
 from latent_domains.data.input_batches import batches
 from latent_domains.data.lmdb_io import read_images
 from latent_domains.experiment.datasets import DATASETS
@@ -37,11 +36,6 @@ def trained(folder: Path, data: Path, method: str = "mda", **settings: object) -
 def run(lite0_features: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     settings = {"branch_norm": "logits", "branch_input": "early", "no_w_gradient": True}
     return trained(tmp_path_factory.mktemp("runs") / "mda", lite0_features, **settings)
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verify, "SECONDS", 0.0)
 
 
 def by_the_run(run: RunFolder) -> Array:
@@ -89,34 +83,34 @@ def test_heads_without_mda(lite0_features, tmp_path, method):
 
 def test_another_head_than_the_one_of_the_features_is_not_written(run, tmp_path, monkeypatch):
     """Features of other pictures, weights that were changed: whatever makes the two sides differ."""
-    backbone = whole.backbone()
+    backbone = picture_net.backbone()
     shifted = {**backbone.blobs, "conv2": [backbone.blobs["conv2"][0], backbone.blobs["conv2"][1] + np.float32(1)]}
-    monkeypatch.setattr(whole, "backbone", lambda: replace(backbone, blobs=shifted))
+    monkeypatch.setattr(picture_net, "backbone", lambda: replace(backbone, blobs=shifted))
     done = program("export", run.path, tmp_path / "m")
     assert done.returncode == 1 and "nothing is written" in done.stderr and "from picture to class" in done.stderr
     assert names(tmp_path) == []
 
 
 def test_without_the_pictures_it_says_that_none_were_compared(run, tmp_path, capsys):
-    whole.check_on_pictures(replace(run, data_folder=tmp_path), lambda rows: rows, "Caffe")
+    picture_net.check_on_pictures(replace(run, data_folder=tmp_path), lambda rows: rows, "Caffe")
     assert "are not there: Caffe was not compared on pictures" in capsys.readouterr().out
 
 
 def test_what_no_whole_net_is_made_of(run, tmp_path):
-    assert whole.is_head(run)
+    assert picture_net.is_head(run)
     for name in ("pacs", "office31_fc7"):
-        assert not whole.is_head(replace(run, experiment=make_experiment(name, "dial")))
+        assert not picture_net.is_head(replace(run, experiment=make_experiment(name, "dial")))
     head = read_model(run.net("deploy"), run.latest_snapshot().model)
     other = replace(DATASETS["pacs_lite0"], stored_shape=(1000 + 80, 1, 1))
     with pytest.raises(ProgramError, match="takes 1000 features, expected the 1280 of lite0"):
-        whole.picture_net(replace(run, experiment=make_experiment(other, "dial")), head)
+        picture_net.picture_net(replace(run, experiment=make_experiment(other, "dial")), head)
     settings = {"targets": TARGETS, "branch_norm": "logits", "batch_size": 32}
     for branch_input in ("early", "final"):
         experiment = make_experiment("pacs_lite0", "mda", branch_input=branch_input, **settings)
         two = write_run(experiment, tmp_path / branch_input, data=run.data_folder)
         head = Model(two.read_net("deploy"), {})
         if branch_input == "final":
-            assert whole.picture_net(two, head).net.layer[-1].top == ["prob"]
+            assert picture_net.picture_net(two, head).net.layer[-1].top == ["prob"]
             continue
         with pytest.raises(ProgramError, match="reads statistics of early blocks to tell target domains apart"):
-            whole.picture_net(two, head)
+            picture_net.picture_net(two, head)

@@ -10,7 +10,7 @@ from caffe.proto.caffe_pb2 import NetParameter
 
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.verify import same_best
-from latent_domains.convert.torch.lite0_conversion import backbone
+from latent_domains.convert.torch.lite0_backbone import backbone
 from latent_domains.data.input_batches import batches
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import read_images, record_names

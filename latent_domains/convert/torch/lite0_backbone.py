@@ -1,0 +1,51 @@
+"""The net that features are made with: EfficientNet-Lite0 with the weights of the installed package."""
+
+import numpy as np
+from onnx import ModelProto
+
+from latent_domains.backbones.onnx_backbone import OnnxBackbone
+from latent_domains.convert.fold.fold import fold
+from latent_domains.convert.onnx.export import PRODUCER
+from latent_domains.convert.onnx.net import onnx_model
+from latent_domains.convert.torch.caffe_weights import Pixels, caffe_model
+from latent_domains.convert.torch.contents import Checkpoint
+from latent_domains.convert.torch.conversion import LITE0_STANDARDISATION
+from latent_domains.convert.torch.read import read_lite0
+from latent_domains.convert.torch.verify import numbers
+from latent_domains.data.weights_files import in_package
+from latent_domains.experiment.networks import LITE0, NETWORKS
+from latent_domains.models.model import Model, load
+from latent_domains.nets.lite0 import EARLY, POOLED, PREPROCESSING
+
+
+def backbone() -> Model:
+    """The net up to the features. Raises ProgramError if the package's weights are not there."""
+    return folded_model(read_lite0(in_package(LITE0), head=False))
+
+
+def folded_model(net: Checkpoint) -> Model:
+    """The net itself with its BN, and the division by 128, in the convolutions: B, G, R less 127 enter."""
+    form = NETWORKS["lite0"].pixels
+    folded = fold(caffe_model(net, LITE0_STANDARDISATION, Pixels(form.mean, form.scale)), stock=False).model
+    folded.blobs["conv1"][0] = folded.blobs["conv1"][0] * np.float32(form.scale)
+    return folded
+
+
+def backbone_onnx() -> ModelProto:
+    """:func:`backbone` as ONNX, by Caffe's names; the output is POOLED."""
+    model = backbone()
+    about = f"Input: B, G, R from 0 to 255 less {numbers(PREPROCESSING.mean)}.\nEfficientNet-Lite0 of {LITE0.name}."
+    return onnx_model(model, load(model), producer=PRODUCER, about=about, metadata={})
+
+
+def feature_backbone() -> OnnxBackbone:
+    """What makes the features of datasets with the backbone lite0: the last average, and statistics of early blocks."""
+    return OnnxBackbone(
+        backbone_onnx(),
+        "lite0",
+        LITE0.hashes["sha256"],  # that of the model depends on the version of onnx
+        layer=POOLED,
+        early=EARLY,
+        crop=PREPROCESSING.crop,
+        mean=PREPROCESSING.mean,
+    )
