@@ -32,8 +32,8 @@ from latent_domains.experiment.datasets import (
 from latent_domains.experiment.networks import ANY_FEATURES
 from latent_domains.models.model import feed
 from latent_domains.models.weights import check_weights
+from latent_domains.nets.alexnet import FEATURES
 from latent_domains.nets.committed import FC7_NET
-from latent_domains.nets.fc7 import BLOB
 
 VERSION = 1
 """Raised whenever the same images and weights give other features."""
@@ -104,7 +104,7 @@ def alexnet(weights: Path, batch_size: int) -> Extractor:
         net = net_once()
         for keys, inputs, labels in keyed_batches(images, data.preprocessing, batch_size):
             feed(net, inputs)
-            yield from zip(keys, net.forward()[BLOB], labels.tolist(), strict=True)
+            yield from zip(keys, net.forward()[FEATURES], labels.tolist(), strict=True)
 
     return Extractor({"weights": sha256(weights)}, rows)
 

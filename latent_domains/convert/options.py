@@ -24,7 +24,7 @@ class ConverterOptions:
 
 
 def add_converter_options(parser: argparse.ArgumentParser) -> None:
-    """Those of :class:`ConverterOptions`."""
+    """Add the options of :class:`ConverterOptions`."""
     parser.add_argument(
         "--verify",
         action=argparse.BooleanOptionalAction,
@@ -40,7 +40,7 @@ def add_converter_options(parser: argparse.ArgumentParser) -> None:
 
 
 def converter_options(options: argparse.Namespace) -> ConverterOptions:
-    """What :func:`add_converter_options`' options say."""
+    """Return the options that :func:`add_converter_options` added."""
     return ConverterOptions(options.verify, options.images, options.seed, options.force)
 
 
@@ -49,7 +49,7 @@ MOST_DOMAINS = 1000
 
 
 def add_domain_options(parser: argparse.ArgumentParser) -> None:
-    """For how many domains weights of mDA nets are written."""
+    """Add options for the numbers of domains that weights of mDA nets are written for."""
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
         "--num-domains",
@@ -63,7 +63,7 @@ def add_domain_options(parser: argparse.ArgumentParser) -> None:
 
 
 def num_domains(options: argparse.Namespace) -> list[int]:
-    """What :func:`add_domain_options`' options say."""
+    """Return the numbers that :func:`add_domain_options`' options give."""
     return [] if options.no_mda else options.num_domains or [_default_domains()]
 
 
@@ -81,7 +81,7 @@ def _domains(text: str) -> int:
 
 
 def add_pixel_options(parser: argparse.ArgumentParser, mean: float, condition: str = "") -> None:
-    """What a net takes of whose input nothing is known: ``mean`` and ``scale``, None where they are not given.
+    """Add ``--mean`` and ``--scale``, for nets whose input is not known. They are None where they are not given.
 
     ``mean`` is the default; ``condition``: when the options may be given.
     """
@@ -96,7 +96,7 @@ def add_pixel_options(parser: argparse.ArgumentParser, mean: float, condition: s
 
 
 def pixels_hint(mean: Sequence[float], scale: float, default: float) -> str:
-    """What there is to say about a difference if :func:`add_pixel_options`' were not given: that they may help."""
+    """A hint for a message about a difference: :func:`add_pixel_options`' options may help, unless they were given."""
     if mean or scale != 1:
         return ""
     less = f" less {default:g}" if default else ""

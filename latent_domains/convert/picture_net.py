@@ -72,10 +72,10 @@ def check_onnx(run: RunFolder, file: Path) -> None:
 
 
 def check_on_pictures(run: RunFolder, classify: Callable[[Array], Array], engine: str) -> None:
-    """Compare what a whole net says of pictures with what the run's own net says of the features stored of them.
+    """Compare a whole net's answers on pictures with those of the run's own net on their stored features.
 
-    The pictures are the first PICTURES of each target; without their LMDBs nothing is compared. What came out is
-    printed. Raises ProgramError if a best class is another one, or a probability is more than TOLERANCE off.
+    The pictures are the first PICTURES of each target; without their LMDBs nothing is compared. Prints the result.
+    Raises ProgramError if a best class is another one, or a probability is more than TOLERANCE off.
     """
     experiment, data = run.experiment, run.experiment.data
     net = run.load_net("deploy", caffe.TEST, run.final_snapshot().model)

@@ -5,6 +5,6 @@
 ``branch``  what all their branches share                 ``lite0``   a backbone
 ``family``  train, test, deploy and domain nets of an experiment, whatever its architecture and method
 ``losses``  the terms of Eq. 7                            ``solver`` an experiment's solver
-``training_files``  nets and solver together              ``fc7``     the net that extracts fc7 features
+``training_files``  nets and solver together
 ``committed`` the files in the repository, which tools.nets writes
 """

@@ -9,6 +9,7 @@ from caffe import layers as L
 from caffe.net_spec import NetSpec, Top
 
 from latent_domains.experiment.experiment import Experiment
+from latent_domains.models.prototxt import net_text
 from latent_domains.nets.blocks import (
     GAUSSIAN,
     NARROW,
@@ -23,6 +24,9 @@ from latent_domains.nets.branch import DomainClassifier
 
 BRANCH_SEES_ALL = False
 """The branch gets the rows it decides about."""
+
+FEATURES = "fc7"
+"""The blob of the features that shallow methods take, N×4096, before fc7's ReLU."""
 
 DOMAIN_CLASSIFIER = DomainClassifier()
 """The branch's only layer with parameters."""
@@ -56,11 +60,14 @@ def classifier(n: NetSpec, fc7: Top, normalise: Normalisation, experiment: Exper
     return normalise(n, "classifier", x)
 
 
-def fc7_features(n: NetSpec, data: Top) -> Top:
-    """BVLC's AlexNet up to fc7 before its ReLU, as it was trained: no normalisation, nothing learns. Returns N×4096."""
-    pool5 = _convolutions(n, data)
+def feature_net() -> str:
+    """A deploy net from images (1×3×227×227) to FEATURES: BVLC's AlexNet as it was trained, without normalisation."""
+    n = NetSpec()
+    n.data = L.Input(shape={"dim": [1, 3, 227, 227]})
+    pool5 = _convolutions(n, n.data)
     x = relu(n, "relu6", inner_product(n, "fc6", pool5, 4096, bias=True, filler=NARROW, lr_mult=0))
-    return inner_product(n, "fc7", x, 4096, bias=True, filler=NARROW, lr_mult=0)
+    inner_product(n, FEATURES, x, 4096, bias=True, filler=NARROW, lr_mult=0)
+    return net_text("alexnet_fc7_features", n.to_proto())
 
 
 def _convolutions(n: NetSpec, data: Top) -> Top:

@@ -1,4 +1,4 @@
-"""What is left of AlexNet on stored fc7 features, for the comparison with shallow methods (section 4.2).
+"""The top of AlexNet, on stored fc7 features, for the comparison with shallow methods (section 4.2).
 
 Nothing below fc7 learns, so the features are extracted once (tools.extract_features): mDA on them and after the
 classifier. They are taken before fc7's ReLU, as in the authors' net.
@@ -14,7 +14,7 @@ __all__ = ["BRANCH_SEES_ALL", "DOMAIN_CLASSIFIER", "branch", "stem", "trunk"]
 
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
-    """Nothing is left below the features. data: N×4096×1×1."""
+    """Return the features themselves: data, N×4096×1×1."""
     return data
 
 

@@ -20,7 +20,7 @@ DOMAIN_CLASSIFIER = DomainClassifier()
 
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
-    """Nothing is left below the features. data: N×C×1×1."""
+    """Return the features themselves: data, N×C×1×1."""
     return data
 
 

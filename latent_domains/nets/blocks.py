@@ -9,7 +9,7 @@ from caffe import layers as L
 from caffe import params as P
 from caffe.net_spec import NetSpec, Top
 
-STATISTIC = {"lr_mult": 0, "decay_mult": 0}  # not the solver's to touch: the layer updates it in forward
+STATISTIC = {"lr_mult": 0, "decay_mult": 0}  # the solver leaves it alone: the layer updates it in forward
 XAVIER = {"type": "xavier"}
 MSRA = {"type": "msra"}
 GAUSSIAN = {"type": "gaussian", "std": 0.01}
@@ -31,7 +31,7 @@ def python_layer(layer: str, *bottoms: Top, params: dict[str, Any] | None = None
 
 
 def python_param(layer: str, params: Mapping[str, Any] | None = None) -> dict[str, str]:
-    """What makes a layer one of this project's Python layers: ``params`` become its ``param_str`` (JSON)."""
+    """The ``python_param`` of one of this project's layers: ``params`` become its ``param_str`` (JSON)."""
     param_str = {"param_str": json.dumps(params)} if params else {}
     return {"module": "caffe_layers", "layer": layer, **param_str}
 

@@ -1,4 +1,4 @@
-"""What every branch that predicts domains has, whatever its architecture: its normalisation and its classifier.
+"""The normalisation and the classifier of every branch that predicts domains, in all architectures.
 
 Near uniform w, the entropy h_D makes the domain classifier follow the largest direction of the second moment of what it
 reads. Without normalisation that is the mean, which all images share, and all of them go one way. ``branch_norm`` says

@@ -72,7 +72,7 @@ def images(
 
 
 def data_order(experiment: Experiment, part: str) -> dict[str, int]:
-    """What a Data layer is told of the order of a part's images, so that its domain labels come in step with them.
+    """Fields of a Data layer that set the order of a part's images. Its domain labels get the same ones.
 
     Each part has an order of its own: MNIST-M is made of MNIST's images, one by one. None depends on the method.
     """
@@ -138,7 +138,7 @@ def known_group(n: NetSpec, name: str, rows: int, column: int, num_domains: int)
 
 
 def _w_of(source: str) -> str:
-    """The name of a known source's w, which is none of the targets' layers."""
+    """The name of a known source's w. A source may be called as one of the targets' layers are."""
     return f"w_source_{source}" if source in ("target", "target_logits") else f"w_{source}"
 
 

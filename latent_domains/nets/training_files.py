@@ -1,4 +1,4 @@
-"""All that training an experiment takes: its nets and the solver that names them, with batches that fit its data."""
+"""The files that train an experiment: its nets and the solver that names them, with batches that fit its data."""
 
 from collections.abc import Callable, Mapping
 

@@ -1,4 +1,4 @@
-"""Convolutions that pad more behind than before, or less, written with the same pads on all sides.
+"""Writes convolutions whose pads before and behind differ with the same pads on all sides.
 
 ``pad_end`` is ours alone (docker/patches). The kernel gets rows and columns of zeros on the side where there is less.
 """

@@ -1,10 +1,10 @@
-"""Layers that do nothing in a net for tests."""
+"""Removes layers that do nothing in a net for tests."""
 
 from latent_domains.models.graph import Graph
 
 
 def remove_idle(graph: Graph) -> None:
-    """Take out Dropout, Split and Silence."""
+    """Remove Dropout, Split and Silence."""
     for node in list(graph.nodes):
         if node.type == "Silence":
             graph.nodes.remove(node)

@@ -1,4 +1,4 @@
-"""The proof that a folded net does what the net did that it was made of."""
+"""Compares a folded net with the original, in Caffe and in OpenCV."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What stands for one mDA layer in the fork's nets.
+"""Finds the layers that stand for one mDA layer in the fork's nets.
 
 In the training net: a Slice of the rows into groups (sources, then target); for a group of k latent domains, k
 MultiModalBatchNorm layers, each with its column of the group's softmax, and an Eltwise sum of them; for a group of one

@@ -1,4 +1,4 @@
-"""The state dict in what ``torch.save`` saved: by itself, or as a part of a training checkpoint."""
+"""Finds the state dict in a saved object: the object itself, or a part of a training checkpoint."""
 
 from collections.abc import Mapping
 from itertools import takewhile

@@ -34,11 +34,11 @@ LARGEST = 2**63 - 1
 
 
 class CheckpointError(Exception):
-    """What is wrong with a file. Whoever knows the file's name puts it before the message."""
+    """An error in a file. The caller, who knows the file's name, puts it before the message."""
 
 
 class Inert:
-    """What a pickle gets to see of this program: its state is not the pickle's to set."""
+    """An object that pickles may use, but whose state they cannot set."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""What files hold, in messages: of any size, of any depth and with any characters, and still a few printable words."""
+"""Contents of files in messages: short and printable, whatever their size, depth and characters are."""
 
 from reprlib import Repr
 from typing import Any
@@ -11,7 +11,7 @@ _BITS = 64
 
 
 def plain(text: str) -> str:
-    """A name or a message, itself where it is printable and short. Control characters would act on the terminal."""
+    """Return a text, cut if it is long and with control characters escaped: they would act on the terminal."""
     cut = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:_LONGEST])
     if len(cut) > _LONGEST or len(text) > _LONGEST:
         return f"{cut[:_LONGEST]}… ({len(text)} characters)"
@@ -19,7 +19,7 @@ def plain(text: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value, with the beginnings alone of what is large in it."""
+    """Return the representation of a value, cut where it is large."""
     return plain(_REPR.repr(value))
 
 
