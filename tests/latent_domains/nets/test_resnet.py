@@ -62,42 +62,6 @@ def test_every_bn_of_resnet_but_conv1s_is_mda():
         assert list(net[f"scale{name}"].bottom) == [f"mda{name}"]
 
 
-def test_resnet_has_the_layers_of_resnet18():
-    net = layers(nets_of("pacs")[1]["deploy"])
-    p = net["conv1"].convolution_param
-    assert (p.num_output, p.kernel_size[0], p.stride[0], p.pad[0], p.bias_term) == (64, 7, 2, 3, False)
-    filters = {"2": 64, "3": 128, "4": 256, "5": 512}
-    below = "pool1"
-    for stage in "2345":
-        for block in "ab":
-            name = f"{stage}{block}"
-            halved = [2] if block == "a" and stage != "2" else []
-            for part, bottom, kernel, stride in (
-                ("branch2a", below, 3, halved),
-                ("branch2b", f"scale{name}_branch2a", 3, []),
-                ("branch1", below, 1, [2]),
-            ):
-                if part == "branch1" and not halved:
-                    assert f"res{name}_branch1" not in net
-                    continue
-                layer = net[f"res{name}_{part}"]
-                p = layer.convolution_param
-                assert list(layer.bottom) == [bottom] and not p.bias_term
-                assert (p.num_output, list(p.kernel_size), list(p.stride)) == (filters[stage], [kernel], stride)
-                assert list(p.pad) == ([1] if kernel == 3 else [])
-            shortcut = f"scale{name}_branch1" if halved else below
-            assert list(net[f"res{name}"].bottom) == [shortcut, f"scale{name}_branch2b"]
-            below = f"res{name}"
-    assert list(net["pool5"].bottom) == ["res5b"] and net["pool5"].pooling_param.global_pooling
-    assert list(net["classifier"].bottom) == ["pool5"]
-
-
-def test_source_only_resnet_has_the_names_of_caffes_resnet():
-    net = layers(nets_of("pacs", "source_only")[1]["train"])
-    expected = {f"{layer}{name}" for name in RESIDUAL for layer in ("res", "bn", "scale")}
-    assert expected | {"conv1", "bn_conv1", "scale_conv1", "pool1", "res2a", "res5b", "classifier"} <= set(net)
-
-
 @pytest.mark.parametrize(
     ("geometry", "pad", "floor", "projection"), [("torch", 1, True, False), ("caffe", 0, False, True)]
 )

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from latent_domains.convert.torch.pickles import Storage, load, make_storage
-from latent_domains.convert.torch.pth import MAGIC, is_legacy, read_legacy, read_zip
+from latent_domains.convert.torch.pickles import load
+from latent_domains.convert.torch.pth import MAGIC, read_legacy, read_zip
 from latent_domains.convert.torch.state import state_dict
 from latent_domains.convert.torch.tensors import CheckpointError, Tensor
 from tests.latent_domains.convert.torch.nets import saved
@@ -61,21 +61,6 @@ def test_tensors_are_read_as_they_were(new):
         assert found[name].shape == tuple(tensor.shape)
         if tensor.is_floating_point() and tensor.numel():
             np.testing.assert_array_equal(found[name].values(), tensor.detach().float().numpy(), err_msg=name)
-
-
-@FORMATS
-def test_a_state_dict_with_its_attributes(new):
-    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
-    found = state_dict(read(saved(net.state_dict(), new=new), new=new))
-    assert list(found) == list(net.state_dict())
-    np.testing.assert_array_equal(found["0.weight"].values(), net[0].weight.detach().numpy())
-
-
-def test_formats_are_told_apart():
-    assert is_legacy(saved({}, new=False))
-    assert not is_legacy(saved({}, new=True))
-    assert not is_legacy(pickle.dumps({"a": 1}))
-    assert not is_legacy(b"")
 
 
 @FORMATS
@@ -176,12 +161,6 @@ def test_big_endian_numbers_are_refused():
         read_legacy(b"".join(begin))
 
 
-def test_a_protocol_that_is_not_known():
-    begin = [pickle.dumps(value, 2) for value in (MAGIC, 1002, {"little_endian": True})]
-    with pytest.raises(CheckpointError, match="protocol 1002, expected"):
-        read_legacy(b"".join(begin))
-
-
 def legacy(keys: object, size: int, numbers: bytes) -> bytes:
     """A file of the old format with the tensor "t", two numbers of storage "0"."""
     begin = b"".join(pickle.dumps(value, 2) for value in (MAGIC, 1001, {"little_endian": True}))
@@ -202,19 +181,6 @@ def test_storages_of_the_old_format_that_are_not_what_the_pickle_says():
             read_legacy(data)
     with pytest.raises(CheckpointError, match="lacks storage 0"):
         read_legacy(legacy([], 2, numbers))["t"].values()
-
-
-def test_descriptions_of_storages():
-    def make(*pid: object) -> Storage:
-        return make_storage(("storage", *pid), lambda _: np.zeros(0))
-
-    assert (make("HalfStorage", "3", "cuda:0", 5).kind, make("HalfStorage", "3", "cuda:0", 5).bytes) == ("float16", 10)
-    assert make("FloatStorage", "3", "cpu", 5, None).size == 5
-    for pid in (("float", "3", "cpu", 5), ("FloatStorage", 3, "cpu", 5), ("FloatStorage", "3", "cpu", 5.0)):
-        with pytest.raises(CheckpointError, match="describes a storage as"):
-            make(*pid)
-    with pytest.raises(CheckpointError, match="expected a whole storage"):
-        make("FloatStorage", "3", "cpu", 5, ("4", 0, 2))
 
 
 def test_tensors_of_no_storage():
