@@ -400,6 +400,6 @@ def test_full_disk(small: tuple[Path, Path], tmp_path: Path) -> None:
 
 def test_ctrl_c_while_it_is_verified_leaves_nothing(small: tuple[Path, Path], tmp_path: Path) -> None:
     arguments = ("--net", small[0], "--weights", small[1], tmp_path / "out" / "m")
-    code, stderr = interrupt("export", *arguments, at="compared with OpenCV", whole_group=True)
+    code, stderr = interrupt("export", *arguments, at="compared with the net that was read", whole_group=True)
     assert code == 130 and stderr.endswith("interrupted\n"), stderr
     assert names(tmp_path / "out") == []
