@@ -10,12 +10,14 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import cv2
 import pytest
 
 from latent_domains.adapt import stages
+from latent_domains.adapt.learner import ON_FEATURES
 from latent_domains.backbones.onnx_backbone import OnnxBackbone
 from latent_domains.common.gpus import has_cuda
 from latent_domains.common.program import ROOT
@@ -318,6 +320,13 @@ def test_options_can_change_until_training_begins(tmp_path):
 # --- on the features of EfficientNet-Lite0, the default where there is no GPU
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_iterations_on_features() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ON_FEATURES, "iterations", 100)
+        yield
+
+
 @pytest.fixture(scope="module")
 def pacs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A few pictures of four classes in three domains of PACS."""
@@ -432,13 +441,10 @@ def test_another_choice_is_a_flag_away_and_features_of_other_weights_are_refused
 
 @pytest.fixture(scope="module")
 def fine_tuned(pacs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Done, tuple[object, ...]]:
-    """The folder of a task that was interrupted before the net was trained, and while it was; what the last call said.
-
-    And the command line.
-    """
+    """The folder of a task that was interrupted before the net was trained; what the last call said; the command."""
     out = tmp_path_factory.mktemp("fine_tuned") / "out"
     sources = ("--source", pacs / "art_painting", "--source", pacs / "photo", "--target", pacs / "cartoon")
-    quick = ("--image-size", 64, "--iterations", 20, "--batch-size", 24, "--threads", "1", "--jobs", 2)
+    quick = ("--image-size", 64, "--iterations", 4, "--batch-size", 24, "--threads", "1", "--jobs", 2)
     net = ("--fine-tune", "--weights", in_package(LITE0), "--solver-mode", "CPU")
     command = ("adapt", *sources, "--out", out, *net, *quick)
     calls, measure = [], stages.measure
@@ -454,9 +460,6 @@ def fine_tuned(pacs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
         done = program(*command)
     assert done.returncode == 130 and done.stderr.endswith("interrupted\n"), done.stderr
     assert calls == [out / "features" / "run", out / "run"] and (out / "features" / "report.html").exists()
-    code, said = interrupt(*command, at="loss=", whole_group=True)
-    assert code == 130 and "Traceback" not in said, said
-    assert RunFolder.load(out / "run").snapshot_to_go_on_from().iteration < 20
     done = program(*command)
     assert done.returncode == 0, done.stderr
     return out, done, command
@@ -467,10 +470,10 @@ def test_a_fine_tuned_net_and_what_its_features_alone_got(fine_tuned):
     assert set(names(out)) == {*RESULTS, "features", "weights"}
     assert set(names(out / "features")) == {*RESULTS, "baselines"} - {"settings.json"}
     tuned, alone = RunFolder.load(out / "run"), RunFolder.load(out / "features" / "run")
-    assert (tuned.experiment.network, tuned.experiment.image_size, tuned.experiment.iterations) == ("lite0", 64, 20)
-    assert alone.experiment.iterations == 1200 and alone.experiment.branch_input == "early"
+    assert (tuned.experiment.network, tuned.experiment.image_size, tuned.experiment.iterations) == ("lite0", 64, 4)
+    assert alone.experiment.iterations == 100 and alone.experiment.branch_input == "early"
     assert tuned.experiment.data.images == alone.experiment.data.images == "out"
-    assert len(tuned.read_record().training.sessions) == 2 and len(rows(out / "predictions.csv")) == 20
+    assert len(rows(out / "predictions.csv")) == 20
     features = f"{100 * alone.read_record().accuracy:.2f} % on cartoon"
     before, after = done.stdout.split("Now all of lite0 is fine-tuned.\n")
     assert f"{out / 'features'}: {features}\n" in before and "by logistic regression on the same features\n" in before
