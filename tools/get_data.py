@@ -18,9 +18,10 @@ names, labels and sizes of their files. If others of the same sizes took their p
 """
 
 import argparse
+import os
 from pathlib import Path
 
-from latent_domains.common.arguments import add_image_options, add_mirror_option, natural, program_parser
+from latent_domains.common.arguments import add_image_options, natural, program_parser
 from latent_domains.common.program import ROOT, ProgramError, run
 from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
 from latent_domains.data.sets import demo, digits, image_sets, office_caltech_surf
@@ -63,7 +64,13 @@ def _options() -> argparse.Namespace:
 
 
 def _add_downloads(parser: argparse.ArgumentParser, files: str) -> None:
-    add_mirror_option(parser, files)
+    parser.add_argument(
+        "--mirror",
+        type=Path,
+        default=os.environ.get("DATA_MIRROR") or None,
+        metavar="DIR",
+        help=f"read {files} here instead of downloading (default: environment variable DATA_MIRROR)",
+    )
     parser.add_argument("--downloads", type=Path, metavar="DIR", help="keep downloads here (default: OUT/downloads)")
 
 

@@ -44,13 +44,6 @@ def add_data_option(parser: ArgumentParser, what: str = "folder of the LMDBs") -
     parser.add_argument("--data", type=Path, default=ROOT / "data", metavar="DIR", help=f"{what} (default: data)")
 
 
-def add_mirror_option(parser: ArgumentParser, files: str) -> None:
-    """The option of programs that read ``files`` of data sets, which they download where it is not given."""
-    default = os.environ.get("DATA_MIRROR") or None
-    help = f"read {files} here instead of downloading (default: environment variable DATA_MIRROR)"
-    parser.add_argument("--mirror", type=Path, default=default, metavar="DIR", help=help)
-
-
 def positive(text: str) -> int:
     """A whole number of at least 1."""
     return _whole(text, 1)
