@@ -126,6 +126,8 @@ def main() -> None:
     if record.matching:
         said += f", by matching {100 * record.matching.accuracy:.2f} %"
     print(said)
+    if equals := record.baseline["k_equals"]:
+        print(f"k = {record.baseline['k']} is no better than {', '.join(map(str, equals))}: within two standard errors")
 
 
 if __name__ == "__main__":

@@ -31,10 +31,15 @@ class DomainEstimator(Protocol):
 
 
 def learnability(X: ArrayLike, y: ArrayLike, domains: NDArray[np.int64], *, seed: int = 0) -> float:
-    """A(K), from 0 to 1, of features (n×d) with labels (n) in domains (n).
+    """A(K), from 0 to 1, of features (n×d) with labels (n) in domains (n)."""
+    return float(learned(X, y, domains, seed=seed).mean())
 
-    It is the share of samples that the classifier of their domain gets right while they are held out. A class with one
-    sample in a domain counts as missed there; so do all samples of a domain with a single class.
+
+def learned(X: ArrayLike, y: ArrayLike, domains: NDArray[np.int64], *, seed: int = 0) -> NDArray[np.bool_]:
+    """Which samples (n) the classifier of their domain gets right while they are held out.
+
+    A class with one sample in a domain is missed there, for nobody can learn it from none; so are all samples of a
+    domain with nothing but such classes, or with a single class.
     """
     X, y = check_training(X, y)
     correct = np.zeros(len(y), bool)
@@ -54,15 +59,20 @@ def learnability(X: ArrayLike, y: ArrayLike, domains: NDArray[np.int64], *, seed
             classifier = svm().set_params(kernel="precomputed").fit(kernel[np.ix_(train, train)], y[rows[train]])
             predicted = classifier.predict(kernel[np.ix_(held_out, train)])
             correct[rows[held_out]] = predicted == y[rows[held_out]]
-    return float(correct.mean())
+    return correct
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The estimator whose domains are the most learnable, and A by number of domains."""
+    """The estimator whose domains are the most learnable, and A by number of domains.
+
+    ``equals`` are the other numbers whose A cannot be told from the best: the difference, sample by sample, is within
+    two standard errors of 0.
+    """
 
     best: DomainEstimator
     learnability: dict[int, float]
+    equals: tuple[int, ...]
 
 
 def choose_domains(
@@ -74,12 +84,21 @@ def choose_domains(
     verbose: bool = False,
 ) -> Choice:
     """Fit each of the estimators and choose one. Of equals the first is taken. Only the source is looked at."""
-    found: dict[int, float] = {}
+    right: dict[int, NDArray[np.bool_]] = {}
     best = estimators[0]
     bar = tqdm(estimators, desc="number of domains", disable=not verbose)
     for estimator in bar:
         estimator.fit(X, y)
-        found[estimator.n_domains] = learnability(X, y, estimator.labels_, seed=seed)
-        best = max(best, estimator, key=lambda one: found[one.n_domains])
-        bar.set_postfix({f"k={k}": f"{100 * share:.1f} %" for k, share in found.items()})
-    return Choice(best, found)
+        k = estimator.n_domains
+        right[k] = learned(X, y, estimator.labels_, seed=seed)
+        if right[k].mean() > right[best.n_domains].mean():
+            best = estimator
+        bar.set_postfix({f"k={k}": f"{100 * found.mean():.1f} %" for k, found in right.items()})
+    equals = tuple(k for k, found in right.items() if k != best.n_domains and _within(right[best.n_domains], found))
+    return Choice(best, {k: float(found.mean()) for k, found in right.items()}, equals)
+
+
+def _within(right: NDArray[np.bool_], other: NDArray[np.bool_]) -> bool:
+    """Whether the mean difference (n) is within two standard errors of 0."""
+    difference = right.astype(float) - other
+    return bool(abs(difference.mean()) <= 2 * difference.std() / np.sqrt(len(difference)))

@@ -94,6 +94,7 @@ def make_record(baseline: BaselineOptions, experiment: Experiment) -> Record:
             "normalise": baseline.normalise,
             "k": discovered["k"] if discovered else None,
             "learnability": discovered["learnability"] if discovered else None,
+            "k_equals": discovered["k_equals"] if discovered else None,
             "dataset": experiment.dataset,
             "sources": list(experiment.sources),
             "targets": list(experiment.targets),
@@ -168,17 +169,18 @@ def _discover(baseline: BaselineOptions, X: NDArray[np.float64], y: NDArray[np.i
     if baseline.min_domain is not None:
         options["min_samples"] = baseline.min_domain
     if baseline.k is not None:
-        found, learnability = estimator(baseline.k, **options).fit(X, y), None
+        found, learnability, equals = estimator(baseline.k, **options).fit(X, y), None, None
     else:
         largest = min(baseline.max_k, int(np.unique(y, return_counts=True)[1].min()))
         if largest < 2:
             raise ProgramError("k: a class has a single sample, so that auto can try no number of domains: pass --k 1")
         estimators = [estimator(k, **options) for k in range(2, largest + 1)]
         choice = choose_domains(estimators, X, y, seed=baseline.seed, verbose=not baseline.quiet)
-        found, learnability = choice.best, choice.learnability
+        found, learnability, equals = choice.best, choice.learnability, list(choice.equals)
     return {
         "k": found.n_domains,
         "learnability": learnability,
+        "k_equals": equals,
         "assignments": found.assignments_,
         "domains": found.labels_,
     }

@@ -5,8 +5,16 @@ import os
 import re
 import sys
 import threading
-from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
-from collections.abc import Callable
+from argparse import (
+    Action,
+    ArgumentError,
+    ArgumentParser,
+    ArgumentTypeError,
+    Namespace,
+    RawDescriptionHelpFormatter,
+    _AppendAction,
+)
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +27,24 @@ def program_parser(name: str, description: str) -> ArgumentParser:
 
 
 class _Parser(ArgumentParser):
-    """Reads ``type=Path`` by :func:`path`; so do its subparsers."""
+    """Reads ``type=Path`` by :func:`path`, and takes the value of an option once; so do its subparsers."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.register("type", Path, path)
+
+    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> tuple[Namespace, list[str]]:
+        self._given: dict[Action, str] = {}
+        return super().parse_known_args(args, namespace)
+
+    def _get_values(self, action: Action, texts: list[str]) -> Any:
+        """Refuse a second value. argparse would take the last one and say nothing."""
+        if action.option_strings and texts and not isinstance(action, _AppendAction):
+            text = " ".join(texts)
+            if action in self._given:
+                raise ArgumentError(action, f"given twice, as {self._given[action]!r} and as {text!r}: expected once")
+            self._given[action] = text
+        return super()._get_values(action, texts)
 
 
 def path(text: str) -> Path:

@@ -43,7 +43,7 @@ def dataset(text: str) -> Dataset:
     try:
         return datasets.chosen(text)
     except ProgramError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+        raise argparse.ArgumentTypeError(str(error).removeprefix("dataset: ")) from error
 
 
 def _add(parser: argparse.ArgumentParser, names: Iterable[str], recipe: str, defaults: Mapping[str, str]) -> None:

@@ -278,7 +278,7 @@ def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | 
         data,
         seeds,
         file.columns,
-        rows,
+        _with_target_domains(rows),
         file.data_per_seed,
         file.reference,
     )
@@ -341,6 +341,25 @@ def _row(
         best,
         row.note,
     )
+
+
+def _with_target_domains(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    """The rows; where they differ in the number of target domains, their notes say it, of each column in order."""
+    known = [[_target_domains(cell) for cell in row.cells] for row in rows]
+    if all(len(set(column) - {None}) < 2 for column in zip(*known, strict=True)):
+        return rows
+    texts = [", ".join(str(number) for number in numbers if number is not None) for numbers in known]
+    notes = [
+        "; ".join(filter(None, [row.note, text and f"k_target {text}"])) or None
+        for row, text in zip(rows, texts, strict=True)
+    ]
+    return tuple(replace(row, note=note) for row, note in zip(rows, notes, strict=True))
+
+
+def _target_domains(cell: Cell) -> int | None:
+    """How many target domains the cell's runs know; None if they see no target or are not trained."""
+    runs = [run for candidate in cell.candidates for run in candidate.runs]
+    return next((run.k_target for run in runs if isinstance(run, Experiment) and run.sees_target), None)
 
 
 def _paper(row: _Row, where: str, columns: int) -> Sequence[float | None]:

@@ -91,6 +91,7 @@ def test_the_record_of_latent_domains(data, mixed, tmp_path, method):
         "normalise": "z",
         "k": 2,
         "learnability": None,
+        "k_equals": None,
         "dataset": "office31_fc7",
         "sources": ["amazon", "dslr"],
         "targets": ["webcam"],
@@ -134,6 +135,9 @@ def test_k_is_chosen_on_the_source(data, tmp_path):
     assert (found["classifier"], found["dimension"], found["normalise"]) == ("svm", None, "none")
     assert list(found["learnability"]) == ["2", "3"]
     assert found["learnability"][str(found["k"])] == max(found["learnability"].values())
+    [other] = {2, 3} - {found["k"]}
+    told = f"k = {found['k']} is no better than {other}: within two standard errors\n"
+    assert found["k_equals"] in ([], [other]) and (told in done.stdout) == bool(found["k_equals"])
 
 
 @pytest.mark.program

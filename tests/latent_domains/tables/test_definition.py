@@ -12,7 +12,8 @@ from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import SETTINGS, make_experiment
 from latent_domains.nets.training_files import make_nets_and_solver
 from latent_domains.tables import definition
-from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, load
+from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, Table, load
+from tests.latent_domains.tables.tables import small_table
 
 NAMES = sorted(file.stem for file in EXPERIMENTS.glob("*.yaml"))
 
@@ -115,6 +116,36 @@ def test_the_rows_are_the_papers_methods():
     known = load(EXPERIMENTS / "office31_known.yaml")
     shares = [row.cells[0].candidates[0].runs[0].known_share for row in known.rows[:-1]]
     assert shares == [0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0]
+
+
+SEVERAL_TARGETS = """
+title: "Targets"
+source: Table 9
+dataset: office_caltech_fc7
+seeds: [0]
+columns:
+  - {name: two, sources: [amazon, caltech], targets: [webcam, dslr]}
+  - {name: one, sources: [amazon, caltech], targets: [webcam]}
+rows:
+  - {name: none, paper: &none {missing: none}, runs: {method: source_only}}
+  - {name: ours, paper: *none, runs: {method: mda}, note: latent}
+  - {name: random, paper: *none, runs: {method: random_w}}
+  - {name: shallow, paper: *none, baseline: {method: gong2013}}
+"""
+
+
+def notes(table: Table) -> dict[str, str | None]:
+    return {row.name: row.note for row in table.rows}
+
+
+def test_rows_that_know_other_numbers_of_target_domains_say_so(tmp_path):
+    alike = {"none": None, "ours": "latent", "random": None, "shallow": None}
+    assert notes(small_table(tmp_path, SEVERAL_TARGETS)) == alike
+    one = "  - {name: one target, paper: *none, runs: {method: mda, k_target: 1}}\n"
+    told = {**alike, "ours": "latent; k_target 2, 1", "random": "k_target 2, 1"}
+    assert notes(small_table(tmp_path, SEVERAL_TARGETS + one)) == {**told, "one target": "k_target 1, 1"}
+    dial = "  - {name: DIAL, paper: *none, runs: {method: dial}}\n"
+    assert notes(small_table(tmp_path, SEVERAL_TARGETS + dial)) == {**told, "DIAL": "k_target 1, 1"}
 
 
 def test_best_single_source_has_a_group_of_runs_for_each_source():
