@@ -180,6 +180,25 @@ def test_the_cited_numbers_of_table_5_are_beside_those_of_the_records():
             assert text == f"**{printed}** → {here:.1f} ({signed(here - printed)})", name
 
 
+@pytest.mark.parametrize("name", ["office_caltech_surf", "office_caltech_lite0"])
+def test_the_rows_of_nets_on_office_caltech_are_those_of_the_records(name: str):
+    table = load(EXPERIMENTS / f"{name}.yaml")
+    found = of_records(table, name)
+    shown = {
+        row[0].removesuffix(" (known domains)"): row[1:] for row in cells((RESULTS / name / "README.md").read_text())
+    }
+    [dial] = [row for row in found if row.row.name == "DIAL"]
+    rows = [row for row in found if len(shown.get(row.row.name, ())) == 5]
+    assert len(rows) == 11
+    for row in rows:
+        *tasks, mean, less = shown[row.row.name]
+        expected = [f"{result.mean:.1f}" for result in row.results]
+        assert [*tasks, mean] == [*expected[:-1], f"{expected[-1]} ({row.results[-1].class_mean:.1f})"], row.row.name
+        d = difference(row.results[-1], dial.results[-1])
+        interval = f" ({signed(d.low, 2)} to {signed(d.high, 2)})" if d.low != d.high else ""
+        assert less == ("" if row is dial else signed(d.mean, 2) + interval), row.row.name
+
+
 def test_the_table_of_the_page_about_gpus_is_that_of_the_records():
     gpu, cpu = (read_records(RESULTS / folder / "records.jsonl") for folder in ("digits_gpu", "digits"))
     rows = cells((ROOT / "docs/gpu.md").read_text().partition("| seed |")[2].partition("\n\n")[0])
