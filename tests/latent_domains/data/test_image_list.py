@@ -16,7 +16,7 @@ def as_nobody() -> Iterator[Path]:
     """A folder for a user whom permissions stop: root reads everything."""
     root = os.geteuid() == 0
     # A folder in TMPDIR may be one that nobody else may enter.
-    with TemporaryDirectory(dir="/var/tmp") as name:  # noqa: S108
+    with TemporaryDirectory(dir="/var/tmp") as name:
         if root:
             os.chown(name, NOBODY, NOBODY)
             os.seteuid(NOBODY)
