@@ -35,8 +35,12 @@ def write_together(*paths: Path, force: bool = False) -> Iterator[tuple[Path, ..
         asides: list[Path] = []
         for path in paths:
             asides.append(stack.enter_context(_folder_beside(path)) / path.name)
-        with _named(paths[0]):
+        try:
             yield tuple(asides)
+        except OSError as error:
+            begun = [path for aside, path in zip(asides, paths, strict=True) if aside.exists()]
+            _name(error, begun[-1] if begun else paths[0])
+            raise
         for aside, path in zip(asides, paths, strict=True):
             aside.replace(path)
 
@@ -170,9 +174,14 @@ def _named(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
-            error.filename = str(path)
+        _name(error, path)
         raise
+
+
+def _name(error: OSError, path: Path) -> None:
+    """Let an error of the disk that names no file name ``path``."""
+    if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+        error.filename = str(path)
 
 
 def sha256(file: Path) -> str:
