@@ -125,7 +125,7 @@ def test_a_table_is_made_whatever_happens_on_the_way(tiny_data, tmp_path):
 
     def has_snapshot() -> bool:
         run = runs / SLOW
-        return is_run_folder(run) and RunFolder.load(run).snapshot_to_go_on_from() is not None
+        return is_run_folder(run) and RunFolder.load(run).latest_snapshot() is not None
 
     # Everything is killed once the first run has a snapshot, and the log leads to it.
     with subprocess.Popen(

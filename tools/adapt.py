@@ -239,7 +239,7 @@ def main() -> None:
     weights = []
     for each, experiment in zip(tasks, experiments, strict=True):
         run, option = each.paths.run, options.weights if each is task else None
-        begun = run.exists() and RunFolder.load(run).snapshot_to_go_on_from()
+        begun = run.exists() and RunFolder.load(run).latest_snapshot()
         weights.append(None if begun else starting_weights(option, experiment, paths.weights))
     results: list[str] = []
     for each, experiment, initial in zip(tasks, experiments, weights, strict=True):

@@ -125,7 +125,7 @@ def open_run(paths: Paths, experiment: Experiment, solver_mode: str | None) -> R
 
 def train(folder: RunFolder, weights: Path | None, threads: int | None, solver_mode: str | None) -> None:
     """Train and evaluate; on a CPU, first say how long it takes."""
-    snapshot, experiment = folder.snapshot_to_go_on_from(), folder.experiment
+    snapshot, experiment = folder.latest_snapshot(), folder.experiment
     left = experiment.iterations - (snapshot.iteration if snapshot else 0)
     if left and (requested_mode(solver_mode) or mode_of(folder)) == "CPU":
         threads = _say_duration(folder, left, threads)

@@ -2,7 +2,7 @@
 
 import re
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,8 +10,6 @@ from datetime import datetime
 # A number ends at a space or the line's end: when two writers' lines run into one another, neither is read.
 _NUMBER = r"([-+]?(?:nan|inf|\d+(?:\.\d*)?(?:e[-+]?\d+)?))(?!\S)"
 _ITERATION = re.compile(rf"\] Iteration (\d+)(?: \(.*\), loss = {_NUMBER}|, Testing net|, lr = {_NUMBER})")
-_SNAPSHOT = re.compile(r"\] (Resuming from|Snapshotting solver state to) .*_iter_(\d+)\.solverstate")
-_EVERY = re.compile(r"(?:display|test_interval): ([1-9]\d*)$")
 _OUTPUT = re.compile(rf"\] +(Train|Test) net output #\d+: (\S+) = {_NUMBER}")
 _PREFIX = re.compile(r"^[IWEF]\d{4,8} \S+ +\d+ \S+?\] ?")
 _TIME = re.compile(r"^[IWEF](\d{8} \d\d:\d\d:\d\d\.\d{1,6}) ")
@@ -85,57 +83,6 @@ def curves(lines: Iterable[str]) -> dict[tuple[str, str], dict[int, float]]:
         key: {iteration: measurement.value for iteration, measurement in found.items()}
         for key, found in history(lines).measurements.items()
     }
-
-
-@dataclass
-class LoggedSession:
-    """One session in a log: the iteration it began at, and those that it displayed and wrote snapshots at.
-
-    Something is displayed ``every`` so many iterations at least.
-    """
-
-    start: int = 0
-    every: int = 0
-    displayed: set[int] = field(default_factory=set)
-    snapshots: set[int] = field(default_factory=set)
-
-    def came_to(self, iteration: int) -> bool:
-        """Whether nothing that the session displayed before ``iteration`` can be missing."""
-        seen = any(shown + self.every >= iteration for shown in self.displayed)
-        return iteration in self.snapshots or (self.start < iteration and seen)
-
-
-def logged_sessions(lines: Iterable[str]) -> list[LoggedSession]:
-    """The sessions of a log, in order. What the other processes of a group say, which may come before, is left out."""
-    found = []
-    for line in lines:
-        if line.startswith("["):  # whose it is (training.group)
-            continue
-        if not found or "] Initializing solver from parameters" in line:
-            found.append(LoggedSession())
-        if match := _SNAPSHOT.search(line):
-            if match[1] == "Resuming from":
-                found[-1].start = int(match[2])
-            else:
-                found[-1].snapshots.add(int(match[2]))
-        elif match := _ITERATION.search(line):
-            found[-1].displayed.add(int(match[1]))
-        elif match := _EVERY.match(line):
-            found[-1].every = min(int(match[1]), found[-1].every or int(match[1]))
-    return found
-
-
-def hole(sessions: Sequence[LoggedSession], iteration: int) -> tuple[int, int] | None:
-    """The iterations between which the log of a training up to a snapshot at ``iteration`` has nothing; None if whole.
-
-    In a whole log a session came there, and began at 0 or at a snapshot that a session before it came to, and so on.
-    Else the log was not read when caffe came there.
-    """
-    for session in reversed(sessions):
-        if session.came_to(iteration):
-            iteration = session.start
-    before = (shown for session in sessions for shown in session.displayed if shown < iteration)
-    return (max(before, default=0), iteration) if iteration else None
 
 
 def failure_reason(log: str) -> str:

@@ -1,12 +1,9 @@
 """A run's record: its accuracy at the last iteration, and how it came about."""
 
-import shlex
-
 import caffe
 
 from latent_domains.common.caffe_log import curves
 from latent_domains.common.gpus import expect_gpu, gpu_names
-from latent_domains.common.program import ProgramError
 from latent_domains.common.versions import commit, hardware, versions
 from latent_domains.runs.devices import mode_of, requested_mode
 from latent_domains.runs.divergence import check_snapshot
@@ -26,14 +23,10 @@ def evaluate(
 
     ``solver_mode`` is GPU or CPU; None takes that of the environment, if any, or the run's. ``gpu`` is the one to use
     in GPU mode, by default the first.
-    Raises ProgramError if the run has not reached its last iteration or diverged, its log has a hole, or its nets or
-    data are not as they should be.
+    Raises ProgramError if the run has not reached its last iteration or diverged, or its nets or data are not as they
+    should be.
     """
     snapshot = folder.final_snapshot()
-    if hole := folder.hole(snapshot):
-        first = f"remove {folder.record}, then " if folder.record.exists() else ""
-        again = f"python -m tools.train --resume {shlex.quote(str(folder.path))}"
-        raise ProgramError(f"{hole}; {first}train from before that: {again}")
     check_nets(folder)
     check_data(folder)  # Caffe would abort
     experiment = folder.experiment

@@ -18,7 +18,6 @@ import caffe
 from caffe.proto import caffe_pb2
 from google.protobuf.message import DecodeError
 
-from latent_domains.common.caffe_log import LoggedSession, hole, logged_sessions
 from latent_domains.common.files import expect_file, json_text, read_json
 from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.experiment.experiment import Experiment, from_json
@@ -265,10 +264,11 @@ class RunFolder:
 
     def log_lines(self) -> list[str]:
         """The lines of the log; none if there is no log."""
-        self._check_log()
+        self.check_log()
         return self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
 
-    def _check_log(self) -> None:
+    def check_log(self) -> None:
+        """Raise ProgramError if the log is no regular file, or too large to be a log."""
         expect_file(self.log, "caffe's log", missing_ok=True)
         if self.log.exists() and (size := self.log.stat().st_size) > _LARGEST_LOG:
             largest = f"caffe's log of at most {_LARGEST_LOG >> 20} MiB"
@@ -312,22 +312,6 @@ class RunFolder:
                 f"train it first (python -m tools.train --resume {shlex.quote(str(self.path))})"
             )
         return snapshot
-
-    def snapshot_to_go_on_from(self) -> Snapshot | None:
-        """The newest whole snapshot that the log, if there is one, leads to without a hole."""
-        return next((one for one in self.whole_snapshots() if self.hole(one) is None), None)
-
-    def hole(self, snapshot: Snapshot) -> str | None:
-        """Where the log has a hole before ``snapshot``, in words; None if it is whole, or if there is no log at all."""
-        self._check_log()
-        if not self.log.exists():
-            return None
-        status = self.log.stat()
-        found = hole(_sessions_as_of(self.log, status.st_size, status.st_mtime_ns), snapshot.iteration)
-        if found is None:
-            return None
-        first, last = found
-        return f"{self.log} has nothing between iterations {first} and {last}: caffe went on when nobody logged it"
 
     def whole_snapshots(self) -> Iterator[Snapshot]:
         """The snapshots that are whole, the newest first.
@@ -375,12 +359,6 @@ def _parses_as_of(
         return message().ParseFromString(file.read_bytes()) > 0
     except (OSError, DecodeError):
         return False
-
-
-@lru_cache(maxsize=4096)
-def _sessions_as_of(log: Path, size: int, time: int) -> list[LoggedSession]:
-    with log.open(errors="replace") as lines:
-        return logged_sessions(lines)
 
 
 def is_run_folder(path: Path) -> bool:

@@ -68,7 +68,7 @@ def state_of(folder: RunFolder) -> RunState:
         return state(State.FAILED, reached, str(error))
     if failure:
         return state(State.FAILED, reached, failure.reason)
-    snapshot = folder.snapshot_to_go_on_from()
+    snapshot = folder.latest_snapshot()
     if snapshot is None and not folder.log.exists():
         return state(State.WRITTEN, 0)
     start = snapshot.iteration if snapshot else 0

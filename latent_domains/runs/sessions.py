@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from latent_domains.common.files import json_text, write_text
+from latent_domains.common.program import ProgramError
 from latent_domains.common.versions import commit
 from latent_domains.runs.record import Session, Training
 from latent_domains.runs.run_folder import RunFolder
@@ -73,9 +74,18 @@ def open_session(folder: RunFolder) -> Session | None:
 
 
 def last_session(folder: RunFolder) -> Session | None:
-    """The session that was begun last; None if there was none, or the run is from before sessions were noted."""
+    """The session that was begun last; None if there was none."""
     training = folder.read_training()
     return training.sessions[-1] if training and training.sessions else None
+
+
+def session_start(folder: RunFolder) -> float:
+    """When the last session began, in seconds since the epoch; 0 if there was none, or its note is damaged."""
+    try:
+        session = last_session(folder)
+    except ProgramError:  # the training itself reports it
+        return 0.0
+    return datetime.fromisoformat(session.started).timestamp() if session else 0.0
 
 
 def now() -> str:

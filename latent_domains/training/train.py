@@ -212,10 +212,7 @@ def _starting_point(folder: RunFolder, resume: bool) -> Snapshot | None:
             done = "is finished" if folder.record.exists() else f"was trained to iteration {snapshot.iteration}"
             raise ProgramError(f"{folder.path} {done}: pass --resume to go on, or write it again with --force")
         return None
-    logged = folder.snapshot_to_go_on_from()
-    if logged != snapshot:
-        tqdm.write(f"{folder.hole(snapshot)}; going on from iteration {logged.iteration if logged else 0}")
-    return logged
+    return snapshot
 
 
 def _train(job: _Job, threads: int, children: Children) -> None:

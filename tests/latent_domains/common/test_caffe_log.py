@@ -6,8 +6,6 @@ from latent_domains.common.caffe_log import (
     curves,
     ending,
     failure_reason,
-    hole,
-    logged_sessions,
 )
 
 LOG = """\
@@ -38,42 +36,6 @@ def test_every_measurement_has_its_iteration():
 def test_a_resumed_run_overwrites_what_it_repeats():
     again = LOG + LOG.replace("accuracy = 0.61", "accuracy = 0.62")
     assert curves(again.splitlines())["test", "accuracy"] == {10: 0.62}
-
-
-def session(start: int, *happened: int) -> str:
-    """The log of a session: iterations that it displayed, and, negative, those of its snapshots."""
-    path = "I1121 03:30:08.1 1 a.cpp:1] {} /a run/snapshots/model_iter_{}.solverstate\n"
-    text = "I1121 03:30:08.1 1 solver.cpp:45] Initializing solver from parameters: \n"
-    text += "test_interval: 40\nbase_lr: 0.01\ndisplay: 10\n"
-    text += path.format("Resuming from", start) if start else ""
-    line = "I1121 03:30:08.1 1 solver.cpp:239] Iteration {} (4.3 iter/s, 2.3s/10 iters), loss = 1\n"
-    snapshot = path.format("Snapshotting solver state to binary proto file", "{}")
-    return text + "".join(snapshot.format(-it) if it < 0 else line.format(it) for it in happened)
-
-
-_OTHER = "[process 1] I1121 03:30:08.1 2 _caffe.cpp:70] Resuming from /a run/snapshots/model_iter_20.solverstate\n"
-
-
-@pytest.mark.parametrize(
-    ("log", "expected"),
-    [
-        (session(0, 0, 10, -20, 20, -30), None),
-        (session(0, 0, 10) + session(0, 0, 10, -20, 20, -30), None),  # begun anew
-        (session(0, 0, 10, -20, 20) + session(20, 20, -30), None),
-        (session(0, 0, -10, 10, -20, 20) + session(10, 10, -20, 20) + session(20, 20, -30), None),
-        (session(0, 0, 10) + session(20, 20), None),  # killed before the line of the snapshot at 20 was read
-        (session(0, 0, 10, 20, 30) + session(15, 20), None),
-        (session(0, 0, -10, 10), (10, 30)),  # to the end without a log
-        (session(0) + session(5, 10, 20), (0, 5)),
-        (session(0, 0, -5) + session(20, 20, -30), (0, 20)),  # to a snapshot that another session went on from
-        (session(0, 0, -10, 10) + session(20, 20, -30) + session(10, 10, 20, -30), None),  # mended
-        (session(20, 20, -30), (0, 20)),
-        (session(0, 0, 10, -20) + _OTHER + session(20, 20, -30), None),  # another process was the first to say it
-        ("", (0, 30)),
-    ],
-)
-def test_a_hole_in_the_log_is_found(log, expected):
-    assert hole(logged_sessions(log.splitlines()), 30) == expected
 
 
 def test_nan_loss_is_read():

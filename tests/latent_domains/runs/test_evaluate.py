@@ -3,21 +3,18 @@
 import json
 import os
 import re
-import shlex
 import shutil
 import subprocess
 
 import pytest
 
-from latent_domains.common.caffe_log import curves
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.runs.evaluate import domains_summary, evaluate
 from latent_domains.runs.record import DomainUsage
-from latent_domains.runs.run_state import state_of
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
 from tests.programs import program
-from tests.run_folders import edit, small, spoil
+from tests.run_folders import small, spoil
 
 
 def test_accuracy_of_the_record_is_that_of_caffe_test(trained):
@@ -82,32 +79,6 @@ def test_evaluation_needs_the_data(tiny_data, tmp_path):
     done = program("evaluate", folder.path)
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: {tmp_path}/data/digits/usps_test: no LMDB there; build it with: ")
-
-
-def test_a_log_with_a_hole_is_no_record_until_the_run_went_back_before_it(tiny_data, tmp_path):
-    """Caffe went on to the end when nobody read its log."""
-    folder = write_run(small("source_only"), tmp_path / "run", data=tiny_data)
-    edit(folder.solver, "display: 10", "display: 1")
-    edit(folder.solver, "snapshot: 500", "snapshot: 2")
-    train_all([folder], threads=1)
-    whole, record = folder.log.read_text(), folder.record
-    lines = whole.splitlines(keepends=True)
-    folder.log.write_text("".join(lines[: next(i for i, line in enumerate(lines) if "Iteration 3 (" in line)]))
-    before = record.read_bytes()
-    hole = f"{folder.log} has nothing between iterations 2 and 6: caffe went on when nobody logged it"
-    done = program("evaluate", folder.path)
-    advice = (
-        f"remove {record}, then train from before that: python -m tools.train --resume {shlex.quote(str(folder.path))}"
-    )
-    assert (done.returncode, done.stderr) == (1, f"error: {hole}; {advice}\n")
-    assert record.read_bytes() == before
-    record.unlink()
-    assert str(state_of(folder)) == "interrupted at iteration 2 of 6: goes on from 2"
-    done = program("train", "--threads", "1", "--resume", folder.path)
-    assert done.returncode == 0, done.stderr
-    assert f"{hole}; going on from iteration 2\n" in done.stdout
-    assert curves(folder.log.read_text().splitlines()) == curves(whole.splitlines())
-    assert folder.read_record().last_values == json.loads(before)["last_values"]
 
 
 def test_evaluation_needs_the_last_iteration(tiny_data, tmp_path):

@@ -16,7 +16,7 @@ from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs import run_state, sessions
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.run_state import State, failures_noted, state_of
-from latent_domains.runs.watch import Follower
+from latent_domains.runs.watch import view
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
 from tests.programs import child, wait_until
@@ -79,7 +79,7 @@ def test_a_folder_that_was_replaced_while_its_lock_was_waited_for_is_told(folder
 
 
 @pytest.mark.parametrize(("to", "what"), [("/dev/null", "no regular file"), ("train.log", "no such file")])
-@pytest.mark.parametrize("look", [state_of, run_state.last_iteration, lambda run: Follower(run.path).look()])
+@pytest.mark.parametrize("look", [state_of, run_state.last_iteration, lambda run: view(run.path)])
 def test_a_log_that_is_no_regular_file_is_told(look, to, what, folder):
     folder.log.symlink_to(to)
     with pytest.raises(ProgramError, match=rf"train\.log: {what}, expected caffe's log"):
