@@ -1,7 +1,7 @@
 """Write the measurements in runs' logs as TensorBoard event files: RUN/tensorboard/.
 
 Scalars are train/loss, train/lr, the loss terms, and the accuracies, test/… on the target. A run that was resumed has
-each iteration once. ``python -m tools.train --tensorboard`` writes the same while it trains. Look at them with:
+each iteration once. Look at them with:
 
     tensorboard --logdir runs/digits
 """
@@ -13,7 +13,7 @@ from tqdm import tqdm
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import run
 from latent_domains.runs.run_folder import RunFolder, find_runs
-from latent_domains.training.events import convert
+from latent_domains.runs.tensorboard import write_events
 
 
 def main() -> None:
@@ -22,8 +22,7 @@ def main() -> None:
     options = parser.parse_args()
     folders = [RunFolder.load(path) for given in options.runs for path in find_runs(given)]
     for folder in tqdm(folders, unit="run", disable=len(folders) < 2):
-        with folder.locked():  # who trains it writes them
-            count = convert(folder, folder.path / "tensorboard")
+        count = write_events(folder, folder.path / "tensorboard")
         tqdm.write(f"{folder.path / 'tensorboard'}: {count} numbers")
 
 

@@ -3,15 +3,15 @@
 Ctrl-C stops with a snapshot; --resume continues from there. RUN/train.log is the whole log, RUN/training.json says when
 and how long the run was trained, and RUN/record.json is the result. If the run fails, RUN/failure.json says why.
 
-With --gpus, one process on each GPU takes its share of every domain's images in a batch (docs/several_gpus.md).
---processes does the same on the CPU.
+With --gpus, one process on each GPU takes its share of every domain's images in a batch. Several GPUs are experimental:
+no machine with two has trained a run yet (docs/several_gpus.md).
 """
 
 from pathlib import Path
 
-from latent_domains.common.arguments import positive, program_parser
+from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import run
-from latent_domains.runs.devices import ALL, Devices, gpu_list, on_gpus
+from latent_domains.runs.devices import ALL, gpu_list, on_gpus
 from latent_domains.runs.evaluate import domains_summary, summary
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.training.options import add_training_options
@@ -27,20 +27,13 @@ def main() -> None:
         "--weights", type=Path, metavar="FILE", help="caffemodel to begin from: layers of the same names are loaded"
     )
     parser.add_argument(
-        "--tensorboard", action="store_true", help="write TensorBoard's event files too, into RUN/tensorboard"
-    )
-    several = parser.add_mutually_exclusive_group()
-    several.add_argument(
-        "--gpus", type=gpu_list, metavar=f"N,N,…|{ALL}", help="share each batch out to these GPUs (default: use one)"
-    )
-    several.add_argument(
-        "--processes", type=positive, metavar="N", help="share each batch out to N processes on the CPU"
+        "--gpus",
+        type=gpu_list,
+        metavar=f"N,N,…|{ALL}",
+        help="the GPU to use, or experimentally several that share each batch (default: the first)",
     )
     add_training_options(parser, jobs=1)
     options = parser.parse_args()
-    devices = on_gpus(options.gpus) if options.gpus is not None else None
-    if options.processes is not None:
-        devices = Devices(options.processes)
     runs = [RunFolder.load(path) for path in options.runs]
     train_all(
         runs,
@@ -49,8 +42,7 @@ def main() -> None:
         resume=options.resume,
         solver_mode=options.solver_mode,
         weights=options.weights,
-        devices=devices,
-        tensorboard=options.tensorboard,
+        devices=on_gpus(options.gpus) if options.gpus is not None else None,
         wait=options.wait,
     )
     for folder in runs:

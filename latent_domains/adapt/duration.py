@@ -6,17 +6,13 @@ from pathlib import Path
 from latent_domains.experiment.datasets import Dataset, of_network
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.runs.run_folder import RunFolder
-from latent_domains.training.threads import choose, milliseconds
+from latent_domains.training.threads import milliseconds, share_of_cores
 
 
 def measure(folder: RunFolder, threads: int | None) -> tuple[int, float]:
-    """Return the number of threads (None: the fastest) and the seconds of one training iteration."""
-    net, iter_size = folder.net("train"), folder.experiment.iter_size
-    times: dict[int, float] = {}
-    if threads is None:
-        threads, times = choose(net, 1)
-    best = min(times.values()) if times else milliseconds(net, threads, 3)
-    return threads, best * iter_size / 1000
+    """Return the number of threads (default: all cores) and the seconds of one training iteration."""
+    threads = threads or share_of_cores(1)
+    return threads, milliseconds(folder.net("train"), threads) * folder.experiment.iter_size / 1000
 
 
 def total(folder: RunFolder, iterations: int, seconds: float) -> float:

@@ -1,4 +1,4 @@
-"""Where Caffe computes a run: GPU or CPU, on which GPUs, by how many processes."""
+"""Where Caffe computes a run: GPU or CPU, and on which GPUs."""
 
 import argparse
 import os
@@ -18,7 +18,7 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Devices:
-    """Where the processes of one run compute: one on each of ``gpus``, or ``size`` of them on the CPU (None)."""
+    """Where the processes of one run compute: one on each of ``gpus``; without GPUs ``size`` of them on the CPU."""
 
     size: int
     gpus: tuple[int, ...] | None = None
@@ -26,16 +26,6 @@ class Devices:
     def label(self, rank: int) -> str:
         """What a process is called in logs and messages."""
         return f"process {rank}" if self.gpus is None else f"GPU {self.gpus[rank]}"
-
-    @property
-    def option(self) -> str:
-        """What asked for them on the command line."""
-        return f"--processes {self.size}" if self.gpus is None else f"--gpus {','.join(map(str, self.gpus))}"
-
-    @property
-    def mode(self) -> str:
-        """The solver mode that they are for."""
-        return "CPU" if self.gpus is None else "GPU"
 
     @property
     def uses_nccl(self) -> bool:

@@ -2,7 +2,6 @@
 
 import queue
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -10,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from multiprocessing import Pipe
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -43,7 +43,8 @@ class Group:
         self.failure: str | None = None
         """Once :meth:`lines` is through: which process failed and why, None if none did."""
         self.interrupted = False
-        """Whether that was no fault of it: see BY_CTRL_C."""
+        """Whether a signal ended it: see BY_CTRL_C."""
+        self._killed = False
         self._readers: list[threading.Thread] = []
         self._recent: dict[str, deque[str]] = {label: deque(maxlen=200) for label in members}
 
@@ -62,6 +63,7 @@ class Group:
 
     def kill(self) -> None:
         """End all that still run, at once."""
+        self._killed = True
         for process in self.members.values():
             if process.poll() is None:
                 process.kill()
@@ -69,35 +71,31 @@ class Group:
     def lines(self) -> Iterator[str]:
         """Yield the lines of all logs as they come, until all processes have ended.
 
-        Those of the first process come as they are, the others' with their label in front. Once a process fails the
-        others are killed: they would wait for it for ever.
+        Lines of the first process come as they are, those of the others with their label in front. Once a process
+        fails the others are killed: they would wait for it for ever.
         """
         inbox: queue.SimpleQueue[tuple[str, str | None]] = queue.SimpleQueue()
         for label, process in self.members.items():
             self._readers.append(threading.Thread(target=_forward, args=(label, process, inbox), daemon=True))
             self._readers[-1].start()
-        first, running, wait = next(iter(self.members)), len(self.members), None
-        lost: str | None = None
+        first, running, lost = next(iter(self.members)), len(self.members), None
         while running:
-            try:
-                label, line = inbox.get(timeout=wait)
-            except queue.Empty:
-                self.kill()
-                break
+            label, line = inbox.get()
             if line is not None:
                 self._recent[label].append(line)
                 yield line if label == first else f"[{label}] {line}"
                 continue
             running -= 1
             code = self.members[label].wait()
-            if self.failure or not code:
-                continue
-            if code == LOST and running:  # one of the others is to blame: it has ended, or does so now
-                lost, wait = label, GRACE
-                continue
-            self.failure = f"{label} failed: {ending(code, ''.join(self._recent[label]))}"
-            self.interrupted = code in BY_CTRL_C
-            self.kill()
+            if code == LOST:  # another one is to blame, which has ended or does so now
+                lost = lost or label
+                end_all = threading.Timer(GRACE, self.kill)
+                end_all.daemon = True
+                end_all.start()
+            elif code and not self._killed:
+                self.failure = f"{label} failed: {ending(code, ''.join(self._recent[label]))}"
+                self.interrupted = code in BY_CTRL_C
+                self.kill()
         if lost and not self.failure:
             self.failure = f"{lost} failed: it lost contact with the others"
 
@@ -119,35 +117,26 @@ def start_workers(
     weights: Path | None = None,
     descriptors: tuple[int, ...] = (),
 ) -> Group:
-    """Start a process for each of ``solvers``, on ``devices``. They inherit ``descriptors``.
+    """Start a process for each of ``solvers``, on ``devices``, with so many ``threads`` each.
 
-    Each has so many ``threads``. They begin from the solverstate ``snapshot``, the caffemodel ``weights``, or the
-    fillers.
+    They begin from the solverstate ``snapshot``, the caffemodel ``weights``, or the fillers, and inherit
+    ``descriptors``.
     """
-    with ExitStack() as ours:  # the processes have copies of the sockets: theirs alone keep a connection open
-        pairs = [socket.socketpair() for _ in range(devices.size - 1)]
-        for pair in pairs:
-            for end in pair:
-                ours.enter_context(end)
+    start_from = ["--snapshot", str(snapshot.resolve())] if snapshot else []
+    if weights and not snapshot:
+        start_from = ["--weights", str(weights.resolve())]
+    with ExitStack() as ours:  # the processes have copies of the pipes: theirs alone keep a connection open
+        pipes = [[ours.enter_context(end) for end in Pipe()] for _ in range(devices.size - 1)]
         members: dict[str, subprocess.Popen[str]] = {}
         try:
             for rank, solver in enumerate(solvers):
-                ends = [pair[0] for pair in pairs] if rank == 0 else [pairs[rank - 1][1]]
+                ends = [first for first, _ in pipes] if rank == 0 else [pipes[rank - 1][1]]
                 numbers = tuple(end.fileno() for end in ends)
-                command = [sys.executable, "-m", "latent_domains.training.worker"]
-                command += ["--solver", str(solver.resolve())]
-                command += ["--rank", str(rank), "--size", str(devices.size)]
-                if devices.gpus is not None:
-                    command += ["--gpu", str(devices.gpus[rank])]
-                if devices.uses_nccl:
-                    command += ["--nccl"]
-                if snapshot:
-                    command += ["--snapshot", str(snapshot.resolve())]
-                elif weights:
-                    command += ["--weights", str(weights.resolve())]
-                if numbers:
-                    command += ["--sockets", *map(str, numbers)]
-                members[devices.label(rank)] = start_logged(command, threads, (*descriptors, *numbers))
+                command = [sys.executable, "-m", "latent_domains.training.worker", "--solver", str(solver.resolve())]
+                command += ["--rank", str(rank), "--size", str(devices.size), "--pipes", *map(str, numbers)]
+                command += ["--gpu", str(devices.gpus[rank])] if devices.gpus else []
+                command += ["--nccl"] if devices.uses_nccl else []
+                members[devices.label(rank)] = start_logged([*command, *start_from], threads, (*descriptors, *numbers))
         except BaseException:
             Group(members).kill()
             raise

@@ -1,12 +1,12 @@
-"""Small host arrays between the processes of one run: a star of sockets with the first process in its middle.
+"""Arrays shared between the processes of one run: over pipes from the first process to each other one, or by NCCL.
 
-How they come to the same gradients and begin with the same parameters: both ways take the mean over the processes
-after every backward pass, before the solver's update. Every method is called by all the processes, in the same order,
-with arrays of the same shapes.
+Both ways give all processes the same parameters at the beginning and the mean of their gradients before every update.
+All processes call every method, in the same order, with arrays of the same shapes.
 """
 
-import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
 
 import caffe
 import numpy as np
@@ -17,19 +17,23 @@ class PeerLost(Exception):
     """Another process of the run ended: there is nothing left to do here."""
 
 
-class Peers:
-    """The other processes, as seen by number ``rank`` of ``size``.
+@contextmanager
+def _peer_needed() -> Iterator[None]:
+    try:
+        yield
+    except (EOFError, OSError) as error:
+        raise PeerLost from error
 
-    ``sockets`` are those to processes 1, 2, … in the first process (rank 0), and the one to the first in any other.
+
+class Peers:
+    """The other processes, as seen by number ``rank``. Every method raises PeerLost if one of them has ended.
+
+    ``pipes`` are those to processes 1, 2, … in the first process (rank 0), and the one to the first in any other.
     """
 
-    def __init__(self, rank: int, size: int, sockets: Sequence[socket.socket]) -> None:
-        expected = size - 1 if rank == 0 else 1
-        if len(sockets) != expected:
-            raise ValueError(f"sockets: got {len(sockets)}, expected {expected} for rank {rank} of {size}")
+    def __init__(self, rank: int, pipes: Sequence[Connection]) -> None:
         self.rank = rank
-        self.size = size
-        self._sockets = tuple(sockets)
+        self._pipes = tuple(pipes)
 
     @property
     def first(self) -> bool:
@@ -37,44 +41,46 @@ class Peers:
         return self.rank == 0
 
     def any(self, flag: bool) -> bool:
-        """Whether ``flag`` is true in any process. Raises PeerLost, as the other methods do."""
+        """Whether ``flag`` is true in any process."""
         flags = np.array([flag], np.uint8)
-        self._gather(flags, np.maximum)
+        self._combine(flags, np.maximum)
         return bool(flags[0])
 
     def average(self, arrays: Sequence[NDArray[np.float32]]) -> None:
         """Replace ``arrays`` by their means over the processes, which are the same to the bit in all of them."""
-        if not arrays or self.size == 1:
-            return
-        flat = np.concatenate([array.ravel() for array in arrays])
-        self._gather(flat, np.add)
-        flat /= self.size
-        _spread(flat, arrays)
+        if arrays and self._pipes:
+            count = np.ones(1, np.float32)
+            flat = np.concatenate([count, *(array.ravel() for array in arrays)])
+            self._combine(flat, np.add)
+            _spread(flat[1:] / flat[0], arrays)
 
     def broadcast(self, arrays: Sequence[NDArray[np.generic]]) -> None:
         """Replace ``arrays`` by those of the first process."""
-        if not arrays or self.size == 1:
-            return
-        flat = np.concatenate([array.ravel() for array in arrays])
-        if self.first:
-            for other in self._sockets:
-                _send(other, flat)
-        else:
-            _receive(self._sockets[0], flat)
+        if arrays and self._pipes:
+            flat = np.concatenate([array.ravel() for array in arrays])
+            self._send_or_receive(flat)
             _spread(flat, arrays)
 
-    def _gather(self, values: NDArray[np.generic], combine: np.ufunc) -> None:
+    def _combine(self, values: NDArray[np.generic], combine: np.ufunc) -> None:
         """Replace ``values`` by what ``combine`` makes of those of all processes."""
-        if self.first:
-            received = np.empty_like(values)
-            for other in self._sockets:
-                _receive(other, received)
-                combine(values, received, out=values)
-            for other in self._sockets:
-                _send(other, values)
-        else:
-            _send(self._sockets[0], values)
-            _receive(self._sockets[0], values)
+        with _peer_needed():
+            if self.first:
+                received = np.empty_like(values)
+                for pipe in self._pipes:
+                    pipe.recv_bytes_into(received.data.cast("B"))
+                    combine(values, received, out=values)
+            else:
+                self._pipes[0].send_bytes(values.data.cast("B"))
+        self._send_or_receive(values)
+
+    def _send_or_receive(self, values: NDArray[np.generic]) -> None:
+        """Send the first process's values to the others."""
+        with _peer_needed():
+            for pipe in self._pipes:
+                if self.first:
+                    pipe.send_bytes(values.data.cast("B"))
+                else:
+                    pipe.recv_bytes_into(values.data.cast("B"))
 
 
 def _spread(flat: NDArray[np.generic], arrays: Sequence[NDArray[np.generic]]) -> None:
@@ -82,25 +88,6 @@ def _spread(flat: NDArray[np.generic], arrays: Sequence[NDArray[np.generic]]) ->
     for array in arrays:
         array[...] = flat[start : start + array.size].reshape(array.shape)
         start += array.size
-
-
-def _send(other: socket.socket, values: NDArray[np.generic]) -> None:
-    try:
-        other.sendall(memoryview(values).cast("B"))
-    except OSError as error:
-        raise PeerLost from error
-
-
-def _receive(other: socket.socket, values: NDArray[np.generic]) -> None:
-    view = memoryview(values).cast("B")
-    while view:
-        try:
-            received = other.recv_into(view)
-        except OSError as error:
-            raise PeerLost from error
-        if received == 0:
-            raise PeerLost
-        view = view[received:]
 
 
 _UID_BYTES = 128  # NCCL_UNIQUE_ID_BYTES
@@ -131,7 +118,7 @@ class NcclReduction:
 
 
 class HostReduction:
-    """Gradients between processes on the CPU, over the peers' sockets."""
+    """Gradients between processes on the CPU, over the peers' pipes. Only tests have more than one process here."""
 
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
@@ -139,5 +126,4 @@ class HostReduction:
     def attach(self, solver: caffe.SGDSolver) -> None:
         blobs = [blob for layer in solver.net.layers for blob in layer.blobs]
         self._peers.broadcast([blob.data for blob in blobs])
-        if self._peers.size > 1:
-            solver.add_callback(lambda: None, lambda: self._peers.average([blob.diff for blob in blobs]))
+        solver.add_callback(lambda: None, lambda: self._peers.average([blob.diff for blob in blobs]))

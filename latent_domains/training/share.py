@@ -1,7 +1,7 @@
 """One process's share of a run: nets and solvers with an n-th of every domain's rows.
 
-Caffe's Data layers deal their records out to the processes in turn, so that an iteration's shares are together the
-batch that one process would have had, and an epoch has every image once.
+Caffe's Data layers deal their records out to the processes in turn. The shares of an iteration are together the batch
+that one process would have, and an epoch has every image once.
 """
 
 from pathlib import Path
@@ -15,29 +15,15 @@ from latent_domains.experiment.batches import FEWEST
 from latent_domains.nets.family import make_nets
 from latent_domains.runs.run_folder import RunFolder
 
-
-class Share:
-    """The files of a share: ``train`` is each process's net, ``first`` the solver of the one that tests too.
-
-    The others' solver, ``other``, makes no test nets.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.train = folder / "train.prototxt"
-        self.first = folder / "solver.prototxt"
-        self.other = folder / "solver_without_tests.prototxt"
-
-    def solvers(self, size: int) -> list[Path]:
-        """The solver of each of ``size`` processes."""
-        return [self.first, *[self.other] * (size - 1)]
+TRAIN_NET, FIRST, OTHER = "train.prototxt", "solver.prototxt", "solver_without_tests.prototxt"
+"""Files of RUN/share: each process's net, the solver of the first process, which tests too, and that of the others."""
 
 
-def make_share(run: RunFolder, size: int) -> tuple[str, str, str]:
-    """Texts of the train net of one of ``size`` processes, of the first one's solver and of the others'.
+def make_share(run: RunFolder, size: int) -> dict[str, str]:
+    """Return the texts of the files of a share for ``size`` processes, by their names.
 
     Raises ProgramError naming the layer if ``size`` does not divide its rows or leaves a process fewer than FEWEST,
-    and naming the net if it is not what the run's description makes, since a share of it cannot be made from there.
+    and naming the net if it was changed by hand.
     """
     sizes = run.batch_rows()
     if text_format.Parse(_train_net(run, sizes), caffe_pb2.NetParameter()) != run.read_net("train"):
@@ -52,26 +38,22 @@ def make_share(run: RunFolder, size: int) -> tuple[str, str, str]:
                 f"{FEWEST * size}, and a multiple of {size}, to share out to {size} processes: write the run again "
                 "with another --batch-size or --batch-split"
             )
-    share = Share(run.path / "share")
     solver = run.read_solver()
-    solver.train_net = from_root(share.train)
-    others = caffe_pb2.SolverParameter()
-    others.CopyFrom(solver)
+    solver.train_net = from_root(run.path / "share" / TRAIN_NET)
+    first = text_format.MessageToString(solver)
     for field in ("test_net", "test_iter"):  # the first process tests, and these nets take memory
-        others.ClearField(field)
+        solver.ClearField(field)
     net = _train_net(run, {part: rows // size for part, rows in sizes.items()})
-    return net, text_format.MessageToString(solver), text_format.MessageToString(others)
+    return {TRAIN_NET: net, FIRST: first, OTHER: text_format.MessageToString(solver)}
 
 
-def write_share(run: RunFolder, size: int) -> Share:
-    """Write what :func:`make_share` makes into the run folder, in place of the share that was there."""
-    share = Share(run.path / "share")
+def write_share(run: RunFolder, size: int) -> list[Path]:
+    """Write what :func:`make_share` makes to RUN/share; return the solver of each of ``size`` processes."""
     texts = make_share(run, size)
-    with build_folder_aside(share.folder, force=True) as aside:
-        written = Share(aside)
-        for file, text in zip((written.train, written.first, written.other), texts, strict=True):
-            file.write_text(text)
-    return share
+    with build_folder_aside(run.path / "share", force=True) as aside:
+        for name, text in texts.items():
+            (aside / name).write_text(text)
+    return [run.path / "share" / name for name in [FIRST, *[OTHER] * (size - 1)]]
 
 
 def _train_net(run: RunFolder, sizes: dict[str, int]) -> str:

@@ -5,10 +5,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import caffe
 from tqdm import tqdm
@@ -29,11 +29,8 @@ from latent_domains.runs.run_state import Interrupted, failures_noted, forget_fa
 from latent_domains.runs.sessions import FAILED, FINISHED, STOPPED, begin_session, end_killed_session, end_session
 from latent_domains.runs.write import check_name, write_missing
 from latent_domains.training.group import BY_CTRL_C, Children, Group, start_workers
-from latent_domains.training.share import Share, make_share, write_share
-from latent_domains.training.threads import choose
-
-if TYPE_CHECKING:
-    from latent_domains.training.events import Events
+from latent_domains.training.share import make_share, write_share
+from latent_domains.training.threads import share_of_cores
 
 
 class _Bar(tqdm):
@@ -52,16 +49,18 @@ class _Bar(tqdm):
 
 @dataclass(frozen=True)
 class _Job:
-    """A run to train from a snapshot (None: from ``weights`` or the fillers); ``lock`` holds its folder."""
+    """A run to train from a snapshot (None: from ``weights`` or the fillers); ``lock`` holds its folder.
+
+    ``devices`` share out its batches, a solver of ``shares`` each; None is one process on what its solver asks for.
+    """
 
     folder: RunFolder
     snapshot: Snapshot | None
     weights: Path | None
     lock: int
     position: int
-    share: Share | None = None
     devices: Devices | None = None
-    tensorboard: bool = False
+    shares: Sequence[Path] = ()
 
     def start(self, threads: int) -> Group:
         """Start the training: of each process's share of a batch on ``devices``, or by one ``caffe train``.
@@ -69,10 +68,9 @@ class _Job:
         From a snapshot that would read the first records again: a process of ours goes on where they were.
         """
         if self.devices or self.snapshot:
-            devices = self.devices or alone(self.folder)
             return start_workers(
-                self.share.solvers(devices.size) if self.share else [self.folder.solver],
-                devices,
+                self.shares or [self.folder.solver],
+                self.devices or alone(self.folder),
                 threads,
                 snapshot=self.snapshot.state if self.snapshot else None,
                 weights=self.weights,
@@ -93,21 +91,20 @@ def train_all(
     solver_mode: str | None = None,
     weights: Path | None = None,
     devices: Devices | None = None,
-    tensorboard: bool = False,
     wait: bool = False,
 ) -> None:
     """Train and evaluate runs, ``jobs`` at a time. To be called from the main thread.
 
-    ``threads`` None measures what is fastest. With ``resume``, a run goes on from its last whole snapshot and a
-    finished one is left alone. ``solver_mode`` (GPU or CPU) is written into the runs' solvers; None takes that of the
-    environment, if any. Runs begin from the caffemodel ``weights``, as far as layers have the same names. With
-    ``devices``, one run after the other is shared out to several processes. With ``tensorboard``, event files are
-    written too. With ``wait``, a run that another process trains is waited for. Nothing is trained if one of the runs
-    cannot be. Raises ProgramError for the first run that fails (the others are finished first, and their errors
-    printed) and KeyboardInterrupt after a clean stop.
+    ``threads`` None divides the cores between the processes. With ``resume``, a run goes on from its last whole
+    snapshot and a finished one is left alone. ``solver_mode`` (GPU or CPU) is written into the runs' solvers; None
+    takes that of the environment, if any. Runs begin from the caffemodel ``weights``, as far as layers have the same
+    names. With ``devices``, one run after the other is shared out to several processes. With ``wait``, a run that
+    another process trains is waited for. Nothing is trained if one of the runs cannot be. Raises ProgramError for the
+    first run that fails (the others are finished first, and their errors printed) and KeyboardInterrupt after a clean
+    stop.
     """
     if devices and jobs > 1:
-        raise ProgramError(f"{devices.option}: got --jobs {jobs}; runs on several processes are trained one by one")
+        raise ProgramError(f"--gpus: got --jobs {jobs}, expected 1: runs on several GPUs are trained one by one")
     if weights:
         check_name(weights)
     with ExitStack() as locks:
@@ -122,11 +119,8 @@ def train_all(
                 continue
             snapshot = _starting_point(folder, resume)
             mode = requested_mode(solver_mode)
-            if devices and (found := mode or mode_of(folder)) != devices.mode:
-                raise ProgramError(
-                    f"{folder.path}: its solver mode is {found}, but {devices.option} is for the {devices.mode}: pass "
-                    f"--solver-mode {devices.mode}"
-                )
+            if devices and devices.gpus and (mode or mode_of(folder)) != "GPU":
+                raise ProgramError(f"{folder.path}: its solver mode is CPU, --gpus expects GPU: pass --solver-mode GPU")
             end_killed_session(folder, max(last_iteration(folder), snapshot.iteration if snapshot else 0))
             with failures_noted(folder, "preparation"):
                 preflight(folder, mode)
@@ -142,25 +136,16 @@ def train_all(
                     _check_began_without_weights(folder)
                 if mode:
                     set_mode(folder, mode)
-                share = write_share(folder, devices.size) if devices else None
+                shares = write_share(folder, devices.size) if devices else ()
             forget_failure(folder)
-            lock = held[folder.path]
-            waiting.append(_Job(folder, snapshot, start_from, lock, len(waiting), share, devices, tensorboard))
+            waiting.append(_Job(folder, snapshot, start_from, held[folder.path], len(waiting), devices, shares))
         if waiting:
             _train_jobs(waiting, min(jobs, len(waiting)), threads)
 
 
 def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: int | None) -> None:
-    first = waiting[0]
-    processes = jobs * (first.devices.size if first.devices else 1)
-    if threads is None and mode_of(first.folder) == "GPU":
-        threads = max(1, len(os.sched_getaffinity(0)) // processes)
-    if threads is None:
-        with failures_noted(first.folder, "preparation"):
-            threads, measured = choose(first.share.train if first.share else first.folder.net("train"), processes)
-        if measured:
-            times = ", ".join(f"{number}: {ms:.0f} ms" for number, ms in measured.items())
-            tqdm.write(f"an iteration by number of threads: {times}; using {threads}")
+    devices = waiting[0].devices
+    threads = threads or share_of_cores(jobs * (devices.size if devices else 1))
     children = Children()
 
     def work(job: _Job) -> None:
@@ -168,9 +153,8 @@ def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: int | None) -> None
             with failures_noted(job.folder, "training"):
                 _train(job, threads, children)
         if not children.stopping:
-            gpus = job.devices.gpus if job.devices else None
             with failures_noted(job.folder, "evaluation"):
-                _evaluate_apart(job.folder, threads, children, gpus[0] if gpus else None)
+                _evaluate_apart(job.folder, threads, children, devices.gpus[0] if devices and devices.gpus else None)
 
     with children.take_signals(), ThreadPoolExecutor(jobs) as pool:
         futures = [pool.submit(work, job) for job in waiting]
@@ -226,7 +210,6 @@ def _train(job: _Job, threads: int, children: Children) -> None:
         with (
             _appending(folder.log) as write,
             _Bar(total=iterations, initial=first, position=job.position, desc=folder.path.name, unit="it") as bar,
-            _live_events(folder, first) if job.tensorboard else nullcontext() as events,
             job.start(threads) as group,
             ExitStack() as watched,
         ):
@@ -241,8 +224,6 @@ def _train(job: _Job, threads: int, children: Children) -> None:
                         shown[measurement.name] = f"{measurement.value:.3f}"
                         bar.set_postfix(shown, refresh=False)
                     bar.update(max(0, measurement.iteration - bar.n))
-                    if events:
-                        events.add(measurement)
                     if (measurement.phase, measurement.name) == ("train", "loss"):
                         check_loss(folder, measurement.iteration, measurement.value)
             if not group.failure and not stopped and not children.stopping:
@@ -253,13 +234,6 @@ def _train(job: _Job, threads: int, children: Children) -> None:
             raise Interrupted(f"{folder.path}: training was stopped from outside; go on with --resume")
         if group.failure:
             raise ProgramError(f"{folder.path}: {group.failure}{advice(group.failure)} (whole log: {folder.log})")
-
-
-def _live_events(folder: RunFolder, start: int) -> AbstractContextManager["Events"]:
-    """TensorBoard takes seconds to import: only who wants it waits for it."""
-    from latent_domains.training.events import live_events
-
-    return live_events(folder, start)
 
 
 @contextmanager

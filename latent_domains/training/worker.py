@@ -12,10 +12,10 @@ averaged over the processes, which gather them from their own shares of the batc
 import argparse
 import os
 import signal
-import socket
 import sys
 import traceback
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -156,8 +156,7 @@ def _work(options: argparse.Namespace) -> None:
     caffe.set_solver_count(options.size)
     caffe.set_solver_rank(options.rank)
     caffe.set_multiprocess(True)  # without it Python layers are refused
-    sockets = [socket.socket(fileno=number) for number in options.sockets]
-    peers = Peers(options.rank, options.size, sockets)
+    peers = Peers(options.rank, [Connection(number) for number in options.pipes])
     reduction = NcclReduction(peers) if options.nccl else HostReduction(peers)
     train(options.solver, peers, reduction, stop, snapshot=options.snapshot, weights=options.weights)
 
@@ -168,8 +167,8 @@ def main() -> None:
     parser.add_argument("--rank", type=natural, required=True, help="number of this process, from 0")
     parser.add_argument("--size", type=positive, required=True, help="number of processes")
     parser.add_argument("--gpu", type=natural, help="GPU of this process (default: the CPU)")
-    parser.add_argument("--nccl", action="store_true", help="share gradients by NCCL (default: over the sockets)")
-    parser.add_argument("--sockets", type=natural, nargs="*", default=[], help="descriptors of sockets to the others")
+    parser.add_argument("--nccl", action="store_true", help="share gradients by NCCL (default: over the pipes)")
+    parser.add_argument("--pipes", type=natural, nargs="*", default=[], help="descriptors of pipes to the others")
     parser.add_argument("--snapshot", type=Path, metavar="FILE", help="solverstate to go on from")
     parser.add_argument("--weights", type=Path, metavar="FILE", help="caffemodel to begin from")
     options = parser.parse_args()

@@ -53,8 +53,6 @@ def test_malformed_options_end_the_program_with_2(tmp_path):
     done = program("train", "--gpus", "0;1", tmp_path)
     assert done.returncode == 2
     assert "argument --gpus: got '0;1', expected numbers of GPUs such as 0,1, or all" in done.stderr
-    done = program("train", "--gpus", "0", "--processes", "2", tmp_path)
-    assert done.returncode == 2 and "not allowed with argument" in done.stderr
 
 
 def test_a_caffe_without_cuda_is_told(monkeypatch, tmp_path):
@@ -87,8 +85,6 @@ def test_all_are_those_that_the_driver_shows(two_gpus):
     assert found == Devices(2, (0, 1)) == on_gpus((0, 1))
     assert found.uses_nccl and not on_gpus((1,)).uses_nccl and not Devices(2).uses_nccl
     assert (found.label(1), Devices(2).label(1)) == ("GPU 1", "process 1")
-    assert (found.mode, Devices(2).mode) == ("GPU", "CPU")
-    assert (on_gpus((1, 0)).option, Devices(2).option) == ("--gpus 1,0", "--processes 2")
 
 
 @pytest.fixture(autouse=True)

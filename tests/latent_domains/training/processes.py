@@ -2,7 +2,8 @@
 
 import multiprocessing
 import os
-import socket
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from latent_domains.runs.devices import Devices
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from latent_domains.training.group import start_workers
-from latent_domains.training.share import Share, write_share
+from latent_domains.training.share import write_share
 
 Kept = dict[str, NDArray[np.float32]]
 
@@ -41,21 +42,21 @@ def blobs(model: Path) -> dict[str, NDArray[np.float32]]:
 
 def train(run: RunFolder, devices: Devices) -> dict[str, NDArray[np.float32]]:
     """Train with a process on each device, log to the run's log; the blobs of the last snapshot."""
-    with start_workers(write_share(run, devices.size).solvers(devices.size), devices, 1) as group:
+    with start_workers(write_share(run, devices.size), devices, 1) as group:
         run.log.write_text("".join(group.lines()))
     assert group.failure is None
     return blobs(run.latest_snapshot().model)
 
 
-def train_shares(share: Share, size: int, folder: Path) -> list[Kept]:
-    """Train ``share`` in ``size`` real processes on the CPU; what each kept (see :func:`_train`)."""
+def train_shares(solvers: list[Path], folder: Path) -> list[Kept]:
+    """Train the shares of ``solvers`` in real processes on the CPU; what each kept (see :func:`_train`)."""
+    size = len(solvers)
     context = multiprocessing.get_context("spawn")
-    pairs = [socket.socketpair() for _ in range(size - 1)]
+    pairs = [Pipe() for _ in range(size - 1)]
     children = []
     for rank in range(size):
         ends = [pair[0] for pair in pairs] if rank == 0 else [pairs[rank - 1][1]]
-        file = share.first if rank == 0 else share.other
-        arguments = (file, rank, size, ends, folder / f"{rank}.npz")
+        arguments = (solvers[rank], rank, size, ends, folder / f"{rank}.npz")
         children.append(context.Process(target=_train, args=arguments))
         children[-1].start()
     for pair in pairs:
@@ -67,7 +68,7 @@ def train_shares(share: Share, size: int, folder: Path) -> list[Kept]:
     return [dict(np.load(folder / f"{rank}.npz")) for rank in range(size)]
 
 
-def _train(solver: Path, rank: int, size: int, ends: list[socket.socket], kept: Path) -> None:
+def _train(solver: Path, rank: int, size: int, ends: list[Connection], kept: Path) -> None:
     """Train one share. Kept are ``LAYER.INDEX``, the blobs in the end; ``own.I``, what the process had on its own of
     the Ith blob of statistics when they were averaged for the last time; and ``data``, the last batch."""
     import caffe
@@ -89,7 +90,7 @@ def _train(solver: Path, rank: int, size: int, ends: list[socket.socket], kept: 
     caffe.set_solver_count(size)
     caffe.set_solver_rank(rank)
     caffe.set_multiprocess(True)
-    peers = Peeking(rank, size, ends)
+    peers = Peeking(rank, ends)
     reduction = Keeping(peers)
     train(solver, peers, reduction, StopSignals())
     net = reduction.solver.net

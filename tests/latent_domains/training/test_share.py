@@ -12,9 +12,8 @@ from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.prototxt import read
 from latent_domains.runs.devices import Devices, mode_of, set_mode
 from latent_domains.runs.write import write_run
-from latent_domains.training.share import make_share, write_share
+from latent_domains.training.share import TRAIN_NET, make_share, write_share
 from latent_domains.training.train import train_all
-from tests.programs import program
 
 EXPERIMENTS = [
     ("digits", "plain", {}),
@@ -40,8 +39,7 @@ def test_a_share_is_the_net_of_an_nth_of_the_batch(dataset, method, options, tin
     experiment = make_experiment(dataset, method, **options)
     run = write_run(experiment, tmp_path / "run", data=tiny_data)
     whole = run.read_net("train")
-    net, _, _ = make_share(run, 2)
-    share = text_format.Parse(net, caffe_pb2.NetParameter())
+    share = text_format.Parse(make_share(run, 2)[TRAIN_NET], caffe_pb2.NetParameter())
     assert batches(share) == {name: rows // 2 for name, rows in batches(whole).items()}
     # The generator itself, asked for half the images of each domain, makes the same net.
     smaller = make_experiment(dataset, method, **{**options, "batch_size": experiment.batch_size // 2})
@@ -52,43 +50,43 @@ def test_a_share_is_the_net_of_an_nth_of_the_batch(dataset, method, options, tin
     for layer in share.layer:
         layer.data_param.source = layer.data_param.source.replace(str(other.path), str(run.path))
     assert share == expected
-    assert make_share(run, 1)[0] == run.net("train").read_text()
+    assert make_share(run, 1)[TRAIN_NET] == run.net("train").read_text()
 
 
 def test_the_layers_take_a_share(tiny_data, tmp_path):
     run = write_run(make_experiment("digits", "mda", batch_size=8), tmp_path / "run", data=tiny_data)
-    share = write_share(run, 4)
-    net = caffe.Net(str(share.train), caffe.TRAIN)
+    write_share(run, 4)
+    net = caffe.Net(str(run.path / "share" / TRAIN_NET), caffe.TRAIN)
     net.forward()
     assert net.blobs["data"].shape[0] == 6 and net.blobs["w"].shape[0] == 6 and net.blobs["label"].shape[0] == 4
 
 
 def test_the_first_process_tests_and_the_others_do_not(tiny_data, tmp_path):
     run = write_run(make_experiment("digits", "dial", batch_size=8), tmp_path / "run", data=tiny_data)
-    share = write_share(run, 2)
-    first, other = (read(file, caffe_pb2.SolverParameter()) for file in (share.first, share.other))
-    assert first.train_net == other.train_net == str(share.train)
+    train_net = run.path / "share" / TRAIN_NET
+    first, other = (read(file, caffe_pb2.SolverParameter()) for file in write_share(run, 2))
+    assert first.train_net == other.train_net == str(train_net)
     # In all else they are the run's: when to write a snapshot or to test is known to all of them.
     for solver, tests in ((first, True), (other, False)):
         expected = run.read_solver()
-        expected.train_net = str(share.train)
+        expected.train_net = str(train_net)
         if not tests:
             expected.ClearField("test_net")
             expected.ClearField("test_iter")
         assert solver == expected
     assert first.test_net and not other.test_net
     write_share(run, 4)
-    assert batches(read(share.train, caffe_pb2.NetParameter()))["data_mnist"] == 2
+    assert batches(read(train_net, caffe_pb2.NetParameter()))["data_mnist"] == 2
 
 
 @pytest.mark.program
 def test_a_batch_that_cannot_be_shared_out_is_named(tiny_data, tmp_path):
     run = write_run(make_experiment("digits", "dial", batch_size=9), tmp_path / "run", data=tiny_data)
-    done = program("train", "--processes", 2, "--threads", "1", run.path)
-    assert done.returncode == 1
-    assert done.stderr == (
-        f"error: {run.net('train')}: layer data_mnist has 9 images in a batch, expected at least 4, and a multiple of "
-        "2, to share out to 2 processes: write the run again with another --batch-size or --batch-split\n"
+    with pytest.raises(ProgramError) as error:
+        train_all([run], threads=1, devices=Devices(2))
+    assert str(error.value) == (
+        f"{run.net('train')}: layer data_mnist has 9 images in a batch, expected at least 4, and a multiple of "
+        "2, to share out to 2 processes: write the run again with another --batch-size or --batch-split"
     )
     assert not (run.path / "share").exists() and not run.log.exists()
     assert make_share(run, 3)
@@ -121,24 +119,20 @@ def test_a_net_that_was_changed_is_not_shared_out_in_its_first_form(old, new, me
         make_share(run, 2)
 
 
-def test_modes_and_jobs_that_do_not_go_with_processes(tiny_data, tmp_path):
+@pytest.mark.program
+def test_modes_and_jobs_that_do_not_go_with_several_gpus(tiny_data, tmp_path):
+    """A refusal changes nothing, the mode neither."""
     experiment = make_experiment("digits", "dial", batch_size=8)
-    run = write_run(experiment, tmp_path / "run", data=tiny_data, solver_mode="GPU")
-    done = program("train", "--processes", 2, run.path)
-    expected = f"error: {run.path}: its solver mode is GPU, but --processes 2 is for the CPU: pass --solver-mode CPU\n"
-    assert (done.returncode, done.stderr) == (1, expected)
-    done = program("train", "--processes", 2, "--jobs", 2, run.path)
-    expected = "error: --processes 2: got --jobs 2; runs on several processes are trained one by one\n"
-    assert (done.returncode, done.stderr) == (1, expected)
-    set_mode(run, "CPU")
-    with pytest.raises(ProgramError, match=r"mode is CPU, but --gpus 0,1 is for the GPU: pass --solver-mode GPU$"):
-        train_all([run], devices=Devices(2, (0, 1)))
-    assert not (run.path / "share").exists()
-    # A refusal changes nothing, the mode neither.
+    run = write_run(experiment, tmp_path / "run", data=tiny_data, solver_mode="CPU")
+    two = Devices(2, (0, 1))
+    with pytest.raises(ProgramError, match=r"--gpus: got --jobs 2, expected 1"):
+        train_all([run], devices=two, jobs=2)
+    with pytest.raises(ProgramError, match=r"its solver mode is CPU, --gpus expects GPU: pass --solver-mode GPU$"):
+        train_all([run], devices=two)
     set_mode(run, "GPU")
     weights = tmp_path / "none.caffemodel"
-    done = program("train", "--processes", 2, "--solver-mode", "CPU", "--weights", weights, run.path)
-    assert done.returncode == 1 and f"{weights}: no such file" in done.stderr
+    with pytest.raises(ProgramError, match=r"none\.caffemodel: no such file"):
+        train_all([run], devices=Devices(2), solver_mode="CPU", weights=weights)
     assert mode_of(run) == "GPU" and not (run.path / "share").exists()
 
 

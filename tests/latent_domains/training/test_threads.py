@@ -1,3 +1,4 @@
+import os
 import signal
 import subprocess
 import sys
@@ -9,27 +10,12 @@ from latent_domains.common.caffe_process import read_log
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.write import write_run
 from latent_domains.training import threads
-from latent_domains.training.threads import candidates, choose, milliseconds
+from latent_domains.training.threads import milliseconds, share_of_cores
 
 
-def test_a_process_gets_its_share_of_the_cores():
-    assert candidates(8, 2) == [4, 1]
-    assert candidates(2, 2) == [1]
-    assert candidates(2, 5) == [1]
-
-
-def test_nothing_is_measured_where_there_is_nothing_to_choose():
-    def measure(*_):
-        raise AssertionError("measured")
-
-    assert choose(Path("net"), 2, cores=2, measure=measure) == (1, {})
-
-
-def test_the_fastest_is_chosen_by_the_better_of_two_measurements():
-    times = {4: [500.0, 100.0], 1: [150.0, 140.0]}
-    best, measured = choose(Path("net"), 1, cores=4, measure=lambda _, threads, n: times[threads].pop(0))
-    assert best == 4
-    assert measured == {4: 100.0, 1: 140.0}
+def test_a_process_gets_its_share_of_the_cores(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    assert [share_of_cores(processes) for processes in (1, 2, 3, 9)] == [8, 4, 2, 1]
 
 
 @pytest.mark.program

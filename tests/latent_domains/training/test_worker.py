@@ -28,7 +28,7 @@ from latent_domains.training.share import write_share
 from latent_domains.training.train import train_all
 from tests.gpu import WHY_NO_GPU
 from tests.latent_domains.training.processes import blobs, train, train_shares, written
-from tests.programs import program, wait_until
+from tests.programs import wait_until
 from tests.run_folders import lasting
 
 
@@ -60,7 +60,7 @@ def test_one_process_does_what_caffe_train_does(method, tiny_data, tmp_path):
 @pytest.mark.parametrize("method", ["mda", "source_only"])
 def test_statistics_are_the_mean_of_the_processes_own(method, tiny_data, tmp_path):
     run = written(tmp_path / "run", tiny_data, method, iterations=3, display=10)  # no forward for the last loss
-    both = train_shares(write_share(run, 2), 2, tmp_path)
+    both = train_shares(write_share(run, 2), tmp_path)
     layer = "conv1_mda" if method == "mda" else "conv1_bn"
     model = blobs(run.latest_snapshot().model)
     # All parameters and statistics are the same in both, and those of the snapshot.
@@ -80,7 +80,7 @@ def test_statistics_are_the_mean_of_the_processes_own(method, tiny_data, tmp_pat
 def test_first_statistics_are_those_of_the_shares_of_the_batch(tiny_data, tmp_path):
     """After one iteration: Σ mean is the mean of the whole batch, Σ variance the mean of the shares' variances."""
     run = written(tmp_path / "run", tiny_data, "source_only", iterations=1, display=10)
-    both = train_shares(write_share(run, 2), 2, tmp_path)
+    both = train_shares(write_share(run, 2), tmp_path)
     os.chdir(ROOT)
     whole = caffe.get_solver(str(run.solver)).net  # with the parameters that the first process began with
     whole.forward()
@@ -100,9 +100,7 @@ def test_a_run_of_two_processes_is_recorded_and_read_like_any_other(tiny_data, t
     run = written(tmp_path / "run", tiny_data, known_share=0.25)
     text = run.solver.read_text().replace("test_interval: 100", "test_interval: 3")
     run.solver.write_text(text.replace("snapshot: 500", "snapshot: 4"))
-    done = program("train", "--processes", 2, "--threads", "1", run.path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-2].endswith("% on usps at the last iteration")
+    train_all([run], threads=1, devices=Devices(2))
     found = curves(run.log.read_text().splitlines())
     assert sorted(found["train", "loss"]) == [0, 1, 2, 3, 4, 5]
     assert sorted(found["test", "accuracy"]) == [3, 6]
@@ -189,7 +187,7 @@ def test_one_that_is_killed_ends_all_with_one_message(rank, long, capsys):
 
 
 def test_a_signal_to_one_process_stops_all_with_a_snapshot(long):
-    with start_workers(write_share(long, 2).solvers(2), Devices(2), 1) as group:
+    with start_workers(write_share(long, 2), Devices(2), 1) as group:
         for line in group.lines():
             if "Iteration 10 (" in line:
                 group.members["process 1"].terminate()
@@ -218,13 +216,12 @@ def test_ctrl_c_before_it_has_caught_up_leaves_the_snapshot_as_it_is(tiny_data, 
 
 
 def test_no_process_outlives_the_program(long):
-    write_share(long, 2)
+    solvers = write_share(long, 2)
     code = f"""
 from pathlib import Path
 from latent_domains.runs.devices import Devices
 from latent_domains.training.group import start_workers
-from latent_domains.training.share import Share
-with start_workers(Share(Path({str(long.path)!r}) / "share").solvers(2), Devices(2), 1) as group:
+with start_workers([Path(file) for file in {list(map(str, solvers))}], Devices(2), 1) as group:
     for line in group.lines():
         print(line, end="", flush=True)
 """
@@ -238,9 +235,9 @@ with start_workers(Share(Path({str(long.path)!r}) / "share").solvers(2), Devices
 
 def test_a_fault_in_one_share_is_told(tiny_data, tmp_path):
     run = written(tmp_path / "run", tiny_data, "dial")
-    share = write_share(run, 2)
-    share.other.write_text(share.other.read_text().replace("base_lr", "base_rate"))
-    with start_workers(share.solvers(2), Devices(2), 1) as group:
+    solvers = write_share(run, 2)
+    solvers[1].write_text(solvers[1].read_text().replace("base_lr", "base_rate"))
+    with start_workers(solvers, Devices(2), 1) as group:
         lines = list(group.lines())
     assert group.failure.startswith("process 1 failed: exit code ")
     assert "Failed to parse SolverParameter" in "".join(lines)
