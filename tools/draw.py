@@ -1,4 +1,4 @@
-"""Draw nets with Caffe's draw.py, in a layout that shows the paper's parts.
+"""Draw nets with graphviz, in a layout that shows the paper's parts.
 
 The blobs between layers become arrows. A chain of layers (mDA, Scale, ReLU, pooling) is in one box with the layer
 before it, and Python layers show their class. Colours mark data, weights, branch, mDA and losses. ``w`` goes to every
@@ -8,10 +8,13 @@ them.
 
 from pathlib import Path
 
+from caffe.proto import caffe_pb2
+
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.files import write_aside
 from latent_domains.common.program import ROOT, ProgramError, from_root, run
-from latent_domains.models.drawing import DIRECTIONS, FORMATS, PHASES, draw
+from latent_domains.models.definition import for_phase
+from latent_domains.models.drawing import DIRECTIONS, FORMATS, draw
 from latent_domains.models.gate import DATA, read_net
 
 DOCS = tuple(
@@ -28,6 +31,8 @@ DOCS = tuple(
 )
 """The nets in docs/nets.md, drawn when none is named."""
 
+PHASES = {"train": caffe_pb2.TRAIN, "test": caffe_pb2.TEST}
+
 
 def main() -> None:
     parser = program_parser("tools.draw", __doc__)
@@ -42,10 +47,13 @@ def main() -> None:
     pictures = {out / f"{net.stem}.{options.format}": net for net in nets}
     if len(pictures) < len(nets):
         raise ProgramError(f"{', '.join(map(str, nets))}: expected distinct file names, each names its picture")
-    for file, net in pictures.items():
-        drawn = draw(
-            read_net(net, DATA), image_format=options.format, rankdir=options.rankdir, phase=PHASES.get(options.phase)
-        )
+    for file, path in pictures.items():
+        net = read_net(path, DATA)
+        if options.phase:
+            net = for_phase(net, PHASES[options.phase], path)
+        if not net.layer:
+            raise ProgramError(f"{path}: found no layer of the phase {options.phase}")
+        drawn = draw(net, image_format=options.format, rankdir=options.rankdir)
         with write_aside(file) as aside:
             aside.write_bytes(drawn)
         print(f"wrote {from_root(file)}")
