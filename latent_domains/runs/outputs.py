@@ -151,11 +151,9 @@ def _nets_along_training(folder: RunFolder) -> Iterator[tuple[int, caffe.Net]]:
 def _initial(folder: RunFolder) -> caffe.Net | None:
     """The domain net as training begins.
 
-    None where that is not known: the run began from weights that were given, the branch comes after a BatchNorm, which
-    has no statistics yet, or the folder is from before initial weights were kept.
+    None where that is not known: the run began from weights that were given, or the branch comes after a BatchNorm,
+    which has no statistics yet.
     """
-    if not folder.initial.is_file():
-        return None
     net = folder.load_net("domains", caffe.TEST, folder.initial)
     training = folder.read_training()
     if (training and training.weights) or any(layer.type == "BatchNorm" for layer in net.layers):

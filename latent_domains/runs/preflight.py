@@ -75,11 +75,9 @@ def _check_imports(variables: tuple[tuple[str, str], ...]) -> None:
 def check_nets(run: RunFolder) -> None:
     """Nets and solver are there, and in what matters they are what ``experiment.json`` says."""
     names = ["train", *run.experiment.tests, *(["domains"] if run.experiment.predicts_domains else [])]
-    for file in (run.solver, *map(run.net, names)):
+    for file in (run.solver, *map(run.net, names), run.initial):
         _expect(file)
     solver, experiment = run.read_solver(), run.experiment
-    if solver.weights:
-        _expect(run.initial)
     numbers = [
         ("max_iter", solver.max_iter, "iterations", experiment.iterations),
         ("random_seed", solver.random_seed, "seed", experiment.seed),
@@ -120,8 +118,8 @@ def _check_paths(run: RunFolder) -> None:
     paths = [
         ("train_net", solver.train_net, run.net("train")),
         ("snapshot_prefix", solver.snapshot_prefix, run.snapshots / "model"),
+        ("weights", ",".join(solver.weights), run.initial),
     ]
-    paths += [("weights", found, run.initial) for found in solver.weights]
     found_tests, test_nets = list(solver.test_net), list(run.test_nets.values())
     found_tests += [""] * (len(test_nets) - len(found_tests))
     paths += [("test_net", found, net) for found, net in zip(found_tests, test_nets, strict=False)]

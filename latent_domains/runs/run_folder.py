@@ -255,7 +255,7 @@ class RunFolder:
 
     @property
     def initial(self) -> Path:
-        """The weights that training begins from (:mod:`latent_domains.runs.initial`); old folders have none."""
+        """The weights that training begins from (:mod:`latent_domains.runs.initial`)."""
         return self.path / "initial.caffemodel"
 
     @property

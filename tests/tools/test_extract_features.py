@@ -2,9 +2,7 @@
 
 import json
 import re
-import resource
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import caffe
@@ -15,7 +13,6 @@ from caffe.proto import caffe_pb2
 from google.protobuf import text_format
 
 from latent_domains.backbones import extraction
-from latent_domains.backbones.onnx_backbone import OnnxBackbone
 from latent_domains.common.gpus import has_cuda
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data import lmdb_io
@@ -29,7 +26,7 @@ from latent_domains.runs.preflight import check_data
 from latent_domains.runs.write import write_run
 from tests import onnx_models
 from tests.onnx_models import by_hand, model, statistics
-from tests.programs import Done, interrupt, names, program, replacing
+from tests.programs import Done, names, program, replacing
 from tests.shapes import plant_domain
 from tests.tolerance import rounding
 
@@ -80,59 +77,6 @@ def save(path: Path, net: caffe.Net) -> Path:
     net.save(str(path))
     return path
 
-
-# --- the real net
-
-
-@pytest.fixture(scope="module")
-def alexnet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path, np.ndarray]]:
-    """Random weights of the real AlexNet, a data folder with two domains, and Caffe's features of dslr."""
-    folder = tmp_path_factory.mktemp("alexnet")
-    images = fill(folder / "data" / "office31" / "dslr", 5, seed=1)
-    fill(folder / "data" / "office31" / "webcam", 40, seed=2)
-    (folder / "net.prototxt").write_text(behind_a_data_layer((ROOT / FC7_NET).read_text(), images, 1))
-    net = caffe.Net(str(folder / "net.prototxt"), caffe.TEST)
-    assert tuple(net.params) == extraction.LAYERS
-    weights = save(folder / "random.caffemodel", net)
-    yield weights, folder / "data", np.concatenate([net.forward()["fc7"].copy() for _ in range(5)])
-    shutil.rmtree(folder)
-
-
-def test_features_are_those_of_caffes_own_forward_pass_image_by_image(alexnet, tmp_path):
-    weights, data, expected = alexnet
-    arguments = ("office31", "--weights", weights, "--domains", "dslr", "--data", data, "--out", tmp_path)
-    done = program("extract_features", *arguments, "--batch-size", 2)
-    assert done.returncode == 0, done.stderr
-    out = tmp_path / "office31_fc7" / "dslr"
-    assert re.fullmatch(rf"{re.escape(str(out))}: 5 images\n5 images in \d+ s: \d+ a second\n", done.stdout)
-    assert keys_and_labels(out) == keys_and_labels(data / "office31" / "dslr")
-    found = lmdb_io.describe(out)
-    assert (found.shape, found.encoded) == ((4096, 1, 1), False)
-    features = read_features(out)[:, :, 0, 0]
-    # One image or two at once: only the order of the sums differs.
-    np.testing.assert_allclose(features, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
-    distance = np.abs(features[:, None] - expected).max(axis=2)
-    assert (distance.argmin(axis=1) == range(5)).all() and expected.min() < 0, "before the ReLU"
-    # Caffe itself reads them.
-    net = tmp_path / "net.prototxt"
-    net.write_text(
-        'layer { name: "d" type: "Data" top: "data" top: "label" '
-        f'data_param {{ source: "{out}" batch_size: 5 backend: LMDB }} }}'
-    )
-    layer = caffe.Net(str(net), caffe.TEST)
-    assert np.array_equal(layer.forward()["data"], features[:, :, None, None])
-
-
-def test_ctrl_c_leaves_nothing(alexnet, tmp_path):
-    weights, data, _ = alexnet
-    arguments = ("office31", "--weights", weights, "--domains", "webcam", "--data", data, "--out", tmp_path)
-    code, stderr = interrupt("extract_features", *arguments, "--batch-size", 1, at="img/s", whole_group=True)
-    assert code == 130
-    assert "interrupted" in stderr and "Traceback" not in stderr
-    assert names(tmp_path / "office31_fc7") == []
-
-
-# --- everything else with a small net of the same layers
 
 TERMS = 11 * 11 * 3 + 5 * 5 * 2 + 3 * (3 * 3 * 2) + 6 * 6 * 2 + 4
 """Of the sums in its five convolutions and in fc6 and fc7."""
@@ -189,6 +133,32 @@ def test_all_domains_whatever_the_batch(images, tmp_path, net):
     assert keys_and_labels(tmp_path / "3" / "office31_fc7" / "webcam") == keys_and_labels(
         images / "office31" / "webcam"
     )
+
+
+def test_features_are_those_of_caffes_own_forward_pass_image_by_image(images, tmp_path, net):
+    lmdb = images / "office31" / "dslr"
+    alone = tmp_path / "net.prototxt"
+    alone.write_text(behind_a_data_layer(small_net(), lmdb, 1))
+    caffe_alone = caffe.Net(str(alone), caffe.TEST, weights=str(net))
+    expected = np.concatenate([caffe_alone.forward()["fc7"].copy() for _ in range(4)])
+    done = extract(net, images, tmp_path, "--domains", "dslr", "--batch-size", 2)
+    assert done.returncode == 0, done.stderr
+    out = tmp_path / "office31_fc7" / "dslr"
+    assert re.fullmatch(rf"{re.escape(str(out))}: 4 images\n4 images in \d+ s: \d+ a second\n", done.stdout)
+    assert keys_and_labels(out) == keys_and_labels(lmdb)
+    assert (lmdb_io.describe(out).shape, lmdb_io.describe(out).encoded) == ((4096, 1, 1), False)
+    features = read_features(out)[:, :, 0, 0]
+    # One image or two at once: only the order of the sums differs.
+    np.testing.assert_allclose(features, expected, rtol=0, atol=2 * rounding(TERMS, expected))
+    distance = np.abs(features[:, None] - expected).max(axis=2)
+    assert (distance.argmin(axis=1) == range(4)).all() and expected.min() < 0, "before the ReLU"
+    # Caffe itself reads them.
+    reader = tmp_path / "reader.prototxt"
+    reader.write_text(
+        'layer { name: "d" type: "Data" top: "data" top: "label" '
+        f'data_param {{ source: "{out}" batch_size: 4 backend: LMDB }} }}'
+    )
+    assert np.array_equal(caffe.Net(str(reader), caffe.TEST).forward()["data"], features[:, :, None, None])
 
 
 def test_features_lie_beside_the_images_with_the_classes(images, tmp_path, net):
@@ -280,23 +250,14 @@ def test_something_else_in_the_place_of_the_features_stays(images, tmp_path, net
 def damage(weights: Path, how: str) -> str:
     """Damage the weights; return what the message says."""
     data = weights.read_bytes()
-    if how == "missing":
-        weights.unlink()
-        return "no such file, expected a caffemodel"
     if how == "truncated":
         weights.write_bytes(data[:-100])
         return "no caffemodel, or a truncated one"
-    if how == "garbage":
-        weights.write_bytes(b"<html>404</html>")
-        return "16 bytes that are no caffemodel"
     param = caffe_pb2.NetParameter.FromString(data)
     layers = {layer.name: layer for layer in param.layer}
     if how == "layers missing":
         layers["conv2"].name, layers["fc7"].name = "conv2_bn", "fc7_new"
         message = "it has no conv2, fc7, expected conv1, conv2, conv3, conv4, conv5, fc6, fc7: Caffe would leave"
-    elif how == "other shape":
-        layers["fc6"].blobs[0].shape.dim[0] = 5
-        message = "blob 0 of layer fc6 is 5×72, expected 4×72"
     else:
         assert how == "not a number"
         layers["fc7"].blobs[1].data[17] = float("nan")
@@ -305,7 +266,7 @@ def damage(weights: Path, how: str) -> str:
     return message
 
 
-@pytest.mark.parametrize("how", ["missing", "truncated", "garbage", "layers missing", "other shape", "not a number"])
+@pytest.mark.parametrize("how", ["truncated", "layers missing", "not a number"])
 def test_weights_that_would_give_nonsense_are_refused(images, tmp_path, net, how):
     message = damage(net, how)
     done = extract(net, images, tmp_path / "out")
@@ -314,22 +275,14 @@ def test_weights_that_would_give_nonsense_are_refused(images, tmp_path, net, how
     assert not (tmp_path / "out").exists() or names(tmp_path / "out" / "office31_fc7") == []
 
 
-@pytest.mark.parametrize("how", ["missing", "truncated", "empty", "other shape"])
+@pytest.mark.parametrize("how", ["missing", "other shape"])
 def test_bad_images_are_named(images, tmp_path, net, how):
     data = tmp_path / "data"
     shutil.copytree(images, data)
     lmdb = data / "office31" / "dslr"
-    file = lmdb / "data.mdb"
-    if how == "truncated":
-        file.write_bytes(file.read_bytes()[:-10_000])
-        message = f"{file}: truncated"
-    else:
-        shutil.rmtree(lmdb)
-        message = f"{lmdb}: found nothing, expected an LMDB folder (build it with: python -m tools.get_data office31"
-    if how == "empty":
-        fill(lmdb, 0)
-        message = f"{lmdb}: an LMDB without records"
-    elif how == "other shape":
+    shutil.rmtree(lmdb)
+    message = f"{lmdb}: found nothing, expected an LMDB folder (build it with: python -m tools.get_data office31"
+    if how == "other shape":
         fill(lmdb, 2, side=227)
         message = f"{lmdb}: record '00000000_class 0/dslr.jpg' is 3×227×227, expected 3×256×256"
     done = extract(net, data, tmp_path / "out", "--domains", "dslr")
@@ -348,9 +301,6 @@ def test_bad_images_are_named(images, tmp_path, net, how):
         (["office31"], "the following arguments are required: --weights"),
         ([str(ROOT), "--weights", "w", "--domains", "docs"], "argument --domains: all folders of "),
         (["office31", "--weights", "w", "--domains", "caltech"], "'caltech', expected some of amazon, dslr, webcam"),
-        (["office31", "--weights", "w", "--batch-size", "0"], "'0', expected a whole number of at least 1"),
-        (["office31", "--weights", "w", "--solver-mode", "TPU"], "invalid choice: 'TPU'"),
-        (["office31", "--weights", "w", "--backbone", "lite0"], "not allowed with argument"),
         (["office31", "--weights", "w", "--layer", "fc6"], "argument --layer: it describes the model of --onnx"),
         (["pacs", "--onnx", "x", "--mean", "1,2"], "got '1,2', expected a number, or three of them"),
         (["pacs", "--onnx", "x", "--scale", "nan"], "got 'nan', expected a number, or three of them"),
@@ -359,17 +309,6 @@ def test_bad_images_are_named(images, tmp_path, net, how):
 def test_a_wrong_command_line_is_explained(arguments, message):
     done = program("extract_features", *arguments)
     assert done.returncode == 2 and message in done.stderr
-
-
-@pytest.mark.skipif(has_cuda(), reason="this Caffe was built for GPUs")
-def test_gpus_are_refused_by_a_build_for_cpu_alone(images, tmp_path, net, monkeypatch):
-    message = "solver mode GPU, but this Caffe was built without CUDA"
-    done = extract(net, images, tmp_path / "out", "--solver-mode", "GPU")
-    assert done.returncode == 1 and message in done.stderr
-    monkeypatch.setenv("SOLVER_MODE", "GPU")
-    done = extract(net, images, tmp_path / "out")
-    assert done.returncode == 1 and message in done.stderr
-    assert extract(net, images, tmp_path / "out", "--solver-mode", "CPU", "--domains", "dslr").returncode == 0
 
 
 def test_a_build_for_gpus_is_told_by_what_it_links():
@@ -400,18 +339,6 @@ def test_ctrl_c_keeps_the_domains_that_are_whole(images, tmp_path, net, monkeypa
     assert done.stdout.count(": built before\n") == 1 and done.stdout.count(" images\n") == 2
 
 
-def test_a_full_disk_leaves_nothing(images, tmp_path, net):
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
-    try:
-        done = extract(net, images, tmp_path / "out")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert done.returncode == 1
-    assert f"{tmp_path / 'out' / 'office31_fc7' / 'amazon'}: writing the LMDB failed" in done.stderr
-    assert names(tmp_path / "out" / "office31_fc7") == []
-
-
 # --- ONNX models, on pictures
 
 FORM = ("--early", "one", "second", "--size", "32", "--mean", "100,110,120", "--scale", "0.01")
@@ -431,10 +358,9 @@ def expected_rows(lmdb: Path) -> np.ndarray:
     return np.array(rows)
 
 
-@pytest.mark.parametrize("jobs", [1, 3])
-def test_onnx_features_of_pictures_are_those_by_hand(pictures, tmp_path, jobs):
+def test_onnx_features_of_pictures_are_those_by_hand(pictures, tmp_path):
     file = onnx_models.save(tmp_path / "small.onnx")
-    done = onnx_features(file, pictures, tmp_path, *FORM, "--jobs", jobs)
+    done = onnx_features(file, pictures, tmp_path, *FORM, "--jobs", 3)
     assert done.returncode == 0, done.stderr
     data = datasets.from_json(json.loads((tmp_path / "pacs_small" / "dataset.json").read_text()))
     assert re.search(r"^56 images in \d+ s: \d+ a second$", done.stdout, re.MULTILINE)
@@ -492,24 +418,6 @@ def test_onnx_models_that_are_no_backbones_leave_nothing(pictures, tmp_path, mad
     done = onnx_features(onnx_models.save(tmp_path / "x.onnx", made), pictures, tmp_path / "out", *arguments)
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert message in done.stderr and not (tmp_path / "out").exists()
-
-
-def test_an_interrupted_onnx_extraction_goes_on(pictures, tmp_path, monkeypatch):
-    file, calls, features = onnx_models.save(tmp_path / "x.onnx"), [], OnnxBackbone.features
-
-    def interrupted(self, picture):
-        calls.append(1)
-        if len(calls) == 20:
-            raise KeyboardInterrupt
-        return features(self, picture)
-
-    monkeypatch.setattr(OnnxBackbone, "features", interrupted)
-    done = onnx_features(file, pictures, tmp_path / "out", "--jobs", 1)
-    assert done.returncode == 130
-    assert names(tmp_path / "out" / "pacs_x") == ["art_painting"]
-    done = onnx_features(file, pictures, tmp_path / "out", "--jobs", 1)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count(": built before\n") == 1 and "42 images in" in done.stdout
 
 
 def test_lite0_comes_as_a_package(lite0_features):

@@ -84,11 +84,6 @@ def test_every_format_is_accepted_and_loaded_to_the_same_numbers(net, tmp_path, 
             assert np.array_equal(found.data, expected)
 
 
-def test_what_caffe_saves_is_accepted(net, tmp_path):
-    net.save(str(tmp_path / "saved"))
-    assert check_weights(tmp_path / "saved", [net]) == Fit(("conv", "ip"), (), ())
-
-
 def test_layers_that_are_missing_are_told(net, tmp_path):
     param = model()
     del param.layer[0]
@@ -117,14 +112,6 @@ def test_weights_of_another_net_are_refused(net, tmp_path):
         check_weights(write(tmp_path, param), [net])
 
 
-def test_a_net_without_parameters_takes_any_weights(tmp_path):
-    (tmp_path / "bare.prototxt").write_text(NET[: NET.index('layer { name: "conv"')])
-    bare = caffe.Net(str(tmp_path / "bare.prototxt"), caffe.TEST)
-    assert check_weights(write(tmp_path, model()), [bare]) == Fit((), (), ("conv", "ip"))
-    bare.save(str(tmp_path / "bare"))
-    assert check_weights(tmp_path / "bare", [bare]) == Fit((), (), ())
-
-
 @pytest.mark.parametrize("form", ["V2", "V1"])
 def test_a_blob_of_another_shape_is_named(net, tmp_path, form):
     param = model(form)
@@ -139,25 +126,13 @@ def test_a_blob_of_another_shape_is_named(net, tmp_path, form):
 
 def change(param: NetParameter, how: str) -> str:
     """Make the weights such that Caffe refuses them; return what the message says."""
-    conv, ip = param.layer
+    _, ip = param.layer
     if how == "fewer blobs":
         del ip.blobs[1]
         return "layer ip has 1 blobs, expected 2"
-    if how == "no blobs":
-        del conv.blobs[:]
-        return "layer conv has 0 blobs, expected 2"
-    if how == "blobs of a layer without":
-        param.layer.add(name="relu", blobs=[blob(np.zeros(1))])
-        return "layer relu has 1 blobs, expected 0"
-    if how == "no shape":
-        ip.blobs[1].ClearField("shape")
-        return "blob 1 of layer ip is a scalar, expected 5"
     if how == "no data":
         ip.blobs[1].ClearField("data")
         return "blob 1 of layer ip holds 0 values, expected 5"
-    if how == "too much data":
-        ip.blobs[1].data.append(0)
-        return "blob 1 of layer ip holds 6 values, expected 5"
     if how == "short gradients":
         ip.blobs[1].diff.append(0)
         return "blob 1 of layer ip holds 1 values, expected 5"
@@ -169,20 +144,7 @@ def change(param: NetParameter, how: str) -> str:
     return "layers of the old and the new format"
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        "fewer blobs",
-        "no blobs",
-        "blobs of a layer without",
-        "no shape",
-        "no data",
-        "too much data",
-        "short gradients",
-        "same layer twice",
-        "both formats",
-    ],
-)
+@pytest.mark.parametrize("how", ["fewer blobs", "no data", "short gradients", "same layer twice", "both formats"])
 def test_what_caffe_refuses_is_refused_with_a_message(net, tmp_path, how):
     param = model()
     message = change(param, how)
@@ -196,9 +158,7 @@ def test_what_caffe_refuses_is_refused_with_a_message(net, tmp_path, how):
     ("data", "message"),
     [
         (b"", "none of the layers conv, ip, found no layer at all"),
-        (b'name: "AlexNet"\nlayer { name: "data" }', r"\d+ bytes that are no caffemodel"),
         (b"version https://git-lfs.github.com/spec/v1\n", "43 bytes that are no caffemodel"),
-        (b"<!DOCTYPE html><html><body>404</body></html>", "44 bytes that are no caffemodel"),
         (b"\x89HDF\r\n\x1a\n" + bytes(100), "an HDF5 file, expected a binary caffemodel"),
     ],
 )

@@ -15,7 +15,6 @@ from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.weights import read_layers
 from latent_domains.nets.committed import COMMITTED, default_experiments
 from latent_domains.nets.training_files import make_nets_and_solver
-from latent_domains.runs.outputs import usage_history
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
@@ -111,14 +110,3 @@ def test_caffe_train_alone_begins_and_goes_on_as_tools_train_does(tiny_data, tmp
     net.forward()
     first = sum(net.blob_loss_weights[name] * float(net.blobs[name].data) for name in net.outputs)
     assert ours[0] == pytest.approx(first, rel=1e-4)
-
-
-def test_a_folder_from_before_there_were_initial_weights_is_trained_as_it_was(tiny_data, tmp_path):
-    run = write_run(small(), tmp_path / "run", data=tiny_data)
-    edit(run.solver, f'weights: "{run.initial}"\n', "")
-    run.initial.unlink()
-    train_all([run], threads=1)
-    run.record.unlink()
-    train_all([run], threads=1, resume=True)
-    assert run.read_record().iteration == 6
-    assert [usage.iteration for usage in usage_history(run, quiet=True)] == [6]
