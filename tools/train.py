@@ -34,6 +34,7 @@ def main() -> None:
     )
     add_training_options(parser, jobs=1)
     options = parser.parse_args()
+    devices = on_gpus(options.gpus) if options.gpus is not None else None
     runs = [RunFolder.load(path) for path in options.runs]
     train_all(
         runs,
@@ -42,7 +43,7 @@ def main() -> None:
         resume=options.resume,
         solver_mode=options.solver_mode,
         weights=options.weights,
-        devices=on_gpus(options.gpus) if options.gpus is not None else None,
+        devices=devices,
         wait=options.wait,
     )
     for folder in runs:

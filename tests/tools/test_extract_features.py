@@ -158,7 +158,8 @@ def test_features_are_those_of_caffes_own_forward_pass_image_by_image(images, tm
         'layer { name: "d" type: "Data" top: "data" top: "label" '
         f'data_param {{ source: "{out}" batch_size: 4 backend: LMDB }} }}'
     )
-    assert np.array_equal(caffe.Net(str(reader), caffe.TEST).forward()["data"], features[:, :, None, None])
+    net = caffe.Net(str(reader), caffe.TEST)  # a blob lives as long as its net
+    assert np.array_equal(net.forward()["data"], features[:, :, None, None])
 
 
 def test_features_lie_beside_the_images_with_the_classes(images, tmp_path, net):
