@@ -1,4 +1,4 @@
-"""Pools that round their size down, written as the default pool and a crop.
+"""Writes pools that round their size down as the default pool and a crop.
 
 ``round_mode`` is unknown to older Caffes and to OpenCV. Both modes put their windows at the same places; rounding up
 adds at most one row and one column behind.

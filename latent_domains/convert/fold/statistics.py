@@ -1,4 +1,4 @@
-"""The per-channel maps that normalisations are in a net for tests."""
+"""Computes the per-channel maps y = a x + b of normalisations in a net for tests."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""From an image to its class scores: the part of a test net that a deploy net is made of."""
+"""Finds the part of a test net that computes class scores from an image, and makes a deploy net of it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A graph of the fork's with our layers in it: MDALayer for each group, DomainAssignmentLayer, EntropyLossLayer."""
+"""Puts our layers into a graph of the fork's: an MDALayer for each group, DomainAssignmentLayer, EntropyLossLayer."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Both sides on the same inputs: the fork's net with its layers' references, and ours."""
+"""Runs the fork's net, with reference layers, and ours on the same inputs and compares them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

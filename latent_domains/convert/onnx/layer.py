@@ -1,4 +1,4 @@
-"""A layer on its way into an ONNX graph, and the refusal of what has no exact counterpart there."""
+"""A Caffe layer while it is written as ONNX, and the error for layers that have no exact counterpart there."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

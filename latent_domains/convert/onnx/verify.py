@@ -1,4 +1,4 @@
-"""ONNX Runtime beside Caffe, on the same inputs."""
+"""Compares ONNX Runtime with Caffe on the same inputs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

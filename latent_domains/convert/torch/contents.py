@@ -1,4 +1,4 @@
-"""The tensors that a net is made of, out of a state dict: all there, nothing else, of their shapes, and numbers."""
+"""Takes a net's tensors from a state dict and checks them: names, shapes and values."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

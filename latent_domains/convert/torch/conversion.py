@@ -31,7 +31,7 @@ MDA_MEAN = of_network("resnet18").mean
 
 @dataclass(frozen=True)
 class _Kind:
-    """How nets of a kind are read, converted and compared with PyTorch's; ``needs`` says it to the net's user."""
+    """How nets of a kind are read, converted and compared. ``needs`` says in the prototxt which pixels a net takes."""
 
     program: str
     read: Callable[..., Checkpoint]

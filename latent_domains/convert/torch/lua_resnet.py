@@ -1,4 +1,4 @@
-"""The nets of fb.resnet.torch, as trees of Lua objects, by the names of torchvision's state dicts.
+"""Reads nets of fb.resnet.torch, trees of Lua objects, into state dicts with torchvision's names.
 
 A Sequential of convolution, BN, ReLU, pooling, four stages, pooling and the classifier. A stage is a Sequential of
 blocks; a block a Sequential of a ConcatTable (the convolutions, and the shortcut: Identity or, of type B, a convolution

@@ -1,4 +1,4 @@
-"""Checkpoints of PyTorch and Lua Torch, told apart by what is in the file."""
+"""Reads checkpoints of PyTorch and Lua Torch. The format is known by the file's contents."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

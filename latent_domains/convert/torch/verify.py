@@ -1,4 +1,4 @@
-"""A converted net beside the checkpoint's own, on the same inputs."""
+"""Compares a converted net with the checkpoint's own on the same inputs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
