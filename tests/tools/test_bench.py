@@ -18,14 +18,13 @@ def test_a_row_is_measured_and_judged():
 
 
 @pytest.mark.torch
-def test_every_kind_of_row_is_started():
-    """Each is one step on little data. The other nets' rows, and those of one thread, differ in numbers alone."""
-    chosen = ("batchnorm-*", "traffic-*", "domains-*", "small-*", "digits", "train-digits-*-2")
-    done = child("bench", "--smallest", "--only", *chosen)
+def test_every_row_is_started():
+    """Each is one step on little data. One on one thread is another number of two."""
+    done = child("bench", "--smallest", "--only", "*[!1]")
     assert done.returncode == 0, done.stderr
     begun = [line.split()[0] for line in done.stdout.splitlines()[2:]]
-    names = program("bench", "--list", "--only", *chosen).stdout.split()
-    assert "train-digits-plain-2" in names and begun == names
+    names = program("bench", "--list", "--only", "*[!1]").stdout.split()
+    assert "train-lite0-plain-2" in names and begun == names
 
 
 def test_the_rows_of_a_gpu_are_listed_without_one():

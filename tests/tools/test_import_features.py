@@ -189,6 +189,14 @@ def test_domains_that_do_not_go_together_are_refused(files, tmp_path, arrays, me
     assert done.returncode == 1 and message in done.stderr and not (tmp_path / "mine").exists()
 
 
+def test_one_class_is_refused(files, tmp_path):
+    for name in files:
+        files[name] = tmp_path / f"{name}.npz"
+        np.savez(files[name], X=rows(0), y=LABELS * 0 + 1)
+    done = import_features(files, "--out", tmp_path / "mine")
+    assert done.returncode == 1 and "one, two, three: found the label 1 alone, expected at least two" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
