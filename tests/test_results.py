@@ -166,18 +166,18 @@ def test_the_page_about_branches_has_the_domains_of_the_records(row: str, name: 
 
 
 def test_the_cited_numbers_of_table_5_are_beside_those_of_the_records():
-    records = read_records(RESULTS / "office_caltech_surf/records.jsonl")
-    tasks = ("amazon+caltech-webcam+dslr", "webcam+dslr-amazon+caltech", "caltech+dslr+webcam-amazon")
+    found = {
+        row.row.name: row for row in of_records(load(EXPERIMENTS / "office_caltech_surf.yaml"), "office_caltech_surf")
+    }
     page = (RESULTS / "office_caltech_surf/README.md").read_text().partition("## The fifteen")[2].partition("\n\n- ")[0]
     rows = [row for row in cells(page) if "**" in row[1]]
-    assert len(rows) == 7
+    assert len(rows) == 9
     for name, *shown in rows:
-        run = "gfk_d20" if "original" in name else "gong2013_d20" if "Gong" in name else "hoffman2012_d20"
-        for task, text in zip(tasks, shown, strict=True):
-            record = records[f"{run}_k2_{task}_seed0" if "k = 2" in name else f"{run}_{task}_seed0"]
-            here = 100 * (record.matching if "matching" in name else record).accuracy
-            printed = float(text.split("**")[1])
-            assert text == f"**{printed}** → {here:.1f} ({signed(here - printed)})", name
+        printed = found[name.removesuffix(", k = 2")].row.cells
+        for cell, result, text in zip(printed, found[name].results, shown, strict=False):
+            spread = f" ± {result.std:.1f}" if result.std is not None else ""
+            difference = signed(result.mean - cell.paper, 1)
+            assert text == f"**{cell.paper}** → {result.mean:.1f}{spread} ({difference})", name
 
 
 @pytest.mark.parametrize("name", ["office_caltech_surf", "office_caltech_lite0"])
