@@ -87,7 +87,9 @@ def _line_about(error: BaseException) -> str | None:
         return "interrupted"
     text = str(error)
     if isinstance(error, MemoryError):
-        text = f"not enough memory: {text}".removesuffix(": ")
+        frames = [frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__)]
+        read = [str(file) for file in frames[-2:] if isinstance(file, Path)]  # Path.read_text and the like
+        text = ": ".join([*read, "not enough memory", *filter(None, [text])])
     elif isinstance(error, UnicodeEncodeError):  # of a path, in what is UTF-8: a net, say
         text = f"found {error.object!r}, expected a name in UTF-8"
     elif not isinstance(error, ProgramError | OSError) and "Symlink loop" not in text:  # of Path.resolve
