@@ -215,9 +215,12 @@ def open_lmdb(path: Path) -> Iterator[tuple[lmdb.Environment, lmdb.Transaction]]
     opened = False
     try:
         with _environment(path) as env:
-            expected = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+            page = env.stat()["psize"]
+            expected = (env.info()["last_pgno"] + 1) * page
             if size < expected:  # a page beyond the end of the file would be a SIGBUS, not an error
                 raise ProgramError(f"{file}: truncated: found {size} bytes, expected {expected}")
+            if size % page:  # bytes were inserted or removed: pages would be read at wrong places
+                raise ProgramError(f"{file}: damaged: found {size} bytes, expected whole pages of {page}")
             with env.begin(buffers=True) as transaction:
                 opened = True
                 yield env, transaction

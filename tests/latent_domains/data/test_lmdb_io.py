@@ -227,6 +227,16 @@ def test_a_truncated_lmdb_is_named(tmp_path, reader, share):
         reader(path)
 
 
+@pytest.mark.parametrize("inserted", [1, 4000])
+def test_bytes_that_were_inserted_into_an_lmdb_are_told(inserted, tmp_path):
+    """Its pages would be read at wrong places, some of them beyond the end of the file: SIGBUS."""
+    path = write(tmp_path / "db", *((noise(30, 30, 3), 0) for _ in range(40)))
+    data = (path / "data.mdb").read_bytes()
+    (path / "data.mdb").write_bytes(data[:20_000] + bytes(inserted) + data[20_000:])
+    with pytest.raises(ProgramError, match=rf"damaged: found {len(data) + inserted} bytes, expected whole pages"):
+        lmdb_io.count(path)
+
+
 def test_records_that_are_no_datums_are_named(tmp_path):
     with pytest.raises(ProgramError, match=r"record 'a' holds no Datum"):
         lmdb_io.describe(raw_lmdb(tmp_path / "text", a=b"\xffno datum"))
