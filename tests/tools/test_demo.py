@@ -1,5 +1,6 @@
 """The demo program, end to end with two iterations: real data, real training, its table, pictures and page."""
 
+import pytest
 import json
 
 import cv2
@@ -8,6 +9,7 @@ import numpy as np
 from tests.programs import program
 
 
+@pytest.mark.program
 def test_demo_prints_its_table_and_draws_its_pictures(tmp_path):
     folders = ("--runs", tmp_path / "runs", "--data", tmp_path / "data")
     done = program("demo", "--iterations", 2, "--threads", 1, *folders)
