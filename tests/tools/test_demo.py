@@ -1,10 +1,10 @@
 """The demo program, end to end with two iterations: real data, real training, its table, pictures and page."""
 
-import pytest
 import json
 
 import cv2
 import numpy as np
+import pytest
 
 from tests.programs import program
 
