@@ -123,6 +123,10 @@ def test_the_packages_that_are_named_have_lists() -> None:
 # Its arguments
 
 
+def test_the_image_is_for_gpus_by_default() -> None:
+    assert ARGUMENTS == {"DEBIAN": "bookworm", "VARIANT": "cuda", "CUDNN": "yes", "NCCL": "yes"}
+
+
 def test_an_argument_is_declared_where_it_is_used() -> None:
     """Docker leaves an argument of the file's head empty in a stage that does not declare it again."""
     for stage in STAGES:
