@@ -13,7 +13,6 @@ from latent_domains.common.program import ROOT
 from tests.docker.test_build_caffe import build, data_layer, refused
 
 CUDA = ["--variant", "cuda"]
-DEFAULT = "60 61 70 75 80 86 89 90"
 PREFIX = os.environ.get("TEST_CUDA_PREFIX")
 """A folder for the CUDA build of the test that compiles; CUDA_HOME and the rest are the script's."""
 
