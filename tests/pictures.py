@@ -19,7 +19,7 @@ from latent_domains.common.caffe_log import curves
 from latent_domains.common.caffe_process import start
 from latent_domains.data import lmdb_io
 from latent_domains.data.image_datum import Format
-from latent_domains.data.image_list import Entry, read_tree
+from latent_domains.data.image_list import Entry, read_class_tree
 from latent_domains.data.image_lmdb import build
 from latent_domains.data.sets.published import PACS
 from latent_domains.data.sizes import stored_side
@@ -73,7 +73,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for dataset, domains in DOMAINS.items():
         for domain, of_pacs in zip(domains, PACS.domains, strict=False):
             by_class: dict[int, list[Entry]] = {}
-            for entry in read_tree(images / of_pacs)[0]:
+            for entry in read_class_tree(images / of_pacs).entries(PACS.classes):
                 by_class.setdefault(entry.label, []).append(entry)
             few = [entry for entries in by_class.values() for entry in entries[:EACH]]
             order = np.random.default_rng(0).permutation(len(few))

@@ -18,7 +18,7 @@ import numpy as np
 from latent_domains.common.arguments import add_image_options, natural, program_parser
 from latent_domains.common.program import ProgramError, run
 from latent_domains.data.image_datum import Format
-from latent_domains.data.image_list import Found, read_classes, read_list, read_tree
+from latent_domains.data.image_list import Found, read_class_tree, read_classes, read_list
 from latent_domains.data.image_lmdb import build
 
 
@@ -66,8 +66,13 @@ def main() -> None:
             raise ProgramError(
                 f"{options.out}: it lies in {options.input}, expected another place: folders there are classes"
             )
-        wanted = read_classes(options.classes) if options.classes is not None else None
-        entries, classes, found = read_tree(options.input, wanted)
+        tree = read_class_tree(options.input)
+        classes = tree.class_names if options.classes is None else read_classes(options.classes)
+        if strange := [name for name in tree.class_names if name not in classes]:
+            raise ProgramError(
+                f"{options.input}: folders {', '.join(strange)} are not among the classes {', '.join(classes)}"
+            )
+        entries, found = tree.entries(classes), tree.found
     else:
         if options.classes is not None:
             raise ProgramError(f"--classes {options.classes}: {options.input} is no folder; a list names its labels")

@@ -25,7 +25,6 @@ from latent_domains.common.arguments import add_image_options, natural, program_
 from latent_domains.common.program import ROOT, ProgramError, run
 from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
 from latent_domains.data.sets import demo, digits, image_sets, office_caltech_surf
-from latent_domains.data.sets.image_sets import BuildOptions
 from latent_domains.data.sets.published import IMAGE_SETS, ImageSet
 from latent_domains.data.sets.urls import OFFICE_CALTECH_SURF
 from latent_domains.data.sizes import SEEN, STORED
@@ -117,10 +116,9 @@ def _parts(options: argparse.Namespace) -> list[PlannedLmdb]:
         return digits.plans(options.out, options.seed, options.mirror, options.downloads, dataset=options.which)
     if options.which == "demo":
         return demo.plans(options.out, options.seed)
-    build_options = BuildOptions(
-        options.seed, options.encoded, options.jobs, options.allow_incomplete, options.image_size
-    )
-    return image_sets.plans(IMAGE_SETS[options.which], options.images, options.out, build_options)
+    names = ("seed", "encoded", "jobs", "allow_incomplete", "image_size")
+    build_options = {name: getattr(options, name) for name in names}
+    return image_sets.plans(IMAGE_SETS[options.which], options.images, options.out, **build_options)
 
 
 def main() -> None:

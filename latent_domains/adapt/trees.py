@@ -15,11 +15,11 @@ from latent_domains.data.image_list import (
     ClassTree,
     Entry,
     Found,
-    check_has_images,
     composed,
     folder_entries,
     is_image,
     printable,
+    read_class_tree,
     size,
     visible_folders,
     walk_classes,
@@ -67,6 +67,15 @@ class TaskImages:
         """How many each domain has."""
         return {domain.name: len(domain.entries) for domain in self.domains}
 
+    def missing_classes(self, domain: Domain) -> list[str]:
+        """Names of the classes that a domain has no image of."""
+        labels = {entry.label for entry in domain.entries}
+        return [name for label, name in enumerate(self.classes) if label not in labels]
+
+    def left_out(self) -> list[str]:
+        """What is not used of the domains' folders, a line each."""
+        return [line for domain in self.domains for line in domain.found.left_out()]
+
     @property
     def target_entries(self) -> list[Entry]:
         """All images of the targets; where these are several, the name of each image begins with its target's."""
@@ -95,12 +104,8 @@ def read_images(
     for folder in (*sources, *targets):
         if not folder.is_dir():
             raise ProgramError(f"{folder}: {'a file' if folder.exists() else 'no such folder'}, expected a folder")
-    trees = [_read_source(folder) for folder in sources]
-    if not folders_are_classes:
-        for tree in trees:
-            _check_level(tree)
     names = domain_names([*sources, *targets])
-    images, notes = _with_classes(names, trees, allow_missing_classes)
+    images, notes = _read_sources(names, sources, allow_missing_classes, folders_are_classes)
     domains = []
     for name, folder in zip(names[len(sources) :], targets, strict=True):
         tree = None if unlabelled else _read_labelled(folder, images.classes)
@@ -111,8 +116,7 @@ def read_images(
             notes.append(f"{folder}: taken as unlabelled, so there will be predictions, but no accuracy")
             domains.append(Domain(name, folder, tuple(entries), inside, labelled=False))
     images = replace(images, targets=tuple(domains))
-    notes += _check_domains(images)
-    notes += [line for domain in images.domains for line in domain.found.left_out()]
+    notes += [*_check_domains(images), *images.left_out()]
     if twins := identical(images):
         which = f"{count_of(len(twins), 'image')} of a target {'is' if len(twins) == 1 else 'are'}"
         source, target = twins[0]
@@ -134,32 +138,27 @@ def read_domains(root: Path) -> TaskImages:
             f"{root}: {count_of(len(folders), 'folder')} in it, expected one for each of at least two domains, and "
             "in it one for each class"
         )
-    images, notes = _with_classes(domain_names(folders), [_read_source(folder) for folder in folders], True)
+    images, notes = _read_sources(domain_names(folders), folders, allow_missing=True, folders_are_classes=True)
     images = replace(images, sources=images.sources[:-1], targets=images.sources[-1:])
     _check_domains(images)  # whose note is among the others
-    notes += [line for domain in images.domains for line in domain.found.left_out()]
-    return replace(images, notes=tuple(notes))
+    return replace(images, notes=(*notes, *images.left_out()))
 
 
-def _read_source(folder: Path) -> ClassTree:
-    tree = walk_classes(folder)
-    check_has_images(tree)
-    return tree
-
-
-def _with_classes(
-    names: Sequence[str], trees: Sequence[ClassTree], allow_missing: bool
+def _read_sources(
+    names: Sequence[str], folders: Sequence[Path], allow_missing: bool, folders_are_classes: bool
 ) -> tuple[TaskImages, list[str]]:
-    """The trees as sources, and what they lack, a line each; there may be more ``names``."""
+    """Read the sources' folders. Return their images, and what they lack, a line each; there may be more ``names``."""
+    trees = [read_class_tree(folder) for folder in folders]
+    if not folders_are_classes:
+        for tree in trees:
+            _check_level(tree)
     classes = tuple(sorted({name for tree in trees for name in tree.class_names}))
-    notes = _check_classes(
-        {tree.root: {name: tree.of_class(name) for name in classes} for tree in trees}, allow_missing
-    )
-    sources = (
+    sources = tuple(
         Domain(name, tree.root, tuple(tree.entries(classes)), tree.found)
         for name, tree in zip(names, trees, strict=False)
     )
-    return TaskImages(tuple(sources), (), classes, ()), notes
+    images = TaskImages(sources, (), classes, ())
+    return images, _check_classes(images, allow_missing)
 
 
 def readable(
@@ -169,37 +168,38 @@ def readable(
 
     Raises ProgramError as :func:`read_images` does if that is too much.
     """
-    domains = [
-        replace(domain, entries=tuple(entry for entry in domain.entries if entry.name in stored[domain.name]))
-        for domain in images.domains
-    ]
-    sources = len(images.sources)
-    left = replace(images, sources=tuple(domains[:sources]), targets=tuple(domains[sources:]), notes=())
-    trees = {source.folder: {name: Found() for name in left.classes} for source in left.sources}
-    for source in left.sources:
-        for entry in source.entries:
-            trees[source.folder][left.classes[entry.label]].images.append(entry.name)
-    notes = _check_classes(trees, allow_missing_classes, "readable images")
-    return replace(left, notes=(*notes, *_check_domains(left)))
+
+    def left(domains: Sequence[Domain]) -> tuple[Domain, ...]:
+        return tuple(
+            replace(domain, entries=tuple(entry for entry in domain.entries if entry.name in stored[domain.name]))
+            for domain in domains
+        )
+
+    images = replace(images, sources=left(images.sources), targets=left(images.targets))
+    notes = _check_classes(images, allow_missing_classes, "readable images")
+    return replace(images, notes=(*notes, *_check_domains(images)))
 
 
-def _check_classes(trees: Mapping[Path, Mapping[str, Found]], allow_missing: bool, kind: str = "images") -> list[str]:
+def _check_classes(images: TaskImages, allow_missing: bool, kind: str = "images") -> list[str]:
     """List the classes that sources lack, a line each. Raises ProgramError if they may not, or have one class alone."""
-    anywhere = {name for tree in trees.values() for name, inside in tree.items() if inside.images}
+    missing = {source.folder: images.missing_classes(source) for source in images.sources}
+    nowhere = set(images.classes).intersection(*missing.values())
     notes = []
-    for folder, tree in trees.items():
-        if missing := [name for name, inside in tree.items() if not inside.images]:
-            which = ", which other sources have" if anywhere.intersection(missing) else ""
-            message = f"{folder}: no {kind} of {some(missing)}{which}"
-            if unread := [line for name in missing for line in tree[name].left_out()]:
-                message = f"{message} ({'; '.join(unread)})"
+    for source in images.sources:
+        if names := missing[source.folder]:
+            which = "" if nowhere.issuperset(names) else ", which other sources have"
+            message = f"{source.folder}: no {kind} of {some(names)}{which}"
             if not allow_missing:
-                raise ProgramError(f"{message}; if that is so, and not a matter of spelling: --allow-missing-classes")
+                unread = f" ({'; '.join(lines)})" if (lines := source.found.left_out()) else ""
+                raise ProgramError(
+                    f"{message}{unread}; if that is so, and not a matter of spelling: --allow-missing-classes"
+                )
             notes.append(message)
-    if len(anywhere) < 2:
+    if len(images.classes) - len(nowhere) < 2:
         raise ProgramError(
-            f"{some(list(map(str, trees)))}: {kind} of one class, {', '.join(anywhere)}, expected a folder for each of "
-            "at least two classes"
+            f"{some([str(folder) for folder in missing])}: {kind} of one class, "
+            f"{', '.join(name for name in images.classes if name not in nowhere)}, expected a folder for each of at "
+            "least two classes"
         )
     return notes
 
@@ -211,13 +211,11 @@ def _check_domains(images: TaskImages) -> list[str]:
             raise ProgramError(
                 f"{domain.folder}: {count_of(len(domain.entries), 'image')}, expected at least {FEWEST} of a domain"
             )
-    notes = []
-    for target in images.targets:
-        found = {entry.label for entry in target.entries}
-        missing = [name for label, name in enumerate(images.classes) if label not in found]
-        if target.labelled and missing:
-            notes.append(f"{target.folder}: no images of {some(missing)}")
-    return notes
+    return [
+        f"{target.folder}: no images of {some(missing)}"
+        for target in images.targets
+        if target.labelled and (missing := images.missing_classes(target))
+    ]
 
 
 def about_numbers(images: TaskImages, experiment: Experiment) -> Iterator[str]:
@@ -329,7 +327,7 @@ def _read_labelled(target: Path, classes: Sequence[str]) -> ClassTree | None:
     tree = walk_classes(target, lambda folder: composed(folder.name))
     if not set(classes).intersection(tree.class_names):
         return None
-    strange = [name for name in tree.class_names if name not in classes and tree.of_class(name).images]
+    strange = sorted({one.class_name for one in tree.folders if one.found.images}.difference(classes))
     hint = "or pass --unlabelled if folder names are no labels there"
     if strange:
         raise ProgramError(
@@ -338,5 +336,5 @@ def _read_labelled(target: Path, classes: Sequence[str]) -> ClassTree | None:
         )
     if loose := [file.name for file in tree.beside if is_image(file.name)]:
         raise ProgramError(f"{target}: {loose[0]} lies beside the class folders: move it into one, {hint}")
-    known = replace(tree, folders=tuple(one for one in tree.folders if one.class_name in classes))
+    known = tree.of_classes(classes)
     return known if known.found.images else None

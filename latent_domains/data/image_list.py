@@ -6,7 +6,7 @@ import stat
 import unicodedata
 from codecs import BOM_UTF8
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from latent_domains.common.files import expect_file
@@ -207,8 +207,8 @@ class ClassTree:
     """A folder that holds one folder for each class, at least; two of them may be of one class."""
 
     root: Path
-    folders: tuple[ClassFolder, ...]
-    beside: tuple[Path, ...]
+    folders: tuple[ClassFolder, ...] = ()
+    beside: tuple[Path, ...] = ()
     """Files beside the folders."""
 
     @property
@@ -224,13 +224,9 @@ class ClassTree:
             found.add(folder.found)
         return found
 
-    def of_class(self, name: str) -> Found:
-        """What the folders of one class hold."""
-        found = Found()
-        for folder in self.folders:
-            if folder.class_name == name:
-                found.add(folder.found)
-        return found
+    def of_classes(self, classes: Sequence[str]) -> "ClassTree":
+        """The tree without the folders of other classes."""
+        return replace(self, folders=tuple(folder for folder in self.folders if folder.class_name in classes))
 
     def entries(self, classes: Sequence[str]) -> list[Entry]:
         """The images, named FOLDER/IMAGE, sorted by folder and path; a label is the class's place in ``classes``."""
@@ -258,25 +254,15 @@ def walk_classes(root: Path, name_of: Callable[[Path], str] = class_of) -> Class
     return ClassTree(root, tuple(found), tuple(beside))
 
 
-def read_tree(root: Path, classes: Sequence[str] | None = None) -> tuple[list[Entry], list[str], Found]:
-    """List the images of a tree ``root``/CLASS/…/IMAGE, sorted by class and path.
+def read_class_tree(root: Path) -> ClassTree:
+    """List the images of a tree ``root``/CLASS/…/IMAGE.
 
-    Returns the entries, the names of the classes in the order of their labels (the sorted folder names, unless
-    ``classes`` gives them), and all that was found. Raises ProgramError if there are no class folders, no images in
-    them, folders that ``classes`` does not name, or whose names cannot be written down.
+    Raises ProgramError if there are no class folders, no images in them, or names of folders that no line can hold.
     """
     tree = walk_classes(root)
-    names = tree.class_names if classes is None else list(classes)
-    if strange := [name for name in tree.class_names if name not in names]:
-        raise ProgramError(f"{root}: folders {', '.join(strange)} are not among the classes {', '.join(names)}")
-    check_has_images(tree)
-    return tree.entries(names), names, tree.found
-
-
-def check_has_images(tree: ClassTree) -> None:
-    """Raise ProgramError if none of the folders holds an image."""
-    if not any(folder.found.images for folder in tree.folders):
-        raise _no_images(tree.root, "no images in its class folders", tree.found)
+    if not (found := tree.found).images:
+        raise _no_images(root, "no images in its class folders", found)
+    return tree
 
 
 def _no_images(folder: Path, what: str, found: Found) -> ProgramError:

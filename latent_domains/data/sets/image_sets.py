@@ -1,81 +1,142 @@
-"""The LMDBs of Office-31, Office-Caltech-10 and PACS: one for each domain."""
+"""Image sets as people unpack them, DOMAIN/CLASS/… or DOMAIN/images/CLASS/…, to LMDBs: one for each domain."""
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from latent_domains.common.markdown import table
 from latent_domains.common.program import ProgramError
 from latent_domains.data.image_datum import Format
+from latent_domains.data.image_list import ClassTree, Entry, visible_folders, walk_classes
 from latent_domains.data.image_lmdb import plan_of_images
 from latent_domains.data.lmdb_plans import PlannedLmdb
-from latent_domains.data.sets import trees
 from latent_domains.data.sets.published import ImageSet
-from latent_domains.data.sets.trees import Tree
 from latent_domains.data.sizes import SEEN, check_size, size_folder, stored_side
 
 
-@dataclass(frozen=True)
-class BuildOptions:
-    """How the LMDBs are built."""
-
-    seed: int = 0
-    """Of the order of the records."""
-    encoded: str | None = None
-    """``jpg`` or ``png``: images are stored as such files; None: raw pixels."""
-    jobs: int = 1
-    """Threads that read and resize."""
-    allow_incomplete: bool = False
-    """Whether other images than the published ones are only a note on stderr."""
-    image_size: int = SEEN
-    """Side of what nets see of the stored images: if it is another than SEEN, they are in a folder of their own."""
-
-
-def plans(image_set: ImageSet, images: Path, out: Path, options: BuildOptions) -> list[PlannedLmdb]:
+def plans(
+    image_set: ImageSet,
+    images: Path,
+    out: Path,
+    *,
+    seed: int = 0,
+    encoded: str | None = None,
+    jobs: int = 1,
+    allow_incomplete: bool = False,
+    image_size: int = SEEN,
+) -> list[PlannedLmdb]:
     """Return a part for each domain under ``out``/SET; no image is read before its part is built.
 
-    Raises ProgramError with a table of what is missing and extra in the folder ``images``, unless the options allow
-    that; then a domain without images has no part.
+    ``seed`` draws the order of the records. Images are stored as files of the format ``encoded`` (None: raw pixels) for
+    nets that see squares of side ``image_size``: if that is not SEEN, in a folder of their own. Raises ProgramError
+    with a table of what is missing and extra in the folder ``images``, unless ``allow_incomplete``; then a domain
+    without images has no part.
     """
-    tree = trees.read(images, image_set)
-    _judge(image_set, tree, options)
-    found = {domain: [] for domain in image_set.domains}
-    for domain, classes in tree.images.items():
-        found[domain] = [entry for entries in classes.values() for entry in entries]
-    check_size(options.image_size)
-    side = stored_side(options.image_size)
-    name = image_set.name
-    place = out / (name if options.image_size == SEEN else size_folder(name, options.image_size))
+    trees = read_domains(images, image_set)
+    _report_differences(image_set, images, trees, allow_incomplete)
+    check_size(image_size)
+    side = stored_side(image_size)
+    place = out / (image_set.name if image_size == SEEN else size_folder(image_set.name, image_size))
+    found = {name: entries(trees[name], image_set) for name in image_set.domains if name in trees}
     if not any(found.values()):
         raise ProgramError(f"none of the images of {image_set.title} are there")
     return [
         plan_of_images(
             place / domain,
-            entries,
+            found[domain],
             image_set.classes,
-            Format((side, side), encoded=options.encoded),
+            Format((side, side), encoded=encoded),
             program=f"tools.get_data {image_set.name}",
-            order=(options.seed, 200 + number),
-            jobs=options.jobs,
+            order=(seed, 200 + number),
+            jobs=jobs,
             remedy="replace it, or remove it and pass --allow-incomplete to go on without it",
         )
-        for number, (domain, entries) in enumerate(found.items())
-        if entries
+        for number, domain in enumerate(image_set.domains)
+        if found.get(domain)
     ]
 
 
-def _judge(image_set: ImageSet, tree: Tree, options: BuildOptions) -> None:
-    """Report what differs from the published set: as an error or, if the options allow it, as a note."""
-    for domain, inside in tree.domains.items():
-        print(f"{domain}: {inside.found.counted()}", *inside.found.left_out(), sep="\n", file=sys.stderr)
-    if not (differences := trees.differences(image_set, tree)):
+def read_domains(root: Path, image_set: ImageSet) -> dict[str, ClassTree]:
+    """List the images of the domains' folders in ``root``, by domain. Hidden files and folders are passed over.
+
+    Raises ProgramError if there are no such folders or several that could be meant, OSError if one cannot be read.
+    """
+    if not root.is_dir():
+        raise ProgramError(f"{root}: no such folder, expected one that holds {', '.join(image_set.domains)}")
+    domains: dict[str, Path] = {}
+    for folder in visible_folders(root):
+        if (domain := image_set.canonical(folder.name)) in image_set.domains:
+            _check_single(domains, domain, folder)
+    if not domains:
+        raise ProgramError(f"{root}: found none of the folders {', '.join(image_set.domains)} in it")
+    return {domain: _read_domain(folder, image_set) for domain, folder in domains.items()}
+
+
+def _read_domain(folder: Path, image_set: ImageSet) -> ClassTree:
+    if (inside := folder / "images").is_dir():
+        folder = inside
+    if not visible_folders(folder):
+        return ClassTree(folder)
+    tree = walk_classes(folder, lambda path: image_set.canonical(path.name))
+    classes: dict[str, Path] = {}
+    for one in tree.of_classes(image_set.classes).folders:
+        _check_single(classes, one.class_name, one.folder)
+    return tree
+
+
+def _check_single(folders: dict[str, Path], name: str, folder: Path) -> None:
+    """Add the folder of a domain or class. Raises ProgramError if there is one already."""
+    if (first := folders.setdefault(name, folder)) != folder:
+        raise ProgramError(f"{first} and {folder} could both be {name}: expected only one of them")
+
+
+def entries(tree: ClassTree, image_set: ImageSet) -> list[Entry]:
+    """A domain's images, named CLASS/IMAGE, in the order of the labels."""
+    labels = {name: label for label, name in enumerate(image_set.classes)}
+    folders = {one.class_name: one for one in tree.folders}
+    return [
+        Entry(f"{folders[name].folder}/{image}", f"{name}/{image}", label)
+        for name, label in labels.items()
+        if name in folders
+        for image in folders[name].found.images
+    ]
+
+
+def _report_differences(image_set: ImageSet, root: Path, trees: dict[str, ClassTree], allow_incomplete: bool) -> None:
+    """Report what differs from the published set: as an error or, with ``allow_incomplete``, as a note."""
+    known = {domain: tree.of_classes(image_set.classes).found for domain, tree in trees.items()}
+    for domain, found in known.items():
+        print(f"{domain}: {found.counted()}", *found.left_out(), sep="\n", file=sys.stderr)
+    if not (rows := differences(image_set, trees)):
         return
+    images = sum(len(found.images) for found in known.values())
     published = sum(sum(classes.values()) for classes in image_set.counts.values())
-    found = sum(len(entries) for classes in tree.images.values() for entries in classes.values())
     report = (
-        f"{tree.root}: not {image_set.title} as published ({found} images of its classes, published {published}):\n"
-        f"{table(('domain', 'class', 'found', 'published', 'remark'), differences)}"
+        f"{root}: not {image_set.title} as published ({images} images of its classes, published {published}):\n"
+        f"{table(('domain', 'class', 'found', 'published', 'remark'), rows)}"
     )
-    if not options.allow_incomplete:
+    if not allow_incomplete:
         raise ProgramError(f"{report}\nnothing was built; --allow-incomplete builds what is there")
     print(f"note: {report}", file=sys.stderr)
+
+
+def differences(image_set: ImageSet, trees: dict[str, ClassTree]) -> list[tuple[str, str, str, str, str]]:
+    """Rows of domain, class, images found, images published, remark: for each class whose count differs.
+
+    A domain without images has one row, and so has each folder of no class.
+    """
+    rows = []
+    for domain, published in image_set.counts.items():
+        tree = trees.get(domain)
+        counts = {one.class_name: len(one.found.images) for one in tree.folders} if tree else {}
+        if not any(counts.get(name) for name in published):
+            remark = "no images in its class folders" if tree else "no such folder"
+            rows.append((domain, "all classes", 0, sum(published.values()), remark))
+        else:
+            for name, expected in published.items():
+                if surplus := counts.get(name, 0) - expected:
+                    remark = f"{surplus} extra" if surplus > 0 else f"{-surplus} missing"
+                    rows.append((domain, name, expected + surplus, expected, remark))
+        for one in tree.folders if tree else ():
+            if one.class_name not in published and not image_set.is_of_larger_set(one.class_name):
+                rows.append((domain, one.folder.name, len(one.found.images), 0, "folder of no known class, left out"))
+    return [(domain, name, str(found), str(count), remark) for domain, name, found, count, remark in rows]

@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from latent_domains.common.program import ProgramError
-from latent_domains.data.image_list import Entry, Found, read_classes, read_list, read_tree
+from latent_domains.data.image_list import Entry, Found, read_class_tree, read_classes, read_list
 
 NOBODY = 65534
 
@@ -40,6 +40,11 @@ def tree(root: Path, *files: str) -> Path:
         (root / file).parent.mkdir(parents=True, exist_ok=True)
         (root / file).touch()
     return root
+
+
+def read_tree(root: Path) -> tuple[list[Entry], list[str], Found]:
+    found = read_class_tree(root)
+    return found.entries(found.class_names), found.class_names, found.found
 
 
 def test_the_last_blank_of_a_line_separates_path_and_label(tmp_path):
@@ -159,15 +164,6 @@ def test_folders_that_cannot_be_read_are_named_and_counted(as_nobody):
     (root / "dog" / "1.png").unlink()
     with pytest.raises(ProgramError, match=r"no images in its class folders .*folder not read: .*cat: Permission den"):
         read_tree(root)
-
-
-def test_given_classes_decide_the_labels(tmp_path):
-    root = tree(tmp_path / "r", "dog/1.png", "cat/2.png")
-    entries, classes, _ = read_tree(root, ["horse", "dog", "cat"])
-    assert classes == ["horse", "dog", "cat"]
-    assert {entry.name: entry.label for entry in entries} == {"dog/1.png": 1, "cat/2.png": 2}
-    with pytest.raises(ProgramError, match="folders cat are not among the classes horse, dog"):
-        read_tree(root, ["horse", "dog"])
 
 
 def test_a_tree_without_classes_or_images_is_named(tmp_path):

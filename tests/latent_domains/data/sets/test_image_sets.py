@@ -6,10 +6,120 @@ from pathlib import Path
 
 import pytest
 
+from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io, lmdb_plans
-from latent_domains.data.sets.published import IMAGE_SETS, PACS, ImageSet
+from latent_domains.data.image_list import ClassTree, read_class_tree
+from latent_domains.data.sets.image_sets import differences, entries, read_domains
+from latent_domains.data.sets.published import IMAGE_SETS, OFFICE31, OFFICE_CALTECH, PACS, ImageSet
 from tests.image_trees import plant, scaled
 from tests.programs import Done, interrupt, names, program
+
+# --- trees
+
+
+def counts(trees: dict[str, ClassTree], image_set: ImageSet) -> dict[str, dict[str, int]]:
+    return {
+        domain: {one.class_name: len(one.found.images) for one in tree.of_classes(image_set.classes).folders}
+        for domain, tree in trees.items()
+    }
+
+
+@pytest.mark.parametrize("name", IMAGE_SETS)
+def test_a_tree_of_the_published_size_differs_in_nothing(tmp_path, name):
+    image_set = IMAGE_SETS[name]
+    trees = read_domains(plant(tmp_path, image_set.counts), image_set)
+    assert counts(trees, image_set) == image_set.counts and differences(image_set, trees) == []
+    for tree in trees.values():
+        assert not tree.found.others and not tree.found.unread
+        assert all(entry.name.startswith(f"{image_set.classes[entry.label]}/") for entry in entries(tree, image_set))
+
+
+@pytest.mark.parametrize("between", ["", "images"])
+def test_an_images_level_is_found(tmp_path, between):
+    trees = read_domains(plant(tmp_path, scaled(OFFICE31, 1), between), OFFICE31)
+    assert counts(trees, OFFICE31) == scaled(OFFICE31, 1)
+    entry = entries(trees["dslr"], OFFICE31)[1]
+    assert entry.file == tmp_path / "dslr" / between / "bike" / "pic_0001.jpg"
+    assert (entry.name, entry.label) == ("bike/pic_0001.jpg", 1)
+
+
+def test_other_spellings_make_the_same_entries(tmp_path):
+    plain = plant(tmp_path / "a", scaled(OFFICE_CALTECH, 2))
+    other = plant(tmp_path / "b", scaled(OFFICE_CALTECH, 2))
+    for domain in OFFICE_CALTECH.domains:
+        (other / domain / "back_pack").rename(other / domain / "backpack")
+        (other / domain / "laptop_computer").rename(other / domain / "Laptop")
+    (other / "caltech" / "mug").rename(other / "caltech" / "041.coffee-mug")
+    (other / "caltech").rename(other / "Caltech10")
+
+    def named(root: Path) -> dict[str, list[tuple[str, int]]]:
+        trees = read_domains(root, OFFICE_CALTECH)
+        return {name: [(e.name, e.label) for e in entries(tree, OFFICE_CALTECH)] for name, tree in trees.items()}
+
+    assert named(plain) == named(other) and sum(map(len, named(plain).values())) == 80
+
+
+def test_office_caltech_is_found_within_the_larger_sets(tmp_path):
+    plant(tmp_path, scaled(OFFICE31, 1), "images")
+    plant(tmp_path, {"256_ObjectCategories": {"001.ak47": 1, "041.coffee-mug": 3, "257.clutter": 1}})
+    trees = read_domains(tmp_path, OFFICE_CALTECH)
+    assert counts(trees, OFFICE_CALTECH)["amazon"] == dict.fromkeys(OFFICE_CALTECH.classes, 1)
+    assert counts(trees, OFFICE_CALTECH)["caltech"] == {"mug": 3}
+    assert "folder of no known class" not in str(differences(OFFICE_CALTECH, trees))
+
+
+def test_folders_that_are_missing_or_could_both_be_meant_are_named(tmp_path):
+    with pytest.raises(ProgramError, match="absent: no such folder, expected one that holds art_painting"):
+        read_domains(tmp_path / "absent", PACS)
+    plant(tmp_path, scaled(OFFICE_CALTECH, 1))
+    with pytest.raises(ProgramError, match="none of the folders art_painting, cartoon, photo, sketch in it"):
+        read_domains(tmp_path, PACS)
+    (tmp_path / "amazon" / "backpack").mkdir()
+    with pytest.raises(ProgramError, match=r"amazon/back_pack and .*amazon/backpack could both be back_pack"):
+        read_domains(tmp_path, OFFICE_CALTECH)
+    (tmp_path / "Caltech10").mkdir()
+    with pytest.raises(ProgramError, match=r"Caltech10 and .*caltech could both be caltech"):
+        read_domains(tmp_path, OFFICE_CALTECH)
+
+
+def test_files_are_told_apart_as_in_any_tree_of_class_folders(tmp_path):
+    plant(tmp_path, {"photo": dict.fromkeys(PACS.classes, 2)})
+    photo = tmp_path / "photo"
+    (photo / "dog" / "deeper").mkdir()
+    (photo / "dog" / "deeper" / "one.PNG").touch()
+    (photo / "dog" / "folder").symlink_to(photo)
+    (photo / "dog" / "Thumbs.db").touch()
+    (photo / "label.txt").touch()
+    tree, expected = read_domains(tmp_path, PACS)["photo"], read_class_tree(photo)
+    assert entries(tree, PACS) == expected.entries(PACS.classes) and len(entries(tree, PACS)) == 15
+    assert tree.found == expected.found and tree.found.counted() == "15 images of 17 files"
+
+
+def test_everything_missing_and_extra_is_in_one_table(tmp_path):
+    there = scaled(PACS, 3)
+    del there["photo"], there["cartoon"]["guitar"]
+    there["cartoon"]["dogs"] = 4
+    there["sketch"]["house"] += 7
+    there["sketch"]["person"] -= 1
+    there["art_painting"] = dict.fromkeys(PACS.classes, 0)
+    three = ImageSet("pacs", "PACS", scaled(PACS, 3))
+    trees = read_domains(plant(tmp_path, there), three)
+    assert [" ".join(row) for row in differences(three, trees)] == [
+        "art_painting all classes 0 21 no images in its class folders",
+        "cartoon guitar 0 3 3 missing",
+        "cartoon dogs 4 0 folder of no known class, left out",
+        "photo all classes 0 21 no such folder",
+        "sketch house 10 3 7 extra",
+        "sketch person 2 3 1 missing",
+    ]
+
+
+def test_a_missing_class_shifts_no_label(tmp_path):
+    trees = read_domains(plant(tmp_path, {"photo": {"house": 1, "person": 1}}), PACS)
+    assert [entry.label for entry in entries(trees["photo"], PACS)] == [5, 6]
+
+
+# --- LMDBs
 
 
 @pytest.fixture
@@ -31,9 +141,6 @@ def get(name: str, images: Path, tmp_path: Path, *options: object) -> Done:
 def records(path: Path) -> dict[str, bytes]:
     """Name → serialised Datum."""
     return {key.decode()[9:]: datum.SerializeToString() for key, datum in lmdb_io.read(path)}
-
-
-# --- LMDBs
 
 
 def test_the_sample_of_pacs_becomes_four_lmdbs(pacs_sample, tmp_path):
