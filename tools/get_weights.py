@@ -21,7 +21,7 @@ from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import ROOT, run
 from latent_domains.convert.options import add_domain_options, num_domains
 from latent_domains.convert.torch.conversion import convert_checkpoint, is_converted
-from latent_domains.data.weights_files import find_in_mirror, get
+from latent_domains.data.published_file import get
 from latent_domains.experiment.networks import NETWORKS, WEIGHTS
 
 
@@ -50,7 +50,7 @@ def _options() -> argparse.Namespace:
 def main() -> None:
     options = _options()
     file = WEIGHTS[options.net]
-    target = get(file, options.out, find_in_mirror(file, options.mirror), force=options.force)
+    target = get(file, options.out, options.mirror, force=options.force)
     print(f"{target}: {file.title}, {', '.join(file.hashes)} as published")
     network, numbers = NETWORKS[options.net], num_domains(options)
     if network.converter and not is_converted(network, target, options.out, [0, *numbers]):

@@ -5,7 +5,7 @@ from pathlib import Path
 from latent_domains.common.files import expect_file, sha256
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.convert.torch.conversion import convert_checkpoint, is_converted
-from latent_domains.data.weights_files import find_in_mirror, get, in_package
+from latent_domains.data.published_file import get, in_package
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import BACKBONES, NETWORKS, Network
 
@@ -50,7 +50,7 @@ def _of_imagenet(network: Network, experiment: Experiment) -> Path:
     if network.converter and ready.is_file():
         return ready
     try:
-        file = get(network.weights, FOLDER, find_in_mirror(network.weights, None))
+        file = get(network.weights, FOLDER, None)
     except ProgramError as error:
         raise ProgramError(
             f"{error}\nOr name other weights by --weights FILE, or train from random ones by --weights {NONE} (which "

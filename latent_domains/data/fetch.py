@@ -1,11 +1,13 @@
 """Downloads: taken up again when the connection breaks, checked, and whole or absent."""
 
+import gzip
 import hashlib
 import http.client
 import sys
 import time
 import urllib.error
 import urllib.request
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -122,10 +124,17 @@ def _read(response: http.client.HTTPResponse) -> bytes:
         raise _Broken(f"the connection broke: {error}") from error
 
 
-def check_hashes(file: Path, hashes: Mapping[str, str], name: str) -> None:
-    """Raise ProgramError unless a file has these ``hashes``, by algorithm (sha1, sha256). ``name`` is for the error."""
+def check_hashes(file: Path, hashes: Mapping[str, str], name: str, *, packed: bool = False) -> None:
+    """Raise ProgramError, naming ``name``, unless a file has these ``hashes``, by algorithm (sha1, sha256).
+
+    If it is ``packed`` by gzip, they are of what it holds: copies of a file in circulation are packed differently.
+    """
     for algorithm, expected in hashes.items():
-        with file.open("rb") as contents:
-            digest = hashlib.file_digest(contents, partial(hashlib.new, algorithm, usedforsecurity=False))
-        if (found := digest.hexdigest()) != expected:
-            raise ProgramError(f"{name}: {algorithm} {found}, expected {expected}")
+        new_hash = partial(hashlib.new, algorithm, usedforsecurity=False)
+        try:
+            with gzip.open(file) if packed else file.open("rb") as contents:
+                found = hashlib.file_digest(contents, new_hash).hexdigest()
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise ProgramError(f"{name}: not a whole gzip file ({file.stat().st_size} bytes): {error}") from error
+        if found != expected:
+            raise ProgramError(f"{name}: {'its contents have ' * packed}{algorithm} {found}, expected {expected}")

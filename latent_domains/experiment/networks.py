@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from latent_domains.data.preprocessing import Preprocessing
-from latent_domains.data.weights_files import WeightsFile
+from latent_domains.data.published_file import PublishedFile
 
 GEOMETRIES = ("torch", "caffe")
 """Of a ResNet: Torch's own, or that of the widespread Caffe model (:mod:`latent_domains.nets.resnet`)."""
@@ -40,7 +40,7 @@ class Network:
     geometries: tuple[str, ...] = ("caffe",)
     caffe_only: str | None = None
     plain: bool = True
-    weights: WeightsFile | None = None
+    weights: PublishedFile | None = None
     converter: str | None = None
     layers: int | None = None
     folder: str | None = None
@@ -68,7 +68,7 @@ def _resnet(layers: int, sha256: str, **fields: Any) -> Network:
         any_size=True,
         recipe="pacs",
         plain=False,
-        weights=WeightsFile(file, f"torchvision's {title}", {"sha256": sha256}, tuple(home + file for home in homes)),
+        weights=PublishedFile(file, f"torchvision's {title}", {"sha256": sha256}, tuple(home + file for home in homes)),
         converter="convert_resnet",
         **{"geometries": ("torch",), **fields},
     )
@@ -85,7 +85,7 @@ _ALEXNET = Network(
     folder="alexnet",
     # BVLC publishes the sha1 (models/bvlc_alexnet/readme.md); the sha256 is OpenVINO's open_model_zoo's, for the same
     # URL. NVIDIA's and MXNet's copies have that sha1.
-    weights=WeightsFile(
+    weights=PublishedFile(
         "bvlc_alexnet.caffemodel",
         "BVLC's AlexNet",
         {
@@ -101,7 +101,7 @@ _ALEXNET = Network(
     ),
 )
 
-LITE0 = WeightsFile(
+LITE0 = PublishedFile(
     "efficientnet-lite0-57934424.pth",
     "EfficientNet-Lite0 (Apache-2.0)",
     {"sha256": "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"},

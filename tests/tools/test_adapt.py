@@ -22,8 +22,8 @@ from latent_domains.backbones.onnx_backbone import OnnxBackbone
 from latent_domains.common.gpus import has_cuda
 from latent_domains.common.program import ROOT
 from latent_domains.data.lmdb_io import read_labels
+from latent_domains.data.published_file import in_package
 from latent_domains.data.sets.published import PACS
-from latent_domains.data.weights_files import in_package
 from latent_domains.experiment.baselines import BASELINES
 from latent_domains.experiment.networks import LITE0
 from latent_domains.runs.run_folder import RunFolder

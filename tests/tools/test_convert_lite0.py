@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from latent_domains.data.weights_files import in_package
+from latent_domains.data.published_file import in_package
 from latent_domains.experiment.networks import LITE0
 from latent_domains.models import inputs
 from latent_domains.models.compare import TOLERANCE

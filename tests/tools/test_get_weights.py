@@ -12,7 +12,7 @@ import pytest
 
 from latent_domains.common.program import ROOT
 from latent_domains.data import fetch
-from latent_domains.data.weights_files import WeightsFile
+from latent_domains.data.published_file import PublishedFile
 from latent_domains.experiment.networks import WEIGHTS
 from tests.programs import Done, names, program
 from tests.server import CONTENTS, Server
@@ -22,8 +22,8 @@ HASHES = {name: hashlib.new(name, CONTENTS).hexdigest() for name in ("sha1", "sh
 HALF = len(CONTENTS) // 2
 
 
-def weights(server: Server, *paths: str) -> WeightsFile:
-    return WeightsFile("net.caffemodel", "BVLC's AlexNet", HASHES, tuple(map(server.url, paths)))
+def weights(server: Server, *paths: str) -> PublishedFile:
+    return PublishedFile("net.caffemodel", "BVLC's AlexNet", HASHES, tuple(map(server.url, paths)))
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def no_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DATA_MIRROR", raising=False)
 
 
-def get(monkeypatch: pytest.MonkeyPatch, file: WeightsFile, out: Path, *options: object) -> Done:
+def get(monkeypatch: pytest.MonkeyPatch, file: PublishedFile, out: Path, *options: object) -> Done:
     monkeypatch.setitem(get_weights.WEIGHTS, "alexnet", file)
     monkeypatch.setattr(fetch, "ATTEMPTS", 1)
     return program("get_weights", "alexnet", "--out", out, *options)
@@ -66,7 +66,7 @@ def test_nothing_is_left_by_an_interruption(
 ) -> None:
     file = weights(server, "/stuck")
     code = (
-        "import sys; from tools import get_weights; from latent_domains.data.weights_files import WeightsFile; "
+        "import sys; from tools import get_weights; from latent_domains.data.published_file import PublishedFile; "
         f"from latent_domains.common.program import run; "
         f"get_weights.WEIGHTS['alexnet'] = {file!r}; run(get_weights.main)"
     )
@@ -86,7 +86,7 @@ def test_nothing_is_left_by_an_interruption(
 
 def test_without_a_network_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = "http://127.0.0.1:1/net.caffemodel"
-    done = get(monkeypatch, WeightsFile("net.caffemodel", "AlexNet", HASHES, (url,)), tmp_path)
+    done = get(monkeypatch, PublishedFile("net.caffemodel", "AlexNet", HASHES, (url,)), tmp_path)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert f"{url}: no connection: " in done.stderr
     hashes = f"sha1 {HASHES['sha1']}, sha256 {HASHES['sha256']}"
@@ -155,7 +155,7 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_weights_of_a_package(packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = WeightsFile("net.pth", "Lite0", HASHES, (), package="weights")
+    file = PublishedFile("net.pth", "Lite0", HASHES, (), package="weights")
     done = get(monkeypatch, file, tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out" / "net.pth").read_bytes() == CONTENTS
@@ -165,7 +165,7 @@ def test_weights_of_a_package(packages: Path, tmp_path: Path, monkeypatch: pytes
     assert done.returncode == 1 and f"error: {place}: sha1 " in done.stderr and not (tmp_path / "other").exists()
     place.unlink()
     for package in ("weights", "no-such-package"):
-        missing = WeightsFile("net.pth", "Lite0", HASHES, (), package=package)
+        missing = PublishedFile("net.pth", "Lite0", HASHES, (), package=package)
         done = get(monkeypatch, missing, tmp_path / "other")
         said = f"error: net.pth: the Python package {package}, which holds it, is not here: make setup\n"
         assert done.returncode == 1 and done.stderr == said

@@ -12,7 +12,7 @@ from latent_domains.convert.torch.contents import Checkpoint
 from latent_domains.convert.torch.conversion import LITE0_STANDARDISATION
 from latent_domains.convert.torch.read import read_lite0
 from latent_domains.convert.torch.verify import numbers
-from latent_domains.data.weights_files import in_package
+from latent_domains.data.published_file import in_package
 from latent_domains.experiment.networks import LITE0, NETWORKS
 from latent_domains.models.model import Model, load
 from latent_domains.nets.lite0 import EARLY, POOLED, PREPROCESSING

@@ -1,13 +1,20 @@
-"""The digit domains as LMDBs: MNIST, MNIST-M, USPS and variants of them, train and test, all 28×28×3."""
+"""The digit domains as LMDBs: MNIST, MNIST-M, USPS and variants of them, train and test, all 28×28×3.
+
+MNIST's IDX files (LeCun, Cortes, Burges) have a big-endian header (magic, sizes), then one byte a pixel or label. USPS
+has the text format of *The Elements of Statistical Learning* (Hastie, Tibshirani, Friedman): one digit a line, its
+label and then 256 values from -1 (paper) to 1 (ink), row after row of a 16×16 image.
+"""
 
 from functools import cache, partial
 from pathlib import Path
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from latent_domains.data.lmdb_plans import Images, PlannedLmdb, plan_of_arrays
-from latent_domains.data.sets import bsds500, mnist, mnistm, pinned_file, urls, usps
+from latent_domains.data.published_file import PublishedFile, read_contents
+from latent_domains.data.sets import bsds500, mnistm, urls
 
 VERSION = 1
 """Raised whenever the same inputs and seed give other images or another order."""
@@ -33,13 +40,13 @@ def plans(
     downloads = downloads or out / "downloads"
     drawn = {"train": seed, "test": 0}
 
-    def unpacked(file: pinned_file.PinnedFile) -> bytes:
-        return pinned_file.unpacked(file, downloads, mirror)
+    def contents(file: PublishedFile) -> bytes:
+        return read_contents(file, downloads, mirror)
 
     @cache
     def mnist_images(split: str) -> Images:
         images, labels = urls.MNIST_TRAIN if split == "train" else urls.MNIST_TEST
-        return mnist.parse(unpacked(images)), mnist.parse(unpacked(labels)).astype(np.int64)
+        return parse_idx(contents(images)), parse_idx(contents(labels)).astype(np.int64)
 
     @cache
     def photographs() -> list[np.ndarray]:
@@ -47,11 +54,11 @@ def plans(
 
     @cache
     def usps_16x16(split: str) -> Images:
-        return usps.parse(unpacked(urls.USPS_TRAIN if split == "train" else urls.USPS_TEST))
+        return parse_usps(contents(urls.USPS_TRAIN if split == "train" else urls.USPS_TEST))
 
     def usps_images(split: str, interpolation: int = cv2.INTER_LINEAR) -> Images:
         images, labels = usps_16x16(split)
-        return usps.resize(images, interpolation=interpolation), labels
+        return resized(images, interpolation), labels
 
     def mnistm_images(split: str) -> Images:
         digits, labels = mnist_images(split)
@@ -79,3 +86,22 @@ def plans(
             order = (drawn[split], len(result))
             result.append(plan_of_arrays(out / dataset / part, origin, lambda m=makers[name], s=split: m(s), order))
     return result
+
+
+def parse_idx(data: bytes) -> NDArray[np.uint8]:
+    """Return what an IDX file of bytes holds: images (n×rows×columns, ink bright), or labels (n)."""
+    dimensions = data[3]
+    sizes = np.frombuffer(data, ">u4", dimensions, offset=4)
+    return np.frombuffer(data, np.uint8, offset=4 + 4 * dimensions).reshape(sizes.tolist())
+
+
+def parse_usps(data: bytes) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the images (n×16×16, 0 paper to 255 ink) and labels (n) of a file."""
+    rows = np.loadtxt(data.decode().splitlines())
+    images = np.rint((rows[:, 1:] + 1) * 127.5).astype(np.uint8)
+    return images.reshape(-1, 16, 16), rows[:, 0].astype(np.int64)
+
+
+def resized(images: NDArray[np.uint8], interpolation: int = cv2.INTER_LINEAR) -> NDArray[np.uint8]:
+    """Resize images (n×H×W) to n×28×28, by default bilinear as Caffe's own programs do."""
+    return np.stack([cv2.resize(image, (28, 28), interpolation=interpolation) for image in images])

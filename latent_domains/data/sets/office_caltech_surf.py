@@ -8,7 +8,7 @@ import numpy as np
 
 from latent_domains.data.feature_files import LabelledFeatures, normalised
 from latent_domains.data.lmdb_plans import Images, PlannedLmdb, plan_of_arrays
-from latent_domains.data.sets.pinned_file import unpacked
+from latent_domains.data.published_file import read_contents
 from latent_domains.data.sets.published import OFFICE_CALTECH
 from latent_domains.data.sets.urls import OFFICE_CALTECH_SURF
 
@@ -32,7 +32,7 @@ def plans(out: Path, seed: int, mirror: Path | None = None, downloads: Path | No
 
         found = {}
         for domain, file in OFFICE_CALTECH_SURF.items():
-            arrays = loadmat(BytesIO(unpacked(file, downloads or out / "downloads", mirror)))
+            arrays = loadmat(BytesIO(read_contents(file, downloads or out / "downloads", mirror)))
             labels = arrays["labels"].ravel().astype(np.int64) - 1
             found[domain] = LabelledFeatures(arrays["fts"].astype(np.float64), labels)
         return normalised(found, NORMALISE)

@@ -6,35 +6,35 @@ A mirror folder holds the same files: ``mnist/*.gz``, ``usps/zip.*.gz``, ``bsds5
 
 from pathlib import Path
 
-from latent_domains.data.sets.pinned_file import PinnedFile
+from latent_domains.data.published_file import PublishedFile
 
 
-def _mnist(name: str, sha256: str) -> PinnedFile:
+def _mnist(name: str, sha256: str) -> PublishedFile:
     bases = (
         "https://ossci-datasets.s3.amazonaws.com/mnist/",
         "https://storage.googleapis.com/cvdf-datasets/mnist/",
         "http://yann.lecun.com/exdb/mnist/",
     )
-    return PinnedFile(f"mnist/{name}", sha256, tuple(base + name for base in bases))
+    return PublishedFile(f"mnist/{name}", "MNIST", {"sha256": sha256}, tuple(base + name for base in bases))
 
 
-def _usps(name: str, sha256: str) -> PinnedFile:
+def _usps(name: str, sha256: str) -> PublishedFile:
     bases = (
         "https://hastie.su.domains/ElemStatLearn/datasets/",
         "https://web.stanford.edu/~hastie/ElemStatLearn/datasets/",
         "https://github.com/robintux/Datasets4StackOverFlowQuestions/raw/15e8ef9d1036580b5e5c922460486c27dacf6382/",
     )
-    return PinnedFile(f"usps/{name}", sha256, tuple(base + name for base in bases))
+    return PublishedFile(f"usps/{name}", "USPS", {"sha256": sha256}, tuple(base + name for base in bases))
 
 
-def _surf(name: str, sha256: str, elsewhere: str) -> PinnedFile:
+def _surf(name: str, sha256: str, elsewhere: str) -> PublishedFile:
     """Gong et al.'s file in two repositories that have the same one; the second calls it otherwise."""
     toolbox = "viggin/domain-adaptation-toolbox/2a991816a0ac39043b526c2b0cbe01bc844d8890/ToRelease_GFK/data"
     collection = "redhat12345/OfficeCaltechDomainAdaptation/74f70487e1b975d1af05bb9a2ecfbf14a7000080/features/surf"
     urls = tuple(
         f"https://raw.githubusercontent.com/{place}" for place in (f"{toolbox}/{name}", f"{collection}/{elsewhere}")
     )
-    return PinnedFile(f"office_caltech_surf/{name}", sha256, urls)
+    return PublishedFile(f"office_caltech_surf/{name}", "Office-Caltech's SURF histograms", {"sha256": sha256}, urls)
 
 
 MNIST_TRAIN = (

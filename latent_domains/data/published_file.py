@@ -1,0 +1,119 @@
+"""A file that others publish: from a mirror folder, a Python package or the network, checked by its hashes."""
+
+import gzip
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from latent_domains.common.files import check_free, write_aside
+from latent_domains.common.program import ProgramError
+from latent_domains.data.fetch import Unavailable, check_hashes, download
+
+
+@dataclass(frozen=True)
+class PublishedFile:
+    """Weights, or a file of a data set."""
+
+    name: str
+    """Its place in a mirror or download folder."""
+    title: str
+    hashes: Mapping[str, str]
+    """By algorithm; the file must have all of them. Of the contents, where the name ends in .gz."""
+    urls: tuple[str, ...]
+    """Tried in this order."""
+    package: str | None = None
+    """The Python package that holds the file, in place of URLs."""
+
+    def check(self, path: Path, name: str | None = None) -> None:
+        """Raise ProgramError, naming ``name`` or ``path``, unless ``path`` is this file."""
+        check_hashes(path, self.hashes, name or str(path), packed=self.name.endswith(".gz"))
+
+
+def read_contents(file: PublishedFile, downloads: Path, mirror: Path | None = None) -> bytes:
+    """Return the unpacked contents of a file in the folder ``mirror`` or, if that is None, ``downloads``.
+
+    It is downloaded when missing. Raises ProgramError naming the file if it is missing, damaged or another one.
+    """
+    path = (mirror or downloads) / file.name
+    if path.is_file():
+        file.check(path)
+    elif mirror is not None:
+        raise ProgramError(f"{path}: not there; a mirror folder must hold {file.name}")
+    else:
+        download(file.urls, path, lambda arrived: file.check(arrived, str(path)))
+    data = path.read_bytes()
+    return gzip.decompress(data) if file.name.endswith(".gz") else data
+
+
+def get(file: PublishedFile, out: Path, mirror: Path | None, *, force: bool = False) -> Path:
+    """Return the place of the whole, checked file in the folder ``out``; copy or download it if it is not there.
+
+    ``mirror``, WEIGHTS_MIRROR or its package must hold it, if there is one of these; DATA_MIRROR may. Raises
+    ProgramError if another file of its name is there and ``force`` is false, or if it cannot be had.
+    """
+    target = out / file.name
+    source = _find_in_mirror(file, mirror)
+    check_free(target, force=True)
+    if target.exists():
+        try:
+            file.check(target)
+            return target
+        except ProgramError as error:
+            if not force:
+                raise ProgramError(f"{error}: it is not {file.title}; pass --force to replace it") from error
+    if source is None and file.package:
+        source = in_package(file)
+    if source is not None:
+        file.check(source)
+        with write_aside(target) as aside:
+            shutil.copyfile(source, aside)
+        return target
+    try:
+        download(file.urls, target, lambda arrived: file.check(arrived, file.name))
+    except Unavailable as error:
+        hashes = ", ".join(f"{algorithm} {value}" for algorithm, value in file.hashes.items())
+        raise ProgramError(
+            f"{error}\nWhere there is no network: fetch {file.urls[0]} elsewhere ({hashes}), put it at {target} and "
+            "run this again to have it checked."
+        ) from error
+    return target
+
+
+def in_package(file: PublishedFile) -> Path:
+    """Return the place of the checked file in its Python package, none of whose code runs.
+
+    Raises ProgramError if the package is not installed or its file is another one.
+    """
+    try:
+        parts = metadata.files(file.package) or ()
+    except metadata.PackageNotFoundError:
+        parts = ()
+    place = next((Path(part.locate()) for part in parts if part.name == file.name), None)
+    if place is None or not place.is_file():
+        raise ProgramError(f"{file.name}: the Python package {file.package}, which holds it, is not here: make setup")
+    file.check(place)
+    return place
+
+
+def _find_in_mirror(file: PublishedFile, mirror: Path | None) -> Path | None:
+    """Return the place of the file in a mirror folder, or None. What a package holds is looked for in ``mirror`` alone.
+
+    A ``mirror`` that is named, or WEIGHTS_MIRROR, must hold it, or ProgramError is raised; DATA_MIRROR may be one of
+    data sets alone.
+    """
+    if mirror is None and file.package:
+        return None
+    weights, data = os.environ.get("WEIGHTS_MIRROR"), os.environ.get("DATA_MIRROR")
+    mirror = mirror or (Path(weights) if weights else None)
+    if folder := mirror or data:
+        for place in (Path(folder, file.name), Path(folder, "weights", file.name)):
+            if place.is_file():
+                return place
+    if mirror is None:
+        return None
+    if not mirror.is_dir():
+        raise ProgramError(f"mirror {mirror}: no such folder")
+    raise ProgramError(f"mirror {mirror}: it holds neither {file.name} nor weights/{file.name}")
