@@ -46,7 +46,7 @@ fi
 docker/install_python.sh .venv runtime workflow slurm dev ${cuda:+cuda$cuda cudnn$cuda nccl$cuda}
 
 if [ $# -gt 0 ] && ! cmp -s requirements/torch.txt .venv/.torch-key; then
-  say "installing PyTorch"
+  say "installing PyTorch (3 GB, with CUDA's libraries, unless pip finds a build for the CPU)"
   .venv/bin/python -W ignore -m pip install --quiet --disable-pip-version-check --no-compile --only-binary :all: \
     --requirement requirements/torch.txt
   cp requirements/torch.txt .venv/.torch-key

@@ -16,6 +16,8 @@ class Nvrtc:
     """One version of NVRTC, by its library ``libnvrtc.so.*``."""
 
     def __init__(self, library: Path) -> None:
+        for builtins in library.parent.glob("libnvrtc-builtins.so.*"):
+            ctypes.CDLL(str(builtins))  # NVRTC 13.0 does not look beside itself for them
         self._library = ctypes.CDLL(str(library))
         self._library.nvrtcGetErrorString.restype = ctypes.c_char_p
         major, minor = ctypes.c_int(), ctypes.c_int()
