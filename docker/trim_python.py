@@ -21,12 +21,6 @@ NOT_NEEDED = (
     "nvidia/cudnn/lib/libcudnn_adv*",  # recurrent networks, which Caffe has of its own
     "cupy/cuda/thrust.*.so",  # the part of CuPy that sorts; CuPy looks whether it is there
     "pulp/solverdir/cbc",  # Snakemake's other scheduler (the default profile chooses the greedy one)
-    # TensorBoard itself, which runs where the browser is; what writes its event files stays.
-    "grpc",
-    "grpcio-*",
-    "tensorboard_data_server*",
-    "tensorboard/webfiles.zip",
-    "../../../bin/tensorboard",
     "cv2/data/*.xml",
     "cv2/qt/fonts",  # OpenCV's detectors of faces; letters for its windows
     "pip",

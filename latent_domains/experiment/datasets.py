@@ -429,7 +429,9 @@ def adapted(data: Dataset, network: str | None, image_size: int | None) -> Datas
     if network not in (None, data.network):
         found, usual = by(data.stored_shape), of_network(network).stored_shape
         if data.stored_shape != usual:
-            raise ProgramError(f"network: got {network!r} for {data.name}: {network} takes {by(usual)}, found {found}")
+            raise ProgramError(
+                f"network: got {network!r}, expected one for {found} ({data.name}), it takes {by(usual)}"
+            )
         data = _entering(data, network)
     if image_size in (None, data.shape[-1]):
         return data

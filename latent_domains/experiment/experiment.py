@@ -5,7 +5,7 @@ Everything that differs between two runs is here; everything that a dataset fixe
 :class:`Experiment`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Annotated, Any, Literal
 
@@ -387,15 +387,10 @@ def from_json(values: Any) -> Experiment:
     if not isinstance(values, dict):
         raise ProgramError(f"experiment: found {values!r}, expected an object")
     settings = dict(values)
-    match settings.pop("dataset", None):
-        case str(name):
-            data = datasets.named(name)
-        case dict(described):
-            data = datasets.from_json(described)
-        case None:
-            raise ProgramError("experiment: found no dataset, expected a name or a description")
-        case found:
-            raise ProgramError(f"dataset: found {found!r}, expected a name or a description")
+    dataset = settings.pop("dataset", None)
+    if not isinstance(dataset, str | dict):
+        raise ProgramError(f"experiment: dataset: found {dataset!r}, expected a name or a description")
+    data = datasets.named(dataset) if isinstance(dataset, str) else datasets.from_json(dataset)
     return _made(data, settings)
 
 
@@ -408,73 +403,63 @@ def _made(data: Dataset, settings: dict[str, Any]) -> Experiment:
 
 def _check(experiment: Experiment) -> None:
     """The rules between settings: raise ProgramError naming one that does not go with the others."""
-    data, method, sources, k = experiment.data, experiment.method, experiment.sources, experiment.k
-    k_target, share, geometry = experiment.k_target, experiment.known_share, experiment.geometry
-    network, usual = NETWORKS[data.network], _defaults(data, method, sources, experiment.targets)
-    if method not in methods_of(data):
-        raise ProgramError(
-            f"method: got {method!r}; {network.title} is not trained without normalisation, expected another"
-        )
-    _check_domains(data, sources, experiment.targets)
-    if method not in LATENT and k != usual["k"]:
-        raise ProgramError(f"k: got {k}, expected {usual['k']} for {method} with {len(sources)} sources")
-    if method == "mda" and k < 1:
-        raise ProgramError(f"k: got {k}, expected at least 1 latent domain")
-    if method in CONTROLS and k < 2:
-        raise ProgramError(f"k: got {k}, expected at least 2 latent domains for {method}: with one it is dial")
-    if method in (*SOURCE_ONLY, "dial") and k_target != usual["k_target"]:
-        raise ProgramError(f"k_target: got {k_target}, expected {usual['k_target']} for {method}")
-    if method not in SOURCE_ONLY and k_target < 1:
-        raise ProgramError(f"k_target: got {k_target}, expected at least 1 target domain")
+    _check_domains(experiment.data, experiment.sources, experiment.targets)
     if experiment.shares:
-        check_shares(experiment.shares, len(sources))
-    if experiment.shares and not experiment.undivided:
-        raise ProgramError(f"shares: got {shares_text(experiment.shares)} for divided sources, expected none")
-    if share and method != "mda":
-        raise ProgramError(f"known_share: got {share} for method {method}; only mda takes known domain labels")
-    if share and k != len(sources):
-        raise ProgramError(f"k: got {k}; with known domain labels expected the number of sources, {len(sources)}")
-    if share and experiment.undivided:
-        raise ProgramError(f"known_share: got {share} for an undivided source, whose domains nobody knows")
-    if geometry not in network.geometries:
-        raise ProgramError(f"geometry: got {geometry!r}, expected {' or '.join(network.geometries)} for {network.name}")
-    if experiment.branch_input == "early" and not data.early:
-        raise ProgramError(f"branch_input: got 'early' for {data.name}, which has no statistics of early blocks")
-    if experiment.conv1_bias and network.module != "mnist":
-        raise ProgramError(f"conv1_bias: got True for {network.name}, expected the digits net")
-    if experiment.equal_classes and experiment.shares:
-        raise ProgramError("equal_classes: got True with shares, expected one of the two")
-    if experiment.permuted_w and (not experiment.has_branch or experiment.undivided):
-        kind = "an undivided source" if experiment.undivided else f"method {method}"
-        raise ProgramError(f"permuted_w: got True for {kind}, expected mda with sources that are told apart")
+        check_shares(experiment.shares, len(experiment.sources))
+    for name, is_broken, expected in _rules(experiment):
+        if is_broken:
+            found = getattr(experiment, name)
+            shown = shares_text(found) if name == "shares" else repr(found)
+            raise ProgramError(f"{name}: got {shown}, expected {expected}")
+
+
+def _rules(experiment: Experiment) -> Iterator[tuple[str, bool, str]]:
+    """Yield a setting, whether its value breaks a rule, and what is expected of it."""
+    data, method, k, k_target = experiment.data, experiment.method, experiment.k, experiment.k_target
+    share, undivided, number = experiment.known_share > 0, experiment.undivided, len(experiment.sources)
+    network, usual = NETWORKS[data.network], _defaults(data, method, experiment.sources, experiment.targets)
+    fixed_target = method in (*SOURCE_ONLY, "dial")
+    unusual = {name for name in SETTINGS if getattr(experiment, name) != usual[name]}
+    no_branch, no_target = f"{method} has no branch that predicts domains", f"{method} trains on no target images"
+
+    yield "method", method not in methods_of(data), f"another: {network.title} is not trained without normalisation"
+    yield "k", method not in LATENT and k != usual["k"], f"{usual['k']} for {method} with {number} sources"
+    yield "k", method == "mda" and k < 1, "at least 1 latent domain"
+    yield "k", method in CONTROLS and k < 2, f"at least 2 latent domains for {method}: with one it is dial"
+    yield "k_target", fixed_target and k_target != usual["k_target"], f"{usual['k_target']} for {method}"
+    yield "k_target", method not in SOURCE_ONLY and k_target < 1, "at least 1 target domain"
+    yield "shares", bool(experiment.shares) and not undivided, "none for divided sources"
+    yield "known_share", share and method != "mda", f"0 for {method}: only mda takes known domain labels"
+    yield "k", share and k != number, f"the number of sources, {number}, with known domain labels"
+    yield "known_share", share and undivided, "0 for an undivided source, whose domains nobody knows"
+    yield (
+        "geometry",
+        experiment.geometry not in network.geometries,
+        f"{' or '.join(network.geometries)}: {network.name}",
+    )
+    no_early = experiment.branch_input == "early" and not data.early
+    yield "branch_input", no_early, f"'final': {data.name} has no statistics of early blocks"
+    yield "conv1_bias", experiment.conv1_bias and network.module != "mnist", f"the digits net, found {network.name}"
+    yield "equal_classes", experiment.equal_classes and bool(experiment.shares), "False with shares"
+    no_permutation = not experiment.has_branch or undivided
+    yield "permuted_w", experiment.permuted_w and no_permutation, "False but for mda with sources that are told apart"
     for name in ("branch_norm", "branch_input", "domain_gain", "no_w_gradient", "lambda_d"):
-        if not experiment.predicts_domains and (found := getattr(experiment, name)) != usual[name]:
-            raise ProgramError(f"{name}: got {found!r} for {method}, which has no branch that predicts domains")
-    if not experiment.sees_target and experiment.lambda_c != usual["lambda_c"]:
-        raise ProgramError(f"lambda_c: got {experiment.lambda_c:g} for {method}, which trains on no target images")
-    if not share and experiment.lambda_t != usual["lambda_t"]:
-        raise ProgramError(f"lambda_t: got {experiment.lambda_t:g} without known_share: no domain label is known")
-    if experiment.domain_gain != 1 and experiment.branch_norm != "logits":
-        raise ProgramError(
-            f"domain_gain: got {experiment.domain_gain:g} with branch_norm {experiment.branch_norm!r}, expected 1: "
-            "it is a factor of normalised logits"
-        )
-    if (weight := experiment.lambda_b) and (method != "mda" or k < 2):
-        raise ProgramError(f"lambda_b: got {weight} for {method} with k={k}; it balances the domains of mda, k >= 2")
+        yield name, name in unusual and not experiment.predicts_domains, f"{usual[name]!r}: {no_branch}"
+    yield "lambda_c", "lambda_c" in unusual and not experiment.sees_target, f"{usual['lambda_c']}: {no_target}"
+    yield "lambda_t", "lambda_t" in unusual and not share, f"{usual['lambda_t']} without known_share"
+    no_gain = experiment.domain_gain != 1 and experiment.branch_norm != "logits"
+    yield "domain_gain", no_gain, "1: it is a factor of normalised logits (branch_norm logits)"
+    balances = method == "mda" and k >= 2
+    yield "lambda_b", experiment.lambda_b > 0 and not balances, "0: it balances the domains of mda with k of at least 2"
 
 
 def _check_domains(data: Dataset, sources: tuple[str, ...], targets: tuple[str, ...]) -> None:
-    known = ", ".join(data.domains)
     for role, chosen in (("sources", sources), ("targets", targets)):
-        if not chosen:
-            raise ProgramError(f"{role}: got none, expected some of {known} ({data.name})")
-        for domain in chosen:
-            if domain not in data.domains:
-                raise ProgramError(f"{role}: got {domain!r}, expected one of {known} ({data.name})")
-        if len(set(chosen)) != len(chosen):
-            raise ProgramError(f"{role}: got {', '.join(chosen)}, expected each domain once")
+        if not chosen or len(set(chosen)) != len(chosen) or not set(chosen) <= set(data.domains):
+            expected = f"some of {', '.join(data.domains)} ({data.name}), each once"
+            raise ProgramError(f"{role}: got {', '.join(map(repr, chosen)) or 'none'}, expected {expected}")
     for domain in sources:
         if domain in targets:
-            raise ProgramError(f"sources: {domain!r} is a target, expected other domains")
+            raise ProgramError(f"sources: got {domain!r}, which is a target, expected other domains")
         if domain in data.unlabelled:
             raise ProgramError(f"sources: the images of {domain!r} have no labels, expected labelled domains")

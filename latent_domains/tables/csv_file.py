@@ -56,7 +56,7 @@ def _kind(row: RowResults) -> str:
 
 def _lines(table: Table, row: RowResults, paired: Iterator[PairedDifference | None]) -> Iterator[dict[str, str]]:
     """The lines of a row, without what they share; ``paired`` are its differences from the reference, if any."""
-    remarks = "; ".join(filter(None, [row.row.note, row.row.no_paper or row.row.cited]))
+    remarks = "; ".join(filter(None, [row.row.note, row.row.paper.missing or row.row.cited]))
     for column, cell, result in zip(table.columns, row.row.cells, row.cells, strict=True):
         task = {"column": column.name, "sources": "+".join(column.sources), "targets": "+".join(column.targets)}
         yield {**task, "part": "cell", **_numbers(cell.paper, result, remarks), **_paired(table, next(paired, None))}
@@ -65,7 +65,7 @@ def _lines(table: Table, row: RowResults, paired: Iterator[PairedDifference | No
     if len(table.columns) > 1:
         again = recomputed_mean(row.row)
         line = {"column": "mean", "part": "mean", "paper_recomputed": _number(again)}
-        yield line | _numbers(row.row.paper_mean, row.mean, remarks) | _paired(table, next(paired, None))
+        yield line | _numbers(row.row.paper.mean, row.mean, remarks) | _paired(table, next(paired, None))
 
 
 def _paired(table: Table, found: PairedDifference | None) -> dict[str, str]:

@@ -6,11 +6,10 @@
 whose mean accuracy on the target is best, which is how the paper defines these rows: it looks at target labels.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, make_dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from annotated_types import Interval, MinLen
 from pydantic import AfterValidator, Field
@@ -18,14 +17,7 @@ from pydantic import AfterValidator, Field
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.common.validation import Natural, Positive, checked
 from latent_domains.common.wording import one_line
-from latent_domains.experiment.baselines import (
-    BASELINES,
-    CLASSIFIERS,
-    KERNEL,
-    NORMALISATIONS,
-    SEEDLESS,
-    VARIANTS,
-)
+from latent_domains.experiment.baselines import BASELINES, CLASSIFIERS, KERNEL, NORMALISATIONS, SEEDLESS, VARIANTS
 from latent_domains.experiment.datasets import DATASETS, Dataset, chosen
 from latent_domains.experiment.experiment import SETTINGS, Experiment, make_experiment
 from latent_domains.experiment.networks import NETWORKS
@@ -36,58 +28,18 @@ EXPERIMENTS = ROOT / "experiments"
 
 _Text = Annotated[str, Field(pattern=r"\S"), AfterValidator(one_line)]
 _Percent = Annotated[float, Interval(ge=0, le=100)]
+_Items = TypeVar("_Items", bound=tuple[Any, ...])
 
 
-@dataclass(frozen=True)
-class BaselineRun:
-    """A shallow baseline on one task of a table, with one seed; ``dataset`` is a name or FILE, as ``--dataset`` takes.
-
-    ``classifier`` to ``limit`` are options of tools.baselines; None is its default. ``variant`` says which of a
-    record's two accuracies is meant, so runs that differ in nothing else are one.
-    """
-
-    dataset: str
-    method: str
-    sources: tuple[str, ...]
-    targets: tuple[str, ...]
-    seed: int
-    classifier: str | None = None
-    dimension: int | None = None
-    normalise: str = NORMALISATIONS[0]
-    k: int | None = None
-    limit: int | None = None
-    variant: str = VARIANTS[0]
-
-    @property
-    def data(self) -> Dataset:
-        return chosen(self.dataset)
-
-    @property
-    def name(self) -> str:
-        """The name of the run's folder."""
-        chosen = [
-            self.classifier != CLASSIFIERS[0] and self.classifier,
-            self.dimension and f"d{self.dimension}",
-            self.normalise != NORMALISATIONS[0] and self.normalise,
-            self.k and f"k{self.k}",
-            self.limit and f"limit{self.limit}",
-        ]
-        parts = [self.method, *filter(None, chosen), f"{'+'.join(self.sources)}-{'+'.join(self.targets)}"]
-        return "_".join([*parts, f"seed{self.seed}"])
+def _without_repetition(items: _Items) -> _Items:
+    names = [getattr(item, "name", item) for item in items]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"found {name!r} twice, expected each once")
+    return items
 
 
-Run = Experiment | BaselineRun
-"""What one record is of; its folder is runs/DATASET/NAME."""
-
-
-def run_path(run: Run) -> str:
-    """Return a run's folder as DATASET/NAME, below the folder of all runs."""
-    return f"{run.data.name}/{run.name}"
-
-
-def data_folder(data: Path, seed: object, *, per_seed: bool) -> Path:
-    """Return the folder of a run's LMDBs: ``data``, or ``data/seedN`` where each seed has its own."""
-    return data / f"seed{seed}" if per_seed else data
+_Several = (MinLen(1), AfterValidator(_without_repetition))
 
 
 @dataclass(frozen=True)
@@ -107,6 +59,136 @@ class Column:
         """Return the settings of an experiment that the column fixes."""
         shares = {"shares": self.shares} if self.shares else {}
         return {"sources": self.sources, "targets": self.targets, **shares}
+
+
+_CHOICES = {
+    name: setting.type
+    for name, setting in SETTINGS.items()
+    if name not in ("method", "sources", "targets", "network", "image_size", "seed")
+}
+"""What a row may say of its runs beside the method; the rest is the table's or the column's."""
+
+_Runs = make_dataclass(
+    "_Runs",
+    [
+        ("method", SETTINGS["method"].type),
+        *((name, kind, None) for name, kind in _CHOICES.items()),
+        ("best_single_source", bool, False),
+    ],
+)
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A shallow baseline, as a file describes it; ``classifier`` to ``limit`` are options of tools.baselines.
+
+    None is the program's default. ``variant`` says which of a record's two accuracies is meant.
+    """
+
+    method: Literal[*BASELINES]
+    classifier: Literal[*CLASSIFIERS] | None = None
+    dimension: Positive | None = None
+    normalise: Literal[*NORMALISATIONS] = NORMALISATIONS[0]
+    k: Positive | None = None
+    limit: Positive | None = None
+    variant: Literal[*VARIANTS] = VARIANTS[0]
+
+
+@dataclass(frozen=True)
+class Paper:
+    """The paper's accuracies (%) of a row, and their mean as it prints it; or why it has none."""
+
+    values: tuple[_Percent, ...] | None = None
+    mean: _Percent | None = None
+    missing: _Text | None = None
+
+    def __post_init__(self) -> None:
+        if (self.values is None) == (self.missing is None) or (self.missing and self.mean is not None):
+            given = [key for key, value in vars(self).items() if value is not None]
+            raise ValueError(f"found {', '.join(given) or 'nothing'}, expected values, or missing alone")
+
+
+@dataclass(frozen=True)
+class RowDefinition:
+    """A method, as a file describes it. ``cited`` is the work whose numbers the paper repeats."""
+
+    name: _Text
+    paper: Paper
+    runs: _Runs | None = None
+    baseline: Baseline | None = None
+    cited: _Text | None = None
+    note: _Text | None = None
+
+    def __post_init__(self) -> None:
+        kinds = [kind for kind in ("runs", "baseline", "cited") if getattr(self, kind) is not None]
+        if len(kinds) != 1:
+            found = " and ".join(kinds) or "none of them"
+            raise ValueError(f"found {found}, expected exactly one of runs, baseline, cited")
+        if self.cited and self.paper.missing:
+            raise ValueError("paper: found missing, expected values: a cited row is nothing but the paper's numbers")
+
+
+@dataclass(frozen=True)
+class TableDefinition:
+    """A table, as a file describes it; ``reference`` is the row that all others are compared with.
+
+    With ``data_per_seed`` each seed has LMDBs of its own.
+    """
+
+    title: _Text
+    source: _Text
+    dataset: _Text
+    seeds: Annotated[tuple[Natural, ...], *_Several]
+    columns: Annotated[tuple[Column, ...], *_Several]
+    rows: Annotated[tuple[RowDefinition, ...], *_Several]
+    data_per_seed: bool = False
+    reference: _Text | None = None
+    network: Literal[*NETWORKS] | None = None
+    image_size: Positive | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaselineRun(Baseline):
+    """A shallow baseline on one task of a table, with one seed; ``dataset`` is a name or FILE, as ``--dataset`` takes.
+
+    Runs that differ in nothing but the ``variant`` have one record.
+    """
+
+    dataset: str
+    sources: tuple[str, ...]
+    targets: tuple[str, ...]
+    seed: int
+
+    @property
+    def data(self) -> Dataset:
+        return chosen(self.dataset)
+
+    @property
+    def name(self) -> str:
+        """The name of the run's folder."""
+        options = [
+            self.classifier != CLASSIFIERS[0] and self.classifier,
+            self.dimension and f"d{self.dimension}",
+            self.normalise != NORMALISATIONS[0] and self.normalise,
+            self.k and f"k{self.k}",
+            self.limit and f"limit{self.limit}",
+        ]
+        domains = f"{'+'.join(self.sources)}-{'+'.join(self.targets)}"
+        return "_".join([self.method, *filter(None, options), domains, f"seed{self.seed}"])
+
+
+Run = Experiment | BaselineRun
+"""What one record is of; its folder is runs/DATASET/NAME."""
+
+
+def run_path(run: Run) -> str:
+    """Return a run's folder as DATASET/NAME, below the folder of all runs."""
+    return f"{run.data.name}/{run.name}"
+
+
+def data_folder(data: Path, seed: object, *, per_seed: bool) -> Path:
+    """Return the folder of a run's LMDBs: ``data``, or ``data/seedN`` where each seed has its own."""
+    return data / f"seed{seed}" if per_seed else data
 
 
 @dataclass(frozen=True)
@@ -133,37 +215,20 @@ class Cell:
     candidates: tuple[Candidate, ...]
 
 
-@dataclass(frozen=True)
-class Row:
-    """A method. ``paper_mean`` is the mean as the paper prints it, ``no_paper`` why the paper has no numbers.
+@dataclass(frozen=True, kw_only=True)
+class Row(RowDefinition):
+    """A method with its cells, one for each column."""
 
-    ``cited`` is the work whose numbers the paper repeats, None for rows that are run.
-    """
-
-    name: str
     cells: tuple[Cell, ...]
-    paper_mean: float | None
-    no_paper: str | None
-    cited: str | None
-    best_single_source: bool
-    note: str | None
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table of the paper; ``name`` is that of its file."""
+@dataclass(frozen=True, kw_only=True)
+class Table(TableDefinition):
+    """A table of the paper with all its runs; ``name`` is that of its file."""
 
     name: str
-    title: str
-    source: str
     data: Dataset
-    seeds: tuple[int, ...]
-    columns: tuple[Column, ...]
     rows: tuple[Row, ...]
-    data_per_seed: bool = False
-    """Whether each seed has LMDBs of its own."""
-    reference: str | None = None
-    """The name of the row that all others are compared with."""
 
     @property
     def in_paper(self) -> bool:
@@ -183,65 +248,6 @@ class Table:
         return tuple(found.values())
 
 
-_OF_TABLE = ("sources", "targets", "network", "image_size", "seed")
-
-_CHOICES = {name: setting.type for name, setting in SETTINGS.items() if name not in _OF_TABLE}
-"""What a row may say of its runs; the rest is the table's or the column's."""
-
-_Runs = make_dataclass(
-    "_Runs",
-    [
-        ("method", _CHOICES.pop("method")),
-        *((name, kind, None) for name, kind in _CHOICES.items()),
-        ("best_single_source", bool, False),
-    ],
-)
-
-
-@dataclass(frozen=True)
-class _Baseline:
-    method: Literal[*BASELINES]
-    classifier: Literal[*CLASSIFIERS] | None = None
-    dimension: Positive | None = None
-    normalise: Literal[*NORMALISATIONS] = NORMALISATIONS[0]
-    variant: Literal[*VARIANTS] | None = None
-    k: Positive | None = None
-    limit: Positive | None = None
-
-
-@dataclass(frozen=True)
-class _Paper:
-    values: tuple[_Percent, ...] | None = None
-    mean: _Percent | None = None
-    missing: _Text | None = None
-
-
-@dataclass(frozen=True)
-class _Row:
-    """A row as the file has it."""
-
-    name: _Text
-    paper: _Paper
-    runs: _Runs | None = None
-    baseline: _Baseline | None = None
-    cited: _Text | None = None
-    note: _Text | None = None
-
-
-@dataclass(frozen=True)
-class _File:
-    title: _Text
-    source: _Text
-    dataset: _Text
-    seeds: Annotated[tuple[Natural, ...], MinLen(1)]
-    columns: Annotated[tuple[Column, ...], MinLen(1)]
-    rows: Annotated[tuple[_Row, ...], MinLen(1)]
-    data_per_seed: bool = False
-    reference: _Text | None = None
-    network: Literal[*NETWORKS] | None = None
-    image_size: Positive | None = None
-
-
 def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | None = None) -> Table:
     """Read and check the table that a YAML file defines.
 
@@ -251,37 +257,27 @@ def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | 
     if not path.is_file():
         known = ", ".join(sorted(file.stem for file in path.parent.glob("*.yaml")))
         raise ProgramError(f"{path}: no such file" + (f", expected one of {known}" if known else ""))
-    file = checked(_File, read_yaml(path), str(path))
+    values = read_yaml(path)
+    if seeds is not None and isinstance(values, dict):
+        values["seeds"] = seeds
+    file = checked(TableDefinition, values, str(path))
     dataset, data = _dataset(file.dataset, path)
-    seeds = file.seeds if seeds is None else seeds
-    if len(set(seeds)) != len(seeds) or not seeds:
-        raise ProgramError(f"{path}: seeds: found {list(seeds)}, expected each once")
     if file.data_per_seed and data.features:
         raise ProgramError(f"{path}: data_per_seed: found true, expected false: features are extracted once")
-    for key, named in (("columns", file.columns), ("rows", file.rows)):
-        names = [one.name for one in named]
-        for name in names:
-            if names.count(name) > 1:
-                raise ProgramError(f"{path}: {key}: found the name {name!r} twice, expected each once")
     compared = [row.name for row in file.rows if row.cited is None]
     if file.reference is not None and file.reference not in compared:
         raise ProgramError(f"{path}: reference: found {file.reference!r}, expected a row: {'; '.join(compared)}")
-    common = {"iterations": iterations, "network": file.network, "image_size": file.image_size}
-    rows = tuple(
-        _row(row, f"{path}: rows[{i}] ({row.name})", dataset, file.columns, seeds, common, file.data_per_seed)
-        for i, row in enumerate(file.rows)
-    )
-    return Table(
-        path.stem,
-        file.title,
-        file.source,
-        data,
-        seeds,
-        file.columns,
-        _with_target_domains(rows),
-        file.data_per_seed,
-        file.reference,
-    )
+    rows = []
+    for number, row in enumerate(file.rows):
+        where = f"{path}: rows[{number}] ({row.name})"
+        cells = []
+        for column, value in zip(file.columns, _paper_values(row, where, len(file.columns)), strict=True):
+            try:
+                cells.append(Cell(value, _candidates(row, file, dataset, data, column, iterations)))
+            except ProgramError as error:
+                raise ProgramError(f"{where}, column {column.name!r}: {error}") from error
+        rows.append(Row(**vars(row), cells=tuple(cells)))
+    return Table(**{**vars(file), "name": path.stem, "data": data, "rows": _with_target_domains(rows)})
 
 
 def _dataset(text: str, path: Path) -> tuple[str, Dataset]:
@@ -299,110 +295,75 @@ def _dataset(text: str, path: Path) -> tuple[str, Dataset]:
     return option, data
 
 
-def _row(
-    row: _Row,
-    where: str,
-    dataset: str,
-    columns: tuple[Column, ...],
-    seeds: tuple[int, ...],
-    common: Mapping[str, Any],
-    data_per_seed: bool,
-) -> Row:
-    kinds = [kind for kind in ("runs", "baseline", "cited") if getattr(row, kind) is not None]
-    if len(kinds) != 1:
-        found = " and ".join(kinds) or "none of them"
-        raise ProgramError(f"{where}: found {found}, expected exactly one of runs, baseline, cited")
-    best = row.runs is not None and row.runs.best_single_source
-    if row.runs is not None:
-        choices = {name: value for name in ("method", *_CHOICES) if (value := getattr(row.runs, name)) is not None}
-        choices |= {name: value for name, value in common.items() if value is not None}
-        candidates = [
-            tuple(
-                _trained(choices, f"{where}: runs", dataset, task, seeds)
-                for task in (
-                    [replace(column, sources=(source,), shares=()) for source in column.sources] if best else [column]
-                )
-            )
-            for column in columns
-        ]
-    elif row.baseline is not None:
-        if row.baseline.method in SEEDLESS and not data_per_seed:
-            seeds = (0,) * len(seeds)
-        candidates = [(_baseline(row.baseline, f"{where}: baseline", dataset, column, seeds),) for column in columns]
-    else:
-        candidates = [()] * len(columns)
-    values = _paper(row, f"{where}: paper", len(columns))
-    return Row(
-        row.name,
-        tuple(Cell(*pair) for pair in zip(values, candidates, strict=True)),
-        row.paper.mean,
-        row.paper.missing,
-        row.cited,
-        best,
-        row.note,
+def _paper_values(row: RowDefinition, where: str, columns: int) -> tuple[float | None, ...]:
+    """Return the paper's value for each column, or None for each."""
+    values, mean = row.paper.values, row.paper.mean
+    if values is None:
+        return (None,) * columns
+    if len(values) != columns:
+        raise ProgramError(
+            f"{where}: paper: values: found {list(values)}, expected {columns} values, one for each column"
+        )
+    if (mean is None) == (columns > 1):
+        raise ProgramError(f"{where}: paper: mean: found {mean}, expected {'a number' if columns > 1 else 'none'}")
+    return values
+
+
+def _candidates(
+    row: RowDefinition, file: TableDefinition, dataset: str, data: Dataset, column: Column, iterations: int | None
+) -> tuple[Candidate, ...]:
+    """Make the runs of a cell, with the checks of ``tools.write_run``."""
+    if row.cited is not None:
+        return ()
+    if row.baseline is not None:
+        return (_baseline(row.baseline, file, dataset, data, column),)
+    settings = {
+        **{name: getattr(row.runs, name) for name in ("method", *_CHOICES)},
+        **({"iterations": iterations} if iterations else {}),
+        "network": file.network,
+        "image_size": file.image_size,
+    }
+    tasks = [column]
+    if row.runs.best_single_source:
+        tasks = [replace(column, sources=(source,), shares=()) for source in column.sources]
+    found = []
+    for task in tasks:
+        runs = tuple(make_experiment(data, **{**settings, **task.settings, "seed": seed}) for seed in file.seeds)
+        found.append(Candidate(task.sources, runs))
+    return tuple(found)
+
+
+def _baseline(baseline: Baseline, file: TableDefinition, dataset: str, data: Dataset, column: Column) -> Candidate:
+    if column.shares:
+        raise ProgramError("shares: no baseline takes them, expected a row of runs")
+    make_experiment(data, "dial", **column.settings)  # checks the domains' names
+    options = vars(baseline) | {
+        "classifier": (baseline.classifier or CLASSIFIERS[0]) if baseline.method in KERNEL else None
+    }
+    seeds = file.seeds
+    if baseline.method in SEEDLESS and not file.data_per_seed:
+        seeds = (0,) * len(seeds)
+    runs = (
+        BaselineRun(**options, dataset=dataset, sources=column.sources, targets=column.targets, seed=seed)
+        for seed in seeds
     )
+    return Candidate(column.sources, tuple(runs))
 
 
-def _with_target_domains(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+def _with_target_domains(rows: list[Row]) -> tuple[Row, ...]:
     """The rows; where they differ in the number of target domains, their notes say it, of each column in order."""
     known = [[_target_domains(cell) for cell in row.cells] for row in rows]
     if all(len(set(column) - {None}) < 2 for column in zip(*known, strict=True)):
-        return rows
-    texts = [", ".join(str(number) for number in numbers if number is not None) for numbers in known]
-    notes = [
-        "; ".join(filter(None, [row.note, text and f"k_target {text}"])) or None
-        for row, text in zip(rows, texts, strict=True)
-    ]
-    return tuple(replace(row, note=note) for row, note in zip(rows, notes, strict=True))
+        return tuple(rows)
+    noted = []
+    for row, numbers in zip(rows, known, strict=True):
+        text = ", ".join(str(number) for number in numbers if number is not None)
+        note = "; ".join(filter(None, [row.note, text and f"k_target {text}"])) or None
+        noted.append(replace(row, note=note))
+    return tuple(noted)
 
 
 def _target_domains(cell: Cell) -> int | None:
     """How many target domains the cell's runs know; None if they see no target or are not trained."""
     runs = [run for candidate in cell.candidates for run in candidate.runs]
     return next((run.k_target for run in runs if isinstance(run, Experiment) and run.sees_target), None)
-
-
-def _paper(row: _Row, where: str, columns: int) -> Sequence[float | None]:
-    """Return the paper's value for each column, or None for each."""
-    paper = row.paper
-    given = [key for key in ("values", "mean", "missing") if getattr(paper, key) is not None]
-    if row.cited is not None and paper.missing:
-        raise ProgramError(f"{where}: found missing, expected values: a cited row is nothing but the paper's numbers")
-    expected = ["missing"] if paper.missing else ["values", "mean"] if columns > 1 else ["values"]
-    if given != expected:  # a single column has no mean
-        found = ", ".join(given) or "nothing"
-        raise ProgramError(f"{where}: found {found}, expected {', '.join(expected)}")
-    if paper.values is None:
-        return (None,) * columns
-    if len(paper.values) != columns:
-        raise ProgramError(
-            f"{where}: values: found {list(paper.values)}, expected {columns} values, one for each column"
-        )
-    return paper.values
-
-
-def _trained(choices: dict[str, Any], where: str, dataset: str, column: Column, seeds: tuple[int, ...]) -> Candidate:
-    """Make the experiments of one task, with the checks of ``tools.write_run``."""
-    try:
-        runs = tuple(make_experiment(chosen(dataset), **{**choices, **column.settings}, seed=seed) for seed in seeds)
-    except ProgramError as error:
-        raise ProgramError(f"{where}, column {column.name!r}: {error}") from error
-    return Candidate(column.sources, runs)
-
-
-def _baseline(baseline: _Baseline, where: str, dataset: str, column: Column, seeds: tuple[int, ...]) -> Candidate:
-    options = vars(baseline) | {
-        "classifier": (baseline.classifier or CLASSIFIERS[0]) if baseline.method in KERNEL else None,
-        "variant": baseline.variant or VARIANTS[0],
-    }
-    if column.shares:
-        raise ProgramError(f"{where}, column {column.name!r}: shares: no baseline takes them, expected a row of runs")
-    try:  # of the domains' names
-        make_experiment(chosen(dataset), "dial", **column.settings)
-    except ProgramError as error:
-        raise ProgramError(f"{where}, column {column.name!r}: {error}") from error
-    runs = (
-        BaselineRun(dataset=dataset, sources=column.sources, targets=column.targets, seed=seed, **options)
-        for seed in seeds
-    )
-    return Candidate(column.sources, tuple(runs))

@@ -126,7 +126,7 @@ def _row_of_one(row: RowResults, notes: _Footnotes, *, pictures: bool, domains: 
 def _rows_of_several(row: RowResults, notes: _Footnotes, *, pictures: bool) -> list[list[str]]:
     papers = [cell.paper for cell in row.row.cells]
     name = row.row.name + notes.marks([row.row.note or ""])
-    mean, again = row.row.paper_mean, recomputed_mean(row.row)
+    mean, again = row.row.paper.mean, recomputed_mean(row.row)
     printed = NOTHING if mean is None else f"{mean:.1f}"
     recomputed = "" if again is None else f" ({again:.2f})"
     first = [name, "paper", *(_paper(paper, row, notes) for paper in papers), printed + recomputed]
@@ -152,7 +152,7 @@ def _domains(result: Result) -> list[str]:
 
 
 def _paper(value: float | None, row: RowResults, notes: _Footnotes) -> str:
-    return NOTHING + notes.marks([row.row.no_paper or ""]) if value is None else f"{value:.1f}"
+    return NOTHING + notes.marks([row.row.paper.missing or ""]) if value is None else f"{value:.1f}"
 
 
 def _here(result: Result, notes: _Footnotes, *, with_n: bool = False) -> str:

@@ -37,63 +37,68 @@ def test_another_target_takes_the_other_domains_as_sources():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("name", "options"),
     [
-        ({"dataset": "mnist"}, "dataset: got 'mnist', expected one of digits, digits_hard, demo"),
-        ({"method": "mDA"}, "method: found 'mDA'"),
-        ({"targets": ("svhn",)}, "targets: got 'svhn', expected one of mnist, mnistm, usps"),
-        ({"targets": ("",)}, "targets: got '', expected one of mnist, mnistm, usps"),
-        ({"sources": ()}, "sources: got none, expected some of mnist, mnistm, usps"),
-        ({"sources": ("mnist", "svhn")}, "sources: got 'svhn'"),
-        ({"sources": ("mnist", "usps")}, "sources: 'usps' is a target"),
-        ({"sources": ("mnist", "mnist")}, "expected each domain once"),
-        ({"k": 0}, "k: got 0, expected at least 1 latent domain"),
-        ({"method": "dial", "k": 2}, "k: got 2, expected 1 for dial with 2 sources"),
-        ({"method": "multi_source", "k": 3}, "k: got 3, expected 2 for multi_source with 2 sources"),
-        ({"method": "source_only", "k": 1}, "k: got 1, expected 0 for source_only"),
-        ({"known_share": 0.5, "method": "dial"}, "only mda takes known domain labels"),
-        ({"known_share": 0.5, "k": 3}, "k: got 3; with known domain labels expected the number of sources, 2"),
-        ({"seed": -1}, "seed: found -1"),
-        ({"k": 10**6}, "k: found 1000000"),
-        ({"branch_norm": "logits", "method": "dial"}, "branch_norm: got 'logits' for dial, which has no branch"),
-        ({"no_w_gradient": True, "method": "multi_source"}, "no_w_gradient: got True for multi_source, which has no"),
-        ({"branch_input": "early"}, "branch_input: got 'early' for digits, which has no statistics of early blocks"),
-        (
-            {"branch_input": "early", "dataset": "office31_fc7"},
-            "branch_input: got 'early' for office31_fc7, which has no statistics of early blocks",
-        ),
-        (
-            {"branch_input": "early", "dataset": "pacs_lite0", "method": "kmeans_w"},
-            "branch_input: got 'early' for kmeans_w, which has no branch",
-        ),
-        ({"lambda_d": 3.0, "method": "dial"}, "lambda_d: got 3.0 for dial, which has no branch"),
-        ({"lambda_c": 3.0, "method": "source_only"}, "lambda_c: got 3 for source_only, which trains on no"),
-        ({"lambda_t": 3.0}, "lambda_t: got 3 without known_share"),
-        ({"domain_gain": 2.0}, "domain_gain: got 2 with branch_norm 'layers', expected 1"),
-        (
-            {"method": "random_w", "k": 1},
-            "k: got 1, expected at least 2 latent domains for random_w: with one it is dial",
-        ),
-        ({"method": "kmeans_w", "sources": ("mnist",)}, "k: got 1, expected at least 2 latent domains for kmeans_w"),
-        (
-            {"method": "kmeans_w", "known_share": 0.5},
-            "known_share: got 0.5 for method kmeans_w; only mda takes known domain labels",
-        ),
-        ({"conv1_bias": True, "dataset": "pacs"}, "conv1_bias: got True for resnet18, expected the digits net"),
-        ({"permuted_w": True, "method": "dial"}, "permuted_w: got True for method dial, expected mda with sources"),
-        ({"permuted_w": True, "undivided": True}, "permuted_w: got True for an undivided source, expected mda"),
-        (
-            {"equal_classes": True, "shares": (80, 20)},
-            "equal_classes: got True with shares, expected one of the two",
-        ),
-        ({"lambda_b": 0.1, "k": 1}, "lambda_b: got 0.1 for mda with k=1"),
-        ({"lambda_b": 0.1, "method": "dial"}, "lambda_b: got 0.1 for dial"),
+        ("dataset", {"dataset": "mnist"}),
+        ("method", {"method": "mDA"}),
+        ("method", {"dataset": "pacs", "method": "plain"}),
+        ("targets", {"targets": ("svhn",)}),
+        ("targets", {"targets": ("",)}),
+        ("targets", {"dataset": "pacs", "targets": ("sketch", "sketch")}),
+        ("sources", {"sources": ()}),
+        ("sources", {"sources": ("mnist", "svhn")}),
+        ("sources", {"sources": ("mnist", "usps")}),
+        ("sources", {"sources": ("mnist", "mnist")}),
+        ("k", {"k": 0}),
+        ("k", {"k": 10**6}),
+        ("k", {"method": "dial", "k": 2}),
+        ("k", {"method": "multi_source", "k": 3}),
+        ("k", {"method": "source_only", "k": 1}),
+        ("k", {"method": "random_w", "k": 1}),
+        ("k", {"method": "kmeans_w", "sources": ("mnist",)}),
+        ("k", {"known_share": 0.5, "k": 3}),
+        ("k_target", {"method": "dial", "k_target": 2}),
+        ("k_target", {"method": "source_only", "k_target": 1}),
+        ("k_target", {"k_target": 0}),
+        ("known_share", {"known_share": 0.5, "method": "dial"}),
+        ("known_share", {"known_share": 0.5, "method": "kmeans_w"}),
+        ("known_share", {"known_share": 0.1, "undivided": True}),
+        ("shares", {"dataset": "pacs", "shares": (80, 20)}),
+        ("shares", {"shares": (80, 19)}),
+        ("branch_norm", {"branch_norm": "logits", "method": "dial"}),
+        ("branch_input", {"branch_input": "early"}),
+        ("branch_input", {"branch_input": "early", "dataset": "office31_fc7"}),
+        ("branch_input", {"branch_input": "early", "dataset": "pacs_lite0", "method": "kmeans_w"}),
+        ("domain_gain", {"domain_gain": 2.0}),
+        ("no_w_gradient", {"no_w_gradient": True, "method": "multi_source"}),
+        ("permuted_w", {"permuted_w": True, "method": "dial"}),
+        ("permuted_w", {"permuted_w": True, "undivided": True}),
+        ("equal_classes", {"equal_classes": True, "shares": (80, 20)}),
+        ("conv1_bias", {"conv1_bias": True, "dataset": "pacs"}),
+        ("lambda_b", {"lambda_b": 0.1, "k": 1}),
+        ("lambda_b", {"lambda_b": 0.1, "method": "dial"}),
+        ("lambda_c", {"lambda_c": 3.0, "method": "source_only"}),
+        ("lambda_d", {"lambda_d": 3.0, "method": "dial"}),
+        ("lambda_t", {"lambda_t": 3.0}),
+        ("base_lr", {"base_lr": float("nan")}),
+        ("geometry", {"dataset": "pacs", "geometry": "tf"}),
+        ("geometry", {"dataset": "office31", "geometry": "torch"}),
+        ("network", {"network": "lite1"}),
+        ("network", {"network": "lite0"}),
+        ("image_size", {"dataset": "pacs", "image_size": 150}),
+        ("image_size", {"dataset": "pacs", "image_size": 32}),
+        ("image_size", {"dataset": "pacs", "network": "alexnet", "image_size": 160}),
+        ("seed", {"seed": -1}),
     ],
 )
-def test_bad_descriptions_are_refused_by_name(options, message):
-    with pytest.raises(ProgramError) as error:
+def test_bad_descriptions_are_refused_by_name(name, options):
+    with pytest.raises(ProgramError, match=rf"^{name}: (got|found) .* expected "):
         make_experiment(**{"dataset": "digits", "method": "mda", **options})
-    assert message in str(error.value)
+
+
+def test_an_error_says_what_was_found_and_expected():
+    with pytest.raises(ProgramError, match=r"^k: got 3, expected 2 for multi_source with 2 sources$"):
+        make_experiment("digits", "multi_source", k=3)
 
 
 def test_json_with_missing_and_unknown_keys():
@@ -104,7 +109,7 @@ def test_json_with_missing_and_unknown_keys():
     with pytest.raises(ProgramError, match="found the key 'K', expected some of sources, targets, method, k, k_target"):
         from_json({**values, "K": 2})
     del values["dataset"]
-    with pytest.raises(ProgramError, match="found no dataset"):
+    with pytest.raises(ProgramError, match="dataset: found None"):
         from_json(values)
 
 
@@ -113,7 +118,7 @@ def test_json_with_missing_and_unknown_keys():
     [
         ("k", "2", "k: found '2'"),
         ("targets", None, "targets: found None"),
-        ("dataset", [], "dataset: found [], expected a name or a description"),
+        ("dataset", [], "experiment: dataset: found []"),
         ("sources", "mnist", "sources: found 'mnist'"),
         ("known_share", False, "known_share: found False"),
     ],
@@ -135,7 +140,7 @@ def test_a_mixture_with_shares_is_named_by_them():
 
 def test_a_description_with_shares_is_of_an_undivided_source():
     values = make_experiment("pacs", "mda", undivided=True).to_json()
-    with pytest.raises(ProgramError, match="shares: got 50:25:25 for divided sources"):
+    with pytest.raises(ProgramError, match="shares: got 50:25:25, expected none"):
         from_json({**values, "undivided": False, "shares": [50, 25, 25]})
 
 
@@ -143,34 +148,6 @@ def test_a_mixture_has_no_order():
     first, second = ("photo", "cartoon"), ("cartoon", "photo")
     names = [make_experiment("pacs", "mda", sources=s, undivided=True).source_parts for s in (first, second)]
     assert names == [("cartoon+photo",)] * 2
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"method": "plain"}, "ResNet18 is not trained without normalisation"),
-        ({"undivided": True, "known_share": 0.1}, "known_share: got 0.1 for an undivided source"),
-        ({"shares": (80, 20)}, "shares: got 80:20, expected 3 percentages of at least 1 that add up to 100"),
-        ({"shares": (80, 20, 1)}, "shares: got 80:20:1, expected 3 percentages"),
-        ({"targets": ("sketch", "sketch")}, "targets: got sketch, sketch, expected each domain once"),
-        ({"method": "dial", "k_target": 2}, "k_target: got 2, expected 1 for dial"),
-        ({"method": "source_only", "k_target": 1}, "k_target: got 1, expected 0 for source_only"),
-        ({"k_target": 0}, "k_target: got 0, expected at least 1 target domain"),
-        ({"base_lr": float("nan")}, "base_lr: found nan"),
-        ({"geometry": "tf"}, "geometry: found 'tf'"),
-        ({"dataset": "office31", "geometry": "torch"}, "geometry: got 'torch', expected caffe for alexnet"),
-        ({"network": "lite1"}, "network: found 'lite1'"),
-        ({"network": "mnist"}, "network: got 'mnist' for pacs: mnist takes 3×28×28, found 3×256×256"),
-        ({"dataset": "digits", "network": "lite0"}, "network: got 'lite0' for digits: lite0 takes 3×256×256, found"),
-        ({"image_size": 150}, "image_size: got 150, expected a multiple of 32, at least 64"),
-        ({"image_size": 32}, "image_size: got 32, expected a multiple of 32, at least 64"),
-        ({"network": "alexnet", "image_size": 160}, "image_size: got 160 for alexnet on pacs, expected 227"),
-    ],
-)
-def test_bad_descriptions_of_pictures_are_refused_by_name(options, message):
-    with pytest.raises(ProgramError) as error:
-        make_experiment(**{"dataset": "pacs", "method": "mda", **options})
-    assert message in str(error.value)
 
 
 def test_methods_differ_in_the_targets_domains_where_their_definition_does_alone():

@@ -237,7 +237,15 @@ def test_every_run_has_its_memory(tmp_path):
 
 def test_baselines_are_called_with_their_options():
     run = BaselineRun(
-        "office31_fc7", "gong2013", ("amazon", "dslr"), ("webcam",), 3, "svm", 20, variant="matching", k=2
+        method="gong2013",
+        classifier="svm",
+        dimension=20,
+        k=2,
+        variant="matching",
+        dataset="office31_fc7",
+        sources=("amazon", "dslr"),
+        targets=("webcam",),
+        seed=3,
     )
     assert " ".join(baseline_options(run)) == (
         "gong2013 --dataset office31_fc7 --seed 3 --sources amazon+dslr --targets webcam "

@@ -574,4 +574,4 @@ def test_the_seeds_and_iterations_can_be_others(tmp_path):
     wrong = program("tables.__main__", "digits", "--seeds", "7,x", "--out", tmp_path)
     assert wrong.returncode == 2 and "got 'x', expected a whole number" in wrong.stderr
     wrong = program("tables.__main__", "digits", "--seeds", "7,7", "--out", tmp_path)
-    assert wrong.returncode == 1 and "seeds: found [7, 7], expected each once" in wrong.stderr
+    assert wrong.returncode == 1 and "seeds: found 7 twice, expected each once" in wrong.stderr
