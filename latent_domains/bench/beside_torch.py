@@ -88,7 +88,7 @@ def _measure(net: str, norm: str, threads: int, extent: Extent) -> Measured:
 
 def _caffe(net: str, smallest: bool, threads: int) -> Step:
     """Solver iterations of a committed training net on random images in memory."""
-    return training.iteration(training.in_memory(net, smallest=smallest))
+    return training.iteration(training.net_in_memory(**training.settings(net, smallest=smallest)))
 
 
 def _torch(net: str, smallest: bool, plain: bool, threads: int) -> Step:
@@ -98,8 +98,8 @@ def _torch(net: str, smallest: bool, plain: bool, threads: int) -> Step:
     from latent_domains.bench.torch_net import TorchNet
 
     torch.set_num_threads(threads)
-    definition = training.in_memory(net, smallest=smallest)
-    made = training.make_solver(definition, training.RATE).net
+    definition = training.net_in_memory(**training.settings(net, smallest=smallest))
+    made = training.make_solver(definition).net
     blobs = {name: [blob.data.copy() for blob in of_layer] for name, of_layer in made.params.items()}
     twin = TorchNet(definition, blobs, plain=plain)
     tops = [top for layer in definition.layer if layer.type == "Input" for top in layer.top]

@@ -1,8 +1,8 @@
 """mDA layers beside BatchNorm and beside memory traffic: single layers on one blob, and the digits' whole net."""
 
-import json
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import caffe
@@ -10,58 +10,42 @@ import numpy as np
 from numba import njit, prange
 
 from latent_domains.bench import training
-from latent_domains.bench.rows import CPU, Device, Extent, Row, Shape, Step, ratio
+from latent_domains.bench.rows import CPU, Device, Extent, Measured, Row, Shape, Step, compare, ratio
 from latent_domains.common.wording import by
 
 
-def _input_layer(name: str, shape: Shape) -> str:
-    """Prototxt of an Input layer."""
-    dims = " ".join(f"dim: {size}" for size in shape)
-    return f'layer {{ name: "{name}" type: "Input" top: "{name}" input_param {{ shape {{ {dims} }} }} }}\n'
-
-
-def _mda_layer(name: str, domains: int) -> str:
-    """Prototxt of an MDALayer on the blobs x and w<domains>."""
-    parameters = json.dumps(json.dumps({"num_domains": domains}))
-    return (
-        f'layer {{ name: "{name}" type: "Python" bottom: "x" bottom: "w{domains}" top: "{name}" '
-        f'python_param {{ module: "caffe_layers" layer: "MDALayer" param_str: {parameters} }} }}\n'
-    )
-
-
-def _batch_norm_layer(name: str) -> str:
-    """Prototxt of Caffe's BatchNorm on the blob x."""
-    return f'layer {{ name: "{name}" type: "BatchNorm" bottom: "x" top: "{name}" }}\n'
-
-
-def _make_net(text: str) -> caffe.Net:
-    """The net of a text, in the TRAIN phase, with every gradient wanted."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "net.prototxt"
-        path.write_text("force_backward: true\n" + text)
-        return caffe.Net(str(path), caffe.TRAIN)
-
-
 class _LayerBench:
-    """Layers that all read one blob x of random numbers; ``step(name)`` is forward and backward of one of them."""
+    """Layers that all read one blob x of random numbers, and mDA layers one of w; ``steps`` are forward and backward
+    of one of them, without its neighbours.
+    """
 
-    def __init__(self, shape: Shape, layers: Mapping[str, str], domains: tuple[int, ...] = (3,)) -> None:
-        text = _input_layer("x", shape)
-        text += "".join(_input_layer(f"w{d}", (shape[0], d)) for d in domains)
-        self.net = _make_net(text + "".join(layers.values()))
+    def __init__(self, shape: Shape, domains: Mapping[str, int | None]) -> None:
+        """The layers by name: mDA with so many domains, or Caffe's BatchNorm (None)."""
+        spec = caffe.NetSpec()
+        spec.x = caffe.layers.Input(shape=[{"dim": list(shape)}])
+        for name, d in domains.items():
+            if d is None:
+                spec[name] = caffe.layers.BatchNorm(spec.x)
+            else:
+                spec[f"w_{name}"] = caffe.layers.Input(shape=[{"dim": [shape[0], d]}])
+                python = {"module": "caffe_layers", "layer": "MDALayer", "param_str": f'{{"num_domains": {d}}}'}
+                spec[name] = caffe.layers.Python(spec.x, spec[f"w_{name}"], python_param=python)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "net.prototxt"
+            path.write_text(f"force_backward: true\n{spec.to_proto()}")
+            self.net = caffe.Net(str(path), caffe.TRAIN)
         rng = np.random.default_rng(0)
         self.net.blobs["x"].data[...] = rng.standard_normal(shape, np.float32)
-        for d in domains:
-            self.net.blobs[f"w{d}"].data[...] = rng.dirichlet(np.ones(d), shape[0])
-        self._index = {name: list(self.net._layer_names).index(name) for name in layers}
+        for name, d in domains.items():
+            if d is not None:
+                self.net.blobs[f"w_{name}"].data[...] = rng.dirichlet(np.ones(d), shape[0])
         self.net.forward()
-        for name in layers:
+        for name in domains:
             self.net.blobs[name].diff[...] = rng.standard_normal(shape, np.float32)
         self.net.backward()
+        self.steps = {name: partial(self._step, list(self.net._layer_names).index(name)) for name in domains}
 
-    def step(self, name: str) -> None:
-        """Forward and backward of one layer, without its neighbours."""
-        index = self._index[name]
+    def _step(self, index: int) -> None:
         self.net._forward(index, index)
         self.net._backward(index, index)
 
@@ -98,14 +82,13 @@ def _read_and_write_backward(x, g, dx, sums):
 
 
 def _mda_and_batch_norm(shape: Shape, device: Device = CPU) -> dict[str, Step]:
-    """Forward and backward of mDA with D = 3 and of Caffe's BatchNorm."""
-    bench = _LayerBench(shape, {"BatchNorm": _batch_norm_layer("BatchNorm"), "mDA": _mda_layer("mDA", 3)})
-    return {name: lambda name=name: bench.step(name) for name in ("BatchNorm", "mDA")}
+    """mDA with D = 3 and Caffe's BatchNorm."""
+    return _LayerBench(shape, {"BatchNorm": None, "mDA": 3}).steps
 
 
 def _mda_and_traffic(shape: Shape) -> dict[str, Step]:
     """mDA, and kernels that only read and write the same arrays: 3 forward, 5 backward."""
-    bench = _LayerBench(shape, {"mDA": _mda_layer("mDA", 3)})
+    bench = _LayerBench(shape, {"mDA": 3})
     blobs = bench.net.blobs
     rows = shape[0] * shape[1], -1
     arrays = blobs["x"].data, blobs["mDA"].data, blobs["mDA"].diff, blobs["x"].diff
@@ -116,31 +99,31 @@ def _mda_and_traffic(shape: Shape) -> dict[str, Step]:
         _read_and_write_forward(x, y, sums)
         _read_and_write_backward(x, g, dx, sums)
 
-    return {"mDA": lambda: bench.step("mDA"), "bare": bare}
+    return {**bench.steps, "bare": bare}
 
 
 def _eight_and_two(shape: Shape) -> dict[str, Step]:
     """mDA with eight domains and with two."""
-    bench = _LayerBench(shape, {f"D={d}": _mda_layer(f"D={d}", d) for d in (8, 2)}, (2, 8))
-    return {name: lambda name=name: bench.step(name) for name in ("D=8", "D=2")}
+    return _LayerBench(shape, {"D=8": 8, "D=2": 2}).steps
 
 
 def _mda_and_copies(shape: Shape, device: Device) -> dict[str, Step]:
     """mDA, and copies of the eight arrays of x's size that it reads or writes; a copy reads one and writes one."""
-    bench = _LayerBench(shape, {"mDA": _mda_layer("mDA", 3)})
+    bench = _LayerBench(shape, {"mDA": 3})
     copy = device.make_copy(4 * bench.net.blobs["x"].count)
 
     def copies() -> None:
         for _ in range(4):
             copy()
 
-    return {"mDA": lambda: bench.step("mDA"), "copy": copies}
+    return {**bench.steps, "copy": copies}
 
 
 def _iterations(name: str, extent: Extent) -> dict[str, Step]:
     """Training iterations of a net with mDA and of the same with BatchNorm in its place."""
-    net = training.in_memory(name, smallest=extent.smallest)
-    return {"mDA": training.iteration(net), "BatchNorm": training.iteration(training.with_batch_norm(net))}
+    settings = training.settings(name, smallest=extent.smallest)
+    nets = {"mDA": True, "BatchNorm": False}
+    return {name: training.iteration(training.net_in_memory(with_mda=mda, **settings)) for name, mda in nets.items()}
 
 
 _CONVOLUTIONAL: tuple[Shape, ...] = ((384, 32, 24, 24), (48, 64, 56, 56), (48, 64, 112, 112))
@@ -161,10 +144,15 @@ def cpu_rows() -> list[Row]:
         for shape, of_shape in goals.items():
             measure = ratio(lambda extent, make=make, shape=shape: make(extent.shape(shape)))
             rows.append(Row(f"{prefix}-{by(shape)}", what, of_shape, at_most, measure))
-    alone = ratio(lambda extent: _mda_and_batch_norm(extent.shape(_SMALL)), value=lambda found: 1e3 * found.second)
-    rows.append(Row(f"small-{by(_SMALL)}", "mDA", 0.12, True, alone, " ms"))
+    rows.append(Row(f"small-{by(_SMALL)}", "mDA", 0.12, True, _small_layer, " ms"))
     whole = ratio(lambda extent: dict(reversed(_iterations("digits", extent).items())))
     return [*rows, Row("digits", "BatchNorm net / mDA net", 1, False, whole)]
+
+
+def _small_layer(extent: Extent) -> Measured:
+    """Milliseconds of mDA on the smallest blob."""
+    batch_norm, mda, _ = compare(*_mda_and_batch_norm(extent.shape(_SMALL)).values(), extent.seconds)
+    return Measured(1e3 * mda, f"BatchNorm {1e3 * batch_norm:.3g} ms, mDA {1e3 * mda:.3g} ms")
 
 
 def gpu_rows(device: Device) -> list[Row]:

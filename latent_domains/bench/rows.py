@@ -1,16 +1,22 @@
-"""The rows of a speed table: what each measures, the goal it is held against, and how it is printed."""
+"""The rows of a speed table: what each measures, the goal it is held against, and how it is printed.
+
+What is compared is measured in turn, so that a busy machine slows both sides alike.
+"""
 
 import gc
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from statistics import median
 
 from latent_domains.common.program import ProgramError
-from latent_domains.common.timing import Comparison, compare
 
 Step = Callable[[], object]
 
 Shape = tuple[int, ...]
+
+MIN_ROUNDS = 7
 
 
 @dataclass(frozen=True)
@@ -77,18 +83,33 @@ class Row:
         return value <= self.goal if self.at_most else value >= self.goal
 
 
-def ratio(
-    make: Callable[[Extent], Mapping[str, Step]],
-    device: Device = CPU,
-    value: Callable[[Comparison], float] = lambda found: found.ratio,
-) -> Callable[[Extent], Measured]:
+def compare(first: Step, second: Step, seconds: float) -> tuple[float, float, float]:
+    """Median seconds of both steps, and the median over rounds of first / second.
+
+    They alternate for about ``seconds``, at least MIN_ROUNDS rounds, after one that does not count. Which one goes
+    first alternates too, since each leaves the caches to the other.
+    """
+    steps = (first, second)
+    for step in steps:
+        step()
+    times: list[list[float]] = [[], []]
+    end = time.perf_counter() + seconds
+    while len(times[0]) < MIN_ROUNDS or time.perf_counter() < end:
+        for index in (0, 1) if len(times[0]) % 2 == 0 else (1, 0):
+            start = time.perf_counter()
+            steps[index]()
+            times[index].append(time.perf_counter() - start)
+    return median(times[0]), median(times[1]), median(one / other for one, other in zip(*times, strict=True))
+
+
+def ratio(make: Callable[[Extent], Mapping[str, Step]], device: Device = CPU) -> Callable[[Extent], Measured]:
     """What measures a row: the time of the first of the two steps of ``make(extent)`` in units of the second's."""
 
     def measure(extent: Extent) -> Measured:
         steps = make(extent)
-        found = compare(*map(device.repeated, steps.values()), extent.seconds)
-        times = (f"{1e3 * time / device.steps:.3g} ms" for time in (found.first, found.second))
-        return Measured(value(found), ", ".join(map(" ".join, zip(steps, times, strict=True))))
+        *times, found = compare(*map(device.repeated, steps.values()), extent.seconds)
+        detail = (f"{name} {1e3 * time / device.steps:.3g} ms" for name, time in zip(steps, times, strict=True))
+        return Measured(found, ", ".join(detail))
 
     return measure
 

@@ -6,14 +6,10 @@ The tests of each layer's file run on every device as well.
 import caffe
 import numpy as np
 import pytest
-from caffe.proto import caffe_pb2
-from google.protobuf import text_format
 
 from caffe_layers import _backend
 from caffe_layers._gpu_mda import SLICES, lanes
 from latent_domains.bench import training
-from latent_domains.experiment.experiment import make_experiment
-from latent_domains.nets.training_files import make_nets_and_solver
 from tests.caffe_layers import reference
 from tests.caffe_layers.emulation.device import EmulatedDevice
 from tests.caffe_layers.nets import fill, forward_twice, inputs, make_net, mda, python_layer
@@ -308,17 +304,9 @@ def test_entropies_of_many_blocks(gpu, shape):
     assert_same(both[1], both[0], 1e-6)
 
 
-def small_digits_net():
-    """The digits experiment's net with four images of each domain, in memory."""
-    experiment = make_experiment("digits", method="mda", batch_size=4, branch_norm="none")
-    nets, _ = make_nets_and_solver(experiment, "data", lambda name: name, "model")
-    net = text_format.Parse(nets["train"], caffe_pb2.NetParameter())
-    return training.with_data_in_memory(net, training.NETS["digits"].image)
-
-
 @gpus
 def test_iterations_of_the_digits_net(gpu):
-    net = small_digits_net()
+    net = training.net_in_memory(dataset="digits", batch_size=4, branch_norm="none")
     losses = []
     for on in (False, True):
         gpu(on)

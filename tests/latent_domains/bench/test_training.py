@@ -5,39 +5,25 @@ from latent_domains.models.graph import kind
 
 
 def test_data_in_memory_and_batch_norm_in_place_of_mda():
-    memory = training.in_memory("digits")
-    assert not [layer for layer in memory.layer if layer.type == "Data"]
+    memory = training.net_in_memory(**training.settings("digits"))
+    assert {"MDALayer", "DomainAssignmentLayer", "EntropyLossLayer", "Input"} <= set(map(kind, memory.layer))
     inputs = [layer for layer in memory.layer if layer.type == "Input"]
     assert sum(layer.input_param.shape[0].dim[0] for layer in inputs) == 384
     assert all(len(layer.input_param.shape) == len(layer.top) for layer in inputs)
 
-    norms = training.with_batch_norm(memory)
+    norms = training.net_in_memory(with_mda=False, **training.settings("digits"))
     replaced = [(old, new) for old, new in zip(memory.layer, norms.layer, strict=True) if old.type != new.type]
-    assert replaced
+    assert replaced and "MDALayer" not in str(norms)
     for old, new in replaced:
-        assert old.python_param.layer == "MDALayer"
-        assert (new.type, new.name, list(new.bottom), list(new.top)) == (
-            "BatchNorm",
-            old.name,
-            [old.bottom[0]],
-            list(old.top),
-        )
-    assert "MDALayer" not in str(norms)
+        assert old.python_param.layer == "MDALayer" and (new.type, new.name) == ("BatchNorm", old.name)
+        assert (list(new.bottom), list(new.top)) == ([old.bottom[0]], list(old.top))
 
 
 @pytest.mark.program
-@pytest.mark.parametrize("variant", [lambda net: net, training.with_batch_norm])
-def test_an_iteration_runs_and_trains(variant):
-    step = training.iteration(variant(training.in_memory("digits")))
+@pytest.mark.parametrize("with_mda", [True, False])
+def test_an_iteration_runs_and_trains(with_mda):
+    step = training.iteration(training.net_in_memory(with_mda=with_mda, **training.settings("digits", smallest=True)))
     solver = step.__closure__[0].cell_contents
     step()
-    assert solver.iter == 1
     losses = {name: float(solver.net.blobs[name].data) for name in solver.net.outputs if "loss" in name}
-    assert losses
-    assert all(value > 0 for value in losses.values())
-
-
-def test_our_own_layers_are_kinds_of_their_own():
-    kinds = {kind(layer) for layer in training.NETS["digits"].read().layer}
-    assert {"MDALayer", "DomainAssignmentLayer", "EntropyLossLayer", "Convolution"} <= kinds
-    assert "Python" not in kinds
+    assert solver.iter == 1 and losses and all(value > 0 for value in losses.values())
