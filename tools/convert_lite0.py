@@ -21,7 +21,7 @@ from pathlib import Path
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import run
 from latent_domains.convert.options import add_converter_options, add_domain_options, converter_options, num_domains
-from latent_domains.convert.torch.conversion import convert_lite0
+from latent_domains.convert.torch.conversion import convert
 
 
 def main() -> None:
@@ -32,7 +32,8 @@ def main() -> None:
     add_domain_options(parser)
     add_converter_options(parser)
     options = parser.parse_args()
-    convert_lite0(
+    convert(
+        "convert_lite0",
         options.checkpoint,
         options.out,
         converter_options(options),

@@ -23,7 +23,7 @@ from latent_domains.common.arguments import program_parser, real
 from latent_domains.common.program import run
 from latent_domains.convert.options import add_converter_options, add_domain_options, converter_options, num_domains
 from latent_domains.convert.torch.caffe_weights import Standardisation
-from latent_domains.convert.torch.conversion import IMAGENET, convert_resnet
+from latent_domains.convert.torch.conversion import IMAGENET, convert
 
 
 def _options() -> argparse.Namespace:
@@ -58,7 +58,8 @@ def _std(text: str) -> float:
 
 def main() -> None:
     options = _options()
-    convert_resnet(
+    convert(
+        "convert_resnet",
         options.checkpoint,
         options.out,
         converter_options(options),

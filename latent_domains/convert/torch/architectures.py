@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from string import ascii_lowercase
 
+from numpy.typing import NDArray
+
 from latent_domains.common.wording import by, some
 from latent_domains.convert.torch.contents import Architecture, Unit
-from latent_domains.convert.torch.tensors import CheckpointError, Tensor
-from latent_domains.convert.torch.words import plain
+from latent_domains.convert.torch.tensors import CheckpointError, escaped
 from latent_domains.nets import lite0, resnet
 from latent_domains.nets.resnet import DEPTHS, STAGES, convolution_name, normalisation_name
 
@@ -39,7 +40,7 @@ def lite0_net() -> Architecture:
     return Architecture("EfficientNet-Lite0", "lite0", units, "_fc", lite0.HEAD, LITE0_EPS, lite0.converted_net)
 
 
-def find_resnet(tensors: Mapping[str, Tensor]) -> Architecture:
+def find_resnet(tensors: Mapping[str, NDArray]) -> Architecture:
     """The ResNet that ``tensors`` are of, by the numbers of blocks and of convolutions in one.
 
     Raises CheckpointError if they are of none that is known here.
@@ -63,15 +64,15 @@ def find_resnet(tensors: Mapping[str, Tensor]) -> Architecture:
     )
 
 
-def find_lite0(tensors: Mapping[str, Tensor]) -> Architecture:
+def find_lite0(tensors: Mapping[str, NDArray]) -> Architecture:
     """EfficientNet-Lite0. Raises CheckpointError if ``tensors`` are of another net."""
     if "_conv_stem.weight" not in tensors:
         raise _unknown(tensors, "EfficientNet-Lite0")
     return lite0_net()
 
 
-def _unknown(tensors: Mapping[str, Tensor], expected: str) -> CheckpointError:
-    return CheckpointError(f"its tensors are {some(map(plain, sorted(tensors)), 10)}: expected those of {expected}")
+def _unknown(tensors: Mapping[str, NDArray], expected: str) -> CheckpointError:
+    return CheckpointError(f"its tensors are {some(map(escaped, sorted(tensors)), 10)}: expected those of {expected}")
 
 
 def _units_of_resnet(layers: int) -> Iterator[Unit]:

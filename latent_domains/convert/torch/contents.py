@@ -1,5 +1,6 @@
 """Takes a net's tensors from a state dict and checks them: names, shapes and values."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -8,12 +9,13 @@ from caffe.net_spec import NetSpec
 from numpy.typing import NDArray
 
 from latent_domains.common.wording import by, some
-from latent_domains.convert.torch.tensors import CheckpointError, Tensor, of_values
-from latent_domains.convert.torch.words import plain
+from latent_domains.convert.torch.tensors import CheckpointError, escaped
 from latent_domains.nets.blocks import Normalisation
 
 STATISTICS = ("weight", "bias", "running_mean", "running_var")
 """Tensors of a BN that count; num_batches_tracked does not."""
+
+_FLOATS = ("float64", "float32", "float16", "bfloat16")
 
 _NO_HEAD = "--no-head to do without"
 
@@ -70,7 +72,7 @@ class Checkpoint:
     """What was done to names and numbers, and what was left out."""
 
 
-def take(tensors: Mapping[str, Tensor], net: Architecture, *, head: bool) -> Checkpoint:
+def take(tensors: Mapping[str, NDArray], net: Architecture, *, head: bool) -> Checkpoint:
     """Check that ``tensors`` are those of the net, and read them; without ``head``, all but its classifier's.
 
     Raises CheckpointError naming the tensors that are missing, too many, of another shape or not finite.
@@ -82,12 +84,12 @@ def take(tensors: Mapping[str, Tensor], net: Architecture, *, head: bool) -> Che
         classes = _classes(tensors, weight, net.features, of_head)
         shapes |= {weight: (classes, net.features), bias: (classes,)}
         if bias not in tensors:
-            tensors = {**tensors, bias: of_values(np.zeros(classes))}
+            tensors = {**tensors, bias: np.zeros(classes, np.float32)}
             notes.append(f"no {bias}: taken as zeros")
     else:
         tensors = {name: tensor for name, tensor in tensors.items() if name not in of_head}
         if others := [name for name in of_head if name not in (weight, bias)]:
-            notes.append(f"left out with the head: {some(map(plain, others))}")
+            notes.append(f"left out with the head: {some(map(escaped, others))}")
 
     def advice(*wrong: str) -> str:
         return f", or {_NO_HEAD}" if all(name.startswith(f"{net.classifier}.") for name in wrong) else ""
@@ -96,7 +98,7 @@ def take(tensors: Mapping[str, Tensor], net: Architecture, *, head: bool) -> Che
     extra = [name for name in tensors if name not in shapes and not name.endswith(".num_batches_tracked")]
     if missing or extra:
         named = [
-            f"{word} {some(map(plain, names))}" for word, names in (("lacking", missing), ("with", extra)) if names
+            f"{word} {some(map(escaped, names))}" for word, names in (("lacking", missing), ("with", extra)) if names
         ]
         raise CheckpointError(f"{net.title} by its blocks, but {' and '.join(named)}{advice(*missing, *extra)}")
     for name, shape in shapes.items():
@@ -105,15 +107,18 @@ def take(tensors: Mapping[str, Tensor], net: Architecture, *, head: bool) -> Che
                 f"tensor {name} is {by(tensors[name].shape)}, expected {by(shape)} in {net.title}{advice(name)}"
             )
     values = {name: _values(name, tensors[name]) for name in shapes}
-    for kind in sorted({tensors[name].kind for name in shapes} - {"float32"}):
-        count = sum(tensors[name].kind == kind for name in shapes)
-        notes.append(f"{count} of {len(shapes)} tensors are {kind}: converted to float32")
+    kinds = Counter(tensors[name].dtype.name for name in shapes)
+    notes += [
+        f"{count} of {len(shapes)} tensors are {kind}: converted to float32"
+        for kind, count in sorted(kinds.items())
+        if kind != "float32"
+    ]
     return Checkpoint(net, classes, values, tuple(notes))
 
 
-def _classes(tensors: Mapping[str, Tensor], weight: str, channels: int, of_head: list[str]) -> int:
+def _classes(tensors: Mapping[str, NDArray], weight: str, channels: int, of_head: list[str]) -> int:
     if weight not in tensors:
-        but = f", but {some(map(plain, of_head))}" if of_head else ""
+        but = f", but {some(map(escaped, of_head))}" if of_head else ""
         raise CheckpointError(f"it has no {weight}, the classifier{but}: expected one, or {_NO_HEAD}")
     shape = tensors[weight].shape
     if len(shape) != 2 or not shape[0]:
@@ -121,11 +126,12 @@ def _classes(tensors: Mapping[str, Tensor], weight: str, channels: int, of_head:
     return shape[0]
 
 
-def _values(name: str, tensor: Tensor) -> NDArray[np.float32]:
-    try:
-        values = tensor.values()
-    except CheckpointError as error:
-        raise CheckpointError(f"tensor {name}: {error}") from error
+def _values(name: str, tensor: NDArray) -> NDArray[np.float32]:
+    """The numbers as float32, in an array of their own."""
+    if tensor.dtype.name not in _FLOATS:
+        raise CheckpointError(f"tensor {name}: numbers of {tensor.dtype}, expected {', '.join(_FLOATS)}")
+    with np.errstate(over="ignore"):  # beyond float32 is infinite, and refused below
+        values = np.array(tensor, np.float32, order="C")
     if not np.isfinite(values).all():
         raise CheckpointError(f"tensor {name} holds {(~np.isfinite(values)).sum()} numbers that are not finite")
     if name.endswith("running_var") and values.min() < 0:

@@ -15,8 +15,7 @@ from torchfile import TorchObject
 
 from latent_domains.common.wording import by
 from latent_domains.convert.torch.architectures import EPS
-from latent_domains.convert.torch.tensors import CheckpointError, Tensor, of_values
-from latent_domains.convert.torch.words import plain
+from latent_domains.convert.torch.tensors import CheckpointError, escaped
 
 _NAMESPACES = ("nn", "cudnn", "fbnn")
 
@@ -39,118 +38,103 @@ class _Module:
     name: str
     fields: dict[bytes, Any]
 
-    def parts(self, pattern: str) -> list["_Module"]:
+    def modules(self, pattern: str) -> list["_Module"]:
         """The modules in it. Raises CheckpointError unless their classes are as the ``pattern`` says."""
-        modules = self.fields.get(b"modules")
-        if not isinstance(modules, list):
-            raise CheckpointError(
-                f"{self.name} ({self.kind}) holds no list of modules, as a net of fb.resnet.torch does"
-            )
-        found = [_module(child, f"{self.name}.{place}") for place, child in enumerate(modules, 1)]
-        kinds = " ".join(module.kind for module in found)
+        found = self.fields.get(b"modules")
+        count = len(found) if isinstance(found, dict) else 0
+        modules = [_module(found.get(place), f"{self.name}.{place}") for place in range(1, count + 1)]
+        kinds = " ".join(module.kind for module in modules)
         if not re.fullmatch(pattern, kinds):
             raise CheckpointError(
-                f"{self.name} ({self.kind}) holds {plain(kinds)}, expected {pattern} as in a net of fb.resnet.torch"
+                f"{self.name} ({self.kind}) holds {escaped(kinds)}, expected {pattern} as in a net of fb.resnet.torch"
             )
-        return found
+        return modules
 
     def number(self, field: str, default: float | None = None) -> float:
         value = self.fields.get(field.encode(), default)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise CheckpointError(f"{self.name}: its {field} is {_shown(value)}, expected a number")
+            raise CheckpointError(f"{self.name}: its {field} is a {type(value).__name__}, expected a number")
         return value
 
-    def tensor(self, field: str) -> Tensor | None:
-        """A tensor that may be missing, or empty."""
-        value = self.fields.get(field.encode())
-        if value is not None and not isinstance(value, Tensor):
-            raise CheckpointError(f"{self.name}: its {field} is {_shown(value)}, expected a tensor")
-        return value
+    def has(self, field: str) -> bool:
+        """Whether there is a tensor that is not empty."""
+        return getattr(self.fields.get(field.encode()), "size", 0) > 0
 
-    def values(self, field: str) -> NDArray[np.float64]:
+    def tensor(self, field: str) -> NDArray[np.float64]:
         """A tensor that must be there."""
-        tensor = self.tensor(field)
-        if tensor is None:
-            raise CheckpointError(f"{self.name} has no {field}, expected a tensor")
-        try:
-            with np.errstate(invalid="ignore"):  # a damaged file's NaNs, which are looked for later
-                return tensor.values().astype(np.float64)
-        except CheckpointError as error:
-            raise CheckpointError(f"{self.name}: its {field}: {error}") from error
+        value = self.fields.get(field.encode())
+        if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
+            found = value.dtype if isinstance(value, np.ndarray) else type(value).__name__
+            raise CheckpointError(f"{self.name}: its {field} is {found}, expected a tensor of floats")
+        with np.errstate(invalid="ignore"):  # a damaged file's NaNs, which are refused later
+            return value.astype(np.float32).astype(np.float64)
 
 
-def state_dict(root: Any) -> dict[str, Tensor]:
+def state_dict(root: Any) -> dict[str, NDArray]:
     """Tensors by torchvision's names. Raises CheckpointError naming the module that is not as in fb.resnet.torch."""
-    tensors: dict[str, Tensor] = {}
-    convolution, bn, _, pooling, *stages, average = (modules := _module(root, "the net").parts(_NET))[:9]
+    tensors: dict[str, NDArray] = {}
+    convolution, bn, _, pooling, *stages, average = (modules := _module(root, "the net").modules(_NET))[:9]
     _add_unit(tensors, convolution, bn, "conv1", "bn1", stride=2, pad=3)
     _check(pooling, kW=3, kH=3, dW=2, dH=2, padW=1, padH=1)
     for number, stage in enumerate(stages, 1):
-        for place, block in enumerate(stage.parts(_STAGE)):
+        for place, block in enumerate(stage.modules(_STAGE)):
             _add_block(tensors, block, f"layer{number}.{place}", stride=2 if number > 1 and place == 0 else 1)
     _check(average, kW=7, kH=7, padW=0, padH=0)
     for linear in modules[9:]:
         if linear.kind == "Linear":
-            tensors |= {f"fc.{field}": of_values(linear.values(field)) for field in ("weight", "bias")}
-    return tensors
+            tensors |= {f"fc.{field}": linear.tensor(field) for field in ("weight", "bias")}
+    return {name: values.astype(np.float32) for name, values in tensors.items()}
 
 
-def _add_block(tensors: dict[str, Tensor], block: _Module, name: str, *, stride: int) -> None:
-    both, _, _ = block.parts(_BLOCK)
-    convolutions, shortcut = both.parts(_BRANCHES)
-    modules = convolutions.parts(_CONVOLUTIONS)
+def _add_block(tensors: dict[str, NDArray], block: _Module, name: str, *, stride: int) -> None:
+    both, _, _ = block.modules(_BLOCK)
+    convolutions, shortcut = both.modules(_BRANCHES)
+    modules = convolutions.modules(_CONVOLUTIONS)
     steps = ((stride, 1), (1, 1)) if len(modules) == 5 else ((1, 0), (stride, 1), (1, 0))  # or a bottleneck
     for number, (step, pad) in enumerate(steps, 1):
         convolution, bn = modules[3 * number - 3 : 3 * number - 1]
         _add_unit(tensors, convolution, bn, f"{name}.conv{number}", f"{name}.bn{number}", stride=step, pad=pad)
     if shortcut.kind != "Identity":
-        convolution, bn = shortcut.parts(_UNIT)  # of type A it is a pooling
+        convolution, bn = shortcut.modules(_UNIT)  # of type A it is a pooling
         _add_unit(tensors, convolution, bn, f"{name}.downsample.0", f"{name}.downsample.1", stride=stride, pad=0)
 
 
 def _add_unit(
-    tensors: dict[str, Tensor], convolution: _Module, module: _Module, name: str, bn: str, *, stride: int, pad: int
+    tensors: dict[str, NDArray], convolution: _Module, module: _Module, name: str, bn: str, *, stride: int, pad: int
 ) -> None:
     """A convolution and its BN. A bias before the BN only shifts the mean that it subtracts."""
     _check(convolution, dW=stride, dH=stride, padW=pad, padH=pad, groups=1)
-    weights = convolution.values("weight")
+    weights, mean = convolution.tensor("weight"), module.tensor("running_mean")
     if weights.ndim == 2:  # as SpatialConvolutionMM keeps them, and nn for a while
-        geometry = [convolution.number(field) for field in ("nInputPlane", "kH", "kW")]
-        if weights.shape[1] != np.prod(geometry):
-            raise CheckpointError(
-                f"{convolution.name}: its weight is {by(weights.shape)}, expected {geometry[0]:g}·{geometry[1]:g}·"
-                f"{geometry[2]:g} columns"
-            )
-        weights = weights.reshape(len(weights), *map(int, geometry))
-    tensors[f"{name}.weight"] = of_values(weights)
-    mean = module.values("running_mean")
-    bias = convolution.tensor("bias")
-    if bias is not None and bias.shape != (0,):
-        if bias.shape != mean.shape:
-            raise CheckpointError(f"{convolution.name}: its bias is {by(bias.shape)}, expected {by(mean.shape)}")
-        mean = mean - convolution.values("bias")
-    tensors[f"{bn}.weight"], tensors[f"{bn}.bias"] = (of_values(module.values(field)) for field in ("weight", "bias"))
-    tensors[f"{bn}.running_mean"] = of_values(mean)
-    tensors[f"{bn}.running_var"] = of_values(_variance(module))
+        geometry = (convolution.number(field) for field in ("nInputPlane", "kH", "kW"))
+        weights = _reshaped(convolution, "weight", len(weights), *geometry)
+    if convolution.has("bias"):
+        mean = mean - _reshaped(convolution, "bias", *mean.shape)
+    tensors[f"{name}.weight"] = weights
+    tensors |= {f"{bn}.{field}": module.tensor(field) for field in ("weight", "bias")}
+    tensors |= {f"{bn}.running_mean": mean, f"{bn}.running_var": _variance(module)}
+
+
+def _reshaped(module: _Module, field: str, *shape: float) -> NDArray[np.float64]:
+    values = module.tensor(field)
+    if values.size != np.prod(shape) or min(shape, default=0) < 1:
+        raise CheckpointError(f"{module.name}: its {field} is {by(values.shape)}, expected {by(shape)}")
+    return values.reshape([int(size) for size in shape])
 
 
 def _variance(bn: _Module) -> NDArray[np.float64]:
     """The running variance, to which EPS is to be added.
 
-    BN kept ``running_std`` until its version 2: the average of (variance + eps)^-½, the inverse of what it is called.
+    BN kept ``running_std`` until its version 2: the average of (variance + eps)^-½, the inverse of its name.
     """
     eps = bn.number("eps", EPS)
     if not EPS * (1 - _ROUNDING) <= eps < 1:
         raise CheckpointError(f"{bn.name}: its eps is {eps:g}, expected at least {EPS:g} (Caffe's) and less than 1")
-    old, new = (bn.tensor(field) is not None for field in ("running_std", "running_var"))
-    if old and new:
-        raise CheckpointError(f"{bn.name} has a running_std and a running_var, expected one of them")
-    if not old:
-        variance = bn.values("running_var")
+    if not bn.has("running_std"):
+        variance = bn.tensor("running_var")
         return variance + (eps - EPS) if eps > EPS * (1 + _ROUNDING) else variance
-    inverse = bn.values("running_std")
-    largest = eps**-0.5 * (1 + _ROUNDING)
-    impossible = ~((inverse > 0) & (inverse <= largest))
+    inverse = bn.tensor("running_std")
+    impossible = ~((inverse > 0) & (inverse <= eps**-0.5 * (1 + _ROUNDING)))
     if impossible.any():
         raise CheckpointError(
             f"{bn.name}: its running_std holds {inverse[impossible][0]:g}, expected inverse standard deviations "
@@ -171,17 +155,8 @@ def _check(module: _Module, **expected: int) -> None:
 
 
 def _module(value: Any, name: str) -> _Module:
-    if not isinstance(value, TorchObject) or not isinstance(value._obj, (dict, list)):
-        raise CheckpointError(f"{name} is {_shown(value)}, expected an object of Lua Torch's nn")
-    namespace, _, kind = _shown(value).rpartition(".")
+    what = value.torch_typename().decode(errors="replace") if isinstance(value, TorchObject) else type(value).__name__
+    namespace, _, kind = escaped(what).rpartition(".")
     if namespace not in _NAMESPACES:
-        raise CheckpointError(f"{name} is a {namespace}.{kind}, expected an object of {', '.join(_NAMESPACES)}")
+        raise CheckpointError(f"{name} is a {escaped(what)}, expected an object of {', '.join(_NAMESPACES)}")
     return _Module(kind, name, value._obj if isinstance(value._obj, dict) else {})
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "nothing"
-    if isinstance(value, TorchObject):
-        return plain(value.torch_typename().decode(errors="replace"))
-    return type(value).__name__

@@ -1,31 +1,19 @@
-"""Unpickling of state dicts: a pickle gets the few names that tensors in dicts need, as stand-ins, and nothing else.
+"""Unpickles state dicts. A pickle gets stand-ins for the few names that tensors in dicts need, and nothing else.
 
-What a pickle names is looked up in a table, never imported; any other name is refused before anything is done with it.
+The names in a pickle are looked up in a table, never imported. Any other name is refused before it is used.
 """
 
 import pickle
 import pickletools
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any, BinaryIO
 
+import numpy as np
 from numpy.typing import NDArray
 
-from latent_domains.convert.torch.tensors import LARGEST, RAW, CheckpointError, Inert, Tensor, check_part, strided
-from latent_domains.convert.torch.words import plain, shown
+from latent_domains.convert.torch.tensors import KINDS, LARGEST, CheckpointError, escaped, strided
 
-STORAGES = {
-    "DoubleStorage": "float64",
-    "FloatStorage": "float32",
-    "HalfStorage": "float16",
-    "BFloat16Storage": "bfloat16",
-    "LongStorage": "int64",
-    "IntStorage": "int32",
-    "ShortStorage": "int16",
-    "CharStorage": "int8",
-    "ByteStorage": "uint8",
-    "BoolStorage": "bool",
-}
+_STORAGES = {f"{name}Storage": dtype for dtype, (name, _) in KINDS.items()}
 """Kind of the numbers in each class of storage of the module ``torch``."""
 
 _EXPECTED = (
@@ -33,26 +21,11 @@ _EXPECTED = (
     "torch.save(model.state_dict(), FILE)"
 )
 
-
-class Storage(Inert):
-    """So many numbers of a kind that tensors are parts of, in the file under ``key``."""
-
-    def __init__(self, kind: str, key: str, size: int, read: Callable[["Storage"], NDArray]) -> None:
-        self.kind, self.key, self.size = kind, key, size
-        self._read = read
-
-    @property
-    def bytes(self) -> int:
-        """Bytes that it takes in the file."""
-        return self.size * RAW[self.kind].itemsize
-
-    @cached_property
-    def numbers(self) -> NDArray:
-        """The numbers as RAW has them, read when they are first asked for. Raises CheckpointError if they are not."""
-        return self._read(self)
+MakeStorage = Callable[[str, np.dtype, int], NDArray]
+"""Returns the numbers of a storage, given its key, their kind and how many there are."""
 
 
-class Dict(dict):
+class _Dict(dict):
     """In place of an OrderedDict. A state dict carries versions of its modules as an attribute: not needed here."""
 
     __slots__ = ()
@@ -61,8 +34,8 @@ class Dict(dict):
         pass
 
 
-class _Function(Inert):
-    """In place of one of PyTorch's functions: it can be called."""
+class _Function:
+    """In place of one of PyTorch's functions. A pickle can call it, but not change it."""
 
     __slots__ = ("_call",)
 
@@ -72,55 +45,49 @@ class _Function(Inert):
     def __call__(self, *arguments: object) -> object:
         return self._call(*arguments)
 
+    def __setstate__(self, state: object) -> None:
+        raise CheckpointError("its pickle sets attributes of a function, which no state dict needs")
 
-def load(file: BinaryIO, storage: Callable[[tuple[Any, ...]], Storage]) -> Any:
-    """Unpickle one object at the place where ``file`` stands. ``storage`` makes one from its persistent id.
+
+def load(file: BinaryIO, make_storage: MakeStorage | None = None) -> Any:
+    """Unpickle one object at the current place of ``file``, by default one without storages.
 
     Raises CheckpointError if the pickle is damaged or asks for anything that a state dict does not need.
     """
     try:
         _check_memo(file)
-        return _Unpickler(file, storage).load()
+        return _Unpickler(file, make_storage).load()
     except CheckpointError:
         raise
     except Exception as error:  # what a damaged pickle raises is not listed anywhere
-        found = plain(str(error) or type(error).__name__)
+        found = escaped(str(error) or type(error).__name__)
         raise CheckpointError(f"its pickle is damaged or truncated: {found}") from error
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: BinaryIO, storage: Callable[[tuple[Any, ...]], Storage]) -> None:
+    def __init__(self, file: BinaryIO, make_storage: MakeStorage | None) -> None:
         super().__init__(file, encoding="utf-8")
-        self._storage = storage
+        self._make_storage = make_storage
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in _ALLOWED:
             return _ALLOWED[module, name]
-        if module == "torch" and name in STORAGES:
+        if module == "torch" and name in _STORAGES:
             return name
-        what = plain(f"{module}.{name}")
+        what = escaped(f"{module}.{name}")
         raise CheckpointError(
             f"its pickle asks for {what}, which no state dict needs and which is not run here; {_EXPECTED}"
         )
 
-    def persistent_load(self, pid: Any) -> Storage:
-        if isinstance(pid, tuple) and pid and pid[0] == "module":  # source code of a model, as old PyTorch kept it
-            raise CheckpointError(f"it holds the source of a module: a whole pickled model; {_EXPECTED}")
-        if not (isinstance(pid, tuple) and len(pid) >= 5 and pid[0] == "storage"):
-            raise CheckpointError("its pickle refers to something outside that is no storage of PyTorch's")
-        return self._storage(pid)
-
-
-def make_storage(pid: tuple[Any, ...], read: Callable[[Storage], NDArray]) -> Storage:
-    """The storage of a persistent id ``("storage", class, key, device, size, …)``."""
-    _, kind, key, _, size, *rest = pid
-    if not isinstance(kind, str) or kind not in STORAGES or not isinstance(key, str) or type(size) is not int:
-        raise CheckpointError(f"its pickle describes a storage as {shown(pid[1:3])} of {shown(size)} numbers")
-    if not 0 <= size <= LARGEST or any(value is not None for value in rest):
-        raise CheckpointError(
-            f"storage {shown(key)}: of {shown(size)} numbers, with {shown(rest)}: expected a whole storage"
-        )
-    return Storage(STORAGES[kind], key, size, read)
+    def persistent_load(self, pid: Any) -> NDArray:
+        """The storage of a persistent id ``("storage", class, key, device, size, …)``."""
+        match pid:
+            case ("module", *_):  # source code of a model, as old PyTorch kept it
+                raise CheckpointError(f"it holds the source of a module: a whole pickled model; {_EXPECTED}")
+            case ("storage", str(kind), str(key), _, int(size), *rest) if self._make_storage and kind in _STORAGES:
+                if 0 <= size <= LARGEST and all(value is None for value in rest):
+                    return self._make_storage(key, _STORAGES[kind], size)
+        raise CheckpointError("its pickle refers to something outside that is no whole storage of PyTorch's")
 
 
 def _check_memo(file: BinaryIO) -> None:
@@ -135,24 +102,16 @@ def _check_memo(file: BinaryIO) -> None:
     file.seek(start)
 
 
-def _tensor(storage: Any, offset: Any, shape: Any, strides: Any) -> Tensor:
-    if not isinstance(storage, Storage) or not isinstance(shape, tuple) or not isinstance(strides, tuple):
-        raise CheckpointError(f"a tensor of sizes {shown(shape)} and strides {shown(strides)} without a storage")
-    check_part(offset, shape, strides)
-    return Tensor(storage.kind, shape, lambda: strided(storage.numbers, offset, shape, strides))
-
-
-def _tensor_v2(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> Tensor:
-    return _tensor(storage, offset, shape, strides)  # the rest is requires_grad, hooks and metadata
-
-
-def _parameter(data: Any, *_: Any) -> Any:
-    return data
+def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> NDArray:
+    """A part of a storage. Further arguments are requires_grad, hooks and metadata."""
+    if not all((isinstance(storage, np.ndarray), isinstance(shape, tuple), isinstance(strides, tuple))):
+        raise CheckpointError("a tensor without a storage, sizes or strides")
+    return strided(storage, offset, shape, strides)
 
 
 _ALLOWED = {
-    ("collections", "OrderedDict"): Dict,
+    ("collections", "OrderedDict"): _Dict,
     ("torch._utils", "_rebuild_tensor"): _Function(_tensor),
-    ("torch._utils", "_rebuild_tensor_v2"): _Function(_tensor_v2),
-    ("torch._utils", "_rebuild_parameter"): _Function(_parameter),
+    ("torch._utils", "_rebuild_tensor_v2"): _Function(_tensor),
+    ("torch._utils", "_rebuild_parameter"): _Function(lambda data, *_: data),
 }

@@ -2,17 +2,27 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, deserialize
 
 from latent_domains.common.files import expect_file
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.torch import lua_resnet, pth, safetensors_file, t7
+from latent_domains.convert.torch import lua_resnet, pth, t7
 from latent_domains.convert.torch.architectures import find_lite0, find_resnet
 from latent_domains.convert.torch.contents import Architecture, Checkpoint, take
-from latent_domains.convert.torch.state import state_dict, without_prefix
-from latent_domains.convert.torch.tensors import CheckpointError, Tensor
+from latent_domains.convert.torch.tensors import KINDS, MOST_AXES, CheckpointError, escaped
 
 _EXPECTED = "expected a state dict of torch.save, safetensors or a binary .t7 of Lua Torch"
+
+_WRAPPERS = ("state_dict", "model_state_dict", "model", "net")
+"""Names of the state dict in checkpoints of training programs."""
+
+_SAFETENSORS = {name: dtype for dtype, (_, name) in KINDS.items()}
 
 
 def read_resnet(path: Path, *, head: bool) -> Checkpoint:
@@ -28,7 +38,7 @@ def read_lite0(path: Path, *, head: bool) -> Checkpoint:
     return _read(path, find_lite0, head)
 
 
-def _read(path: Path, find: Callable[[Mapping[str, Tensor]], Architecture], head: bool) -> Checkpoint:
+def _read(path: Path, find: Callable[[Mapping[str, NDArray]], Architecture], head: bool) -> Checkpoint:
     expect_file(path, "a checkpoint")
     try:
         tensors, notes = without_prefix(_tensors(path.read_bytes()))
@@ -38,16 +48,66 @@ def _read(path: Path, find: Callable[[Mapping[str, Tensor]], Architecture], head
         raise ProgramError(f"{path}: {error}") from error
 
 
-def _tensors(data: bytes) -> dict[str, Tensor]:
+def _tensors(data: bytes) -> dict[str, NDArray]:
     """The tensors by name. Raises CheckpointError."""
     if data.startswith(b"PK\x03\x04"):
         return state_dict(pth.read_zip(data))
     if pth.is_legacy(data):
         return state_dict(pth.read_legacy(data))
     if data[8:9] == b"{":  # after the length of the header, which is JSON
-        return safetensors_file.read(data)
+        return read_safetensors(data)
     if data[:4] == b"\4\0\0\0":  # a Lua object
         return lua_resnet.state_dict(t7.read(data))
     if data[:64].lstrip().startswith((b"<", b"version https://git-lfs")):
         raise CheckpointError(f"a web page or a pointer of Git LFS, not the file itself, {_EXPECTED}")
     raise CheckpointError(f"{len(data)} bytes of a format that is not known here, {_EXPECTED}")
+
+
+def read_safetensors(data: bytes) -> dict[str, NDArray]:
+    """The tensors of a safetensors file. Raises CheckpointError if it is damaged or holds numbers of another kind."""
+    tensors = {}
+    try:
+        for name, entry in deserialize(data):
+            if entry["dtype"] not in _SAFETENSORS or len(entry["shape"]) > MOST_AXES:
+                raise CheckpointError(
+                    f"tensor {escaped(name)}: {len(entry['shape'])} axes of {escaped(entry['dtype'])}, expected at "
+                    f"most {MOST_AXES} of {', '.join(_SAFETENSORS)}"
+                )
+            tensors[name] = np.frombuffer(entry["data"], _SAFETENSORS[entry["dtype"]]).reshape(entry["shape"])
+    except (SafetensorError, ValueError, OverflowError) as error:  # a size of 0 makes room for any others
+        raise CheckpointError(f"a damaged or truncated safetensors file: {escaped(str(error))}") from error
+    return tensors
+
+
+def state_dict(saved: Any) -> dict[str, NDArray]:
+    """The tensors by name in a saved object: a state dict, or a training checkpoint that holds one.
+
+    Raises CheckpointError if there are none, or something else is among them.
+    """
+    if not isinstance(saved, dict):
+        raise CheckpointError(f"it holds a {type(saved).__name__}, expected a state dict: a dict of tensors by name")
+    found = [key for key in _WRAPPERS if isinstance(saved.get(key), dict)]
+    if len(found) > 1:
+        raise CheckpointError(f"it holds several state dicts, {', '.join(found)}: expected one")
+    tensors = saved[found[0]] if found else saved
+    for name, value in tensors.items():
+        if not isinstance(name, str) or not isinstance(value, np.ndarray):
+            what = escaped(name) if isinstance(name, str) else f"a key of type {type(name).__name__}"
+            raise CheckpointError(
+                f"{what} in it has a {type(value).__name__}, expected a dict of tensors by name, or one as "
+                f"{' or '.join(_WRAPPERS)}"
+            )
+    if not tensors:
+        raise CheckpointError("an empty state dict, expected tensors by name")
+    return dict(tensors)
+
+
+def without_prefix(tensors: Mapping[str, NDArray]) -> tuple[dict[str, NDArray], tuple[str, ...]]:
+    """The tensors without the modules that all their names begin with, and a note if there are some.
+
+    Parallel modules put ``module.`` there, torch.compile ``_orig_mod.``, Lightning ``model.``.
+    """
+    modules = zip(*(name.split(".")[:-1] for name in tensors), strict=False)
+    prefix = "".join(f"{names[0]}." for names in takewhile(lambda names: len(set(names)) == 1, modules))
+    notes = (f"all names begin with {escaped(prefix)}, which is left out",) if prefix else ()
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}, notes

@@ -6,7 +6,7 @@ import torch
 
 from latent_domains.convert.torch.architectures import find_resnet, resnet_of
 from latent_domains.convert.torch.contents import Checkpoint, take
-from latent_domains.convert.torch.tensors import CheckpointError, Tensor
+from latent_domains.convert.torch.tensors import CheckpointError
 from tests.latent_domains.convert.torch.nets import RESNET18, RESNET34, RESNET50, Block, Bottleneck, ResNet
 
 pytestmark = pytest.mark.torch
@@ -14,22 +14,22 @@ pytestmark = pytest.mark.torch
 
 def state(
     blocks: tuple[int, ...] = RESNET18, classes: int = 10, kind: type[Block] | type[Bottleneck] = Block
-) -> dict[str, Tensor]:
+) -> dict[str, np.ndarray]:
     """Tensors of ones in the shapes of PyTorch's, which has no memory for them here."""
     with torch.device("meta"):
         net = ResNet(blocks, classes, kind=kind)
     return {name: ones(tuple(value.shape)) for name, value in net.state_dict().items()}
 
 
-def ones(shape: tuple[int, ...], kind: str = "float32") -> Tensor:
-    return Tensor(kind, shape, lambda: np.ones(shape, np.float32))
+def ones(shape: tuple[int, ...], kind: str = "float32") -> np.ndarray:
+    return np.broadcast_to(np.ones((), kind), shape)
 
 
-def residual_net(tensors: dict[str, Tensor], *, head: bool) -> Checkpoint:
+def residual_net(tensors: dict[str, np.ndarray], *, head: bool) -> Checkpoint:
     return take(tensors, find_resnet(tensors), head=head)
 
 
-def refused(tensors: dict[str, Tensor], match: str, *, head: bool = True) -> None:
+def refused(tensors: dict[str, np.ndarray], match: str, *, head: bool = True) -> None:
     with pytest.raises(CheckpointError, match=match):
         residual_net(tensors, head=head)
 
@@ -120,11 +120,11 @@ def test_other_nets():
 
 
 def test_numbers_that_cannot_be():
-    def with_value(name: str, value: float) -> dict[str, Tensor]:
+    def with_value(name: str, value: float) -> dict[str, np.ndarray]:
         tensors = state()
         array = np.ones(tensors[name].shape, np.float32)
         array.flat[1] = value
-        return {**tensors, name: Tensor("float32", array.shape, lambda: array)}
+        return {**tensors, name: array}
 
     refused(with_value("layer4.1.conv2.weight", np.nan), r"layer4\.1\.conv2\.weight holds 1 numbers that are not")
     refused(with_value("fc.bias", np.inf), r"tensor fc\.bias holds 1 numbers that are not finite")
@@ -133,5 +133,5 @@ def test_numbers_that_cannot_be():
 
 
 def test_conversions_are_noted():
-    tensors = {**state(), "fc.bias": Tensor("float64", (10,), lambda: np.ones(10))}
+    tensors = {**state(), "fc.bias": np.ones(10)}
     assert residual_net(tensors, head=True).notes == ("1 of 102 tensors are float64: converted to float32",)

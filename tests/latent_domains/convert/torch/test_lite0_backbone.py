@@ -22,7 +22,7 @@ from latent_domains.convert.torch.conversion import LITE0_STANDARDISATION
 from latent_domains.convert.torch.lite0_backbone import backbone, backbone_onnx, folded_model
 from latent_domains.convert.torch.read import read_lite0
 from latent_domains.convert.torch.reference import torch_lite0
-from latent_domains.convert.torch.tensors import CheckpointError, Tensor
+from latent_domains.convert.torch.tensors import CheckpointError
 from latent_domains.data.weights_files import in_package
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.experiment.networks import LITE0
@@ -191,8 +191,8 @@ def test_photographs_are_of_their_class(model: Model, pixels: Array) -> None:
     assert sum(right) >= len(right) - 2 and len(right) == 8, list(zip(names, best, strict=True))
 
 
-def ones(sizes: dict[str, tuple[int, ...]]) -> dict[str, Tensor]:
-    return {name: Tensor("float32", size, lambda size=size: np.ones(size, np.float32)) for name, size in sizes.items()}
+def ones(sizes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
+    return {name: np.broadcast_to(np.float32(1), size) for name, size in sizes.items()}
 
 
 HEAD = {"_fc.weight": (5, 1280), "_fc.bias": (5,)}
@@ -217,7 +217,7 @@ HEAD = {"_fc.weight": (5, 1280), "_fc.bias": (5,)}
         (lambda t: t.pop("_conv_stem.weight"), "its tensors are .*: expected those of EfficientNet-Lite0"),
     ],
 )
-def test_other_nets_are_refused(change: Callable[[dict[str, Tensor]], object], said: str) -> None:
+def test_other_nets_are_refused(change: Callable[[dict[str, np.ndarray]], object], said: str) -> None:
     def lite0(*, head: bool) -> Checkpoint:
         return take(tensors, find_lite0(tensors), head=head)
 

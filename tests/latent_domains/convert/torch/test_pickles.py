@@ -10,12 +10,13 @@ import struct
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.torch import pickles
-from latent_domains.convert.torch.pickles import _tensor, load, make_storage
+from latent_domains.convert.torch.pickles import load
 from latent_domains.convert.torch.read import read_resnet
 from latent_domains.convert.torch.tensors import CheckpointError
 
@@ -39,7 +40,7 @@ def refused(path: Path, match: str) -> None:
 
 
 def unpickled(data: bytes) -> object:
-    return load(io.BytesIO(data), lambda _: None)
+    return load(io.BytesIO(data), lambda *_: np.zeros(3))
 
 
 @pytest.mark.parametrize("new", [True, False], ids=["zip", "legacy"])
@@ -97,11 +98,11 @@ def test_ways_of_naming_code(code, tmp_path):
 def test_attributes_of_what_stands_in_are_not_the_pickles_to_set():
     state = b"}U\x05_callK\x01sb."  # BUILD with {"_call": 1}
     for name in (b"ctorch._utils\n_rebuild_tensor_v2\n", b"ctorch._utils\n_rebuild_parameter\n"):
-        with pytest.raises(CheckpointError, match="its pickle sets attributes of a _Function"):
+        with pytest.raises(CheckpointError, match="its pickle sets attributes of a function"):
             unpickled(b"\x80\x02" + name + state)
     with pytest.raises(CheckpointError):
         unpickled(b"\x80\x02ccollections\nOrderedDict\n" + state)
-    assert not hasattr(pickles.Dict, "_call")
+    assert not hasattr(pickles._Dict, "_call")
     with pytest.raises(CheckpointError, match="damaged"):
         unpickled(b"\x80\x02ctorch\nFloatStorage\n" + state)
     made = unpickled(b"\x80\x02ccollections\nOrderedDict\n)R" + state)  # as PyTorch keeps versions of modules
@@ -129,53 +130,29 @@ def test_a_memo_of_one_thing_does_not_fill_the_memory():
 TUPLES = b"K\x01\x85q\x00" + b"".join(b"h%ch%c\x86q%c" % (i - 1, i - 1, i) for i in range(1, 60))
 """Tuples that each hold the one before twice: a small file, but 2^60 steps for whoever prints them."""
 
+REBUILD = b"ctorch._utils\n_rebuild_tensor_v2\n"
+
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    "code",
     [
-        # where \x3b is the last of the tuples
-        (b"h\x3bQ.", "refers to something outside"),  # BINPERSID
-        (
-            b"ctorch._utils\n_rebuild_tensor_v2\n(NK\x00ccollections\nOrderedDict\n)RK\x01h\x3bs)tR.",
-            "without a storage",
-        ),
-        (b"ctorch._utils\n_rebuild_tensor_v2\n(NK\x00h\x3b)tR.", "without a storage"),
+        b"h\x3bQ.",  # a reference to the last of the tuples
+        REBUILD + b"(NK\x00h\x3b)tR.",
+        b"(U\x07storageU\x0cFloatStorageU\x010U\x03cpuJ\xff\xff\xff\xfftQ.",  # of -1 numbers
+        b"(U\x07storageU\x0cFloatStorageU\x010U\x03cpuK\x03h\x3btQ.",  # a part of a storage
+        REBUILD + b"((U\x07storageU\x0cFloatStorageU\x010U\x03cpuK\x03tQK\x00h\x3bh\x3btR.",
     ],
 )
-def test_what_takes_forever_to_print_is_cut(code, said):
-    with pytest.raises(CheckpointError, match=said) as raised:
+def test_what_no_tensor_is_made_of(code):
+    with pytest.raises(CheckpointError, match=r"no whole storage|without a storage|expected a number") as raised:
         unpickled(b"\x80\x02" + TUPLES + b"0" + code)
-    assert len(str(raised.value)) < 500
-
-
-@pytest.mark.parametrize(
-    "numbers",
-    [((10**5000, 3, 7, 7), (1,) * 4), ((1,) * 300_000,) * 2, ((1,), (10**5000,))],
-    ids=["size", "axes", "stride"],
-)
-def test_sizes_that_no_tensor_has_are_refused_when_it_is_made(numbers):
-    read = make_storage(("storage", "FloatStorage", "0", "cpu", 3), lambda _: None)
-    with pytest.raises(CheckpointError, match=r"0 and < 2\^63 for each axis|300000 axes, expected at most 8") as raised:
-        _tensor(read, 0, *numbers)
-    assert len(str(raised.value)) < 600
-
-
-def test_storages_of_sizes_that_none_has_are_refused():
-    for size in (10**5000, -(10**5000), 1 << 63, -1):
-        with pytest.raises(CheckpointError, match="expected a whole storage") as raised:
-            make_storage(("storage", "FloatStorage", "0", "cpu", size), lambda _: None)
-        assert len(str(raised.value)) < 300
+    assert len(str(raised.value)) < 300
 
 
 def test_names_are_shown_within_bounds():
     with pytest.raises(CheckpointError, match=r"asks for a\\x1b\[31m\.a+… \(1000007 characters\), which") as raised:
         unpickled(b"\x80\x02ca\x1b[31m\n" + b"a" * 1_000_000 + b"\n.")
     assert len(str(raised.value)) < 500
-
-
-def test_items_as_python_2_kept_them():
-    code = b"\x80\x02ccollections\nOrderedDict\n](](U\x01aK\x01e](U\x01bK\x02ee\x85R."
-    assert list(unpickled(code).items()) == [("a", 1), ("b", 2)]
 
 
 @pytest.mark.parametrize("opcode", [b"\x8e", b"\x8d", b"\x96", b"\x95"])
@@ -194,7 +171,7 @@ def test_all_that_a_training_checkpoint_of_plain_data_has_is_read():
 def test_references_to_anything_but_storages_are_refused():
     for pid in (b"S'x'\nQ.", b"(S'storage'\nS'y'\ntQ.", b"Pabc\n."):
         pickletools.dis(pid, io.StringIO())
-        with pytest.raises(CheckpointError, match="refers to something outside that is no storage"):
+        with pytest.raises(CheckpointError, match="refers to something outside that is no whole storage"):
             unpickled(pid)
     with pytest.raises(CheckpointError, match="the source of a module"):
         unpickled(b"(S'module'\nNNNtQ.")

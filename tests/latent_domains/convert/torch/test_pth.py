@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from latent_domains.convert.torch.pickles import load
 from latent_domains.convert.torch.pth import MAGIC, read_legacy, read_zip
-from latent_domains.convert.torch.state import state_dict
-from latent_domains.convert.torch.tensors import CheckpointError, Tensor
+from latent_domains.convert.torch.read import state_dict
+from latent_domains.convert.torch.tensors import CheckpointError
 from tests.latent_domains.convert.torch.nets import saved
 
 pytestmark = pytest.mark.torch
@@ -21,13 +20,6 @@ FORMATS = pytest.mark.parametrize("new", [True, False], ids=["zip", "legacy"])
 
 def read(data: bytes, *, new: bool) -> object:
     return read_zip(data) if new else read_legacy(data)
-
-
-def all_values(saved: object) -> None:
-    """Read every tensor to its end."""
-    for tensor in state_dict(saved).values():
-        if "float" in tensor.kind:
-            tensor.values()
 
 
 def tensors() -> dict[str, torch.Tensor]:
@@ -57,10 +49,11 @@ def test_tensors_are_read_as_they_were(new):
     found = state_dict(read(saved(expected, new=new), new=new))
     assert list(found) == list(expected)
     for name, tensor in expected.items():
-        assert found[name].kind == str(tensor.dtype).removeprefix("torch."), name
-        assert found[name].shape == tuple(tensor.shape)
-        if tensor.is_floating_point() and tensor.numel():
-            np.testing.assert_array_equal(found[name].values(), tensor.detach().float().numpy(), err_msg=name)
+        assert found[name].dtype.name == str(tensor.dtype).removeprefix("torch."), name
+        if tensor.numel():
+            values = found[name].astype(np.float32)
+            np.testing.assert_array_equal(values, tensor.detach().float().numpy(), err_msg=name)
+            assert values.shape == tuple(tensor.shape)
 
 
 @FORMATS
@@ -68,7 +61,7 @@ def test_truncated_anywhere_is_refused(new):
     data = saved(tensors(), new=new)
     for size in [*range(0, len(data), max(1, len(data) // 150)), len(data) - 1]:
         with pytest.raises(CheckpointError):
-            all_values(read(data[:size], new=new))
+            state_dict(read(data[:size], new=new))
 
 
 @FORMATS
@@ -80,7 +73,7 @@ def test_damage_anywhere_is_refused_or_harmless(new):
         for place in rng.integers(0, len(data), rng.integers(1, 4)):
             damaged[place] = rng.integers(0, 256)
         try:
-            all_values(read(bytes(damaged), new=new))
+            state_dict(read(bytes(damaged), new=new))
         except CheckpointError:
             found += 1
     assert found > 40
@@ -117,11 +110,11 @@ def rebuilt(storage_size: int, offset: int, shape: tuple[int, ...], strides: tup
 def test_tensors_that_reach_outside_their_storage_are_refused():
     numbers = np.arange(6, dtype=np.float32).tobytes()
     made = read_zip(archive(**{"a/data.pkl": rebuilt(6, 1, (5,), (1,)), "a/data/0": numbers}))
-    np.testing.assert_array_equal(made["t"].values(), np.arange(1, 6))
+    np.testing.assert_array_equal(made["t"], np.arange(1, 6))
     for offset, shape, strides in ((2, (5,), (1,)), (0, (2, 3), (4, 1)), (-1, (2,), (1,)), (0, (1 << 40,), (0,))):
         data = archive(**{"a/data.pkl": rebuilt(6, offset, shape, strides), "a/data/0": numbers})
         with pytest.raises(CheckpointError, match=r"does not lie within its storage of 6|expected a number ≥ 0"):
-            read_zip(data)["t"].values()
+            read_zip(data)["t"]
 
 
 def test_storages_that_are_not_what_the_pickle_says():
@@ -131,11 +124,8 @@ def test_storages_that_are_not_what_the_pickle_says():
         (6, {}, "the archive lacks a/data/0"),
         (1 << 60, {"a/data/0": numbers}, "storage 0: 24 bytes, expected"),
     ):
-        made = read_zip(archive(**{"a/data.pkl": rebuilt(size, 0, (2,), (1,)), **members}))
         with pytest.raises(CheckpointError, match=said):
-            made["t"].values()
-    with pytest.raises(CheckpointError, match="storage '0': of -1 numbers"):
-        read_zip(archive(**{"a/data.pkl": rebuilt(-1, 0, (2,), (1,))}))
+            read_zip(archive(**{"a/data.pkl": rebuilt(size, 0, (2,), (1,)), **members}))
 
 
 def test_compressed_members_are_refused():
@@ -169,29 +159,17 @@ def legacy(keys: object, size: int, numbers: bytes) -> bytes:
 
 def test_storages_of_the_old_format_that_are_not_what_the_pickle_says():
     numbers = np.array([1, 2], np.float32).tobytes()
-    np.testing.assert_array_equal(read_legacy(legacy(["0"], 2, numbers))["t"].values(), [1, 2])
+    np.testing.assert_array_equal(read_legacy(legacy(["0"], 2, numbers))["t"], [1, 2])
     for data, said in (
         (legacy(["0"], 3, numbers), "storage 0: damaged, of 3 numbers, expected 2"),
-        (legacy(["1"], 2, numbers), "it has a storage '1' that no tensor is part of"),
-        (legacy({}, 2, numbers), "no list"),
-        (legacy([["0"]], 2, numbers), "no tensor is part of"),
+        (legacy(["1"], 2, numbers), "list of its storages is damaged"),
+        (legacy({}, 2, numbers), "list of its storages is damaged"),
+        (legacy([["0"]], 2, numbers), "list of its storages is damaged"),
+        (legacy([], 2, numbers), "list of its storages is damaged"),
         (legacy(["0"], 2, numbers[:7]), r"truncated: \d+ bytes, expected storage 0 to end at byte \d+"),
     ):
         with pytest.raises(CheckpointError, match=said):
             read_legacy(data)
-    with pytest.raises(CheckpointError, match="lacks storage 0"):
-        read_legacy(legacy([], 2, numbers))["t"].values()
-
-
-def test_tensors_of_no_storage():
-    def unpickled(code: bytes) -> object:
-        return load(io.BytesIO(b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n" + code), lambda _: None)
-
-    with pytest.raises(CheckpointError, match="without a storage"):
-        unpickled(b"(K\x01K\x00K\x02\x85K\x01\x85tR.")
-    with pytest.raises(CheckpointError, match="damaged"):
-        unpickled(b")R.")
-    assert isinstance(read_zip(saved(torch.ones(2), new=True)), Tensor)
 
 
 def test_an_archive_whose_members_lie_nowhere():

@@ -1,17 +1,23 @@
-"""Files are told apart by what is in them, whatever they are called."""
+"""Files are told apart by what is in them, whatever they are called; the state dict is found in what was saved."""
 
+import json
 import pickle
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from safetensors.torch import save
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.torch.read import read_resnet
+from latent_domains.convert.torch.read import read_resnet, read_safetensors, state_dict, without_prefix
+from latent_domains.convert.torch.tensors import CheckpointError
 from tests.latent_domains.convert.torch.lua import Builder, written
 from tests.latent_domains.convert.torch.nets import ResNet, saved, trained
 
 pytestmark = pytest.mark.torch
+
+TENSOR = np.ones(1, np.float32)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +46,6 @@ def test_every_format_is_known_by_its_contents(name, narrow, tmp_path):
         (b"", "0 bytes of a format that is not known here"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "a web page or a pointer of Git LFS, not the"),
         (b"\n<!DOCTYPE html>", "a web page or a pointer of Git LFS, not the file itself"),
-        (b"4\n1\n3\nV 1\n", "10 bytes of a format that is not known here"),
         (written({"model": 1}), "[0-9]+ bytes of a format that is not known here"),
         (pickle.dumps({"a": 1}), "[0-9]+ bytes of a format that is not known here"),
         (b"name: 'net' layer { }", "21 bytes of a format that is not known here"),
@@ -55,5 +60,63 @@ def test_other_files(data, said, tmp_path):
 def test_no_file(tmp_path: Path):
     with pytest.raises(ProgramError, match="none: no such file, expected a checkpoint"):
         read_resnet(tmp_path / "none", head=True)
-    with pytest.raises(ProgramError, match="a folder, expected a checkpoint"):
-        read_resnet(tmp_path, head=True)
+
+
+@pytest.mark.parametrize("wrapper", ["state_dict", "model", "model_state_dict", "net"])
+def test_training_checkpoints(wrapper):
+    assert state_dict({"epoch": 3, "optimizer": {"state": {}}, wrapper: {"a": TENSOR}}) == {"a": TENSOR}
+
+
+@pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "module.encoder_q."])
+def test_what_all_names_begin_with_is_left_out(prefix):
+    found, notes = without_prefix({f"{prefix}conv1.weight": TENSOR, f"{prefix}module.b": TENSOR})
+    assert list(found) == ["conv1.weight", "module.b"]
+    assert notes == (f"all names begin with {prefix}, which is left out",)
+    for tensors in ({"module.a": TENSOR, "b": TENSOR}, {"conv1.weight": TENSOR, "convolution.weight": TENSOR}):
+        assert without_prefix(tensors) == (tensors, ())
+
+
+@pytest.mark.parametrize(
+    ("saved", "said"),
+    [
+        ([1], "it holds a list, expected a state dict"),
+        (TENSOR, "it holds a ndarray, expected a state dict"),
+        ({"state_dict": {}}, "an empty state dict"),
+        ({"a": TENSOR, "epoch": 3}, "epoch in it has a int, expected a dict of tensors by name, or one as state_dict"),
+        ({3: TENSOR}, "a key of type int in it has a ndarray, expected a dict of tensors by name"),
+        ({"state_dict": {"a": TENSOR}, "model": {"a": TENSOR}}, "several state dicts, state_dict, model: expected one"),
+    ],
+)
+def test_what_holds_no_state_dict(saved, said):
+    with pytest.raises(CheckpointError, match=said):
+        state_dict(saved)
+
+
+def test_safetensors_are_read_as_they_were():
+    kinds = ("float64", "float32", "float16", "bfloat16")
+    expected = {kind: torch.randn(2, 3).to(getattr(torch, kind)) for kind in kinds}
+    expected["count"] = torch.tensor(7)
+    found = read_safetensors(save(expected, metadata={"format": "pt"}))
+    assert set(found) == set(expected) and found["count"].dtype == np.int64
+    for kind in kinds:
+        assert found[kind].dtype.name == kind
+        np.testing.assert_array_equal(found[kind].astype(np.float32), expected[kind].float().numpy())
+
+
+def with_header(size: int, **entry: object) -> bytes:
+    header = json.dumps({"a\n": {"dtype": "F32", "shape": [3], "data_offsets": [0, size], **entry}}).encode()
+    return len(header).to_bytes(8, "little") + header + bytes(size)
+
+
+def test_damaged_safetensors_are_refused():
+    data = save({"a": torch.ones(3), "b": torch.ones(2, 2)})
+    damaged = [data[:size] for size in range(len(data))]
+    damaged += [with_header(12, **{name: value}) for name, value in (("data_offsets", [0, 1 << 40]), ("shape", [-1]))]
+    damaged += [with_header(0, shape=[0, 1 << 62, 1 << 62]), with_header(4, shape=[1] * 9)]
+    damaged.append(save({"q": torch.ones(2).to(torch.float8_e4m3fn)}))
+    for one in damaged:
+        with pytest.raises(
+            CheckpointError, match=r"damaged or truncated safetensors|expected at most 8 of F64"
+        ) as error:
+            read_safetensors(one)
+        assert str(error.value).isprintable() and len(str(error.value)) < 500

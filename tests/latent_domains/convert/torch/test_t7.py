@@ -25,10 +25,10 @@ def test_tensors_are_read_as_they_were(kind):
     storage = Storage(kind, array.ravel())
     part = Strided(kind, storage, 7, (2, 4), (20, 5))
     found = read(written([tensor(array, kind), part, Strided(kind, storage, 1, (60,), (1,)), Strided(kind, None)]))
-    np.testing.assert_array_equal(found[0].values(), array)
-    np.testing.assert_array_equal(found[1].values(), array.ravel()[6:46].reshape(2, 4, 5)[:, :, 0])
-    np.testing.assert_array_equal(found[2].values(), array.ravel())
-    assert found[3].shape == (0,)
+    np.testing.assert_array_equal(found[1], array)
+    np.testing.assert_array_equal(found[2], array.ravel()[6:46].reshape(2, 4, 5)[:, :, 0])
+    np.testing.assert_array_equal(found[3], array.ravel())
+    assert found[4].shape == (0,)
 
 
 def test_objects_tables_and_what_they_share():
@@ -36,7 +36,7 @@ def test_objects_tables_and_what_they_share():
     net = read(written(Object("nn.Sequential", {"a": shared, "b": shared, "c": [1, "two", 0.5, shared], 2: "z"})))
     assert net.torch_typename() == b"nn.Sequential"
     assert dict(net["a"]) == {b"x": 1.5, b"y": True} and net["a"] is net["b"]
-    assert net["c"][:2] == [1, b"two"] and net["c"][3] is net["a"]
+    assert [net["c"][i] for i in (1, 2)] == [1, b"two"] and net["c"][4] is net["a"]
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,8 @@ def test_objects_tables_and_what_they_share():
     ],
 )
 def test_tensors_that_reach_outside_their_storage_are_refused(offset, shape, strides, said):
-    found = read(written(Strided("Float", Storage("Float", np.arange(6)), offset, shape, strides)))
     with pytest.raises(CheckpointError, match=said):
-        found.values()
+        read(written(Strided("Float", Storage("Float", np.arange(6)), offset, shape, strides)))
 
 
 @pytest.mark.parametrize("size", [7, -1, 1 << 40, 1 << 61, (1 << 63) - 1, -(1 << 63)])
@@ -83,8 +82,7 @@ def test_damage_anywhere_is_refused_or_harmless(narrow):
         for place in rng.integers(0, len(data), 20):
             damaged[place] = rng.integers(0, 256)
         try:
-            for tensor in lua_resnet.state_dict(read(bytes(damaged))).values():
-                tensor.values()
+            lua_resnet.state_dict(read(bytes(damaged)))
         except CheckpointError:
             found += 1
     assert found > 100
