@@ -23,7 +23,7 @@ from latent_domains.convert.torch.lite0_backbone import backbone, backbone_onnx,
 from latent_domains.convert.torch.read import read_lite0
 from latent_domains.convert.torch.reference import torch_lite0
 from latent_domains.convert.torch.tensors import CheckpointError
-from latent_domains.data.weights_files import in_package
+from latent_domains.data.published_file import in_package
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.experiment.networks import LITE0
 from latent_domains.models.model import Array, Model, forward, load, open_net, weights_bytes
