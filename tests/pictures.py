@@ -55,7 +55,7 @@ def draw(folder: Path, each: int = DRAWN) -> Path:
             for picture in range(each):
                 image = rng.integers(0, 60 + 40 * number, (227, 227, 3)).astype(np.uint8)
                 cv2.circle(image, (110, 110), 20 + 12 * label, (255, 80 * number % 256, 30 * label), -1)
-                cv2.imwrite(str(folder / domain / name / f"pic_{picture:03d}.jpg"), image)
+                cv2.imwrite(str(folder / domain / name / f"{domain}_{picture:03d}.jpg"), image)
     return folder
 
 

@@ -43,32 +43,16 @@ def accuracy_section(tasks: Sequence[Task]) -> Section:
     for number, task in enumerate(tasks, 1):
         if len(tasks) > 1:
             blocks.append(Heading(task.name))
-        charts, texts = [], []
+        charts = target_curves(task)
         if any(line.scores or line.paper is not None for line in task.lines):
-            charts.append(_accuracy_chart(task))
-            texts.append(_BARS)
+            charts = [_accuracy_chart(task), *charts]
         else:
             finished = any(run.record for run in task.runs)
             why = "The target's labels are not known" if finished else "No run is finished yet"
             blocks.append(Text(f"{why}, so there is no accuracy to show.", note=True))
-        if curves := target_curves(task):
-            charts += curves
-            texts.append(_CURVES)
         if charts:
-            first = not any(isinstance(block, Charts) for block in blocks)
-            blocks.append(Charts(f"accuracy-{number}", charts, " ".join(texts) if first else ""))
+            blocks.append(Charts(f"accuracy-{number}", charts))
     return Section("accuracy", "Accuracy on the target", [*blocks, _numbers(tasks)])
-
-
-_BARS = (
-    "Each bar is the mean over the seeds, at the last iteration; the dots are the seeds, the thin line spans one "
-    "standard deviation on both sides. The diamond is the number printed in the paper."
-)
-_CURVES = (
-    "The curves show how the accuracy grew: their lines are means over the seeds, their bands go from the lowest seed "
-    "to the highest. Target labels are looked at here alone: training never sees them, and no iteration is chosen by "
-    "them."
-)
 
 
 def _numbers(tasks: Sequence[Task]) -> TableBlock:

@@ -122,30 +122,8 @@ def alignment_section(shown: Sequence[LoadedRun], quick: bool, images: int, step
         sees_target = run.experiment.sees_target
         early, last = ("Before alignment", "After alignment") if sees_target else ("Early features", "Last features")
         charts = _embedding_charts(features, labels, early, last)
-        if sees_target:
-            how = (
-                "Before alignment is what the first mDA layer gets; after alignment is what the classifier gets, each "
-                "batch aligned with its own statistics, as in training."
-            )
-        elif features.before is None:
-            how = (
-                "This net has never seen the target and normalises nothing. Last features are those of the classifier."
-            )
-        else:
-            how = (
-                "This net has never seen the target: its last features are normalised with the sources' statistics. "
-                "Early features are what the first normalisation gets, last features what the classifier gets."
-            )
-        many = " Classes are too many to be named: colours and marks repeat." if len(labels) > NAMED else ""
-        blocks.append(Charts(f"features-{run.name}", charts, how + many))
+        never = "" if sees_target else "This net has never seen the target. "
+        many = "Classes are too many to be named: colours and marks repeat." if len(labels) > NAMED else ""
+        blocks.append(Charts(f"features-{run.name}", charts, never + many))
         step()
-    if any(isinstance(block, Charts) for block in blocks):
-        blocks.insert(
-            0,
-            Text(
-                "Training images, placed so that neighbours in the net's features lie close together (PCA, then "
-                "t-SNE); axes and distances between groups mean nothing. Aligned domains lie upon one another, and "
-                "useful features keep the classes apart. Target labels serve the pictures alone."
-            ),
-        )
     return Section("alignment", "Features before and after alignment", blocks)

@@ -83,7 +83,7 @@ def classes_section(tasks: Sequence[Task], shown: Sequence[LoadedRun]) -> Sectio
             if len(labels) <= DRAWN:
                 titles = {run.name: f"{run.experiment.title} on {target} (%)" for run in runs}
                 charts = [confusion_chart(found, labels, titles[name]) for name, found in counts.items()]
-                blocks.append(Charts(f"confusion-{number}-{target}", charts, "" if blocks else _MATRICES))
+                blocks.append(Charts(f"confusion-{number}-{target}", charts))
             header = ["class", "#images", *(f"#{name}, %" for name in counts), "most often taken for"]
             rows = class_rows(counts, labels)
             blocks.append(TableBlock(f"Accuracy on each class of {target}, the worst first", header, rows))
@@ -98,9 +98,3 @@ def _why_none(shown: Sequence[LoadedRun]) -> str:
     if finished and not any(experiment.tests for experiment in finished):
         return "The target's labels are not known, so nobody can say which classes are taken for which."
     return "The records hold no confusion counts. With the run's snapshots: python -m tools.evaluate RUN."
-
-
-_MATRICES = (
-    "Rows are true classes, columns, in the same order, what the net took them for; each row adds up to 100 %, and "
-    "what lies off the diagonal are errors."
-)

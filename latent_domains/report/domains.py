@@ -152,17 +152,7 @@ def _discovery(run: LoadedRun, quick: bool) -> list[Block]:
     charts.append(matrix_chart(usage))
     if target_usage := run.record.target_domain_usage:
         charts.append(matrix_chart(target_usage, "True against latent target domains"))
-    blocks.append(
-        Charts(
-            f"domains-{run.name}",
-            charts,
-            "Rows of the matrix are true domains, columns latent ones, and each row adds up to 100 %: domains were "
-            "found if every row has a strong cell in a column of its own. Purity is the share of images whose true "
-            "domain is the commonest one of their latent domain. NMI is 1 if latent and true domains are the same, 0 "
-            "if they have nothing in common. Training did not know the true domains, or no more of them than the "
-            "run's name says.",
-        )
-    )
+    blocks.append(Charts(f"domains-{run.name}", charts))
     if quick:
         return blocks
     try:
@@ -186,8 +176,5 @@ def _samples(run: LoadedRun, looked_at: SourceImages) -> Block:
                 alt = f"{len(images)} source images of latent domain {domain}, of which the branch is {kind}"
                 charts.append(mosaic_chart(title, alt, images, width=460, height=95))
     nothing = f" {', '.join(empty)} got no image." if empty else ""
-    caption = (
-        "Source images that the branch is surest and least sure about, for each latent domain, the most extreme first. "
-        f"What the surest have in common is what the domain is to the branch.{nothing}"
-    )
+    caption = f"Source images that the branch is surest and least sure about, the most extreme first.{nothing}"
     return Charts(f"pictures-{run.name}", charts, caption)

@@ -35,7 +35,7 @@ class Charts:
 
     name: str
     charts: Sequence[Chart]
-    caption: str
+    caption: str = ""
     kind: str = "charts"
 
     @property

@@ -100,24 +100,9 @@ def training_section(tasks: Sequence[Task]) -> Section:
         if len(tasks) > 1:
             blocks.append(Heading(task.name))
         if charts := loss_curves(task):
-            first = not any(isinstance(block, Charts) for block in blocks)
-            blocks.append(Charts(f"training-{number}", charts, _CAPTION if first else ""))
+            blocks.append(Charts(f"training-{number}", charts))
         else:
-            blocks.append(_no_log(task))
+            names = some([run.name for run in task.runs], 3) or task.name
+            text = f"No training log of {names} is here, so there are no curves: a kept record holds the end alone. "
+            blocks.append(Text(text + "Training the run again writes RUN/train.log.", note=True))
     return Section("training", "Along training", blocks)
-
-
-_CAPTION = (
-    "The terms of the loss on the training batches, before their weights. Low h_C: the net is sure of the target's "
-    "classes. Low h_D: the branch is sure of the domain it gives each source image, which does not mean that it is "
-    "right, or that it uses more than one. Lines are means over the seeds, bands go from the lowest to the highest."
-)
-
-
-def _no_log(task: Task) -> Text:
-    names = [run.name for run in task.runs]
-    return Text(
-        f"No training log of {some(names, 3) or task.name} is here, so there "
-        "are no curves: a kept record holds the end alone. Training the run again writes RUN/train.log.",
-        note=True,
-    )

@@ -38,12 +38,8 @@ def test_every_formula_gives_numpys_numbers():
     [
         ("x = a\n    return x", "one return statement"),
         ("return a ** 2", r"a \*\* 2 has no translation"),
-        ("return a // b", "a // b has no translation"),
         ("return a if a > 0 else b", "a if a > 0 else b has no translation"),
-        ("return sin(a)", r"sin\(a\) has no translation"),
         ("return c", "line 2: c has no translation"),
-        ("return sqrt(a, where=b)", "has no translation"),
-        ("return", "nothing has no translation"),
         ("return True", "True has no translation"),
     ],
 )

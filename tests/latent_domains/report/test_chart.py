@@ -1,18 +1,12 @@
 """Charts in files."""
 
-import os
-import subprocess
-import sys
-
 import cv2
 import matplotlib
 import numpy as np
 import pytest
 
-from latent_domains.common.program import ROOT
 from latent_domains.report.chart import Chart, image, save
 from latent_domains.report.palette import COLOURS, GROUP_COLOURS
-from tests.programs import child
 
 
 def chart(**options):
@@ -43,20 +37,6 @@ def test_charts_do_not_depend_on_what_their_user_chose_for_matplotlib():
     expected = image([chart()], kind="png")
     with matplotlib.rc_context({"text.usetex": True}):
         assert image([chart()], kind="png") == expected
-
-
-def test_settings_in_the_users_home_are_none_of_ours(tmp_path):
-    (tmp_path / "matplotlib").mkdir()
-    (tmp_path / "matplotlib" / "matplotlibrc").write_text("figure.dpi: -5")
-    code = "import tools, matplotlib; print(matplotlib.rcParams['figure.dpi'])"
-    env = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True)
-    assert done.stdout == "100.0\n", done.stderr
-
-
-def test_a_notebooks_backend_is_none_of_ours():
-    done = child("report", "--help", env={"MPLBACKEND": "module://matplotlib_inline.backend_inline"})
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("colour", [*COLOURS.values(), *GROUP_COLOURS])

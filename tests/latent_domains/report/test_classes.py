@@ -9,17 +9,8 @@ from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.report import classes
 from latent_domains.report.build import build
-from latent_domains.report.chart import image
 from latent_domains.report.page import Charts, TableBlock
 from tests.latent_domains.report.records import write_record
-
-
-@pytest.mark.parametrize("number", [2, 10, 31, 65])
-def test_many_classes_are_drawn(number):
-    counts = np.random.default_rng(0).integers(0, 30, (number, number))
-    labels = [f"a_rather_long_name_{i}" for i in range(number)]
-    drawn = image([classes.confusion_chart(counts, labels, "t")]).decode()
-    assert drawn.count("a_rather_long_n…") == (1 if number > 12 else 2) * number
 
 
 def test_rows_of_classes_begin_with_the_worst():

@@ -35,7 +35,7 @@ def test_two_baselines_of_one_name_are_named(tmp_path):
         ('{"accuracy": "high", "targets": {}, "baseline": {}}', "x.json: accuracy: found 'high'"),
         (
             '{"accuracy": 0.5, "targets": {}, "domain_usage": null, "experiment": {"k": 1}}',
-            "x.json: experiment: found no",
+            "x.json: experiment: dataset",
         ),
     ],
 )

@@ -16,7 +16,6 @@ from latent_domains.runs.devices import (
     mode_of,
     on_gpus,
     requested_mode,
-    set_mode,
 )
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
@@ -36,23 +35,10 @@ def test_lists_of_gpus(text, gpus):
     assert gpu_list(text) == gpus
 
 
-@pytest.mark.parametrize("text", ["", ",", "0,", "0 1", "0, 1", "-1", "a", "0,all", "ALL", "1.0", "٣", "²"])
+@pytest.mark.parametrize("text", ["", "0,", "-1", "0,all", "²", "1,1"])
 def test_a_malformed_list_is_refused(text):
-    message = re.escape(f"got {text!r}, expected numbers of GPUs such as 0,1, or all")
-    with pytest.raises(argparse.ArgumentTypeError, match=f"^{message}$"):
+    with pytest.raises(argparse.ArgumentTypeError, match=rf"^got {text!r}.* expected "):
         gpu_list(text)
-
-
-@pytest.mark.parametrize("text", ["1,1", "0,2,00"])
-def test_a_gpu_named_twice_is_refused(text):
-    with pytest.raises(argparse.ArgumentTypeError, match=r"which names GPU [01] twice; expected each once"):
-        gpu_list(text)
-
-
-def test_malformed_options_end_the_program_with_2(tmp_path):
-    done = program("train", "--gpus", "0;1", tmp_path)
-    assert done.returncode == 2
-    assert "argument --gpus: got '0;1', expected numbers of GPUs such as 0,1, or all" in done.stderr
 
 
 def test_a_caffe_without_cuda_is_told(monkeypatch, tmp_path):
@@ -97,11 +83,6 @@ def caffe_for_the_cpu(monkeypatch):
 
 def small(**options):
     return make_experiment("digits", "dial", batch_size=4, iterations=2, **options)
-
-
-def test_where_caffe_has_no_cuda_runs_are_written_for_the_cpu(tiny_data, tmp_path):
-    assert mode_of(write_run(small(), tmp_path / "digits", data=tiny_data)) == "CPU"
-    assert mode_of(write_run(make_experiment("pacs", "mda"), tmp_path / "pacs", data=tiny_data)) == "CPU"
 
 
 @pytest.mark.parametrize(
@@ -164,18 +145,6 @@ def test_cuda_without_a_gpu_is_refused(names, message, monkeypatch):
             check_available("GPU", "m.solver asks for it")
 
 
-def test_a_run_of_a_gpu_is_evaluated_on_the_cpu_if_asked(tiny_data, tmp_path, monkeypatch):
-    folder = write_run(small(), tmp_path / "run", data=tiny_data)
-    train_all([folder], threads=1)
-    accuracy = folder.read_record().accuracy
-    folder.record.unlink()
-    set_mode(folder, "GPU")
-    done = program("evaluate", "--quiet", folder.path)
-    assert done.returncode == 1 and "built without CUDA: pass --solver-mode CPU" in done.stderr
-    assert program("evaluate", "--quiet", "--solver-mode", "CPU", folder.path).returncode == 0
-    assert folder.read_record().accuracy == accuracy
-
-
 def test_the_variable_switches_a_run_that_was_written_for_the_gpu(tiny_data, tmp_path, monkeypatch):
     folder = write_run(small(), tmp_path / "run", data=tiny_data, solver_mode="GPU")
     assert mode_of(folder) == "GPU"
@@ -184,13 +153,3 @@ def test_the_variable_switches_a_run_that_was_written_for_the_gpu(tiny_data, tmp
     monkeypatch.setenv("SOLVER_MODE", "CPU")
     train_all([folder], threads=1)
     assert mode_of(folder) == "CPU" and folder.read_training().solver_mode == "CPU"
-
-
-def test_setting_the_mode_changes_nothing_else(tiny_data, tmp_path):
-    folder = write_run(small(), tmp_path / "run", data=tiny_data)
-    before = folder.read_solver()
-    set_mode(folder, "GPU")
-    after = folder.read_solver()
-    assert after.solver_mode == after.GPU
-    after.solver_mode = before.solver_mode
-    assert after == before

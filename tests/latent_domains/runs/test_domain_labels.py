@@ -44,12 +44,6 @@ def test_a_control_labels_every_source_image(method, tiny_data, tmp_path):
     )
 
 
-@pytest.mark.program
-def test_other_methods_have_no_assigned_domains(tiny_data, tmp_path):
-    for method, options in (("mda", {"known_share": 0.5}), ("multi_source", {})):
-        assert assigned_domains(write_run(small(method, **options), tmp_path / method, data=tiny_data)) == {}
-
-
 MIXTURE = {"shares": (80, 20)}
 
 

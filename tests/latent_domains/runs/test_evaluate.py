@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 
 import pytest
@@ -69,16 +68,6 @@ def test_a_run_that_diverged_has_no_record(tiny_data, tmp_path):
     ):
         evaluate(folder, quiet=True)
     assert not folder.record.exists()
-
-
-def test_evaluation_needs_the_data(tiny_data, tmp_path):
-    shutil.copytree(tiny_data, tmp_path / "data")
-    folder = write_run(small("source_only"), tmp_path / "run", data=tmp_path / "data")
-    train_all([folder], threads=1)
-    shutil.rmtree(tmp_path / "data" / "digits" / "usps_test")
-    done = program("evaluate", folder.path)
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"error: {tmp_path}/data/digits/usps_test: no LMDB there; build it with: ")
 
 
 def test_evaluation_needs_the_last_iteration(tiny_data, tmp_path):

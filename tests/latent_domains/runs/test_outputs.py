@@ -6,7 +6,6 @@ from dataclasses import replace
 from unittest import mock
 
 import caffe
-import lmdb
 import numpy as np
 import pytest
 from sklearn.metrics import normalized_mutual_info_score
@@ -16,7 +15,6 @@ from latent_domains.data.lmdb_io import read_images, read_labels
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs import outputs
 from latent_domains.runs.outputs import (
-    class_names,
     confusion_counts,
     latent_domain_images,
     looked_at_lmdbs,
@@ -84,16 +82,6 @@ def without(tiny_data, tmp_path, name, links):
     for link, part in links.items():
         (data / link).symlink_to(tiny_data / "digits" / part)
     return tmp_path / "data"
-
-
-def test_a_held_out_lmdb_without_records_is_named(trained, tiny_data, tmp_path):
-    folder = replace(trained, data_folder=without(tiny_data, tmp_path, "mnistm_test", {}))
-    empty = folder.data_folder / "digits" / "mnistm_test"
-    empty.mkdir()
-    with lmdb.open(str(empty)) as environment, environment.begin(write=True):
-        pass
-    with pytest.raises(ProgramError, match="mnistm_test: an LMDB without records"):
-        source_usage(folder, trained.latest_snapshot(), quiet=True)
 
 
 @pytest.mark.parametrize("links", [{}, {"mnistm_test": "mnistm_train"}])
@@ -209,15 +197,3 @@ def test_a_training_that_diverged_is_told(two_iterations, tmp_path):
     spoil(broken, "fc5")
     with pytest.raises(ProgramError, match="scores on usps are NaN: the training diverged"):
         confusion_counts(two_iterations, type(snapshot)(2, snapshot.state, broken), "usps")
-
-
-def test_names_of_the_classes(two_iterations):
-    file = two_iterations.test_lmdbs["usps"] / "classes.txt"
-    assert class_names(two_iterations) is None
-    try:
-        file.write_text("".join(f"digit {label}\n" for label in range(10)))
-        assert class_names(two_iterations) == [f"digit {label}" for label in range(10)]
-        file.write_text("only one\n")
-        assert class_names(two_iterations) is None
-    finally:
-        file.unlink()

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,6 @@ from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.runs import preflight as preflight_module
 from latent_domains.runs.preflight import check_data, check_meaning, incompleteness, preflight
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
@@ -50,21 +48,6 @@ def test_preflight_names_data_that_does_not_fit(name, shape, label, message, tin
     with pytest.raises(ProgramError) as error:
         preflight(folder)
     assert message in str(error.value)
-
-
-def test_an_lmdb_is_read_again_only_if_it_changed(tiny_data, tmp_path, monkeypatch):
-    data, read = tmp_path / "data", []
-    shutil.copytree(tiny_data, data)
-    monkeypatch.setattr(preflight_module, "describe", lambda path: read.append(path.name) or lmdb_io.describe(path))
-    run = write_run(small(), tmp_path / "run", data=data)
-    check_data(run)
-    check_data(run)
-    assert sorted(read) == ["mnist_train", "mnistm_train", "usps_test", "usps_train"]
-    with lmdb_io.create(data / "digits/mnist_train", force=True) as (writer, _):
-        writer.put("x", lmdb_io.image_datum(np.zeros((28, 28, 1), np.uint8), 3))
-    with pytest.raises(ProgramError, match="mnist_train: images are 1×28×28"):
-        check_data(run)
-    assert len(read) == 5
 
 
 def test_preflight_does_not_ask_for_target_labels_in_training(tiny_data, tmp_path):
@@ -174,13 +157,6 @@ def test_preflight_imports_every_layer_and_numba(tiny_data, tmp_path, monkeypatc
         preflight(folder)
 
 
-def test_preflight_without_caffe_on_the_path(tiny_data, tmp_path, monkeypatch):
-    folder = write_run(small(), tmp_path / "run", data=tiny_data)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ProgramError, match=re.escape("no caffe on PATH: run '. ./env.sh'")):
-        preflight(folder)
-
-
 def test_what_differs_from_the_published_numbers(tiny_data, tmp_path):
     folder = RunFolder(tmp_path, make_experiment("digits", "mda", sources=("mnist",)), tiny_data)
     assert incompleteness(folder) == (
@@ -189,13 +165,6 @@ def test_what_differs_from_the_published_numbers(tiny_data, tmp_path):
     )
     source_only = make_experiment("digits", "source_only", sources=("mnist",))
     assert "usps_train" not in incompleteness(RunFolder(tmp_path, source_only, tiny_data))
-
-
-def test_nothing_differs(tiny_data, tmp_path):
-    counts = dict.fromkeys(("mnist", "mnistm", "usps"), TRAIN)
-    tests = dict.fromkeys(counts, TEST)
-    data = replace(DATASETS["digits"], counts=counts, test_counts=tests)
-    assert incompleteness(RunFolder(tmp_path, make_experiment(data, "mda"), tiny_data)) is None
 
 
 def test_imports_are_checked_once_for_all_runs_and_that_is_said(tiny_data, tmp_path, monkeypatch, capsys):

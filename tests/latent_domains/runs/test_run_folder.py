@@ -1,8 +1,6 @@
 """A run folder is read back, or what is wrong with it is named."""
 
-import resource
 import shutil
-from pathlib import Path
 
 import caffe
 import pytest
@@ -19,9 +17,6 @@ from tests.run_folders import edit, small
     [
         (lambda file: file.unlink(), "no experiment.json in it"),
         (lambda file: file.write_text("{"), "experiment.json: "),
-        (lambda file: file.write_text("{}"), "experiment.json: found no experiment, data"),
-        (lambda file: file.write_bytes(b"\xff"), "experiment.json: not valid JSON"),
-        (lambda file: file.write_text('{"experiment": 5, "data": "data"}'), "found 5, expected an object"),
         (lambda file: file.write_text(file.read_text().replace('"data": "', '"data": 5, "x": "')), "data: got 5"),
         (lambda file: file.write_text(file.read_text().replace('"k": 2', '"k": "2"')), "k: found '2', expected"),
         (lambda file: file.write_text(file.read_text().replace('"k": 2', '"k": 0')), "k: got 0"),
@@ -70,20 +65,6 @@ def test_a_log_without_an_end_is_not_read(make, found, tiny_data, tmp_path):
             log.truncate(64 << 30)
     with pytest.raises(ProgramError, match=rf"train\.log: {found}, expected caffe's log"):
         folder.log_lines()
-
-
-def test_a_snapshot_that_is_a_device_is_not_read(tiny_data, tmp_path):
-    folder = write_run(small(), tmp_path / "run", data=tiny_data)
-    folder.snapshots.mkdir(exist_ok=True)
-    (folder.snapshots / "model_iter_2.solverstate").symlink_to("/dev/full")  # endless zeros, as /dev/zero
-    (folder.snapshots / "model_iter_2.caffemodel").write_bytes(b"")
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30), before[1]))
-    try:
-        assert list(folder.whole_snapshots()) == []
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def test_a_net_that_was_edited_into_one_that_caffe_refuses(trained, tmp_path):

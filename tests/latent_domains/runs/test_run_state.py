@@ -85,24 +85,6 @@ def test_a_log_that_is_no_regular_file_is_told(look, to, what, folder):
         look(folder)
 
 
-def test_asking_takes_no_lock(folder):
-    """A training that begins while others look at the run is not turned away."""
-    with folder.locked():
-        pass
-    code = "import sys\nfrom pathlib import Path\nfrom latent_domains.runs.run_folder import RunFolder\n"
-    code += "run = RunFolder.load(Path(sys.argv[1]))\nprint(flush=True)\nwhile True: run.is_locked()"
-    asking = subprocess.Popen([sys.executable, "-c", code, str(folder.path)], cwd=ROOT, stdout=subprocess.PIPE)
-    try:
-        asking.stdout.readline()
-        until = time.monotonic() + 0.5
-        while time.monotonic() < until:
-            with folder.locked():
-                pass
-    finally:
-        asking.kill()
-        asking.communicate()
-
-
 def test_a_killed_run_is_interrupted_and_its_session_ended_by_the_next(folder):
     folder = lasting(folder, 1_000_000)
     folder.solver.write_text(folder.solver.read_text().replace("snapshot: 500", "snapshot: 20"))
@@ -193,19 +175,6 @@ def test_a_signal_to_caffe_itself_interrupts_the_run(folder):
     start = folder.latest_snapshot().iteration
     assert shown(folder) == f"interrupted at iteration {start} of 1000000: goes on from {start}" and start > 10
     assert sessions.last_session(folder).ended == "stopped" and not folder.failure.exists()
-
-
-def test_a_usage_error_is_no_failure_of_the_run(folder):
-    folder.record.write_text("{")
-    with pytest.raises(ProgramError, match="is finished: pass --resume"):
-        train_all([folder], threads=1)
-    assert not folder.failure.exists()
-
-
-def test_a_failure_of_the_program_itself_is_kept_too(folder):
-    with pytest.raises(ZeroDivisionError), failures_noted(folder, "training"):
-        _ = 1 / 0
-    assert shown(folder) == "failed: ZeroDivisionError: division by zero"
 
 
 def test_a_failure_that_names_a_path_of_any_bytes_is_kept(folder):

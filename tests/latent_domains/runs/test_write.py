@@ -76,13 +76,6 @@ def test_an_empty_folder_is_no_folder(force, tiny_data, tmp_path):
     assert RunFolder.load(tmp_path / "run").experiment == small()
 
 
-def test_what_is_missing_is_not_written_among_other_files(tiny_data, tmp_path):
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "notes.txt").touch()
-    with pytest.raises(ProgramError, match=r"run: no experiment\.json in it, expected a run folder"):
-        write.write_missing(small(), tmp_path / "run", data=tiny_data)
-
-
 def test_force_replaces_run_folders_alone(tiny_data, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter1").touch()

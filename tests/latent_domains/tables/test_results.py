@@ -94,13 +94,6 @@ def test_ensemble_and_matching_are_one_run(tmp_path):
     assert "matching: found None, expected a number from 0 to 1" in nearest.reason
 
 
-def test_one_seed_has_no_deviation(table, tmp_path):
-    fill(table, tmp_path / "runs", 0, 0, {1: 0.81})
-    cell = results(table, tmp_path)[0].cells[0]
-    assert (cell.n, cell.std) == (1, None) and cell.mean == pytest.approx(81.0)
-    assert cell.reason.startswith("1 of 3 seeds: seeds 0, 2 ")
-
-
 def test_the_mean_over_columns_is_taken_seed_by_seed(table, tmp_path):
     fill(table, tmp_path / "runs", 0, 0, {0: 0.8, 1: 0.9})
     fill(table, tmp_path / "runs", 0, 1, {0: 0.6, 1: 0.5})
@@ -143,12 +136,6 @@ def test_tables_of_pictures_have_the_mean_over_classes_beside_the_accuracy(colum
     assert results(table, tmp_path)[0].cells[0].class_mean is None
 
 
-def test_a_mean_needs_all_columns(table, tmp_path):
-    fill(table, tmp_path / "runs", 0, 0, {0: 0.8})
-    mean = results(table, tmp_path)[0].mean
-    assert mean.mean is None and mean.reason == "not all columns have a number"
-
-
 def test_the_best_single_source_is_the_one_of_the_best_mean(table, tmp_path):
     """Not that of the best run: source mnistm has that one."""
     fill(table, tmp_path / "runs", 1, 0, {0: 0.7, 1: 0.72, 2: 0.71}, candidate=0)
@@ -177,14 +164,6 @@ def test_no_best_source_before_every_source_was_tried(table, tmp_path):
 def test_the_papers_means_are_printed_and_recomputed(name, printed, again, tmp_path):
     table = load(EXPERIMENTS / f"{name}.yaml")
     assert f"{printed} ({again})" in table_text(table, results(table, tmp_path))
-
-
-def test_every_recomputed_mean_is_in_the_csv(tmp_path):
-    table = load(EXPERIMENTS / "office31_fc7.yaml")
-    lines = list(csv.DictReader(io.StringIO(csv_text(table, results(table, tmp_path)))))
-    for line in (line for line in lines if line["part"] == "mean" and line["paper"]):
-        values = [float(one["paper"]) for one in lines if one["row"] == line["row"] and one["part"] == "cell"]
-        assert float(line["paper_recomputed"]) == pytest.approx(sum(values) / 3, abs=1e-4)
 
 
 @pytest.mark.parametrize(("value", "text"), [(1.25, "+1.2"), (-3.0, "−3.0"), (-0.04, "0.0"), (0.0, "0.0")])
@@ -246,13 +225,6 @@ def test_latent_domains_stand_beside_the_accuracy(tmp_path):
     assert [line[key] for key in ("largest share", "purity", "NMI")] == ["80", "0.7", "0.625"]
 
 
-def test_one_true_source_has_no_purity(tmp_path):
-    table = one_column(tmp_path)
-    alone = usage(0, 0, sources=["a+b"], counts=[[50, 50]], share=[0.5, 0.5], purity=1.0, nmi=0.0)
-    write_usages(table, tmp_path / "runs", alone)
-    assert cells(table_text(table, results(table, tmp_path)))[2][-3:] == ["50.0", "", ""]
-
-
 # --- against a reference
 
 
@@ -285,17 +257,6 @@ def test_what_is_resolvable_is_found_with_80_percent_power(n, factor):
     values = dict(enumerate([-1.0] + [1.0] * (n - 1)))
     found = difference(module.Result(values, n), module.Result(dict.fromkeys(values, 0.0), n))
     assert found.resolvable == pytest.approx(factor * statistics.stdev(values.values()) / n**0.5, rel=3e-3)
-
-
-def test_only_seeds_that_both_rows_have_are_compared(tmp_path):
-    table = small_table(tmp_path, TEXT.replace("columns:", "reference: shallow\ncolumns:"))
-    for column in (0, 1):
-        fill(table, tmp_path / "runs", 0, column, {0: 0.81, 1: 0.84, 2: 0.9})
-        fill(table, tmp_path / "runs", 2, column, {1: 0.81, 2: 0.81})
-    ours = differences(table, results(table, tmp_path))["ours"]
-    assert [(found.n, found.mean) for found in ours] == [(2, pytest.approx(6))] * 3
-    lines = cells(table_text(table, results(table, tmp_path)).split("seed by seed")[1])
-    assert [line[:3] for line in lines[2:5]] == [["ours", name, "+6.00"] for name in ("U", "Mm", "mean")]
 
 
 # --- why something is missing
@@ -354,12 +315,6 @@ def test_what_became_of_each_seed(table, tmp_path, tiny_data):
     assert why(table, tmp_path) == (
         "1 of 3 seeds: seed 0 written, but not trained yet, seed 1 failed: the disk is full"
     )
-
-
-def test_a_folder_of_another_experiment_is_said(table, tmp_path, tiny_data):
-    other = small_table(tmp_path / "other", TEXT.replace("method: mda", "method: mda, iterations: 7")).runs[0]
-    write_run(other, tmp_path / "runs" / "digits" / "mda_k2_seed0", data=tiny_data, solver_mode="CPU")
-    assert f"seed 0 {tmp_path}/runs/digits/mda_k2_seed0 holds another experiment" in why(table, tmp_path)
 
 
 def test_a_finished_run_on_another_data_folder_is_not_taken(table, tmp_path, tiny_data):

@@ -54,12 +54,6 @@ def test_the_first_ones_arrays_are_taken(peers):
     )
 
 
-def test_nothing_is_averaged_without_a_word(peers):
-    for peer in peers:  # one after the other: none waits
-        peer.average([])
-        peer.broadcast([])
-
-
 @pytest.mark.parametrize("left", [0, 1])
 def test_a_peer_that_ended_is_noticed(left):
     ends = Pipe()
@@ -117,13 +111,3 @@ def test_all_meet_under_the_first_ones_identifier(layer_wise, monkeypatch):
         assert nccl.solver is one and nccl.broadcasts == 1
         assert nccl.uid == NotedNccl.identifier  # zero bytes and all
         assert one.after == ([nccl] if layer_wise else [])
-
-
-def test_an_identifier_that_was_cut_is_told(monkeypatch):
-    monkeypatch.setattr(caffe, "NCCL", NotedNccl)
-    monkeypatch.setattr(NotedNccl, "identifier", b"magic")
-    with pytest.raises(RuntimeError, match=r"new_uid\(\) gave 5 bytes, expected 128: .*docker/patches"):
-        NcclReduction(Peers(0, [])).attach(solver(True))
-    if caffe.has_nccl():
-        monkeypatch.undo()
-        assert len(caffe.NCCL.new_uid()) == 128

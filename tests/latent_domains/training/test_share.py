@@ -49,14 +49,6 @@ def test_a_share_is_the_net_of_an_nth_of_the_batch(dataset, method, options, tin
     assert make_share(run, 1)[TRAIN_NET] == run.net("train").read_text()
 
 
-def test_the_layers_take_a_share(tiny_data, tmp_path):
-    run = write_run(make_experiment("digits", "mda", batch_size=8), tmp_path / "run", data=tiny_data)
-    write_share(run, 4)
-    net = caffe.Net(str(run.path / "share" / TRAIN_NET), caffe.TRAIN)
-    net.forward()
-    assert net.blobs["data"].shape[0] == 6 and net.blobs["w"].shape[0] == 6 and net.blobs["label"].shape[0] == 4
-
-
 def test_the_first_process_tests_and_the_others_do_not(tiny_data, tmp_path):
     run = write_run(make_experiment("digits", "dial", batch_size=8), tmp_path / "run", data=tiny_data)
     train_net = run.path / "share" / TRAIN_NET
@@ -88,15 +80,6 @@ def test_a_batch_that_cannot_be_shared_out_is_named(tiny_data, tmp_path):
     assert make_share(run, 3)
     with pytest.raises(ProgramError, match="9 images in a batch, expected at least 18, and a multiple of 9, to share"):
         make_share(run, 9)
-
-
-def test_the_domain_whose_share_is_uneven_is_named(tmp_path):
-    """Office-31's published batch is shared out by size: 175, 31 and 50 images."""
-    run = write_run(make_experiment("office31", "dial"), tmp_path / "run", data=tmp_path)
-    with pytest.raises(ProgramError, match="layer data_amazon has 175 images in a batch, expected at least 4, and a"):
-        make_share(run, 2)
-    with pytest.raises(ProgramError, match="layer data_dslr has 31 images in a batch, expected at least 10, and a"):
-        make_share(run, 5)
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,10 @@
 import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from latent_domains.common.caffe_process import read_log
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.write import write_run
-from latent_domains.training import threads
 from latent_domains.training.threads import milliseconds, share_of_cores
 
 
@@ -23,26 +18,3 @@ def test_a_net_is_named_relative_to_the_caller(tiny_data, tmp_path, monkeypatch)
     write_run(make_experiment("digits", "dial", batch_size=2), tmp_path / "run", data=tiny_data)
     monkeypatch.chdir(tmp_path)
     assert milliseconds(Path("run/train.prototxt"), 1, 1) > 0
-
-
-def test_ctrl_c_leaves_no_measurement_behind(monkeypatch):
-    children = []
-
-    def start(*_):
-        command = [sys.executable, "-c", "import time; time.sleep(60)"]
-        children.append(subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True))
-        return children[0]
-
-    def read(child):
-        signal.setitimer(signal.ITIMER_REAL, 0.2)
-        return read_log(child)
-
-    monkeypatch.setattr(threads, "start", start)
-    monkeypatch.setattr(threads, "read_log", read)
-    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            milliseconds(Path("net"), 1, 1)
-    finally:
-        signal.signal(signal.SIGALRM, before)
-    assert children[0].wait(10) == -signal.SIGKILL

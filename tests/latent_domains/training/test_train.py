@@ -63,22 +63,6 @@ def test_the_mode_asked_for_is_that_of_the_evaluation_too(evaluation_apart, tiny
     assert folder.read_record().hardware["mode"] == "CPU"
 
 
-def test_locks_are_taken_in_the_same_order_by_everybody(tiny_data, tmp_path, monkeypatch):
-    """Two that wait for each other would do so for ever."""
-    folders = [write_run(small(seed=seed), tmp_path / f"run{seed}", data=tiny_data) for seed in range(2)]
-    taken, trained = [], []
-
-    @contextmanager
-    def locked(folder, *, wait):
-        taken.append(folder.path.name)
-        yield 0
-
-    monkeypatch.setattr(RunFolder, "locked", locked)
-    monkeypatch.setattr(train, "_train_jobs", lambda jobs, *_: trained.extend(job.folder for job in jobs))
-    train_all(folders[::-1], threads=1, wait=True)
-    assert taken == ["run0", "run1"] and trained == folders[::-1]
-
-
 def test_a_run_that_was_written_anew_since_it_was_read_is_told(tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     write_run(small("dial"), folder.path, data=tiny_data, force=True)
@@ -113,15 +97,6 @@ def test_ctrl_c_at_the_very_start_of_a_child(step, ours, evaluation_apart, tiny_
         with pytest.raises(ProgramError, match=f"run: {step} was stopped from outside; go on with --resume"):
             train_all([folder], threads=1)
     assert not folder.failure.exists() and not folder.record.exists()
-
-
-def test_same_seed_same_losses_another_seed_others(tiny_data, tmp_path):
-    losses = []
-    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
-        folder = write_run(small(seed=seed), tmp_path / name, data=tiny_data)
-        train_all([folder], threads=1)
-        losses.append(curves(folder.log.read_text().splitlines())["train", "loss"])
-    assert losses[0] == losses[1] != losses[2]
 
 
 def start_training(folder: RunFolder, *options: str, errors: int = subprocess.PIPE) -> subprocess.Popen[str]:
@@ -321,16 +296,6 @@ def test_a_run_that_began_from_weights_does_not_begin_again_without_them(tiny_da
 
 
 @pytest.mark.program
-def test_weights_of_a_name_that_caffe_parts_are_refused(tiny_data, tmp_path):
-    folder = write_run(small(), tmp_path / "run", data=tiny_data)
-    weights = tmp_path / "a,b.caffemodel"
-    weights.write_bytes(folder.initial.read_bytes())
-    done = program("train", "--threads", "1", "--weights", weights, folder.path)
-    assert done.returncode == 1 and "a,b.caffemodel: expected a name without commas" in done.stderr
-    assert not folder.log.exists()
-
-
-@pytest.mark.program
 def test_weights_that_are_not_read_are_told(tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     edit(folder.solver, "snapshot: 500", "snapshot: 3")
@@ -339,19 +304,6 @@ def test_weights_that_are_not_read_are_told(tiny_data, tmp_path):
     done = program("train", "--threads", "1", "--resume", "--weights", "x.caffemodel", folder.path)
     assert done.returncode == 0, done.stderr
     assert "run: goes on from its snapshot, x.caffemodel is not read" in done.stdout + done.stderr
-
-
-@pytest.mark.program
-def test_a_branch_of_another_number_of_domains_is_refused(tiny_data, tmp_path):
-    weights = initial_weights(write_run(small("mda", k=3), tmp_path / "first", data=tiny_data))
-    model = caffe_pb2.NetParameter.FromString(weights.read_bytes())
-    layers = [layer for layer in model.layer if layer.type != "Python"]
-    del model.layer[:]
-    model.layer.extend(layers)
-    (tmp_path / "w.caffemodel").write_bytes(model.SerializeToString())
-    second = write_run(small("mda"), tmp_path / "second", data=tiny_data)
-    done = program("train", "--threads", "1", "--weights", tmp_path / "w.caffemodel", second.path)
-    assert done.returncode == 1 and "blob 0 of layer domain_fc4 is 3×100, expected 2×100" in done.stderr
 
 
 def test_a_crash_in_one_run_does_not_take_the_other(tiny_data, tmp_path):
