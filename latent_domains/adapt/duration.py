@@ -1,10 +1,5 @@
 """How long training will take on this machine's processor: measured before hours are spent."""
 
-import re
-from pathlib import Path
-
-from latent_domains.experiment.datasets import Dataset, of_network
-from latent_domains.experiment.networks import NETWORKS
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.training.threads import milliseconds, share_of_cores
 
@@ -32,23 +27,3 @@ def in_words(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def memory_note(data: Dataset, images: int) -> str | None:
-    """Warn if a batch of so many images needs more memory than is free; None if it fits."""
-    if (gib := NETWORKS[data.network].gib) is None:
-        return None
-    there, (fixed, each) = available_gib(), gib
-    needed = fixed + each * images * (data.shape[-1] / of_network(data.network).shape[-1]) ** 2
-    if needed <= there:
-        return None
-    return (
-        f"a batch of {images} images takes about {needed:.1f} GiB of memory and {there:.1f} GiB are free: a smaller "
-        "--batch-size takes less"
-    )
-
-
-def available_gib() -> float:
-    """Return the memory that is free for a new process, in GiB."""
-    found = re.search(r"^MemAvailable: +(\d+) kB$", Path("/proc/meminfo").read_text(), re.MULTILINE)
-    return int(found[1]) / 2**20

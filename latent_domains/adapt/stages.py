@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from latent_domains.adapt.comparisons import baseline_files, compared_records, write_baselines
-from latent_domains.adapt.duration import in_words, measure, memory_note, total
+from latent_domains.adapt.duration import in_words, measure, total
 from latent_domains.adapt.results import write_domains, write_readme
 from latent_domains.adapt.task import Paths, Task, pictures
 from latent_domains.adapt.trees import TaskImages
@@ -135,8 +135,6 @@ def train(folder: RunFolder, weights: Path | None, threads: int | None, solver_m
 def _say_duration(folder: RunFolder, iterations: int, threads: int | None) -> int:
     """Print how long ``iterations`` take; return the number of threads to train with."""
     batch = sum(folder.batch_rows().values())
-    if note := memory_note(folder.experiment.data, batch):
-        print(f"note: {note}")
     print("measuring how long an iteration takes on this processor …", flush=True)
     threads, seconds = measure(folder, threads)
     tests = ", with tests" if folder.test_nets else ""

@@ -17,7 +17,7 @@ from latent_domains.common.files import expect_file, sha256
 from latent_domains.common.in_threads import in_threads
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data import lmdb_io
-from latent_domains.data.input_batches import keyed_batches, record_values
+from latent_domains.data.input_batches import batches, record_values
 from latent_domains.data.lmdb_folder import NOTE
 from latent_domains.data.lmdb_plans import FINGERPRINT, NewRecords, PlannedLmdb, classes_of, origin_of
 from latent_domains.experiment.datasets import (
@@ -47,8 +47,8 @@ FINGERPRINT_RECORDS = 16
 SPREAD = 256
 """Records that tell an LMDB without such a note from others: 50 MB of 256×256 pixels."""
 
-Row = tuple[bytes, NDArray[np.float32], int]
-"""An image's key, its features and its label."""
+Row = tuple[str, NDArray[np.float32], int]
+"""The name of an image's record, its features and its label."""
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,10 @@ def alexnet(weights: Path, batch_size: int) -> Extractor:
 
     def rows(images: Path, data: Dataset) -> Iterator[Row]:
         net = net_once()
-        for keys, inputs, labels in keyed_batches(images, data.preprocessing, batch_size):
+        names = lmdb_io.record_names(images)
+        for inputs, labels in batches(images, data.preprocessing, batch_size):
             feed(net, inputs)
-            yield from zip(keys, net.forward()[FEATURES], labels.tolist(), strict=True)
+            yield from zip(islice(names, len(labels)), net.forward()[FEATURES], labels.tolist(), strict=True)
 
     return Extractor({"weights": sha256(weights)}, rows)
 
@@ -124,11 +125,12 @@ def onnx(backbone: OnnxBackbone, name: str, jobs: int) -> Extractor:
     """
 
     def rows(images: Path, data: Dataset) -> Iterator[Row]:
-        def row(record: tuple[bytes, Datum]) -> Row:
+        def extract(record: tuple[bytes, Datum]) -> Row:
             key, datum = record
-            return key, backbone.features(record_values(images, key, datum, data.stored_shape)), datum.label
+            row = backbone.features(record_values(images, key, datum, data.stored_shape))
+            return lmdb_io.record_name(key), row, datum.label
 
-        return in_threads(row, lmdb_io.read(images), jobs)
+        return in_threads(extract, lmdb_io.read(images), jobs)
 
     return Extractor({"backbone": name, **backbone.description}, rows)
 
@@ -166,8 +168,7 @@ def parts(
 
 def _datums(lmdb: Path, rows: Iterator[Row]) -> Iterator[tuple[str, Datum]]:
     """Name and Datum of each row. Raises ProgramError if one has anything but finite numbers."""
-    for key, row, label in rows:
-        name = lmdb_io.record_name(key)
+    for name, row, label in rows:
         if not np.isfinite(row).all():
             raise ProgramError(f"{lmdb}: the features of {name!r} are not finite: the weights are damaged")
         yield name, lmdb_io.feature_datum(row, int(label))

@@ -7,7 +7,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, NoReturn
@@ -62,9 +62,12 @@ def exit_code(main: Callable[[], int | None]) -> int:
             line = _line_about(error)
             if line is None:
                 raise
-            _clear_frames(error)
+            _end_progress_bars()
             print(line, file=sys.stderr)
-            return INTERRUPTED if _is_interruption(error) else 1
+            if not _is_interruption(error):
+                return 1
+            _NEVER_FREED.append(error)
+            return INTERRUPTED
         finally:
             _discard_unwritable_output()
 
@@ -105,16 +108,14 @@ def _is_interruption(error: BaseException | None) -> bool:
 
 
 _NEVER_FREED: list[BaseException] = []
-"""Errors whose frames may hold objects of LLVM: numba and llvmlite would both free a module that was being linked."""
+"""Interruptions: their frames may hold a module of LLVM that was being linked, which numba and llvmlite both free."""
 
 
-def _clear_frames(error: BaseException) -> None:
-    """Clear the frames of an error, so that progress bars in them end their lines; but not those of numba."""
-    _NEVER_FREED.append(error)
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        if frame.f_globals.get("__name__", "").partition(".")[0] not in ("numba", "llvmlite"):
-            with suppress(RuntimeError):  # it is being executed
-                frame.clear()
+def _end_progress_bars() -> None:
+    """Let progress bars end their lines, below which the error stands."""
+    if tqdm := sys.modules.get("tqdm"):
+        for bar in list(getattr(tqdm.tqdm, "_instances", ())):
+            bar.close()
 
 
 def _flush_stdout() -> None:

@@ -140,23 +140,16 @@ def _pixels_if_plain(data: bytes, form: str) -> NDArray[np.uint8] | None:
 def make_readable(
     entries: Sequence[Entry], form: Format, jobs: int, *, skip: bool, remedy: str = ""
 ) -> Iterator[tuple[Entry, Made]]:
-    """Yield each entry that can be read, with what ``make`` returns.
+    """Yield each entry that can be read, in order, with what ``make`` returns; ``jobs`` threads do the work.
 
     One that cannot is named on stderr and left out or, unless ``skip``, raises ProgramError with ``remedy`` at its end.
     """
-    for entry, made in zip(entries, make_all(entries, form, jobs), strict=True):
+    cv2.setNumThreads(1)  # ours are the parallelism: OpenCV works outside the interpreter's lock
+    made_in_order = in_threads(lambda entry: make(entry.file, entry.label, form), entries, jobs)
+    for entry, made in zip(entries, made_in_order, strict=True):
         if made.failure is None:
             yield entry, made
         elif skip:
             tqdm.write(f"left out {entry.file}: {made.failure}", file=sys.stderr)
         else:
             raise ProgramError(f"{entry.file}: {made.failure}{remedy}")
-
-
-def make_all(entries: Sequence[Entry], form: Format, jobs: int) -> Iterator[Made]:
-    """Yield what ``make`` returns for each entry, in order. With ``jobs`` > 1 that many threads do the work.
-
-    OpenCV works outside the interpreter's lock.
-    """
-    cv2.setNumThreads(1)  # ours are the parallelism
-    return in_threads(lambda entry: make(entry.file, entry.label, form), entries, jobs)

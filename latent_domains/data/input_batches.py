@@ -23,20 +23,10 @@ def batches(
     The inputs are cropped in the middle, as Caffe crops in the TEST phase, and then (value - mean) * scale.
     Raises ProgramError if a record holds no image or one of another shape than ``form``'s.
     """
-    for _, inputs, labels in keyed_batches(path, form, batch_size, limit):
-        yield inputs, labels
-
-
-def keyed_batches(
-    path: Path, form: Preprocessing, batch_size: int, limit: int | None = None
-) -> Iterator[tuple[list[bytes], NDArray[np.float32], NDArray[np.int64]]]:
-    """Yield what ``batches`` yields, each batch after the keys of its records."""
-    if batch_size < 1:
-        raise ValueError(f"batch size: got {batch_size}, expected at least 1")
     records = islice(lmdb_io.read(path), limit)
     while batch := list(islice(records, batch_size)):
         inputs = form.inputs([record_values(path, key, datum, form.stored_shape) for key, datum in batch])
-        yield [key for key, _ in batch], inputs, np.array([datum.label for _, datum in batch], np.int64)
+        yield inputs, np.array([datum.label for _, datum in batch], np.int64)
 
 
 def record_values(path: Path, key: bytes, datum: Datum, shape: tuple[int, int, int]) -> Values:

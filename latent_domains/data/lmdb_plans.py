@@ -86,7 +86,7 @@ def is_built(part: PlannedLmdb, *, force: bool = False) -> bool:
         return False
     if not is_lmdb(part.path):
         raise ProgramError(f"{part.path}: found other files, expected an LMDB or nothing; choose another --out")
-    if (found := _read_note(part.path)) is None:
+    if not (found := origin_of(part.path)):
         different = f"exists, but without a {NOTE} that says how it was made"
     elif differences := _differences(found, part.origin):
         different = f"made with {differences}"
@@ -100,17 +100,12 @@ def is_built(part: PlannedLmdb, *, force: bool = False) -> bool:
     raise ProgramError(f"{part.path}: {different}; pass --force to replace it or --out for another folder")
 
 
-def _read_note(lmdb: Path) -> dict[str, Any] | None:
-    """An LMDB's origin; None if there is no note, or a damaged one."""
+def origin_of(lmdb: Path) -> dict[str, Any]:
+    """The origin in an LMDB's note; empty if there is no note, or a damaged one."""
     try:
         return dict(json.loads((lmdb / NOTE).read_text())["recipe"])
     except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def origin_of(lmdb: Path) -> dict[str, Any]:
-    """The origin in an LMDB's note; empty if there is none."""
-    return _read_note(lmdb) or {}
+        return {}
 
 
 def features_of(lmdb: Path) -> dict[str, Any]:
@@ -123,19 +118,14 @@ _OF_RECORDS = ("program", "part", "images", FINGERPRINT, "inputs", "shares", "eq
 """Keys of an origin of features, or of a mixture of them, that do not say how an image becomes a feature."""
 
 
-def backbone_of(lmdb: Path) -> str | None:
-    """The backbone whose features an LMDB holds as its note says; None if it says nothing of features."""
-    return features_of(lmdb).get("backbone")
-
-
 def common_features(lmdbs: Sequence[Path]) -> dict[str, Any]:
     """How the features were made, if all LMDBs say so. Raises ProgramError if two of them say different things."""
     features = {path: found for path in lmdbs if (found := features_of(path))}
+    first = next(iter(features), None)
     for path, found in features.items():
-        first = next(iter(features))
         if differences := _differences(found, features[first]):
             raise ProgramError(f"{path}: features made with {differences}, as those of {first} are; expected the same")
-    return features[lmdbs[0]] if len(features) == len(lmdbs) else {}
+    return features[first] if len(features) == len(lmdbs) else {}
 
 
 def classes_of(lmdb: Path) -> tuple[str, ...]:
@@ -147,11 +137,11 @@ def classes_of(lmdb: Path) -> tuple[str, ...]:
 def common_classes(lmdbs: Sequence[Path]) -> tuple[str, ...]:
     """The names of the classes, if all LMDBs have them. Raises ProgramError if a label would mean two things."""
     classes = {path: names for path in lmdbs if (names := classes_of(path))}
+    first = next(iter(classes), None)
     for path, names in classes.items():
-        first = next(iter(classes))
         if names != classes[first]:
             raise ProgramError(f"{path / CLASSES}: other classes than in {first / CLASSES}, expected the same")
-    return classes[lmdbs[0]] if len(classes) == len(lmdbs) else ()
+    return classes[first] if len(classes) == len(lmdbs) else ()
 
 
 def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:

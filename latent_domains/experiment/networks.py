@@ -33,7 +33,6 @@ class Network:
     module: str
     images: str
     megabytes: int
-    gib: tuple[float, float] | None = None
     pixels: Preprocessing | None = None
     any_size: bool = False
     recipe: str | None = None
@@ -81,7 +80,6 @@ _ALEXNET = Network(
     images="office31",
     recipe="pacs",
     megabytes=6000,
-    gib=(0.9, 0.0125),
     folder="alexnet",
     # BVLC publishes the sha1 (models/bvlc_alexnet/readme.md); the sha256 is OpenVINO's open_model_zoo's, for the same
     # URL. NVIDIA's and MXNet's copies have that sha1.
@@ -136,7 +134,6 @@ NETWORKS = {
             18,
             "f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec",
             megabytes=8000,
-            gib=(0.3, 0.115),
             geometries=GEOMETRIES,
             caffe_only="res2a_branch1",
             folder="resnet18",
@@ -145,13 +142,11 @@ NETWORKS = {
             34,
             "b627a593bcbe140c234610266fe4f8ae95ea42fc881d091c9b6052e6b1d0590f",
             megabytes=11000,
-            gib=(0.8, 0.145),
         ),
         _resnet(
             50,
             "0676ba61b6795bbe1773cffd859882e5e297624d384b6993f7c9e683e722fb8a",
             megabytes=26000,
-            gib=(0.8, 0.375),
         ),
         Network(
             "lite0",
@@ -163,7 +158,6 @@ NETWORKS = {
             any_size=True,
             recipe="pacs",
             megabytes=11000,
-            gib=(0.4, 0.185),
             plain=False,
             weights=LITE0,
             converter="convert_lite0",

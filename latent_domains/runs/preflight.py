@@ -21,7 +21,7 @@ from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.common.wording import by
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import Description, count, describe
-from latent_domains.data.lmdb_plans import backbone_of, common_classes, common_features
+from latent_domains.data.lmdb_plans import common_classes, common_features, features_of
 from latent_domains.experiment.batches import published_counts
 from latent_domains.experiment.datasets import Dataset
 from latent_domains.experiment.mixture import is_joined, join_options
@@ -169,7 +169,7 @@ def check_meaning(lmdbs: Sequence[Path], labelled: Sequence[Path], data: Dataset
     What an LMDB does not say of itself is not asked for. Raises ProgramError naming one that says something else.
     """
     for path in lmdbs if data.features else ():
-        if (backbone := backbone_of(path)) not in (None, data.features.backbone):
+        if (backbone := features_of(path).get("backbone")) not in (None, data.features.backbone):
             raise ProgramError(
                 f"{path}: features of {backbone}, but the run is one on those of {data.features.backbone}; build it "
                 f"with: {data.made_by}"

@@ -16,7 +16,7 @@ from skimage import data as photographs
 
 from latent_domains.common import in_threads
 from latent_domains.data import image_datum, lmdb_io
-from latent_domains.data.image_datum import Format, make_all
+from latent_domains.data.image_datum import Format, make_readable
 from latent_domains.data.image_list import SUFFIXES, Entry
 from tests.odd_images import odd_images
 from tests.programs import child, files_up_to, interrupt, names, program
@@ -169,7 +169,7 @@ def test_datums_come_in_order_whatever_the_threads(images, jobs, monkeypatch):
     monkeypatch.setattr(in_threads, "AHEAD", 3)
     files = sorted(images.rglob("*.*g"))
     entries = [Entry(files[i % len(files)], str(i), i) for i in range(50)]
-    made = list(make_all(entries, Format((9, 8)), jobs))
+    made = [one for _, one in make_readable(entries, Format((9, 8)), jobs, skip=False)]
     assert [caffe_pb2.Datum.FromString(one.datum).label for one in made] == list(range(50))
     assert made == [image_datum.make(entry.file, entry.label, Format((9, 8))) for entry in entries]
 

@@ -2,9 +2,7 @@
 
 import pytest
 
-from latent_domains.adapt import duration
-from latent_domains.adapt.duration import in_words, measure, memory_note, total
-from latent_domains.experiment.datasets import adapted, named, of_network
+from latent_domains.adapt.duration import in_words, measure, total
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.write import write_run
 
@@ -26,25 +24,3 @@ def test_iterations_tests_and_the_evaluation_count(tiny_data, tmp_path):
     assert total(folder, 250, 2.0) == pytest.approx(500 + 4 * 30 * 2 / 60 / 3)
     threads, seconds = measure(folder, 1)
     assert threads == 1 and 0.001 < seconds < 60
-
-
-@pytest.mark.parametrize(
-    ("network", "images", "gib"),
-    [("resnet18", 40, None), ("resnet18", 48, "5.8"), ("resnet50", 12, "5.3"), ("mnist", 10**6, None)],
-)
-def test_memory_that_is_not_there(monkeypatch, network, images, gib):
-    monkeypatch.setattr(duration, "available_gib", lambda: 5.0)
-    said = (
-        f"a batch of {images} images takes about {gib} GiB of memory and 5.0 GiB are free: a smaller --batch-size takes"
-    )
-    assert memory_note(of_network(network), images) == (gib and f"{said} less")
-
-
-def test_smaller_images_take_less_memory(monkeypatch):
-    monkeypatch.setattr(duration, "available_gib", lambda: 5.0)
-    assert "a batch of 48 images takes about 9.3 GiB" in memory_note(of_network("lite0"), 48)
-    assert memory_note(adapted(named("pacs"), "lite0", 128), 48) is None
-
-
-def test_memory_of_this_machine():
-    assert 0.01 < duration.available_gib() < 10**6

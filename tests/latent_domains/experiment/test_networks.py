@@ -23,7 +23,7 @@ def test_what_an_entry_names_is_there(network):
     assert set(network.geometries) <= set(GEOMETRIES) and (network.caffe_only is None or network.geometries[1:])
     assert network.converter is None or (network.weights and find_spec(f"tools.{network.converter}"))
     assert network.folder is None or (ROOT / "prototxt" / network.folder).is_dir()
-    assert network.megabytes > 1000 * (network.gib[0] + network.gib[1] if network.gib else 1)
+    assert network.megabytes > 1000
 
 
 @ENTRIES
