@@ -1,8 +1,8 @@
 """Show the whole method in minutes: discover latent source domains and adapt to unlabelled handwriting; no download.
 
 Train source_only, DIAL and mDA with the real caffe binary, mDA with a branch that finds the domains and with the
-paper's. No run gets a domain label. Print the accuracies on the target. Draw the domains, the learning curves and the
-latent domains of held-out images of each true source domain, and put all of it into one page, report.html.
+paper's. No run gets a domain label. Print the accuracies on the target. Draw the domains and the latent domains of
+held-out images of each true source domain, and write one page about all of it, report.html.
 """
 
 from pathlib import Path
@@ -15,8 +15,7 @@ from latent_domains.data.lmdb_plans import build_missing
 from latent_domains.data.sets import demo as demo_data
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.report.build import build
-from latent_domains.report.demo import Discovery, draw_latent_domains, draw_learning_curves, draw_samples
-from latent_domains.runs.outputs import latent_domain_images
+from latent_domains.report.demo import draw_latent_domains, draw_samples
 from latent_domains.tables import definition
 from latent_domains.training.options import add_training_options
 from latent_domains.training.train import run_suite
@@ -54,14 +53,11 @@ def main() -> None:
         solver_mode=options.solver_mode,
     )
 
-    rows, discoveries = [], []
+    rows = []
     for folder, record in results:
-        title, usage = folder.experiment.title, record.domain_usage
-        if usage:
-            images = latent_domain_images(folder, folder.final_snapshot(), options.seed)
-            discoveries.append(Discovery(title, usage, images))
+        usage = record.domain_usage
         discovered = f"purity {usage.purity:.2f}, NMI {usage.nmi:.2f}" if usage else ""
-        rows.append([title, f"{100 * record.accuracy:.1f} %", discovered])
+        rows.append([folder.experiment.title, f"{100 * record.accuracy:.1f} %", discovered])
     print(table(["plain + photo → handwritten", "target accuracy", "latent domains against true ones"], rows))
 
     data = experiments[0].data
@@ -71,10 +67,9 @@ def main() -> None:
         "handwritten": "target: handwriting, unlabelled",
     }
     samples = {roles[domain]: read_images(data_folder / data.train_lmdb(domain), 64)[0] for domain in data.domains}
-    pictures = [options.runs / name for name in ("samples.png", "learning_curves.png", "latent_domains.png")]
+    pictures = [options.runs / name for name in ("samples.png", "latent_domains.png")]
     draw_samples(pictures[0], samples)
-    draw_learning_curves(pictures[1], [folder for folder, _ in results])
-    draw_latent_domains(pictures[2], discoveries)
+    draw_latent_domains(pictures[1], [result for result in results if result[1].domain_usage], options.seed)
     for picture in pictures:
         print(f"picture: {picture}")
     report = options.runs / "report.html"

@@ -10,7 +10,7 @@ from latent_domains.report.palette import COLOURS, DASHES, MARKS, Dashes
 from latent_domains.report.runs import LoadedRun
 from latent_domains.runs.record import Record
 from latent_domains.tables.definition import Row, Table
-from latent_domains.tables.records import accuracy_of
+from latent_domains.tables.records import meant_by
 from latent_domains.tables.results import OverSeeds, best_of
 
 CITED = "cited"
@@ -171,9 +171,9 @@ def _of_row(
         method = candidate.runs[0].method
         runs = tuple(given[run] for run in candidate.runs if isinstance(run, Experiment) and run in given)
         scores = tuple(
-            100 * accuracy
+            100 * meant.accuracy
             for run in candidate.distinct
-            if run.name in baselines and (accuracy := accuracy_of(baselines[run.name], run)) is not None
+            if run.name in baselines and (meant := meant_by(run, baselines[run.name]))
         )
         lines.append(Line(name, method, _number([*before, *lines], method), runs, scores or _scores_of(runs)))
     if len(lines) > 1 and not all(line.scores for line in lines):

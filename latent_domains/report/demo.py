@@ -1,24 +1,20 @@
-"""The demo's pictures: what the domains look like, how training went, what the branch discovered.
-
-They are the report's charts, put together in PNG files.
-"""
+"""The demo's pictures: what the domains look like, and what the branches discovered, as PNG files."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from latent_domains.report.chart import Chart, save
-from latent_domains.report.comparison import tasks_of
 from latent_domains.report.domains import matrix_chart
-from latent_domains.report.runs import load_runs
-from latent_domains.report.samples import mosaic_chart
+from latent_domains.report.samples import mosaic_chart, read_source_images
 from latent_domains.report.text import subscript
-from latent_domains.report.training import loss_curves, target_curves
-from latent_domains.runs.record import DomainUsage
+from latent_domains.runs.record import Record
 from latent_domains.runs.run_folder import RunFolder
+
+DRAWN = 48
+"""Images of each latent domain."""
 
 
 def draw_samples(path: Path, domains: Mapping[str, NDArray[np.uint8]]) -> None:
@@ -26,30 +22,18 @@ def draw_samples(path: Path, domains: Mapping[str, NDArray[np.uint8]]) -> None:
     save(path, [_many(title, images) for title, images in domains.items()])
 
 
-def draw_learning_curves(path: Path, runs: Sequence[RunFolder]) -> None:
-    """Accuracy on the target, loss, h_C, and accuracy on the sources' batches, against iterations."""
-    [task] = tasks_of(load_runs([run.path for run in runs])[0])
-    terms = ("loss_class", "entropy_class", "source_accuracy")
-    save(path, [*target_curves(task), *loss_curves(task, terms)], columns=2)
-
-
-@dataclass(frozen=True)
-class Discovery:
-    """What a branch made of the source images: ``images[d]`` (n×C×H×W) some of domain d."""
-
-    title: str
-    usage: DomainUsage
-    images: Sequence[NDArray[np.uint8]]
-
-
-def draw_latent_domains(path: Path, discoveries: Sequence[Discovery]) -> None:
-    """A row per run: true source domains against latent domains, then images of each latent domain."""
+def draw_latent_domains(path: Path, runs: Sequence[tuple[RunFolder, Record]], seed: int) -> None:
+    """A row for each run that has a branch: true against latent domains, then images of each, drawn by ``seed``."""
     charts = []
-    for discovery in discoveries:
-        charts.append(matrix_chart(discovery.usage, discovery.title))
-        for d, (share, images) in enumerate(zip(discovery.usage.share, discovery.images, strict=True), 1):
-            charts.append(_many(f"s{subscript(d)}: {100 * share:.1f} % of the images", images))
-    save(path, charts, columns=len(charts) // len(discoveries))
+    for folder, record in runs:
+        charts.append(matrix_chart(record.domain_usage, folder.experiment.title))
+        found = read_source_images(folder, folder.final_snapshot())
+        assigned = found.probabilities.argmax(axis=1)
+        order = np.random.default_rng(seed).permutation(len(assigned))
+        for domain, share in enumerate(record.domain_usage.share):
+            images = found.images[order[assigned[order] == domain][:DRAWN]]
+            charts.append(_many(f"s{subscript(domain + 1)}: {100 * share:.1f} % of the images", images))
+    save(path, charts, columns=len(charts) // len(runs))
 
 
 def _many(title: str, images: NDArray[np.uint8]) -> Chart:

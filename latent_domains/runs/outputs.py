@@ -1,7 +1,6 @@
 """What a run's nets put out: classes of the test images, domain probabilities of source images and their use along
 training."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import caffe
@@ -12,7 +11,7 @@ from tqdm import tqdm
 from latent_domains.common.program import ProgramError
 from latent_domains.data.input_batches import batches
 from latent_domains.data.lmdb_folder import is_lmdb
-from latent_domains.data.lmdb_io import count, count_filled, read_images, record_names
+from latent_domains.data.lmdb_io import count, count_filled, record_names
 from latent_domains.data.lmdb_plans import classes_of
 from latent_domains.models.model import feed
 from latent_domains.runs.domain_usage import domain_usage
@@ -40,8 +39,7 @@ def source_probabilities(
     """
     if not folder.experiment.has_branch:
         return {}
-    net = folder.load_net("domains", caffe.TEST, snapshot.model)
-    return _predicted(folder, net, "domain_prob", lmdbs or source_lmdbs(folder), limit, quiet)[0]
+    return _predicted(folder, snapshot.model, "domain_prob", lmdbs or source_lmdbs(folder), limit, quiet)[0]
 
 
 def source_usage(folder: RunFolder, snapshot: Snapshot, *, quiet: bool = False) -> DomainUsage | None:
@@ -51,8 +49,8 @@ def source_usage(folder: RunFolder, snapshot: Snapshot, *, quiet: bool = False) 
     """
     if not folder.experiment.has_branch:
         return None
-    net = folder.load_net("domains", caffe.TEST, snapshot.model)
-    return _source_usage(folder, net, *looked_at_lmdbs(folder), None, quiet)
+    lmdbs, held_out = looked_at_lmdbs(folder)
+    return domain_usage(*_predicted(folder, snapshot.model, "domain_prob", lmdbs, None, quiet), held_out=held_out)
 
 
 def target_usage(folder: RunFolder, snapshot: Snapshot, *, quiet: bool = False) -> DomainUsage | None:
@@ -64,9 +62,28 @@ def target_usage(folder: RunFolder, snapshot: Snapshot, *, quiet: bool = False) 
     if not experiment.has_target_branch:
         return None
     lmdbs = {target: folder.train_lmdbs[target] for target in experiment.targets}
-    net = folder.load_net("domains", caffe.TEST, snapshot.model)
-    found, labels = _predicted(folder, net, "target_domain_prob", lmdbs, None, quiet)
+    found, labels = _predicted(folder, snapshot.model, "target_domain_prob", lmdbs, None, quiet)
     return domain_usage(found, None if set(lmdbs) & set(experiment.data.unlabelled) else labels)
+
+
+def usage_history(folder: RunFolder, *, quiet: bool = False) -> list[DomainUsage]:
+    """:func:`source_usage` on fewer images at every snapshot that is there, and before training.
+
+    Nothing is known of the beginning of a run that began from weights that were given, or whose branch comes after a
+    BatchNorm, which has no statistics yet. Empty if no branch predicts source domains.
+    """
+    if not folder.experiment.has_branch:
+        return []
+    training, net = folder.read_training(), folder.read_net("domains")
+    known = not (training and training.weights) and all(layer.type != "BatchNorm" for layer in net.layer)
+    weights = {0: folder.initial} if known else {}
+    weights |= {snapshot.iteration: snapshot.model for snapshot in folder.whole_snapshots()}
+    lmdbs, held_out = looked_at_lmdbs(folder)
+    history = []
+    for iteration in sorted(weights):
+        found = _predicted(folder, weights[iteration], "domain_prob", lmdbs, HISTORY_IMAGES, quiet)
+        history.append(domain_usage(*found, held_out=held_out).model_copy(update={"iteration": iteration}))
+    return history
 
 
 def source_lmdbs(folder: RunFolder) -> dict[str, Path]:
@@ -105,67 +122,11 @@ def _held_out_lmdbs(folder: RunFolder) -> dict[str, Path]:
     return tests
 
 
-def latent_domain_images(
-    folder: RunFolder, snapshot: Snapshot, seed: int, count: int = 48, limit: int = 1000
-) -> list[NDArray[np.uint8]]:
-    """Up to ``count`` source images of each latent domain (n×C×H×W), drawn by ``seed`` from those assigned to it.
-
-    They are among the first ``limit`` of each of :func:`looked_at_lmdbs`.
-    """
-    lmdbs, _ = looked_at_lmdbs(folder)
-    probabilities = source_probabilities(folder, snapshot, lmdbs=lmdbs, limit=limit, quiet=True)
-    images = np.concatenate([read_images(lmdb, limit)[0] for lmdb in lmdbs.values()])
-    assigned = np.concatenate(list(probabilities.values())).argmax(axis=1)
-    order = np.random.default_rng(seed).permutation(len(images))
-    return [images[order[assigned[order] == d][:count]] for d in range(folder.experiment.k)]
-
-
-def usage_history(folder: RunFolder, *, quiet: bool = False) -> list[DomainUsage]:
-    """:func:`source_usage` on fewer images at every snapshot that is there, and before training.
-
-    Empty if no branch predicts source domains.
-    """
-    if not folder.experiment.has_branch:
-        return []
-    lmdbs, held_out = looked_at_lmdbs(folder)
-    return [
-        _source_usage(folder, net, lmdbs, held_out, HISTORY_IMAGES, quiet).model_copy(update={"iteration": iteration})
-        for iteration, net in _nets_along_training(folder)
-    ]
-
-
-def _source_usage(
-    folder: RunFolder, net: caffe.Net, lmdbs: dict[str, Path], held_out: bool, limit: int | None, quiet: bool
-) -> DomainUsage:
-    return domain_usage(*_predicted(folder, net, "domain_prob", lmdbs, limit, quiet), held_out=held_out)
-
-
-def _nets_along_training(folder: RunFolder) -> Iterator[tuple[int, caffe.Net]]:
-    """Iteration and domain net, as initialised and at every snapshot."""
-    if (net := _initial(folder)) is not None:
-        yield 0, net
-    for snapshot in sorted(folder.whole_snapshots(), key=lambda snapshot: snapshot.iteration):
-        yield snapshot.iteration, folder.load_net("domains", caffe.TEST, snapshot.model)
-
-
-def _initial(folder: RunFolder) -> caffe.Net | None:
-    """The domain net as training begins.
-
-    None where that is not known: the run began from weights that were given, or the branch comes after a BatchNorm,
-    which has no statistics yet.
-    """
-    net = folder.load_net("domains", caffe.TEST, folder.initial)
-    training = folder.read_training()
-    if (training and training.weights) or any(layer.type == "BatchNorm" for layer in net.layers):
-        return None
-    return net
-
-
 def _predicted(
-    folder: RunFolder, net: caffe.Net, blob: str, lmdbs: dict[str, Path], limit: int | None, quiet: bool
+    folder: RunFolder, weights: Path, blob: str, lmdbs: dict[str, Path], limit: int | None, quiet: bool
 ) -> tuple[dict[str, NDArray[np.float32]], dict[str, NDArray[np.int64]]]:
-    """Rows of ``blob`` (n×k) and labels (n) of the first ``limit`` images of each domain."""
-    data = folder.experiment.data
+    """Rows of ``blob`` (n×k) of the domain net, and labels (n), of the first ``limit`` images of each domain."""
+    data, net = folder.experiment.data, folder.load_net("domains", caffe.TEST, weights)
     limit = limit or data.usage_images
     found, labels = {}, {}
     for domain, lmdb in lmdbs.items():

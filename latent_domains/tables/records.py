@@ -8,29 +8,13 @@ from pathlib import Path
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import one_line
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.runs.kept import FILE, read_records
-from latent_domains.runs.record import DomainUsage, Matching, Record, read
+from latent_domains.runs.kept import FILE, read_records, write_records
+from latent_domains.runs.record import Matching, Record, read
 from latent_domains.runs.run_folder import RunFolder, is_run_folder
 from latent_domains.runs.run_state import State, state_of
 from latent_domains.runs.write import check_holds
 from latent_domains.tables.definition import BaselineRun, Run, Table, data_folder, run_path
 from latent_domains.tables.inputs import weights, why_missing
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What is known of one run: its accuracy on the target in %, or why there is none.
-
-    ``class_mean`` is the accuracy in % in which every class counts alike, where its record has it.
-    ``usage`` is that of its latent source domains, if it has any. ``remarks`` are what a reader must know of the
-    number: that the net began at random, or the data was not all there.
-    """
-
-    accuracy: float | None
-    why_none: str = ""
-    remarks: tuple[str, ...] = ()
-    usage: DomainUsage | None = None
-    class_mean: float | None = None
 
 
 @dataclass(frozen=True)
@@ -75,17 +59,13 @@ class Records:
             self._run_folder(run)
         return record
 
-    def find(self, run: Run) -> Outcome:
-        """Return the accuracy of a run, or why there is none, an unusable record included."""
+    def find(self, run: Run) -> tuple[Record | None, str]:
+        """Return the record of a run, or why there is none or it cannot be used."""
         try:
             record = self.read(run)
         except ProgramError as error:
-            return Outcome(None, one_line(f"its record cannot be used: {error}"))
-        if record is None:
-            return Outcome(None, self._why_none(run))
-        of_classes = _meant(record, run).class_mean
-        values = 100 * accuracy_of(record, run), "", tuple(_remarks(record, run)), record.domain_usage
-        return Outcome(*values, None if of_classes is None else 100 * of_classes)
+            return None, one_line(f"its record cannot be used: {error}")
+        return record, "" if record else self._why_none(run)
 
     def _run_folder(self, run: Experiment) -> RunFolder:
         """The folder of a run. Raises ProgramError if it is none, or holds another experiment or data folder."""
@@ -119,22 +99,31 @@ class Records:
             )
         return found, left_out
 
+    def keep(self, table: Table, folder: Path) -> int:
+        """Copy the records of a table's runs to ``folder``, beside those of other runs; return how many there are.
+
+        Raises ProgramError, before anything is written, if a record is damaged.
+        """
+        found = {run.name: record for run in table.runs if (record := self.read(run)) is not None}
+        file = folder / FILE
+        write_records(file, {**(read_records(file) if file.exists() else {}), **found})
+        return len(found)
+
     def _check_holds(self, folder: RunFolder, run: Experiment) -> None:
         check_holds(folder, run, data_folder(self.data, run.seed, per_seed=self.data_per_seed))
 
     def _why_none(self, run: Run) -> str:
         if self.kept:
             return "not among the records"
-        begun = self._progress(run)
-        return begun or why_missing(run, self.data, per_seed=self.data_per_seed) or "not run yet"
-
-    def _progress(self, run: Run) -> str:
-        """Say how far a run is; empty if it was never started."""
         folder = self.run_folder(run)
         if isinstance(run, BaselineRun):
-            return _last_error(folder / "log")
-        if not folder.is_dir():
-            return ""
+            begun = _last_error(folder / "log")
+        else:
+            begun = self._state(run) if folder.is_dir() else ""
+        return begun or why_missing(run, self.data, per_seed=self.data_per_seed) or "not run yet"
+
+    def _state(self, run: Experiment) -> str:
+        """Say how far a run with a folder is."""
         try:
             state = state_of(self._run_folder(run))
             return "written, but not trained yet" if state.state == State.WRITTEN else one_line(state)
@@ -142,38 +131,36 @@ class Records:
             return one_line(error)
 
 
-def accuracy_of(record: Record, run: Run) -> float | None:
-    """Return the accuracy (0 to 1) of the run's variant; None if the record lacks it."""
-    meant = _meant(record, run)
-    return meant and meant.accuracy
-
-
-def _meant(record: Record, run: Run) -> Record | Matching | None:
+def meant_by(run: Run, record: Record) -> Record | Matching | None:
+    """Return the part of a record that has the accuracy of the run's variant; None if the record lacks it."""
     return record.matching if isinstance(run, BaselineRun) and run.variant == "matching" else record
 
 
 def _check(where: str, record: Record, run: Run) -> None:
     """Raise ProgramError unless the record is complete and of ``run``."""
-    if accuracy_of(record, run) is None:
+    meant = meant_by(run, record)
+    if meant is None or meant.accuracy is None:
         key = "accuracy" if record.accuracy is None else "matching"
         raise ProgramError(f"{where}: {key}: found None, expected a number from 0 to 1")
     if isinstance(run, Experiment):
-        said, meant = record.experiment, run.to_json()
+        said, wanted = record.experiment, run.to_json()
     else:
         said = record.baseline
-        meant = {key: value for key, value in asdict(run).items() if value is not None or key in ("limit", "dimension")}
-        del meant["variant"]
-        meant["dataset"] = run.data.name
+        wanted = {
+            key: value for key, value in asdict(run).items() if value is not None or key in ("limit", "dimension")
+        }
+        del wanted["variant"]
+        wanted["dataset"] = run.data.name
     if said is None:
         raise ProgramError(f"{where}: it is of another run: found no {'experiment' if record.baseline else 'baseline'}")
-    meant, said = json.loads(json.dumps([meant, said]))  # lists for tuples
-    for key, value in meant.items():
+    wanted, said = json.loads(json.dumps([wanted, said]))  # lists for tuples
+    for key, value in wanted.items():
         if key not in said or said[key] != value:
             found = f"{key} {said[key]!r}" if key in said else f"no {key}"
             raise ProgramError(f"{where}: it is of another run: found {found}, expected {value!r}")
 
 
-def _remarks(record: Record, run: Run) -> list[str]:
+def remarks_on(record: Record, run: Run) -> list[str]:
     """List how a record's run differs from the paper's experiment."""
     remarks = []
     if weights(run) and not (record.training and record.training.weights):

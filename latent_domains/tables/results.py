@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from latent_domains.runs.record import DomainUsage
 from latent_domains.tables.definition import Candidate, Cell, Row, Table
-from latent_domains.tables.records import Records
+from latent_domains.tables.records import Records, meant_by, remarks_on
 
 NOTHING = "–"
 """What stands where there is no number."""
@@ -161,14 +161,16 @@ def _candidate(candidate: Candidate, table: Table, records: Records) -> Result:
     remarks: dict[str, None] = {}
     usages: list[DomainUsage] = []
     for seed, run in zip(table.seeds, candidate.runs, strict=True):
-        found = records.find(run)
-        if found.accuracy is None:
-            why.setdefault(found.why_none, []).append(seed)
+        record, why_none = records.find(run)
+        if record is None:
+            why.setdefault(why_none, []).append(seed)
             continue
-        accuracies[seed] = found.accuracy
-        class_means |= {} if found.class_mean is None else {seed: found.class_mean}
-        remarks |= dict.fromkeys(found.remarks)
-        usages += [found.usage] if found.usage else []
+        meant = meant_by(run, record)
+        accuracies[seed] = 100 * meant.accuracy
+        if meant.class_mean is not None:
+            class_means[seed] = 100 * meant.class_mean
+        remarks |= dict.fromkeys(remarks_on(record, run))
+        usages += [record.domain_usage] if record.domain_usage else []
     reasons = tuple(f"{_seeds(seeds, table.seeds)} {text}".strip() for text, seeds in why.items())
     return Result(
         accuracies,

@@ -8,10 +8,11 @@ NAME is a file of experiments/, or the path of another one. A cell without data 
 snakemake tables/NAME does that.
 """
 
+import shutil
 from pathlib import Path
 
 from latent_domains.common.arguments import program_parser
-from latent_domains.common.files import write_text
+from latent_domains.common.files import write_aside, write_text
 from latent_domains.common.program import ROOT, ProgramError, run
 from latent_domains.tables.csv_file import csv_text
 from latent_domains.tables.definition import load
@@ -19,7 +20,6 @@ from latent_domains.tables.markdown import table_text
 from latent_domains.tables.options import add_choice_options, definition_file
 from latent_domains.tables.records import Records
 from latent_domains.tables.results import results
-from latent_domains.tables.save import save
 
 
 def main() -> None:
@@ -54,7 +54,11 @@ def main() -> None:
     rows = results(table, records)
     markdown, values = table_text(table, rows), csv_text(table, rows)
     if options.save:
-        kept = save(table, records, None if options.records else out / table.name, options.save)
+        kept = records.keep(table, options.save)
+        pictures = [] if options.records else sorted((out / table.name / "figures").glob("*.png"))
+        for picture in pictures:
+            with write_aside(options.save / "figures" / picture.name) as aside:
+                shutil.copyfile(picture, aside)
         write_text(options.save / "table.csv", values)
     if out:
         write_text(out / f"{table.name}.md", markdown)
@@ -63,7 +67,7 @@ def main() -> None:
     if options.records:
         print(f"from the records in {options.records}")
     if options.save:
-        print(f"{options.save}: {kept}")
+        print(f"{options.save}: records of {kept} of {len(table.runs)} runs, pictures: {len(pictures)}")
 
 
 if __name__ == "__main__":
