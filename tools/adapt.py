@@ -165,32 +165,28 @@ def _notes(images: TaskImages, experiment: Experiment) -> list[str]:
     return [*images.notes, *about_numbers(images, experiment), *batch_notes(images, experiment), *cautions]
 
 
-class _Notes:
-    """What is said once, whichever training it is about."""
-
-    def __init__(self) -> None:
-        self._said: set[str] = set()
-
-    def say(self, notes: Iterable[str]) -> None:
-        for note in notes:
-            if note not in self._said:
-                print(f"note: {note}", flush=True)
-                self._said.add(note)
+def _say_notes(notes: Iterable[str], said: set[str]) -> None:
+    """Print the notes that were not ``said`` before, whichever training they are about."""
+    for note in notes:
+        if note not in said:
+            print(f"note: {note}", flush=True)
+            said.add(note)
 
 
-def _say(images: TaskImages, experiment: Experiment, notes: _Notes) -> None:
+def _say(images: TaskImages, experiment: Experiment, said: set[str]) -> None:
     """Print what was found and what will be done with it."""
     for domain in images.domains:
         role = "source" if domain in images.sources else "target, labelled" if domain.labelled else "target"
         print(f"{domain.name} ({role}): {domain.found.counted()} in {domain.folder}")
     print(f"{len(images.classes)} classes: {some(images.classes)}")
-    notes.say(_notes(images, experiment))
+    _say_notes(_notes(images, experiment), said)
     if len(images.sources) == 1 and experiment.has_latent_sources:
-        notes.say([f"one source, taken for an undivided mixture: {experiment.k} domains are looked for in it (--k)"])
+        note = f"one source, taken for an undivided mixture: {experiment.k} domains are looked for in it (--k)"
+        _say_notes([note], said)
 
 
 def _carry_out(
-    options: argparse.Namespace, task: Task, experiment: Experiment, weights: Path | None, notes: _Notes
+    options: argparse.Namespace, task: Task, experiment: Experiment, weights: Path | None, said: set[str]
 ) -> list[str]:
     """Finish a task, whose ``experiment`` is on all images; return its result and those to compare with, in words."""
     print(f"{experiment.title} on {experiment.data.learner}, {experiment.iterations} iterations", flush=True)
@@ -198,12 +194,13 @@ def _carry_out(
     counts = build_lmdbs(task, jobs=options.jobs, skip_unreadable=options.skip_unreadable)
     experiment = experiment_of(task, counts)
     if counts != found:
-        notes.say(
+        unread = [
             f"{name}: {number} of {found[name]} images are used: the others could not be read"
             for name, number in counts.items()
             if number != found[name]
-        )
-        notes.say(_notes(stored(task, allow_missing_classes=options.allow_missing_classes), experiment))
+        ]
+        images = stored(task, allow_missing_classes=options.allow_missing_classes)
+        _say_notes([*unread, *_notes(images, experiment)], said)
     if experiment.data.features:
         extract_features(task, experiment.data, options.jobs)
     folder = open_run(paths, experiment, options.solver_mode)
@@ -232,8 +229,8 @@ def main() -> None:
     if options.force:
         begin_anew(paths)
     settings.keep(paths.settings, _settings(options, task), begun=any(each.paths.run.exists() for each in tasks))
-    notes = _Notes()
-    _say(images, experiments[-1], notes)
+    said: set[str] = set()
+    _say(images, experiments[-1], said)
     check_caffe()
     check_available(requested_mode(options.solver_mode), "solver mode GPU")
     weights = []
@@ -245,7 +242,7 @@ def main() -> None:
     for each, experiment, initial in zip(tasks, experiments, weights, strict=True):
         if results:
             print("", *results, f"Now all of {learner.network} is fine-tuned.", "", sep="\n", flush=True)
-        results = _carry_out(options, each, experiment, initial, notes)
+        results = _carry_out(options, each, experiment, initial, said)
     print("", *results, *contents(paths), "", *usage(paths), sep="\n")
 
 

@@ -39,16 +39,11 @@ def _options() -> argparse.Namespace:
     names = (*digits.DOMAINS, "demo", *IMAGE_SETS, office_caltech_surf.NAME)
     which = parser.add_subparsers(dest="which", required=True, metavar=f"{{{','.join(names)}}}")
     for name, domains in digits.DOMAINS.items():
-        digits_parser = which.add_parser(
-            name,
-            parents=[common],
-            help=", ".join(domains),
-            description=f"Build OUT/{name}: two LMDBs for each of {', '.join(domains)}.",
-        )
+        about = f"Build OUT/{name}: two LMDBs for each of {', '.join(domains)}."
+        digits_parser = which.add_parser(name, parents=[common], help=", ".join(domains), description=about)
         _add_downloads(digits_parser, "mnist/*.gz, usps/zip.*.gz and bsds500/*.jpg")
-    which.add_parser(
-        "demo", parents=[common], help="the demo's three domains", description="Build OUT/demo: six LMDBs."
-    )
+    about = "Build OUT/demo: six LMDBs."
+    which.add_parser("demo", parents=[common], help="the demo's three domains", description=about)
     for image_set in IMAGE_SETS.values():
         _add_image_set(which, common, image_set)
     surf_parser = which.add_parser(

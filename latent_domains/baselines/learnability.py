@@ -64,15 +64,15 @@ def learned(X: ArrayLike, y: ArrayLike, domains: NDArray[np.int64], *, seed: int
 
 @dataclass(frozen=True)
 class Choice:
-    """The estimator whose domains are the most learnable, and A by number of domains.
+    """The estimator whose domains are the most learnable, and A by number of domains; None if there was no choice.
 
     ``equals`` are the other numbers whose A cannot be told from the best: the difference, sample by sample, is within
     two standard errors of 0.
     """
 
     best: DomainEstimator
-    learnability: dict[int, float]
-    equals: tuple[int, ...]
+    learnability: dict[int, float] | None
+    equals: list[int] | None
 
 
 def choose_domains(
@@ -94,7 +94,7 @@ def choose_domains(
         if right[k].mean() > right[best.n_domains].mean():
             best = estimator
         bar.set_postfix({f"k={k}": f"{100 * found.mean():.1f} %" for k, found in right.items()})
-    equals = tuple(k for k, found in right.items() if k != best.n_domains and _within(right[best.n_domains], found))
+    equals = [k for k, found in right.items() if k != best.n_domains and _within(right[best.n_domains], found)]
     return Choice(best, {k: float(found.mean()) for k, found in right.items()}, equals)
 
 

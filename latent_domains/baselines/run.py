@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +19,8 @@ from latent_domains.baselines import (
     choose_domains,
 )
 from latent_domains.baselines.checks import check_training
-from latent_domains.baselines.features import read_features
-from latent_domains.baselines.order import by_content
+from latent_domains.baselines.features import by_content, read_features
+from latent_domains.baselines.learnability import Choice
 from latent_domains.common.program import ProgramError
 from latent_domains.common.versions import commit, hardware, versions
 from latent_domains.experiment.baselines import CLASSIFIERS, DISCOVERY, KERNEL, NORMALISATIONS
@@ -73,14 +72,15 @@ def make_record(baseline: BaselineOptions, experiment: Experiment) -> Record:
     begin = time.monotonic()
     discovered = _discover(baseline, X, y) if baseline.method in DISCOVERY else None
     discovery = time.monotonic() - begin
-    classifier = _adapt(baseline, X, y, X_target, discovered)
+    in_kernel = baseline.classifier or CLASSIFIERS[0]
+    classifier = _adapt(baseline, in_kernel, X, y, X_target, discovered)
     found = _on(classifier.predict, tests, experiment.data.classes)
     seconds = time.monotonic() - begin
     usage = matching = None
     if discovered:
         of = {source: source_of == source for source in sources}
         usage = domain_usage(
-            {source: discovered["assignments"][rows] for source, rows in of.items()},
+            {source: discovered.best.assignments_[rows] for source, rows in of.items()},
             {source: y[rows] for source, rows in of.items()},
         )
         by_matching = _on(lambda features: classifier.predict(features, "matching"), tests, experiment.data.classes)
@@ -88,13 +88,13 @@ def make_record(baseline: BaselineOptions, experiment: Experiment) -> Record:
     return Record(
         baseline={
             "method": baseline.method,
-            "classifier": _classifier(baseline) if baseline.method in KERNEL else None,
+            "classifier": in_kernel if baseline.method in KERNEL else None,
             "dimension": baseline.dimension,
             "dimensions": _dimensions(classifier),
             "normalise": baseline.normalise,
-            "k": discovered["k"] if discovered else None,
-            "learnability": discovered["learnability"] if discovered else None,
-            "k_equals": discovered["k_equals"] if discovered else None,
+            "k": discovered.best.n_domains if discovered else None,
+            "learnability": discovered.learnability if discovered else None,
+            "k_equals": discovered.equals if discovered else None,
             "dataset": experiment.dataset,
             "sources": list(experiment.sources),
             "targets": list(experiment.targets),
@@ -162,53 +162,38 @@ def _read(
     return sources, targets, tests
 
 
-def _discover(baseline: BaselineOptions, X: NDArray[np.float64], y: NDArray[np.int64]) -> dict[str, Any]:
-    """Discover domains of the source; return their number, the learnability by number, and assignments (n×k)."""
+def _discover(baseline: BaselineOptions, X: NDArray[np.float64], y: NDArray[np.int64]) -> Choice:
+    """Discover domains of the source: as many as are asked for, or the most learnable number of them."""
     estimator = _ESTIMATORS[baseline.method]
     options = {"random_state": baseline.seed, "verbose": not baseline.quiet}
     if baseline.min_domain is not None:
         options["min_samples"] = baseline.min_domain
     if baseline.k is not None:
-        found, learnability, equals = estimator(baseline.k, **options).fit(X, y), None, None
-    else:
-        largest = min(baseline.max_k, int(np.unique(y, return_counts=True)[1].min()))
-        if largest < 2:
-            raise ProgramError("k: a class has a single sample, so that auto can try no number of domains: pass --k 1")
-        estimators = [estimator(k, **options) for k in range(2, largest + 1)]
-        choice = choose_domains(estimators, X, y, seed=baseline.seed, verbose=not baseline.quiet)
-        found, learnability, equals = choice.best, choice.learnability, list(choice.equals)
-    return {
-        "k": found.n_domains,
-        "learnability": learnability,
-        "k_equals": equals,
-        "assignments": found.assignments_,
-        "domains": found.labels_,
-    }
+        return Choice(estimator(baseline.k, **options).fit(X, y), None, None)
+    largest = min(baseline.max_k, int(np.unique(y, return_counts=True)[1].min()))
+    if largest < 2:
+        raise ProgramError("k: a class has a single sample, so that auto can try no number of domains: pass --k 1")
+    estimators = [estimator(k, **options) for k in range(2, largest + 1)]
+    return choose_domains(estimators, X, y, seed=baseline.seed, verbose=not baseline.quiet)
 
 
 def _adapt(
     baseline: BaselineOptions,
+    in_kernel: str,
     X: NDArray[np.float64],
     y: NDArray[np.int64],
     X_target: NDArray[np.float64],
-    discovered: dict[str, Any] | None,
+    discovered: Choice | None,
 ) -> SourceClassifier | GFKClassifier | LatentDomainClassifier:
-    """The trained classifier of the target."""
+    """The trained classifier of the target; ``in_kernel`` is that of the methods with a kernel."""
     if baseline.method not in KERNEL:
         name = baseline.method.removesuffix("_own_z")
-        own_z = name != baseline.method
-        return SourceClassifier(name, own_z=own_z, normalise=baseline.normalise).fit(X, y, X_target)
+        return SourceClassifier(name, own_z=name != baseline.method, normalise=baseline.normalise).fit(X, y, X_target)
     options = {"n_components": baseline.dimension, "normalise": baseline.normalise}
     if discovered is None:
-        return GFKClassifier(_classifier(baseline), **options).fit(X, y, X_target)
-    latent = LatentDomainClassifier(
-        _classifier(baseline), **options, random_state=baseline.seed, verbose=not baseline.quiet
-    )
-    return latent.fit(X, y, X_target, discovered["domains"])
-
-
-def _classifier(baseline: BaselineOptions) -> str:
-    return baseline.classifier or CLASSIFIERS[0]
+        return GFKClassifier(in_kernel, **options).fit(X, y, X_target)
+    latent = LatentDomainClassifier(in_kernel, **options, random_state=baseline.seed, verbose=not baseline.quiet)
+    return latent.fit(X, y, X_target, discovered.best.labels_)
 
 
 def _dimensions(classifier: SourceClassifier | GFKClassifier | LatentDomainClassifier) -> list[int] | None:

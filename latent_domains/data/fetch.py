@@ -34,11 +34,11 @@ class Unavailable(ProgramError):
 
 
 class _Failed(Exception):
-    """A URL cannot deliver the file; the next one may."""
+    """A connection that delivers no whole file; after a ``final`` answer the URL is not asked again."""
 
-
-class _Broken(Exception):
-    """The connection failed or ended before the file did."""
+    def __init__(self, reason: str, *, final: bool = False) -> None:
+        super().__init__(reason)
+        self.final = final
 
 
 def download(urls: Sequence[str], target: Path, check: Callable[[Path], None], *, pause: float = 1.0) -> None:
@@ -70,28 +70,22 @@ def download(urls: Sequence[str], target: Path, check: Callable[[Path], None], *
 def _download_from(url: str, file: Path, pause: float) -> None:
     """Fill ``file`` from one URL. Raises _Failed after ATTEMPTS connections or an answer that is final."""
     file.write_bytes(b"")
-    if not url.startswith(("http://", "https://")):
-        raise _Failed("only http and https are fetched")
-    reason = ""
     for attempt in range(ATTEMPTS):
-        if attempt:
-            wait = pause * 2 ** (attempt - 1)
-            tqdm.write(f"{url}: {reason}; once more in {wait:g} s", file=sys.stderr)
-            time.sleep(wait)
         try:
             _continue(url, file)
             return
-        except urllib.error.HTTPError as error:
-            reason = f"HTTP {error.code} {error.reason}"
-            if error.code < 500 and error.code != 429:
-                break
-        except _Broken as broken:
-            reason = str(broken)
-    raise _Failed(reason)
+        except _Failed as failure:
+            if failure.final or attempt == ATTEMPTS - 1:
+                raise
+            wait = pause * 2**attempt
+            tqdm.write(f"{url}: {failure}; once more in {wait:g} s", file=sys.stderr)
+            time.sleep(wait)
 
 
 def _continue(url: str, file: Path) -> None:
-    """Fetch what ``file`` still lacks. Raises _Broken or HTTPError; an OSError is then the disk's."""
+    """Fetch what ``file`` still lacks. Raises _Failed; an OSError is the disk's."""
+    if not url.startswith(("http://", "https://")):
+        raise _Failed("only http and https are fetched", final=True)
     have = file.stat().st_size
     headers = {"User-Agent": _AGENT, **({"Range": f"bytes={have}-"} if have else {})}
     request = urllib.request.Request(url, headers=headers)  # noqa: S310
@@ -99,9 +93,9 @@ def _continue(url: str, file: Path) -> None:
         response = urllib.request.urlopen(request, timeout=TIMEOUT)  # noqa: S310
     except urllib.error.HTTPError as error:
         error.close()
-        raise
+        raise _Failed(f"HTTP {error.code} {error.reason}", final=error.code < 500 and error.code != 429) from error
     except (OSError, http.client.HTTPException) as error:
-        raise _Broken(f"no connection: {getattr(error, 'reason', error)}") from error
+        raise _Failed(f"no connection: {getattr(error, 'reason', error)}") from error
     with response:
         if response.status != 206:
             have = 0  # the server sends the whole file whatever was asked for
@@ -114,14 +108,14 @@ def _continue(url: str, file: Path) -> None:
                 have += len(chunk)
                 bar.update(len(chunk))
     if total is not None and have < total:
-        raise _Broken(f"the connection ended after {have} of {total} bytes")
+        raise _Failed(f"the connection ended after {have} of {total} bytes")
 
 
 def _read(response: http.client.HTTPResponse) -> bytes:
     try:
         return response.read(_CHUNK)
     except (OSError, http.client.HTTPException) as error:
-        raise _Broken(f"the connection broke: {error}") from error
+        raise _Failed(f"the connection broke: {error}") from error
 
 
 def check_hashes(file: Path, hashes: Mapping[str, str], name: str, *, packed: bool = False) -> None:

@@ -114,15 +114,15 @@ def _check_free(out: Path, *, force: bool) -> None:
 def _check_contents(inputs: Sequence[Path]) -> list[int]:
     """Return the number of records of each input. Raises ProgramError if their images differ in shape or storage."""
     found = {path: lmdb_io.describe(path) for path in tqdm(inputs, desc="check", unit="LMDB")}
-    kinds = {}
+    kinds = {path: f"{by(one.shape)}, {'encoded' if one.encoded else 'raw'}" for path, one in found.items()}
+    first = inputs[0]
     for path, description in found.items():
         if not description.same_size:
             raise ProgramError(f"{path}: images of several sizes, or raw and encoded ones; expected one kind")
-        kinds[path] = f"{by(description.shape)}, {'encoded' if description.encoded else 'raw'}"
-    first = inputs[0]
-    for path, kind in kinds.items():
-        if kind != kinds[first]:
-            raise ProgramError(f"{path}: images are {kind}, but those of {first} are {kinds[first]}; expected the same")
+        if kinds[path] != kinds[first]:
+            raise ProgramError(
+                f"{path}: images are {kinds[path]}, but those of {first} are {kinds[first]}; expected the same"
+            )
     return [description.records for description in found.values()]
 
 

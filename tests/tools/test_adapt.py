@@ -510,7 +510,10 @@ def test_once_it_is_fine_tuned_nothing_is_done_again_and_other_options_are_refus
         (("--image-size", 128), "--image-size 128: features of lite0 are of 224×224 pixels, expected --fine-tune"),
         (("--fine-tune", "--image-size", 100), "image_size: got 100, expected a multiple of 32, at least 64"),
         (("--network", "mnist", "--image-size", 64), "image_size: got 64 for mnist on digits, expected 28"),
-        (("--fine-tune", "--branch-input", "early"), "branch_input: got 'early' for out, which has no statistics of"),
+        (
+            ("--fine-tune", "--branch-input", "early"),
+            "branch_input: got 'early', expected 'final': out has no statistics of",
+        ),
     ],
 )
 def test_what_no_net_is_fine_tuned_with(pacs, tmp_path, options, message):

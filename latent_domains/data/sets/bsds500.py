@@ -33,18 +33,16 @@ def load(downloads: Path, mirror: Path | None = None) -> list[NDArray[np.uint8]]
     downloaded and unpacked when missing. Raises ProgramError naming the photograph that is missing or not the pinned
     one.
     """
-    folder = (mirror or downloads) / "bsds500"
+    folder, sums = (mirror or downloads) / "bsds500", read_sums()
     if mirror is None and not folder.exists():
         try:
-            _fetch(folder)
+            with build_folder_aside(folder) as aside:
+                archive = aside / "BSR_bsds500.tgz"
+                download(BSDS500_URLS, archive, lambda file: unpack(file, aside, sums))
+                archive.unlink()
         except ProgramError:
             if not folder.exists():  # or another process has made it meanwhile
                 raise
-    return read_photographs(folder, read_sums())
-
-
-def read_photographs(folder: Path, sums: dict[str, str]) -> list[NDArray[np.uint8]]:
-    """Return the photographs (H×W×3, BGR) named in ``sums``, each checked against its sha256."""
     photographs = []
     for name, digest in tqdm(sums.items(), desc="photographs", unit="photo"):
         file = folder / name
@@ -53,15 +51,6 @@ def read_photographs(folder: Path, sums: dict[str, str]) -> list[NDArray[np.uint
         check_hashes(file, {"sha256": digest}, str(file))
         photographs.append(cv2.imread(str(file), cv2.IMREAD_COLOR))
     return photographs
-
-
-def _fetch(folder: Path) -> None:
-    """Download the archive and unpack its photographs into ``folder``."""
-    sums = read_sums()
-    with build_folder_aside(folder) as aside:
-        archive = aside / "BSR_bsds500.tgz"
-        download(BSDS500_URLS, archive, lambda file: unpack(file, aside, sums))
-        archive.unlink()
 
 
 def unpack(archive: Path, folder: Path, sums: dict[str, str]) -> None:

@@ -61,7 +61,7 @@ def test_the_most_learnable_number_is_taken(estimator):
 def test_of_equals_the_fewest_domains_are_taken():
     data = mixture([[24, 24], [24, 24]], classes_apart=3.0, domains_apart=2.0)
     choice = choose_domains([ConstrainedDomains(k, n_init=2) for k in (2, 3)], data.X, data.y)
-    assert choice.learnability == {2: 1.0, 3: 1.0} and choice.best.n_domains == 2 and choice.equals == (3,)
+    assert choice.learnability == {2: 1.0, 3: 1.0} and choice.best.n_domains == 2 and choice.equals == [3]
 
 
 class Halves:

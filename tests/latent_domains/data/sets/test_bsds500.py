@@ -96,15 +96,18 @@ def test_an_archive_is_fetched_once_and_not_kept(tmp_path, monkeypatch):
     assert len(first) == 3 and all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
 
 
-def test_a_missing_or_changed_photograph_is_named(tmp_path):
+def test_a_missing_or_changed_photograph_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(bsds500, "read_sums", lambda: SUMS)
+    folder = tmp_path / "bsds500"
+    folder.mkdir()
     for name, data in PHOTOGRAPHS.items():
-        (tmp_path / name).write_bytes(data)
-    (tmp_path / "20.jpg").write_bytes(PHOTOGRAPHS["20.jpg"][:-1])
+        (folder / name).write_bytes(data)
+    (folder / "20.jpg").write_bytes(PHOTOGRAPHS["20.jpg"][:-1])
     with pytest.raises(ProgramError, match=rf"20\.jpg: sha256 \w+, expected {SUMS['20.jpg']}"):
-        bsds500.read_photographs(tmp_path, SUMS)
-    (tmp_path / "20.jpg").unlink()
+        bsds500.load(tmp_path, tmp_path)
+    (folder / "20.jpg").unlink()
     with pytest.raises(ProgramError, match=r"20\.jpg: not there, expected 3 photographs in"):
-        bsds500.read_photographs(tmp_path, SUMS)
+        bsds500.load(tmp_path, tmp_path)
 
 
 def test_500_photographs_are_pinned():
