@@ -23,7 +23,7 @@ from pathlib import Path
 
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import run
-from latent_domains.convert.fork.converter import Converter
+from latent_domains.convert.fork.converter import convert
 from latent_domains.convert.options import add_converter_options, converter_options
 
 
@@ -61,14 +61,13 @@ def _setting(text: str) -> tuple[str, str]:
 
 def main() -> None:
     options = _options()
-    converter = Converter(
+    convert(
         options.net,
         options.weights,
         options.out,
         values=dict(options.set),
         options=converter_options(options),
     )
-    converter.write()
 
 
 if __name__ == "__main__":

@@ -59,41 +59,43 @@ def find_groups(graph: Graph, where: str, targets: Collection[str] = ()) -> list
     have not all the same domains.
     """
     found: list[MDAGroup] = []
-    for node in reversed(graph.nodes):  # what joins and sums before what it joins and sums
-        if any(node in group.norms for group in found):
+    for node in reversed(graph.nodes):  # a layer that joins or sums comes before the ones that it joins or sums
+        if any(node in group.norms or node in map(graph.maker, group.root.bottoms) for group in found):
             continue
-        if joins_rows(node) and (whole := _joined(graph, node, where)):
-            found.insert(0, whole)
-            continue
-        alone = node.kind == "BatchNorm" and node.name in targets
-        joined = any(node in map(graph.maker, group.root.bottoms) for group in found)
-        if not joined and (alone or _is_latent(graph, node)):
+        if joins_rows(node):
+            found += _joined(graph, node, where)
+        elif (node.kind == "BatchNorm" and node.name in targets) or _is_latent(graph, node):
             part = _part(graph, node, where)
-            found.insert(0, MDAGroup(part.x, node, (part,)))
+            found.append(MDAGroup(part.x, node, (part,)))
+    found.reverse()
     for group in found:
         if group.assignment != found[0].assignment:
+            domains = [
+                " then ".join(f"{k} of {softmax.name}" if softmax else "a known one" for softmax, k in one.assignment)
+                for one in (group, found[0])
+            ]
             raise ProgramError(
-                f"{where}: the domains of {group.root.said} are {_said(group)}, those of {found[0].root.said} are "
-                f"{_said(found[0])}: expected the same in every layer"
+                f"{where}: the domains of {group.root.said} are {domains[0]}, those of {found[0].root.said} are "
+                f"{domains[1]}: expected the same in every layer"
             )
     return found
 
 
-def _joined(graph: Graph, node: Node, where: str) -> MDAGroup | None:
-    """The group that ends in a Concat of rows; None if it joins something else."""
+def _joined(graph: Graph, node: Node, where: str) -> list[MDAGroup]:
+    """The group that ends in a Concat of rows; none if it joins something else."""
     roots = [graph.maker(bottom) for bottom in node.bottoms]
-    normalised = [root.kind == "BatchNorm" or _is_latent(graph, root) for root in roots]
-    if all(normalised):
+    latent = [_is_latent(graph, root) for root in roots]
+    if all(is_latent or root.kind == "BatchNorm" for root, is_latent in zip(roots, latent, strict=True)):
         parts = tuple(_part(graph, root, where) for root in roots)
         source = graph.maker(parts[0].x)
         if splits_rows(source) and source.tops == [part.x for part in parts]:
-            return MDAGroup(source.bottoms[0], node, parts)
-    if any(_is_latent(graph, root) for root in roots):
+            return [MDAGroup(source.bottoms[0], node, parts)]
+    if any(latent):
         raise ProgramError(
             f"{where}: layer {node.said} joins {', '.join(root.said for root in roots)}, expected the normalised parts "
             "of one Slice of rows, all of them and in order"
         )
-    return None
+    return []
 
 
 def _part(graph: Graph, root: Node, where: str) -> RowGroup:
@@ -102,15 +104,17 @@ def _part(graph: Graph, root: Node, where: str) -> RowGroup:
         return RowGroup(root.bottoms[0], (root,), None)
     norms = [root] if root.kind == MULTIMODAL else [graph.maker(bottom) for bottom in root.bottoms]
     odd = [norm for norm in norms if norm.kind != MULTIMODAL or len(norm.bottoms) != 2]
-    if odd or not _is_plain_sum(root) or len({norm.bottoms[0] for norm in norms}) > 1:
+    param = root.layer.eltwise_param
+    is_sum = param.operation == EltwiseParameter.SUM and all(value == 1 for value in param.coeff)
+    if odd or not is_sum or len({norm.bottoms[0] for norm in norms}) > 1:
         raise ProgramError(
             f"{where}: layer {root.said} makes its result of {', '.join(node.said for node in odd or norms)}, expected "
             f"the plain sum of {MULTIMODAL} layers of the same features"
         )
     columns = [_column(graph, norm.bottoms[1]) for norm in norms]
-    softmax = columns[0][0]
+    softmax, width = columns[0][0], len(graph.maker(norms[0].bottoms[1]).tops)
     by_column = {column: norm for norm, (maker, column) in zip(norms, columns, strict=True) if maker is softmax}
-    if softmax is None or sorted(by_column) != list(range(_width(graph, norms[0].bottoms[1]))):
+    if softmax is None or sorted(by_column) != list(range(width)):
         raise ProgramError(
             f"{where}: layer {root.said} is made by {', '.join(norm.name for norm in norms)}, whose weights are "
             f"{', '.join(norm.bottoms[1].name for norm in norms)}: expected each column of one Softmax along axis 1, "
@@ -126,11 +130,6 @@ def _is_latent(graph: Graph, node: Node) -> bool:
     )
 
 
-def _is_plain_sum(node: Node) -> bool:
-    param = node.layer.eltwise_param
-    return param.operation == EltwiseParameter.SUM and all(value == 1 for value in param.coeff)
-
-
 def _column(graph: Graph, w: Value) -> tuple[Node | None, int]:
     """The softmax that a domain's weights are a column of (None: they are none's), and the column."""
     node, column = graph.maker(w), 0
@@ -140,12 +139,3 @@ def _column(graph: Graph, w: Value) -> tuple[Node | None, int]:
             return None, 0
         node, column = graph.maker(node.bottoms[0]), node.tops.index(w)
     return (node if node.kind == "Softmax" and node.layer.softmax_param.axis == 1 else None), column
-
-
-def _width(graph: Graph, w: Value) -> int:
-    """How many columns the softmax of a domain's weights has."""
-    return len(graph.maker(w).tops)
-
-
-def _said(group: MDAGroup) -> str:
-    return " then ".join(f"{k} of {softmax.name}" if softmax else "a known one" for softmax, k in group.assignment)

@@ -29,6 +29,11 @@ class Names:
     columns: dict[str, int]
     """The domain of each normalising layer."""
 
+    @property
+    def domains(self) -> int:
+        """How many domains there are, sources and targets."""
+        return 1 + max(self.columns.values())
+
 
 def find_names(graph: Graph, groups: Sequence[MDAGroup]) -> Names:
     """The names in a training net and so, for layers of the same names, in the test net."""

@@ -18,7 +18,6 @@ class MultiModalBatchNorm(caffe.Layer):
     """
 
     def setup(self, bottom, top) -> None:
-        """Read ``param_str`` and make the blobs."""
         param = json.loads(self.param_str)
         self._eps, self._fraction = param["eps"], param["moving_average_fraction"]
         self._running = param.get("use_global_stats", self.phase == caffe.TEST)
@@ -27,7 +26,6 @@ class MultiModalBatchNorm(caffe.Layer):
                 self.blobs.add_blob(size)
 
     def reshape(self, bottom, top) -> None:
-        """Shape the top."""
         top[0].reshape(*bottom[0].shape)
 
     def forward(self, bottom, top) -> None:
@@ -51,7 +49,6 @@ class MultiModalBatchNorm(caffe.Layer):
         top[0].data[...] = y.reshape(bottom[0].shape)
 
     def backward(self, top, propagate_down, bottom) -> None:
-        """Nothing is trained here."""
         raise NotImplementedError("this layer is for comparing outputs")
 
 
@@ -59,19 +56,16 @@ class EntropyLoss(caffe.Layer):
     """Mean entropy of the softmax over axis 1 of the bottom (N×K×…): -(1/n) Σ p log p."""
 
     def setup(self, bottom, top) -> None:
-        """Nothing to set up."""
+        pass
 
     def reshape(self, bottom, top) -> None:
-        """The top is a scalar."""
         top[0].reshape()
 
     def forward(self, bottom, top) -> None:
-        """Write the loss."""
         z = bottom[0].data.astype(np.float64)
         p = np.exp(z - z.max(axis=1, keepdims=True))
         p /= p.sum(axis=1, keepdims=True)
         top[0].data[...] = -(p * np.log(np.maximum(p, np.finfo(np.float32).tiny))).sum() * z.shape[1] / z.size
 
     def backward(self, top, propagate_down, bottom) -> None:
-        """Nothing is trained here."""
         raise NotImplementedError("this layer is for comparing outputs")

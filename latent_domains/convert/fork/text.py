@@ -55,14 +55,14 @@ def check_given(file: Path, text: str, given: Collection[str]) -> list[str]:
         )
     always = {name for name, fields in found.items() if not fields.issubset(_OF_TRAINING)}
     training = {name for name in found.keys() - always if not name.startswith(_OF_TESTS)}
-    lacking = sorted(training.difference(given))
-    missing = sorted(always.difference(given))
+    lacking, missing = sorted(training.difference(given)), always.difference(given)
     if training.intersection(given):
-        missing = sorted({*missing, *lacking})
+        missing |= set(lacking)
     if missing:
         more = [name for name in lacking if name not in missing]
         also = f" (and for a training net also {', '.join(more)})" if more else ""
-        raise ProgramError(f"{file}: it needs a value for {', '.join(missing)}: give each with --set NAME=VALUE{also}")
+        names = ", ".join(sorted(missing))
+        raise ProgramError(f"{file}: it needs a value for {names}: give each with --set NAME=VALUE{also}")
     return lacking
 
 
@@ -98,9 +98,9 @@ def read_net(file: Path, text: str, values: Mapping[str, str]) -> NetParameter:
 
 def statistics_param(param: BatchNormParameter) -> dict[str, object]:
     """Parameters of a normalisation as MDALayer names them."""
+    # As they were written: 1e-05, not 9.999999747378752e-06.
     values: dict[str, object] = {
-        "eps": _short(param.eps),
-        "moving_average_fraction": _short(param.moving_average_fraction),
+        name: float(str(np.float32(getattr(param, name)))) for name in ("eps", "moving_average_fraction")
     }
     return {**values, "use_global_stats": param.use_global_stats} if param.HasField("use_global_stats") else values
 
@@ -125,8 +125,3 @@ def _make_python(layer: LayerParameter, param: dict[str, object]) -> None:
     layer.type = "Python"
     for field in ("batch_norm_param", "loss_param", "softmax_param"):
         layer.ClearField(field)
-
-
-def _short(value: float) -> float:
-    """A float of a message as it was written: 1e-05, not 9.999999747378752e-06."""
-    return float(str(np.float32(value)))

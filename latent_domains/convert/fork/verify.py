@@ -1,7 +1,6 @@
 """Runs the fork's net, with reference layers, and ours on the same inputs and compares them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import caffe
 import numpy as np
@@ -9,40 +8,39 @@ from caffe.proto.caffe_pb2 import LayerParameter
 from tqdm import tqdm
 
 from latent_domains.convert.fork.deploy import ImageInput
-from latent_domains.convert.fork.rows import batch_size, is_data
+from latent_domains.convert.fork.rewrite import NamedGraph
+from latent_domains.convert.fork.rows import Rows, batch_size, is_data, splits_rows
 from latent_domains.models.compare import Difference, difference, keep_worst
-from latent_domains.models.graph import Graph, Node, Value, last_of_blobs
-from latent_domains.models.inputs import noise
+from latent_domains.models.graph import Graph, Node, Value, copy, last_of_blobs
+from latent_domains.models.inputs import NOISE, noise
 from latent_domains.models.model import Array, forward, open_net
 
 
-@dataclass(frozen=True)
-class Side:
-    """A graph, the names of its blobs where they are not their values', and the parameters of its layers."""
+def with_inputs(graph: Graph, shape: Sequence[int], rows: Mapping[Value, Rows] | None = None) -> Graph:
+    """The graph with an Input layer in place of each data layer: images (n×C×H×W, ``shape`` without n), labels (n).
 
-    graph: Graph
-    blobs: Mapping[Value, str]
-    parameters: Mapping[str, Sequence[Array]]
-
-    def net(self, phase: int) -> caffe.Net:
-        """The net with its weights."""
-        net = open_net(self.graph.definition(self.blobs)[0], phase)
-        for name, targets in net.params.items():
-            for target, values in zip(targets, self.parameters[name] if len(targets) else (), strict=True):
-                target.data[...] = values
-        return net
-
-
-def with_inputs(graph: Graph, shape: Sequence[int]) -> Graph:
-    """The graph with an Input layer in place of each data layer: images (n×C×H×W, ``shape`` without n), labels (n)."""
+    With the ``rows`` of each value, an Input layer has at most NOISE rows, and slice points go with them; unless a
+    Slice divides the rows of one data layer.
+    """
+    sizes = {node: batch_size(node.layer) for node in graph.nodes if is_data(node)}
+    slices = {
+        node: [rows[top] for top in node.tops]
+        for node in graph.nodes
+        if rows and splits_rows(node) and rows[node.bottoms[0]]
+    }
+    few = {node: min(size, NOISE) if rows else size for node, size in sizes.items()}
+    if any(size != sizes[source] for parts in slices.values() for part in parts for source, size in part):
+        few, slices = sizes, {}
     nodes = []
     for node in graph.nodes:
-        if is_data(node):
-            rows = batch_size(node.layer)
-            shapes = [{"dim": [rows, *(shape if i == 0 else ())]} for i in range(len(node.tops))]
+        layer, bottoms = copy(node.layer), node.bottoms
+        if node in few:
+            shapes = [{"dim": [few[node], *(shape if i == 0 else ())]} for i in range(len(node.tops))]
             layer = LayerParameter(name=node.name, type="Input", input_param={"shape": shapes})
-            node = Node(layer, [], node.tops)
-        nodes.append(node)
+        elif node in slices:
+            counts = [sum(few[source] for source, _ in part) for part in slices[node]]
+            layer.slice_param.slice_point[:] = np.cumsum(counts)[:-1].tolist()
+        nodes.append(Node(layer, bottoms, node.tops))
     return Graph(graph.name, nodes)
 
 
@@ -60,13 +58,25 @@ def random_inputs(graph: Graph, images: ImageInput, classes: int, seed: int) -> 
 
 
 def compare(
-    theirs: Side, ours: Side, phase: int, batches: Iterable[Mapping[Value, Array]], seed: int
+    theirs: NamedGraph,
+    ours: NamedGraph,
+    parameters: Sequence[Mapping[str, Sequence[Array]]],
+    phase: int,
+    batches: Iterable[Mapping[Value, Array]],
+    seed: int,
 ) -> list[Difference]:
     """Run both sides on batches of inputs; the largest difference of each value that both have, by our blobs' names.
 
-    Raises ProgramError if two have different shapes.
+    ``parameters`` are the blobs of their layers and of ours. Raises ProgramError if two have different shapes.
     """
-    sides = [(side.net(phase), side.graph.definition(side.blobs)[1]) for side in (theirs, ours)]
+    sides = []
+    for side, of_layers in zip((theirs, ours), parameters, strict=True):
+        definition, blobs = side.graph.definition(side.names)
+        net = open_net(definition, phase)
+        for name, targets in net.params.items():
+            for target, values in zip(targets, of_layers[name] if len(targets) else (), strict=True):
+                target.data[...] = values
+        sides.append((net, blobs))
     furthest: dict[str, Difference] = {}
     for inputs in tqdm(batches, desc="verifying", leave=False):
         results = []
@@ -85,7 +95,7 @@ def compare(
 
 
 def _measured(values: Array) -> Array:
-    """What a difference of ``values`` is measured by: themselves, but a loss beside 1.
+    """The values that a difference is measured by: themselves, but a loss beside 1.
 
     The entropy of predictions that are all sure is next to nothing, and so relative to nothing.
     """

@@ -10,14 +10,14 @@ from latent_domains.common.program import ProgramError
 from latent_domains.convert.fork.groups import MDAGroup
 from latent_domains.convert.fork.names import Names
 from latent_domains.convert.fork.text import MULTIMODAL
-from latent_domains.models.graph import Graph
 from latent_domains.models.model import Array, check_finite
 from latent_domains.models.weights import check_weights
 
-_STATISTICS = (MULTIMODAL, "BatchNorm")
+Blobs = dict[str, list[Array]]
+"""The blobs of each layer by its name."""
 
 
-def read_blobs(weights: Path, nets: Sequence[caffe.Net], kinds: Mapping[str, str]) -> dict[str, list[Array]]:
+def read_blobs(weights: Path, nets: Sequence[caffe.Net], kinds: Mapping[str, str]) -> Blobs:
     """The blobs in a caffemodel of the fork, by layer. ``kinds`` are the types of the layers of ``nets``.
 
     Raises ProgramError if it lacks a layer of the nets, holds one of another shape or one that they have not, or keeps
@@ -27,11 +27,10 @@ def read_blobs(weights: Path, nets: Sequence[caffe.Net], kinds: Mapping[str, str
     fit = check_weights(weights, nets, list(expected))
     if fit.unused:
         raise ProgramError(f"{weights}: it has {', '.join(fit.unused)} too, which the net has not: it is another net's")
-    found: dict[str, list[Array]] = {}
+    found: Blobs = {}
     for net in nets:
         net.copy_from(str(weights))
-        for name, blobs in net.params.items():
-            found[name] = [blob.data.copy() for blob in blobs]
+        found |= {name: [blob.data.copy() for blob in blobs] for name, blobs in net.params.items()}
     check_finite(found, weights)
     for name, blobs in found.items():
         if kinds[name] == MULTIMODAL and not blobs[2].any() and (blobs[0].any() or blobs[1].any()):
@@ -43,44 +42,32 @@ def read_blobs(weights: Path, nets: Sequence[caffe.Net], kinds: Mapping[str, str
     return found
 
 
-def random_blobs(nets: Sequence[caffe.Net], kinds: Mapping[str, str], seed: int) -> dict[str, list[Array]]:
+def random_blobs(nets: Sequence[caffe.Net], kinds: Mapping[str, str], seed: int) -> Blobs:
     """Random blobs for every layer, statistics that a training could have left: to verify a net without weights."""
     rng = np.random.default_rng(seed)
-    found: dict[str, list[Array]] = {}
-    for net in nets:
-        for name, blobs in net.params.items():
-            if not blobs or name in found:
-                continue
-            shapes = [blob.data.shape for blob in blobs]
-            if kinds[name] in _STATISTICS:
-                divisor = rng.uniform(5, 15)
-                values = [rng.normal(0, divisor, shapes[0]), divisor * rng.uniform(0.5, 2, shapes[1]), divisor]
-            elif kinds[name] == "Scale":
-                values = [rng.uniform(0.5, 1.5, shapes[0]), *(rng.normal(0, 0.3, shape) for shape in shapes[1:])]
-            else:
-                values = [
-                    rng.normal(0, np.sqrt(2 / max(1, np.prod(shape[1:]))) if len(shape) > 1 else 0.3, shape)
-                    for shape in shapes
-                ]
-            found[name] = [np.full(shape, value, np.float32) for shape, value in zip(shapes, values, strict=True)]
+    found: Blobs = {}
+    for name, blobs in ((name, blobs) for net in nets for name, blobs in net.params.items()):
+        if not blobs or name in found:
+            continue
+        shapes = [blob.data.shape for blob in blobs]
+        if kinds[name] in (MULTIMODAL, "BatchNorm"):
+            divisor = rng.uniform(5, 15)
+            values = [rng.normal(0, divisor, shapes[0]), divisor * rng.uniform(0.5, 2, shapes[1]), divisor]
+        elif kinds[name] == "Scale":
+            values = [rng.uniform(0.5, 1.5, shapes[0]), *(rng.normal(0, 0.3, shape) for shape in shapes[1:])]
+        else:
+            deviations = [np.sqrt(2 / max(1, np.prod(shape[1:]))) if len(shape) > 1 else 0.3 for shape in shapes]
+            values = [rng.normal(0, deviation, shape) for deviation, shape in zip(deviations, shapes, strict=True)]
+        found[name] = [np.full(shape, value, np.float32) for shape, value in zip(shapes, values, strict=True)]
     return found
 
 
-def converted(blobs: Mapping[str, Sequence[Array]], groups: Iterable[MDAGroup], names: Names) -> dict[str, list[Array]]:
+def converted(blobs: Mapping[str, Sequence[Array]], groups: Iterable[MDAGroup], names: Names) -> Blobs:
     """The same blobs by our layers: the statistics of each group's domains as the rows of one mDA layer's."""
-    found: dict[str, list[Array]] = {}
-    inner = set()
+    found: Blobs = {}
     for group in groups:
         domains = [blobs[norm.name] for norm in group.norms]
         means, variances, divisors = (np.stack([domain[i] for domain in domains]) for i in range(3))
         found[names.mda[group.norms[0].name]] = [means, variances, divisors.reshape(-1)]
-        inner.update(norm.name for norm in group.norms)
-    for name, values in blobs.items():
-        if name not in inner:
-            found[names.layers.get(name, name)] = list(values)
-    return found
-
-
-def kinds_of(*graphs: Graph) -> dict[str, str]:
-    """The type of each layer by its name."""
-    return {node.name: node.kind for graph in graphs for node in graph.nodes}
+    others = {names.layers.get(name, name): list(values) for name, values in blobs.items() if name not in names.mda}
+    return found | others

@@ -9,7 +9,7 @@ import pytest
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fork.conversion import Conversion
 from latent_domains.convert.fork.verify import with_inputs
-from latent_domains.convert.fork.weights import converted, kinds_of, random_blobs, read_blobs
+from latent_domains.convert.fork.weights import converted, random_blobs, read_blobs
 from latent_domains.models.model import as_file
 from tests.latent_domains.convert.fork.fork_nets import digits, save
 
@@ -21,12 +21,12 @@ def fork(tmp_path_factory: pytest.TempPathFactory) -> tuple[Conversion, list[caf
     """The net of two latent sources as it is read, its layers with parameters in Caffe, and their types."""
     folder = tmp_path_factory.mktemp("fork")
     read = Conversion(save(NET, {}, folder)[0], NET.values)
-    graphs = [with_inputs(read.parameters(read.small_train(2)), read.images.shape), read.deploy]
+    graphs = [with_inputs(read.train, read.images.shape), read.deploy]
     nets = []
     for graph in graphs:
         with as_file(graph.definition()[0]) as file:
             nets.append(caffe.Net(str(file), caffe.TEST))
-    return read, nets, kinds_of(*graphs)
+    return read, nets, {node.name: node.kind for graph in graphs for node in graph.nodes}
 
 
 def test_statistics_of_the_domains_are_rows_in_their_order(fork, tmp_path: Path) -> None:
