@@ -11,7 +11,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.data.image_datum import Format
 from latent_domains.data.image_list import Entry
 from latent_domains.data.image_lmdb import build
-from latent_domains.data.sets import trees
+from latent_domains.data.sets.image_sets import entries, read_domains
 from latent_domains.data.sets.published import PACS
 from latent_domains.experiment.datasets import of_network
 from latent_domains.experiment.experiment import make_experiment
@@ -71,8 +71,8 @@ def overfit(
             raise ProgramError(f"{path} exists: pass --force to replace it")
         RunFolder.load(path).check_unlocked()  # nobody trains on the pictures that are replaced below
     rng = np.random.default_rng(seed)
-    for part, entries in zip(experiment.parts, choose(images, seed).values(), strict=True):
-        shuffled = [entries[i] for i in rng.permutation(len(entries))]
+    for part, chosen in zip(experiment.parts, choose(images, seed).values(), strict=True):
+        shuffled = [chosen[i] for i in rng.permutation(len(chosen))]
         build(shuffled, data / experiment.data.train_lmdb(part), Format(dataset.stored_shape[1:]), force=True)
     folder = write_run(experiment, path, data=data, solver_mode="CPU", force=force)
     solver = folder.read_solver()
@@ -84,15 +84,17 @@ def overfit(
 
 def choose(images: Path, seed: int) -> dict[str, list[Entry]]:
     """EACH pictures of every class from each of DOMAINS. Raises ProgramError naming a class that has fewer."""
-    tree = trees.read(images, PACS)
+    trees = read_domains(images, PACS)
     rng = np.random.default_rng(seed)
     chosen: dict[str, list[Entry]] = {domain: [] for domain in DOMAINS}
     for domain in DOMAINS:
-        for name in PACS.classes:
-            entries = tree.images.get(domain, {}).get(name, [])
-            if len(entries) < EACH:
-                raise ProgramError(f"{images}: {len(entries)} images of {domain}/{name}, expected at least {EACH}")
-            chosen[domain] += [entries[i] for i in rng.choice(len(entries), EACH, replace=False)]
+        found = entries(trees[domain], PACS) if domain in trees else []
+        for label, name in enumerate(PACS.classes):
+            images_of_class = [entry for entry in found if entry.label == label]
+            if len(images_of_class) < EACH:
+                count = len(images_of_class)
+                raise ProgramError(f"{images}: {count} images of {domain}/{name}, expected at least {EACH}")
+            chosen[domain] += [images_of_class[i] for i in rng.choice(len(images_of_class), EACH, replace=False)]
     return chosen
 
 
