@@ -216,7 +216,7 @@ rule train:
         "training {wildcards.run}"
     shell:
         "exec > {log:q} 2>&1; "
-        "python -m tools.tables.write {params.table:q} {params.name:q} {params.choices:q} {params.mode:q} && "
+        "python -m tools.tables {params.table:q} --write {params.name:q} {params.choices:q} {params.mode:q} && "
         "exec {params.on:q} python -m tools.train --resume --wait --threads {threads} {params.mode:q} "
         "{params.weights:q} {params.folder:q}"
 

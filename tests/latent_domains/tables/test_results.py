@@ -477,15 +477,13 @@ def test_the_program_writes_and_keeps_a_table(table, tmp_path):
     picture = tmp_path / "out" / "small" / "figures" / "overview.png"
     picture.parent.mkdir(parents=True)
     picture.write_bytes(b"picture")
-    done = program(
-        "tables.__main__", tmp_path / "small.yaml", "--runs", tmp_path / "runs", "--save", tmp_path / "kept", *here
-    )
+    done = program("tables", tmp_path / "small.yaml", "--runs", tmp_path / "runs", "--save", tmp_path / "kept", *here)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("# Small\n")
     assert f"{tmp_path / 'kept'}: records of 6 of 24 runs, pictures: 1" in done.stdout
     assert (tmp_path / "out" / "small.md").read_text() in done.stdout
     assert len((tmp_path / "kept" / "records.jsonl").read_text().splitlines()) == 6
-    again = program("tables.__main__", tmp_path / "small.yaml", "--records", tmp_path / "kept", *here[:2])
+    again = program("tables", tmp_path / "small.yaml", "--records", tmp_path / "kept", *here[:2])
     assert again.stdout.endswith(f"\n\nfrom the records in {tmp_path / 'kept'}\n")
     assert not (ROOT / "tables" / "small.md").exists(), "those are the tables of the user's own runs"
     numbers = [line for line in done.stdout.splitlines() if "80.0 ± 10.0 (n=3)" in line]
@@ -494,20 +492,20 @@ def test_the_program_writes_and_keeps_a_table(table, tmp_path):
     assert (tmp_path / "kept" / "table.csv").read_text() == (tmp_path / "out" / "small.csv").read_text()
     assert (tmp_path / "kept" / "figures" / "overview.png").read_bytes() == b"picture"
     kept = ["--records", tmp_path / "kept", "--save", tmp_path / "again", *here]
-    done = program("tables.__main__", tmp_path / "small.yaml", *kept)
+    done = program("tables", tmp_path / "small.yaml", *kept)
     assert f"{tmp_path / 'again'}: records of 6 of 24 runs, pictures: 0" in done.stdout, "they are of other runs"
 
 
 def test_the_program_says_what_is_wrong(table, tmp_path):
-    wrong = program("tables.__main__", "digit")
+    wrong = program("tables", "digit")
     assert wrong.returncode == 1 and "digit.yaml: no such file, expected one of demo, " in wrong.stderr
-    wrong = program("tables.__main__", "digits", "--records", tmp_path / "nowhere")
+    wrong = program("tables", "digits", "--records", tmp_path / "nowhere")
     assert (wrong.returncode, wrong.stderr) == (1, f"error: --records {tmp_path / 'nowhere'}: no such folder\n")
     fill(table, tmp_path / "runs", 0, 0, {0: 0.8, 1: 0.8})
     file = tmp_path / "runs" / "digits" / "mda_k2_seed1" / "record.json"
     file.write_text("{")
     wrong = program(
-        "tables.__main__",
+        "tables",
         tmp_path / "small.yaml",
         "--runs",
         tmp_path / "runs",
@@ -521,12 +519,10 @@ def test_the_program_says_what_is_wrong(table, tmp_path):
 
 
 def test_the_seeds_and_iterations_can_be_others(tmp_path):
-    done = program(
-        "tables.__main__", "digits", "--seeds", "7,8", "--iterations", "20", "--out", tmp_path, "--runs", tmp_path
-    )
+    done = program("tables", "digits", "--seeds", "7,8", "--iterations", "20", "--out", tmp_path, "--runs", tmp_path)
     assert "over seeds 7, 8, always" in done.stdout
     assert "Trained for 20 iterations; the recipe has 2000." in done.stdout
-    wrong = program("tables.__main__", "digits", "--seeds", "7,x", "--out", tmp_path)
+    wrong = program("tables", "digits", "--seeds", "7,x", "--out", tmp_path)
     assert wrong.returncode == 2 and "got 'x', expected a whole number" in wrong.stderr
-    wrong = program("tables.__main__", "digits", "--seeds", "7,7", "--out", tmp_path)
+    wrong = program("tables", "digits", "--seeds", "7,7", "--out", tmp_path)
     assert wrong.returncode == 1 and "seeds: found 7 twice, expected each once" in wrong.stderr

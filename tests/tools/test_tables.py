@@ -6,17 +6,8 @@ from tests.programs import names, program
 
 
 def write(tmp_path, data, *arguments: object):
-    return program(
-        "tables.write",
-        tmp_path / "small.yaml",
-        *arguments,
-        "--runs",
-        tmp_path / "runs",
-        "--data",
-        data,
-        "--solver-mode",
-        "CPU",
-    )
+    here = ("--runs", tmp_path / "runs", "--data", data, "--solver-mode", "CPU")
+    return program("tables", tmp_path / "small.yaml", "--write", *arguments, *here)
 
 
 def test_a_run_folder_is_written_once(tmp_path, tiny_data):

@@ -3,19 +3,25 @@
     python -m tools.tables digits                             tables/digits.md and .csv from runs/digits/*/record.json
     python -m tools.tables digits --records results/digits    print it from kept records, and write nothing
     python -m tools.tables digits --save results/digits       also keep records, table.csv and pictures there
+    python -m tools.tables digits --write mda_k3_seed1        only write the folder of a run, runs/digits/mda_k3_seed1
 
 NAME is a file of experiments/, or the path of another one. A cell without data says why. Nothing is trained here:
 snakemake tables/NAME does that.
 """
 
+import argparse
 import shutil
 from pathlib import Path
 
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.files import write_aside, write_text
 from latent_domains.common.program import ROOT, ProgramError, run
+from latent_domains.experiment.experiment import Experiment
+from latent_domains.runs.devices import add_mode_option
+from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.write import write_missing
 from latent_domains.tables.csv_file import csv_text
-from latent_domains.tables.definition import load
+from latent_domains.tables.definition import Table, data_folder, load, run_path
 from latent_domains.tables.markdown import table_text
 from latent_domains.tables.options import add_choice_options, definition_file
 from latent_domains.tables.records import Records
@@ -39,9 +45,16 @@ def main() -> None:
     parser.add_argument(
         "--save", type=Path, metavar="DIR", help="keep records, table.csv, and the pictures of OUT/NAME of --runs there"
     )
+    parser.add_argument(
+        "--write", metavar="RUN", help="write the folder of one of its runs to --runs, unless it is there, and end"
+    )
     add_choice_options(parser)
+    add_mode_option(parser)
     options = parser.parse_args()
     table = load(definition_file(options.name), seeds=options.seeds, iterations=options.iterations)
+    if options.write:
+        print(_write(table, options).path)
+        return
     if options.records is not None and not options.records.is_dir():
         raise ProgramError(f"--records {options.records}: no such folder")
     out = options.out or (None if options.records else ROOT / "tables")
@@ -68,6 +81,16 @@ def main() -> None:
         print(f"from the records in {options.records}")
     if options.save:
         print(f"{options.save}: records of {kept} of {len(table.runs)} runs, pictures: {len(pictures)}")
+
+
+def _write(table: Table, options: argparse.Namespace) -> RunFolder:
+    """Write a run's folder, the workflow's step before training. One that holds another experiment is an error."""
+    trained = {one.name: one for one in table.runs if isinstance(one, Experiment)}
+    if options.write not in trained:
+        raise ProgramError(f"{options.name}: it has no run {options.write!r}, expected one of {', '.join(trained)}")
+    experiment = trained[options.write]
+    data = data_folder(options.data, experiment.seed, per_seed=table.data_per_seed)
+    return write_missing(experiment, options.runs / run_path(experiment), data=data, solver_mode=options.solver_mode)
 
 
 if __name__ == "__main__":

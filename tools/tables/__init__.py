@@ -1,1 +1,0 @@
-"""The paper's tables, and the runs that they are made of."""
