@@ -26,19 +26,19 @@ from latent_domains.runs.preflight import check_data
 from latent_domains.runs.write import write_run
 from tests import onnx_models
 from tests.onnx_models import by_hand, model, statistics
-from tests.programs import Done, names, program, replacing
+from tests.programs import Done, names, program
 from tests.shapes import plant_domain
 from tests.tolerance import rounding
 
 OFFICE = DATASETS["office31"]
 
 
-def fill(path: Path, count: int, *, seed: int = 0, encoded: bool = False, side: int = 256) -> Path:
+def fill(path: Path, count: int, *, seed: int = 0, encoded: bool = False) -> Path:
     """An LMDB of smooth random images."""
     rng = np.random.default_rng(seed)
     with lmdb_io.create(path) as (writer, _):
         for i in range(count):
-            image = cv2.resize(rng.integers(0, 256, (9, 9, 3)).astype(np.uint8), (side, side))
+            image = cv2.resize(rng.integers(0, 256, (9, 9, 3)).astype(np.uint8), (256, 256))
             label = int(rng.integers(31))
             datum = (
                 lmdb_io.encoded_datum(cv2.imencode(".jpg", image)[1].tobytes(), label)
@@ -117,25 +117,6 @@ def extract(weights: Path, images: Path, out: Path, *arguments: object) -> Done:
     return program("extract_features", "office31", "--weights", weights, "--data", images, "--out", out, *arguments)
 
 
-def test_all_domains_whatever_the_batch(images, tmp_path, net):
-    found = {}
-    for batch_size in (1, 3, 64):
-        done = extract(net, images, tmp_path / f"{batch_size}", "--batch-size", batch_size)
-        assert done.returncode == 0, done.stderr
-        assert names(tmp_path / f"{batch_size}" / "office31_fc7") == ["amazon", "dslr", "webcam"]
-        found[batch_size] = [
-            read_features(tmp_path / f"{batch_size}" / "office31_fc7" / name) for name in OFFICE.domains
-        ]
-    for domain, size in enumerate((3, 4, 5)):
-        assert found[1][domain].shape == (size, 4096, 1, 1)
-        for batch_size in (3, 64):
-            one = found[1][domain]
-            np.testing.assert_allclose(found[batch_size][domain], one, rtol=0, atol=2 * rounding(TERMS, one))
-    assert keys_and_labels(tmp_path / "3" / "office31_fc7" / "webcam") == keys_and_labels(
-        images / "office31" / "webcam"
-    )
-
-
 def test_features_are_those_of_caffes_own_forward_pass_image_by_image(images, tmp_path, net):
     lmdb = images / "office31" / "dslr"
     alone = tmp_path / "net.prototxt"
@@ -183,6 +164,7 @@ def test_what_stands_is_left_alone(images, tmp_path, net, monkeypatch):
     monkeypatch.setattr(extraction, "load_net", None)  # not even that is needed
     done = extract(net, images, tmp_path / "out", "--force")
     assert done.returncode == 0 and done.stdout.count(": built before\n") == 3, done.stderr
+    assert names(tmp_path / "out" / "office31_fc7") == list(OFFICE.domains)
     assert [file.stat().st_ino for file in files] == [status.st_ino for status in before]
 
 
@@ -239,22 +221,12 @@ def test_what_tells_an_lmdb_from_others(tmp_path, monkeypatch):
     assert told({30: 99}, note=note) == told(note=note) != told({0: 99}, note=note)
 
 
-def test_something_else_in_the_place_of_the_features_stays(images, tmp_path, net):
-    out = fill(tmp_path / "office31_fc7" / "webcam", 2)
-    done = extract(net, images, tmp_path)
-    assert done.returncode == 1 and f"{out}: exists, but without a source.json" in done.stderr
-    assert names(out.parent) == ["webcam"] and lmdb_io.count(out) == 2
-
-
 # --- bad input
 
 
 def damage(weights: Path, how: str) -> str:
     """Damage the weights; return what the message says."""
     data = weights.read_bytes()
-    if how == "truncated":
-        weights.write_bytes(data[:-100])
-        return "no caffemodel, or a truncated one"
     param = caffe_pb2.NetParameter.FromString(data)
     layers = {layer.name: layer for layer in param.layer}
     if how == "layers missing":
@@ -268,7 +240,7 @@ def damage(weights: Path, how: str) -> str:
     return message
 
 
-@pytest.mark.parametrize("how", ["truncated", "layers missing", "not a number"])
+@pytest.mark.parametrize("how", ["layers missing", "not a number"])
 def test_weights_that_would_give_nonsense_are_refused(images, tmp_path, net, how):
     message = damage(net, how)
     done = extract(net, images, tmp_path / "out")
@@ -277,16 +249,12 @@ def test_weights_that_would_give_nonsense_are_refused(images, tmp_path, net, how
     assert not (tmp_path / "out").exists() or names(tmp_path / "out" / "office31_fc7") == []
 
 
-@pytest.mark.parametrize("how", ["missing", "other shape"])
-def test_bad_images_are_named(images, tmp_path, net, how):
+def test_missing_images_are_named(images, tmp_path, net):
     data = tmp_path / "data"
     shutil.copytree(images, data)
     lmdb = data / "office31" / "dslr"
     shutil.rmtree(lmdb)
     message = f"{lmdb}: found nothing, expected an LMDB folder (build it with: python -m tools.get_data office31"
-    if how == "other shape":
-        fill(lmdb, 2, side=227)
-        message = f"{lmdb}: record '00000000_class 0/dslr.jpg' is 3×227×227, expected 3×256×256"
     done = extract(net, data, tmp_path / "out", "--domains", "dslr")
     assert done.returncode == 1
     assert message in done.stderr and "Traceback" not in done.stderr
@@ -302,9 +270,7 @@ def test_bad_images_are_named(images, tmp_path, net, how):
         ),
         (["office31"], "the following arguments are required: --weights"),
         ([str(ROOT), "--weights", "w", "--domains", "docs"], "argument --domains: all folders of "),
-        (["office31", "--weights", "w", "--domains", "caltech"], "'caltech', expected some of amazon, dslr, webcam"),
         (["office31", "--weights", "w", "--layer", "fc6"], "argument --layer: it describes the model of --onnx"),
-        (["pacs", "--onnx", "x", "--mean", "1,2"], "got '1,2', expected a number, or three of them"),
         (["pacs", "--onnx", "x", "--scale", "nan"], "got 'nan', expected a number, or three of them"),
     ],
 )
@@ -380,15 +346,14 @@ def test_onnx_features_of_pictures_are_those_by_hand(pictures, tmp_path):
     assert again.stdout.count(": built before\n") == 4 and "a second" not in again.stdout
 
 
-@pytest.mark.parametrize("change", [("--layer", "classes"), ("--mean", "0"), ("--order", "bgr"), ("--crop", "8")])
-def test_onnx_features_of_another_description_are_never_reused(pictures, tmp_path, change):
+def test_onnx_features_of_another_description_are_never_reused(pictures, tmp_path):
     file = onnx_models.save(tmp_path / "small.onnx")
     arguments = ("--domains", "photo", "--size", "32", "--mean", "9")
     assert onnx_features(file, pictures, tmp_path, *arguments).returncode == 0
-    done = onnx_features(file, pictures, tmp_path, *replacing(arguments, change))
-    same = change == ("--crop", "8")  # the model's own side
-    assert done.returncode == (0 if same else 1), done.stderr
-    assert same or "photo: made with backbone 'small-" in done.stderr
+    done = onnx_features(file, pictures, tmp_path, *arguments, "--crop", "8")  # the model's own side
+    assert done.returncode == 0, done.stderr
+    done = onnx_features(file, pictures, tmp_path, *arguments, "--order", "bgr")
+    assert done.returncode == 1 and "photo: made with backbone 'small-" in done.stderr
 
 
 def test_features_of_another_backbone_than_the_heads_are_refused(pictures, tmp_path):
@@ -409,8 +374,6 @@ def test_features_of_another_backbone_than_the_heads_are_refused(pictures, tmp_p
 @pytest.mark.parametrize(
     ("made", "arguments", "message"),
     [
-        (model(outputs=("features", "classes")), (), "its outputs are features, classes: --layer chooses one"),
-        (model("side"), (), "a dynamic shape: --crop says"),
         (model(), ("--layer", "fc7"), "no layer 'fc7' among its 8 values"),
         (model(), ("--name", "a/b"), "--name: found 'a/b', expected a part of a folder's name"),
         (model(), ("--name", "lite0"), "--name lite0: pacs_lite0 are other features, expected another name"),

@@ -136,30 +136,22 @@ CSV = "a,b,c,d,label\n1,2,3,4,1\n"
         (".mat", mat(fts=rows(0).T, labels=LABELS), "(the features seem to be in columns: transpose them)"),
         (".mat", mat(fts=rows(0)), "labels: found fts, expected one of labels, y, label (--labels NAME: another)"),
         (".mat", mat(A=rows(0), labels=LABELS), "features: found A, labels, expected one of fts, X, features"),
-        (".mat", mat(fts=rows(0), X=rows(0), labels=LABELS), "features: found X, fts, labels, expected one of fts, X"),
-        (".mat", mat(fts=rows(0), labels="abc"), "labels: found values of type <U3, expected numbers"),
         (".mat", mat(fts={"x": 1}, labels=LABELS), "fts: found values of type "),
         (".mat", mat(fts=rows(0), labels=np.eye(6)), "labels: found 6×6, expected one for each row of features"),
         (".mat", mat(fts=rows(0)[:1], labels=[1]), "found 1 row, expected at least 2 of a domain"),
         (".mat", text(b"MATLAB 7.3 MAT-file".ljust(124) + b"\0\2IM", ".mat"), "a file of MATLAB 7.3 (HDF5)"),
-        (".mat", text("no file of MATLAB, but a text that is long enough" * 9, ".mat"), "not a whole .mat file: "),
         (".npz", npz(X=np.where(rows(0) == rows(0)[2, 1], np.nan, rows(0)), y=LABELS), "found nan in row 3, column 2"),
-        (".npz", npz(X=rows(0) * 1e39, y=LABELS), "e+39 in row 1, column 1, expected numbers"),
         (".npz", npz(X=rows(0), y=LABELS / 2), "labels: found 0.5 in row 1, expected whole numbers from 0 or 1"),
-        (".npz", npz(X=rows(0), y=-LABELS), "labels: found -1 in row 1, expected whole numbers from 0 or 1"),
         (".npz", npz(X=rows(0), y=np.array([1, 2, 3, 1, np.nan, 3])), "labels: found nan in row 5, expected whole"),
         (".npz", npz(X=np.array([{}] * 6), y=LABELS), "not a whole .npz file of numbers: Object arrays"),
         (".npz", npz(X=LABELS, y=LABELS), "features: found 6, expected rows of at least one feature"),
         (".npz", text(b"PK\3\4 and no more", ".npz"), "not a whole .npz file of numbers: found no archive of arrays"),
-        (".csv", text(CSV.replace("label", "e"), ".csv"), "labels: found a, b, c, d, e, expected one of labels"),
         (".csv", text(CSV.split("\n")[1], ".csv"), "found no names of columns in the first line"),
         (".csv", text(CSV.split("\n")[0], ".csv"), "found no rows below the names of columns"),
         (".csv", text(CSV + "1,2,3,1\n", ".csv"), "the number of columns changed from 5 to 4 at row 2"),
         (".csv", text(CSV + "1,2,3,x,1\n", ".csv"), "could not convert string 'x' to float64"),
-        (".csv", text(CSV + "1,2,,4,1\n", ".csv"), "could not convert string '' to float64"),
         (".csv", text(CSV.replace("c", "b"), ".csv"), "found no names of columns in the first line, expected"),
         (".csv", text("label\n1\n2\n", ".csv"), "features: found 2×0, expected rows of at least one feature"),
-        (".csv", text(b"\xff\xfe", ".csv"), "not a CSV of numbers below the names of columns: 'utf-8' codec"),
         (".txt", text(CSV, ".txt"), "found a name that ends in '.txt', expected one of .mat, .npz, .csv"),
         (".mat", lambda path: None, "no such file, expected a file of features and labels"),
     ],
@@ -179,7 +171,6 @@ def test_what_is_wrong_with_a_file_is_said_and_nothing_is_written(files, tmp_pat
     [
         ({"X": rows(0, 5), "y": LABELS}, "three: found 5 features, expected 4 as one has them"),
         ({"X": rows(0), "y": LABELS + 4}, "one, two, three: found no label 4, but 7, expected all from 1 on"),
-        ({"X": rows(0), "y": LABELS * 0 + 10**6}, "found no label 4, but 1000000, expected all from 1 on"),
     ],
 )
 def test_domains_that_do_not_go_together_are_refused(files, tmp_path, arrays, message):
@@ -187,9 +178,6 @@ def test_domains_that_do_not_go_together_are_refused(files, tmp_path, arrays, me
     np.savez(files["three"], **arrays)
     done = import_features(files, "--out", tmp_path / "mine")
     assert done.returncode == 1 and message in done.stderr and not (tmp_path / "mine").exists()
-
-
-def test_one_class_is_refused(files, tmp_path):
     for name in files:
         files[name] = tmp_path / f"{name}.npz"
         np.savez(files[name], X=rows(0), y=LABELS * 0 + 1)
@@ -203,10 +191,7 @@ def test_one_class_is_refused(files, tmp_path):
         (("--domain", "one=x.mat"), "--domain: one is given twice, expected each name once"),
         (("--domain", "four={one}"), "one.mat is given twice, expected each file once"),
         (("--domain", "a+b=x.mat"), "got 'a+b=x.mat', expected NAME=FILE, with letters"),
-        (("--domain", "..=x.mat"), "got '..=x.mat', expected NAME=FILE, with letters"),
-        (("--domain", "x.mat"), "got 'x.mat', expected NAME=FILE, with letters"),
         (("--domain", "a="), "got '', expected a path"),
-        (("--normalise", "z+l1"), "invalid choice: 'z+l1'"),
     ],
 )
 def test_a_wrong_command_line_is_explained(files, tmp_path, options, message):

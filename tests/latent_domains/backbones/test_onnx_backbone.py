@@ -50,12 +50,6 @@ def test_a_layer_is_a_value_or_a_node():
     assert len(backbone(layer="head").features(PICTURE)) == 5
 
 
-def test_a_dynamic_shape_takes_the_square_that_is_asked_for():
-    fixed, free = backbone(), backbone(model("side"), crop=8)
-    assert np.array_equal(fixed.features(PICTURE), free.features(PICTURE))
-    assert free.description["crop"] == 8
-
-
 def with_two_inputs():
     made = model()
     made.graph.input.append(helper.make_tensor_value_info("more", TensorProto.FLOAT, [1]))
@@ -72,7 +66,7 @@ def with_two_inputs():
         (model(), {"crop": 6}, "its input pixels is N×3×8×8, expected a square of side 6, as --crop says"),
         (model(batch=4), {}, "its input pixels is 4×3×8×8, expected one picture of three channels"),
         (with_two_inputs(), {}, "its inputs are pixels, more, expected a single one"),
-        (model(), {"layer": "three"}, "three is 1×6×8×8 for one picture, expected a row of numbers"),
+        (model("side"), {"crop": 8, "layer": "three"}, "three is 1×6×8×8 for one picture, expected a row of numbers"),
         (model(), {"early": ("flat",)}, "flat is 1×6 for one picture, expected maps of several channels"),
         (model(), {"size": 7}, "--size: got 7, expected at least 8, the side of what x.onnx takes"),
     ],
@@ -100,10 +94,3 @@ def test_a_file_that_is_no_onnx_model_is_named(tmp_path: Path, how: str):
     message = {"missing": "no such file, expected an ONNX model", "a folder": "a folder, expected an ONNX model"}
     with pytest.raises(ProgramError, match=message.get(how, r"net\.onnx: .*no ONNX model, or")):
         read_onnx(file)
-
-
-def test_what_onnx_runtime_refuses_is_said():
-    made = model()
-    made.graph.node[0].op_type = "Convolute"
-    with pytest.raises(ProgramError, match=r"x\.onnx: ONNX Runtime refuses the model: .*Convolute"):
-        backbone(made)
