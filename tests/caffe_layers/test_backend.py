@@ -19,19 +19,6 @@ def test_one_name_is_one_memory_whatever_the_shape():
     assert scratch("test shapes", (24,)).base is large.base
 
 
-def test_it_grows():
-    small = scratch("test growth", (2,))
-    assert scratch("test growth", (5, 5)).shape == (5, 5)
-    assert scratch("test growth", (2,)).base is not small.base
-
-
-def test_names_and_types_are_apart():
-    first, second = scratch("test a", (3,)), scratch("test b", (3,))
-    third = scratch("test a", (3,), np.float32)
-    assert third.dtype == np.float32
-    assert not any(np.may_share_memory(*pair) for pair in [(first, second), (first, third), (second, third)])
-
-
 def test_threads_are_apart():
     mine, theirs = scratch("test threads", (3,)), []
     thread = threading.Thread(target=lambda: theirs.append(scratch("test threads", (3,))))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from caffe_layers import _cpu_mda, _kernel_cache
+from caffe_layers import _formulas as formulas
 from tests.caffe_layers import reference
 from tests.caffe_layers.reference import assert_close, numeric_gradient
 from tests.caffe_layers.steps import float64_steps, random_rows, run
@@ -125,3 +126,13 @@ def test_running_statistics_follow_caffes_convention():
     assert_close("running mean", mean[:2], blobs[0][:2] / blobs[2][:2, None], rtol=1e-6)
     assert_close("running variance", variance[:2], blobs[1][:2] / blobs[2][:2, None], rtol=1e-6)
     assert_close("never seen", [mean[2], variance[2]], [[0, 0], [0, 0]])
+
+
+def test_the_weight_gradient_by_powers_of_x():
+    """Formulas that are written by terms and by powers are the same function of x."""
+    x, grad, mean, variance, inverse, grad_mean, grad_variance = np.random.default_rng(0).normal(size=(7, 50))
+    by_powers = inverse * formulas.about(grad * x, mean, grad)
+    by_powers += x * formulas.linear(grad_mean, grad_variance, mean) + x * x * grad_variance
+    by_powers += formulas.constant(grad_mean, grad_variance, mean, variance)
+    got = formulas.weight_gradient_term(x, grad, mean, variance, inverse, grad_mean, grad_variance)
+    assert_close("dw", got, by_powers, atol=1e-13)

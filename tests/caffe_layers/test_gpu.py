@@ -209,21 +209,6 @@ def test_a_wrong_row_stays_out_of_the_statistics_and_is_told_once(gpu):
     assert np.allclose(net.params["y"][2].data, 1.999)
 
 
-@gpus
-def test_a_wrong_row_makes_the_result_nan_and_is_told_although_the_shape_changes(gpu):
-    gpu()
-    for shape in (ROWS, ROWS[:2]):
-        net, _ = mda_net(shape, 2, np.random.default_rng(0))
-        net.blobs["w"].data[1] = [0.2, 0.2]
-        net.forward()
-        assert np.isnan(net.blobs["y"].data).all()
-        net.blobs["x"].reshape(5, *shape[1:])
-        net.blobs["w"].reshape(5, 2)
-        fill(net, x=1, w=0.5)
-        with pytest.raises(ValueError, match="row 1 of w"):
-            net.forward()
-
-
 def wrong_row(net):
     net.blobs["w"].data[9] = [0.2, 0.2]
 

@@ -54,21 +54,6 @@ def test_forward_and_backward(shape):
     assert_close("top's gradient", net.blobs["y"].diff, g)
 
 
-def test_numeric_gradient_through_caffe():
-    # Every element of both bottoms, by finite differences of the layer itself in float32.
-    x, w, g = problem((4, 2, 3, 2), domains=2)
-    net = make_net(inputs(x=x.shape, w=w.shape) + mda("xw", "y", 2, eps=1e-2))
-
-    def loss():
-        return float((forward(net, x=x, w=w) * g.astype(np.float64)).sum())
-
-    forward(net, x=x, w=w)
-    backward(net, g)
-    dx, dw = net.blobs["x"].diff.copy(), net.blobs["w"].diff.copy()
-    assert_close("dx", dx, reference.numeric_gradient(loss, x, 1e-2), atol=2e-2)
-    assert_close("dw", dw, reference.numeric_gradient(loss, w, 1e-2), atol=2e-2)
-
-
 @pytest.mark.parametrize("shape", [(6, 3, 4, 5), (6, 3)])
 @pytest.mark.parametrize(("domain", "column"), [(None, 3), (0, 0), (2, 2)])
 def test_x_alone_belongs_to_one_domain(shape, domain, column):
@@ -138,19 +123,6 @@ def test_the_test_phase_uses_shared_running_statistics(shape):
     # Shared means shared: the next training batch moves what the test net sees.
     forward(train, x=x, w=w)
     assert not np.array_equal(forward(test, x=x, w=w), y)
-
-
-def test_a_test_net_of_the_target_alone():
-    # How every experiment tests: w in training, x alone in testing, under one layer name.
-    shape = (6, 3, 4, 5)
-    train = trained(shape)
-    test = make_net(inputs(x=shape) + mda("x", "y", 3), caffe.TEST)
-    test.share_with(train)
-    mean_sum, variance_sum, divisor = blobs(train)
-    x, _, _ = problem(shape, seed=9)
-    mean, variance = (mean_sum / divisor[:, None])[2], (variance_sum / divisor[:, None])[2]
-    want = (flat(x) - mean[:, None]) / np.sqrt(variance + 1e-5)[:, None]
-    assert_close("y", flat(forward(test, x=x)), want, atol=1e-5)
 
 
 @pytest.mark.parametrize("phase", [caffe.TRAIN, caffe.TEST])
@@ -405,11 +377,6 @@ def test_a_batch_that_is_not_finite_does_not_enter_the_statistics(shape, value, 
     assert all(np.isfinite(blob).all() for blob in after)
     if not on_gpu:  # which nothing waits for, and which has folded in the other channels
         assert all(np.array_equal(got, want) for got, want in zip(after, before, strict=True))
-
-
-def test_the_test_phase_takes_any_x():
-    net = make_net(inputs(x=(4, 3)) + mda("x", "y", 2), caffe.TEST)
-    assert np.isnan(forward(net, x=np.nan)).all()
 
 
 def test_errors_in_values_name_the_layer():

@@ -94,12 +94,6 @@ def test_training_lowers_the_loss_and_the_solver_leaves_the_statistics_alone(mak
     assert np.allclose(divisor[2], sum(0.9**i for i in range(60)), rtol=1e-5)
 
 
-def test_same_seed_same_losses_another_seed_others(make_solver):
-    runs = [[step(solver, i) for i in range(8)] for solver in (make_solver("a"), make_solver("b"), make_solver("c", 2))]
-    assert runs[0] == runs[1]
-    assert runs[0] != runs[2]
-
-
 def test_snapshot_restore_and_the_same_continuation(make_solver, tmp_path):
     whole = make_solver("whole")
     for i in range(5):
@@ -134,15 +128,3 @@ def test_the_test_net_sees_the_training_nets_statistics(make_solver):
     step(solver, 5)
     test.forward()
     assert not np.array_equal(test.blobs["n2"].data, before)
-
-
-def test_a_caffemodel_carries_the_statistics(make_solver, tmp_path):
-    solver = make_solver("a")
-    for i in range(3):
-        step(solver, i)
-    solver.net.save(str(tmp_path / "model.caffemodel"))
-    test = make_solver("b").test_nets[0]
-    test.copy_from(str(tmp_path / "model.caffemodel"))
-    for name in ("n1", "n2"):
-        for loaded, own in zip(test.params[name], solver.net.params[name], strict=True):
-            assert np.array_equal(loaded.data, own.data)

@@ -19,7 +19,7 @@ from latent_domains.data.preprocessing import Preprocessing
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.runs.model_description import ModelDescription
 from tests.odd_images import odd_images
-from tests.programs import interrupt, names, program
+from tests.programs import names, program
 from tests.shapes import LOOKS, picture
 
 pytestmark = pytest.mark.program
@@ -199,12 +199,3 @@ def test_what_is_missing_or_damaged_is_named(model, images, tmp_path):
     model.with_name("small.v1.json").unlink()
     assert "small.v1.json: no such file" in program("predict", model, images, *out).stderr
     assert not (tmp_path / "out.csv").exists()
-
-
-def test_ctrl_c_leaves_nothing(model, images, tmp_path):
-    for number in range(300):
-        cv2.imwrite(str(images / f"large{number}.png"), np.zeros((600, 600, 3), np.uint8))
-    out = tmp_path / "csv" / "out.csv"
-    code, said = interrupt("predict", model, images, "--out", out, "--jobs", 1, at="predict:", whole_group=True)
-    assert code == 130 and "Traceback" not in said
-    assert not out.parent.exists() or names(out.parent) == []

@@ -12,7 +12,6 @@ import pytest
 from latent_domains.common.program import ROOT
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.runs.write import write_run
 from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, load
 from tests.latent_domains.report.records import write_record
 from tests.programs import interrupt, names, program
@@ -79,15 +78,6 @@ def test_a_run_without_its_snapshots_its_log_or_its_data(runs, tmp_path):
     assert "No training log of lost is here" in text_of(lost / "report.html")
     text = text_of(lost / "report.html")
     assert f"No features: {tmp_path}/nowhere/digits/mnist_train: no LMDB there" in text
-
-
-def test_a_run_that_has_not_begun(tiny_data, tmp_path):
-    folder = write_run(make_experiment("digits", "mda", iterations=4, batch_size=8), tmp_path / "run", data=tiny_data)
-    done = program("report", folder.path)
-    assert done.returncode == 0, done.stderr
-    text = text_of(folder.path / "report.html")
-    assert "0 of 1 runs are finished" in text and "No run is finished yet" in text
-    assert "trained to iteration 0 of 4" in text and "written" in text
 
 
 def test_several_targets_and_targets_without_labels(tmp_path):

@@ -154,18 +154,6 @@ def test_no_best_source_before_every_source_was_tried(table, tmp_path):
     assert cell.mean == pytest.approx(71.0) and cell.reason.startswith("mnistm alone: 1 of 3 seeds: seeds 0, 1 ")
 
 
-@pytest.mark.parametrize(
-    ("name", "printed", "again"),
-    [
-        ("office31_fc7", "28.7", "28.73"),
-        ("office31", "82.7", "82.73"),
-    ],
-)
-def test_the_papers_means_are_printed_and_recomputed(name, printed, again, tmp_path):
-    table = load(EXPERIMENTS / f"{name}.yaml")
-    assert f"{printed} ({again})" in table_text(table, results(table, tmp_path))
-
-
 @pytest.mark.parametrize(("value", "text"), [(1.25, "+1.2"), (-3.0, "−3.0"), (-0.04, "0.0"), (0.0, "0.0")])
 def test_differences_have_a_sign(value, text):
     assert signed(value) == text
@@ -273,18 +261,6 @@ def test_data_that_is_not_there_is_named_with_its_command(tmp_path):
     text = table_text(table, results(table, tmp_path))
     assert f"1. Office-31 is not on this machine: {command}\n" in text
     assert not any(value.mean for row in results(table, tmp_path) for value in row.cells)
-
-
-def test_weights_that_are_not_there_are_named_with_their_command(tmp_path):
-    table = load(EXPERIMENTS / "pacs.yaml")
-    for domain in table.rows[0].cells[0].candidates[0].runs[0].data.domains:
-        (tmp_path / "data" / "pacs" / domain).mkdir(parents=True)
-        (tmp_path / "data" / "pacs" / domain / "data.mdb").touch()
-    assert why(table, tmp_path, 0).startswith("weights/resnet18.caffemodel, which the net begins from, is not on this")
-    assert why(table, tmp_path, 1).endswith("tools.get_weights resnet18 --num-domains 2")
-    assert why(table, tmp_path, 2).endswith("tools.get_weights resnet18 --num-domains 4")
-    (tmp_path / "data" / "pacs" / "photo" / "data.mdb").unlink()
-    assert why(table, tmp_path).startswith("pacs/photo is not on this machine: python -m tools.get_data pacs")
 
 
 def test_features_that_are_not_there_are_named_with_their_command(tmp_path):

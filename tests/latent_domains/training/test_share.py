@@ -152,35 +152,3 @@ def test_the_shares_of_an_iteration_are_the_batch_of_one_process(records, count,
     # Every image once in every epoch.
     whole = dealt.ravel()[: dealt.size // records * records].reshape(-1, records)
     assert (np.sort(whole, axis=1) == np.arange(records)).all()
-
-
-def test_each_process_crops_mirrors_and_drops_in_its_own_way(rank, tmp_path):
-    """Caffe adds the rank to the solver's seed: the first process does what one alone would do."""
-    image = np.random.default_rng(0).integers(0, 256, (20, 20, 1)).astype(np.uint8)
-    with lmdb_io.create(tmp_path / "lmdb") as (writer, _):
-        writer.put("x", lmdb_io.image_datum(image, 0))  # one image for all, so that the random part alone differs
-    (tmp_path / "net.prototxt").write_text(
-        'layer { name: "data" type: "Data" top: "data" top: "label" transform_param { crop_size: 12 mirror: true }\n'
-        f'data_param {{ source: "{tmp_path}/lmdb" batch_size: 4 backend: LMDB }} }}\n'
-        'layer { name: "drop" type: "Dropout" bottom: "data" top: "drop" }\n'
-        'layer { name: "fc" type: "InnerProduct" bottom: "drop" top: "fc"\n'
-        'inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }\n'
-        'layer { name: "loss" type: "SoftmaxWithLoss" bottom: "fc" bottom: "label" top: "loss" }\n'
-    )
-    (tmp_path / "solver.prototxt").write_text(
-        f'train_net: "{tmp_path}/net.prototxt" base_lr: 0.1 lr_policy: "fixed" random_seed: 5\n'
-    )
-
-    def random_parts(number: int, of: int) -> tuple[np.ndarray, np.ndarray]:
-        rank(number, of)
-        net = caffe.get_solver(str(tmp_path / "solver.prototxt")).net
-        net.forward()
-        data = net.blobs["data"].data.copy()
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return data, net.blobs["drop"].data / data > 0
-
-    alone, first, second = random_parts(0, 1), random_parts(0, 2), random_parts(1, 2)
-    for one, other in zip(alone, first, strict=True):
-        np.testing.assert_array_equal(one, other)
-    for one, other in zip(first, second, strict=True):
-        assert (one != other).mean() > 0.2

@@ -1,0 +1,42 @@
+"""What is drawn: features in two dimensions, curves along training, names that may be anything."""
+
+import numpy as np
+
+from latent_domains.report import classes
+from latent_domains.report.alignment import by_chance, embed, neighbours_alike
+from latent_domains.report.chart import image
+from latent_domains.report.page import Charts, Page, Section
+from latent_domains.report.training import BINS, binned
+
+
+def test_features_in_two_dimensions():
+    rng = np.random.default_rng(0)
+    groups = np.repeat([0, 1], 30)
+    features = rng.normal(size=(60, 80)).astype(np.float32)
+    assert abs(neighbours_alike(features, groups) - by_chance(groups)) < 0.2
+    features[groups == 1] += 10
+    assert neighbours_alike(features, groups) == 1
+    points = embed(features)
+    assert points.shape == (60, 2) and np.array_equal(points, embed(features))
+    assert neighbours_alike(points, groups) == 1
+
+
+def test_curves_are_averaged_in_bins_over_iterations_that_all_have():
+    long = {i: float(i) for i in range(0, 1000, 10)}
+    iterations, values = binned([long, {**long, 5: 100.0}])
+    assert len(iterations) == BINS and values.shape == (2, BINS)
+    np.testing.assert_allclose(values[0], iterations)
+    np.testing.assert_allclose(values[1], iterations)
+    iterations, values = binned([{0: 0.0, 10: 10.0}, {5: 1.0}])
+    assert iterations.tolist() == [0, 5, 10]
+    assert values.tolist() == [[0, 5, 10], [1, 1, 1]]
+
+
+def test_names_that_no_page_can_hold_and_letters_that_the_font_lacks(recwarn):
+    awkward = "犬\x01\udcff"
+    drawn = classes.confusion_chart(np.eye(2, dtype=np.int64), [awkward, "b"], awkward)
+    text = image([drawn]).decode()
+    assert "犬\N{REPLACEMENT CHARACTER}" in text and "\x01" not in text
+    page = Page(awkward, [awkward], [Section("a", awkward, [Charts(awkward, [drawn], awkward)])], "").html()
+    page.encode()
+    assert not recwarn.list
