@@ -3,12 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
-from sklearn.metrics import normalized_mutual_info_score as nmi
-
-from latent_domains.baselines import ConstrainedDomains, DistinctiveDomains
 
 
 @dataclass(frozen=True)
@@ -39,14 +34,3 @@ def mixture(
     y = np.concatenate([np.repeat(np.arange(len(row)), row) for row in counts])
     X = of_class[y] + of_domain[domains] + rng.normal(size=(len(y), features))
     return Mixture(X, y, domains).take(rng.permutation(len(y)))
-
-
-def check_found_where_k_means_finds_classes(
-    estimator: type[ConstrainedDomains] | type[DistinctiveDomains], counts: list[list[int]]
-) -> None:
-    """Domains well apart are found exactly; k-means, blind to the classes, finds those."""
-    data = mixture(counts, domains_apart=2.0)
-    found = estimator(len(counts)).fit(data.X, data.y)
-    assert nmi(data.domains, found.labels_) == pytest.approx(1)
-    plain = KMeans(len(counts), n_init=5, random_state=0).fit_predict(data.X)
-    assert nmi(data.domains, plain) < 0.2, "the classes dominate"

@@ -166,8 +166,6 @@ GOOD = mixture([[6, 6], [6, 6]], features=4)
         (GOOD.X, GOOD.y, np.full((3, 4), np.inf), "target: Input contains infinity"),
         (GOOD.X, GOOD.y, GOOD.X[:, :3], "target: 3 features, expected 4 as in the source"),
         (GOOD.X, GOOD.y, GOOD.X[:0], "target: Found array with 0 sample"),
-        (GOOD.X, GOOD.y, GOOD.X[0], "target: Expected 2D array"),
-        ([[1.0, 2.0], [3.0]], [0, 1], GOOD.X, "source: "),
         (GOOD.X, np.zeros(24, int), GOOD.X, "source: all 24 samples are of class 0, expected at least two classes"),
         (GOOD.X, GOOD.y[:5], GOOD.X, "expected a whole number for each of 24 samples"),
         (GOOD.X, GOOD.y - 1, GOOD.X, "expected a whole number for each of 24 samples"),

@@ -64,12 +64,6 @@ def test_small_and_right_angles(angle):
     np.testing.assert_allclose(mapped @ mapped.T, quad_vec(outer, 0, 1)[0], atol=1e-7)
 
 
-def test_of_one_subspace_the_kernel_is_the_projection():
-    source, _ = bases(7, 3)
-    mapped, _ = flow_map(source, source @ ortho_group.rvs(3, random_state=0))
-    np.testing.assert_allclose(mapped @ mapped.T, source @ source.T, atol=1e-8)
-
-
 def test_it_has_no_direction_and_no_basis():
     source, target = bases(8, 3)
     kernels = [

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.stats import ortho_group
+from sklearn.cluster import KMeans
 from sklearn.metrics import normalized_mutual_info_score as nmi
 from sklearn.metrics.pairwise import rbf_kernel
 
@@ -10,21 +11,28 @@ from latent_domains.baselines import ConstrainedDomains, DistinctiveDomains
 from latent_domains.baselines import gong2013 as module
 from latent_domains.baselines.kernels import median_gamma, mmd
 from latent_domains.common.program import ProgramError
-from tests.latent_domains.baselines.mixtures import check_found_where_k_means_finds_classes, mixture
+from tests.latent_domains.baselines.mixtures import mixture
 
 
 @pytest.mark.parametrize(
-    "counts",
+    ("estimator", "counts"),
     [
-        [[15, 15, 15], [15, 15, 15]],
-        [[30, 30, 30], [10, 10, 10]],  # domains of other sizes
-        [[40, 20, 8], [40, 20, 8]],  # classes of other sizes
-        [[15, 15, 15], [15, 15, 15], [15, 15, 15]],
+        (DistinctiveDomains, [[15, 15, 15], [15, 15, 15]]),
+        (DistinctiveDomains, [[30, 30, 30], [10, 10, 10]]),  # domains of other sizes
+        (DistinctiveDomains, [[40, 20, 8], [40, 20, 8]]),  # classes of other sizes
+        (DistinctiveDomains, [[15, 15, 15], [15, 15, 15], [15, 15, 15]]),
+        (ConstrainedDomains, [[30, 30, 30], [10, 10, 10]]),
+        (ConstrainedDomains, [[30, 5, 12], [8, 25, 12]]),  # classes of each domain's own frequency: no label prior here
+        (ConstrainedDomains, [[15, 15, 15], [15, 15, 15], [15, 15, 15]]),
     ],
-    ids=["equal", "domain imbalance", "class imbalance", "three"],
 )
-def test_domains_well_apart_are_found_exactly_where_k_means_finds_classes(counts):
-    check_found_where_k_means_finds_classes(DistinctiveDomains, counts)
+def test_domains_well_apart_are_found_exactly_where_k_means_finds_classes(estimator, counts):
+    """K-means is blind to the classes."""
+    data = mixture(counts, domains_apart=2.0)
+    found = estimator(len(counts)).fit(data.X, data.y)
+    assert nmi(data.domains, found.labels_) == pytest.approx(1)
+    plain = KMeans(len(counts), n_init=5, random_state=0).fit_predict(data.X)
+    assert nmi(data.domains, plain) < 0.2, "the classes dominate"
 
 
 @pytest.mark.parametrize("estimator", [DistinctiveDomains, ConstrainedDomains])

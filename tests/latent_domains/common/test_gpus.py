@@ -41,9 +41,6 @@ def driver(tmp_path):
 
 def test_the_driver_is_asked_for_names(driver):
     assert gpu_names(driver(0)) == ["First GPU", "Second GPU"]
-
-
-def test_a_driver_without_gpus_or_with_a_fault(driver):
     assert gpu_names(driver(100)) == []
     with pytest.raises(ProgramError, match="does not start: cuInit gave error 999"):
         gpu_names(driver(999))

@@ -36,10 +36,8 @@ def test_lists_become_tuples_objects_dataclasses_and_integers_numbers():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"size": "12"}, "size: found '12', expected a valid array"),
         ({"size": [1]}, "size: found no 1"),
         ({"size": [1, 2, 3]}, "size: Tuple should have at most 2 items after validation, not 3"),
-        ({"size": [1, True]}, "size[1]: found True, expected a valid integer"),
         ({"size": [1, 2.0]}, "size[1]: found 2.0, expected a valid integer"),
         ({"kind": "third"}, "kind: found 'third', expected 'first' or 'second'"),
         ({"kind": "half a smile \ud83d"}, "Invalid JSON: "),

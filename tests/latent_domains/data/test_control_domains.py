@@ -54,6 +54,9 @@ def test_kmeans_divides_all_lmdbs_together(tmp_path):
     assert [len(labels) for labels in found] == [60, 30] and (same.all() or not same.any())
     assert all(np.array_equal(a, b) for a, b in zip(found, kmeans_domains(lmdbs, (3, 8, 8), 2, 0), strict=True))
     assert set(np.concatenate(kmeans_domains(lmdbs, (3, 8, 8), 4, 0))) == {0, 1, 2, 3}
+    two = write(tmp_path / "two", [np.full((8, 8, 3), i // 10, np.uint8) for i in range(20)])
+    with pytest.raises(ProgramError, match=r"k-means: 2 different images in .*two, expected ≥ 3"):
+        kmeans_domains([two], (3, 8, 8), 3, 0)
 
 
 def write_features(path, rows):
@@ -73,9 +76,3 @@ def test_features_are_divided_by_their_early_statistics_alone_each_in_its_own_un
     assert found.mean() > 0.95 or found.mean() < 0.05
     whole = np.concatenate(kmeans_domains(lmdbs, (3, 1, 1), 2, 0)) == (rows[:, 0] > 0)
     assert whole.all() or not whole.any()
-
-
-def test_fewer_different_images_than_clusters_are_refused(tmp_path):
-    lmdb = write(tmp_path / "db", [np.full((8, 8, 3), i // 10, np.uint8) for i in range(20)])
-    with pytest.raises(ProgramError, match=r"k-means: 2 different images in .*db, expected ≥ 3"):
-        kmeans_domains([lmdb], (3, 8, 8), 3, 0)

@@ -59,15 +59,11 @@ def data_layer(path: Path, data: Dataset) -> tuple[np.ndarray, np.ndarray]:
     ("kind", "shape", "options"),
     [
         ("raw", (3, 28, 28), {"mean": (127.5,), "scale": 1 / 128}),
-        ("raw", (3, 28, 28), {}),
         ("raw", (1, 20, 30), {"mean": (3.3,)}),
         ("raw", (3, 256, 256), {"mean": (104.0, 117.0, 123.0), "crop": 227}),
         ("raw", (3, 21, 34), {"mean": (104.1, 117.2, 123.3), "scale": 0.017, "crop": 10}),
-        ("raw", (3, 22, 33), {"mean": (1.1,), "scale": 0.017, "crop": 9}),
-        ("raw", (3, 11, 12), {"crop": 11}),
         ("jpg", (3, 33, 22), {"mean": (104.0, 117.0, 123.0), "scale": 0.1, "crop": 12}),
         ("jpg", (1, 33, 22), {"mean": (104.0,)}),
-        ("png", (3, 24, 24), {"crop": 17}),
         ("png", (4, 24, 24), {"crop": 17, "mean": (1.0, 2.0, 3.0, 4.0)}),
         ("floats", (4096, 1, 1), {}),
         ("floats", (3, 9, 8), {"mean": (0.1, 0.2, 0.3), "scale": 0.3, "crop": 5}),
@@ -110,16 +106,12 @@ SIXTEEN_BITS = cv2.imencode(".png", np.zeros((8, 8, 3), np.uint16))[1].tobytes()
     ("datum", "message"),
     [
         (lmdb_io.image_datum(pixels((3, 9, 8)), 0), "is 3×9×8, expected 3×8×8"),
-        (lmdb_io.image_datum(pixels((1, 8, 8)), 0), "is 1×8×8, expected 3×8×8"),
         (lmdb_io.encoded_datum(cv2.imencode(".png", pixels((3, 7, 8)))[1].tobytes(), 0), "is 3×7×8, expected 3×8×8"),
         (lmdb_io.encoded_datum(SIXTEEN_BITS, 0), "has pixels of uint16, expected uint8"),
         (lmdb_io.encoded_datum(b"no picture", 0), "holds no image: 10 bytes marked as encoded"),
-        (lmdb_io.encoded_datum(b"", 0), "holds no image"),
         (Datum(channels=3, height=8, width=8, data=b"short"), "holds no image: 5 bytes of data, expected 3×8×8"),
         (Datum(channels=3, height=8, width=8, float_data=[1, 2]), "holds no image: cannot reshape array of size 2"),
-        (Datum(channels=3, height=8, width=8), "holds no image"),
         (Datum(), "is 0×0×0, expected 3×8×8"),
-        (Datum(channels=1, height=1, width=1, float_data=[1]), "is 1×1×1, expected 3×8×8"),
     ],
 )
 def test_a_record_of_another_kind_is_named(tmp_path, datum, message):

@@ -116,20 +116,13 @@ def test_a_failure_leaves_nothing_and_the_old_lmdb_alone(tmp_path):
     assert names(tmp_path) == ["db"] and lmdb_io.read_labels(old).tolist() == [5]
 
 
-def test_an_existing_lmdb_is_replaced_only_by_force(tmp_path):
-    path = write(tmp_path / "db", (noise(3, 3), 5))
-    with pytest.raises(ProgramError, match="db exists already"):
-        write(path, (noise(3, 3), 6))
-    assert lmdb_io.read_labels(path).tolist() == [5]
-    write(path, (noise(3, 3), 6), force=True)
-    assert lmdb_io.read_labels(path).tolist() == [6]
-
-
 def test_what_lies_beside_an_lmdb_is_not_removed_by_force(tmp_path):
     path = write(tmp_path / "db", (noise(3, 3), 5))
     for name in ("lock.mdb", "source.json", "classes.txt", "domains.txt"):
         (path / name).touch()
     (path / "my pictures").mkdir()
+    with pytest.raises(ProgramError, match="db exists already"):
+        write(path, (noise(3, 3), 6))
     with pytest.raises(ProgramError, match="db: found my pictures, expected an LMDB's files alone"):
         write(path, (noise(3, 3), 6), force=True)
     assert lmdb_io.read_labels(path).tolist() == [5] and (path / "my pictures").is_dir()
@@ -148,8 +141,7 @@ def test_a_name_too_long_for_a_key_is_named(tmp_path):
     assert names(tmp_path) == ["fits"]
 
 
-@pytest.mark.parametrize("limit", [0, 1 << 21])  # bytes a file may have
-def test_a_full_disk_is_reported_and_nothing_is_left(tmp_path, limit):
+def test_a_full_disk_is_reported_and_nothing_is_left(tmp_path):
     script = (
         "import sys, numpy as np; from pathlib import Path; from latent_domains.data import lmdb_io; "
         "from latent_domains.common.program import run\n"
@@ -163,7 +155,7 @@ def test_a_full_disk_is_reported_and_nothing_is_left(tmp_path, limit):
         cwd=ROOT,
         capture_output=True,
         text=True,
-        preexec_fn=files_up_to(limit),
+        preexec_fn=files_up_to(1 << 21),
     )
     assert done.returncode == 1
     assert f"{tmp_path / 'db'}: writing the LMDB failed" in done.stderr and "Traceback" not in done.stderr
@@ -195,10 +187,7 @@ def test_a_description_sees_encoded_images_and_different_sizes(tmp_path):
     assert not mixed.same_size and mixed.shape[2] == 6
 
 
-READERS = (lmdb_io.describe, lmdb_io.count, lmdb_io.read_labels, lmdb_io.read_images)
-
-
-@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("reader", [lmdb_io.count, lmdb_io.read_images])
 def test_what_is_no_lmdb_is_named(tmp_path, reader):
     with pytest.raises(ProgramError, match="absent: found nothing, expected an LMDB folder"):
         reader(tmp_path / "absent")
@@ -216,15 +205,14 @@ def test_what_is_no_lmdb_is_named(tmp_path, reader):
             reader(folder)
 
 
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("share", [0.3, 0.9, 0.999])
-def test_a_truncated_lmdb_is_named(tmp_path, reader, share):
+@pytest.mark.parametrize("share", [0.3, 0.999])
+def test_a_truncated_lmdb_is_named(tmp_path, share):
     path = write(tmp_path / "db", *((noise(30, 30, 3), 0) for _ in range(40)))
     file = path / "data.mdb"
     size = file.stat().st_size
     os.truncate(file, int(share * size))
     with pytest.raises(ProgramError, match=rf"data\.mdb: truncated: found {int(share * size)} bytes, expected {size}"):
-        reader(path)
+        lmdb_io.describe(path)
 
 
 @pytest.mark.parametrize("inserted", [1, 4000])
@@ -238,6 +226,8 @@ def test_bytes_that_were_inserted_into_an_lmdb_are_told(inserted, tmp_path):
 
 
 def test_records_that_are_no_datums_are_named(tmp_path):
+    with pytest.raises(ProgramError, match="empty: an LMDB without records"):
+        lmdb_io.describe(raw_lmdb(tmp_path / "empty"))
     with pytest.raises(ProgramError, match=r"record 'a' holds no Datum"):
         lmdb_io.describe(raw_lmdb(tmp_path / "text", a=b"\xffno datum"))
     empty = raw_lmdb(tmp_path / "fields", a=b"")  # parses, as a Datum without fields
@@ -252,11 +242,6 @@ def test_records_that_are_no_datums_are_named(tmp_path):
     encoded = raw_lmdb(tmp_path / "encoded", a=lmdb_io.encoded_datum(b"no jpeg", 0).SerializeToString())
     with pytest.raises(ProgramError, match="7 bytes marked as encoded"):
         lmdb_io.describe(encoded)
-
-
-def test_an_lmdb_without_records_is_named(tmp_path):
-    with pytest.raises(ProgramError, match="empty: an LMDB without records"):
-        lmdb_io.describe(raw_lmdb(tmp_path / "empty"))
 
 
 def test_a_png_that_names_more_bytes_than_it_has_is_refused_before_opencv_takes_them(monkeypatch):

@@ -65,7 +65,7 @@ def test_a_changed_photograph_is_named(tmp_path):
         bsds500.unpack(archive(tmp_path / "a.tgz", members), tmp_path, SUMS)
 
 
-@pytest.mark.parametrize("share", [0, 0.1, 0.5, 0.99])
+@pytest.mark.parametrize("share", [0, 0.5, 0.99])
 def test_a_damaged_archive_is_named(tmp_path, share):
     path = archive(tmp_path / "a.tgz", ALL)
     data = path.read_bytes()
