@@ -1,1 +1,1 @@
-"""Nets of stock Caffe layers as ONNX graphs: one module for each kind of layer."""
+"""Nets of stock Caffe layers as ONNX graphs."""

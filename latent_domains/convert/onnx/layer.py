@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from caffe.proto.caffe_pb2 import LayerParameter
 
 from latent_domains.common.program import ProgramError
@@ -38,12 +39,17 @@ class Layer:
         """The refusal of this layer."""
         return refusal(self.param, reason)
 
-    def one_to_one(self) -> tuple[Value, Value]:
-        """The only bottom and the only top. Raises Refused if there are others."""
-        self.check_counts(bottoms=1, tops=1)
-        return self.bottoms[0], self.tops[0]
+    @property
+    def x(self) -> Value:
+        """The first bottom."""
+        return self.bottoms[0]
 
-    def check_counts(self, *, bottoms: int | None = None, tops: int | None = None) -> None:
+    @property
+    def y(self) -> Value:
+        """The first top."""
+        return self.tops[0]
+
+    def check_counts(self, bottoms: int | None, tops: int | None) -> None:
         """Raise Refused unless there are so many (None: any number)."""
         for what, found, expected in (("bottoms", self.bottoms, bottoms), ("tops", self.tops, tops)):
             if expected is not None and len(found) != expected:
@@ -69,6 +75,10 @@ class Layer:
     def parameter(self, what: str, values: Array) -> str:
         """Add one of the layer's parameters as a constant."""
         return self.graph.constant(f"{self.param.name}/{what}", values)
+
+    def number(self, what: str, value: float) -> str:
+        """Add a number as a constant."""
+        return self.parameter(what, np.array(value, np.float32))
 
     def whole_numbers(self, what: str, values: Sequence[int]) -> str:
         """Add sizes or axes as a constant."""

@@ -1,6 +1,6 @@
 """A whole net of stock Caffe layers as an ONNX model."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import caffe
 import onnx
@@ -8,40 +8,14 @@ from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
 from onnx import ModelProto, TensorProto, helper
 
 from latent_domains.common.wording import by
-from latent_domains.convert.onnx import linear, normalisation, pointwise, pooling, shapes
 from latent_domains.convert.onnx.graph import OnnxGraph
 from latent_domains.convert.onnx.layer import Layer, Refused, refusal
+from latent_domains.convert.onnx.layers import LAYERS
 from latent_domains.models.graph import Value
 from latent_domains.models.model import Array, Model
 
 BATCH = "N"
 """The name of the free size."""
-
-_LAYERS: Mapping[str, Callable[[Layer], None]] = {
-    "BatchNorm": normalisation.batch_norm,
-    "Bias": normalisation.bias,
-    "Clip": pointwise.clip,
-    "Concat": shapes.concat,
-    "Convolution": linear.convolution,
-    "Dropout": shapes.same,
-    "Eltwise": pointwise.eltwise,
-    "Flatten": shapes.flatten,
-    "InnerProduct": linear.inner_product,
-    "LRN": normalisation.lrn,
-    "PReLU": pointwise.prelu,
-    "Pooling": pooling.pooling,
-    "Power": pointwise.power,
-    "ReLU": pointwise.relu,
-    "Reshape": shapes.reshape,
-    "Scale": normalisation.scale,
-    "Sigmoid": pointwise.plain("Sigmoid"),
-    "Silence": shapes.nothing,
-    "Slice": shapes.slice_,
-    "Softmax": pointwise.softmax,
-    "Split": shapes.same,
-    "TanH": pointwise.plain("Tanh"),
-}
-"""How each type of layer is written."""
 
 _MAKE_DEPLOY = "expected a deploy net, with an Input layer and without losses"
 _FOLD = "expected stock layers: fold it first: python -m tools.export"
@@ -54,8 +28,8 @@ def check_layers(net: NetParameter) -> None:
             raise refusal(layer, f"runs {layer.python_param.module}.{layer.python_param.layer}; {_FOLD}")
         if "Data" in layer.type or "Loss" in layer.type or layer.type == "Accuracy":
             raise refusal(layer, _MAKE_DEPLOY)
-        if layer.type not in _LAYERS and layer.type != "Input":
-            raise refusal(layer, f"it has no counterpart here, expected one of {', '.join(_LAYERS)}")
+        if layer.type not in LAYERS and layer.type != "Input":
+            raise refusal(layer, f"it has no counterpart here, expected one of {', '.join(LAYERS)}")
         if _trains(layer):
             raise refusal(layer, "phase: TRAIN, by which it works in tests too as in training; expected TEST")
 
@@ -94,7 +68,9 @@ def onnx_model(model: Model, net: caffe.Net, *, producer: str, about: str, metad
             state = top if last_writers[top] == number else graph.new_value(f"{top}/{param.name}")
             values[top] = Value(state, shapes_of[top])
         tops = tuple(values[name] for name in param.top)
-        _LAYERS[param.type](Layer(param, bottoms, tops, model.blobs.get(param.name, ()), graph))
+        operator, layer = LAYERS[param.type], Layer(param, bottoms, tops, model.blobs.get(param.name, ()), graph)
+        layer.check_counts(operator.bottoms, operator.tops)
+        operator.write(layer)
     made = graph.model(
         model.net.name or "net",
         [_declared(values[name]) for name in net.inputs],

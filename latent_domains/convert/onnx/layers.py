@@ -1,0 +1,295 @@
+"""How each type of layer is written as ONNX: one function for each, and the table of them."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from caffe.proto.caffe_pb2 import EltwiseParameter, LRNParameter, PoolingParameter
+
+from latent_domains.convert.onnx.layer import Layer
+from latent_domains.models.graph import Value
+from latent_domains.models.model import Array
+from latent_domains.models.windows import end_pads, pair
+
+
+def convolution(layer: Layer) -> None:
+    """Caffe and ONNX share the layout of the weights (out × in/group × h × w) and the rule for the output's size."""
+    param, axes = layer.param.convolution_param, len(layer.x.shape)
+    if axes != 4 or layer.axis("axis", param.axis, 4) != 1:
+        raise layer.refuse(f"axis {param.axis} of {axes} axes, expected images: axis 1 of 4")
+    inputs = [layer.x.name, layer.parameter("weight", layer.blobs[0])]
+    if param.bias_term:
+        inputs.append(layer.parameter("bias", layer.blobs[1].reshape(-1)))
+    layer.last(
+        "Conv",
+        inputs,
+        group=param.group,
+        kernel_shape=layer.blobs[0].shape[2:],
+        strides=pair(param, "stride", "stride", 1),
+        pads=pair(param, "pad", "pad", 0) + end_pads(param),
+        dilations=pair(param, "dilation", "dilation", 1),
+    )
+
+
+def inner_product(layer: Layer) -> None:
+    """All axes but the batch's are one row of inputs. Runtimes know a fully connected layer by this form."""
+    param, axes = layer.param.inner_product_param, len(layer.x.shape)
+    if layer.axis("axis", param.axis, axes) != 1:
+        raise layer.refuse(f"axis {param.axis} of {axes} axes, expected axis 1")
+    biases = [layer.parameter("bias", layer.blobs[1].reshape(-1))] if param.bias_term else []
+    rows = layer.before("Flatten", [layer.x.name], axis=1) if axes > 2 else layer.x.name
+    weight = layer.parameter("weight", layer.blobs[0])
+    layer.last("Gemm", [rows, weight, *biases], transB=int(not param.transpose))
+
+
+def pooling(layer: Layer) -> None:
+    """Pooling as Caffe's own output size has it: rounded up or down, and clipped.
+
+    Runtimes differ in how they round up. Here they need not: the padding at the end is what makes the output of their
+    plain rule as large as Caffe's.
+    """
+    x, y, param = layer.x, layer.y, layer.param.pooling_param
+    if param.pool not in (PoolingParameter.MAX, PoolingParameter.AVE):
+        raise layer.refuse(f"pool: {PoolingParameter.PoolMethod.Name(param.pool)}, expected MAX or AVE")
+    maximum = param.pool == PoolingParameter.MAX
+    if param.global_pooling:
+        layer.last("GlobalMaxPool" if maximum else "GlobalAveragePool", [x.name])
+        return
+    sizes = x.shape[2:]
+    kernel = pair(param, "kernel", "kernel_size", 0)
+    stride, begin = pair(param, "stride", "stride", 1), pair(param, "pad", "pad", 0)
+    starts = [(out - 1) * s - b for out, s, b in zip(y.shape[2:], stride, begin, strict=True)]  # of the last window
+    if any(start >= size for start, size in zip(starts, sizes, strict=True)):
+        raise layer.refuse(f"a window of stride {max(stride)} lies outside of the {sizes[0]}×{sizes[1]} image")
+    beyond = [start + k - size for start, k, size in zip(starts, kernel, sizes, strict=True)]
+    windows = {"kernel_shape": kernel, "strides": stride, "pads": [*begin, *(max(end, 0) for end in beyond)]}
+    if maximum:
+        layer.last("MaxPool", [x.name], **windows)
+        return
+    # Caffe divides by a window's part of the padded image. ONNX counts the padding or not, everywhere alike.
+    if any(begin) and any(end > pad for end, pad in zip(beyond, begin, strict=True)):
+        raise layer.refuse("an average over windows that reach beyond the padding, expected a pad for them or none")
+    layer.last("AveragePool", [x.name], count_include_pad=int(any(begin)), **windows)
+
+
+def lrn(layer: Layer) -> None:
+    """Both divide alpha by the number of channels that they sum over; Caffe's k is ONNX's bias."""
+    param = layer.param.lrn_param
+    if param.norm_region != LRNParameter.ACROSS_CHANNELS:
+        region = LRNParameter.NormRegion.Name(param.norm_region)
+        raise layer.refuse(f"norm_region: {region}, expected ACROSS_CHANNELS")
+    layer.last("LRN", [layer.x.name], size=param.local_size, alpha=param.alpha, beta=param.beta, bias=param.k)
+
+
+def batch_norm(layer: Layer) -> None:
+    """Caffe stores sums of means and variances with their divisor, which is 0 where nothing was summed."""
+    param = layer.param.batch_norm_param
+    if param.HasField("use_global_stats") and not param.use_global_stats:
+        raise layer.refuse("use_global_stats: false, expected statistics that do not depend on the batch")
+    mean, variance, divisor = (blob.astype(np.float64) for blob in layer.blobs)
+    factor = 1 / divisor.item() if divisor.item() else 0.0
+    ones = np.ones_like(mean)
+    parameters = {"scale": ones, "bias": 0 * ones, "mean": mean * factor, "variance": variance * factor}
+    inputs = [layer.x.name, *(layer.parameter(what, values) for what, values in parameters.items())]
+    layer.last("BatchNormalization", inputs, epsilon=param.eps)
+
+
+def scale(layer: Layer) -> None:
+    """Multiply by the layer's own factors, or by those that a second bottom has for each image; add its bias."""
+    x, param = layer.x, layer.param.scale_param
+    if len(layer.bottoms) > 1:
+        if param.bias_term:
+            raise layer.refuse("bias_term: true with a second bottom: it has a value for each image of a batch")
+        layer.last("Mul", [x.name, _by_image(layer, param.axis)])
+        return
+    factor = layer.parameter("weight", _broadcast(layer, param.axis, layer.blobs[0]))
+    if param.bias_term:
+        added = layer.parameter("bias", _broadcast(layer, param.axis, layer.blobs[1]))
+        layer.last("Add", [layer.before("Mul", [x.name, factor]), added])
+    else:
+        layer.last("Mul", [x.name, factor])
+
+
+def bias(layer: Layer) -> None:
+    """Add the layer's own values, or those that a second bottom has for each image."""
+    axis = layer.param.bias_param.axis
+    if len(layer.bottoms) > 1:
+        added = _by_image(layer, axis)
+    else:
+        added = layer.parameter("bias", _broadcast(layer, axis, layer.blobs[0]))
+    layer.last("Add", [layer.x.name, added])
+
+
+def _broadcast(layer: Layer, axis: int, blob: Array) -> Array:
+    """A parameter for the axes of x from ``axis`` on, with axes of 1 for those after; a scalar goes with all."""
+    if blob.ndim == 0:
+        return blob
+    axes = len(layer.x.shape)
+    return blob.reshape(*blob.shape, *[1] * (axes - layer.axis("axis", axis, axes) - blob.ndim))
+
+
+def _by_image(layer: Layer, axis: int) -> str:
+    """The second bottom, a row for each image, with axes of 1 after it to fit the first."""
+    x, rows = layer.bottoms
+    if axis not in (0, -len(x.shape)):
+        raise layer.refuse(f"axis: {axis} with a second bottom, expected 0: its first axis is the batch too")
+    if len(rows.shape) == len(x.shape):
+        return rows.name
+    shape = [0, *rows.shape[1:], *[1] * (len(x.shape) - len(rows.shape))]
+    return layer.before("Reshape", [rows.name, layer.whole_numbers("shape", shape)])
+
+
+def relu(layer: Layer) -> None:
+    """With a slope below 0 where there is one."""
+    slope = layer.param.relu_param.negative_slope
+    if slope:
+        layer.last("LeakyRelu", [layer.x.name], alpha=slope)
+    else:
+        layer.last("Relu", [layer.x.name])
+
+
+def prelu(layer: Layer) -> None:
+    """A slope below 0 for each channel, the second axis, or one for all."""
+    slopes = layer.blobs[0].reshape(-1, *[1] * (len(layer.x.shape) - 2))
+    layer.last("PRelu", [layer.x.name, layer.parameter("slope", slopes)])
+
+
+def sigmoid(layer: Layer) -> None:
+    """The logistic function."""
+    layer.last("Sigmoid", [layer.x.name])
+
+
+def tanh(layer: Layer) -> None:
+    """The hyperbolic tangent."""
+    layer.last("Tanh", [layer.x.name])
+
+
+def clip(layer: Layer) -> None:
+    """Values below ``min`` become that, those above ``max`` that."""
+    param = layer.param.clip_param
+    layer.last("Clip", [layer.x.name, layer.number("min", param.min), layer.number("max", param.max)])
+
+
+def softmax(layer: Layer) -> None:
+    """Along any axis but the batch."""
+    axis = layer.axis("axis", layer.param.softmax_param.axis, len(layer.x.shape))
+    layer.last("Softmax", [layer.x.name], axis=axis)
+
+
+def power(layer: Layer) -> None:
+    """(shift + scale · x) ^ power, always as three nodes: it is rare."""
+    param = layer.param.power_param
+    factor, shift, exponent = (layer.number(what, getattr(param, what)) for what in ("scale", "shift", "power"))
+    scaled = layer.before("Mul", [layer.x.name, factor])
+    layer.last("Pow", [layer.before("Add", [scaled, shift]), exponent])
+
+
+def eltwise(layer: Layer) -> None:
+    """Sum with coefficients, product or maximum of bottoms of one shape."""
+    param = layer.param.eltwise_param
+    names = [bottom.name for bottom in layer.bottoms]
+    if param.operation == EltwiseParameter.SUM:
+        factors = param.coeff or [1.0] * len(names)
+        names = [
+            name if factor == 1 else layer.before("Mul", [name, layer.number("coeff", factor)])
+            for name, factor in zip(names, factors, strict=True)
+        ]
+        layer.last("Add" if len(names) == 2 else "Sum", names)  # runtimes fuse the sum of two best as Add
+    elif param.operation == EltwiseParameter.PROD:
+        product = names[0]
+        for name in names[1:-1]:
+            product = layer.before("Mul", [product, name])
+        layer.last("Mul", [product, names[-1]])
+    else:
+        layer.last("Max", names)
+
+
+def concat(layer: Layer) -> None:
+    """``concat_dim`` is the old name of ``axis``."""
+    param = layer.param.concat_param
+    field = "concat_dim" if param.HasField("concat_dim") else "axis"
+    axis = layer.axis(field, getattr(param, field), len(layer.x.shape))
+    layer.last("Concat", [bottom.name for bottom in layer.bottoms], axis=axis)
+
+
+def slice_(layer: Layer) -> None:
+    """The sizes of the parts are those of the tops. ``slice_dim`` is the old name of ``axis``."""
+    param = layer.param.slice_param
+    field = "slice_dim" if param.HasField("slice_dim") else "axis"
+    axis = layer.axis(field, getattr(param, field), len(layer.x.shape))
+    if len(layer.tops) == 1:
+        layer.last("Identity", [layer.x.name])
+        return
+    sizes = layer.whole_numbers("sizes", [top.shape[axis] for top in layer.tops])
+    layer.last("Split", [layer.x.name, sizes], axis=axis)
+
+
+def flatten(layer: Layer) -> None:
+    """Axes from ``axis`` to ``end_axis`` become one."""
+    layer.axis("axis", layer.param.flatten_param.axis, len(layer.x.shape))
+    _reshape(layer, layer.x, layer.y)
+
+
+def reshape(layer: Layer) -> None:
+    """Any shape that leaves the batch as it is."""
+    x, y, param = layer.x, layer.y, layer.param.reshape_param
+    start = param.axis if param.axis >= 0 else param.axis + len(x.shape) + 1
+    # 0 keeps the batch; -1 is the batch where the rest is as large as an image.
+    keeps = start > 0 or (param.num_axes != 0 and param.shape.dim and param.shape.dim[0] in (0, -1))
+    if not keeps or y.shape[:1] != x.shape[:1]:
+        raise layer.refuse(
+            "shape: the first axis is the batch, which is left free; expected dim 0 for it, or axis 1 and on"
+        )
+    _reshape(layer, x, y)
+
+
+def _reshape(layer: Layer, x: Value, y: Value) -> None:
+    if len(y.shape) == 2:
+        layer.last("Flatten", [x.name], axis=1)
+    else:
+        layer.last("Reshape", [x.name, layer.whole_numbers("shape", [0, *y.shape[1:]])])
+
+
+def identity(layer: Layer) -> None:
+    """Each top is the bottom."""
+    for top in layer.tops:
+        layer.graph.node("Identity", [layer.x.name], [top.name], layer.param.name)
+
+
+def nothing(layer: Layer) -> None:
+    """No node."""
+
+
+class Operator(NamedTuple):
+    """How a type of layer is written, and how many bottoms and tops it may have (None: any number)."""
+
+    write: Callable[[Layer], None]
+    bottoms: int | None = 1
+    tops: int | None = 1
+
+
+LAYERS = {
+    "BatchNorm": Operator(batch_norm),
+    "Bias": Operator(bias, bottoms=None),
+    "Clip": Operator(clip),
+    "Concat": Operator(concat, bottoms=None),
+    "Convolution": Operator(convolution),
+    "Dropout": Operator(identity, tops=None),
+    "Eltwise": Operator(eltwise, bottoms=None),
+    "Flatten": Operator(flatten),
+    "InnerProduct": Operator(inner_product),
+    "LRN": Operator(lrn),
+    "PReLU": Operator(prelu),
+    "Pooling": Operator(pooling),
+    "Power": Operator(power),
+    "ReLU": Operator(relu),
+    "Reshape": Operator(reshape),
+    "Scale": Operator(scale, bottoms=None),
+    "Sigmoid": Operator(sigmoid),
+    "Silence": Operator(nothing, bottoms=None, tops=None),
+    "Slice": Operator(slice_, tops=None),
+    "Softmax": Operator(softmax),
+    "Split": Operator(identity, tops=None),
+    "TanH": Operator(tanh),
+}
+"""Every type of layer that can be written."""
