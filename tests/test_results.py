@@ -6,8 +6,8 @@ from statistics import fmean
 import pytest
 
 from latent_domains.common.program import ROOT
-from latent_domains.runs.kept import read_records
 from latent_domains.runs.record import Record
+from latent_domains.runs.records_file import read_records
 from latent_domains.tables.csv_file import csv_text
 from latent_domains.tables.definition import EXPERIMENTS, Table, load
 from latent_domains.tables.markdown import signed, table_text
@@ -26,7 +26,7 @@ def cells(text: str) -> list[list[str]]:
 
 def of_records(table: Table, folder: str) -> list[RowResults]:
     """A table's rows, of the records that are kept in a folder."""
-    return results(table, Records(RESULTS / folder, ROOT / "data", kept=True))
+    return results(table, Records(RESULTS / folder, ROOT / "data", in_one_file=True))
 
 
 def test_the_page_has_the_kept_table():

@@ -187,10 +187,9 @@ def test_a_table_is_made_whatever_happens_on_the_way(tiny_data, tmp_path):
     assert stamps(tmp_path) == after
 
     # Other settings make another table, and what was remade once because its record was gone is remade again.
-    assert "tables/tiny.md" in snakemake(tmp_path, tiny_data, "-n", "seeds=0", "tables/tiny.md").stdout
     for name in (SLOW, BAD):
         (runs / name / "record.json").unlink()
-    again = snakemake(tmp_path, tiny_data, "-n", "tables/tiny.md").stdout
+    again = snakemake(tmp_path, tiny_data, "-n", "seeds=0", "tables/tiny.md").stdout
     assert all(f"training digits/{name}" in again for name in (SLOW, BAD)) and SHALLOW not in again
 
 

@@ -74,7 +74,13 @@ def main() -> None:
             parser.error("expected --out FILE for several runs, or for a record alone")
         out = paths[0] / "report.html"
     build(
-        paths, out, table=table, shown=options.show, figures=options.figures, quick=options.quick, images=options.images
+        paths,
+        out,
+        table=table,
+        pictured=options.show,
+        figures=options.figures,
+        quick=options.quick,
+        images=options.images,
     )
     print(f"report: {out}")
 

@@ -61,13 +61,13 @@ def main() -> None:
     records = Records(
         options.records or options.runs,
         options.data,
-        kept=options.records is not None,
+        in_one_file=options.records is not None,
         data_per_seed=table.data_per_seed,
     )
     rows = results(table, records)
     markdown, values = table_text(table, rows), csv_text(table, rows)
     if options.save:
-        kept = records.keep(table, options.save)
+        count = records.keep(table, options.save)
         pictures = [] if options.records else sorted((out / table.name / "figures").glob("*.png"))
         for picture in pictures:
             with write_aside(options.save / "figures" / picture.name) as aside:
@@ -80,7 +80,7 @@ def main() -> None:
     if options.records:
         print(f"from the records in {options.records}")
     if options.save:
-        print(f"{options.save}: records of {kept} of {len(table.runs)} runs, pictures: {len(pictures)}")
+        print(f"{options.save}: records of {count} of {len(table.runs)} runs, pictures: {len(pictures)}")
 
 
 def _write(table: Table, options: argparse.Namespace) -> RunFolder:

@@ -97,7 +97,7 @@ def _rows(recipe: Recipe, domains: int) -> int:
 
 def batch_notes(images: TaskImages, experiment: Experiment) -> Iterator[str]:
     """Say if a small domain makes batches smaller than the network's recipe, unless the size was chosen."""
-    sizes = {domain.name: len(domain.entries) for domain in images.domains if domain.name in experiment.parts}
+    sizes = {domain.name: len(domain.entries) for domain in images.domains if domain.name in experiment.batch_inputs}
     ours, smallest = experiment.data.recipe, min(sizes, key=sizes.__getitem__)
     rows, usual = _rows(ours, len(sizes)), _rows(DATASETS[NETWORKS[experiment.data.network].recipe].recipe, len(sizes))
     if rows < usual and experiment.batch_size == ours.batch_size:

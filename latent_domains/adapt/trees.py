@@ -233,7 +233,7 @@ def about_numbers(images: TaskImages, experiment: Experiment) -> Iterator[str]:
             )
     if experiment.batch_split == "by_size":
         return
-    domains = [domain for domain in images.domains if domain.name in experiment.parts]
+    domains = [domain for domain in images.domains if domain.name in experiment.batch_inputs]
     if experiment.batch_split == "per_group" and len(images.sources) > 1:  # the target has as many as they together
         domains = list(images.sources)
     sizes = {domain.name: len(domain.entries) for domain in domains}

@@ -145,15 +145,15 @@ def _read(
     Raises ProgramError if one of the LMDBs cannot be read, or if their classes or features differ in meaning.
     """
     data = experiment.data
-    train = {part: baseline.data / data.train_lmdb(part) for part in (*experiment.source_parts, *experiment.targets)}
+    train = {part: baseline.data / data.train_lmdb(part) for part in (*experiment.source_inputs, *experiment.targets)}
     test = {target: baseline.data / data.test_lmdb(target) for target in experiment.targets}
-    labelled = [*(train[part] for part in experiment.source_parts), *test.values()]
+    labelled = [*(train[part] for part in experiment.source_inputs), *test.values()]
     check_meaning([*train.values(), *test.values()], labelled, data)
 
     def read(lmdb: Path, limit: int | None) -> Labelled:
         return read_features(lmdb, data, limit=limit, quiet=baseline.quiet)
 
-    sources = {part: read(train[part], baseline.limit) for part in experiment.source_parts}
+    sources = {part: read(train[part], baseline.limit) for part in experiment.source_inputs}
     tests = {target: read(lmdb, None) for target, lmdb in test.items()}
     targets = {}
     for target, lmdb in test.items():

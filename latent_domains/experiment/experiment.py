@@ -238,7 +238,7 @@ class Experiment:
         return self.has_branch or self.has_target_branch
 
     @property
-    def source_parts(self) -> tuple[str, ...]:
+    def source_inputs(self) -> tuple[str, ...]:
         """The source images' LMDBs in training: one per source, or the undivided one.
 
         A mixture has no order: it is named by its domains, and their shares, in the dataset's order.
@@ -254,13 +254,13 @@ class Experiment:
         return {domain: shares[domain] for domain in self.data.domains if domain in shares}
 
     @property
-    def parts(self) -> tuple[str, ...]:
+    def batch_inputs(self) -> tuple[str, ...]:
         """All that a training batch is read from, in the order of its rows: the sources, then the targets."""
-        return (*self.source_parts, *(self.targets if self.sees_target else ()))
+        return (*self.source_inputs, *(self.targets if self.sees_target else ()))
 
     def train_lmdb(self, part: str) -> str:
         """LMDB of the training images of one of the parts, relative to the data folder."""
-        equal = self.equal_classes and part in self.source_parts
+        equal = self.equal_classes and part in self.source_inputs
         return self.data.train_lmdb(f"{part}_equal" if equal else part)
 
     @property

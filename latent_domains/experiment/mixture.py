@@ -9,7 +9,7 @@ from latent_domains.experiment.experiment import Experiment
 
 def is_joined(experiment: Experiment, part: str) -> bool:
     """Whether ``python -m tools.join_lmdbs`` makes the LMDB of one of the experiment's parts."""
-    return (experiment.undivided or experiment.equal_classes) and part in experiment.source_parts
+    return (experiment.undivided or experiment.equal_classes) and part in experiment.source_inputs
 
 
 def join_options(experiment: Experiment, data: Path, part: str) -> list[str]:

@@ -94,8 +94,8 @@ def training_batch(
     """
     data = experiment.data
     tops, labels = [], []
-    for part in experiment.parts:
-        label = f"label_{part}" if part in experiment.source_parts else None
+    for part in experiment.batch_inputs:
+        label = f"label_{part}" if part in experiment.source_inputs else None
         lmdb = f"{data_folder}/{experiment.train_lmdb(part)}"
         order = data_order(experiment, part)
         tops.append(images(n, f"data_{part}", experiment, lmdb, sizes[part], label, mirror=data.mirror, **order))
@@ -114,13 +114,13 @@ def training_batch(
         joined = concat(n, "domain_labels_nchw", domain_labels)
         n.domain_labels = L.Reshape(joined, shape={"dim": [-1]})
         all_domain_labels = n.domain_labels
-    source_rows = sum(sizes[part] for part in experiment.source_parts)
+    source_rows = sum(sizes[part] for part in experiment.source_inputs)
     return Batch(
         concat(n, "data", tops),
         concat(n, "label", labels),
         all_domain_labels,
         source_rows,
-        sum(sizes[part] for part in experiment.parts) - source_rows,
+        sum(sizes[part] for part in experiment.batch_inputs) - source_rows,
     )
 
 

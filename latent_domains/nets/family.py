@@ -42,7 +42,7 @@ def make_nets(
     its images); it is needed exactly when the experiment reads such labels.
     """
     known = dict(domain_label_lmdbs or {})
-    needed = list(experiment.source_parts) if experiment.reads_domain_labels else []
+    needed = list(experiment.source_inputs) if experiment.reads_domain_labels else []
     if list(known) != needed:
         raise ValueError(f"domain_label_lmdbs: got {list(known)}, expected {needed}")
     nets = {"train": train_net(experiment, sizes, data_folder, known)}

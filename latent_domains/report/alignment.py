@@ -107,12 +107,12 @@ def _scatter(points: NDArray[np.float32], groups: NDArray[np.int64], names: Sequ
     return Chart(title, f"{len(points)} images in two dimensions", draw, width=300, height=310)
 
 
-def alignment_section(shown: Sequence[LoadedRun], quick: bool, images: int, step: Callable[[], None]) -> Section:
-    """Features of the shown runs in two dimensions, before and after the alignment."""
+def alignment_section(pictured: Sequence[LoadedRun], quick: bool, images: int, step: Callable[[], None]) -> Section:
+    """Features of the runs to picture in two dimensions, before and after the alignment."""
     blocks: list[Block] = []
     if quick:
         return Section("alignment", "Features before and after alignment", [Text("Left out (--quick).", note=True)])
-    for run in shown:
+    for run in pictured:
         blocks.append(Heading(f"{run.experiment.title}: {run.name}"))
         try:
             features, labels = aligned_features(*run.trained(), images), run.classes

@@ -33,15 +33,15 @@ def build(
     out: Path,
     *,
     table: Table | None = None,
-    shown: Sequence[str] | None = None,
+    pictured: Sequence[str] | None = None,
     figures: Path | None = None,
     quick: bool = False,
     images: int = IMAGES,
 ) -> Page:
     """Write the report of the runs (folders or records, see :func:`load_runs`) to ``out``, and return the page.
 
-    With ``table``, its rows and the paper's numbers are the report's order. ``shown`` names the runs whose domains,
-    features and classes are shown in pictures (None: :func:`default_shown`); ``quick`` leaves out images and features.
+    With ``table``, its rows and the paper's numbers are the report's order. ``pictured`` names the runs whose domains,
+    features and classes are in pictures (None: :func:`runs_to_picture`); ``quick`` leaves out images and features.
     ``figures`` is a folder for all charts as SVG and PNG. Raises ProgramError if a run cannot be read,
     is none of the table's, or is not among those to be shown.
     """
@@ -55,7 +55,7 @@ def build(
     if not runs and not baselines:
         raise ProgramError("no run to report on, expected at least one run folder or record")
     tasks = tasks_of_table(table, runs, baselines) if table else tasks_of(runs, baselines)
-    chosen = default_shown(tasks) if shown is None else _named(runs, shown)
+    chosen = runs_to_picture(tasks) if pictured is None else _named(runs, pictured)
     steps = len(chosen) * (1 if quick else 2)
     with tqdm(total=steps, desc="report", unit="step") as bar:
         sections = [
@@ -70,7 +70,7 @@ def build(
     made = f"Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by python -m tools.report."
     lead = _lead(tasks, runs)
     if chosen and len(chosen) < len(runs):
-        lead.append(_shown_in_words(chosen, asked_for=shown is not None))
+        lead.append(_pictured_in_words(chosen, asked_for=pictured is not None))
     page = Page(_title(tasks, table), lead, sections, made)
     write_text(out, page.html())
     if figures:
@@ -85,7 +85,7 @@ def _is_page(file: Path) -> bool:
         return contents.read(len(_BEGINNING)) == _BEGINNING
 
 
-def default_shown(tasks: Sequence[Task]) -> list[LoadedRun]:
+def runs_to_picture(tasks: Sequence[Task]) -> list[LoadedRun]:
     """Choose the runs to show: of the first task, one without adaptation and the mDA run with the best latent domains.
 
     Best is the highest NMI with the true domains or, where these are not known, the first run that did not collapse.
@@ -148,7 +148,7 @@ def _lead(tasks: Sequence[Task], runs: Sequence[LoadedRun]) -> list[str]:
     return lead
 
 
-def _shown_in_words(chosen: Sequence[LoadedRun], *, asked_for: bool) -> str:
+def _pictured_in_words(chosen: Sequence[LoadedRun], *, asked_for: bool) -> str:
     """Name the runs that are shown in pictures, and say if they were chosen because they are the best."""
     text = f"Shown in pictures: {', '.join(run.name for run in chosen)}"
     usages = [run.record.domain_usage for run in chosen if run.record and run.experiment.has_branch]

@@ -70,12 +70,12 @@ def class_rows(counts: Mapping[str, NDArray[np.int64]], classes: Sequence[str]) 
     ]
 
 
-def classes_section(tasks: Sequence[Task], shown: Sequence[LoadedRun]) -> Section:
-    """Confusion matrices and accuracy on each class, of the shown runs on each target."""
+def classes_section(tasks: Sequence[Task], pictured: Sequence[LoadedRun]) -> Section:
+    """Confusion matrices and accuracy on each class, of the runs to picture on each target."""
     blocks: list[Block] = []
     for number, task in enumerate(tasks, 1):
         for target in task.targets:
-            runs = [run for run in shown if run in task.runs]
+            runs = [run for run in pictured if run in task.runs]
             counts = {run.name: found for run in runs if (found := confusion(run, target)) is not None}
             if not counts:
                 continue
@@ -88,13 +88,13 @@ def classes_section(tasks: Sequence[Task], shown: Sequence[LoadedRun]) -> Sectio
             rows = class_rows(counts, labels)
             blocks.append(TableBlock(f"Accuracy on each class of {target}, the worst first", header, rows))
     if not blocks:
-        blocks.append(Text(_why_none(shown), note=True))
+        blocks.append(Text(_why_none(pictured), note=True))
     return Section("classes", "Classes", blocks)
 
 
-def _why_none(shown: Sequence[LoadedRun]) -> str:
+def _why_none(pictured: Sequence[LoadedRun]) -> str:
     """Why there are no confusion counts."""
-    finished = [run.experiment for run in shown if run.record]
+    finished = [run.experiment for run in pictured if run.record]
     if finished and not any(experiment.tests for experiment in finished):
         return "The target's labels are not known, so nobody can say which classes are taken for which."
     return "The records hold no confusion counts. With the run's snapshots: python -m tools.evaluate RUN."

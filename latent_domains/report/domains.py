@@ -1,4 +1,4 @@
-"""The latent domains along training and against the true ones: numbers of all runs, pictures of those shown."""
+"""The latent domains along training and against the true ones: numbers of all runs, pictures of some."""
 
 from collections.abc import Callable, Sequence
 
@@ -113,9 +113,9 @@ def _shares_table(tasks: Sequence[Task], runs: Sequence[LoadedRun]) -> TableBloc
 
 
 def discovery_section(
-    tasks: Sequence[Task], shown: Sequence[LoadedRun], quick: bool, step: Callable[[], None]
+    tasks: Sequence[Task], pictured: Sequence[LoadedRun], quick: bool, step: Callable[[], None]
 ) -> Section:
-    """Show how branches divide the source images: a table of all runs, pictures of those shown."""
+    """Show how branches divide the source images: a table of all runs, pictures of some."""
     blocks: list[Block] = []
     with_branch = [run for task in tasks for run in task.runs if run.experiment.has_branch and run.record]
     if not with_branch:
@@ -133,7 +133,7 @@ def discovery_section(
             )
         if len(with_branch) > 1:
             blocks.append(_shares_table(tasks, with_branch))
-    for run in shown:
+    for run in pictured:
         if run.experiment.has_branch and run.record:
             blocks += _discovery(run, quick)
             step()

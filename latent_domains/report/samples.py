@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import read_images, record_names
 from latent_domains.report.chart import Chart
-from latent_domains.runs.outputs import looked_at_lmdbs, source_probabilities
+from latent_domains.runs.outputs import evaluation_lmdbs, source_probabilities
 from latent_domains.runs.preflight import check_data, check_nets
 from latent_domains.runs.run_folder import RunFolder, Snapshot
 
@@ -53,7 +53,7 @@ def read_source_images(folder: RunFolder, snapshot: Snapshot) -> SourceImages:
     """
     check_nets(folder)
     check_data(folder)
-    lmdbs, _ = looked_at_lmdbs(folder)
+    lmdbs, _ = evaluation_lmdbs(folder)
     pictures = _pictures(folder, lmdbs)
     shape = read_images(pictures[0], 1)[0].shape[1:] if pictures else folder.experiment.data.stored_shape
     limit = min(LOOKED_AT, max(8, BYTES // int(np.prod(shape))))

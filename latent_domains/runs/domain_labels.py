@@ -25,7 +25,7 @@ def write_labels(folder: RunFolder) -> None:
 def _labels(folder: RunFolder) -> list[NDArray[np.int64]]:
     """A latent domain, or -1 for unknown, for each image of each part of the sources."""
     experiment = folder.experiment
-    lmdbs = [folder.train_lmdbs[part] for part in experiment.source_parts]
+    lmdbs = [folder.train_lmdbs[part] for part in experiment.source_inputs]
     if experiment.method == "kmeans_w":
         data = experiment.data
         return kmeans_domains(lmdbs, data.stored_shape, experiment.k, experiment.seed, data.early)
@@ -62,7 +62,7 @@ def assigned_domains(folder: RunFolder) -> dict[str, NDArray[np.float32]]:
 
 def _true_domains(folder: RunFolder) -> NDArray[np.int64] | None:
     """The source of each record of the undivided mixture, by its number; None if it is not known."""
-    experiment, (mixture,) = folder.experiment, folder.experiment.source_parts
+    experiment, (mixture,) = folder.experiment, folder.experiment.source_inputs
     numbers = {Path(experiment.data.train_lmdb(name)).name: number for number, name in enumerate(experiment.sources)}
     found = read_domains(folder.train_lmdbs[mixture])
     if found is None or set(found) != set(numbers):

@@ -60,7 +60,7 @@ def aligned_features(folder: RunFolder, snapshot: Snapshot, images: int) -> Alig
 
 def _of_training_net(folder: RunFolder, snapshot: Snapshot, images: int) -> AlignedFeatures:
     before, after = _blobs(folder, "train")
-    parts = folder.experiment.parts
+    parts = folder.experiment.batch_inputs
     rows = np.array(list(folder.batch_rows().values()))
     caffe.set_random_seed(0)  # of mirrored and cropped images
     net = folder.load_net("train", caffe.TRAIN, snapshot.model)
@@ -98,7 +98,7 @@ def _of_deploy_net(folder: RunFolder, snapshot: Snapshot, images: int) -> Aligne
     before, after = _blobs(folder, "deploy")
     experiment, data = folder.experiment, folder.experiment.data
     net = folder.load_net("deploy", caffe.TEST, snapshot.model)
-    lmdbs = {part: folder.train_lmdbs[part] for part in experiment.source_parts}
+    lmdbs = {part: folder.train_lmdbs[part] for part in experiment.source_inputs}
     lmdbs |= {target: folder.data_folder / data.train_lmdb(target) for target in experiment.targets}
     rows: dict[str | None, list[NDArray[np.float32]]] = {before: [], after: []}
     domains, labels = [], []

@@ -43,13 +43,13 @@ def source_probabilities(
 
 
 def source_usage(folder: RunFolder, snapshot: Snapshot, *, quiet: bool = False) -> DomainUsage | None:
-    """Domain usage on the source images of :func:`looked_at_lmdbs`.
+    """Domain usage on the source images of :func:`evaluation_lmdbs`.
 
     None if no branch predicts source domains.
     """
     if not folder.experiment.has_branch:
         return None
-    lmdbs, held_out = looked_at_lmdbs(folder)
+    lmdbs, held_out = evaluation_lmdbs(folder)
     return domain_usage(*_predicted(folder, snapshot.model, "domain_prob", lmdbs, None, quiet), held_out=held_out)
 
 
@@ -77,8 +77,8 @@ def usage_history(folder: RunFolder, *, quiet: bool = False) -> list[DomainUsage
     training, net = folder.read_training(), folder.read_net("domains")
     known = not (training and training.weights) and all(layer.type != "BatchNorm" for layer in net.layer)
     weights = {0: folder.initial} if known else {}
-    weights |= {snapshot.iteration: snapshot.model for snapshot in folder.whole_snapshots()}
-    lmdbs, held_out = looked_at_lmdbs(folder)
+    weights |= {snapshot.iteration: snapshot.model for snapshot in folder.complete_snapshots()}
+    lmdbs, held_out = evaluation_lmdbs(folder)
     history = []
     for iteration in sorted(weights):
         found = _predicted(folder, weights[iteration], "domain_prob", lmdbs, HISTORY_IMAGES, quiet)
@@ -91,11 +91,11 @@ def source_lmdbs(folder: RunFolder) -> dict[str, Path]:
     experiment = folder.experiment
     lmdbs = {source: folder.data_folder / experiment.data.train_lmdb(source) for source in experiment.sources}
     if experiment.undivided and not all(map(is_lmdb, lmdbs.values())):
-        return {part: folder.train_lmdbs[part] for part in experiment.source_parts}
+        return {part: folder.train_lmdbs[part] for part in experiment.source_inputs}
     return lmdbs
 
 
-def looked_at_lmdbs(folder: RunFolder) -> tuple[dict[str, Path], bool]:
+def evaluation_lmdbs(folder: RunFolder) -> tuple[dict[str, Path], bool]:
     """LMDBs of the source images on which latent domains are judged, and whether these are held out from training.
 
     They are training images if there are no others to look at.

@@ -137,7 +137,7 @@ def check_data(run: RunFolder) -> None:
     # A target's LMDB is both a training and a test one where there is no test split: it is looked at once.
     parts = {path: part for part, path in [*run.train_lmdbs.items(), *run.test_lmdbs.items()]}
     tests = run.test_lmdbs.values()
-    labelled = [path for path, part in parts.items() if part in experiment.source_parts or path in tests]
+    labelled = [path for path, part in parts.items() if part in experiment.source_inputs or path in tests]
     for path, part in parts.items():
         made_by = data.made_by
         if is_joined(experiment, part):
@@ -197,7 +197,7 @@ def incompleteness(folder: RunFolder) -> str | None:
     """What a run's LMDBs hold where it is not the published number of images, in words; None if they all do."""
     experiment = folder.experiment
     counts = published_counts(experiment).items()
-    sources = experiment.source_parts if experiment.equal_classes else ()  # whose records are repeated
+    sources = experiment.source_inputs if experiment.equal_classes else ()  # whose records are repeated
     published = {folder.train_lmdbs[part]: images for part, images in counts if part not in sources}
     published |= {lmdb: experiment.data.test_count(target) for target, lmdb in folder.test_lmdbs.items()}
     found = {lmdb: count(lmdb) for lmdb in published}

@@ -37,7 +37,7 @@ _LARGEST_LOG = 1 << 30
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A whole snapshot of the solver: both of its files are there and readable."""
+    """A complete snapshot of the solver: both of its files can be read."""
 
     iteration: int
     state: Path
@@ -74,7 +74,7 @@ class RunFolder:
     @property
     def train_lmdbs(self) -> dict[str, Path]:
         """LMDBs of the training images of each of the experiment's parts: sources and, if it sees them, targets."""
-        return {part: self.data_folder / self.experiment.train_lmdb(part) for part in self.experiment.parts}
+        return {part: self.data_folder / self.experiment.train_lmdb(part) for part in self.experiment.batch_inputs}
 
     @property
     def test_lmdbs(self) -> dict[str, Path]:
@@ -108,7 +108,7 @@ class RunFolder:
         """Rows of each of the experiment's parts in a batch of the training net."""
         layers = [layer for layer in self.read_net("train").layer if layer.type == "Data"]
         batch_sizes = {layer.name: layer.data_param.batch_size for layer in layers}
-        found = {part: batch_sizes.get(f"data_{part}", 0) for part in self.experiment.parts}
+        found = {part: batch_sizes.get(f"data_{part}", 0) for part in self.experiment.batch_inputs}
         for part, rows in found.items():
             if rows < 1:
                 raise ProgramError(f"{self.net('train')}: expected a Data layer data_{part} with a batch of at least 1")
@@ -124,7 +124,7 @@ class RunFolder:
         Its Data layers read the LMDBs as stored, also where training shuffles; ``batch_size`` replaces theirs. Raises
         ProgramError if it was edited since the folder was written, and Caffe refuses it or its weights.
         """
-        net = _with_whole_names(self.read_net(name))
+        net = _with_absolute_paths(self.read_net(name))
         edited = self.net(name).stat().st_mtime_ns > (self.path / "experiment.json").stat().st_mtime_ns
         if edited:
             check_loads(self.net(name), phase)
@@ -295,12 +295,12 @@ class RunFolder:
     @property
     def domain_labels(self) -> dict[str, Path]:
         """LMDB of the domain labels of each part of the sources; empty if the training net reads none."""
-        parts = self.experiment.source_parts if self.experiment.reads_domain_labels else ()
+        parts = self.experiment.source_inputs if self.experiment.reads_domain_labels else ()
         return {part: self.path / "domain_labels" / part for part in parts}
 
     def latest_snapshot(self) -> Snapshot | None:
-        """The newest snapshot that is whole."""
-        return next(self.whole_snapshots(), None)
+        """The newest complete snapshot."""
+        return next(self.complete_snapshots(), None)
 
     def final_snapshot(self) -> Snapshot:
         """The snapshot of the experiment's last iteration. Raises ProgramError if there is none yet."""
@@ -313,8 +313,8 @@ class RunFolder:
             )
         return snapshot
 
-    def whole_snapshots(self) -> Iterator[Snapshot]:
-        """The snapshots that are whole, the newest first.
+    def complete_snapshots(self) -> Iterator[Snapshot]:
+        """The complete snapshots, the newest first.
 
         Caffe writes snapshots in place, so one that was cut off by a crash is possible: it is passed over for the
         one before it.
@@ -333,7 +333,7 @@ def _this_process() -> str:
     return f"process {os.getpid()} on {platform.node()}"
 
 
-def _with_whole_names(net: caffe_pb2.NetParameter) -> caffe_pb2.NetParameter:
+def _with_absolute_paths(net: caffe_pb2.NetParameter) -> caffe_pb2.NetParameter:
     """``net`` itself, its LMDBs named by absolute paths: a run's nets name them from the repository's root."""
     for layer in net.layer:
         if layer.type == "Data":

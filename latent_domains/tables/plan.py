@@ -167,7 +167,7 @@ class Plan:
 
     def _joined(self, run: Run) -> dict[str, str]:
         """Return the parts of a run's sources whose LMDBs are joined from others, by DATASET.LMDB."""
-        parts = [part for part in run.source_parts if is_joined(run, part)] if isinstance(run, Experiment) else []
+        parts = [part for part in run.source_inputs if is_joined(run, part)] if isinstance(run, Experiment) else []
         return {f"{self._set(run)}.{Path(run.train_lmdb(part)).name}": part for part in parts}
 
     @cached_property

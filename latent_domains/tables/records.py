@@ -8,8 +8,8 @@ from pathlib import Path
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import one_line
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.runs.kept import FILE, read_records, write_records
 from latent_domains.runs.record import Matching, Record, read
+from latent_domains.runs.records_file import FILE, read_records, write_records
 from latent_domains.runs.run_folder import RunFolder, is_run_folder
 from latent_domains.runs.run_state import State, state_of
 from latent_domains.runs.write import check_holds
@@ -19,26 +19,26 @@ from latent_domains.tables.inputs import weights, why_missing
 
 @dataclass(frozen=True)
 class Records:
-    """Records of runs: in run folders DATASET/NAME of ``folder`` or, if they are ``kept``, in its records.jsonl.
+    """Records of runs: in run folders DATASET/NAME of ``folder`` or, ``in_one_file``, in its records.jsonl.
 
     ``data`` is the folder of the LMDBs (``data_per_seed``: of one folder for each seed).
     """
 
     folder: Path
     data: Path
-    kept: bool = False
+    in_one_file: bool = False
     data_per_seed: bool = False
 
     def run_folder(self, run: Run) -> Path:
-        """The folder of a run that is not kept."""
+        """The folder of a run, unless all are in one file."""
         return self.folder / run_path(run)
 
     def file(self, run: Run) -> Path:
-        """The record of a run that is not kept."""
+        """The record of a run, unless all are in one file."""
         return self.run_folder(run) / "record.json"
 
     @cached_property
-    def _kept(self) -> dict[str, Record]:
+    def _records(self) -> dict[str, Record]:
         return read_records(self.folder / FILE)
 
     def read(self, run: Run) -> Record | None:
@@ -46,8 +46,8 @@ class Records:
 
         Raises ProgramError if it is damaged, or of another run or of other LMDBs.
         """
-        if self.kept:
-            if (record := self._kept.get(run.name)) is not None:
+        if self.in_one_file:
+            if (record := self._records.get(run.name)) is not None:
                 _check(f"{self.folder / FILE}: {run.name}", record, run)
             return record
         file = self.file(run)
@@ -113,7 +113,7 @@ class Records:
         check_holds(folder, run, data_folder(self.data, run.seed, per_seed=self.data_per_seed))
 
     def _why_none(self, run: Run) -> str:
-        if self.kept:
+        if self.in_one_file:
             return "not among the records"
         folder = self.run_folder(run)
         if isinstance(run, BaselineRun):

@@ -71,7 +71,7 @@ def overfit(
             raise ProgramError(f"{path} exists: pass --force to replace it")
         RunFolder.load(path).check_unlocked()  # nobody trains on the pictures that are replaced below
     rng = np.random.default_rng(seed)
-    for part, chosen in zip(experiment.parts, choose(images, seed).values(), strict=True):
+    for part, chosen in zip(experiment.batch_inputs, choose(images, seed).values(), strict=True):
         shuffled = [chosen[i] for i in rng.permutation(len(chosen))]
         build(shuffled, data / experiment.data.train_lmdb(part), Format(dataset.stored_shape[1:]), force=True)
     folder = write_run(experiment, path, data=data, solver_mode="CPU", force=force)

@@ -133,7 +133,7 @@ def test_a_mixture_with_shares_is_named_by_them():
     first, second = (("photo", "cartoon"), (80, 20)), (("cartoon", "photo"), (20, 80))
     for sources, shares in (first, second):
         made = make_experiment("pacs", "mda", sources=sources, shares=shares)
-        assert made.undivided and made.source_parts == ("cartoon20+photo80",)
+        assert made.undivided and made.source_inputs == ("cartoon20+photo80",)
         assert made.title == f"mDA, k=2, undivided source {':'.join(map(str, shares))}"
         assert from_json(made.to_json()) == made
 
@@ -146,7 +146,7 @@ def test_a_description_with_shares_is_of_an_undivided_source():
 
 def test_a_mixture_has_no_order():
     first, second = ("photo", "cartoon"), ("cartoon", "photo")
-    names = [make_experiment("pacs", "mda", sources=s, undivided=True).source_parts for s in (first, second)]
+    names = [make_experiment("pacs", "mda", sources=s, undivided=True).source_inputs for s in (first, second)]
     assert names == [("cartoon+photo",)] * 2
 
 

@@ -34,7 +34,7 @@ def test_every_method_and_geometry_has_its_nets(network):
     for method in methods_of(data):
         for geometry in network.geometries:
             experiment = make_experiment(data, method, geometry=geometry)
-            labels = {part: f"labels/{part}" for part in experiment.source_parts if method in CONTROLS}
+            labels = {part: f"labels/{part}" for part in experiment.source_inputs if method in CONTROLS}
             nets, _ = make_nets_and_solver(experiment, "data", "{}.prototxt".format, "run", domain_label_lmdbs=labels)
             deploy = parse(nets["deploy"])
             assert list(deploy.layer[0].input_param.shape[0].dim) == [1, *data.shape]

@@ -18,7 +18,7 @@ def nets_of(
     labels = options.pop("domain_label_lmdbs", None)
     experiment = make_experiment(dataset, method, **options)
     if labels is None and method in CONTROLS:
-        labels = {part: f"labels/{part}" for part in experiment.source_parts}
+        labels = {part: f"labels/{part}" for part in experiment.source_inputs}
     nets = make_nets(
         experiment,
         str(data),

@@ -130,7 +130,7 @@ def test_no_path_leads_from_target_labels_to_a_loss(stem):
     experiment, net = EXPERIMENTS[stem], net_of(f"{stem}_train.prototxt")
     data = experiment.data
     targets = {f"data/{data.train_lmdb(t)}" for t in experiment.targets} if experiment.sees_target else set()
-    sources = {f"data/{data.train_lmdb(source)}" for source in experiment.source_parts}
+    sources = {f"data/{data.train_lmdb(source)}" for source in experiment.source_inputs}
     tops = {layer.data_param.source: list(layer.top) for layer in net.layer if layer.type == "Data"}
     assert set(tops) == targets | sources
     assert {len(tops[target]) for target in targets} <= {1}, "a target's Data layer gives its labels away"

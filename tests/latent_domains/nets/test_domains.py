@@ -114,7 +114,7 @@ def test_each_domain_has_an_order_of_its_own_and_its_domain_labels_the_same():
     labels = {source: f"labels/{source}" for source in ("art_painting", "cartoon", "photo")}
     experiment, nets = nets_of("pacs", known_share=0.05, domain_label_lmdbs=labels)
     seeds = shuffle_seeds(nets["train"])
-    images = {domain: seeds.pop(f"data_{domain}") for domain in experiment.parts}
+    images = {domain: seeds.pop(f"data_{domain}") for domain in experiment.batch_inputs}
     assert len(set(images.values())) == 4
     assert seeds == {f"domain_label_{source}": images[source] for source in experiment.sources}
     assert not shuffle_seeds(nets["test"])

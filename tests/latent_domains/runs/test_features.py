@@ -12,7 +12,7 @@ from latent_domains.runs.write import write_run
 def test_each_image_is_taken_once_however_many_are_asked_for(trained):
     folder = trained
     features = aligned_features(folder, folder.latest_snapshot(), images=10_000)
-    assert features.names == folder.experiment.parts
+    assert features.names == folder.experiment.batch_inputs
     for domain, lmdb in enumerate(folder.train_lmdbs.values()):
         rows = features.domains == domain
         assert features.labels[rows].tolist() == list(read_labels(lmdb))

@@ -15,7 +15,7 @@ from latent_domains.data.lmdb_io import read_images, read_labels
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.outputs import (
     confusion_counts,
-    looked_at_lmdbs,
+    evaluation_lmdbs,
     predictions,
     source_probabilities,
     source_usage,
@@ -95,7 +95,7 @@ def test_without_held_out_images_usage_is_that_of_training_images(links, trained
 
 def test_an_undivided_source_is_looked_at_by_its_domains(trained, tiny_data):
     folder = replace(trained, experiment=make_experiment("digits", "mda", undivided=True, k=3))
-    lmdbs, held_out = looked_at_lmdbs(folder)
+    lmdbs, held_out = evaluation_lmdbs(folder)
     assert held_out and [lmdb.name for lmdb in lmdbs.values()] == ["mnist_test", "mnistm_test"]
 
 

@@ -85,7 +85,7 @@ def test_every_experiment_has_nets(name):
         if isinstance(run, BaselineRun):
             assert run.method in BASELINES and run.data == table.data
             continue
-        known = {part: f"labels/{part}" for part in run.source_parts} if run.reads_domain_labels else {}
+        known = {part: f"labels/{part}" for part in run.source_inputs} if run.reads_domain_labels else {}
         nets, solver = make_nets_and_solver(
             run,
             "data",

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from latent_domains.common.program import ROOT, ProgramError
-from latent_domains.runs.kept import read_records, write_records
+from latent_domains.runs.records_file import read_records, write_records
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "results").rglob("records.jsonl")), ids=lambda file: file.parent.name)
