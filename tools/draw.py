@@ -13,9 +13,9 @@ from caffe.proto import caffe_pb2
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.files import write_aside
 from latent_domains.common.program import ROOT, ProgramError, from_root, run
+from latent_domains.models.allowed import DATA, read_net
 from latent_domains.models.definition import for_phase
 from latent_domains.models.drawing import DIRECTIONS, FORMATS, draw
-from latent_domains.models.gate import DATA, read_net
 
 DOCS = tuple(
     f"prototxt/{name}.prototxt"

@@ -260,9 +260,9 @@ def to_model(graph: Graph) -> tuple[Model, dict[Value, str]]:
     return Model(net, values), blobs
 
 
-def kept(graph: Graph, blobs: Mapping[Value, str]) -> dict[Value, str]:
-    """:func:`last_of_blobs`, without those that lend their memory to what a layer overwrites in place."""
-    found = last_of_blobs(blobs)
+def comparable_blobs(graph: Graph, blobs: Mapping[Value, str]) -> dict[Value, str]:
+    """:func:`blobs_after_forward`, without those that lend their memory to what a layer overwrites in place."""
+    found = blobs_after_forward(blobs)
     for node in graph.nodes:
         for value in (top.over for top in node.tops if top.over and blobs.get(top.over) == blobs[top]):
             while (maker := graph.maker(value)) is not None and maker.lends:
@@ -271,7 +271,7 @@ def kept(graph: Graph, blobs: Mapping[Value, str]) -> dict[Value, str]:
     return found
 
 
-def last_of_blobs(blobs: Mapping[Value, str]) -> dict[Value, str]:
+def blobs_after_forward(blobs: Mapping[Value, str]) -> dict[Value, str]:
     """The values that are still in their blobs after a forward pass, of all in the order they were made."""
     last = {name: value for value, name in blobs.items()}
     return {value: name for name, value in last.items()}

@@ -19,8 +19,8 @@ from latent_domains.common.caffe_process import ending_with_us, environment
 from latent_domains.common.files import expect_file, write_together
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.models import prototxt
+from latent_domains.models.allowed import read_net
 from latent_domains.models.definition import for_phase
-from latent_domains.models.gate import read_net
 from latent_domains.models.weights import check_weights
 
 Array = NDArray[np.float32]

@@ -22,7 +22,7 @@ from latent_domains.common.files import expect_file, json_text, read_json
 from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.experiment.experiment import Experiment, from_json
 from latent_domains.models import prototxt
-from latent_domains.models.gate import read_net
+from latent_domains.models.allowed import read_net
 from latent_domains.models.model import check_loads, open_net
 from latent_domains.models.weights import check_weights
 from latent_domains.runs.record import Failure, Record, Training, read

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from latent_domains.common.arguments import natural, positive, program_parser
 from latent_domains.models import prototxt
-from latent_domains.models.gate import read_net
+from latent_domains.models.allowed import read_net
 from latent_domains.training.peers import HostReduction, NcclReduction, PeerLost, Peers
 
 LOST = 3

@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 import pytest
 
 from latent_domains.common.program import ROOT
+from latent_domains.models.allowed import DATA, read_net
 from latent_domains.models.drawing import COLOURS, draw
-from latent_domains.models.gate import DATA, read_net
 from tests.programs import names, program
 from tools.draw import DOCS
 

@@ -12,8 +12,7 @@ import numpy as np
 from caffe.proto.caffe_pb2 import LayerParameter
 
 from caffe_layers import domain_assignment
-from latent_domains.convert.fold.affine import Map, channel_map, compose
-from latent_domains.convert.fold.statistics import mda_maps, uses_running_statistics
+from latent_domains.convert.fold.affine import Map, channel_map, compose, mda_maps, uses_running_statistics
 from latent_domains.models.graph import Blob, Graph, Node, Value
 
 

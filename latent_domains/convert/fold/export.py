@@ -17,8 +17,8 @@ from latent_domains.convert.fold.verify import batches_for, compare_nets, compar
 from latent_domains.convert.options import ConverterOptions, pixels_hint
 from latent_domains.convert.picture_net import check_on_pictures, is_head, picture_net
 from latent_domains.models import inputs
+from latent_domains.models.allowed import DATA, read_net
 from latent_domains.models.compare import TOLERANCE, require, worst
-from latent_domains.models.gate import DATA, read_net
 from latent_domains.models.graph import kind
 from latent_domains.models.model import Array, Model, check_finite, forward, load, model_files, read_model, write_model
 from latent_domains.models.weights import read_layers
@@ -106,11 +106,11 @@ def export(source: Source, prefix: Path, options: ConverterOptions, *, opencv: b
     print(f"layers: {len(model.net.layer)}, folded {len(folded.model.net.layer)}")
     for note in folded.notes:
         print(f"note: {note}")
+    check = None
     if options.verify:
         rows, names = inputs.tried(tuple(shape[1:]), options.seed, options.images, source.mean, source.scale)
         check = partial(_verify, source, model, folded, rows, names, opencv)
     else:
-        check = None
         print("not verified")
     write_model(folded.model, prefix, about=about, force=options.force, check=check, beside=beside)
     print(f"wrote {' and '.join(map(str, (*files, *beside)))}")

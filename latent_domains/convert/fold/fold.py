@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.affine import fold_maps
 from latent_domains.convert.fold.assignment import fold_assigned, fold_assignments
-from latent_domains.convert.fold.padding import even_pads
-from latent_domains.convert.fold.pooling import crop_floor_pools
-from latent_domains.convert.fold.removal import remove_idle
-from latent_domains.models.graph import Graph, Node, kept, of_model, to_model
+from latent_domains.convert.fold.geometry import crop_floor_pools, even_pads
+from latent_domains.models.graph import Graph, Node, comparable_blobs, of_model, to_model
 from latent_domains.models.model import Model, load
 
 
@@ -38,8 +36,8 @@ def fold(model: Model, *, stock: bool = True) -> Folded:
     net = load(model)
     shapes = {name: tuple(blob.shape) for name, blob in net.blobs.items()}
     graph = of_model(model, shapes)
-    before = kept(graph, {value: value.name for value in graph.values()})
-    remove_idle(graph)
+    before = comparable_blobs(graph, {value: value.name for value in graph.values()})
+    _remove_idle(graph)
     _name_apart(graph)
     domains = fold_assignments(graph)
     fold_assigned(graph, domains)
@@ -53,7 +51,7 @@ def fold(model: Model, *, stock: bool = True) -> Folded:
     probabilities = [node for node in graph.nodes if node.type == "Softmax" and node.tops[0] in graph.outputs]
     heads = (graph.outputs | {node.bottoms[0] for node in probabilities}) & before.keys()
     folded, blobs = to_model(graph)
-    after = kept(graph, blobs)
+    after = comparable_blobs(graph, blobs)
     if others := [blobs[top] for node in graph.nodes for top in node.tops[1:] if top in graph.outputs]:
         graph.notes.append(f"not compared with OpenCV, which gives a layer's first top alone: {', '.join(others)}")
     return Folded(
@@ -63,6 +61,21 @@ def fold(model: Model, *, stock: bool = True) -> Folded:
         {before[node.tops[0]]: before[node.bottoms[0]] for node in probabilities if node.bottoms[0] in before},
         tuple(graph.notes),
     )
+
+
+def _remove_idle(graph: Graph) -> None:
+    """Remove layers that do nothing in tests: Dropout, Split and Silence."""
+    for node in list(graph.nodes):
+        if node.type == "Silence":
+            graph.nodes.remove(node)
+        elif node.type in ("Dropout", "Split") and not node.trains:
+            value = node.bottoms[0]
+            if len(node.tops) == 1 and graph.only_reader(value) is node:
+                graph.absorb(node)
+            elif not graph.outputs & set(node.tops):
+                for reader in graph.nodes:
+                    reader.bottoms = [value if bottom in node.tops else bottom for bottom in reader.bottoms]
+                graph.nodes.remove(node)
 
 
 def _opencv_name(node: Node, top: str) -> str:

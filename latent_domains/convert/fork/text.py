@@ -15,7 +15,7 @@ from caffe.proto.caffe_pb2 import BatchNormParameter, LayerParameter, LossParame
 from google.protobuf import text_format
 
 from latent_domains.common.program import ProgramError
-from latent_domains.models.gate import DATA, admit
+from latent_domains.models.allowed import DATA, check_allowed
 
 MODULE = "latent_domains.convert.fork.reference"
 MULTIMODAL, ENTROPY = "MultiModalBatchNorm", "EntropyLoss"
@@ -70,7 +70,7 @@ def read_net(file: Path, text: str, values: Mapping[str, str]) -> NetParameter:
     """The net of a ``text`` with the ``values`` of its template fields; those without a value are 1.
 
     Fields that Caffe does not know are passed over with a warning. Raises ProgramError naming ``file`` if it is no
-    prototxt, if a layer is used in a way that is not the fork's, or if :func:`admit` refuses one.
+    prototxt, if a layer is used in a way that is not the fork's, or if :func:`check_allowed` refuses one.
     """
     text = re.sub(r"%(\w+)%", lambda name: values.get(name[1], "1"), text)
     text = re.sub(r"\bmultimodal_batch_norm_param\b", "batch_norm_param", text)  # the same fields and defaults
@@ -84,7 +84,7 @@ def read_net(file: Path, text: str, values: Mapping[str, str]) -> NetParameter:
             print(f"warning: {file}:{error}: passed over, and all such fields", file=sys.stderr)
     except (text_format.ParseError, RecursionError) as error:
         raise ProgramError(f"{file}: not {_WHAT}: {error}") from error
-    admit(net, file, [*DATA, MULTIMODAL, ENTROPY])
+    check_allowed(net, file, [*DATA, MULTIMODAL, ENTROPY])
     for layer in net.layer:
         if layer.type == MULTIMODAL:
             _make_python(layer, statistics_param(layer.batch_norm_param))

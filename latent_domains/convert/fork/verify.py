@@ -11,7 +11,7 @@ from latent_domains.convert.fork.deploy import ImageInput
 from latent_domains.convert.fork.rewrite import NamedGraph
 from latent_domains.convert.fork.rows import Rows, batch_size, is_data, splits_rows
 from latent_domains.models.compare import Difference, difference, keep_worst
-from latent_domains.models.graph import Graph, Node, Value, copy, last_of_blobs
+from latent_domains.models.graph import Graph, Node, Value, blobs_after_forward, copy
 from latent_domains.models.inputs import NOISE, noise
 from latent_domains.models.model import Array, forward, open_net
 
@@ -83,7 +83,7 @@ def compare(
         for net, blobs in sides:
             caffe.set_random_seed(seed)  # Dropout
             values = forward(net, {blobs[value]: rows for value, rows in inputs.items()})
-            results.append({value: values[name] for value, name in last_of_blobs(blobs).items()})
+            results.append({value: values[name] for value, name in blobs_after_forward(blobs).items()})
         expected, found = results
         rows = [
             difference(blobs[value], _measured(expected[value]), _measured(found[value]))

@@ -16,9 +16,9 @@ from latent_domains.convert.onnx.layer import Refused
 from latent_domains.convert.onnx.net import BATCH, blob_names, check_layers, onnx_model
 from latent_domains.convert.onnx.verify import MEAN, compare
 from latent_domains.convert.options import ConverterOptions, pixels_hint
+from latent_domains.models.allowed import DATA, read_net
 from latent_domains.models.compare import require, worst
 from latent_domains.models.definition import for_phase
-from latent_domains.models.gate import DATA, read_net
 from latent_domains.models.inputs import check_mean
 from latent_domains.models.model import check_finite, load, read_model
 from latent_domains.models.onnx_runtime import MADE_OF

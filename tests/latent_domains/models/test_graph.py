@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from latent_domains.convert.fold.fold import fold
-from latent_domains.models.graph import last_of_blobs, of_model, to_model
+from latent_domains.models.graph import blobs_after_forward, of_model, to_model
 from latent_domains.models.model import forward, load
 from latent_domains.models.prototxt import net_text
 from tests.latent_domains.convert.fold.models import DATA, layer, mda, trained, tried
@@ -19,12 +19,12 @@ def test_a_graph_that_nothing_is_done_to_is_the_same_net() -> None:
     model = trained(DATA + text)
     net = load(model)
     graph = of_model(model, {name: tuple(blob.shape) for name, blob in net.blobs.items()})
-    before = last_of_blobs({value: value.name for value in graph.values()})
+    before = blobs_after_forward({value: value.name for value in graph.values()})
     assert set(before.values()) == {"data", "conv", "a", "c", "prob"}
     assert {value.name for value in graph.outputs} == {"a", "prob"}
     again, blobs = to_model(graph)
     assert net_text("", again.net) == net_text("", model.net)
-    assert before == last_of_blobs(blobs)
+    assert before == blobs_after_forward(blobs)
     x = np.random.default_rng(0).normal(size=(2, 4, 7, 6))
     for name, values in forward(load(again), x).items():
         np.testing.assert_array_equal(values, forward(net, x)[name])

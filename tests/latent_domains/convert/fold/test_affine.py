@@ -1,4 +1,4 @@
-"""Per-channel maps go where they can: into the layer before them, else into one Scale."""
+"""Per-channel maps go where they can: into the layer before them, else into one Scale; layers that do nothing go."""
 
 import re
 
@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from caffe.proto.caffe_pb2 import PoolingParameter
 
-from tests.latent_domains.convert.fold.models import DATA, Tried, layer, mda, trained, tried
+from latent_domains.common.program import ProgramError
+from latent_domains.convert.fold.fold import fold
+from latent_domains.models.model import load
+from tests.latent_domains.convert.fold.models import DATA, layer, mda, trained, tried
 
 CONV = "convolution_param { num_output: 6 kernel_size: 3 "
 IP = "inner_product_param { num_output: 5 "
@@ -17,21 +20,16 @@ CONVOLUTIONS = {
     "no bias": layer("x", "Convolution", "data", "x", CONV + "bias_term: false }"),
     "groups": layer("x", "Convolution", "data", "x", CONV + "group: 2 pad: 1 stride: 2 }"),
     "dilation": layer("x", "Convolution", "data", "x", CONV + "dilation: 2 bias_term: false }"),
-    "sides": layer("x", "Convolution", "data", "x", "convolution_param { num_output: 6 kernel_h: 3 kernel_w: 1 }"),
     "deconvolution": layer("x", "Deconvolution", "data", "x", CONV + "stride: 2 }"),
     "deconvolution in groups": layer("x", "Deconvolution", "data", "x", CONV + "group: 2 bias_term: false }"),
     "inner product": layer("x", "InnerProduct", "data", "x", IP + "}"),
-    "no bias either": layer("x", "InnerProduct", "data", "x", IP + "bias_term: false }"),
-    "transposed": layer("x", "InnerProduct", "data", "x", IP + "transpose: true }"),
+    "transposed": layer("x", "InnerProduct", "data", "x", IP + "transpose: true bias_term: false }"),
 }
 
 CHAINS = {
-    "bn": layer("bn", "BatchNorm", "x", "y"),
     "bn scale": layer("bn", "BatchNorm", "x", "bn") + layer("scale", "Scale", "bn", "y", BIAS),
-    "scale": layer("scale", "Scale", "x", "y"),
     "bias": layer("bias", "Bias", "x", "y"),
-    "mda": mda("mda", "x", "y"),
-    "mda scale": mda("mda", "x", "mda") + layer("scale", "Scale", "mda", "y", BIAS),
+    "mda scale": mda("mda", "x", "mda") + layer("scale", "Scale", "mda", "y"),
     "in place": layer("bn", "BatchNorm", "x", "x")
     + layer("scale", "Scale", "x", "x", BIAS)
     + layer("relu", "ReLU", "x", "x")
@@ -52,6 +50,107 @@ def test_maps_go_into_the_layer_before(before: str, chain: str) -> None:
     assert done.layers == f"x:{kind}{rest}"
 
 
+X, BN, MDA = CONVOLUTIONS["bias"], layer("bn", "BatchNorm", "x", "bn"), mda("mda", "data", "mda")
+FC = layer("fc", "InnerProduct", "data", "fc", "inner_product_param { num_output: 3 }")
+DROP, END = layer("drop", "Dropout", "fc", "drop"), layer("end", "Softmax", "fc", "end")
+POOL = layer("x", "Pooling", "data", "x", "pooling_param { kernel_size: 2 }")
+
+LAYERS = {
+    "a map of the input": (MDA + layer("scale", "Scale", "mda", "y", BIAS), "scale:Scale"),
+    "a map of a pool": (POOL + mda("mda", "x", "mda") + layer("s", "Scale", "mda", "y"), "x:Pooling s:Scale"),
+    "BN alone": (layer("bn", "BatchNorm", "data", "y"), "bn:Scale"),
+    "a map beside another reader": (X + BN + layer("other", "ReLU", "x", "o"), "x:Convolution bn:Scale other:ReLU"),
+    "a part that another layer reads": (
+        X + BN + layer("s", "Scale", "bn", "s", BIAS) + layer("o", "ReLU", "bn", "o"),
+        "x:Convolution s:Scale o:ReLU",
+    ),
+    "a map of the input that another layer reads": (
+        MDA + layer("s", "Scale", "mda", "s", BIAS) + layer("o", "ReLU", "mda", "o"),
+        "mda:Scale s:Scale o:ReLU",
+    ),
+    "both sides of an addition": (
+        X
+        + BN
+        + layer("x2", "Convolution", "data", "x2", CONV + "}")
+        + mda("mda", "x2", "mda")
+        # each is folded for itself
+        + layer("sum", "Eltwise", "bn mda", "sum"),
+        "x:Convolution x2:Convolution sum:Eltwise",
+    ),
+    "axes from behind": (
+        layer("x", "InnerProduct", "data", "x", IP + "axis: -3 }")
+        + layer("y", "Scale", "x", "y", "scale_param { axis: -1 }"),
+        "x:InnerProduct",
+    ),
+    "an inner product without channels": (
+        layer("x", "InnerProduct", "data", "x", IP + "axis: 3 }") + layer("y", "BatchNorm", "x", "y"),
+        "x:InnerProduct y:Scale",
+    ),
+    "all axes": (X + layer("y", "Scale", "x", "y", "scale_param { num_axes: -1 }"), "x:Convolution y:Scale"),
+    "another axis": (X + layer("y", "Scale", "x", "y", "scale_param { axis: 2 }"), "x:Convolution y:Scale"),
+    "one value": (X + layer("y", "Scale", "x", "y", "scale_param { num_axes: 0 }"), "x:Convolution y:Scale"),
+    "a bias on another axis": (X + layer("y", "Bias", "x", "y", "bias_param { axis: -1 }"), "x:Convolution y:Bias"),
+    "the batch's statistics": (
+        X + layer("y", "BatchNorm", "x", "y", "batch_norm_param { use_global_stats: false }"),
+        "x:Convolution y:BatchNorm",
+    ),
+    "a phase of its own": (X + layer("y", "BatchNorm", "x", "y", "phase: TRAIN"), "x:Convolution y:BatchNorm"),
+    "Dropout in place": (FC + layer("drop", "Dropout", "fc", "fc") + END, "fc:InnerProduct end:Softmax"),
+    "Dropout": (FC + DROP + layer("end", "Softmax", "drop", "end"), "fc:InnerProduct end:Softmax"),
+    "Dropout beside another reader": (
+        FC + DROP + layer("end", "Softmax", "drop", "end") + layer("other", "ReLU", "fc", "other"),
+        "fc:InnerProduct end:Softmax other:ReLU",
+    ),
+    "Dropout at the end": (FC + DROP, "fc:InnerProduct"),
+    "Dropout that makes one of two outputs": (
+        FC + DROP + layer("other", "ReLU", "fc", "other"),
+        "fc:InnerProduct drop:Dropout other:ReLU",
+    ),
+    "Dropout before BN": (FC + DROP + layer("bn", "BatchNorm", "drop", "bn"), "fc:InnerProduct"),
+    "Dropout of memory that another layer reads": (
+        FC
+        + layer("flat", "Flatten", "fc", "flat")
+        + layer("drop", "Dropout", "flat", "x")
+        # relu must not overwrite fc
+        + layer("relu", "ReLU", "x", "x")
+        + layer("end", "Softmax", "x", "end")
+        + layer("other", "TanH", "fc", "other"),
+        "fc:InnerProduct flat:Flatten relu:ReLU end:Softmax other:TanH",
+    ),
+    "Split": (
+        FC
+        + layer("split", "Split", "fc", "a b")
+        + layer("relu", "ReLU", "a", "c")
+        + layer("p", "Softmax", "b", "p")
+        # its readers stay apart
+        + layer("sum", "Eltwise", "c p", "sum"),
+        "fc:InnerProduct relu:ReLU p:Softmax sum:Eltwise",
+    ),
+    "Split at the end": (
+        FC + layer("split", "Split", "fc", "a b") + layer("relu", "ReLU", "a", "c"),
+        "fc:InnerProduct split:Split relu:ReLU",
+    ),
+    "a branch that was silenced": (
+        FC
+        + layer("side", "InnerProduct", "data", "side", "inner_product_param { num_output: 2 }")
+        # goes
+        + layer("relu", "ReLU", "side", "side")
+        + 'layer { name: "quiet" type: "Silence" bottom: "side" }',
+        "fc:InnerProduct",
+    ),
+    "half of a layer that was silenced": (
+        layer("cut", "Slice", "data", "a b", "slice_param { axis: 1 slice_point: 1 }")
+        + 'layer { name: "quiet" type: "Silence" bottom: "b" }',
+        "cut:Slice silence_b:Silence",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), LAYERS.values(), ids=LAYERS)
+def test_layers_of_the_folded_net(text: str, expected: str) -> None:
+    assert tried(trained(DATA + text)).layers == expected
+
+
 def test_an_inner_product_that_nothing_follows_is_written_untransposed() -> None:
     """OpenCV does not read ``transpose``."""
     done = tried(trained(DATA + CONVOLUTIONS["transposed"] + layer("p", "Softmax", "x", "p")))
@@ -60,92 +159,23 @@ def test_an_inner_product_that_nothing_follows_is_written_untransposed() -> None
     assert done.folded.model.blobs["x"][0].shape == (5, 4 * 7 * 6)
 
 
-def test_a_bias_that_stays_zero_is_left_out() -> None:
-    model = trained(DATA + CONVOLUTIONS["no bias"] + layer("scale", "Scale", "x", "y"))
+@pytest.mark.parametrize(("kind", "count"), [("Scale", 1), ("BatchNorm", 2)])
+def test_a_bias_that_stays_zero_is_left_out(kind: str, count: int) -> None:
+    model = trained(DATA + CONVOLUTIONS["no bias"] + layer("y", kind, "x", "y"))
     (blobs,) = tried(model).folded.model.blobs.values()
-    assert len(blobs) == 1
-    model = trained(DATA + CONVOLUTIONS["no bias"] + layer("bn", "BatchNorm", "x", "y"))
-    (blobs,) = tried(model).folded.model.blobs.values()
-    assert len(blobs) == 2
+    assert len(blobs) == count
 
 
-ALONE = {
-    "input": ("", "data"),
-    "relu": (layer("conv", "Convolution", "data", "conv", CONV + "}") + layer("x", "ReLU", "conv", "x"), "x"),
-    "pool": (layer("x", "Pooling", "data", "x", "pooling_param { kernel_size: 2 }"), "x"),
-}
-
-
-@pytest.mark.parametrize("before", ALONE)
-def test_maps_that_no_layer_can_take_become_one_scale(before: str) -> None:
-    text, x = ALONE[before]
-    done = tried(trained(DATA + text + mda("mda", x, "mda") + layer("scale", "Scale", "mda", "y", BIAS)))
-    assert done.layers.endswith("scale:Scale") and "mda" not in done.layers
-    done = tried(trained(DATA + text + layer("bn", "BatchNorm", x, "y")))
-    assert done.layers.endswith("bn:Scale")
-
-
-def test_a_scale_that_follows_nothing_stays_as_it_is() -> None:
-    model = trained(DATA + layer("scale", "Scale", "data", "y", BIAS))
-    done = tried(model)
-    assert done.layers == "scale:Scale"
-    for found, expected in zip(done.folded.model.blobs["scale"], model.blobs["scale"], strict=True):
-        np.testing.assert_array_equal(found, expected)
-
-
-def test_a_bias_that_follows_nothing_becomes_a_scale_of_ones() -> None:
+def test_scale_and_bias_of_the_input() -> None:
     """OpenCV knows no Bias."""
-    model = trained(DATA + layer("b", "Bias", "data", "y"))
+    model = trained(DATA + layer("s", "Scale", "data", "y", BIAS) + layer("b", "Bias", "data", "z"))
     done = tried(model)
-    assert done.layers == "b:Scale"
+    assert done.layers == "s:Scale b:Scale"
+    for found, expected in zip(done.folded.model.blobs["s"], model.blobs["s"], strict=True):
+        np.testing.assert_array_equal(found, expected)
     ones, offsets = done.folded.model.blobs["b"]
     assert (ones == 1).all()
     np.testing.assert_array_equal(offsets, model.blobs["b"][0])
-
-
-def test_what_something_else_reads_stays() -> None:
-    conv = CONVOLUTIONS["bias"]
-    done = tried(trained(DATA + conv + layer("bn", "BatchNorm", "x", "bn") + layer("other", "ReLU", "x", "other")))
-    assert done.layers == "x:Convolution bn:Scale other:ReLU"
-    text = layer("bn", "BatchNorm", "x", "bn") + layer("s", "Scale", "bn", "s", BIAS) + layer("o", "ReLU", "bn", "o")
-    assert tried(trained(DATA + conv + text)).layers == "x:Convolution s:Scale o:ReLU"
-    text = mda("mda", "data", "mda") + layer("s", "Scale", "mda", "s", BIAS) + layer("o", "ReLU", "mda", "o")
-    assert tried(trained(DATA + text)).layers == "mda:Scale s:Scale o:ReLU"
-
-
-def test_both_sides_of_an_addition_are_folded_each_for_itself() -> None:
-    text = CONVOLUTIONS["bias"] + layer("bn", "BatchNorm", "x", "bn")
-    text += layer("x2", "Convolution", "data", "x2", CONV + "}") + mda("mda", "x2", "mda")
-    text += layer("sum", "Eltwise", "bn mda", "sum")
-    assert tried(trained(DATA + text)).layers == "x:Convolution x2:Convolution sum:Eltwise"
-
-
-NO_MAPS = {
-    "all axes": ("Scale", "scale_param { axis: 1 num_axes: -1 }"),
-    "other axis": ("Scale", "scale_param { axis: 2 }"),
-    "one value": ("Scale", "scale_param { num_axes: 0 }"),
-    "bias on another axis": ("Bias", "bias_param { axis: -1 }"),
-    "statistics of the batch": ("BatchNorm", "batch_norm_param { use_global_stats: false }"),
-    "phase of its own": ("BatchNorm", "phase: TRAIN"),
-}
-
-
-@pytest.mark.parametrize("case", NO_MAPS)
-def test_layers_that_are_no_maps_of_channels_stay(case: str) -> None:
-    kind, more = NO_MAPS[case]
-    done = tried(trained(DATA + CONVOLUTIONS["bias"] + layer("y", kind, "x", "y", more)))
-    assert done.layers == f"x:Convolution y:{kind}"
-
-
-def test_axes_from_behind_are_the_same_axes() -> None:
-    text = layer("x", "InnerProduct", "data", "x", IP + "axis: -3 }")
-    text += layer("y", "Scale", "x", "y", "scale_param { axis: -1 }")
-    assert tried(trained(DATA + text)).layers == "x:InnerProduct"
-
-
-def test_an_inner_product_over_later_axes_alone_has_no_channels() -> None:
-    text = layer("x", "InnerProduct", "data", "x", IP + "axis: 3 }") + layer("y", "BatchNorm", "x", "y")
-    assert tried(trained(DATA + text)).layers == "x:InnerProduct y:Scale"
 
 
 def test_weights_shared_by_name_are_folded_each_on_its_own() -> None:
@@ -160,19 +190,6 @@ def test_weights_shared_by_name_are_folded_each_on_its_own() -> None:
     assert not any(one.param for one in done.folded.model.net.layer)
 
 
-@pytest.fixture(scope="module")
-def columns() -> Tried:
-    return tried(trained(DATA + mda("first", "data", "first", 3, ', "domain": 0') + mda("last", "data", "last", 3)))
-
-
-def test_the_domain_is_the_one_that_the_layer_names_or_the_last(columns: Tried) -> None:
-    model = trained(DATA + mda("first", "data", "first", 3, ', "domain": 0') + mda("last", "data", "last", 3))
-    for name, domain in (("first", 0), ("last", 2)):
-        _, variance, divisor = model.blobs[name]
-        expected = 1 / np.sqrt(variance[domain] / divisor[domain] + 1e-5)
-        np.testing.assert_allclose(columns.folded.model.blobs[name][0], expected, rtol=1e-6)
-
-
 def test_what_only_training_needs_is_gone() -> None:
     fillers = 'weight_filler { type: "xavier" } bias_filler { type: "constant" }'
     conv = f"convolution_param {{ num_output: 6 kernel_size: 3 {fillers} }}"
@@ -183,3 +200,73 @@ def test_what_only_training_needs_is_gone() -> None:
     assert not made.convolution_param.HasField("weight_filler")
     assert not made.convolution_param.HasField("bias_filler")
     assert pool.pooling_param.pool == PoolingParameter.AVE
+
+
+LENT = {
+    "the input": layer("drop", "Dropout", "data", "x"),
+    "the input, flat": layer("flat", "Flatten", "data", "lent") + layer("drop", "Dropout", "lent", "x"),
+    "the input, cut nowhere": layer("cut", "Slice", "data", "lent") + layer("drop", "Dropout", "lent", "x"),
+    "the input, by two Dropouts": layer("one", "Dropout", "data", "y") + layer("two", "Dropout", "y", "x"),
+    "a constant": 'layer { name: "constant" type: "DummyData" top: "lent" dummy_data_param { shape { dim: 1 dim: 9 } '
+    'data_filler { type: "constant" value: 2 } } }' + layer("drop", "Dropout", "lent", "x"),
+}
+"""A Dropout whose copy of ``lent`` may be overwritten, where ``lent`` itself may not."""
+
+
+@pytest.mark.parametrize("lent", LENT)
+def test_what_one_pass_leaves_to_the_next_is_not_overwritten(lent: str) -> None:
+    text = LENT[lent] + layer("relu", "ReLU", "x", "x") + layer("tanh", "TanH", "x", "x")
+    text += layer("fc", "InnerProduct", "x", "fc", "inner_product_param { num_output: 3 }")
+    if lent == "a constant":
+        text += layer("other", "ReLU", "data", "other")
+    folded = tried(trained(DATA + text), rows=1).folded
+    assert "Dropout" not in {one.type for one in folded.model.net.layer}
+    net = load(folded.model)
+    net.blobs["data"].data[...] = np.random.default_rng(0).normal(size=net.blobs["data"].shape)
+    first, second = (net.forward()["fc"].copy() for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    (tanh,) = [one for one in folded.model.net.layer if one.name == "tanh"]
+    assert tanh.bottom == tanh.top == ["x"]  # what relu makes is filled anew by each pass
+
+
+def test_an_input_that_the_net_itself_overwrites_still_is() -> None:
+    text = layer("drop", "Dropout", "data", "data") + layer("relu", "ReLU", "data", "data") + FC
+    relu = tried(trained(DATA + text)).folded.model.net.layer[1]
+    assert (relu.type, *relu.bottom, *relu.top) == ("ReLU", "data", "data")
+
+
+NORMS = [layer("norm", "BatchNorm", "data", "norm"), mda("norm", "data", "norm", 2)]
+
+
+@pytest.mark.parametrize("text", NORMS)
+def test_divisor_zero_is_mean_and_variance_zero_and_is_said(text: str) -> None:
+    model = trained(DATA + text)
+    model.blobs["norm"][2][...] = 0
+    done = tried(model)
+    factor, offset = done.folded.model.blobs["norm"]
+    np.testing.assert_allclose(factor, 1e-5**-0.5, rtol=1e-5)
+    assert not offset.any()
+    (note,) = done.folded.notes
+    whose = "norm: no running statistics " + ("of domain 1 " if "MDA" in text else "") + "(divisor 0)"
+    assert note.startswith(whose) and note.endswith("was the model trained?")
+
+
+@pytest.mark.parametrize(("more", "domain"), [(', "eps": 0.5', 2), (', "eps": 0.5, "domain": 0', 0)])
+def test_domain_eps_and_divisor_count(more: str, domain: int) -> None:
+    """By default the domain is the last one. The others may be empty."""
+    model = trained(DATA + mda("norm", "data", "norm", 3, more), divisor=7)
+    model.blobs["norm"][2][1] = 0
+    done = tried(model)
+    factor, offset = done.folded.model.blobs["norm"]
+    mean, variance = model.blobs["norm"][0][domain] / 7, model.blobs["norm"][1][domain] / 7
+    np.testing.assert_allclose(factor, (variance + 0.5) ** -0.5, rtol=1e-6)
+    np.testing.assert_allclose(offset, -mean * (variance + 0.5) ** -0.5, rtol=1e-5)
+    assert done.folded.notes == ()
+
+
+@pytest.mark.parametrize("text", NORMS)
+def test_impossible_variances_are_refused(text: str) -> None:
+    model = trained(DATA + text, divisor=1)
+    model.blobs["norm"][1][..., 2] = -3
+    with pytest.raises(ProgramError, match="layer norm: its smallest variance is -3, expected at least 0"):
+        fold(model)

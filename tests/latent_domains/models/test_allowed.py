@@ -7,7 +7,7 @@ import caffe
 import pytest
 
 from latent_domains.common.program import ROOT, ProgramError
-from latent_domains.models.gate import DATA, PURE, admit, read_net
+from latent_domains.models.allowed import DATA, PURE, check_allowed, read_net
 from latent_domains.runs.model_description import ModelDescription
 from latent_domains.runs.write import write_run
 from tests.latent_domains.convert.fork.fork_nets import digits, settings
@@ -34,7 +34,7 @@ def test_python_layers_are_our_three_alone(named: str):
     module, _, layer = named.rpartition(".")
     text = f'layer {{ name: "p" type: "Python" python_param {{ module: "{module}" layer: "{layer}" }} }}'
     with pytest.raises(ProgramError, match=rf"n\.prototxt: layer p \(Python\) runs '{layer}' of the module '{module}'"):
-        admit(parse(text), Path("n.prototxt"))
+        check_allowed(parse(text), Path("n.prototxt"))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_file_is_judged_as_it_is_read(text: str, message: str, tmp_path: Path)
 def test_no_net_is_read_past_the_gate():
     files = [file for top in ("latent_domains", "tools") for file in (ROOT / top).rglob("*.py")]
     readers = [file for file in files if re.search(r"prototxt\.read\([^\n]*NetParameter\(", file.read_text())]
-    assert readers == [ROOT / "latent_domains/models/gate.py"]
+    assert readers == [ROOT / "latent_domains/models/allowed.py"]
 
 
 def hostile(folder: Path, kind: str, text: str) -> Path:
@@ -128,4 +128,4 @@ def test_a_run_folder_with_a_strange_layer_is_not_trained(tmp_path: Path):
         folder.net(name).write_text(text)
         assert folder.read_net(name) == good
     with pytest.raises(ProgramError, match=r"layer images \(Data\) is not allowed"):
-        admit(parse('layer { name: "images" type: "Data" top: "x" }'), folder.net("deploy"))
+        check_allowed(parse('layer { name: "images" type: "Data" top: "x" }'), folder.net("deploy"))

@@ -1,4 +1,4 @@
-"""What a net from outside may consist of. To build one, Caffe imports, opens and overwrites what its layers name."""
+"""The layers that a net from outside may have: Caffe imports, opens and overwrites what layers name."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -28,15 +28,15 @@ _WHAT = "a net's prototxt"
 
 
 def read_net(file: Path, also: Collection[str] = ()) -> NetParameter:
-    """The net of a file. Raises ProgramError naming it if it holds none, or if :func:`admit` refuses a layer."""
+    """The net of a file. Raises ProgramError naming it if it holds none, or a layer that is not allowed."""
     net = prototxt.read(file, NetParameter(), _WHAT)
-    admit(net, file, also)
+    check_allowed(net, file, also)
     if not net.layer:
         raise ProgramError(f"{file}: found no layer {{ … }}, expected {_WHAT}")
     return net
 
 
-def admit(net: NetParameter, file: Path, also: Collection[str] = ()) -> None:
+def check_allowed(net: NetParameter, file: Path, also: Collection[str] = ()) -> None:
     """Raise ProgramError naming ``file`` if a net has a layer that is not allowed, in any phase, or of the old format.
 
     Allowed are the types of PURE, those in ``also``, and the Python layers of ``caffe_layers``.
