@@ -12,11 +12,11 @@ place of the figures.
 import sys
 from pathlib import Path
 
-from latent_domains.common.arguments import add_data_option, positive, program_parser
+from latent_domains.common.arguments import positive, program_parser
 from latent_domains.common.program import ROOT, run
 from latent_domains.report.build import IMAGES, build
 from latent_domains.tables.definition import load
-from latent_domains.tables.options import definition_file, seed_list
+from latent_domains.tables.options import add_choice_options, definition_file
 from latent_domains.tables.records import Records
 
 
@@ -49,9 +49,7 @@ def main() -> None:
         metavar="DIR",
         help="where a table's runs lie as DATASET/NAME (default: runs)",
     )
-    add_data_option(parser)
-    parser.add_argument("--seeds", type=seed_list, metavar="N,N,…", help="the table's runs of these seeds")
-    parser.add_argument("--iterations", type=positive, metavar="N", help="the table's runs of N iterations")
+    add_choice_options(parser)
     options = parser.parse_args()
     table = None
     if options.table:

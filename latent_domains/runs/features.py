@@ -1,6 +1,5 @@
 """A run's features before its domains are aligned, and after: those that the classifier sees."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import caffe
@@ -42,7 +41,6 @@ class AlignedFeatures:
 def aligned_features(folder: RunFolder, snapshot: Snapshot, images: int) -> AlignedFeatures:
     """Features of about ``images`` training images, as many of each domain as a training batch has, each image once.
 
-    (Small domains come again in training batches. Here they do not: an image's nearest neighbour would be itself.)
     Runs that see the target are asked with their training net, where each batch is aligned with its own statistics and
     assignments, as the layers are defined; the others with their deploy net, whose statistics are the sources'.
     Raises ProgramError if nets or data are not as they should be, if there are fewer than ``FEWEST`` images, or if the
@@ -60,38 +58,28 @@ def aligned_features(folder: RunFolder, snapshot: Snapshot, images: int) -> Alig
 
 def _of_training_net(folder: RunFolder, snapshot: Snapshot, images: int) -> AlignedFeatures:
     before, after = _blobs(folder, "train")
-    parts = folder.experiment.batch_inputs
-    rows = np.array(list(folder.batch_rows().values()))
+    inputs = folder.experiment.batch_inputs
+    rows = list(folder.batch_rows().values())
     caffe.set_random_seed(0)  # of mirrored and cropped images
     net = folder.load_net("train", caffe.TRAIN, snapshot.model)
-    records = [lmdb_io.count(folder.train_lmdbs[part]) for part in parts]
-    whole = max(-(-count // size) for count, size in zip(records, rows, strict=True))  # beyond, nothing is new
-    forwards = min(max(1, images // int(rows.sum())), whole)
+    # At most as many batches as have no image of any domain twice.
+    epoch = min(lmdb_io.count(folder.train_lmdbs[name]) // size for name, size in zip(inputs, rows, strict=True))
+    batches = max(1, min(images // sum(rows), epoch))
     found: tuple[list[NDArray[np.float32]], ...] = ([], [])
-    for _ in range(forwards):
+    for _ in range(batches):
         net.forward()
         for blob, rows_found in zip((before, after), found, strict=True):
             rows_found.append(_flat(net, blob))
-    labels = _by_batch(
-        [_labels(folder, part, size * forwards) for part, size in zip(parts, rows, strict=True)], forwards
-    )
-    places = [np.arange(size * forwards) < count for size, count in zip(rows, records, strict=True)]
-    first = _by_batch(places, forwards)
-    domains = np.tile(np.repeat(np.arange(len(parts)), rows), forwards)
+    labels = [_labels(folder, name, size * batches) for name, size in zip(inputs, rows, strict=True)]
     return AlignedFeatures(
-        np.concatenate(found[0])[first],
-        np.concatenate(found[1])[first],
-        domains[first],
-        labels[first],
-        parts,
+        np.concatenate(found[0]),
+        np.concatenate(found[1]),
+        np.tile(np.repeat(np.arange(len(inputs)), rows), batches),
+        np.concatenate([of_domain.reshape(batches, -1) for of_domain in labels], axis=1).ravel(),
+        inputs,
         before,
         after,
     )
-
-
-def _by_batch(of_parts: Sequence[NDArray], forwards: int) -> NDArray:
-    """Values of each part's records in turn, in the order of the rows of so many batches."""
-    return np.concatenate([of_part.reshape(forwards, -1) for of_part in of_parts], axis=1).ravel()
 
 
 def _of_deploy_net(folder: RunFolder, snapshot: Snapshot, images: int) -> AlignedFeatures:
@@ -138,7 +126,7 @@ def _flat(net: caffe.Net, blob: str) -> NDArray[np.float32]:
 
 
 def _labels(folder: RunFolder, part: str, count: int) -> NDArray[np.int64]:
-    """Labels of a part's first ``count`` records, from the beginning again at the end, as Caffe reads them."""
+    """Labels of the first ``count`` records of a batch input, from the beginning again at the end, as Caffe reads."""
     if part in folder.experiment.data.unlabelled:
         return np.full(count, -1)
     return np.resize(lmdb_io.read_labels(folder.train_lmdbs[part], count), count)

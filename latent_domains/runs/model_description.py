@@ -2,13 +2,30 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
+
+from annotated_types import MinLen
+from pydantic import AfterValidator
 
 from latent_domains.common.files import expect_file, json_text, read_json
-from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import checked
 from latent_domains.data.preprocessing import Preprocessing
 from latent_domains.runs.outputs import class_names
 from latent_domains.runs.run_folder import RunFolder
+
+
+def _distinct(classes: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(classes)) != len(classes):
+        raise ValueError(f"found {list(classes)}, expected each name once")
+    return classes
+
+
+def _consistent(form: Preprocessing) -> Preprocessing:
+    if min(form.stored_shape) < 1 or not 1 <= (form.crop or 1) <= min(form.stored_shape[1:]):
+        raise ValueError(f"crop: found {form.crop} of images of {list(form.stored_shape)}, expected one that fits")
+    if len(form.mean) not in (0, 1, form.stored_shape[0]):
+        raise ValueError(f"mean: found {list(form.mean)}, expected one value, or one for each channel")
+    return form
 
 
 @dataclass(frozen=True)
@@ -16,8 +33,8 @@ class ModelDescription:
     """``name`` says where the model comes from; ``classes`` are named in the order of the net's outputs."""
 
     name: str
-    classes: tuple[str, ...]
-    preprocessing: Preprocessing
+    classes: Annotated[tuple[str, ...], MinLen(1), AfterValidator(_distinct)]
+    preprocessing: Annotated[Preprocessing, AfterValidator(_consistent)]
 
     def text(self) -> str:
         """The text of the file."""
@@ -47,20 +64,4 @@ def describe_run(folder: RunFolder) -> ModelDescription:
 def read_description(file: Path) -> ModelDescription:
     """Read the file. Raises ProgramError naming it if it is missing, damaged or contradicts itself."""
     expect_file(file, "the classes and the preprocessing of a model (python -m tools.export writes it)")
-    try:
-        description = checked(ModelDescription, read_json(file, ()), "model")
-        _check_description(description)
-    except ProgramError as error:
-        text = str(error)
-        raise ProgramError(text if text.startswith(str(file)) else f"{file}: {text}") from error
-    return description
-
-
-def _check_description(description: ModelDescription) -> None:
-    form = description.preprocessing
-    if len(set(description.classes)) != len(description.classes) or not description.classes:
-        raise ProgramError(f"classes: got {list(description.classes)}, expected each name once")
-    if min(form.stored_shape) < 1 or not 1 <= (form.crop or 1) <= min(form.stored_shape[1:]):
-        raise ProgramError(f"crop: got {form.crop} of images of {list(form.stored_shape)}, expected one that fits")
-    if len(form.mean) not in (0, 1, form.stored_shape[0]):
-        raise ProgramError(f"mean: got {list(form.mean)}, expected one value, or one for each channel")
+    return checked(ModelDescription, read_json(file, ()), str(file))
