@@ -7,14 +7,14 @@ from latent_domains.data.shares import mixture_counts
 from latent_domains.experiment.experiment import Experiment
 
 FEWEST = 2
-"""Images of a domain: one alone has no variance, is normalised to 0 and leaves its running variance at 0."""
+"""Fewest images of a domain: a single one has no variance, is normalised to 0 and leaves a running variance of 0."""
 
 
 def batch_sizes(experiment: Experiment, counts: Mapping[str, int]) -> dict[str, int]:
     """Rows of each of the experiment's parts (sources or their undivided mixture, then targets) in one batch.
 
     ``counts`` is the number of images of each part, needed for ``by_size``. A mixture has the share of all its
-    domains. What cannot be shared out evenly goes to the largest remainders, the first domain first.
+    domains. Remaining rows go to the largest remainders, the first domain first.
     Raises ProgramError if the batch is too small to hold FEWEST images of every part.
     """
     parts, size = experiment.batch_inputs, experiment.batch_size

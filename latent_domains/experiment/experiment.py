@@ -53,10 +53,10 @@ BRANCH_INPUTS = {"final": "", "early": "branch on early statistics"}
 """What a branch reads where the records are features of a backbone, and how titles say it."""
 
 _MOST_DOMAINS = 256
-"""More domains than there are images in a batch are of no use, and memory grows with them."""
+"""More domains than images in a batch are of no use, and they take memory."""
 
 _HARMLESS = 1e-4
-"""λ_D with which centred branch features were not seen to divide latent targets by class; 0.1 does."""
+"""With this λ_D centred branch features did not divide latent targets by class; with 0.1 they did."""
 
 _Domains = Annotated[int, Interval(ge=0, le=_MOST_DOMAINS)]
 

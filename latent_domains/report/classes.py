@@ -1,4 +1,4 @@
-"""Which classes are taken for which on the target, and how many of each are right."""
+"""The classes on the target: confusion matrices, and the accuracy on each."""
 
 from collections.abc import Mapping, Sequence
 

@@ -15,7 +15,7 @@ from latent_domains.runs.preflight import check_data, check_nets
 from latent_domains.runs.run_folder import RunFolder, Snapshot
 
 LOOKED_AT = 1000
-"""Images of each source among which they are sought, fewer if they are large."""
+"""Images of each source that are searched, fewer if they are large."""
 
 BYTES = 64 << 20
 """Memory for the images of one source."""

@@ -1,4 +1,4 @@
-"""A training that diverged: what is no number in it never becomes one again."""
+"""Detect a training that diverged: a value that is not finite never becomes finite again."""
 
 import math
 import re
@@ -19,7 +19,7 @@ def check_loss(folder: RunFolder, iteration: int, loss: float) -> None:
 
 
 def advice(failure: str) -> str:
-    """What to do about a ``failure`` of caffe, in words: a layer of ours that met values which are none; or nothing."""
+    """Return advice if one of our layers met NaN or infinity (``failure`` is caffe's message); else nothing."""
     return f": {_ADVICE}" if re.search(r'Layer "[^"]*": .*\b(nan|inf)\b', failure) else ""
 
 

@@ -47,7 +47,7 @@ def _labels(folder: RunFolder) -> list[NDArray[np.int64]]:
 def assigned_domains(folder: RunFolder) -> dict[str, NDArray[np.float32]]:
     """w (one-hot, n×k) of a control's training images by their true source; empty for other methods.
 
-    They are those of the undivided mixture as a whole if nobody knows what it is made of.
+    An undivided mixture of unknown domains has one entry.
     """
     experiment = folder.experiment
     if experiment.method not in CONTROLS:

@@ -1,7 +1,7 @@
 """The weights that a run begins from: each layer's are drawn from a stream of random numbers of its own.
 
-By itself Caffe fills the layers in turns from one stream, where a branch shifts what every layer after it gets. Here
-the seed and a layer's name decide: all runs of one seed begin alike in the layers that have name and shape in common.
+Caffe itself fills all layers from one stream, so that a branch would change the values of every later layer. Here each
+stream depends on the seed and the layer's name. Runs of one seed have equal weights in layers of one name and shape.
 """
 
 import hashlib
@@ -33,9 +33,9 @@ def draw_weights(nets: Iterable[str], seed: int, file: Path) -> None:
                 net_file.write_text(text_format.MessageToString(net))
                 caffe.set_random_seed(_stream(seed, layer.name))
                 caffe.Net(str(net_file), caffe.TEST).save(str(model))
-                whole = NetParameter.FromString(model.read_bytes())
+                saved = NetParameter.FromString(model.read_bytes())
                 # Messages of Protocol Buffers one after the other are one message with the layers of them all.
-                out.write(NetParameter(layer=whole.layer[-1:]).SerializeToString())
+                out.write(NetParameter(layer=saved.layer[-1:]).SerializeToString())
 
 
 def _stream(seed: int, name: str) -> int:

@@ -1,5 +1,4 @@
-"""What a run's nets put out: classes of the test images, domain probabilities of source images and their use along
-training."""
+"""Outputs of a run's nets: classes of test images, domain probabilities of source images, their use along training."""
 
 from pathlib import Path
 

@@ -1,8 +1,8 @@
 """Checks before training, each with a message that says what to do.
 
-The layers import in the environment that caffe gets; Caffe has Python layers; solver and nets are this folder's and
-what its description says; the LMDBs exist and hold what the nets expect. Without them Caffe aborts with a C++ check,
-trains on the wrong data, or writes into another folder.
+The layers can be imported in caffe's environment. Caffe has Python layers. Solver and nets belong to this folder and
+agree with its description. The LMDBs exist and hold what the nets expect. Without these checks Caffe would abort in
+C++, train on the wrong data, or write into another folder.
 """
 
 import json
@@ -166,7 +166,7 @@ def check_data(run: RunFolder) -> None:
 def check_meaning(lmdbs: Sequence[Path], labelled: Sequence[Path], data: Dataset) -> None:
     """Features are those of the dataset's backbone, made in one way, and a label means one class in all ``labelled``.
 
-    What an LMDB does not say of itself is not asked for. Raises ProgramError naming one that says something else.
+    LMDBs without such notes pass. Raises ProgramError naming one that says something else.
     """
     for path in lmdbs if data.features else ():
         if (backbone := features_of(path).get("backbone")) not in (None, data.features.backbone):
@@ -181,7 +181,7 @@ def check_meaning(lmdbs: Sequence[Path], labelled: Sequence[Path], data: Dataset
 
 @cache
 def _described(path: Path, *_file: int) -> Description:
-    """What an LMDB holds, by the identity of its file: a process that trains, evaluates and reports reads it once."""
+    """Describe an LMDB. Cached by the identity of its file: a process that trains and evaluates reads it once."""
     return describe(path)
 
 

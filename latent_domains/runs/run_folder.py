@@ -46,7 +46,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Names of what a run folder holds."""
+    """The files of a run folder."""
 
     path: Path
     experiment: Experiment
@@ -208,7 +208,7 @@ class RunFolder:
     def is_locked(self) -> bool:
         """Whether a process, on this machine or on another that shares the file system, holds the folder's lock.
 
-        It only asks: a training that begins in the same moment does not notice. False where there are no locks.
+        It takes no lock, so that it disturbs no training that begins. False where there are no locks.
         """
         try:
             descriptor = os.open(self._lock, os.O_RDONLY)
@@ -354,7 +354,7 @@ def _parses(file: Path, message: type[caffe_pb2.SolverState] | type[caffe_pb2.Ne
 def _parses_as_of(
     file: Path, message: type[caffe_pb2.SolverState] | type[caffe_pb2.NetParameter], size: int, time: int
 ) -> bool:
-    """Who follows a run asks about the same hundreds of megabytes again and again: they are read once."""
+    """Cached: tools.watch asks about the same hundreds of megabytes again and again."""
     try:
         return message().ParseFromString(file.read_bytes()) > 0
     except (OSError, DecodeError):

@@ -1,4 +1,4 @@
-"""What state a run folder is in: the one place that tells, for tables, reports and whoever watches."""
+"""The state of a run folder, for tables, reports and tools.watch."""
 
 import re
 from collections.abc import Iterator
@@ -25,9 +25,9 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class RunState:
-    """A run's state, how many of its iterations the log or a snapshot tells of, and more in words (may be empty).
+    """A run's state, the iterations in its log or snapshots, and a note (may be empty).
 
-    ``note`` is what a running run does, why a failed one failed, and from where an interrupted one goes on.
+    ``note`` is what a run does, why it failed, or from where it continues.
     """
 
     state: State
@@ -45,7 +45,7 @@ class RunState:
 def state_of(folder: RunFolder) -> RunState:
     """The state of a run folder, as its lock and its files tell it.
 
-    A run whose process was killed, or whose machine went down, holds no lock any more: it is interrupted.
+    A run is interrupted if its process was killed or its machine failed: its lock is free.
     """
     locked = folder.is_locked()  # first: a run that ends meanwhile has written its record or its failure before
     iterations = folder.experiment.iterations
@@ -79,7 +79,7 @@ def state_of(folder: RunFolder) -> RunState:
 
 
 def _doing(folder: RunFolder) -> str:
-    """What the program that holds the lock is at."""
+    """What the program that holds the lock is doing."""
     try:
         if open_session(folder):
             return ""
@@ -109,18 +109,18 @@ _TAIL = 65536
 """Bytes at the log's end in which its last iteration is looked for: many times what one display takes."""
 
 _LOADING = b"] Initializing solver from parameters"
-"""What caffe begins with: what stands before it is of other sessions."""
+"""Caffe's first line: earlier lines belong to other sessions."""
 
 _REACHED = re.compile(rb"\] (?:Iteration |Snapshotting solver state .*_iter_)(\d+)")
 
 
 class Interrupted(ProgramError):
-    """A run was stopped from outside: that is no failure, and it goes on from where it was."""
+    """A run was stopped from outside. This is no failure: the run can continue."""
 
 
 @contextmanager
-def failures_noted(folder: RunFolder, step: str) -> Iterator[None]:
-    """Keep in the folder why the block failed, and raise on; ``step`` is what it was at.
+def recording_failure(folder: RunFolder, step: str) -> Iterator[None]:
+    """Record in the folder why the block failed, at which ``step``, and raise the error again.
 
     Where the disk is full, stderr alone says why.
     """
@@ -137,6 +137,6 @@ def failures_noted(folder: RunFolder, step: str) -> Iterator[None]:
         raise
 
 
-def forget_failure(folder: RunFolder) -> None:
-    """The run goes on: what it failed of is past."""
+def clear_failure(folder: RunFolder) -> None:
+    """Delete the note of an earlier failure."""
     folder.failure.unlink(missing_ok=True)

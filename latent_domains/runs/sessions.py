@@ -1,6 +1,6 @@
 """The sessions in which a run was trained: when, by which commit, how far, and how each ended (RUN/training.json).
 
-A session is noted when it begins. One that was killed can note nothing more, so the next one ends it for it.
+A session is recorded when it begins. A killed session cannot record its end, so the next one does.
 """
 
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ from latent_domains.runs.record import Session, Training
 from latent_domains.runs.run_folder import RunFolder
 
 FINISHED, STOPPED, FAILED, KILLED = "finished", "stopped", "failed", "killed"
-"""How a session ends: at the last iteration, by Ctrl-C or a signal, by an error, or without a word."""
+"""How a session ends: at the last iteration, by Ctrl-C or a signal, by an error, or by SIGKILL."""
 
 
 def begin_session(folder: RunFolder, iteration: int, how: dict[str, Any]) -> None:
@@ -34,7 +34,7 @@ def begin_session(folder: RunFolder, iteration: int, how: dict[str, Any]) -> Non
 
 
 def _differences(before: Training, how: dict[str, Any]) -> str | None:
-    """What is not as it was when the run was trained ``before``, of all that changes sums or random numbers."""
+    """What differs from the training ``before`` and changes sums or random numbers."""
     were = {key: getattr(before, key) for key in ("threads", "processes", "solver_mode")}
     changed = [f"{key} {were[key]} before" for key in were if were[key] not in (None, how.get(key))]
     return ", ".join(changed) or None
@@ -48,7 +48,7 @@ def end_session(folder: RunFolder, ended: str, iteration: int, seconds: float) -
 def end_killed_session(folder: RunFolder, iteration: int) -> None:
     """End a session that did not end itself, when the log was last written to; ``iteration`` is the log's last.
 
-    To be called by who holds the folder's lock: the session is another process's if it is still under way.
+    Call it with the folder's lock held: otherwise the session may belong to a running process.
     """
     session = open_session(folder)
     if session is None:
@@ -59,7 +59,7 @@ def end_killed_session(folder: RunFolder, iteration: int) -> None:
 
 
 def _end(folder: RunFolder, ended: str, iteration: int, finished: str, seconds: float) -> None:
-    """Complete the last session, and add its time to the whole."""
+    """Complete the last session, and add its time to the total."""
     training = folder.read_training()
     end = {"finished": finished, "seconds": seconds, "to_iteration": iteration, "ended": ended}
     *before, last = training.sessions
@@ -68,7 +68,7 @@ def _end(folder: RunFolder, ended: str, iteration: int, finished: str, seconds: 
 
 
 def open_session(folder: RunFolder) -> Session | None:
-    """The session that has begun and not ended: it is under way, or was killed."""
+    """The session that has begun and not ended: it is running, or was killed."""
     session = last_session(folder)
     return session if session and session.ended is None else None
 

@@ -28,7 +28,7 @@ _ORDER = [State.RUNNING, State.FAILED, State.INTERRUPTED, State.FINISHED, State.
 
 @dataclass(frozen=True)
 class View:
-    """A run as it is now. ``news`` is what is worth a new line where there is no terminal."""
+    """A run as it is now. Without a terminal a line is printed when ``news`` changes."""
 
     path: Path
     state: State | None

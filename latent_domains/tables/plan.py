@@ -1,6 +1,6 @@
 """What the workflow needs to know: which runs can be made here, from which files, by which commands.
 
-The Snakefile asks this module alone. Caffe is imported only to choose a GPU.
+The Snakefile uses no other module for this. Caffe is imported only to choose a GPU.
 """
 
 from argparse import ArgumentTypeError
@@ -112,7 +112,7 @@ class Plan:
 
     @cached_property
     def unfinished(self) -> dict[str, Run]:
-        """Return the runs without a record when this is first called."""
+        """The runs without a record when this is first called."""
         return {name: run for name, run in self.runs.items() if not self.record(run).is_file()}
 
     def record(self, run: Run) -> Path:

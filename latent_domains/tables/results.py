@@ -10,15 +10,15 @@ from latent_domains.tables.definition import Candidate, Cell, Row, Table
 from latent_domains.tables.records import Records, meant_by, remarks_on
 
 NOTHING = "–"
-"""What stands where there is no number."""
+"""Shown in place of a missing number."""
 
 
 DOMAINS = {"largest share": ".1f", "purity": ".3f", "NMI": ".3f"}
-"""What tables say of latent domains beside the accuracy, and how; the share is in %."""
+"""Columns about latent domains, and their formats; the share is in %."""
 
 
 CLASS_MEAN = "class mean"
-"""What tables of pictures call the accuracy in which every class counts alike."""
+"""The column of tables of pictures for the accuracy in which every class counts alike."""
 
 
 class OverSeeds:

@@ -35,13 +35,13 @@ GRACE = 10.0
 class Group:
     """Running processes by their labels. The log of each is read from its stdout.
 
-    A context manager: when it is left, the processes have ended and their pipes are closed.
+    A context manager: at its end the processes have ended and their pipes are closed.
     """
 
     def __init__(self, members: Mapping[str, subprocess.Popen[str]]) -> None:
         self.members = dict(members)
         self.failure: str | None = None
-        """Once :meth:`lines` is through: which process failed and why, None if none did."""
+        """After :meth:`lines`: which process failed and why; None if none did."""
         self.interrupted = False
         """Whether a signal ended it: see BY_CTRL_C."""
         self._killed = False

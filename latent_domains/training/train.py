@@ -25,7 +25,7 @@ from latent_domains.runs.divergence import advice, check_loss
 from latent_domains.runs.preflight import preflight
 from latent_domains.runs.record import BegunFrom, Record
 from latent_domains.runs.run_folder import RunFolder, Snapshot
-from latent_domains.runs.run_state import Interrupted, failures_noted, forget_failure, last_iteration
+from latent_domains.runs.run_state import Interrupted, clear_failure, last_iteration, recording_failure
 from latent_domains.runs.sessions import FAILED, FINISHED, STOPPED, begin_session, end_killed_session, end_session
 from latent_domains.runs.write import check_name, write_missing
 from latent_domains.training.group import BY_CTRL_C, Children, Group, start_workers
@@ -34,7 +34,7 @@ from latent_domains.training.threads import share_of_cores
 
 
 class _Bar(tqdm):
-    """A progress bar that goes dark when nobody reads it any more (a closed pipe) instead of ending the run."""
+    """A progress bar that stops silently when its pipe is closed, instead of ending the run."""
 
     def display(self, *args: object, **options: object) -> None:
         try:
@@ -95,7 +95,7 @@ def train_all(
 ) -> None:
     """Train and evaluate runs, ``jobs`` at a time. To be called from the main thread.
 
-    ``threads`` None divides the cores between the processes. With ``resume``, a run goes on from its last whole
+    ``threads`` None divides the cores between the processes. With ``resume``, a run goes on from its last complete
     snapshot and a finished one is left alone. ``solver_mode`` (GPU or CPU) is written into the runs' solvers; None
     takes that of the environment, if any. Runs begin from the caffemodel ``weights``, as far as layers have the same
     names. With ``devices``, one run after the other is shared out to several processes. With ``wait``, a run that
@@ -122,7 +122,7 @@ def train_all(
             if devices and devices.gpus and (mode or mode_of(folder)) != "GPU":
                 raise ProgramError(f"{folder.path}: its solver mode is CPU, --gpus expects GPU: pass --solver-mode GPU")
             end_killed_session(folder, max(last_iteration(folder), snapshot.iteration if snapshot else 0))
-            with failures_noted(folder, "preparation"):
+            with recording_failure(folder, "preparation"):
                 preflight(folder, mode)
                 if devices:
                     make_share(folder, devices.size)  # what cannot be shared out is refused before anything is written
@@ -137,7 +137,7 @@ def train_all(
                 if mode:
                     set_mode(folder, mode)
                 shares = write_share(folder, devices.size) if devices else ()
-            forget_failure(folder)
+            clear_failure(folder)
             waiting.append(_Job(folder, snapshot, start_from, held[folder.path], len(waiting), devices, shares))
         if waiting:
             _train_jobs(waiting, min(jobs, len(waiting)), threads)
@@ -150,10 +150,10 @@ def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: int | None) -> None
 
     def work(job: _Job) -> None:
         if not children.stopping:
-            with failures_noted(job.folder, "training"):
+            with recording_failure(job.folder, "training"):
                 _train(job, threads, children)
         if not children.stopping:
-            with failures_noted(job.folder, "evaluation"):
+            with recording_failure(job.folder, "evaluation"):
                 _evaluate_apart(job.folder, threads, children, devices.gpus[0] if devices and devices.gpus else None)
 
     with children.take_signals(), ThreadPoolExecutor(jobs) as pool:
@@ -238,7 +238,7 @@ def _train(job: _Job, threads: int, children: Children) -> None:
 
 @contextmanager
 def _session(job: _Job, threads: int, children: Children) -> Iterator[None]:
-    """Note in the folder that training is under way, and at the block's end how it ended."""
+    """Record in the folder that training has begun and, at the block's end, how it ended."""
     folder = job.folder
     begin_session(folder, job.snapshot.iteration if job.snapshot else 0, _how(job, threads))
     began, ended = time.monotonic(), FAILED
@@ -272,7 +272,7 @@ def _appending(file: Path) -> Iterator[Callable[[str], None]]:
 
 
 def _how(job: _Job, threads: int) -> dict[str, Any]:
-    """What is kept of how a run is trained, and what it began from."""
+    """How a run is trained, and what it began from, for its record."""
     before = job.folder.read_training()
     weights = before.weights if before and job.snapshot else None
     if job.weights:

@@ -5,8 +5,8 @@
 It is started in the repository's root: the solver names its nets, and they their LMDBs, relative to it.
 
 The first process logs, tests and writes snapshots. Before each of these the running statistics of mDA and BN are
-averaged over the processes, which gather them from their own shares of the batch. When any process is told to stop
-(SIGINT, SIGTERM, SIGHUP), all do so after the same iteration, with a snapshot.
+averaged over the processes, which gather them from their own shares of the batch. When any process gets
+SIGINT, SIGTERM or SIGHUP, all stop after the same iteration, with a snapshot.
 """
 
 import argparse
@@ -33,8 +33,8 @@ LOST = 3
 """Exit code of a process that ends because another one did."""
 
 
-GOING_ON = frozenset({"Data", "Dropout"})
-"""Types of layers whose next forward pass depends on how many there were: by its records, or its random numbers."""
+STATEFUL = frozenset({"Data", "Dropout"})
+"""Types of layers whose forward pass depends on the passes before it: on records read or random numbers drawn."""
 
 
 class _Stopped(Exception):
@@ -71,13 +71,13 @@ def statistics(net: caffe.Net, definition: caffe_pb2.NetParameter) -> list[caffe
     return found
 
 
-def _catch_up(net: caffe.Net, passes: int, stop: Callable[[], bool]) -> None:
-    """Bring the layers of GOING_ON where so many forward passes bring them: a snapshot does not hold where they were.
+def _replay(net: caffe.Net, passes: int, stop: Callable[[], bool]) -> None:
+    """Run the stateful layers alone, so many times: a snapshot does not hold their state.
 
-    Each of them runs alone, in the net's order, so that records, crops, mirroring and dropout go on as they would
-    have. Raises _Stopped once ``stop`` says so.
+    They run in the net's order, so that records, crops, mirroring and dropout continue exactly. Raises _Stopped once
+    ``stop`` says so.
     """
-    layers = [name for name, layer in net.layer_dict.items() if layer.type in GOING_ON]
+    layers = [name for name, layer in net.layer_dict.items() if layer.type in STATEFUL]
     for _ in range(passes):
         if stop():
             raise _Stopped
@@ -105,7 +105,7 @@ def train(
         solver.restore(str(snapshot))
         caffe.log(f"Going on with the records and random numbers after iteration {solver.iter}")
         try:
-            _catch_up(solver.net, solver.iter * param.iter_size, lambda: peers.any(stop.came))
+            _replay(solver.net, solver.iter * param.iter_size, lambda: peers.any(stop.came))
         except _Stopped:
             caffe.log("Optimization stopped early.")
             return
@@ -118,7 +118,7 @@ def train(
     first = solver.iter
     intervals = [every for every in (param.snapshot, param.test_interval) if every]
 
-    def unite() -> None:
+    def average_statistics() -> None:
         arrays: list[NDArray[np.float32]] = [blob.data for blob in running]
         peers.average(arrays)
 
@@ -132,13 +132,13 @@ def train(
         # and test, at once.
         done = solver.iter + 1
         if done == param.max_iter or any(done % every == 0 for every in intervals):
-            unite()
+            average_statistics()
 
     solver.add_callback(before_iteration, before_update)
     try:
         solver.step(param.max_iter - solver.iter)
     except _Stopped:
-        unite()
+        average_statistics()
         if peers.first:
             solver.snapshot()
             caffe.log("Optimization stopped early.")

@@ -14,7 +14,7 @@ from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs import run_state, sessions
 from latent_domains.runs.run_folder import RunFolder
-from latent_domains.runs.run_state import State, failures_noted, state_of
+from latent_domains.runs.run_state import State, recording_failure, state_of
 from latent_domains.runs.watch import view
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
@@ -178,7 +178,7 @@ def test_a_signal_to_caffe_itself_interrupts_the_run(folder):
 
 
 def test_a_failure_that_names_a_path_of_any_bytes_is_kept(folder):
-    with pytest.raises(ProgramError, match="no LMDB there"), failures_noted(folder, "preparation"):
+    with pytest.raises(ProgramError, match="no LMDB there"), recording_failure(folder, "preparation"):
         raise ProgramError(os.fsdecode(b"caf\xe9: no LMDB there"))
     assert folder.read_failure().reason == r"caf\udce9: no LMDB there"
 
@@ -238,7 +238,7 @@ def test_a_session_that_comes_to_no_iteration_ends_where_it_began(folder):
     sessions.begin_session(folder, 500, {})
     with folder.log.open("a") as log:
         log.write("I1 1 solver.cpp:45] Initializing solver from parameters: \nF1 1 layer.cpp:1] no memory\n")
-    with pytest.raises(ProgramError), failures_noted(folder, "training"):
+    with pytest.raises(ProgramError), recording_failure(folder, "training"):
         raise ProgramError("no memory")
     assert folder.read_failure().iteration == 500 and shown(folder) == "failed at iteration 500 of 6: no memory"
 
