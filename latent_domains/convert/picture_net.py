@@ -22,11 +22,11 @@ from latent_domains.nets.lite0 import HEAD, POOLED, PREPROCESSING
 from latent_domains.runs.run_folder import RunFolder
 
 PICTURES = 16
-"""Of each target, on which a whole net is compared with the head on stored features."""
+"""How many pictures of each target a net is compared on with the head on stored features."""
 
 
 def is_head(run: RunFolder) -> bool:
-    """Whether a run's nets take the features of a backbone that is at hand."""
+    """Whether a run's nets take the features of an installed backbone."""
     features = run.experiment.data.features
     return features is not None and features.backbone in BACKBONES
 
@@ -72,7 +72,7 @@ def check_onnx(run: RunFolder, file: Path) -> None:
 
 
 def check_on_pictures(run: RunFolder, classify: Callable[[Array], Array], engine: str) -> None:
-    """Compare a whole net's answers on pictures with those of the run's own net on their stored features.
+    """Compare a net's answers on pictures with those of the run's own net on their stored features.
 
     The pictures are the first PICTURES of each target; without their LMDBs nothing is compared. Prints the result.
     Raises ProgramError if a best class is another one, or a probability is more than TOLERANCE off.

@@ -11,7 +11,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by
 
 TOLERANCE = 1e-4
-"""What every converter's result must keep to, relative to the largest value of the blob."""
+"""The largest difference of a converter's result, relative to the largest value of the blob."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Difference:
     Infinite if a value is not finite, and where all expected values are 0 unless all found ones are.
     """
     undefined: bool = False
-    """Whether it is infinite since both sides have the same values that are not finite: these tell nothing."""
+    """Whether it is infinite because both sides have the same values that are not finite."""
 
 
 def difference(name: str, expected: NDArray[np.floating], found: NDArray[np.floating]) -> Difference:
@@ -56,12 +56,12 @@ def table(rows: Sequence[Difference]) -> str:
 
 
 def worst(rows: Sequence[Difference]) -> Difference:
-    """The blob that is furthest off; of those that are infinitely far, one that is so on one side alone."""
+    """The blob with the largest difference; among infinite ones, one that is infinite on one side alone."""
     return max(rows, key=lambda row: (row.relative, not row.undefined))
 
 
 def keep_worst(rows: dict[str, Difference], others: Iterable[Difference]) -> None:
-    """Put into ``rows``, by name, those of ``others`` that are further off than what is there: batch by batch."""
+    """Replace rows, by name, by those of ``others`` with a larger difference: batch by batch."""
     for row in others:
         rows[row.name] = worst([rows.get(row.name, row), row])
 

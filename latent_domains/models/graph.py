@@ -1,6 +1,6 @@
 """A net as a graph of values, so that layers can be taken out and put in.
 
-In a prototxt a blob's name stands for several arrays where layers work in place. Here each array is a Value of its own,
+In a prototxt several arrays share a blob's name where layers work in place. Here each array is a Value of its own,
 made by one node and read by any number; :meth:`Graph.definition` gives blobs their names again. Whatever is done to the
 graph, a Value that stays is the same array: that is what a converted net is compared by.
 """
@@ -41,7 +41,7 @@ class Value:
     name: str
     shape: tuple[int, ...] = ()
     over: "Value | None" = None
-    """What its layer overwrites, if it works in place."""
+    """The value that its layer overwrites, if it works in place."""
 
 
 @dataclass(eq=False)
@@ -66,7 +66,7 @@ class Node:
         return kind(self.layer)
 
     @property
-    def said(self) -> str:
+    def title(self) -> str:
         """The layer as messages name it."""
         return f"{self.name} ({self.kind})"
 
@@ -92,7 +92,7 @@ class Graph:
     name: str
     nodes: list[Node]
     outputs: set[Value] | None = None
-    """What nothing reads in the net as it was: it stays. By default, what nothing reads now."""
+    """The values that nothing reads in the original net: they stay. By default, those that nothing reads now."""
     names: set[str] = field(default_factory=set)
     """Names of layers and blobs, those that are gone too: a new layer gets another one."""
     notes: list[str] = field(default_factory=list)
@@ -145,7 +145,7 @@ class Graph:
         self.nodes[at : at + 1] = new
 
     def absorb(self, node: Node) -> None:
-        """Take a node out and let the maker of its bottom make its top, by the bottom's name unless it is an output.
+        """Remove a node: the maker of its bottom makes its top, by the bottom's name unless it is an output.
 
         What overwrote the copy that the node made does not overwrite what its maker only lends.
         """
@@ -162,7 +162,7 @@ class Graph:
         self.nodes.remove(node)
 
     def remove_unread(self) -> None:
-        """Take out nodes whose every top nothing reads, though it is no output, and what only they needed."""
+        """Remove nodes whose tops are neither read nor outputs, and then those that only they read."""
         for node in reversed(list(self.nodes)):
             if node.tops and not any(top in self.outputs or self.readers(top) for top in node.tops):
                 self.nodes.remove(node)
@@ -188,7 +188,7 @@ class Graph:
             for bottom in node.bottoms:
                 if bottom not in made:
                     raise ProgramError(
-                        f"{where}, layer {node.said} reads {bottom.name}, which no layer before it makes"
+                        f"{where}, layer {node.title} reads {bottom.name}, which no layer before it makes"
                     )
             made.update(node.tops)
 

@@ -26,7 +26,7 @@ IMAGES = 64
 def tried(
     shape: Sequence[int], seed: int, folder: Path | None, mean: Sequence[float] = (), scale: float = 1.0
 ) -> tuple[NDArray[np.float32], str]:
-    """What to compare on, and words for it: :func:`noise` and, if there is a ``folder``, its :func:`images`."""
+    """Inputs to compare on, and a name for them: :func:`noise` and, if there is a ``folder``, its :func:`images`."""
     rows = noise(shape, seed, mean, scale)
     words = f"{len(rows)} random inputs"
     if folder is None:
@@ -67,7 +67,7 @@ def images(
 
 
 def in_words(shape: Sequence[int], mean: Sequence[float], scale: float, mean_file: str = "") -> str:
-    """What a net's input must be: the line that stands in its prototxt. ``mean_file`` holds a mean of every pixel."""
+    """A line for a prototxt about the input that its net needs. ``mean_file`` holds a mean of every pixel."""
     less = ", ".join(f"{value:g}" for value in mean) or mean_file
     pixels = f", pixels{' (B, G, R)' if shape[0] == 3 else ''} minus {less}" if less else ""
     return f"Input: N×{by(shape)}{pixels}{f', times {scale:g}' if scale != 1 else ''}."

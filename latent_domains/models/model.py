@@ -1,4 +1,4 @@
-"""A net together with its parameters: what a deploy prototxt and a caffemodel say between them."""
+"""A net with its parameters: the contents of a deploy prototxt and a caffemodel."""
 
 import subprocess
 import sys
@@ -169,7 +169,7 @@ def write_model(
 
 
 def weights_bytes(model: Model) -> bytes:
-    """The contents of a caffemodel: the net's layers with their blobs. Those of no layer in the net come last."""
+    """The contents of a caffemodel: the net's layers with their blobs, then blobs of no layer in the net."""
     types = {layer.name: layer.type for layer in model.net.layer}
     names = [name for name in types if name in model.blobs] + [name for name in model.blobs if name not in types]
     parts = [NetParameter(name=model.net.name).SerializeToString()]

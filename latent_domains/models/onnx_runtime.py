@@ -1,4 +1,4 @@
-"""An ONNX model at work: in ONNX Runtime, on the CPU."""
+"""Runs ONNX models in ONNX Runtime, on the CPU."""
 
 from collections.abc import Iterable, Mapping
 
@@ -13,11 +13,11 @@ from latent_domains.common.wording import by, one_line
 Array = NDArray[np.float32]
 
 MADE_OF = "sha256 of the weights"
-"""What a model's metadata say of the caffemodel that it was made of."""
+"""The key of a model's metadata that identifies the caffemodel it was made of."""
 
 
 class Runtime:
-    """An ONNX model, or a file of one, by ``threads`` (0: one a core). ``name`` is what messages begin with.
+    """An ONNX model, or a file of one, on ``threads`` (0: one a core). Messages begin with ``name``.
 
     Raises ProgramError if ONNX Runtime refuses the model.
     """
@@ -36,7 +36,7 @@ class Runtime:
         self.outputs = {value.name: tuple(value.shape) for value in self._session.get_outputs()}
         """The same of the outputs."""
         self.metadata: dict[str, str] = self._session.get_modelmeta().custom_metadata_map
-        """What the model says of itself."""
+        """The metadata of the model."""
 
     def forward(self, batch: Mapping[str, Array]) -> dict[str, Array]:
         """Every output by its name. Raises ProgramError if the model fails on these inputs."""

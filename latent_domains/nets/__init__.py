@@ -4,7 +4,6 @@
 ``mnist``, ``alexnet``, ``alexnet_fc7``, ``resnet``, ``any_features``  the architectures: stem, branch, trunk
 ``branch``  what all their branches share                 ``lite0``   a backbone
 ``family``  train, test, deploy and domain nets of an experiment, whatever its architecture and method
-``losses``  the terms of Eq. 7                            ``solver`` an experiment's solver
-``training_files``  nets and solver together
+``losses``  the terms of Eq. 7                            ``training_files``  nets and their solver together
 ``committed`` the files in the repository, which tools.nets writes
 """

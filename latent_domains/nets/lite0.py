@@ -26,10 +26,10 @@ branch = resnet.branch
 """That of ResNets: one residual block of ResNet18, 64 filters, stride 2."""
 
 EPS = 1e-3
-"""What it was trained with: added to variances."""
+"""Added to variances, as in its training."""
 
 PREPROCESSING = replace(NETWORKS["lite0"].pixels, scale=1.0)
-"""What the net takes that features are made with: the division by 128 is in its first convolution."""
+"""The input of the net that makes features: the division by 128 is in its first convolution."""
 
 STEM, HEAD = 32, 1280
 """Filters of the first convolution and of the last, whose averages are the features."""
@@ -38,7 +38,7 @@ POOLED = "pool"
 """The blob of the features, N×1280×1×1."""
 
 EARLY = ("block1a_project", "block2b")
-"""What the first two stages end in, N×16×112×112 and N×24×56×56: their channels' statistics tell domains apart."""
+"""The ends of the first two stages, N×16×112×112 and N×24×56×56: their channels' statistics tell domains apart."""
 
 
 @dataclass(frozen=True)

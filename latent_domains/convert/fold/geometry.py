@@ -23,7 +23,7 @@ def even_pads(graph: Graph) -> None:
         steps = pair(given, "dilation", "dilation", 1)
         if any((end - pad) % step for pad, end, step in zip(pads, ends, steps, strict=True)):
             raise ProgramError(
-                f"layer {node.said}: pad_end {ends}, expected pad {pads} and a multiple of dilation {steps}"
+                f"layer {node.title}: pad_end {ends}, expected pad {pads} and a multiple of dilation {steps}"
             )
         more = [(end - pad) // step for pad, end, step in zip(pads, ends, steps, strict=True)]
         zeros = [(max(rows, 0), max(-rows, 0)) for rows in more]

@@ -51,14 +51,14 @@ class Conversion:
             layers = {mda.get(norm.name) for norm in group.norms}
             if len(layers) > 1 or None in layers:
                 raise ProgramError(
-                    f"{where}: layers {', '.join(norm.said for norm in group.norms)} do not normalise the same "
+                    f"{where}: layers {', '.join(norm.title for norm in group.norms)} do not normalise the same "
                     "features in the TRAIN phase"
                 )
             found |= layers
         for group in self.groups:
             if mda[group.norms[0].name] not in found:
                 raise ProgramError(
-                    f"{where}: no layer normalises what {group.root.said} does in the TRAIN phase; expected "
+                    f"{where}: no layer normalises what {group.root.title} does in the TRAIN phase; expected "
                     f"{' and '.join(norm.name for norm in group.parts[-1].norms)}"
                 )
         return rewrite(self.deploy, groups, self.names, {}, where)

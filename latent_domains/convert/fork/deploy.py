@@ -77,7 +77,7 @@ def _find_images(nodes: Sequence[Node], scores: Value, file: Path) -> tuple[Valu
         elif joins_rows(node) and all(bottom in images for bottom in node.bottoms):
             images[node.tops[0]] = sum((images[bottom] for bottom in node.bottoms), ())
     whole = {bottom for node in nodes if node.tops[0] not in images for bottom in node.bottoms if bottom in images}
-    sources = [node.said for node in nodes if not node.bottoms and not is_data(node)]
+    sources = [node.title for node in nodes if not node.bottoms and not is_data(node)]
     if len(whole) != 1 or sources:
         found = sources or sorted(value.name for value in whole) or ["nothing"]
         raise ProgramError(
@@ -94,7 +94,7 @@ def _images_of(nodes: Sequence[Node], file: Path) -> ImageInput:
     found = {_shape(node.layer) for node in nodes}
     if len(found) != 1 or None in found:
         raise ProgramError(
-            f"{file}: data layers {', '.join(node.said for node in nodes)} do not tell one size of images, "
+            f"{file}: data layers {', '.join(node.title for node in nodes)} do not tell one size of images, "
             "expected crop_size and a mean_value for each channel"
         )
     return ImageInput(found.pop(), tuple(transform.mean_value), transform.scale, transform.mean_file)

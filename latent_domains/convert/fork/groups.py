@@ -75,7 +75,7 @@ def find_groups(graph: Graph, where: str, targets: Collection[str] = ()) -> list
                 for one in (group, found[0])
             ]
             raise ProgramError(
-                f"{where}: the domains of {group.root.said} are {domains[0]}, those of {found[0].root.said} are "
+                f"{where}: the domains of {group.root.title} are {domains[0]}, those of {found[0].root.title} are "
                 f"{domains[1]}: expected the same in every layer"
             )
     return found
@@ -92,8 +92,8 @@ def _joined(graph: Graph, node: Node, where: str) -> list[MDAGroup]:
             return [MDAGroup(source.bottoms[0], node, parts)]
     if any(latent):
         raise ProgramError(
-            f"{where}: layer {node.said} joins {', '.join(root.said for root in roots)}, expected the normalised parts "
-            "of one Slice of rows, all of them and in order"
+            f"{where}: layer {node.title} joins {', '.join(root.title for root in roots)}, expected the normalised "
+            "parts of one Slice of rows, all of them and in order"
         )
     return []
 
@@ -108,15 +108,15 @@ def _part(graph: Graph, root: Node, where: str) -> RowGroup:
     is_sum = param.operation == EltwiseParameter.SUM and all(value == 1 for value in param.coeff)
     if odd or not is_sum or len({norm.bottoms[0] for norm in norms}) > 1:
         raise ProgramError(
-            f"{where}: layer {root.said} makes its result of {', '.join(node.said for node in odd or norms)}, expected "
-            f"the plain sum of {MULTIMODAL} layers of the same features"
+            f"{where}: layer {root.title} makes its result of {', '.join(node.title for node in odd or norms)}, "
+            f"expected the plain sum of {MULTIMODAL} layers of the same features"
         )
     columns = [_column(graph, norm.bottoms[1]) for norm in norms]
     softmax, width = columns[0][0], len(graph.maker(norms[0].bottoms[1]).tops)
     by_column = {column: norm for norm, (maker, column) in zip(norms, columns, strict=True) if maker is softmax}
     if softmax is None or sorted(by_column) != list(range(width)):
         raise ProgramError(
-            f"{where}: layer {root.said} is made by {', '.join(norm.name for norm in norms)}, whose weights are "
+            f"{where}: layer {root.title} is made by {', '.join(norm.name for norm in norms)}, whose weights are "
             f"{', '.join(norm.bottoms[1].name for norm in norms)}: expected each column of one Softmax along axis 1, "
             "once, of a Slice into single columns"
         )

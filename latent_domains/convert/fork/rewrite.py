@@ -57,14 +57,14 @@ def rewrite(
         nodes += [new, *assignments.get(node, ())]
     made = Graph(graph.name, nodes, graph.outputs)
     made.remove_unread()
-    if left := [node.said for node in made.nodes if node.kind == MULTIMODAL]:
+    if left := [node.title for node in made.nodes if node.kind == MULTIMODAL]:
         raise ProgramError(
             f"{where}: what {', '.join(left)} makes is read by other layers too, so no MDALayer can stand in its place"
         )
     named: dict[str, Node] = {}
     for node in made.nodes:
         if (other := named.setdefault(node.name, node)) is not node:
-            raise ProgramError(f"{where}: layers {other.said} and {node.said} would both be called {node.name}")
+            raise ProgramError(f"{where}: layers {other.title} and {node.title} would both be called {node.name}")
     made.silence_unread()
     return NamedGraph(made, blobs)
 
@@ -103,7 +103,7 @@ def _mda(group: MDAGroup, w: Value | None, names: Names, where: str) -> Node:
     for norm, found in parameters.items():
         if found != parameters[first]:
             raise ProgramError(
-                f"{where}: layer {norm.said} has {_said(found)}, but {first.name} has {_said(parameters[first])}: "
+                f"{where}: layer {norm.title} has {_listed(found)}, but {first.name} has {_listed(parameters[first])}: "
                 "expected the same in all domains of an mDA layer"
             )
     params: dict[str, object] = {"num_domains": names.domains, **parameters[first]}
@@ -145,5 +145,5 @@ def _python(name: str, layer: str, params: dict[str, object]) -> LayerParameter:
     return LayerParameter(name=name, type="Python", python_param=python_param(layer, params))
 
 
-def _said(parameters: Mapping[str, object]) -> str:
+def _listed(parameters: Mapping[str, object]) -> str:
     return ", ".join(f"{key} {value}" for key, value in parameters.items())

@@ -50,7 +50,7 @@ def find_rows(graph: Graph, file: Path) -> dict[Value, Rows]:
         if is_data(node):
             size = batch_size(node.layer)
             if size < 1:
-                raise ProgramError(f"{file}: data layer {node.said} gives {size} rows, expected at least 1")
+                raise ProgramError(f"{file}: data layer {node.title} gives {size} rows, expected at least 1")
             below = [((node, size),)]
         elif joins_rows(node):
             below = [sum(below, ())]
@@ -75,7 +75,7 @@ def _cut(node: Node, below: Rows, file: Path) -> Sequence[Rows]:
     bounds = [0, *points, total]
     if len(points) != parts - 1 or any(low >= high for low, high in pairwise(bounds)):
         raise ProgramError(
-            f"{file}: layer {node.said} has slice_point {', '.join(map(str, points)) or 'none'} for {parts} parts of "
+            f"{file}: layer {node.title} has slice_point {', '.join(map(str, points)) or 'none'} for {parts} parts of "
             f"{total} rows, expected {parts - 1} rising from 1 to {total - 1}: the batch sizes and it do not agree"
         )
     found = []

@@ -14,7 +14,7 @@ from latent_domains.models.model import Array
 
 
 class Refused(ProgramError):
-    """A layer that cannot be written as ONNX: the message names it, its type and the field that stands in the way."""
+    """A layer that cannot be written as ONNX. The message names it, its type and the field that ONNX lacks."""
 
 
 def refusal(layer: LayerParameter, reason: str) -> Refused:

@@ -83,7 +83,7 @@ def onnx_model(model: Model, net: caffe.Net, *, producer: str, about: str, metad
 
 
 def _is_idle(layer: LayerParameter) -> bool:
-    """Whether the layer leaves its blob as it is, in place: no node stands for it."""
+    """Whether the layer leaves its blob as it is, in place: it gets no node."""
     return layer.type == "Dropout" and list(layer.bottom) == list(layer.top)
 
 

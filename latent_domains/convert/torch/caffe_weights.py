@@ -28,20 +28,20 @@ MOVING_AVERAGE_FRACTION = DATASETS["pacs"].recipe.moving_average_fraction
 
 @dataclass(frozen=True)
 class Standardisation:
-    """What a checkpoint's net wants its pixels to be: (p/255 - mean)/std, each for R, G, B."""
+    """The pixels that a checkpoint's net takes: (p/255 - mean)/std, each for R, G, B."""
 
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
 
     @property
     def caffe_mean(self) -> tuple[float, ...]:
-        """What Caffe subtracts so that conv1 pads as PyTorch does: of B, G, R, from 0 to 255."""
+        """The mean for Caffe with which conv1 pads as PyTorch does: of B, G, R, from 0 to 255."""
         return tuple(255 * value for value in reversed(self.mean))
 
 
 @dataclass(frozen=True)
 class Pixels:
-    """What a net of Caffe's takes: B, G, R from 0 to 255, less ``mean`` and times ``scale``."""
+    """The input of a net in Caffe: B, G, R from 0 to 255, less ``mean`` and times ``scale``."""
 
     mean: Sequence[float]
     scale: float = 1.0
@@ -54,7 +54,7 @@ class Pixels:
 def caffe_model(net: Checkpoint, standardisation: Standardisation, pixels: Pixels, num_domains: int = 0) -> Model:
     """A net for Caffe that takes ``pixels``: the checkpoint's own, with BN and, if it has one, the head.
 
-    With ``num_domains`` it ends in the features, and mDA stands in place of every BN but conv1's: every one of the
+    With ``num_domains`` it ends in the features, and mDA replaces every BN but conv1's: every one of the
     domains begins with the checkpoint's statistics.
     """
     known, layer, classes = net.architecture, "bn", net.classes
@@ -96,6 +96,6 @@ def for_caffes_pixels(weights: Array, standardisation: Standardisation) -> Array
 
 
 def surplus(weights: Array, standardisation: Standardisation, pixels: Pixels) -> NDArray[np.float64]:
-    """What conv1 gives more than it should (filters), inside the image, if its input has another mean."""
+    """The error of conv1's outputs (filters) inside the image, if its input has another mean."""
     per_channel = weights.astype(np.float64).sum(axis=(2, 3))
     return pixels.scale * per_channel @ (np.array(standardisation.caffe_mean) - np.array(pixels.mean))

@@ -1,4 +1,4 @@
-"""The net that features are made with: EfficientNet-Lite0 with the weights of the installed package."""
+"""The net that makes features: EfficientNet-Lite0 with the weights of the installed package."""
 
 import numpy as np
 from onnx import ModelProto
@@ -39,7 +39,7 @@ def backbone_onnx() -> ModelProto:
 
 
 def feature_backbone() -> OnnxBackbone:
-    """What makes the features of datasets with the backbone lite0: the last average, and statistics of early blocks."""
+    """The backbone lite0 of datasets: its features are the last average, and statistics of early blocks."""
     return OnnxBackbone(
         backbone_onnx(),
         "lite0",
