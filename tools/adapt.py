@@ -3,18 +3,18 @@
     python -m tools.adapt --source photos --source drawings --target scans --out runs/scans
     python -m tools.adapt --source mixture --k 3 --target scans
 
-Each --source is a domain with one folder for each class. A single source is taken for an undivided mixture of --k
-latent domains. Each --target holds the images to classify, in any folders. If these have the names of the classes, they
-serve to measure the accuracy and for nothing else. Several targets are one domain, or --k-target latent ones.
+Each --source is a domain with one folder for each class. A single source is treated as a mixture of --k latent domains.
+Each --target holds the images to classify, in any folders. Folders with the names of the classes serve only to measure
+the accuracy. Several targets are one domain, or --k-target latent domains.
 
-Without a GPU, train a classifier on features of EfficientNet-Lite0, in minutes; its weights are a Python package.
+Without a GPU, train a classifier on features of EfficientNet-Lite0, in minutes; the weights come from a Python package.
 --fine-tune also trains the whole net, in a quarter of an hour on two cores. The model is then the fine-tuned net, and
-OUT/features has that of the features. With a GPU, fine-tune ResNet18. --network chooses another net.
+OUT/features has the classifier on features. With a GPU, fine-tune ResNet18. --network chooses another net.
 
 OUT gets the trained model in stock layers (model.*), predictions.csv for the target, domains.csv for the sources,
 report.html, logistic regression on the same features (baselines), nets and training (run), LMDBs (data), and
-README.txt, which explains all of this. Ctrl-C stops any stage; the same command continues from there. After the end it
-does nothing. On a processor the time of the training is measured and printed first. More: docs/own_images.md.
+README.txt, which explains these files. Ctrl-C stops the program; the same command continues. After the end it does
+nothing. On a processor, the program first estimates and prints the time of the training. More: docs/own_images.md.
 """
 
 import argparse
@@ -70,37 +70,37 @@ def _options() -> argparse.Namespace:
         metavar="DIR",
         help="new folder for all results (default: runs/mine)",
     )
-    parser.add_argument("--unlabelled", action="store_true", help="do not take folders of the targets for labels")
-    parser.add_argument("--allow-missing-classes", action="store_true", help="a source may lack some of the classes")
+    parser.add_argument("--unlabelled", action="store_true", help="do not read the targets' folders as labels")
+    parser.add_argument("--allow-missing-classes", action="store_true", help="allow sources that lack some classes")
     parser.add_argument(
         "--folders-are-classes",
         action="store_true",
-        help="take the sources' folders for classes, even if they look like domains",
+        help="treat the sources' folders as classes, even if they look like domains",
     )
-    parser.add_argument("--skip-unreadable", action="store_true", help="leave out unreadable images, and name them")
+    parser.add_argument("--skip-unreadable", action="store_true", help="name unreadable images and leave them out")
     parser.add_argument(
         "--network",
         choices=CHOICES,
-        help="lite0: a classifier on features of EfficientNet-Lite0, in minutes; the others are fine-tuned (default: "
-        "resnet18 on a GPU, else lite0)",
+        help="lite0: train a classifier on features of EfficientNet-Lite0, in minutes; others: fine-tune the net "
+        "(default: resnet18 on a GPU, else lite0)",
     )
     parser.add_argument(
         "--fine-tune",
         action="store_true",
-        help="fine-tune lite0 as well, after its features alone, which OUT/features is for",
+        help="also fine-tune lite0; the classifier on features is then in OUT/features",
     )
     parser.add_argument(
         "--image-size",
         type=positive,
         metavar="SIDE",
-        help=f"side of the squares that a fine-tuned net sees (default: {IMAGE_SIZE} for lite0, else the network's)",
+        help=f"side of the square input of a fine-tuned net (default: {IMAGE_SIZE} for lite0, else the network's)",
     )
     parser.add_argument(
         "--weights",
         type=_weights,
         metavar=f"FILE|{NONE}",
-        help="what fine-tuning begins with: a caffemodel, for ResNets also a checkpoint of PyTorch, or none: random "
-        "weights (default: ImageNet's, fetched once to data/weights; none for mnist)",
+        help="initial weights for fine-tuning: a caffemodel, for ResNets and lite0 also a checkpoint of PyTorch, or "
+        "none: random weights (default: ImageNet's, downloaded once to data/weights; none for mnist)",
     )
     add_method_options(
         parser,
@@ -119,11 +119,11 @@ def _options() -> argparse.Namespace:
         dest="no_w_gradient",
         action="store_false",
         default=None,
-        help="the losses on the classes reach that branch (default: where a net is fine-tuned)",
+        help="train that branch by the losses on the classes too (default: for fine-tuned nets)",
     )
     add_training_options(parser, jobs=None)
     add_image_options(parser)
-    parser.add_argument("--force", action="store_true", help="begin anew, whatever an earlier call left in OUT")
+    parser.add_argument("--force", action="store_true", help="start again and replace the files in OUT")
     return parser.parse_args()
 
 

@@ -5,16 +5,15 @@
 Read the fork's net for training and tests, with one MultiModalBatchNorm layer for each latent domain, and its
 caffemodel. Write OUT.prototxt (from an image to its class probabilities, with the target's statistics), OUT.caffemodel
 and, if possible, OUT_train.prototxt (the training net). One mDA layer replaces all layers that normalise the domains of
-the same features. Layers with the same work have the names of our own nets, so the weights load into those as well
-(python -m tools.train --weights).
+the same features. Layers have the names of our nets, so the weights also load into those (python -m tools.train
+--weights).
 
---set fills template fields (%NAME%). Only those that the result depends on are needed. You may leave out the training
-net's batch sizes, slice point, image lists and weights of losses; then there is no OUT_train.prototxt. Fields whose
-names begin with TEST_ are never needed.
+--set fills template fields (%NAME%). Without the training net's batch sizes, slice point, image lists and weights of
+losses there is no OUT_train.prototxt. Fields whose names begin with TEST_ are never needed.
 
-Before writing, compute the same inputs on both sides: the fork's net, with references of its layers written from their
-formulas, and ours. Compare all blobs that both have, in the deploy net and in the training net, by the statistics of
-its batch and by the running ones of every domain.
+Before writing, run both nets on the same inputs: the fork's net, with reference layers written from their formulas, and
+ours. Compare all common blobs in the deploy net and in the training net, with batch statistics and with the running
+statistics of every domain.
 """
 
 import argparse
@@ -35,7 +34,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("net", type=Path, metavar="NET", help="the fork's prototxt for both phases, with include rules")
     parser.add_argument("weights", type=Path, nargs="?", metavar="WEIGHTS", help="a caffemodel that the fork wrote")
-    parser.add_argument("out", type=Path, metavar="OUT", help="what the files that are written begin with")
+    parser.add_argument("out", type=Path, metavar="OUT", help="prefix of the names of the output files")
     parser.add_argument(
         "--set", type=_setting, action="append", default=[], metavar="NAME=VALUE", help="a template field (repeatable)"
     )

@@ -1,9 +1,8 @@
 """Draw nets with graphviz, in a layout that shows the paper's parts.
 
 The blobs between layers become arrows. A chain of layers (mDA, Scale, ReLU, pooling) is in one box with the layer
-before it, and Python layers show their class. Colours mark data, weights, branch, mDA and losses. ``w`` goes to every
-mDA layer and ``label`` to every loss: they end in an ellipse, and start again at the left of each layer that takes
-them.
+before it, and Python layers show their class. Colours mark data, weights, branch, mDA and losses. ``w`` and ``label``
+end in an ellipse; each layer that reads them shows their name at its left.
 """
 
 from pathlib import Path

@@ -3,18 +3,18 @@
     python -m tools.export runs/digits/mda_k2_seed0 digits
     python -m tools.export --net deploy.prototxt --weights model.caffemodel OUT
 
-The first form takes a run folder's deploy net and its last snapshot. It also writes OUT.json, the names of the classes
-and how an image becomes the input, for python -m tools.predict and for other programs. mDA with the target's running
-statistics, BatchNorm and Scale go into the (de)convolution or inner product before them; if there is none, they become
-one Scale. With several latent targets the branch that predicts the assignment stays. Layers and parameters that only
-training needs are left out. A head on EfficientNet-Lite0's features gets its backbone: one net from picture to class,
-compared with the head on the stored features of the target's pictures.
+The first form takes a run folder's deploy net and its last snapshot. It also writes OUT.json, the classes and the
+preprocessing, for python -m tools.predict and other programs. mDA with the target's running statistics, BatchNorm and
+Scale go into the (de)convolution or inner product before them; without such a layer they become one Scale. With several
+latent targets their branch remains. Layers and parameters for training are removed. A head on EfficientNet-Lite0's
+features gets its backbone: one net from picture to class, compared with the head on the stored features of the target's
+pictures.
 
-Both nets run on the same inputs, random ones and --images, and are compared blob by blob. A blob that differs by more
-than 1e-4 of its largest value is an error, and nothing is written. (Probabilities of scores above 10 may differ more,
-since a softmax makes rounding larger.) OpenCV also reads the written files. If OpenCV cannot run the net at all, the
-program prints the reason. If OpenCV computes a layer differently (an LRN within channels, say), that is an error, which
---no-opencv skips.
+The program compares both nets blob by blob on the same inputs, random ones and --images. If a blob differs by more than
+1e-4 of its largest value, it writes nothing and ends with an error. (Probabilities of scores above 10 may differ more,
+because a softmax amplifies rounding.) OpenCV also reads the written files. If OpenCV cannot run the net at all, the
+program prints the reason. If OpenCV computes a layer differently (such as LRN within channels), that is an error;
+--no-opencv skips this check.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def main() -> None:
         "--opencv",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="verify with OpenCV too, and refuse to write what it takes otherwise than Caffe (default: yes)",
+        help="verify with OpenCV too, and write nothing if its results differ from Caffe's (default: yes)",
     )
     add_converter_options(parser)
     options = parser.parse_intermixed_args()

@@ -3,15 +3,14 @@
     python -m tools.export RUN pacs                                   # folds mDA into stock layers
     python -m tools.export_onnx pacs.prototxt pacs.caffemodel pacs.onnx
 
-The net is a deploy net of tools.export, of tools.convert_resnet or one like BVLC's, with BatchNorm and Scale or
-without. The result takes any number of images; everything else keeps the sizes of the prototxt. Inputs, outputs and
-blobs have Caffe's names. Prepare an input as for Caffe (channels B, G, R, minus the mean). The operator set is ONNX's
-13.
+The net is a deploy net of tools.export, of tools.convert_resnet or like BVLC's, with or without BatchNorm and Scale.
+The result takes any number of images; all other sizes are those of the prototxt. Inputs, outputs and blobs have Caffe's
+names. Prepare inputs as for Caffe (channels B, G, R, minus the mean). The operator set is 13.
 
-onnx.checker checks the result. Then ONNX Runtime and Caffe run on the same batches, of one and of several inputs, and
-every blob is compared. Pixels are centred and scaled down for this, so that no softmax is saturated. A net that takes
-smaller ones, for example from 0 to 1, may need --mean and --scale. A layer is refused by name if docs/converting.md
-does not list its type, or ONNX has no exact counterpart of a field.
+onnx.checker checks the result. Then the program compares every blob of ONNX Runtime and Caffe on the same batches, of
+one and of several inputs. Pixels are centred and scaled for this, so that no softmax is saturated. A net with smaller
+inputs, for example from 0 to 1, may need --mean and --scale. The program refuses and names a layer if
+docs/converting.md does not list its type, or ONNX has no exact counterpart of a field.
 """
 
 from pathlib import Path

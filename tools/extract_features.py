@@ -5,16 +5,16 @@
     python -m tools.extract_features pacs --onnx FILE --layer NAME --early NAME NAME --mean 127 --scale 0.0078125
     python -m tools.extract_features my_pictures --backbone lite0
 
-The first reads DATA/office31/DOMAIN and writes OUT/office31_fc7/DOMAIN: for each image, in the same order and with the
-same name, a Datum of 4096×1×1 floats, AlexNet's fc7 of the central crop before its ReLU, with the image's label. The
-second writes OUT/pacs_lite0: EfficientNet-Lite0's 1,280 features and 80 statistics of its early blocks, by ONNX
-Runtime; its weights are a Python package. The third does so with any ONNX model. The fourth takes your own folder,
-my_pictures/DOMAIN/CLASS/…/IMAGE, and first builds OUT/my_pictures/DOMAIN, an LMDB of each domain's pictures. Features
-of your own data get a description, OUT/my_pictures_lite0/dataset.json, for --dataset of tools.write_run and
+The first command reads DATA/office31/DOMAIN and writes OUT/office31_fc7/DOMAIN. For each image, in the same order and
+with the same name and label, it writes a Datum of 4096×1×1 floats: AlexNet's fc7 of the central crop, before its ReLU.
+The second command writes OUT/pacs_lite0: EfficientNet-Lite0's 1,280 features and 80 statistics of its early blocks, by
+ONNX Runtime; the weights come from a Python package. The third command uses any ONNX model. The fourth reads your own
+folder, my_pictures/DOMAIN/CLASS/…/IMAGE, and first builds OUT/my_pictures/DOMAIN, an LMDB of each domain's pictures.
+Features of your own data get a description, OUT/my_pictures_lite0/dataset.json, for --dataset of tools.write_run and
 tools.baselines. Its last domain is the target; --targets chooses another one.
 
-Existing features are not extracted again; those of other weights or images are an error. Images are recognised by their
-LMDB's source.json or, without it, by all their names and 256 of them.
+Existing features are not extracted again; features of other weights or images are an error. The program recognises
+images by their LMDB's source.json or, without it, by all names and 256 images.
 """
 
 import argparse

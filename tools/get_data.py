@@ -8,13 +8,13 @@
     python -m tools.get_data pacs            PACS, likewise
     python -m tools.get_data office_caltech_surf  its SURF histograms: downloaded, or from a mirror folder
 
-Pictures are stored for nets that see squares of 224; --image-size 160 builds pacs_160 for smaller ones.
+Pictures are stored for nets with 224×224 inputs; --image-size 160 builds pacs_160 for 160×160.
 
-Each seed may have LMDBs of its own: digits --seed 3 --out data/seed3 --downloads data/downloads.
+LMDBs for another seed: digits --seed 3 --out data/seed3 --downloads data/downloads.
 
-Existing LMDBs are not built again. An LMDB of another seed or of other images is an error. Images are recognised by the
-names, labels and sizes of their files. If others of the same sizes took their place, as with uncompressed files, pass
---force.
+Existing LMDBs are not built again. An LMDB of another seed or of other images is an error. The program recognises
+images by the names, labels and sizes of their files. If you replace images by others of the same sizes, as with
+uncompressed files, pass --force.
 """
 
 import argparse

@@ -4,14 +4,14 @@
     python -m tools.get_weights resnet18    resnet18-f37072fd.pth, and its conversion by tools.convert_resnet
     python -m tools.get_weights lite0       efficientnet-lite0-57934424.pth, and its conversion by tools.convert_lite0
 
-PyTorch's weights are converted without their classifier, and compared with PyTorch's net first: NET.caffemodel, and
-NET_mda4.caffemodel for mDA nets with four domains. EfficientNet-Lite0 is in a Python package that is always installed;
-the others are ResNet18, ResNet34 and ResNet50. A download whose connection breaks is continued. The file gets its name
-once its hash is right. An existing file is checked and not fetched, or converted, again.
+PyTorch's weights are converted without their classifier, after a comparison with PyTorch's net: NET.caffemodel, and
+NET_mda4.caffemodel for mDA nets with four domains. EfficientNet-Lite0 is in a Python package that is always installed.
+The program continues broken downloads and checks the hash before it names the file. It checks existing files, and does
+not download or convert them again.
 
-Without a network, put the file into OUT and run this program to check it. Or name a folder that holds it by --mirror,
-WEIGHTS_MIRROR or DATA_MIRROR (FILE itself or weights/FILE). When a download fails, the error names the file, its URL
-and its hash.
+Without a network, put the file into OUT and run this program to check it. Or name its folder by --mirror,
+WEIGHTS_MIRROR or DATA_MIRROR (FILE or weights/FILE). If a download fails, the error names the file, its URL and its
+hash.
 """
 
 import argparse

@@ -1,16 +1,16 @@
-"""Turn features that others computed into LMDBs: of each domain a .mat, .npz or CSV file of features and labels.
+"""Convert published features to LMDBs: each domain is a .mat, .npz or CSV file of features and labels.
 
     python -m tools.import_features --domain amazon=amazon.mat --domain webcam=webcam.mat --normalise l1+z \\
         --out data/surf
     python -m tools.write_run --dataset data/surf/dataset.json --method mda runs/surf
 
-OUT gets an LMDB for each domain and dataset.json. Every program takes the latter as --dataset, with OUT's parent folder
+OUT gets an LMDB for each domain and dataset.json. Pass this file to any program as --dataset, and OUT's parent folder
 as --data. The last domain is the target; --targets chooses another one. The rows of an array are samples. The features
 are called fts, X or features, the labels labels, y or label; --features and --labels give other names. The first line
 of a CSV names its columns: one for the labels, all others are features. Labels are whole numbers from 0 or from 1, the
 same for all domains. Python objects in a file are refused.
 
-Existing LMDBs are not built again; those made of other files or in another way are an error.
+Existing LMDBs are not built again; LMDBs of other files or with other options are an error.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def _options() -> argparse.Namespace:
         help="l1, l2: divide each row by its norm; z: standardise each feature over all domains, after that "
         "(default: none)",
     )
-    parser.add_argument("--force", action="store_true", help="replace what was made of other files or in another way")
+    parser.add_argument("--force", action="store_true", help="replace LMDBs of other files or with other options")
     options = parser.parse_args()
     for number, what in enumerate(("name", "file")):
         given = [domain[number] for domain in options.domains]

@@ -6,8 +6,8 @@
         data/digits/mnist80+mnistm20_train
     python -m tools.join_lmdbs --equal-classes data/pacs/photo data/pacs/photo_equal
 
-Each record is copied byte for byte and keeps its name; the number in its key is new. domains.txt in OUT says which LMDB
-each record is from; training does not look at it.
+Each record is copied byte for byte and keeps its name; the number in its key is new. OUT/domains.txt names the LMDB of
+each record; training does not use it.
 """
 
 import argparse

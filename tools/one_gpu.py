@@ -2,8 +2,8 @@
 
     python -m tools.one_gpu python -m tools.train --resume runs/photo
 
-So several runs at once get a GPU each. With a single GPU, or none, the command runs unchanged: a cluster's scheduler
-has chosen the GPU then.
+So each of several runs at once gets its own GPU. With a single GPU, or none, the command runs unchanged, because a
+cluster's scheduler may have chosen the GPU.
 """
 
 import argparse

@@ -37,7 +37,9 @@ def main() -> None:
         help="name of a run to show in pictures (domains, features, classes); may be repeated (default: one of mDA "
         "and one without adaptation)",
     )
-    parser.add_argument("--quick", action="store_true", help="leave out what needs the nets: images and features")
+    parser.add_argument(
+        "--quick", action="store_true", help="leave out pictures of images and features, which need the nets"
+    )
     parser.add_argument(
         "--images", type=positive, default=IMAGES, metavar="N", help="in a picture of features (default: %(default)s)"
     )

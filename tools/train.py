@@ -21,7 +21,7 @@ from latent_domains.training.train import train_all
 def main() -> None:
     parser = program_parser("tools.train", __doc__)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders (python -m tools.write_run)")
-    parser.add_argument("--resume", action="store_true", help="go on from the last snapshot; skip finished runs")
+    parser.add_argument("--resume", action="store_true", help="continue from the last snapshot; skip finished runs")
     parser.add_argument("--wait", action="store_true", help="wait for another process that trains one of them")
     parser.add_argument(
         "--weights", type=Path, metavar="FILE", help="caffemodel to begin from: layers of the same names are loaded"

@@ -29,14 +29,14 @@ def add_converter_options(parser: argparse.ArgumentParser) -> None:
         "--verify",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help=f"run both models on the same inputs and refuse to write one that differs by more than {TOLERANCE:g} of "
+        help=f"run both models on the same inputs, and write nothing if a blob differs by more than {TOLERANCE:g} of "
         "a blob's largest value (default: yes)",
     )
     parser.add_argument(
         "--images", type=Path, metavar="DIR", help="verify on images of this folder too, not on random inputs alone"
     )
-    parser.add_argument("--seed", type=natural, default=0, help="of the random inputs (default: 0)")
-    parser.add_argument("--force", action="store_true", help="replace output files that exist already")
+    parser.add_argument("--seed", type=natural, default=0, help="seed of the random inputs (default: 0)")
+    parser.add_argument("--force", action="store_true", help="replace existing output files")
 
 
 def converter_options(options: argparse.Namespace) -> ConverterOptions:
@@ -56,7 +56,7 @@ def add_domain_options(parser: argparse.ArgumentParser) -> None:
         type=_domains,
         action="append",
         metavar="D",
-        help="domains, source and target together, of mDA nets that weights are written for; repeated, a file for each "
+        help="write weights for mDA nets with D domains, source and target together; may be repeated "
         f"(default: {_default_domains()}, as for PACS)",
     )
     group.add_argument("--no-mda", action="store_true", help="write no weights for mDA nets")
@@ -90,7 +90,7 @@ def add_pixel_options(parser: argparse.ArgumentParser, mean: float, condition: s
         type=number,
         nargs="+",
         metavar="M",
-        help=f"{condition}after OUT: what is subtracted from the pixels, one number or B G R (default: {mean:g})",
+        help=f"{condition}after OUT: mean that is subtracted from the pixels, one number or B G R (default: {mean:g})",
     )
     parser.add_argument("--scale", type=number, help=f"{condition}what they are then multiplied by (default: 1)")
 

@@ -114,12 +114,12 @@ class Experiment:
     )
     undivided: bool = _setting(
         "undivided".format,
-        "the sources come as one LMDB of unknown mixture, named A+B+… (python -m tools.join_lmdbs)",
+        "read the sources from one LMDB of unknown mixture, named A+B+… (python -m tools.join_lmdbs)",
         False,
     )
     shares: tuple[Count, ...] = _setting(
         lambda shares: f"shares{'-'.join(map(str, shares))}",
-        "the sources come as one LMDB, named A80+B20+…, in which they have these percentages; implies --undivided",
+        "read the sources from one LMDB, named A80+B20+…, with these percentages; implies --undivided",
         metavar="P:P:…",
     )
     known_share: Proportion = _setting(
@@ -130,57 +130,57 @@ class Experiment:
     )
     branch_norm: Literal[*BRANCH_NORMS] = _setting(
         "branch-{}".format,
-        "what BN normalises in the branch that predicts domains: nothing, the outputs of its layers as in the paper, "
-        "or, without affine, the domain classifier's input (centred) or its logits; the last two are not the paper's "
-        "(default: layers)",
+        "what BN normalises in the branch that predicts domains: none: nothing; layers: the outputs of its layers, as "
+        "in the paper; centred: the input of the domain classifier, logits: its logits, both without affine and not in "
+        "the paper (default: layers)",
     )
     branch_input: Literal[*BRANCH_INPUTS] = _setting(
         "branch-on-{}".format,
-        "what the branch reads of a backbone's features: the final ones, or the statistics of early blocks that the "
-        "dataset has beside them; not the paper's (default: final)",
+        "what the branch reads from a dataset of features: the final features, or the statistics of early blocks "
+        "(not in the paper; default: final)",
     )
     domain_gain: Rate = _setting("gain{:g}".format, "factor of the normalised logits of --branch-norm logits", 1.0)
     no_w_gradient: bool = _setting(
-        "nowgradient".format, "the losses on the classes do not reach the branch that predicts domains", False
+        "nowgradient".format, "do not train the branch that predicts domains by the losses on the classes", False
     )
     permuted_w: bool = _setting(
         "permutedw".format,
-        "rows of w change places at random in each batch among images of one class and one true domain; a control",
+        "a control: permute the rows of w in each batch, within each class and true domain",
         False,
     )
     equal_classes: bool = _setting(
         "equalclasses".format,
-        "source images are drawn with equal shares of the classes, from LMDBs named SOURCE_equal "
-        "(python -m tools.join_lmdbs --equal-classes); a control",
+        "a control: read source images in equal shares of the classes, from LMDBs named SOURCE_equal "
+        "(python -m tools.join_lmdbs --equal-classes)",
         False,
     )
-    conv1_bias: bool = _setting("conv1bias".format, "the first convolution of the digits net has a bias", False)
+    conv1_bias: bool = _setting("conv1bias".format, "give the first convolution of the digits net a bias", False)
     lambda_b: Weight = _setting(
-        "balance{:g}".format, "weight of the balance term, which rewards using all k domains; not the paper's", 0.0
+        "balance{:g}".format, "weight of the balance term, which rewards using all k domains; not in the paper", 0.0
     )
     iterations: Count = _setting("iterations{}".format, "training iterations", RECIPE)
-    batch_size: Count = _setting("batch{}".format, "images in a batch, see --batch-split", RECIPE)
+    batch_size: Count = _setting("batch{}".format, "images in a batch, counted as --batch-split says", RECIPE)
     batch_split: BatchSplit = _setting(
         "split-{}".format,
-        "whether --batch-size counts the images of each domain, those of all sources together and of each target, "
-        "or those of the whole batch, shared out equally or by the domains' sizes",
+        "what --batch-size counts: the images of each domain; those of all sources together and those of each target "
+        "(per_group); or the whole batch, divided equally or by the domains' sizes",
         RECIPE,
     )
     data_order: DataOrder = _setting(
         "order-{}".format,
-        "training images of every epoch: as the LMDB stores them, or shuffled anew, by --seed",
+        "order of the training images: as stored in the LMDB, or shuffled in every epoch, by --seed",
         RECIPE,
     )
-    iter_size: Count = _setting("itersize{}".format, "batches that make one iteration", RECIPE)
+    iter_size: Count = _setting("itersize{}".format, "batches in one iteration", RECIPE)
     base_lr: Rate = _setting("lr{}".format, "initial learning rate", RECIPE)
     network: Literal[*NETWORKS] = _setting("{}".format, "the network that is trained (default: the dataset's)")
     image_size: Positive = _setting(
         "size{}".format,
-        "side of the squares that the network sees, in LMDBs of get_data --image-size (default: the network's)",
+        "side of the network's square input, with LMDBs of get_data --image-size (default: the network's)",
         metavar="SIDE",
     )
     geometry: Literal[*GEOMETRIES] = _setting(
-        "geometry-{}".format, "ResNet18's geometry: Torch's own, or that of the widespread Caffe model (default: torch)"
+        "geometry-{}".format, "geometry of ResNet18: as in Torch, or as in the common Caffe model (default: torch)"
     )
     lambda_c: Weight = _setting("lambdac{}".format, "weight of the target's class entropy", RECIPE)
     lambda_d: Weight = _setting("lambdad{}".format, "weight of the domain entropy", RECIPE)
@@ -189,7 +189,7 @@ class Experiment:
         "testmirror".format, "mirror test images at random, as the authors' ResNet net does", False
     )
     seed: Natural = _setting(
-        "seed{}".format, "of initial weights, order and crops of the images, known labels, domains of random_w", 0
+        "seed{}".format, "seed of initial weights, order and crops of images, known labels, domains of random_w", 0
     )
 
     @property
