@@ -65,52 +65,53 @@ class Task:
 
 
 def tasks_of(runs: Sequence[LoadedRun], baselines: Mapping[str, Record] | None = None) -> list[Task]:
-    """Group runs that stand in no table: a task for each dataset of images and targets, a line for each method in it.
+    """Group runs that are in no table: a task for each dataset of images and targets, a line for each method in it.
 
-    Nets that take the images and those that take features of them stand beside each other, and say what they take.
-    Each shallow baseline is a line of its own, by its name. Raises ProgramError for one that no run has the data of, or
-    if two runs are of one experiment.
+    Nets that take the images and those that take features of them are in one task, and say what they take. Each shallow
+    baseline is a line of its own, by its name. Raises ProgramError for one that no run has the data of, or if two runs
+    are of one experiment.
     """
     _by_experiment(runs)
-    found: dict[tuple[str, tuple[str, ...]], dict[Experiment, list[LoadedRun]]] = {}
+    found: dict[tuple[str, tuple[str, ...]], list[LoadedRun]] = {}
     for run in runs:
-        experiment = run.experiment
-        lines = found.setdefault((experiment.data.images, experiment.targets), {})
-        lines.setdefault(replace(experiment, seed=0), []).append(run)
+        found.setdefault((run.experiment.data.images, run.experiment.targets), []).append(run)
+    tasks = {key: _task(of_task) for key, of_task in found.items()}
     images = {run.experiment.dataset: run.experiment.data.images for run in runs}
-    shallow: dict[tuple[str, tuple[str, ...]], list[Line]] = {}
     for name, record in (baselines or {}).items():
         method = record.baseline.get("method")
-        of = (images.get(record.baseline.get("dataset")), tuple(record.baseline.get("targets", ())))
-        if of not in found or method not in BASELINES:
+        key = (images.get(record.baseline.get("dataset")), tuple(record.baseline.get("targets", ())))
+        if key not in tasks or method not in BASELINES:
             raise ProgramError(
                 f"{name}: a shallow baseline is reported beside its table or a run on the same data: pass --table, or "
                 "such a run"
             )
-        others = shallow.setdefault(of, [])
-        line = Line(BASELINES[method], method, _number(others, method), (), (100 * record.accuracy,))
-        others.append(line)
-    tasks = []
-    for (dataset, targets), unordered in found.items():
-        groups = dict(sorted(unordered.items(), key=lambda item: _in_tables_order(item[0])))
-        every_sources = {experiment.sources for experiment in groups}
-        shared = "+".join(next(iter(every_sources))) if len(every_sources) == 1 else "several sources"
-        several = len({experiment.data.learner for experiment in groups}) > 1
-        names = {one: f"{one.title} on {one.data.learner}" if several else one.title for one in groups}
-        titles = list(names.values())
-        lines = []
-        for experiment, group in groups.items():
-            name = names[experiment]
-            if len(every_sources) > 1:
-                name += f", from {'+'.join(experiment.sources)}"
-            if titles.count(names[experiment]) > 1:
-                name = f"{name} ({experiment.name_without_seed})"
-            lines.append(
-                Line(name, experiment.method, _number(lines, experiment.method), tuple(group), _scores_of(group))
-            )
-        lines += shallow.get((dataset, targets), [])
-        tasks.append(Task(f"{shared} → {'+'.join(targets)}", targets, tuple(lines)))
-    return tasks
+        lines = tasks[key].lines
+        line = Line(BASELINES[method], method, _number(lines, method), (), (100 * record.accuracy,))
+        tasks[key] = replace(tasks[key], lines=(*lines, line))
+    return list(tasks.values())
+
+
+def _task(runs: Sequence[LoadedRun]) -> Task:
+    """Make a line for each method; names say what differs, and are unique."""
+    groups: dict[Experiment, list[LoadedRun]] = {}
+    for run in runs:
+        groups.setdefault(replace(run.experiment, seed=0), []).append(run)
+    experiments = sorted(groups, key=_in_tables_order)
+    sources = {experiment.sources for experiment in experiments}
+    several_learners = len({experiment.data.learner for experiment in experiments}) > 1
+    names = []
+    for experiment in experiments:
+        name = experiment.title + (f" on {experiment.data.learner}" if several_learners else "")
+        names.append(name + (f", from {'+'.join(experiment.sources)}" if len(sources) > 1 else ""))
+    lines: list[Line] = []
+    for experiment, name in zip(experiments, names, strict=True):
+        unique = name if names.count(name) == 1 else f"{name} ({experiment.name_without_seed})"
+        group = tuple(groups[experiment])
+        number = _number(lines, experiment.method)
+        lines.append(Line(unique, experiment.method, number, group, _scores_of(group)))
+    targets = runs[0].experiment.targets
+    shared = "+".join(*sources) if len(sources) == 1 else "several sources"
+    return Task(f"{shared} → {'+'.join(targets)}", targets, tuple(lines))
 
 
 def _by_experiment(runs: Sequence[LoadedRun]) -> dict[Experiment, LoadedRun]:

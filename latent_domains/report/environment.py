@@ -39,9 +39,7 @@ def _facts(record: Record) -> dict[str, str]:
     facts["commit of the training"] = ", ".join(dict.fromkeys(map(_short, commits or [None])))
     facts |= record.versions or {}
     facts |= record.hardware or {}
-    for key in ("threads", "blas_threads", "kernel_threads", "processes"):
-        if (number := getattr(training, key, None)) is not None:
-            facts[key.replace("_", " ")] = number
+    facts |= {key: number for key in ("threads", "processes") if (number := getattr(training, key, None))}
     if training and (differences := [session.differs for session in training.sessions if session.differs]):
         facts["resumed with"] = "; ".join(differences)
     if training and training.weights:

@@ -76,7 +76,8 @@ def check_nets(run: RunFolder) -> None:
     """Nets and solver are there, and in what matters they are what ``experiment.json`` says."""
     names = ["train", *run.experiment.tests, *(["domains"] if run.experiment.predicts_domains else [])]
     for file in (run.solver, *map(run.net, names), run.initial):
-        _expect(file)
+        if not file.is_file():
+            raise ProgramError(f"{file} is missing: {_AGAIN}")
     solver, experiment = run.read_solver(), run.experiment
     numbers = [
         ("max_iter", solver.max_iter, "iterations", experiment.iterations),
@@ -99,11 +100,6 @@ def check_nets(run: RunFolder) -> None:
                 f"k={experiment.k} and k_target={experiment.k_target} in experiment.json makes it "
                 f"{sorted(expected_domains)}: {_AGAIN}"
             )
-
-
-def _expect(file: Path) -> None:
-    if not file.is_file():
-        raise ProgramError(f"{file} is missing: {_AGAIN}")
 
 
 def check_mode(run: RunFolder, mode: str | None = None) -> None:

@@ -98,21 +98,24 @@ class RunFolder:
             )
         found = {}
         for (name, target), batches in zip(tests.items(), solver.test_iter, strict=True):
-            batch_sizes = [layer.data_param.batch_size for layer in self.read_net(name).layer if layer.type == "Data"]
-            if len(batch_sizes) != 1 or batch_sizes[0] < 1:
-                raise ProgramError(f"{self.net(name)}: Data layers have batch sizes {batch_sizes}, expected one of ≥ 1")
-            found[target] = (batch_sizes[0], batches)
+            sizes = list(self._batch_sizes(name).values())
+            if len(sizes) != 1 or sizes[0] < 1:
+                raise ProgramError(f"{self.net(name)}: Data layers have batch sizes {sizes}, expected one of ≥ 1")
+            found[target] = (sizes[0], batches)
         return found
 
     def batch_rows(self) -> dict[str, int]:
         """Rows of each of the experiment's parts in a batch of the training net."""
-        layers = [layer for layer in self.read_net("train").layer if layer.type == "Data"]
-        batch_sizes = {layer.name: layer.data_param.batch_size for layer in layers}
-        found = {part: batch_sizes.get(f"data_{part}", 0) for part in self.experiment.batch_inputs}
+        sizes = self._batch_sizes("train")
+        found = {part: sizes.get(f"data_{part}", 0) for part in self.experiment.batch_inputs}
         for part, rows in found.items():
             if rows < 1:
                 raise ProgramError(f"{self.net('train')}: expected a Data layer data_{part} with a batch of at least 1")
         return found
+
+    def _batch_sizes(self, net: str) -> dict[str, int]:
+        """Batch sizes of a net's Data layers, by name."""
+        return {layer.name: layer.data_param.batch_size for layer in self.read_net(net).layer if layer.type == "Data"}
 
     def read_net(self, name: str) -> caffe_pb2.NetParameter:
         """One of the run's nets. Raises ProgramError naming the file if it does not parse, or has a layer of others."""

@@ -12,17 +12,17 @@ from latent_domains.tables.results import CLASS_MEAN, DOMAINS, NOTHING, Result, 
 
 
 def table_text(table: Table, rows: Sequence[RowResults]) -> str:
-    """Write the whole text: title, caption, table, footnotes, and the differences from the reference row."""
+    """Write title, caption, table, footnotes, and the differences from the reference row."""
     notes = _Footnotes()
     usages = [usage for row in rows for result in row.results for usage in result.usages]
-    pictures = of_pictures(table)
     if len(table.columns) == 1:
-        of_classes = [CLASS_MEAN] if pictures else []
+        of_classes = [CLASS_MEAN] if of_pictures(table) else []
         header = ["method", "paper", "here", "n", "difference", *of_classes, *(DOMAINS if usages else [])]
-        lines = [_row_of_one(row, notes, pictures=pictures, domains=bool(usages)) for row in rows]
+        lines = [_row_of_one(row, notes, bool(of_classes)) for row in rows]
     else:
         header = ["method", "", *(column.name for column in table.columns), "mean"]
-        lines = [line for row in rows for line in _rows_of_several(row, notes, pictures=pictures)]
+        lines = [line for row in rows for line in _rows_of_several(row, notes, of_pictures(table))]
+    lines = [[*line, *[""] * len(header)][: len(header)] for line in lines]
     parts = [f"# {markdown.plain(table.title)}", _caption(table, usages), markdown.table(header, lines)]
     if notes:
         parts.append(notes.text())
@@ -105,25 +105,16 @@ def _caption(table: Table, usages: Sequence[DomainUsage]) -> str:
     return text
 
 
-def _row_of_one(row: RowResults, notes: _Footnotes, *, pictures: bool, domains: bool) -> list[str]:
+def _row_of_one(row: RowResults, notes: _Footnotes, with_class_mean: bool) -> list[str]:
     [cell], [result] = row.row.cells, row.cells
-    name = row.row.name + notes.marks([row.row.note or ""])
-    paper = _paper(cell.paper, row, notes)
+    line = [row.row.name + notes.marks([row.row.note or ""]), _paper(cell.paper, row, notes)]
     if result is None:
-        return [
-            name,
-            paper,
-            NOTHING + notes.marks([_cited_text(row)]),
-            "",
-            "",
-            *([""] * (pictures + len(DOMAINS) * domains)),
-        ]
-    n = str(result.n) if result.n else ""
-    line = [name, paper, _here(result, notes), n, _difference(result.mean, cell.paper)]
-    return line + [_class_mean(result)] * pictures + (_domains(result) if domains else [])
+        return [*line, NOTHING + notes.marks([_cited_text(row)])]
+    line += [_here(result, notes), str(result.n or ""), _difference(result.mean, cell.paper)]
+    return [*line, *([_class_mean(result)] if with_class_mean else []), *_domains(result)]
 
 
-def _rows_of_several(row: RowResults, notes: _Footnotes, *, pictures: bool) -> list[list[str]]:
+def _rows_of_several(row: RowResults, notes: _Footnotes, with_class_mean: bool) -> list[list[str]]:
     papers = [cell.paper for cell in row.row.cells]
     name = row.row.name + notes.marks([row.row.note or ""])
     mean, again = row.row.paper.mean, recomputed_mean(row.row)
@@ -133,12 +124,13 @@ def _rows_of_several(row: RowResults, notes: _Footnotes, *, pictures: bool) -> l
     if row.row.cited is not None:
         return [[f"{name}{notes.marks([_cited_text(row)])}", *first[1:]]]
     every = [*row.cells, row.mean]
-    here = ["", "here", *(_here(result, notes, with_n=True) for result in every)]
-    differences = [_difference(result.mean, paper) for result, paper in zip(every, [*papers, mean], strict=True)]
-    domains = [", ".join(filter(None, _domains(result))) for result in every]
-    of_classes = [_class_mean(result) for result in every] if pictures else []
-    further = {"difference": differences, CLASS_MEAN: of_classes, ", ".join(DOMAINS): domains}
-    return [first, here, *(["", name, *line] for name, line in further.items() if any(line))]
+    further = {
+        "here": [_here(result, notes, with_n=True) for result in every],
+        "difference": [_difference(result.mean, paper) for result, paper in zip(every, [*papers, mean], strict=True)],
+        CLASS_MEAN: [_class_mean(result) for result in every] if with_class_mean else [],
+        ", ".join(DOMAINS): [", ".join(filter(None, _domains(result))) for result in every],
+    }
+    return [first, *(["", name, *line] for name, line in further.items() if any(line))]
 
 
 def _class_mean(result: Result) -> str:

@@ -164,21 +164,6 @@ def test_the_last_block_reads_what_all_have_fenced(right, order):
     assert total[0] == pytest.approx(x.sum(dtype=float), rel=1e-5)
 
 
-def test_order(right):
-    def sequence(**how):
-        blocks, threads = np.zeros((2, 96), np.int32)
-        right.launch("sequence", (3,), (32,), (np.zeros(1, np.int32), blocks, threads), **how)
-        assert len({*zip(blocks, threads, strict=True)}) == 96
-        return blocks.tolist(), threads.tolist()
-
-    forward = sequence()
-    assert forward == (np.repeat([0, 1, 2], 32).tolist(), list(range(32)) * 3)
-    assert sequence(order="reverse") == (forward[0][::-1], forward[1][::-1])
-    shuffled = [sequence(order="shuffled", seed=seed) for seed in (1, 1, 2)]
-    assert shuffled[0] == shuffled[1] != shuffled[2]
-    assert shuffled[0][1][:32] != shuffled[0][1][32:64]
-
-
 def test_traffic(right):
     x, y, z = np.zeros((3, 100), np.float32), np.zeros(3), np.zeros(3, np.float32)
     traffic = right.launch("sums", (3,), (64,), (x, y, z, np.int32(100)))
@@ -362,18 +347,3 @@ def test_launch_bounds():
 def test_what_does_not_compile(source, message):
     with pytest.raises(ValueError, match=message):
         emulator.compile(source, name="some.cu")
-
-
-def test_options():
-    source = 'extern "C" __global__ void k(int* x) { *x = NUMBER; }'
-    x = np.zeros(1, np.int32)
-    # (Macros that the emulator's own headers use do no harm.)
-    for number in (3, 4):
-        emulator.compile(source, ("--std=c++14", f"-DNUMBER={number}", "-DT", "-DN=3", "-Dtext=1")).launch(
-            "k", (1,), (1,), (x,)
-        )
-        assert x[0] == number
-    with pytest.raises(ValueError, match=r"'NUMBER' was not declared"):
-        emulator.compile(source)
-    with pytest.raises(ValueError, match=r"option '--use_fast_math': only -DNAME, -DNAME=VALUE and -std=c\+\+1"):
-        emulator.compile(source, ("--use_fast_math",))

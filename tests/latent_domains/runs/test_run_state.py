@@ -18,7 +18,7 @@ from latent_domains.runs.run_state import State, recording_failure, state_of
 from latent_domains.runs.watch import view
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
-from tests.programs import child, wait_until
+from tests.programs import child
 from tests.run_folders import lasting
 
 LINE = "I20261121 18:10:37.7 1 solver.cpp:239] Iteration {} (4.3 iter/s, 2.3s/10 iters), loss = 0.5\n"
@@ -157,24 +157,6 @@ def test_a_failed_run_says_why_until_it_goes_on(folder):
     assert shown(folder) == "finished" and not folder.failure.exists()
     ended = [session.ended for session in folder.read_record().training.sessions]
     assert ended == ["failed", "finished"]
-
-
-def test_a_signal_to_caffe_itself_interrupts_the_run(folder):
-    folder = lasting(folder, 1_000_000)
-
-    def interrupt() -> None:
-        wait_until(lambda: folder.log.exists() and "Iteration 10 (" in folder.log.read_text(), seconds=300)
-        [caffe] = subprocess.check_output(["pgrep", "-P", str(os.getpid()), "-x", "caffe"], text=True).split()
-        os.kill(int(caffe), signal.SIGINT)
-
-    thread = threading.Thread(target=interrupt, daemon=True)
-    thread.start()
-    with pytest.raises(ProgramError, match="run: training was stopped from outside; go on with --resume"):
-        train_all([folder], threads=1)
-    thread.join()
-    start = folder.latest_snapshot().iteration
-    assert shown(folder) == f"interrupted at iteration {start} of 1000000: goes on from {start}" and start > 10
-    assert sessions.last_session(folder).ended == "stopped" and not folder.failure.exists()
 
 
 def test_a_failure_that_names_a_path_of_any_bytes_is_kept(folder):

@@ -263,22 +263,6 @@ def test_data_that_is_not_there_is_named_with_its_command(tmp_path):
     assert not any(value.mean for row in results(table, tmp_path) for value in row.cells)
 
 
-def test_features_that_are_not_there_are_named_with_their_command(tmp_path):
-    table = load(EXPERIMENTS / "office31_fc7.yaml")
-    assert why(table, tmp_path, 5) == (
-        "Office-31 is not on this machine: python -m tools.get_data office31 --images DIR, "
-        "then python -m tools.extract_features office31 --weights FILE"
-    )
-    assert why(table, tmp_path, 3) == why(table, tmp_path, 5), "baselines need them too"
-    for domain in ("amazon", "dslr", "webcam"):
-        (tmp_path / "data" / "office31" / domain).mkdir(parents=True)
-        (tmp_path / "data" / "office31" / domain / "data.mdb").touch()
-    assert why(table, tmp_path, 5) == (
-        "the set of fc7 features of Office-31 is not on this machine: "
-        "python -m tools.extract_features office31 --weights FILE"
-    )
-
-
 def test_what_became_of_each_seed(table, tmp_path, tiny_data):
     runs = [run for run in table.runs if run.name.startswith("mda") and run.targets == ("usps",)]
     (tmp_path / "data").symlink_to(tiny_data)

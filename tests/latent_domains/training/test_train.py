@@ -295,17 +295,6 @@ def test_a_run_that_began_from_weights_does_not_begin_again_without_them(tiny_da
     assert "it began from w.caffemodel and has no snapshot: pass --weights again" in done.stderr
 
 
-@pytest.mark.program
-def test_weights_that_are_not_read_are_told(tiny_data, tmp_path):
-    folder = write_run(small(), tmp_path / "run", data=tiny_data)
-    edit(folder.solver, "snapshot: 500", "snapshot: 3")
-    assert program("train", "--threads", "1", folder.path).returncode == 0
-    folder.record.unlink()
-    done = program("train", "--threads", "1", "--resume", "--weights", "x.caffemodel", folder.path)
-    assert done.returncode == 0, done.stderr
-    assert "run: goes on from its snapshot, x.caffemodel is not read" in done.stdout + done.stderr
-
-
 def test_a_crash_in_one_run_does_not_take_the_other(tiny_data, tmp_path):
     good = write_run(small("dial"), tmp_path / "good", data=tiny_data)
     bad = write_run(small("mda"), tmp_path / "bad", data=tiny_data)
