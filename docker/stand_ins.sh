@@ -30,7 +30,7 @@ package no-mesa libglx-mesa0
 
 # Each function of GDAL that OpenCV's library names, without which it would not load. GDALOpen is the first to be called
 # for a map; it opens none, and OpenCV goes no further.
-images=$(ldconfig -p | sed -n 's/.*libopencv_imgcodecs\.so\..*=> //p' | head -n 1)
+images=$(/sbin/ldconfig -p | sed -n 's/.*libopencv_imgcodecs\.so\..*=> //p' | head -n 1)
 gdal=$(ldd "$images" | sed -nE 's/.*(libgdal\.so\.[0-9]+) => (.*) \(.*/\1 \2/p')
 libraries=no-gdal/usr/lib/x86_64-linux-gnu
 mkdir -p "$libraries"

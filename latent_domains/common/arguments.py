@@ -10,11 +10,10 @@ from argparse import (
     ArgumentError,
     ArgumentParser,
     ArgumentTypeError,
-    Namespace,
     RawDescriptionHelpFormatter,
     _AppendAction,
 )
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +26,12 @@ def program_parser(name: str, description: str) -> ArgumentParser:
 
 
 class _Parser(ArgumentParser):
-    """Reads ``type=Path`` by :func:`path`, and takes the value of an option once; so do its subparsers."""
+    """Reads ``type=Path`` by :func:`path`, one value for each option. So do its subparsers. For one command line."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.register("type", Path, path)
-
-    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> tuple[Namespace, list[str]]:
         self._given: dict[Action, str] = {}
-        return super().parse_known_args(args, namespace)
 
     def _get_values(self, action: Action, texts: list[str]) -> Any:
         """Refuse a second value. argparse would take the last one and say nothing."""
