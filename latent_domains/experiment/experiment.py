@@ -137,7 +137,7 @@ class Experiment:
     branch_input: Literal[*BRANCH_INPUTS] = _setting(
         "branch-on-{}".format,
         "what the branch reads from a dataset of features: the final features, or the statistics of early blocks "
-        "(not in the paper; default: final)",
+        "that the dataset has beside them; the latter is not in the paper (default: final)",
     )
     domain_gain: Rate = _setting("gain{:g}".format, "factor of the normalised logits of --branch-norm logits", 1.0)
     no_w_gradient: bool = _setting(
