@@ -29,8 +29,8 @@ from latent_domains.adapt.comparisons import comparison_lines
 from latent_domains.adapt.learner import CHOICES, IMAGE_SIZE, ITERATIONS, choose_learner, with_defaults
 from latent_domains.adapt.results import contents, usage
 from latent_domains.adapt.stages import batch_notes, begin_anew, experiment_of, finish, open_run, train
-from latent_domains.adapt.task import Paths, Task, build_lmdbs, extract_features, stored
-from latent_domains.adapt.trees import TaskImages, about_numbers, check_apart, read_images
+from latent_domains.adapt.task import Paths, Task, build_lmdbs, extract_features, read_stored
+from latent_domains.adapt.trees import TaskImages, check_apart, notes_on_classes, read_images
 from latent_domains.adapt.weights import NONE, starting_weights
 from latent_domains.common.arguments import add_image_options, path, positive, program_parser
 from latent_domains.common.program import ROOT, from_root, run
@@ -162,7 +162,7 @@ def _settings(options: argparse.Namespace, task: Task) -> dict[str, Any]:
 
 def _notes(images: TaskImages, experiment: Experiment) -> list[str]:
     cautions = [experiment.caution] if experiment.caution else []
-    return [*images.notes, *about_numbers(images, experiment), *batch_notes(images, experiment), *cautions]
+    return [*images.notes, *notes_on_classes(images), *batch_notes(images, experiment), *cautions]
 
 
 def _say_notes(notes: Iterable[str], said: set[str]) -> None:
@@ -199,7 +199,7 @@ def _carry_out(
             for name, number in counts.items()
             if number != found[name]
         ]
-        images = stored(task, allow_missing_classes=options.allow_missing_classes)
+        images = read_stored(task, allow_missing_classes=options.allow_missing_classes)
         _say_notes([*unread, *_notes(images, experiment)], said)
     if experiment.data.features:
         extract_features(task, experiment.data, options.jobs)

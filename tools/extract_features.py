@@ -27,7 +27,7 @@ from time import monotonic
 import caffe
 
 from latent_domains.adapt.learner import Learner
-from latent_domains.adapt.task import picture_parts, pictures
+from latent_domains.adapt.task import describe_pictures, plan_pictures
 from latent_domains.adapt.trees import check_apart, folder_label, read_domains
 from latent_domains.backbones import extraction
 from latent_domains.backbones.onnx_backbone import OnnxBackbone, read_onnx
@@ -141,16 +141,16 @@ def _chosen(options: argparse.Namespace, images: Dataset, made_by: str) -> tuple
         if requested_mode(options.solver_mode) == "GPU":
             check_available("GPU", "solver mode GPU")
             caffe.set_mode_gpu()
-        return extraction.fc7(images), extraction.alexnet(options.weights, options.batch_size)
+        return extraction.fc7_dataset(images), extraction.alexnet_extractor(options.weights, options.batch_size)
     if options.backbone:
-        features = extraction.lite0(images, made_by)
-        return features, extraction.onnx(feature_backbone(), options.backbone, options.jobs)
+        features = extraction.lite0_dataset(images, made_by)
+        return features, extraction.onnx_extractor(feature_backbone(), options.backbone, options.jobs)
     model_options = {name: value for name in OF_ONNX if (value := getattr(options, name)) is not None}
     kind = model_options.pop("name", options.onnx.stem)
     model = read_onnx(options.onnx)
     backbone = OnnxBackbone(model, str(options.onnx), sha256(options.onnx), **{"order": "rgb", **model_options})
-    features = extraction.described(images, kind, backbone, made_by)
-    return features, extraction.onnx(backbone, features.features.backbone, options.jobs)
+    features = extraction.onnx_dataset(images, kind, backbone, made_by)
+    return features, extraction.onnx_extractor(backbone, features.features.backbone, options.jobs)
 
 
 def _of_folder(folder: Path, out: Path, made_by: str, jobs: int) -> tuple[Dataset, list[PlannedLmdb]]:
@@ -163,8 +163,8 @@ def _of_folder(folder: Path, out: Path, made_by: str, jobs: int) -> tuple[Datase
         print(f"note: {note}", flush=True)
     program, remedy = "tools.extract_features", "replace or remove it"
     learner = Learner("lite0")
-    parts = picture_parts(out / name, images, learner, program=program, jobs=jobs, remedy=remedy)
-    return pictures(name, images, learner, images.counts, of_network(ANY_FEATURES).recipe, made_by), list(
+    parts = plan_pictures(out / name, images, learner, program=program, jobs=jobs, remedy=remedy)
+    return describe_pictures(name, images, learner, images.counts, of_network(ANY_FEATURES).recipe, made_by), list(
         parts.values()
     )
 
@@ -180,7 +180,7 @@ def main() -> None:
     features, extractor = _chosen(options, images, made_by)
     build_missing(to_build, force=options.force)
     domains = tuple(dict.fromkeys(options.domains or images.domains))
-    parts = extraction.parts(images, features, domains, extractor, data, out)
+    parts = extraction.plan_features(images, features, domains, extractor, data, out)
     began = monotonic()
     if built := build_missing(parts, force=options.force):
         print(f"{built} images in {(took := monotonic() - began):.0f} s: {built / took:.0f} a second")

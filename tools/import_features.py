@@ -22,7 +22,7 @@ from latent_domains.adapt.trees import safe_name
 from latent_domains.common.arguments import path, program_parser
 from latent_domains.common.program import ProgramError, run
 from latent_domains.common.wording import count_of
-from latent_domains.data.feature_files import NORMALISATIONS, from_zero, read_rows
+from latent_domains.data.feature_files import NORMALISATIONS, number_classes, read_features
 from latent_domains.data.image_list import read_classes
 from latent_domains.experiment.imported import PROGRAM, build
 
@@ -77,8 +77,8 @@ def main() -> None:
     if not out.name or safe_name(out.name) != out.name:
         raise ProgramError(f"--out {options.out}: expected a name of letters, digits, dots, dashes and underscores")
     names = tuple(read_classes(options.classes)) if options.classes else ()
-    files = {name: read_rows(file, options.features, options.labels) for name, file in options.domains}
-    domains, classes, notes = from_zero(files, names)
+    files = {name: read_features(file, options.features, options.labels) for name, file in options.domains}
+    domains, classes, notes = number_classes(files, names)
     for name, rows in domains.items():
         print(f"{name}: {' × '.join(map(str, rows.features.shape))} features, {classes} classes")
     for note in notes:

@@ -4,13 +4,13 @@ from latent_domains.runs.run_folder import RunFolder
 from latent_domains.training.threads import milliseconds, share_of_cores
 
 
-def measure(folder: RunFolder, threads: int | None) -> tuple[int, float]:
+def measure_iteration(folder: RunFolder, threads: int | None) -> tuple[int, float]:
     """Return the number of threads (default: all cores) and the seconds of one training iteration."""
     threads = threads or share_of_cores(1)
     return threads, milliseconds(folder.net("train"), threads) * folder.experiment.iter_size / 1000
 
 
-def total(folder: RunFolder, iterations: int, seconds: float) -> float:
+def estimate_seconds(folder: RunFolder, iterations: int, seconds: float) -> float:
     """Estimate the seconds of a run's last ``iterations``, at ``seconds`` each, with tests and evaluation.
 
     A test only goes forward, which takes a third of an iteration's time for the same number of images.
@@ -21,7 +21,7 @@ def total(folder: RunFolder, iterations: int, seconds: float) -> float:
     return iterations * seconds + tests * tested * each / 3
 
 
-def in_words(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """Format a duration: 40 s, 25 min, 2 h 48 min."""
     if seconds < 100:
         return f"{seconds:.0f} s"

@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 
 from latent_domains.adapt.comparisons import baseline_files, compared_records, write_baselines
-from latent_domains.adapt.duration import in_words, measure, total
+from latent_domains.adapt.duration import duration_text, estimate_seconds, measure_iteration
 from latent_domains.adapt.results import write_domains, write_readme
-from latent_domains.adapt.task import Paths, Task, pictures
+from latent_domains.adapt.task import Paths, Task, describe_pictures
 from latent_domains.adapt.trees import TaskImages
 from latent_domains.common.files import json_text, remove, write_text
 from latent_domains.common.program import ProgramError
@@ -74,7 +74,7 @@ def experiment_of(task: Task, counts: Mapping[str, int]) -> Experiment:
         data_order="shuffled",  # such sets are small, and epochs many
         solver_mode="CPU" if task.learner.on_features else "GPU",
     )
-    data = pictures(task.paths.name, images, task.learner, counts, recipe, task.command)
+    data = describe_pictures(task.paths.name, images, task.learner, counts, recipe, task.command)
     if task.learner.on_features:
         data = replace(on_lite0(data, recipe, task.command), usage_images=data.usage_images)
     k = chosen["k"]
@@ -136,11 +136,12 @@ def _say_duration(folder: RunFolder, iterations: int, threads: int | None) -> in
     """Print how long ``iterations`` take; return the number of threads to train with."""
     batch = sum(folder.batch_rows().values())
     print("measuring how long an iteration takes on this processor …", flush=True)
-    threads, seconds = measure(folder, threads)
+    threads, seconds = measure_iteration(folder, threads)
+    whole = duration_text(estimate_seconds(folder, iterations, seconds))
     tests = ", with tests" if folder.test_nets else ""
     print(
-        f"{seconds:.2g} s: about {in_words(total(folder, iterations, seconds))} for {iterations} iterations of {batch} "
-        f"images{tests}. Ctrl-C stops with a snapshot, the same command goes on from it.",
+        f"{seconds:.2g} s: about {whole} for {iterations} iterations of {batch} images{tests}. Ctrl-C stops with a "
+        "snapshot, the same command goes on from it.",
         flush=True,
     )
     return threads

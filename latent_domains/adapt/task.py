@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from latent_domains.adapt.learner import Learner, for_features
-from latent_domains.adapt.trees import TaskImages, folder_label, readable
+from latent_domains.adapt.trees import TaskImages, folder_label, keep_readable
 from latent_domains.backbones import extraction
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.torch.lite0_backbone import feature_backbone
@@ -77,7 +77,7 @@ class Task:
         return [replace(self, paths=self.paths.features, learner=alone, chosen=for_features(alone, self.chosen)), self]
 
 
-def pictures(
+def describe_pictures(
     name: str, images: TaskImages, learner: Learner, counts: Mapping[str, int], recipe: Recipe, made_by: str
 ) -> Dataset:
     """Describe a task's pictures, as the learner takes them, as a dataset."""
@@ -107,7 +107,7 @@ def build_lmdbs(task: Task, *, jobs: int, skip_unreadable: bool) -> dict[str, in
     other images (which is replaced if no training has begun), or if the disk is full.
     """
     remedy = "replace or remove it, or pass --skip-unreadable to go on without such images"
-    parts = picture_parts(
+    parts = plan_pictures(
         task.paths.lmdbs,
         task.images,
         task.learner,
@@ -124,13 +124,13 @@ def build_lmdbs(task: Task, *, jobs: int, skip_unreadable: bool) -> dict[str, in
     return counts
 
 
-def stored(task: Task, *, allow_missing_classes: bool) -> TaskImages:
+def read_stored(task: Task, *, allow_missing_classes: bool) -> TaskImages:
     """Return the images that are in the LMDBs. Raises ProgramError if they are too few."""
     names = {domain.name: set(record_names(task.paths.lmdbs / domain.name)) for domain in task.images.domains}
-    return readable(task.images, names, allow_missing_classes=allow_missing_classes)
+    return keep_readable(task.images, names, allow_missing_classes=allow_missing_classes)
 
 
-def picture_parts(
+def plan_pictures(
     lmdbs: Path,
     images: TaskImages,
     learner: Learner,
@@ -163,7 +163,7 @@ def extract_features(task: Task, features: Dataset, jobs: int) -> None:
 
     Raises ProgramError if features of other pictures or of other weights are in their place and training has begun.
     """
-    paths, extractor = task.paths, extraction.onnx(feature_backbone(), task.learner.network, jobs)
+    paths, extractor = task.paths, extraction.onnx_extractor(feature_backbone(), task.learner.network, jobs)
     of = replace(task.learner.pictures, name=paths.name)
-    parts = extraction.parts(of, features, features.domains, extractor, paths.data, paths.data)
+    parts = extraction.plan_features(of, features, features.domains, extractor, paths.data, paths.data)
     build_missing(parts, force=not paths.run.exists())

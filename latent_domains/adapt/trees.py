@@ -24,7 +24,6 @@ from latent_domains.data.image_list import (
     visible_folders,
     walk_classes,
 )
-from latent_domains.experiment.experiment import Experiment
 
 FEWEST = 2
 """Images of a domain: the statistics of one image are no statistics."""
@@ -33,7 +32,7 @@ FEW = 10
 """A note is printed where a class has fewer images in a source."""
 
 UNEQUAL = 5
-"""A note is printed where a domain or class has this many times the images of another one."""
+"""A note is printed where a class has this many times the images of another one."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class TaskImages:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many each domain has."""
+        """The number of images of each domain."""
         return {domain.name: len(domain.entries) for domain in self.domains}
 
     def missing_classes(self, domain: Domain) -> list[str]:
@@ -117,7 +116,7 @@ def read_images(
             domains.append(Domain(name, folder, tuple(entries), inside, labelled=False))
     images = replace(images, targets=tuple(domains))
     notes += [*_check_domains(images), *images.left_out()]
-    if twins := identical(images):
+    if twins := find_copies(images):
         which = f"{count_of(len(twins), 'image')} of a target {'is' if len(twins) == 1 else 'are'}"
         source, target = twins[0]
         notes.append(
@@ -161,7 +160,7 @@ def _read_sources(
     return images, _check_classes(images, allow_missing)
 
 
-def readable(
+def keep_readable(
     images: TaskImages, stored: Mapping[str, Collection[str]], *, allow_missing_classes: bool = False
 ) -> TaskImages:
     """Those of the images whose names are among the ``stored`` of their domain, with notes on what they lack.
@@ -218,8 +217,8 @@ def _check_domains(images: TaskImages) -> list[str]:
     ]
 
 
-def about_numbers(images: TaskImages, experiment: Experiment) -> Iterator[str]:
-    """Notes on numbers of images that are small or differ much."""
+def notes_on_classes(images: TaskImages) -> Iterator[str]:
+    """Notes on classes of the sources that have few images, or many more than others."""
     for source in images.sources:
         counts = Counter(images.classes[entry.label] for entry in source.entries).most_common()
         (most, largest), (least, smallest) = counts[0], counts[-1]
@@ -231,18 +230,6 @@ def about_numbers(images: TaskImages, experiment: Experiment) -> Iterator[str]:
                 f"{source.folder}: {largest} images of {most}, {smallest} of {least}: the classifier learns the "
                 "frequent classes first"
             )
-    if experiment.batch_split == "by_size":
-        return
-    domains = [domain for domain in images.domains if domain.name in experiment.batch_inputs]
-    if experiment.batch_split == "per_group" and len(images.sources) > 1:  # the target has as many as they together
-        domains = list(images.sources)
-    sizes = {domain.name: len(domain.entries) for domain in domains}
-    most, least = max(sizes, key=sizes.__getitem__), min(sizes, key=sizes.__getitem__)
-    if (ratio := sizes[most] / sizes[least]) >= UNEQUAL:
-        yield (
-            f"{sizes[most]} images of {most}, {sizes[least]} of {least}: a batch has as many of each, so "
-            f"those of {least} come {ratio:.0f} times as often"
-        )
 
 
 def domain_names(folders: Sequence[Path]) -> list[str]:
@@ -264,12 +251,12 @@ def folder_label(folder: Path) -> str:
 
 
 def safe_name(name: str) -> str:
-    """A name reduced to such letters."""
+    """Reduce a name to letters and digits of any script, dots, dashes and underscores."""
     kept = (char if char in "_.-" or category(char)[0] in "LMN" else " " for char in composed(name))
     return re.sub(" +", "_", "".join(kept)).strip(".-")
 
 
-def identical(images: TaskImages) -> list[tuple[Path, Path]]:
+def find_copies(images: TaskImages) -> list[tuple[Path, Path]]:
     """Pairs of a source's and a target's file with the same contents. Only files of the same size are read, once."""
     by_size: dict[int | None, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
     for domain in images.domains:
@@ -286,7 +273,7 @@ def identical(images: TaskImages) -> list[tuple[Path, Path]]:
 
 
 def _digest(path: str) -> str | None:
-    """None if the file cannot be read."""
+    """The hash of a file; None if it cannot be read."""
     try:
         return sha256(Path(path))
     except OSError:

@@ -53,7 +53,7 @@ Row = tuple[str, NDArray[np.float32], int]
 
 @dataclass(frozen=True)
 class Extractor:
-    """A backbone at work."""
+    """What turns images into features."""
 
     origin: Mapping[str, str | int]
     """All that decides the features of an image."""
@@ -62,7 +62,7 @@ class Extractor:
     """
 
 
-def fc7(images: Dataset) -> Dataset:
+def fc7_dataset(images: Dataset) -> Dataset:
     """The dataset of AlexNet's features of these images. Raises ProgramError if there is none."""
     known = {data.features.images: data for data in DATASETS.values() if data.features and data.network != ANY_FEATURES}
     if DATASETS.get(images.name) != images or images.name not in known:
@@ -70,7 +70,7 @@ def fc7(images: Dataset) -> Dataset:
     return known[images.name]
 
 
-def lite0(images: Dataset, made_by: str) -> Dataset:
+def lite0_dataset(images: Dataset, made_by: str) -> Dataset:
     """The dataset of EfficientNet-Lite0's features of any pictures; that of PACS is one of ours."""
     ours = DATASETS.get(f"{images.name}_lite0")
     if ours and DATASETS[images.name] == images:
@@ -78,8 +78,8 @@ def lite0(images: Dataset, made_by: str) -> Dataset:
     return on_lite0(images, of_network(ANY_FEATURES).recipe, made_by)
 
 
-def described(images: Dataset, kind: str, backbone: OnnxBackbone, made_by: str) -> Dataset:
-    """A dataset of an ONNX model's features that is none of ours.
+def onnx_dataset(images: Dataset, kind: str, backbone: OnnxBackbone, made_by: str) -> Dataset:
+    """The dataset of an ONNX model's features, whose name is none of ours.
 
     Raises ProgramError if its name is one of ours or no folder's.
     """
@@ -92,7 +92,7 @@ def described(images: Dataset, kind: str, backbone: OnnxBackbone, made_by: str) 
     return as_features(images, kind, ANY_FEATURES, backbone.row_size, features, recipe=recipe, made_by=made_by)
 
 
-def alexnet(weights: Path, batch_size: int) -> Extractor:
+def alexnet_extractor(weights: Path, batch_size: int) -> Extractor:
     """AlexNet's fc7, before its ReLU, by Caffe. Nothing is loaded before it is used.
 
     Raises ProgramError if ``weights`` are not there, and later if they are not AlexNet's.
@@ -118,7 +118,7 @@ def load_net(weights: Path) -> caffe.Net:
     return net
 
 
-def onnx(backbone: OnnxBackbone, name: str, jobs: int) -> Extractor:
+def onnx_extractor(backbone: OnnxBackbone, name: str, jobs: int) -> Extractor:
     """An ONNX model's features and early statistics, by ONNX Runtime, ``jobs`` pictures at a time.
 
     ``name`` is what a dataset of them calls the backbone.
@@ -135,7 +135,7 @@ def onnx(backbone: OnnxBackbone, name: str, jobs: int) -> Extractor:
     return Extractor({"backbone": name, **backbone.description}, rows)
 
 
-def parts(
+def plan_features(
     images: Dataset, features: Dataset, domains: Sequence[str], extractor: Extractor, data: Path, out: Path
 ) -> list[PlannedLmdb]:
     """Return a part for each LMDB of the domains: ``features`` are those of ``images``.

@@ -74,7 +74,7 @@ def make_record(baseline: BaselineOptions, experiment: Experiment) -> Record:
     discovery = time.monotonic() - begin
     in_kernel = baseline.classifier or CLASSIFIERS[0]
     classifier = _adapt(baseline, in_kernel, X, y, X_target, discovered)
-    found = _on(classifier.predict, tests, experiment.data.classes)
+    found = _test_on(classifier.predict, tests, experiment.data.classes)
     seconds = time.monotonic() - begin
     usage = matching = None
     if discovered:
@@ -83,8 +83,10 @@ def make_record(baseline: BaselineOptions, experiment: Experiment) -> Record:
             {source: discovered.best.assignments_[rows] for source, rows in of.items()},
             {source: y[rows] for source, rows in of.items()},
         )
-        by_matching = _on(lambda features: classifier.predict(features, "matching"), tests, experiment.data.classes)
-        matching = Matching(accuracy=_whole(by_matching), targets=by_matching, domain=classifier.nearest_)
+        by_matching = _test_on(
+            lambda features: classifier.predict(features, "matching"), tests, experiment.data.classes
+        )
+        matching = Matching(accuracy=_overall_accuracy(by_matching), targets=by_matching, domain=classifier.nearest_)
     return Record(
         baseline={
             "method": baseline.method,
@@ -106,7 +108,7 @@ def make_record(baseline: BaselineOptions, experiment: Experiment) -> Record:
             "target_images": len(X_target),
             "features": X.shape[1],
         },
-        accuracy=_whole(found),
+        accuracy=_overall_accuracy(found),
         test_images=sum(one.test_images for one in found.values()),
         targets=found,
         matching=matching,
@@ -120,7 +122,7 @@ def make_record(baseline: BaselineOptions, experiment: Experiment) -> Record:
     )
 
 
-def _on(
+def _test_on(
     predict: Callable[[NDArray[np.float64]], NDArray[np.int64]], tests: dict[str, Labelled], classes: int
 ) -> dict[str, OnTarget]:
     from sklearn.metrics import confusion_matrix  # a second to import
@@ -131,7 +133,7 @@ def _on(
     }
 
 
-def _whole(found: dict[str, OnTarget]) -> float:
+def _overall_accuracy(found: dict[str, OnTarget]) -> float:
     """The accuracy on all targets' images."""
     correct = sum(round(one.accuracy * one.test_images) for one in found.values())
     return correct / sum(one.test_images for one in found.values())

@@ -44,7 +44,7 @@ class _Parser(ArgumentParser):
 
 
 def path(text: str) -> Path:
-    """A path, but not the empty one: pathlib takes that, which a shell makes of an unset variable, for this folder."""
+    """Read a path. Refuse the empty one, which a shell makes of an unset variable: pathlib takes it for this folder."""
     if not text:
         raise ArgumentTypeError("got '', expected a path (. is this folder)")
     return Path(text)
@@ -81,7 +81,7 @@ def threads(text: str) -> int:
 
 
 def check_threads(*variables: str) -> None:
-    """End the program if an environment variable is no number of threads; to be called before anything reads it.
+    """End the program if an environment variable is no number of threads. Call this before anything reads it.
 
     Empty is as good as none. OMP_NUM_THREADS may be a list, of which the first counts here.
     """
@@ -101,7 +101,7 @@ def percentages(text: str) -> tuple[int, ...]:
 
 
 def seconds(text: str) -> float:
-    """A time above 0 that one can wait."""
+    """Read a time above 0 that Python can wait."""
     most = threading.TIMEOUT_MAX
     return real(text, lambda value: 0 < value <= most, f"a number of seconds above 0, at most {most:.0f}")
 
@@ -112,7 +112,7 @@ def number(text: str) -> float:
 
 
 def real(text: str, accepts: Callable[[float], bool], expected: str) -> float:
-    """A number that ``accepts`` takes; it is asked about NaN where the text is none."""
+    """Read a number that ``accepts`` is true for; it gets NaN if the text is no number."""
     try:
         value = float(text)
     except ValueError:

@@ -18,7 +18,7 @@ _END_WITH_PARENT = str(Path(__file__).with_name("end_with_parent.py"))
 
 
 def ending_with_us(command: Sequence[str]) -> list[str]:
-    """The command of a child that the kernel kills when the thread that starts it ends, however that comes about.
+    """The command of a child that the kernel kills as soon as the thread that starts it ends.
 
     Otherwise a child would go on unnoticed when its parent is killed, for its memory, say.
     """

@@ -112,7 +112,7 @@ def build_folder_aside(path: Path, *, force: bool = False) -> Iterator[Path]:
 
 
 def is_absent(path: Path) -> bool:
-    """Whether nothing is there, or an empty folder: Snakemake makes that of a job's output."""
+    """Whether nothing is there, or an empty folder, which Snakemake makes for a job's output."""
     return not path.exists() or (path.is_dir() and not path.is_symlink() and not any(path.iterdir()))
 
 
@@ -170,7 +170,7 @@ def _locked(folder: Path, *, required: bool = False) -> Iterator[bool]:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """A full disk names no file in its error: let it be ``path``."""
+    """Add the name ``path`` to an error of the disk, which names no file."""
     try:
         yield
     except OSError as error:
@@ -179,7 +179,7 @@ def _named(path: Path) -> Iterator[None]:
 
 
 def _name(error: OSError, path: Path) -> None:
-    """Let an error of the disk that names no file name ``path``."""
+    """Add the name ``path`` to an error of the disk that names no file."""
     if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
         error.filename = str(path)
 

@@ -15,7 +15,7 @@ _BYTES = 8
 
 
 def set_default() -> None:
-    """To be called before OpenCV is imported, which ends a process whose VARIABLE it cannot read."""
+    """Set the limit. Call this before OpenCV is imported: it ends a process whose VARIABLE it cannot read."""
     given = os.environ.setdefault(VARIABLE, str(_MOST_PIXELS))
     if not re.fullmatch("[0-9]{1,12}", given):
         sys.exit(f"error: environment variable {VARIABLE}: found {given!r}, expected a number of pixels below 10^12")
@@ -28,5 +28,5 @@ def most_pixels() -> int:
 
 
 def most_bytes() -> int:
-    """Of a file with a picture within the limit."""
+    """The size of the largest file that may hold a picture within the limit."""
     return _BYTES * most_pixels() + 10**6

@@ -73,7 +73,7 @@ def exit_code(main: Callable[[], int | None]) -> int:
 
 
 def say_in_a_line(kind: type[BaseException], error: BaseException, frames: TracebackType | None) -> None:
-    """A ``sys.excepthook`` for a program that is not ours: it says errors as :func:`exit_code` does.
+    """Print errors of a program that is not ours as :func:`exit_code` does: a ``sys.excepthook``.
 
     A fault keeps its traceback. The exit code is Python's.
     """
@@ -128,7 +128,7 @@ def _flush_stdout() -> None:
 
 
 def _discard_unwritable_output() -> None:
-    """Send what cannot be written nowhere: Python would try again at its end, and exit with 120."""
+    """Discard output that cannot be written: Python would try again at its end, and exit with 120."""
     for number, stream in ((1, sys.stdout), (2, sys.stderr)):
         try:
             stream.flush()
@@ -166,7 +166,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _interrupt_again(unraisable: Any) -> None:
-    """Raise Ctrl-C again soon where it could not be raised, as in a ``__del__`` or what C code calls back."""
+    """Raise Ctrl-C again soon if it could not be raised: in a ``__del__``, or in a callback of C code."""
     if unraisable.exc_type is KeyboardInterrupt:
         signal.setitimer(signal.ITIMER_REAL, 0.05)
     else:

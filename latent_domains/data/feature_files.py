@@ -40,7 +40,7 @@ class LabelledFeatures:
     labels: NDArray[np.int64]
 
 
-def read_rows(path: Path, features: str | None = None, labels: str | None = None) -> LabelledFeatures:
+def read_features(path: Path, features: str | None = None, labels: str | None = None) -> LabelledFeatures:
     """The features and labels in a file, by the names of its arrays or of a CSV's columns; None: those that are known.
 
     In a CSV all columns but that of the labels are features. Raises ProgramError naming the file and what is wrong.
@@ -149,7 +149,7 @@ def _checked(path: Path, features: NDArray[np.float64], labels: NDArray[np.float
     return LabelledFeatures(features, labels.astype(np.int64))
 
 
-def from_zero(
+def number_classes(
     domains: Mapping[str, LabelledFeatures], classes: Sequence[str] = ()
 ) -> tuple[dict[str, LabelledFeatures], int, list[str]]:
     """The domains with labels from 0, the number of classes, and which of them a domain lacks, a line each.
@@ -182,7 +182,7 @@ def from_zero(
     return {name: replace(rows, labels=rows.labels - begin) for name, rows in domains.items()}, number, notes
 
 
-def normalised(domains: Mapping[str, LabelledFeatures], how: str) -> dict[str, LabelledFeatures]:
+def normalise_features(domains: Mapping[str, LabelledFeatures], how: str) -> dict[str, LabelledFeatures]:
     """The domains with normalised features: one of NORMALISATIONS.
 
     Rows of zeros stay as they are, and so does what is left of a feature that is the same everywhere.

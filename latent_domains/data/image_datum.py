@@ -83,7 +83,7 @@ def make(file: Path, label: int, form: Format) -> Made:
 
 
 def _contents(file: Path) -> bytes:
-    """Raises OSError if it is no regular file, which may have no end, or too large for a picture."""
+    """Read a file. Raises OSError if it is no regular file, which may have no end, or too large for a picture."""
     try:
         status = file.stat()
     except FileNotFoundError:

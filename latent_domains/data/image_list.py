@@ -38,7 +38,7 @@ class Entry:
 
 
 def size(file: str | Path) -> int | None:
-    """Its bytes; None if it is no regular file, or cannot be looked at."""
+    """The size of a file in bytes; None if it is no regular file, or cannot be reached."""
     try:
         status = os.stat(file)  # noqa: PTH116
     except OSError:
@@ -120,7 +120,7 @@ class Found:
     """Folders that were not read, and why."""
 
     def add(self, other: "Found") -> None:
-        """Take in what another folder holds."""
+        """Add the files of another folder."""
         self.images += other.images
         self.others += other.others
         self.unread |= other.unread

@@ -2,18 +2,15 @@
 
 import hashlib
 import sys
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from latent_domains.common.program import ProgramError
-from latent_domains.data import lmdb_io
+from latent_domains.data import lmdb_io, lmdb_plans
 from latent_domains.data.image_datum import Format, make_readable
 from latent_domains.data.image_list import Entry, size
-from latent_domains.data.lmdb_folder import CLASSES
 from latent_domains.data.lmdb_plans import FINGERPRINT, NewRecords, PlannedLmdb
 
 
@@ -34,24 +31,25 @@ def build(
     """
     for entry in entries:
         lmdb_io.check_name(entry.name, "name it by a path from --root" if classes is None else SHORTEN)
-    sizes: Counter[tuple[int, ...]] = Counter()
+    sizes: set[tuple[int, ...]] = set()
     remedy = " (--skip-unreadable leaves such images out)"
-    with lmdb_io.create(out, force=force) as (writer, folder):
-        readable = make_readable(entries, form, jobs, skip=skip_unreadable, remedy=remedy)
-        for entry, made in tqdm(readable, desc=out.name, total=len(entries), unit="img"):
-            writer.put(entry.name, made.datum)
-            sizes[made.shape] += 1
+
+    def items() -> Iterator[tuple[str, bytes]]:
+        for entry, made in make_readable(entries, form, jobs, skip=skip_unreadable, remedy=remedy):
+            sizes.add(made.shape)
+            yield entry.name, made.datum
         if not sizes:
             raise ProgramError(f"none of the {len(entries)} images could be read")
-        if classes is not None:
-            (folder / CLASSES).write_text("".join(f"{name}\n" for name in classes))
+
+    part = PlannedLmdb(out, {}, lambda: NewRecords(len(entries), items()), tuple(classes or ()))
+    stored = lmdb_plans.build(part, force=force)
     if len(sizes) > 1:
         print(
             f"note: the images have {len(sizes)} different sizes; without --resize a Data layer takes them only one at "
             "a time, and compute_image_mean not at all",
             file=sys.stderr,
         )
-    return sizes.total(), len(entries) - sizes.total()
+    return stored, len(entries) - stored
 
 
 SHORTEN = "shorten the names of its folders"

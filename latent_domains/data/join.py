@@ -44,7 +44,7 @@ def join(
     _check_paths(inputs, out)
     names = _names(inputs)
     _check_free(out, force=force)
-    counts = _check_contents(inputs)
+    counts = _count_alike(inputs)
     origin = {
         "program": PROGRAM,
         "inputs": ", ".join(f"{name} ({count})" for name, count in zip(names, counts, strict=True)),
@@ -54,7 +54,7 @@ def join(
         **common_features(inputs),
     }
     drawn = [_equal_classes(path) for path in inputs] if equal_classes else [np.arange(count) for count in counts]
-    places = _places(drawn, mixture_counts([*map(len, drawn)], shares), seed)
+    places = _draw_records(drawn, mixture_counts([*map(len, drawn)], shares), seed)
     domains = [names[i] for i, _ in places]
     part = PlannedLmdb(
         out, origin, lambda: NewRecords(len(places), _records(inputs, places)), common_classes(inputs), domains
@@ -86,7 +86,7 @@ def _check_paths(inputs: Sequence[Path], out: Path) -> None:
 
 
 def _names(inputs: Sequence[Path]) -> list[str]:
-    """The inputs' names, by which domains.txt, and so all that compares with the true domains, knows them."""
+    """Return the inputs' names for domains.txt. Raises ProgramError if two are the same, or if no line can hold one."""
     names: list[str] = []
     for path in inputs:
         name = path.name if path.name not in ("", "..") else path.resolve().name
@@ -111,7 +111,7 @@ def _check_free(out: Path, *, force: bool) -> None:
     check_new(out, force=force)
 
 
-def _check_contents(inputs: Sequence[Path]) -> list[int]:
+def _count_alike(inputs: Sequence[Path]) -> list[int]:
     """Return the number of records of each input. Raises ProgramError if their images differ in shape or storage."""
     found = {path: lmdb_io.describe(path) for path in tqdm(inputs, desc="check", unit="LMDB")}
     kinds = {path: f"{by(one.shape)}, {'encoded' if one.encoded else 'raw'}" for path, one in found.items()}
@@ -133,8 +133,8 @@ def _equal_classes(lmdb: Path) -> NDArray[np.int64]:
     return np.concatenate([np.resize(np.flatnonzero(labels == one), sizes.max()) for one in classes])
 
 
-def _places(drawn: Sequence[NDArray[np.int64]], taken: Sequence[int], seed: int | None) -> list[tuple[int, int]]:
-    """Input and number in it of each record of the mixture, which has ``taken`` of those ``drawn`` from each input."""
+def _draw_records(drawn: Sequence[NDArray[np.int64]], taken: Sequence[int], seed: int | None) -> list[tuple[int, int]]:
+    """Draw ``taken`` of the records ``drawn`` of each input. Return each one's input and its number there."""
     places = []
     for i, (records, number) in enumerate(zip(drawn, taken, strict=True)):
         chosen = range(number) if seed is None else np.random.default_rng([seed, i]).permutation(len(records))[:number]

@@ -19,7 +19,7 @@ def is_lmdb(folder: Path) -> bool:
     return (folder / "data.mdb").is_file()
 
 
-def strangers(folder: Path) -> list[str]:
+def other_files(folder: Path) -> list[str]:
     """Names of files in a folder that do not belong to an LMDB of ours, sorted; the name of a file itself."""
     inside = folder.iterdir() if folder.is_dir() else [folder]
     return sorted(path.name for path in inside if path.name not in _OURS)

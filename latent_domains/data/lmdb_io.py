@@ -26,7 +26,7 @@ from tqdm import tqdm
 from latent_domains.common.files import build_folder_aside
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by, some
-from latent_domains.data.lmdb_folder import is_lmdb, strangers
+from latent_domains.data.lmdb_folder import is_lmdb, other_files
 
 FIRST_MAP_SIZE = 64 << 20
 """Bytes of address space a new LMDB starts with; doubled whenever it is full."""
@@ -154,7 +154,7 @@ def create(path: Path, *, force: bool = False) -> Iterator[tuple[Writer, Path]]:
     Raises ProgramError if ``path`` exists and ``force`` is false, or it holds other files than an LMDB's, or if the
     disk is full.
     """
-    if force and path.exists() and (others := strangers(path)):
+    if force and path.exists() and (others := other_files(path)):
         raise ProgramError(
             f"{path}: found {some(others)}, expected an LMDB's files alone: --force removes nothing else"
         )

@@ -152,7 +152,10 @@ def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
 
 
 def build(part: PlannedLmdb, *, force: bool = False) -> int:
-    """Make the LMDB and its note. Return the number of records, which may be fewer than those announced."""
+    """Make the LMDB and, if it has an origin, its note.
+
+    Return the number of records, which may be fewer than those announced.
+    """
     records = part.make()
     with lmdb_io.create(part.path, force=force) as (writer, folder):
         for name, datum in tqdm(records.items, desc=part.path.name, total=records.count, unit="img"):
@@ -160,7 +163,8 @@ def build(part: PlannedLmdb, *, force: bool = False) -> int:
         for file, lines in ((CLASSES, part.classes), (DOMAINS, part.domains)):
             if lines:
                 (folder / file).write_text("".join(f"{line}\n" for line in lines))
-        (folder / NOTE).write_text(json_text({"recipe": dict(part.origin), "records": writer.records}))
+        if part.origin:
+            (folder / NOTE).write_text(json_text({"recipe": dict(part.origin), "records": writer.records}))
     return writer.records
 
 

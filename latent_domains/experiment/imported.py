@@ -7,7 +7,7 @@ from pathlib import Path
 
 from latent_domains.common.files import json_text, read_json, write_text
 from latent_domains.common.program import ProgramError
-from latent_domains.data.feature_files import LabelledFeatures, normalised
+from latent_domains.data.feature_files import LabelledFeatures, normalise_features
 from latent_domains.data.lmdb_plans import FINGERPRINT, PlannedLmdb, build_missing, plan_of_arrays
 from latent_domains.experiment.datasets import DATASETS, Dataset, Features, from_json, of_network
 from latent_domains.experiment.networks import ANY_FEATURES
@@ -86,5 +86,5 @@ def _parts(out: Path, domains: Mapping[str, LabelledFeatures], names: tuple[str,
             (0, number),
             names,
         )
-        for number, (domain, rows) in enumerate(normalised(domains, how).items())
+        for number, (domain, rows) in enumerate(normalise_features(domains, how).items())
     ]

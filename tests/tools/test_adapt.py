@@ -50,6 +50,12 @@ RESULTS = {
 }
 
 
+def plant(folder: Path) -> None:
+    """Three domains of six images each."""
+    for look in ("night", "day", "dusk"):
+        plant_domain(folder / look, look, 2)
+
+
 def rows(file: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(file.read_text().splitlines()))
 
@@ -112,18 +118,6 @@ def test_domains_of_every_source_image(labelled):
     assert usage.counts[0] == [of_night.count("1"), of_night.count("2")]
 
 
-def test_the_lines_of_python_that_it_prints_predict_the_same(labelled, tmp_path):
-    folder, done = labelled
-    the_lines_predict_the_same(folder / "out", done, folder / "dusk", tmp_path)
-
-
-def the_lines_predict_the_same(out: Path, done: Done, target: Path, folder: Path) -> None:
-    code, row = done.stdout.split("with OpenCV alone:\n")[1], rows(out / "predictions.csv")[9]
-    (folder / "use.py").write_text(re.sub(r"^  ", "", code, flags=re.M).replace("image.jpg", str(target / row["path"])))
-    said = subprocess.run([sys.executable, folder / "use.py"], capture_output=True, text=True, cwd=ROOT, check=False)
-    assert said.stdout.strip() == row["class"], said.stderr
-
-
 def test_new_images_are_predicted_by_the_folder_the_run_and_the_model(labelled, tmp_path):
     folder, _ = labelled
     predictions = []
@@ -133,6 +127,15 @@ def test_new_images_are_predicted_by_the_folder_the_run_and_the_model(labelled, 
         predictions.append([(row["path"], row["class"]) for row in rows(file)])
     expected = [(row["path"], row["class"]) for row in rows(folder / "out" / "predictions.csv")]
     assert predictions == [expected] * 3
+
+
+def test_other_options_are_refused(labelled):
+    for options, message in (
+        (("--k", 3), "--k was not given, is 3 (choose another --out, or pass --force to begin anew)"),
+        (("--seed", 1, "--unlabelled"), "--unlabelled was False, is True; --seed was 0, is 1"),
+    ):
+        done = program(*arguments(labelled[0], *options))
+        assert done.returncode == 1 and message in done.stderr
 
 
 def test_the_same_command_again_does_only_what_is_missing(labelled):
@@ -152,19 +155,6 @@ def test_the_same_command_again_does_only_what_is_missing(labelled):
     assert program(*arguments(folder)).returncode == 0
     changed = {file.name for file, time in times().items() if before[file] != time}
     assert changed == {"predictions.csv", "model.prototxt", "model.caffemodel", "model.json", "model.onnx"}
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--k", 3), "--k was not given, is 3 (choose another --out, or pass --force to begin anew)"),
-        (("--seed", 1, "--unlabelled"), "--unlabelled was False, is True; --seed was 0, is 1"),
-        (("--weights", "none"), "--weights was not given, is none"),
-    ],
-)
-def test_other_options_are_refused(labelled, options, message):
-    done = program(*arguments(labelled[0], *options))
-    assert done.returncode == 1 and message in done.stderr
 
 
 def test_a_mixture_to_an_unlabelled_target_through_ctrl_c(tmp_path):
@@ -243,8 +233,7 @@ def test_the_lmdbs_can_be_deleted_and_are_built_again(labelled, tmp_path):
 
 
 def test_an_image_that_cannot_be_read(tmp_path):
-    for look in ("night", "day", "dusk"):
-        plant_domain(tmp_path / look, look, 2)
+    plant(tmp_path)
     cut = tmp_path / "day" / "disc" / "cut.jpg"
     cut.write_bytes(cv2.imencode(".jpg", picture("disc", "day", 0))[1].tobytes()[:-100])
     done = program(*arguments(tmp_path))
@@ -258,8 +247,7 @@ def test_an_image_that_cannot_be_read(tmp_path):
 
 
 def test_a_class_of_which_no_image_can_be_read_is_not_lost_in_silence(tmp_path):
-    for look in ("night", "day", "dusk"):
-        plant_domain(tmp_path / look, look, 2)
+    plant(tmp_path)
     for file in (tmp_path / "day" / "disc").iterdir():
         file.write_bytes(b"no image")
     done = program(*arguments(tmp_path, "--skip-unreadable"))
@@ -273,8 +261,7 @@ def test_a_class_of_which_no_image_can_be_read_is_not_lost_in_silence(tmp_path):
 
 
 def test_what_is_in_the_way(tmp_path):
-    for look in ("night", "day", "dusk"):
-        plant_domain(tmp_path / look, look, 2)
+    plant(tmp_path)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.tex").touch()
     for options in ((), ("--force",)):
@@ -290,8 +277,7 @@ def test_what_is_in_the_way(tmp_path):
 
 
 def test_what_cannot_be_trained_is_told_before_anything_is_built(tmp_path):
-    for look in ("night", "day", "dusk"):
-        plant_domain(tmp_path / look, look, 2)
+    plant(tmp_path)
     for options, message in (
         (("--out", tmp_path / "a,b"), "a,b/run: expected a name without commas"),
         (("--network", "lite0", "--batch-size", 2), "batch size: got 2 for 3 domains, expected"),
@@ -303,8 +289,7 @@ def test_what_cannot_be_trained_is_told_before_anything_is_built(tmp_path):
 
 
 def test_options_can_change_until_training_begins(tmp_path):
-    for look in ("night", "day", "dusk"):
-        plant_domain(tmp_path / look, look, 2)
+    plant(tmp_path)
     bad = tmp_path / "dusk" / "disc" / "0.png"
     bad.write_bytes(b"no image")
     settings = tmp_path / "out" / "settings.json"
@@ -415,8 +400,13 @@ def test_the_model_is_one_net_from_picture_to_class(adapted, pacs, tmp_path):
     assert f"tools.export {shlex.quote(str(out / 'run'))} MODEL makes one of it" in done.stderr
 
 
-def test_the_lines_of_python_for_this_model_predict_the_same(adapted, pacs, tmp_path):
-    the_lines_predict_the_same(*adapted, pacs / "cartoon", tmp_path)
+def test_the_lines_of_python_that_it_prints_predict_the_same(adapted, pacs, tmp_path):
+    out, done = adapted
+    code, row = done.stdout.split("with OpenCV alone:\n")[1], rows(out / "predictions.csv")[9]
+    image = str(pacs / "cartoon" / row["path"])
+    (tmp_path / "use.py").write_text(re.sub(r"^  ", "", code, flags=re.M).replace("image.jpg", image))
+    said = subprocess.run([sys.executable, tmp_path / "use.py"], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert said.stdout.strip() == row["class"], said.stderr
 
 
 def test_another_choice_is_a_flag_away_and_features_of_other_weights_are_refused(adapted, pacs, tmp_path):
@@ -447,7 +437,7 @@ def fine_tuned(pacs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     quick = ("--image-size", 64, "--iterations", 4, "--batch-size", 24, "--threads", "1", "--jobs", 2)
     net = ("--fine-tune", "--weights", in_package(LITE0), "--solver-mode", "CPU")
     command = ("adapt", *sources, "--out", out, *net, *quick)
-    calls, measure = [], stages.measure
+    calls, measure = [], stages.measure_iteration
 
     def interrupted(folder: RunFolder, threads: int | None) -> tuple[int, float]:
         calls.append(folder.path)
@@ -456,7 +446,7 @@ def fine_tuned(pacs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
         return measure(folder, threads)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stages, "measure", interrupted)
+        patch.setattr(stages, "measure_iteration", interrupted)
         done = program(*command)
     assert done.returncode == 130 and done.stderr.endswith("interrupted\n"), done.stderr
     assert calls == [out / "features" / "run", out / "run"] and (out / "features" / "report.html").exists()

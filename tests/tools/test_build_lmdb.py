@@ -61,9 +61,7 @@ def records(path: Path) -> list[tuple[bytes, bytes]]:
     [
         ([], [], ()),
         (["--resize_height=256", "--resize_width=256"], ["--resize", "256x256"], ()),
-        (["--resize_height=50", "--resize_width=131"], ["--resize", "50x131"], ()),
-        (["--gray"], ["--gray"], ()),
-        (["--gray", "--resize_height=64", "--resize_width=64"], ["--gray", "--resize", "64x64"], ()),
+        (["--gray", "--resize_height=50", "--resize_width=131"], ["--gray", "--resize", "50x131"], ()),
         (["--encoded", "--encode_type=jpg"], ["--encoded", "jpg"], ("gray.jpg", "turned.jpg")),
         (["--encoded", "--encode_type=png"], ["--encoded", "png"], ("gray.png", "alpha.png", "black and white.png")),
     ],
@@ -162,9 +160,12 @@ def test_a_tree_takes_its_labels_from_the_folders(images, tmp_path):
     assert done.returncode == 0, done.stderr
     assert lmdb_io.describe(tmp_path / "db").class_counts == {0: 7, 2: 5}
     assert (tmp_path / "db" / "classes.txt").read_text() == wanted.read_text()
+    wanted.write_text("rocket\nship\n")
+    done = program("build_lmdb", images, tmp_path / "other", "--classes", wanted)
+    assert done.returncode == 1 and "folders a cat are not among the classes rocket, ship" in done.stderr
 
 
-@pytest.mark.parametrize("jobs", [1, 2, 3])
+@pytest.mark.parametrize("jobs", [1, 3])
 def test_datums_come_in_order_whatever_the_threads(images, jobs, monkeypatch):
     monkeypatch.setattr(in_threads, "AHEAD", 3)
     files = sorted(images.rglob("*.*g"))
@@ -196,12 +197,6 @@ def broken(images: Path, tmp_path: Path, kind: str) -> Path:
     elif kind == "folder":
         file.unlink()
         file.mkdir()
-    elif kind in LINKS:
-        file.unlink()
-        file.symlink_to(LINKS[kind])
-    elif kind == "FIFO":
-        file.unlink()
-        os.mkfifo(file)
     elif kind == "endless":
         os.truncate(file, 1 << 40)
     else:
@@ -209,12 +204,7 @@ def broken(images: Path, tmp_path: Path, kind: str) -> Path:
     return file
 
 
-LINKS = {"dangling": "not there", "device": "/dev/zero"}
-
 KINDS = {
-    "dangling": "a link that leads nowhere",
-    "device": "a FIFO, a device or a socket, expected a regular file",
-    "FIFO": "a FIFO, a device or a socket, expected a regular file",
     "endless": "1099511627776 bytes, more than a picture of 100000000 pixels has",
     "missing": "No such file or directory",
     "folder": "Is a directory",
@@ -245,9 +235,6 @@ def test_an_image_above_the_limit_is_not_decoded(images, tmp_path):
     done = child("build_lmdb", tmp_path / "images", tmp_path / "db", "--jobs", 1)
     assert done.returncode == 1 and names(tmp_path) == ["images"]
     assert f"error: {bomb}: more than 100000000 pixels (OPENCV_IO_MAX_IMAGE_PIXELS allows more)" in done.stderr
-    more = {"OPENCV_IO_MAX_IMAGE_PIXELS": str(101 * 10**6)}
-    done = child("build_lmdb", tmp_path / "images", tmp_path / "db", "--resize", "8x8", env=more)
-    assert done.returncode == 0 and "13 images of 2 classes" in done.stdout, done.stderr
 
 
 def test_an_image_that_its_format_cannot_hold_is_named(tmp_path):
@@ -278,11 +265,10 @@ def test_an_unreadable_image_is_named(images, tmp_path, kind):
     assert made.datum == b"" and KINDS[kind] in (made.failure or "")
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_an_unreadable_image_stops_the_program_or_is_skipped(images, tmp_path, jobs):
+def test_an_unreadable_image_stops_the_program_or_is_skipped(images, tmp_path):
     file = broken(images, tmp_path, "truncated")
     root, out = file.parent.parent, tmp_path / "out" / "db"
-    arguments = ("build_lmdb", root / "list.txt", out, "--root", root, "--jobs", jobs, "--no-shuffle")
+    arguments = ("build_lmdb", root / "list.txt", out, "--root", root, "--jobs", 2, "--no-shuffle")
     done = program(*arguments)
     assert done.returncode == 1
     assert f"error: {file}: a JPEG that was cut short" in done.stderr and "Traceback" not in done.stderr
@@ -332,11 +318,7 @@ def test_an_existing_output_stays_without_force(images, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["{root}", "out", "--resize", "256"], 2, "'256', expected HEIGHTxWIDTH"),
         (["{root}", "out", "--resize", "0x5"], 2, "'0x5', expected HEIGHTxWIDTH"),
-        (["{root}", "out", "--jobs", "0"], 2, "'0', expected a whole number of at least 1"),
-        (["{root}", "out", "--seed", "-1"], 2, "--seed: got '-1', expected a whole number of at least 0"),
-        (["{root}", "out", "--encoded", "gif"], 2, "invalid choice: 'gif'"),
         (["{root}", "out", "--root", "x"], 1, "--root belongs to a list file"),
         (["{root}/list.txt", "out", "--classes", "x"], 1, "a list names its labels"),
         (["{root}/absent.txt", "out"], 1, "absent.txt: No such file"),
@@ -371,9 +353,9 @@ def long_list(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("jobs", "whole_group"), [(1, True), (2, True), (2, False)])
-def test_ctrl_c_leaves_nothing(long_list, tmp_path, jobs, whole_group):
-    arguments = (long_list / "list.txt", tmp_path / "db", "--root", long_list, "--jobs", jobs)
+@pytest.mark.parametrize("whole_group", [True, False])
+def test_ctrl_c_leaves_nothing(long_list, tmp_path, whole_group):
+    arguments = (long_list / "list.txt", tmp_path / "db", "--root", long_list, "--jobs", 2)
     code, stderr = interrupt("build_lmdb", *arguments, at="img/s", whole_group=whole_group)
     assert code == 130
     assert "interrupted" in stderr and "Traceback" not in stderr
@@ -381,16 +363,8 @@ def test_ctrl_c_leaves_nothing(long_list, tmp_path, jobs, whole_group):
 
 
 def test_a_full_disk_leaves_nothing(long_list, tmp_path):
-    done = child(
-        "build_lmdb",
-        long_list / "list.txt",
-        tmp_path / "db",
-        "--root",
-        long_list,
-        "--jobs",
-        2,
-        before=files_up_to(8 << 20),
-    )
+    arguments = (long_list / "list.txt", tmp_path / "db", "--root", long_list, "--jobs", 2)
+    done = child("build_lmdb", *arguments, before=files_up_to(8 << 20))
     assert done.returncode == 1
     assert f"{tmp_path / 'db'}: writing the LMDB failed" in done.stderr and "Traceback" not in done.stderr
     assert names(tmp_path) == []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from latent_domains.data.feature_files import LabelledFeatures, normalised
+from latent_domains.data.feature_files import LabelledFeatures, normalise_features
 from latent_domains.data.lmdb_plans import Images, PlannedLmdb, plan_of_arrays
 from latent_domains.data.published_file import read_contents
 from latent_domains.data.sets.published import OFFICE_CALTECH
@@ -35,7 +35,7 @@ def plans(out: Path, seed: int, mirror: Path | None = None, downloads: Path | No
             arrays = loadmat(BytesIO(read_contents(file, downloads or out / "downloads", mirror)))
             labels = arrays["labels"].ravel().astype(np.int64) - 1
             found[domain] = LabelledFeatures(arrays["fts"].astype(np.float64), labels)
-        return normalised(found, NORMALISE)
+        return normalise_features(found, NORMALISE)
 
     def images(domain: str) -> Images:
         found = domains()[domain]

@@ -7,10 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from latent_domains.adapt.learner import Learner
-from latent_domains.adapt.stages import experiment_of
-from latent_domains.adapt.task import Paths, Task
-from latent_domains.adapt.trees import TaskImages, about_numbers, check_apart, domain_names, read_images
+from latent_domains.adapt.trees import TaskImages, check_apart, domain_names, notes_on_classes, read_images
 from latent_domains.common.program import ProgramError
 from tests.shapes import CLASSES, plant_domain
 
@@ -77,11 +74,6 @@ def test_a_class_in_two_spellings_has_the_images_of_both(night, dusk):
     assert images.classes.count("caf\u00e9") == 1 and not [note for note in images.notes if "no images of" in note]
 
 
-def test_labels_of_a_target_can_be_left_unused(night, dusk):
-    images = read_images([night], [dusk], unlabelled=True)
-    assert not images.targets[0].labelled and labels(images) == [-1] * 6
-
-
 def test_a_labelled_target_may_lack_classes(night, dusk):
     shutil.rmtree(dusk / "disc")
     images = read_images([night], [dusk])
@@ -132,22 +124,13 @@ def test_too_little(night, day, dusk, tmp_path):
 
 
 def test_a_folder_of_domains_is_not_taken_for_classes(night, day, dusk, tmp_path):
-    (tmp_path / "all").mkdir()
+    (tmp_path / "all" / "empty").mkdir(parents=True)  # hides nothing
     night.rename(tmp_path / "all" / "night sky")
     day.rename(tmp_path / "all" / "day")
     said = refusal([tmp_path / "all"], [dusk])
     assert "look like domains, not classes" in said
     options = shlex.join(["--source", str(tmp_path / "all/day"), "--source", str(tmp_path / "all/night sky")])
     assert said.endswith(f"as in {options}, or pass --folders-are-classes")
-
-
-def test_an_empty_folder_beside_them_does_not_hide_domains(night, day, dusk, tmp_path):
-    (tmp_path / "all" / "empty").mkdir(parents=True)
-    night.rename(tmp_path / "all" / "night")
-    day.rename(tmp_path / "all" / "day")
-    assert "its folders day, night each hold cross, disc, square, so they look like dom" in refusal(
-        [tmp_path / "all"], [dusk]
-    )
 
 
 def test_classes_that_hold_the_same_folders_each(night, dusk):
@@ -191,32 +174,15 @@ def test_names_that_are_no_utf_8(night, dusk):
     assert "has a name that no text file can hold" in refusal([night], [dusk])
 
 
-def test_numbers_that_are_small_or_differ_much_are_said(tmp_path):
+def test_classes_of_few_or_many_images_are_said(tmp_path):
     night, day, dusk = (plant_domain(tmp_path / look, look, 10) for look in ("night", "day", "dusk"))
-    assert told([night, day], dusk) == []
+    assert list(notes_on_classes(read_images([night, day], [dusk]))) == []
     for number in range(1, 10):
         (day / "disc" / f"{number}.png").unlink()
-    for shape in CLASSES:
-        for number in range(2, 10):
-            (dusk / shape / f"{number}.png").unlink()
-    few, rare, twice = told([night, day], dusk)
-    assert few == f"{day}: 1 image of disc: so few that the accuracy depends on which they are"
-    assert rare == f"{day}: 10 images of cross, 1 of disc: the classifier learns the frequent classes first"
-    assert twice == (
-        "30 images of night, 6 of dusk: a batch has as many of each, so those of dusk come 5 times as often"
-    )
-    assert told([night, day], dusk, batch_split="by_size") == [few, rare], "those of dusk come as often as the others"
-    assert told([night, day], dusk, method="source_only") == [few, rare], "those of dusk do not come at all"
-    assert told([night, day], dusk, batch_split="per_group") == [few, rare], "dusk has as many as both"
-    assert twice in told([night, dusk], day, batch_split="per_group")
-
-
-def told(sources: list[Path], target: Path, method: str = "mda", **settings: str) -> list[str]:
-    images = read_images(sources, [target])
-    counts = {domain.name: len(domain.entries) for domain in images.domains}
-    chosen = {"method": method, "iterations": None, "k": None, **settings}
-    task = Task(Paths(target / "out"), images, Learner("mnist"), chosen, "adapt")
-    return list(about_numbers(images, experiment_of(task, counts)))
+    assert list(notes_on_classes(read_images([night, day], [dusk]))) == [
+        f"{day}: 1 image of disc: so few that the accuracy depends on which they are",
+        f"{day}: 10 images of cross, 1 of disc: the classifier learns the frequent classes first",
+    ]
 
 
 def test_the_same_image_in_source_and_target(night, dusk):
@@ -251,8 +217,3 @@ def test_names_that_files_and_layers_can_bear():
     ]
     names = ["images", "images_2", "my_art_new_old", "фото", "照片", "नदी", "\u00e9t\u00e9", "_", "x"]
     assert domain_names([Path("/") / folder for folder in folders]) == names
-
-
-def test_class_names_that_no_text_file_can_hold(night, dusk):
-    (night / "disc").rename(night / "di\nsc")
-    assert "'di\\nsc' has a name that no text file can hold" in refusal([night], [dusk])
