@@ -16,12 +16,9 @@ from latent_domains.common.caffe_log import curves
 from latent_domains.common.caffe_process import start
 from latent_domains.convert.fork import converter
 from latent_domains.convert.fork.weights import converted
-from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.compare import TOLERANCE
 from latent_domains.models.model import read_model
 from latent_domains.models.weights import check_weights
-from latent_domains.runs.write import write_run
-from latent_domains.training.train import loaded_from
 from tests.latent_domains.convert.fork.fork_nets import ForkNet, digits, residual, save, settings
 from tests.latent_domains.nets.experiments import nets_of
 from tests.latent_domains.nets.graphs import kind, parse
@@ -195,17 +192,6 @@ def test_weights_load_by_name_into_our_nets(done) -> None:
         scores(file, Path(f"{out}.caffemodel"), x) for file in (folder / "deploy.prototxt", Path(f"{out}.prototxt"))
     )
     np.testing.assert_array_equal(ours, theirs)
-
-
-@pytest.mark.program
-def test_our_training_program_takes_the_weights(done, tiny_data, tmp_path) -> None:
-    out, _ = done
-    run = write_run(
-        make_experiment("digits", "mda", k=2, iterations=1, branch_norm="none"), tmp_path / "run", data=tiny_data
-    )
-    loaded, anew, unused = loaded_from(run, Path(f"{out}.caffemodel")).split("; ")
-    assert "conv1_mda, conv1_scale" in loaded and "domain_conv2, domain_fc3, domain_fc4" in loaded
-    assert (anew, unused) == ("begin anew: none", "not used: none")
 
 
 def test_caffe_trains_the_training_net(fork, tmp_path) -> None:

@@ -133,12 +133,6 @@ def save_safetensors(net: ResNet, path: Path) -> Path:
     return path
 
 
-def save_timm(net: ResNet, path: Path) -> Path:
-    """timm has torchvision's names, and says in the file's metadata that it comes from PyTorch."""
-    save_file(net.state_dict(), path, metadata={"format": "pt"})
-    return path
-
-
 def save_t7(**options: object) -> Callable[[ResNet, Path], Path]:
     def save(net: ResNet, path: Path) -> Path:
         path.write_bytes(written(Builder(**options).net(net)))
@@ -152,9 +146,7 @@ FORMATS = {
     "legacy": save_legacy,
     "training": save_training,
     "safetensors": save_safetensors,
-    "timm": save_timm,
-    "t7": save_t7(namespace="cudnn", kind="Cuda"),
-    "t7 with old BN": save_t7(old=True),
+    "t7 with old BN": save_t7(namespace="cudnn", kind="Cuda", old=True),
 }
 
 
@@ -315,20 +307,6 @@ def test_without_head(net, pixels, expected, tmp_path):
         found = converted(tmp_path / "out", pixels[:1])
         assert list(found)[-1] == "pool5"
         assert_close(found, {"pool5": judge(net, pixels[:1])["pool5"]})
-
-
-def test_kinds_of_numbers_are_converted_with_a_note(net, tmp_path):
-    state = {name: value.half() if value.ndim == 4 else value for name, value in net.state_dict().items()}
-    state["bn1.running_mean"] = state["bn1.running_mean"].double()
-    state["fc.bias"] = state["fc.bias"].bfloat16()
-    torch.save(state, tmp_path / "mixed.pth")
-    done = program("convert_resnet", tmp_path / "mixed.pth", tmp_path / "out", "--no-verify", "--no-mda")
-    assert done.returncode == 0, done.stderr
-    for kind, count in (("bfloat16", 1), ("float16", 20), ("float64", 1)):
-        assert f"note: {count} of 102 tensors are {kind}: converted to float32" in done.stdout
-    found = blobs(tmp_path / "out.caffemodel")
-    np.testing.assert_array_equal(found["res2a_branch2a"][0], state["layer1.0.conv1.weight"].float().numpy())
-    np.testing.assert_array_equal(found["fc1000"][1], state["fc.bias"].float().numpy())
 
 
 def test_conv1_trains_at_pytorchs_pace(net, verified):

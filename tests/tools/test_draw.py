@@ -202,17 +202,6 @@ def test_other_errors_are_one_line(small, tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.program
-def test_layers_may_have_any_name_or_none_and_any_parameters():
-    net = read_net(ROOT / DOCS[0], DATA)
-    net.layer[0].name, net.layer[1].name = "", "a\x00\x1b<b>"
-    for layer in net.layer:
-        if layer.type == "Python":
-            layer.python_param.param_str = "[" * 100_000
-    net.layer[3].top[0] = "\x01"
-    assert "a��&lt;b&gt;" in draw(net).decode()
-
-
 @pytest.mark.parametrize("net", DOCS)
 def test_docs_show_the_nets_as_they_are(net):
     """Where each word stands is graphviz's and the fonts' affair; the words are the net's."""

@@ -16,7 +16,7 @@ from latent_domains.convert.fold.verify import Agreement
 from latent_domains.data.input_batches import batches
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.compare import Difference
-from latent_domains.models.model import model_files, read_model, write_model
+from latent_domains.models.model import model_files, write_model
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
@@ -209,19 +209,6 @@ def test_a_net_for_batches_of_one_size_alone(tmp_path: Path) -> None:
     assert "top-1 of 6 of 6 inputs" in done.stdout
 
 
-@pytest.mark.program
-def test_without_verification_nothing_is_run_and_it_says_so(
-    small: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def never(*_: object) -> None:
-        raise AssertionError("verified")
-
-    monkeypatch.setattr(export, "compare_nets", never)
-    done = exported(small, tmp_path / "out", "--no-verify")
-    assert done.returncode == 0 and done.stdout.splitlines()[1] == "not verified"
-    read_model(*model_files(tmp_path / "out"))
-
-
 @pytest.mark.usefixtures("trusting")
 def test_a_result_that_differs_is_not_written(
     small: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -265,16 +252,6 @@ def test_what_caffe_alone_takes_as_it_was_is_written_without_opencv(tmp_path: Pa
 
 
 @pytest.mark.usefixtures("trusting")
-def test_a_net_without_outputs_that_opencv_can_be_asked_for(tmp_path: Path) -> None:
-    text = layer("fc", "InnerProduct", "data", "fc", "inner_product_param { num_output: 5 }")
-    text += layer("cut", "Slice", "fc", "a b", "slice_param { slice_point: 1 }") + layer("quiet", "Silence", "a", "")
-    model = write_model(trained(DATA + text), tmp_path / "cut", about="", force=False)
-    done = exported(model, tmp_path / "out")
-    assert done.returncode == 0, done.stderr
-    assert "first top alone: b\n" in done.stdout and "top-1" not in done.stdout
-
-
-@pytest.mark.usefixtures("trusting")
 def test_what_opencv_cannot_run_is_said_and_written(tmp_path: Path) -> None:
     model = write_model(
         trained(DATA + layer("odd", "Bias", "data", "odd", "bias_param { axis: -1 }")),
@@ -286,31 +263,6 @@ def test_what_opencv_cannot_run_is_said_and_written(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert re.search(r'OpenCV \S+ cannot run the folded net, which Caffe does: .*"odd" of type "Bias"', done.stdout)
     assert (tmp_path / "out.prototxt").exists()
-
-
-@pytest.mark.usefixtures("trusting")
-def test_an_input_behind_which_a_dropout_goes_is_not_overwritten(tmp_path: Path) -> None:
-    text = DATA + layer("drop", "Dropout", "data", "x") + layer("bn", "BatchNorm", "x", "x")
-    text += layer("relu", "ReLU", "x", "x") + layer("prob", "Softmax", "x", "prob")
-    done = exported(write_model(trained(text), tmp_path / "in" / "net", about="", force=False), tmp_path / "net")
-    assert done.returncode == 0, done.stderr
-    files = model_files(tmp_path / "net")
-    net = caffe.Net(str(files[0]), caffe.TEST, weights=str(files[1]))
-    net.blobs["data"].data[...] = np.random.default_rng(0).normal(size=net.blobs["data"].shape)
-    first, second = (net.forward()["prob"].copy() for _ in range(2))
-    np.testing.assert_array_equal(first, second)
-    done = program("export_onnx", *files, tmp_path / "net.onnx")
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.usefixtures("trusting")
-def test_a_model_that_was_never_trained_is_folded_with_a_note(tmp_path: Path) -> None:
-    model = trained(TEXT)
-    model.blobs["mda"][2][...] = 0
-    files = write_model(model, tmp_path / "fresh", about="", force=False)
-    done = exported(files, tmp_path / "out")
-    assert done.returncode == 0, done.stderr
-    assert "note: mda: no running statistics of domain 2 (divisor 0)" in done.stdout
 
 
 # --- bad input

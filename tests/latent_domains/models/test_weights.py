@@ -96,14 +96,6 @@ def test_layers_that_are_missing_are_told(net, tmp_path):
     assert caffe_takes(tmp_path, weights)
 
 
-def test_layers_of_all_the_nets_count(net, tmp_path):
-    (tmp_path / "other.prototxt").write_text(NET.replace('name: "ip"', 'name: "head"').replace('"conv"', '"below"'))
-    other = caffe.Net(str(tmp_path / "other.prototxt"), caffe.TEST)
-    param = model()
-    param.layer.add(name="head", blobs=param.layer[-1].blobs)
-    assert check_weights(write(tmp_path, param), [net, other]) == Fit(("conv", "ip", "head"), ("below",), ())
-
-
 def test_weights_of_another_net_are_refused(net, tmp_path):
     param = NetParameter()
     for i in range(12):
@@ -167,13 +159,6 @@ def test_a_file_of_another_kind_is_explained(net, tmp_path, data, message):
     weights.write_bytes(data)
     with pytest.raises(ProgramError, match=f"weights: .*{message}"):
         check_weights(weights, [net])
-
-
-def test_a_missing_file_and_a_folder_are_explained(net, tmp_path):
-    with pytest.raises(ProgramError, match="absent: no such file, expected a caffemodel"):
-        check_weights(tmp_path / "absent", [net])
-    with pytest.raises(ProgramError, match="a folder, expected a caffemodel"):
-        check_weights(tmp_path, [net])
 
 
 def test_no_truncated_file_passes(net, tmp_path):

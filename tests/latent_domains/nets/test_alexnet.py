@@ -87,15 +87,6 @@ def test_what_learns_in_alexnet(dataset, method):
     assert found == expected
 
 
-def test_alexnet_normalises_before_the_activation():
-    net = parse(nets_of("office31")[1]["train"])
-    order = [layer.name for layer in net.layer]
-    for name, relu in (("fc6", "relu6"), ("fc7", "relu7")):
-        start = order.index(name)
-        assert order[start : start + 4] == [name, f"{name}_mda", f"{name}_scale", relu]
-    assert order[order.index("classifier") :][:3] == ["classifier", "classifier_mda", "classifier_scale"]
-
-
 def test_dropout_is_where_there_is_no_normalisation():
     for method in METHODS:
         net = parse(nets_of("office31", method)[1]["train"])

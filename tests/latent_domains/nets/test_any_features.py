@@ -40,12 +40,6 @@ def test_what_the_branch_reads(branch_norm, share):
             assert "domain_relu" not in net or source == "final", "a ReLU would lose half of what is standardised"
 
 
-def test_latent_targets_read_the_same():
-    net = layers(nets_of(DATASET, targets=("photo", "sketch"), branch_input="early", branch_norm="logits")[1]["train"])
-    assert list(net["target_domain_standardised"].bottom) == ["target_domain_early"]
-    assert list(net["target_domain_final"].bottom) == ["stem_target"]
-
-
 @pytest.mark.parametrize("name", ["deploy", "domains"])
 @pytest.mark.parametrize("source", ["final", "early"])
 def test_nets_fold_into_stock_layers(name, source):

@@ -63,21 +63,6 @@ def test_known_sources_and_latent_targets():
     ]
 
 
-@pytest.mark.parametrize(
-    ("sources", "targets"),
-    [
-        (("amazon", "caltech"), ("webcam", "dslr")),
-        (("webcam", "dslr"), ("amazon", "caltech")),
-        (("caltech", "webcam", "dslr"), ("amazon",)),
-    ],
-)
-@pytest.mark.parametrize("dataset", ["office_caltech", "office_caltech_fc7"])
-def test_every_setting_of_office_caltech(dataset, sources, targets):
-    experiment, nets = nets_of(dataset, sources=sources, targets=targets)
-    assert (experiment.k, experiment.k_target) == (len(sources), len(targets))
-    assert ("target_domain_fc" in layers(nets["deploy"])) == (len(targets) > 1)
-
-
 def test_an_undivided_source_is_one_stream_of_unknown_domains():
     experiment, nets = nets_of("pacs", undivided=True)
     net = layers(nets["train"])

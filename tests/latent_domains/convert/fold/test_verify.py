@@ -2,11 +2,9 @@
 
 from pathlib import Path
 
-import cv2
 import numpy as np
 import pytest
 
-from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.fold import Folded, fold
 from latent_domains.convert.fold.verify import batches_for, compare_nets, compare_opencv, measured, same_best
 from latent_domains.models.compare import worst
@@ -126,14 +124,6 @@ def test_outputs_that_opencv_cannot_be_asked_for_are_named() -> None:
     assert folded.notes == ("not compared with OpenCV, which gives a layer's first top alone: b",)
 
 
-def test_opencv_says_which_layer_it_does_not_know(model: Model, tmp_path: Path) -> None:
-    text = DATA + layer("odd", "Bias", "data", "odd", "bias_param { axis: -1 }")
-    odd = fold(trained(text))
-    files = write_model(odd.model, tmp_path / "m", about="", force=False)
-    with pytest.raises(cv2.error, match='layer "odd" of type "Bias"'):
-        compare_opencv(*files, odd, [X], [{"odd": X}])
-
-
 def test_even_classes_are_the_same_best() -> None:
     expected = np.array([[0.5, 0.5, 0.0], [0.6, 0.4, 0.0]], np.float32)
     found = np.array([[0.49, 0.51, 0.0], [0.4, 0.6, 0.0]], np.float32)
@@ -149,12 +139,6 @@ def test_batches_are_those_that_the_net_takes() -> None:
     found = batches_for(trained(TEXT.replace("dim: 1 dim: 4", "dim: 3 dim: 4")).net, X)
     assert [len(batch) for batch in found] == [3, 3, 3]
     np.testing.assert_array_equal(np.concatenate(found), np.concatenate([X, X[:2]]))
-
-
-def test_opencv_that_makes_another_shape(model: Model, folded: Folded, tmp_path: Path) -> None:
-    files = write_model(folded.model, tmp_path / "m", about="", force=False)
-    with pytest.raises(ProgramError, match="prob: found 7×5 values, expected 7×4"):
-        compare_opencv(*files, folded, [X], [{"bn": np.zeros((7, 5)), "prob": np.zeros((7, 4))}])
 
 
 def test_a_softmax_of_large_numbers_has_the_room_that_their_rounding_takes() -> None:

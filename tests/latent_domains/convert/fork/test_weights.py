@@ -104,11 +104,3 @@ def test_a_domain_that_never_had_images_is_read(fork, tmp_path: Path) -> None:
     zeros = [np.zeros(shape, np.float32) for shape in NET.shapes["fc3 s norm 1"]]
     found = read_blobs(save(NET, changed(fc3_s_norm_1=zeros), tmp_path)[1], nets, kinds)
     assert not any(value.any() for value in found["fc3 s norm 1"])
-
-
-def test_truncated_weights_are_refused(fork, tmp_path: Path) -> None:
-    _, nets, kinds = fork
-    file = save(NET, NET.weights(0), tmp_path)[1]
-    file.write_bytes(file.read_bytes()[:-7])
-    with pytest.raises(ProgramError, match=r"net\.caffemodel: \d+ bytes that are no caffemodel, or a truncated one"):
-        read_blobs(file, nets, kinds)

@@ -1,7 +1,6 @@
 """EfficientNet-Lite0 with ImageNet's weights: PyTorch is the judge of Caffe, ONNX Runtime and OpenCV."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import caffe
@@ -12,17 +11,15 @@ import pytest
 import torch
 from onnx import ModelProto
 
-from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.fold import fold
 from latent_domains.convert.onnx.net import blob_names, onnx_model
-from latent_domains.convert.torch.architectures import find_lite0, lite0_net
+from latent_domains.convert.torch.architectures import lite0_net
 from latent_domains.convert.torch.caffe_weights import Pixels, caffe_model
-from latent_domains.convert.torch.contents import Checkpoint, take
+from latent_domains.convert.torch.contents import Checkpoint
 from latent_domains.convert.torch.conversion import LITE0_STANDARDISATION
 from latent_domains.convert.torch.lite0_backbone import backbone, backbone_onnx, folded_model
 from latent_domains.convert.torch.read import read_lite0
 from latent_domains.convert.torch.reference import torch_lite0
-from latent_domains.convert.torch.tensors import CheckpointError
 from latent_domains.data.published_file import in_package
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.experiment.networks import LITE0
@@ -189,46 +186,3 @@ def test_photographs_are_of_their_class(model: Model, pixels: Array) -> None:
     names = [folder.name for folder in sorted(SAMPLE.glob("*")) for _ in range(2)]
     right = [label in IMAGENET[name] for name, label in zip(names, best, strict=True) if name in IMAGENET]
     assert sum(right) >= len(right) - 2 and len(right) == 8, list(zip(names, best, strict=True))
-
-
-def ones(sizes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
-    return {name: np.broadcast_to(np.float32(1), size) for name, size in sizes.items()}
-
-
-HEAD = {"_fc.weight": (5, 1280), "_fc.bias": (5,)}
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (
-            lambda t: t.pop("_blocks.3._bn0.bias"),
-            r"Lite0 by its blocks, but lacking _blocks\.3\._bn0\.bias$",
-        ),
-        (
-            lambda t: t.update(ones({"_blocks.0._se_reduce.bias": (8,)})),
-            r"EfficientNet-Lite0 by its blocks, but with _blocks\.0\._se_reduce\.bias$",
-        ),
-        (
-            lambda t: t.update(ones({"_conv_head.weight": (1280, 352, 1, 1)})),
-            "tensor _conv_head.weight is 1280×352×1×1, expected 1280×320×1×1 in EfficientNet-Lite0",
-        ),
-        (lambda t: t.pop("_fc.weight"), r"no _fc\.weight, the classifier, but _fc\.bias: expected one, or --no-head"),
-        (lambda t: t.pop("_conv_stem.weight"), "its tensors are .*: expected those of EfficientNet-Lite0"),
-    ],
-)
-def test_other_nets_are_refused(change: Callable[[dict[str, np.ndarray]], object], said: str) -> None:
-    def lite0(*, head: bool) -> Checkpoint:
-        return take(tensors, find_lite0(tensors), head=head)
-
-    tensors = ones({**lite0_net().shapes(), **HEAD})
-    assert lite0(head=True).classes == 5 and lite0(head=False).classes is None
-    change(tensors)
-    with pytest.raises(CheckpointError, match=said):
-        lite0(head=True)
-
-
-def test_a_truncated_file(tmp_path: Path) -> None:
-    (tmp_path / "net.pth").write_bytes(in_package(LITE0).read_bytes()[:1_000_000])
-    with pytest.raises(ProgramError, match=r"^.*/net\.pth: truncated: 1000000 bytes, expected storage"):
-        read_lite0(tmp_path / "net.pth", head=True)
