@@ -42,14 +42,14 @@ def _options() -> argparse.Namespace:
         type=dataset,
         required=True,
         metavar="NAME|FILE",
-        help="dataset of features, office31_fc7 say, or the description of another one (dataset.json)",
+        help="a dataset of features, such as office31_fc7, or the description of another one (dataset.json)",
     )
     parser.add_argument("--sources", metavar="A+B+…", help="source domains (default: the paper's)")
     parser.add_argument("--targets", "--target", metavar="A+…", help="target domain or domains (default: the paper's)")
     parser.add_argument(
         "--undivided",
         action="store_true",
-        help="the sources come as one LMDB of unknown mixture, named A+B+… (python -m tools.join_lmdbs)",
+        help="read the sources from one LMDB of unknown mixture, named A+B+… (python -m tools.join_lmdbs)",
     )
     parser.add_argument(
         "--k",
@@ -61,20 +61,20 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--classifier",
         choices=CLASSIFIERS,
-        help="in the kernel: the nearest neighbour, as the kernel's authors have it, or a linear SVM (default: 1nn)",
+        help="classifier in the kernel: nearest neighbour, as in the kernel's paper, or linear SVM (default: 1nn)",
     )
     parser.add_argument(
         "--dimension",
         type=_or_auto,
         metavar="D|auto",
-        help="of the kernel's subspaces; auto: by the subspace disagreement measure (default: auto)",
+        help="dimension of the kernel's subspaces; auto: by the subspace disagreement measure (default: auto)",
     )
     parser.add_argument(
         "--normalise",
         choices=NORMALISATIONS,
         default=NORMALISATIONS[0],
-        help="z: features of mean 0 and variance 1, for a kernel in each latent domain and in the target by itself; "
-        "none: as they are stored (default: z)",
+        help="z: standardise the features of each domain and of the target separately, for a kernel; none: use them as "
+        "stored (default: z)",
     )
     parser.add_argument(
         "--min-domain",
@@ -82,12 +82,12 @@ def _options() -> argparse.Namespace:
         metavar="N",
         help="gong2013: the fewest images of a domain (default: the number of classes, as in the paper)",
     )
-    parser.add_argument("--seed", type=natural, default=0, help="default: 0")
+    parser.add_argument("--seed", type=natural, default=0, help="seed of random numbers (default: 0)")
     parser.add_argument(
         "--limit",
         type=positive,
         metavar="N",
-        help="learn from N records of each source and target only, evenly spaced; tests are always on all",
+        help="learn from only N records of each source and target, evenly spaced; test on all",
     )
     add_data_option(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress bars")

@@ -86,7 +86,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", metavar="ROW", help="rows to measure; patterns such as 'batchnorm-*' work")
     parser.add_argument("--list", action="store_true", help="print the names of the rows and stop")
     parser.add_argument("--seconds", type=seconds, default=4, help="time to spend on each comparison (default: 4)")
-    parser.add_argument("--smallest", action="store_true", help="start each row once on little data: see that it runs")
+    parser.add_argument("--smallest", action="store_true", help="run each row once on little data, as a test")
     parser.add_argument("--gpu", type=natural, metavar="N", help="measure the layers on this GPU, by CUDA's number")
     parser.add_argument("--threads", type=positive, help="threads (default: OMP_NUM_THREADS, or one a core)")
     return parser.parse_args()

@@ -26,19 +26,21 @@ def _options() -> argparse.Namespace:
     parser = program_parser("tools.build_lmdb", __doc__)
     parser.add_argument("input", type=Path, help="list file, or folder that holds one folder for each class")
     parser.add_argument("out", type=Path, help="LMDB folder to make")
-    parser.add_argument("--root", type=Path, metavar="DIR", help="folder the list's paths start from (default: here)")
     parser.add_argument(
-        "--classes", type=Path, metavar="FILE", help="names of the classes, one a line, instead of the tree's own"
+        "--root", type=Path, metavar="DIR", help="folder of the list's paths (default: the current one)"
+    )
+    parser.add_argument(
+        "--classes", type=Path, metavar="FILE", help="names of the classes, one a line, instead of the folders' names"
     )
     parser.add_argument("--resize", type=_size, metavar="HxW", help="resize to this height and width (bilinear)")
     parser.add_argument("--gray", action="store_true", help="store one gray channel instead of B, G, R")
     parser.add_argument(
         "--encoded",
         choices=("jpg", "png"),
-        help="store image files of this format, not raw pixels; without --resize and --gray, files of it stay as they "
-        "are if they hold B, G, R of 8 bits, upright, and all others are encoded anew",
+        help="store image files of this format, not raw pixels; without --resize and --gray, keep files of this format "
+        "unchanged if they are upright, with B, G, R of 8 bits; encode all others again",
     )
-    parser.add_argument("--seed", type=natural, default=0, help="of the order of the records (default: 0)")
+    parser.add_argument("--seed", type=natural, default=0, help="seed of the order of the records (default: 0)")
     parser.add_argument("--no-shuffle", action="store_true", help="keep the order of the list or tree")
     parser.add_argument(
         "--skip-unreadable", action="store_true", help="name and count unreadable images instead of stopping"

@@ -35,9 +35,16 @@ PHASES = {"train": caffe_pb2.TRAIN, "test": caffe_pb2.TEST}
 
 def main() -> None:
     parser = program_parser("tools.draw", __doc__)
-    parser.add_argument("nets", nargs="*", type=Path, metavar="NET.prototxt", help="default: the nets in docs/nets.md")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="default: here; docs/nets if no net is named")
-    parser.add_argument("--format", choices=FORMATS, default="svg", help="of the pictures (default: svg)")
+    parser.add_argument(
+        "nets", nargs="*", type=Path, metavar="NET.prototxt", help="nets to draw (default: the nets in docs/nets.md)"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="folder of the pictures (default: the current one; docs/nets if no net is named)",
+    )
+    parser.add_argument("--format", choices=FORMATS, default="svg", help="format of the pictures (default: svg)")
     parser.add_argument("--rankdir", choices=DIRECTIONS, default="TB", help="top to bottom (default), or left to right")
     parser.add_argument("--phase", choices=PHASES, help="only the layers of this phase (default: all)")
     options = parser.parse_args()

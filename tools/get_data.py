@@ -34,8 +34,8 @@ def _options() -> argparse.Namespace:
     parser = program_parser("tools.get_data", __doc__)
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--out", type=Path, default=ROOT / "data", metavar="DIR", help="data folder (default: data)")
-    common.add_argument("--seed", type=natural, default=0, help="of all that is drawn at random (default: 0)")
-    common.add_argument("--force", action="store_true", help="replace parts that were made in another way")
+    common.add_argument("--seed", type=natural, default=0, help="seed of all random numbers (default: 0)")
+    common.add_argument("--force", action="store_true", help="replace LMDBs of other seeds, options or images")
     names = (*digits.DOMAINS, "demo", *IMAGE_SETS, office_caltech_surf.NAME)
     which = parser.add_subparsers(dest="which", required=True, metavar=f"{{{','.join(names)}}}")
     for name, domains in digits.DOMAINS.items():
@@ -97,7 +97,7 @@ def _add_image_set(
     parser.add_argument("--encoded", choices=("jpg", "png"), help="store image files of this format, not raw pixels")
     add_image_options(parser)
     parser.add_argument(
-        "--allow-incomplete", action="store_true", help="build what is there even if it is not the published set"
+        "--allow-incomplete", action="store_true", help="build LMDBs even if the images are not the published set"
     )
 
 

@@ -27,13 +27,13 @@ from latent_domains.experiment.networks import NETWORKS, WEIGHTS
 
 def _options() -> argparse.Namespace:
     parser = program_parser("tools.get_weights", __doc__)
-    parser.add_argument("net", choices=WEIGHTS, help="which weights")
+    parser.add_argument("net", choices=WEIGHTS, help="the net whose weights to get")
     parser.add_argument(
         "--out",
         type=Path,
         default=ROOT / "data" / "weights",
         metavar="DIR",
-        help="where to put it (default: data/weights)",
+        help="folder of the weights (default: data/weights)",
     )
     parser.add_argument(
         "--mirror",

@@ -20,9 +20,9 @@ def main() -> None:
     parser.add_argument("network", choices=NETS)
     parser.add_argument("--images", type=Path, required=True, metavar="DIR", help="PACS, or a sample of it")
     parser.add_argument(
-        "--seed", type=natural, default=0, help="of the choice and of the weights (default: %(default)s)"
+        "--seed", type=natural, default=0, help="seed of the chosen pictures and of the weights (default: %(default)s)"
     )
-    parser.add_argument("--iterations", type=positive, default=200, help="default: %(default)s")
+    parser.add_argument("--iterations", type=positive, default=200, help="training iterations (default: %(default)s)")
     parser.add_argument("--base-lr", type=number, help="initial learning rate (default: the recipe's)")
     parser.add_argument(
         "--runs",

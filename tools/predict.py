@@ -23,10 +23,10 @@ from latent_domains.runs.predict import open_classifier, predict, write_predicti
 
 def main() -> None:
     parser = program_parser("tools.predict", __doc__)
-    parser.add_argument("model", type=Path, metavar="MODEL", help="run folder, or beginning of a model's file names")
+    parser.add_argument("model", type=Path, metavar="MODEL", help="run folder, or prefix of a model's file names")
     parser.add_argument("images", type=Path, metavar="IMAGES", help="folder of images, at any depth, or one image")
     parser.add_argument(
-        "--out", type=Path, default=Path("predictions.csv"), metavar="FILE", help="default: %(default)s"
+        "--out", type=Path, default=Path("predictions.csv"), metavar="FILE", help="the CSV file (default: %(default)s)"
     )
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
     add_image_options(parser)

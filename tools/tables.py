@@ -35,18 +35,18 @@ def main() -> None:
     where.add_argument(
         "--runs", type=Path, default=ROOT / "runs", metavar="DIR", help="folder of DATASET/RUN folders (default: runs)"
     )
-    where.add_argument("--records", type=Path, metavar="DIR", help="take records that --save kept there instead")
+    where.add_argument("--records", type=Path, metavar="DIR", help="read records that --save wrote there instead")
     parser.add_argument(
         "--out",
         type=Path,
         metavar="DIR",
-        help="for NAME.md and NAME.csv (default: tables; with --records nothing is written)",
+        help="folder for NAME.md and NAME.csv (default: tables; with --records nothing is written)",
     )
     parser.add_argument(
-        "--save", type=Path, metavar="DIR", help="keep records, table.csv, and the pictures of OUT/NAME of --runs there"
+        "--save", type=Path, metavar="DIR", help="also save records, table.csv and the pictures of OUT/NAME there"
     )
     parser.add_argument(
-        "--write", metavar="RUN", help="write the folder of one of its runs to --runs, unless it is there, and end"
+        "--write", metavar="RUN", help="write the folder of this run into --runs, unless it exists, and end"
     )
     add_choice_options(parser)
     add_mode_option(parser)

@@ -17,7 +17,11 @@ def main() -> int:
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders, or folders of run folders")
     parser.add_argument("--once", action="store_true", help="print the present state once, and end")
     parser.add_argument(
-        "--interval", type=seconds, default=2.0, metavar="SECONDS", help="between two looks (default: %(default)g)"
+        "--interval",
+        type=seconds,
+        default=2.0,
+        metavar="SECONDS",
+        help="time between two updates (default: %(default)g)",
     )
     options = parser.parse_args()
     return watch(options.runs, once=options.once, interval=options.interval)

@@ -119,6 +119,6 @@ def add_mode_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--solver-mode",
         choices=MODES,
-        help=f"where Caffe computes (default: environment variable {VARIABLE}, else what the run's solver says; "
+        help=f"where Caffe computes (default: environment variable {VARIABLE}, else the run's solver; "
         "a new run is written for the CPU where Caffe was built without CUDA)",
     )
