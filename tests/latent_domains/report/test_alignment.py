@@ -1,4 +1,4 @@
-"""What is drawn: features in two dimensions, curves along training, names that may be anything."""
+"""Features in two dimensions; with them curves along training, and names that may be anything."""
 
 import numpy as np
 
