@@ -96,7 +96,7 @@ class Graph:
     names: set[str] = field(default_factory=set)
     """Names of layers and blobs, those that are gone too: a new layer gets another one."""
     notes: list[str] = field(default_factory=list)
-    """What the user should know."""
+    """Notes for the user."""
 
     def __post_init__(self) -> None:
         if self.outputs is None:
@@ -216,7 +216,7 @@ class Graph:
 
 
 def read_graph(net: NetParameter, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
-    """The graph of a net, whose blobs have ``shapes``. What no layer makes is a value of no node.
+    """The graph of a net, whose blobs have ``shapes``. A blob that no layer makes is a value of no node.
 
     Layers with rules (include, exclude) may stand for one another: those of a blob of one name make the same value.
     """

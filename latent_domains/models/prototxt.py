@@ -17,7 +17,7 @@ _Message = TypeVar("_Message", bound=Message)
 _WIDTH = 120
 
 _ESCAPED = re.compile(r"['\\\x00-\x1f\x7f]")
-"""What a text between single quotes cannot hold as it is."""
+"""Characters that must be escaped between single quotes."""
 
 _COMMENTS: tuple[tuple[Callable[[LayerParameter], bool], str], ...] = (
     (

@@ -19,7 +19,7 @@ def pair(param: Message, stem: str, field: str, default: int) -> tuple[int, int]
 
 
 def end_pads(param: Message) -> tuple[int, int]:
-    """What a convolution pads below and to the right: ``pad_end``, which stock Caffe lacks, or as above and left."""
+    """A convolution's padding below and to the right: ``pad_end``, which stock Caffe lacks, or as above and left."""
     if getattr(param, "pad_end", ()):
         return pair(param, "pad_end", "pad_end", 0)
     return pair(param, "pad", "pad", 0)

@@ -44,7 +44,7 @@ def committed_files() -> dict[str, str]:
 
 
 def nets_of(experiment: Experiment) -> str:
-    """What the paths of the nets of a default experiment begin with."""
+    """The common beginning of the paths of a default experiment's nets."""
     stem = f"prototxt/{NETWORKS[experiment.data.network].folder}/{experiment.dataset}"
     return stem if experiment.method == "mda" else f"{stem}_{experiment.method}"
 

@@ -23,7 +23,7 @@ from latent_domains.nets.blocks import GAUSSIAN, MSRA, Normalisation, convolutio
 BRANCH_SEES_ALL, DOMAIN_CLASSIFIER = resnet.BRANCH_SEES_ALL, resnet.DOMAIN_CLASSIFIER
 
 branch = resnet.branch
-"""That of ResNets: one residual block of ResNet18, 64 filters, stride 2."""
+"""The branch of ResNets: one residual block of ResNet18, 64 filters, stride 2."""
 
 EPS = 1e-3
 """Added to variances, as in its training."""

@@ -48,7 +48,7 @@ STAGES = ((2, 64), (3, 128), (4, 256), (5, 512))
 
 @dataclass(frozen=True)
 class Depth:
-    """What sets ResNets of different depths apart.
+    """The differences between ResNets of different depths.
 
     ``blocks`` counts those of each stage, ``kernels`` are the sizes of the convolutions in one, ``expansion`` is how
     many times the stage's filters the last of them has.

@@ -29,7 +29,7 @@ from latent_domains.runs.run_folder import RunFolder
 
 @dataclass(frozen=True)
 class Source:
-    """What is exported, and how pixels become the net's input: (value - mean) * scale.
+    """The model to export, and how pixels become its input: (value - mean) * scale.
 
     ``description`` is there if a run is the source; ``head`` if its net takes a backbone's features, before which the
     backbone is put.

@@ -24,7 +24,7 @@ class Folded:
     softmaxes: Mapping[str, str]
     """Those outputs of the original net that a Softmax makes, and what it makes them of."""
     notes: tuple[str, ...]
-    """What the user should know."""
+    """Notes for the user."""
 
 
 def fold(model: Model, *, stock: bool = True) -> Folded:
@@ -79,7 +79,7 @@ def _remove_idle(graph: Graph) -> None:
 
 
 def _opencv_name(node: Node, top: str) -> str:
-    """What OpenCV calls a layer that makes the blob ``top``: its importer names convolutions after their blobs."""
+    """OpenCV's name of a layer that makes the blob ``top``: its importer names convolutions after their blobs."""
     return top if node.type == "Convolution" else node.name
 
 

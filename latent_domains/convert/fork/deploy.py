@@ -24,7 +24,7 @@ class ImageInput:
     """In place of ``mean``: the file of a mean for every pixel. It is not read."""
 
     def in_words(self) -> str:
-        """What the input must be."""
+        """The input in words, for a prototxt."""
         return inputs.in_words(self.shape, self.mean, self.scale, printable(Path(Path(self.mean_file).name)))
 
 

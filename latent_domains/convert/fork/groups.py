@@ -24,7 +24,7 @@ class RowGroup:
     norms: tuple[Node, ...]
     """The layers that normalise, in the order of their domains."""
     softmax: Node | None
-    """What predicts the domains; None where there is one known domain."""
+    """The layer that predicts the domains; None for one known domain."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class MDAGroup:
 
     @property
     def assignment(self) -> tuple[tuple[Node | None, int], ...]:
-        """What predicts the domains of each group of rows, and how many there are."""
+        """For each group of rows, the layer that predicts its domains, and their number."""
         return tuple((part.softmax, len(part.norms)) for part in self.parts)
 
 

@@ -20,7 +20,7 @@ _OF_BRANCH = re.compile("_wl_(source|target)")
 
 @dataclass(frozen=True)
 class Names:
-    """What things are called in our net."""
+    """The names in our net."""
 
     layers: dict[str, str]
     """New names of layers by their old ones."""
@@ -76,7 +76,7 @@ def _normalisation(name: str) -> tuple[str, str]:
 
 
 def _trunk(graph: Graph, groups: Sequence[MDAGroup]) -> set[Node]:
-    """What the features are computed by, but not the weights of their domains."""
+    """The layers that compute the features, without those that compute the weights of their domains."""
     features = {group.out: [group.x] for group in groups}
     return set(graph.ancestors([group.x for group in groups], lambda node: features.get(node.tops[0], node.bottoms)))
 

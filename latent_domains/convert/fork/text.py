@@ -27,7 +27,7 @@ _TEMPLATE = re.compile(r"(\w+)\s*:[^:%\n]*%(\w+)%")
 _OF_TRAINING = ("batch_size", "source", "root_folder", "loss_weight", "slice_point")
 """Fields that the training net alone depends on."""
 _OF_TESTS = "TEST_"
-"""What the names of template fields begin with that neither the training net nor the deploy net depends on."""
+"""The beginning of the names of template fields that only the test net depends on."""
 
 _WHAT = "a prototxt of the authors' fork of Caffe"
 

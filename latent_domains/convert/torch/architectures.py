@@ -18,10 +18,10 @@ from latent_domains.nets import lite0, resnet
 from latent_domains.nets.resnet import DEPTHS, STAGES, convolution_name, normalisation_name
 
 EPS = 1e-5
-"""What PyTorch adds to the variance, and Caffe."""
+"""Added to variances, by PyTorch and by Caffe."""
 
 LITE0_EPS = 1e-3
-"""What EfficientNet-Lite0 was trained with."""
+"""Added to variances in EfficientNet-Lite0."""
 
 _KNOWN = "ResNet18, ResNet34 or ResNet50"
 

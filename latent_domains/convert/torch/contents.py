@@ -69,7 +69,7 @@ class Checkpoint:
     """None where the head is not wanted."""
     values: Values
     notes: tuple[str, ...]
-    """What was done to names and numbers, and what was left out."""
+    """Notes on changed names and numbers, and on what was left out."""
 
 
 def take(tensors: Mapping[str, NDArray], net: Architecture, *, head: bool) -> Checkpoint:

@@ -19,7 +19,7 @@ from latent_domains.models.model import model_files, weights_bytes, write_model
 from latent_domains.nets.resnet import SHAPE
 
 IMAGENET = Standardisation((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-"""What torchvision and fb.resnet.torch train with."""
+"""The standardisation of torchvision and fb.resnet.torch."""
 
 LITE0_STANDARDISATION = Standardisation((127 / 255,) * 3, (128 / 255,) * 3)
 """TensorFlow's training of EfficientNet-Lite0: (p - 127) / 128, R, G, B."""

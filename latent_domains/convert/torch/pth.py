@@ -23,7 +23,7 @@ _PROTOCOL = 1001
 
 
 def read_zip(data: bytes) -> Any:
-    """What was saved in a zip archive. Raises CheckpointError if it is damaged or none of PyTorch's."""
+    """Read the object in a zip archive. Raises CheckpointError if it is damaged or none of PyTorch's."""
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
     except (zipfile.BadZipFile, OSError, ValueError, OverflowError, NotImplementedError) as error:
@@ -71,7 +71,7 @@ def is_legacy(data: bytes) -> bool:
 
 
 def read_legacy(data: bytes) -> Any:
-    """What was saved in the old format. Raises CheckpointError if it is damaged."""
+    """Read the object in a file of the old format. Raises CheckpointError if it is damaged."""
     file = io.BytesIO(data)
     magic, protocol, system = (load(file) for _ in range(3))
     if magic != MAGIC or protocol != _PROTOCOL:
