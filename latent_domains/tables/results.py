@@ -83,9 +83,8 @@ class Result(OverSeeds):
     @property
     def class_mean(self) -> float | None:
         """The mean over seeds; None if a record lacks it."""
-        return (
-            fmean(self.class_means.values()) if self.n and self.class_means.keys() == self.accuracies.keys() else None
-        )
+        complete = self.n and self.class_means.keys() == self.accuracies.keys()
+        return fmean(self.class_means.values()) if complete else None
 
     @property
     def domains(self) -> dict[str, float]:

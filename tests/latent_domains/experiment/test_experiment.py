@@ -113,22 +113,6 @@ def test_json_with_missing_and_unknown_keys():
         from_json(values)
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "message"),
-    [
-        ("k", "2", "k: found '2'"),
-        ("targets", None, "targets: found None"),
-        ("dataset", [], "experiment: dataset: found []"),
-        ("sources", "mnist", "sources: found 'mnist'"),
-        ("known_share", False, "known_share: found False"),
-    ],
-)
-def test_json_values_of_another_type(key, value, message):
-    with pytest.raises(ProgramError) as error:
-        from_json({**make_experiment("digits", "mda").to_json(), key: value})
-    assert str(error.value).startswith(message)
-
-
 def test_a_mixture_with_shares_is_named_by_them():
     first, second = (("photo", "cartoon"), (80, 20)), (("cartoon", "photo"), (20, 80))
     for sources, shares in (first, second):

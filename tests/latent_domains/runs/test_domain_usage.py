@@ -26,11 +26,6 @@ def test_how_domains_and_classes_share_the_images():
     assert domain_usage(images).nmi_classes is None
 
 
-def test_everything_in_one_domain():
-    usage = domain_usage({"a": one_hot([0] * 6, 3), "b": one_hot([0] * 6, 3)})
-    assert (usage.purity, usage.nmi, usage.share) == (0.5, pytest.approx(0), [1, 0, 0])
-
-
 def test_partly():
     usage = domain_usage({"a": one_hot([0, 0, 0, 1], 2), "b": one_hot([1, 1, 1, 1], 2)})
     assert usage.purity == pytest.approx(7 / 8)

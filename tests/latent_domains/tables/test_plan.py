@@ -230,11 +230,6 @@ def test_sources_that_are_joined_can_be_made_once_their_domains_are_there(tmp_pa
     ]
 
 
-def test_every_run_has_its_memory(tmp_path):
-    here = plan(tmp_path)
-    assert {here.memory(run) for run in here.runs.values()} == {1500, 2000, 6000, 8000, 11000}
-
-
 def test_baselines_are_called_with_their_options():
     run = BaselineRun(
         method="gong2013",

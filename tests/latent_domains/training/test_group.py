@@ -102,9 +102,3 @@ def test_a_second_ctrl_c_kills_but_not_one_that_comes_at_once(stubborn, monkeypa
         "stopping: each run writes a snapshot first (Ctrl-C again to kill)",
         "killed",
     ]
-
-
-def test_an_error_kills_the_child(stubborn):
-    with pytest.raises(RuntimeError), Children().watch(stubborn):
-        raise RuntimeError
-    assert stubborn.wait(10) == -signal.SIGKILL

@@ -63,13 +63,6 @@ def test_the_mode_asked_for_is_that_of_the_evaluation_too(evaluation_apart, tiny
     assert folder.read_record().hardware["mode"] == "CPU"
 
 
-def test_a_run_that_was_written_anew_since_it_was_read_is_told(tiny_data, tmp_path):
-    folder = write_run(small(), tmp_path / "run", data=tiny_data)
-    write_run(small("dial"), folder.path, data=tiny_data, force=True)
-    with pytest.raises(ProgramError, match="run: it was written anew meanwhile, by another process"):
-        train_all([folder], threads=1)
-
-
 @pytest.mark.parametrize("step", ["training", "evaluation"])
 @pytest.mark.parametrize("ours", [False, True], ids=["caffe alone", "our group"])
 def test_ctrl_c_at_the_very_start_of_a_child(step, ours, evaluation_apart, tiny_data, tmp_path, monkeypatch):
