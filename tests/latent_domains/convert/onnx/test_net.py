@@ -148,7 +148,7 @@ def test_the_page_says_which_types_are_written() -> None:
     with pytest.raises(Refused) as error:
         check_layers(parse(LAYER.format('type: "Deconvolution"')))
     _, types = str(error.value).split("expected one of ")
-    assert f" {types}; " in " ".join((ROOT / "docs/converting.md").read_text().split())
+    assert f" {types}. " in " ".join((ROOT / "docs/converting.md").read_text().split())
 
 
 IN_TESTS = {
