@@ -17,7 +17,7 @@ setup:  ## install packages, the virtual environment (.venv) and Caffe (.caffe)
 demo: setup  ## discover latent domains in embedded data: two minutes, no download
 	@$(in_project) python -m tools.demo $(ARGS)
 
-digits: setup  ## Table 1 of the paper: MNIST and MNIST-M to USPS, beside its numbers; hours
+digits: setup  ## Table 1 of the paper: MNIST and MNIST-M to USPS, with the paper's numbers; hours
 	@$(in_project) snakemake tables/digits --cores all $(ARGS)
 
 # A module is compiled once, and not by each of the processes that the tests start, whatever the environment says.
@@ -43,10 +43,10 @@ faults:  ## 1,000 kills, full disks, closed pipes, races and damaged files again
 	@tools/setup.sh torch
 	@$(in_project) python -m tests.faults $(ARGS)
 
-bench: setup  ## how fast layers and nets are, beside BatchNorm, memory traffic and PyTorch (tools/setup.sh torch)
+bench: setup  ## measure layers and nets, and compare with BatchNorm, memory traffic and PyTorch (tools/setup.sh torch)
 	@$(in_project) python -m tools.bench $(ARGS)
 
-bench-gpu: setup  ## how fast the layers are on a GPU, beside a copy of the same bytes and Caffe's BatchNorm
+bench-gpu: setup  ## measure the layers on a GPU, and compare with a copy of the same bytes and Caffe's BatchNorm
 	@$(in_project) python -m tools.bench --gpu 0 $(ARGS)
 
 lint: setup  ## style, format, and the floors of the library

@@ -241,7 +241,7 @@ def main() -> None:
     results: list[str] = []
     for each, experiment, initial in zip(tasks, experiments, weights, strict=True):
         if results:
-            print("", *results, f"Now all of {learner.network} is fine-tuned.", "", sep="\n", flush=True)
+            print("", *results, f"Next step: fine-tune the whole net {learner.network}.", "", sep="\n", flush=True)
         results = _carry_out(options, each, experiment, initial, said)
     print("", *results, *contents(paths), "", *usage(paths), sep="\n")
 

@@ -118,7 +118,7 @@ def main() -> None:
         seed=options.seed,
     )
     if unlabelled := [target for target in experiment.targets if target in experiment.data.unlabelled]:
-        raise ProgramError(f"targets: nobody knows the labels of {', '.join(unlabelled)}: there is no accuracy")
+        raise ProgramError(f"targets: {', '.join(unlabelled)} without labels, expected labels for the accuracy")
     baseline = BaselineOptions(**{field.name: getattr(options, field.name) for field in fields(BaselineOptions)})
     record = make_record(baseline, experiment)
     write_text(options.out, json_text(record.to_json()))

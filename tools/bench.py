@@ -35,7 +35,7 @@ def main() -> None:
         if left_out:
             print(f"{len(left_out)} rows are left out: they need PyTorch, which tools/setup.sh torch installs")
             chosen = [row for row in chosen if row not in left_out]
-    print(f"{about}. A ratio's sides are timed in turn; medians of rounds, beside PyTorch the best.")
+    print(f"{about}. Both sides of a ratio are timed alternately: medians of rounds, for PyTorch the best.")
     if chosen:
         rows.print_rows(chosen, rows.Extent(0 if options.smallest else options.seconds, options.smallest))
 

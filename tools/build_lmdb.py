@@ -63,7 +63,7 @@ def main() -> None:
     found: Found | None = None
     if options.input.is_dir():
         if options.root is not None:
-            raise ProgramError(f"--root {options.root}: {options.input} is a folder, --root belongs to a list file")
+            raise ProgramError(f"--root {options.root}: {options.input} is a folder, --root is for list files only")
         if options.out.resolve().is_relative_to(options.input.resolve()):
             raise ProgramError(
                 f"{options.out}: it lies in {options.input}, expected another place: folders there are classes"
@@ -77,7 +77,7 @@ def main() -> None:
         entries, found = tree.entries(classes), tree.found
     else:
         if options.classes is not None:
-            raise ProgramError(f"--classes {options.classes}: {options.input} is no folder; a list names its labels")
+            raise ProgramError(f"--classes {options.classes}: {options.input} is a list, which has its own labels")
         entries = read_list(options.input, options.root or Path())
     if not options.no_shuffle:
         entries = [entries[i] for i in np.random.default_rng(options.seed).permutation(len(entries))]

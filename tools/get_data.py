@@ -91,8 +91,8 @@ def _add_image_set(
         type=natural,
         default=SEEN,
         metavar="SIDE",
-        help=f"build OUT/{image_set.name}_SIDE instead, for write_run --image-size SIDE: of images that are to "
-        f"{STORED} as SIDE is to {SEEN}",
+        help=f"build OUT/{image_set.name}_SIDE, for write_run --image-size SIDE, with images of side "
+        f"SIDE × {STORED} / {SEEN}",
     )
     parser.add_argument("--encoded", choices=("jpg", "png"), help="store image files of this format, not raw pixels")
     add_image_options(parser)

@@ -1,12 +1,12 @@
-"""Print and write a table of the paper from the records of its runs: ours beside the paper's numbers.
+"""Print and write a table of the paper from the records of its runs: our numbers and the paper's.
 
     python -m tools.tables digits                             tables/digits.md and .csv from runs/digits/*/record.json
     python -m tools.tables digits --records results/digits    print it from kept records, and write nothing
     python -m tools.tables digits --save results/digits       also keep records, table.csv and pictures there
     python -m tools.tables digits --write mda_k3_seed1        only write the folder of a run, runs/digits/mda_k3_seed1
 
-NAME is a file of experiments/, or the path of another one. A cell without data says why. Nothing is trained here:
-snakemake tables/NAME does that.
+NAME is a file of experiments/, or the path of another one. An empty cell names its reason. This program trains nothing;
+snakemake tables/NAME does.
 """
 
 import argparse

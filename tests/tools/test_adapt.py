@@ -465,7 +465,7 @@ def test_a_fine_tuned_net_and_what_its_features_alone_got(fine_tuned):
     assert tuned.experiment.data.images == alone.experiment.data.images == "out"
     assert len(rows(out / "predictions.csv")) == 20
     features = f"{100 * alone.read_record().accuracy:.2f} % on cartoon"
-    before, after = done.stdout.split("Now all of lite0 is fine-tuned.\n")
+    before, after = done.stdout.split("Next step: fine-tune the whole net lite0.\n")
     assert f"{out / 'features'}: {features}\n" in before and "by logistic regression on the same features\n" in before
     assert re.search(r"[\d.]+ s: about \d+ s for \d+ iterations of 24 images, with tests\. Ctrl-C stops", after)
     lines = (
