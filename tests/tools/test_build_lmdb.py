@@ -320,7 +320,7 @@ def test_an_existing_output_stays_without_force(images, tmp_path):
     [
         (["{root}", "out", "--resize", "0x5"], 2, "'0x5', expected HEIGHTxWIDTH"),
         (["{root}", "out", "--root", "x"], 1, "--root is for list files only"),
-        (["{root}/list.txt", "out", "--classes", "x"], 1, "a list names its labels"),
+        (["{root}/list.txt", "out", "--classes", "x"], 1, "is a list, which has its own labels"),
         (["{root}/absent.txt", "out"], 1, "absent.txt: No such file"),
         (["{root}/rocket", "out"], 1, "rocket: no folders in it"),
         (["{root}", "{root}/db"], 1, "db: it lies in"),
