@@ -26,7 +26,7 @@ def program_parser(name: str, description: str) -> ArgumentParser:
 
 
 class _Parser(ArgumentParser):
-    """Reads ``type=Path`` by :func:`path`, one value for each option. So do its subparsers. For one command line."""
+    """Parses one command line: ``type=Path`` by :func:`path`, one value for each option. So do its subparsers."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

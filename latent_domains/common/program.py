@@ -91,7 +91,8 @@ def _line_about(error: BaseException) -> str | None:
     text = str(error)
     if isinstance(error, MemoryError):
         frames = [frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__)]
-        read = {str(file) for file in frames[-2:] if isinstance(file, Path)}  # one or two frames of Path.read_text
+        # Path.read_text has one frame, or two in Python 3.13.
+        read = dict.fromkeys(str(file) for file in frames[-2:] if isinstance(file, Path))
         text = ": ".join([*read, "not enough memory", *filter(None, [text])])
     elif isinstance(error, UnicodeEncodeError):  # of a path, in what is UTF-8: a net, say
         text = f"found {error.object!r}, expected a name in UTF-8"

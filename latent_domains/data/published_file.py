@@ -64,10 +64,11 @@ def get(file: PublishedFile, out: Path, mirror: Path | None, *, force: bool = Fa
         except ProgramError as error:
             if not force:
                 raise ProgramError(f"{error}: it is not {file.title}; pass --force to replace it") from error
-    if source is None and file.package:
-        source = in_package(file)
     if source is not None:
         file.check(source)
+    elif file.package:
+        source = in_package(file)
+    if source is not None:
         with write_aside(target) as aside:
             shutil.copyfile(source, aside)
         return target
