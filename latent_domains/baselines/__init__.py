@@ -10,7 +10,7 @@ from latent_domains.baselines.classifiers import GFKClassifier, LatentDomainClas
 from latent_domains.baselines.gfk import GeodesicFlowKernel
 from latent_domains.baselines.gong2013 import DistinctiveDomains
 from latent_domains.baselines.hoffman2012 import ConstrainedDomains
-from latent_domains.baselines.learnability import choose_domains, learnability
+from latent_domains.baselines.learnability import choose_domains
 
 __all__ = [
     "ConstrainedDomains",
@@ -20,5 +20,4 @@ __all__ = [
     "LatentDomainClassifier",
     "SourceClassifier",
     "choose_domains",
-    "learnability",
 ]

@@ -7,8 +7,11 @@ from sklearn.utils import check_array
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import one_line
 
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
-def check_features(values: ArrayLike, name: str, like: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+
+def check_features(values: ArrayLike, name: str, like: Floats | None = None) -> Floats:
     """Return ``values`` as n×d float64.
 
     Raises ProgramError naming ``name`` if they are no table of finite numbers with at least one row and column, or
@@ -23,7 +26,7 @@ def check_features(values: ArrayLike, name: str, like: NDArray[np.float64] | Non
     return table
 
 
-def check_training(X: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def check_training(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Integers]:
     """Return labelled source features (n×d) and labels (n). Raises ProgramError if there are not two classes."""
     features, labels = check_features(X, "source"), np.asarray(y)
     if labels.shape != (len(features),) or labels.dtype.kind not in "iu" or (labels < 0).any():
@@ -35,7 +38,7 @@ def check_training(X: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDA
     return features, labels.astype(np.int64)
 
 
-def check_domains(n_domains: int, n_init: int, max_iter: int, y: NDArray[np.int64]) -> None:
+def check_domains(n_domains: int, n_init: int, max_iter: int, y: Integers) -> None:
     """Raise ProgramError if a class cannot be in ``n_domains`` domains, or one of the numbers is below 1."""
     for name, value in (("k", n_domains), ("n_init", n_init), ("max_iter", max_iter)):
         if value < 1:

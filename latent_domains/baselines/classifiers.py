@@ -5,13 +5,13 @@ are standardised first: where they adapt, those of a domain by its own mean and 
 prepare theirs. With ``normalise`` "none" the features are taken as they are.
 """
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import linear_kernel
 from sklearn.neighbors import KNeighborsClassifier
@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from tqdm import tqdm
 
-from latent_domains.baselines.checks import check_features, check_training
+from latent_domains.baselines.checks import Floats, Integers, check_features, check_training
 from latent_domains.baselines.gfk import GeodesicFlowKernel
 from latent_domains.baselines.kernels import median_gamma, mmd
 from latent_domains.common.program import ProgramError
@@ -29,6 +29,7 @@ C = 10.0
 """Of the SVMs and the logistic regression, for rows of a mean squared length of 1."""
 
 
+@dataclass(eq=False, repr=False)
 class SourceClassifier(ClassifierMixin, BaseEstimator):
     """The source's ``classifier`` as it is: "svm", "1nn" or "logistic".
 
@@ -36,41 +37,44 @@ class SourceClassifier(ClassifierMixin, BaseEstimator):
     without it by the source's.
     """
 
-    def __init__(self, classifier: str = "svm", *, own_z: bool = False, normalise: str = "z") -> None:
-        self.classifier = classifier
-        self.own_z = own_z
-        self.normalise = normalise
+    classifier: str = "svm"
+    _: KW_ONLY
+    own_z: bool = False
+    normalise: str = "z"
+
+    dimensions_ = None
+    """There is no kernel, and so no subspace."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, X_target: ArrayLike | None = None) -> Self:
         """Train on features (n×d) with labels (n); the target (m×d) is looked at for ``own_z`` alone."""
         X, y = check_training(X, y)
         own = check_features(X_target, "target", X) if self.own_z else X
         scale, self._scale = scales(X, own, self.normalise)
-        self._classifier = _CLASSIFIERS[self.classifier]().fit(scale(X), y)
+        self._classifier = untrained(self.classifier).fit(scale(X), y)
         self.classes_ = self._classifier.classes_
         return self
 
-    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+    def predict(self, X: ArrayLike) -> Integers:
         """Classes of target features (m×d)."""
         return self._classifier.predict(self._scale(check_features(X, "target", self._scale.mean[None])))
 
 
+@dataclass(eq=False, repr=False)
 class GFKClassifier(ClassifierMixin, BaseEstimator):
     """The geodesic flow kernel from the whole source to the target, and a ``classifier`` in it, "1nn" or "svm".
 
     ``n_components`` is the dimension of the subspaces (None: chosen by the subspace disagreement measure).
     """
 
-    def __init__(
-        self,
-        classifier: str = "1nn",
-        *,
-        n_components: int | None = None,
-        normalise: str = "z",
-    ) -> None:
-        self.classifier = classifier
-        self.n_components = n_components
-        self.normalise = normalise
+    classifier: str = "1nn"
+    _: KW_ONLY
+    n_components: int | None = None
+    normalise: str = "z"
+
+    @property
+    def dimensions_(self) -> list[int]:
+        """The dimension of the subspaces, after :meth:`fit`."""
+        return [self.kernel_.n_components_]
 
     def fit(self, X: ArrayLike, y: ArrayLike, X_target: ArrayLike) -> Self:
         """Adapt from features (n×d) with labels (n) to the unlabelled target (m×d)."""
@@ -79,15 +83,15 @@ class GFKClassifier(ClassifierMixin, BaseEstimator):
         scale, self._scale = scales(X, X_target, self.normalise)
         source = scale(X)
         self.kernel_ = GeodesicFlowKernel(self.n_components).fit(source, self._scale(X_target))
-        self._classifier = _CLASSIFIERS[self.classifier]().fit(self.kernel_.transform(source), y)
+        self._classifier = untrained(self.classifier).fit(self.kernel_.transform(source), y)
         self.classes_ = self._classifier.classes_
         return self
 
-    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+    def predict(self, X: ArrayLike) -> Integers:
         """Classes of target features (m×d)."""
         return self._classifier.predict(self._embedded(X))
 
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+    def predict_proba(self, X: ArrayLike) -> Floats:
         """p(c|x) of target features (m×d), m×classes.
 
         Of an SVM it is the softmax of the votes of one against one, ties by margins; a nearest neighbour is sure.
@@ -97,10 +101,11 @@ class GFKClassifier(ClassifierMixin, BaseEstimator):
         margins = self._classifier.decision_function(self._embedded(X))
         return softmax(margins if margins.ndim == 2 else np.stack([-margins, margins], axis=1), axis=1)
 
-    def _embedded(self, X: ArrayLike) -> NDArray[np.float64]:
+    def _embedded(self, X: ArrayLike) -> Floats:
         return self.kernel_.transform(self._scale(check_features(X, "target", self._scale.mean[None])))
 
 
+@dataclass(eq=False, repr=False)
 class LatentDomainClassifier(ClassifierMixin, BaseEstimator):
     """A :class:`GFKClassifier` from each discovered domain to the target, and two ways to use them.
 
@@ -110,20 +115,17 @@ class LatentDomainClassifier(ClassifierMixin, BaseEstimator):
     with fewer than two samples or classes teaches nothing and is left out.
     """
 
-    def __init__(
-        self,
-        classifier: str = "1nn",
-        *,
-        n_components: int | None = None,
-        normalise: str = "z",
-        random_state: int = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.classifier = classifier
-        self.n_components = n_components
-        self.normalise = normalise
-        self.random_state = random_state
-        self.verbose = verbose
+    classifier: str = "1nn"
+    _: KW_ONLY
+    n_components: int | None = None
+    normalise: str = "z"
+    random_state: int = 0
+    verbose: bool = False
+
+    @property
+    def dimensions_(self) -> list[int]:
+        """The dimension of the subspaces of each domain's kernel, after :meth:`fit`."""
+        return [dimension for one in self.classifiers_.values() for dimension in one.dimensions_]
 
     def fit(self, X: ArrayLike, y: ArrayLike, X_target: ArrayLike, domains: ArrayLike) -> Self:
         """Adapt from features (n×d) with labels (n) and discovered domains (n) to the unlabelled target (m×d)."""
@@ -149,10 +151,10 @@ class LatentDomainClassifier(ClassifierMixin, BaseEstimator):
         self._gate = None
         if len(self.domains_) > 1:
             rows = np.isin(domains, self.domains_)
-            self._gate = logistic().fit(self._scale(X[rows]), domains[rows])
+            self._gate = untrained("logistic").fit(self._scale(X[rows]), domains[rows])
         return self
 
-    def predict_proba(self, X: ArrayLike, variant: str = VARIANTS[0]) -> NDArray[np.float64]:
+    def predict_proba(self, X: ArrayLike, variant: str = VARIANTS[0]) -> Floats:
         """p(c|x) of target features (m×d), m×classes."""
         X = check_features(X, "target", self._scale.mean[None])
         if variant == "matching" or self._gate is None:
@@ -167,7 +169,7 @@ class LatentDomainClassifier(ClassifierMixin, BaseEstimator):
                 found[:, columns] += weight[:, None] * classifier.predict_proba(X)
         return found
 
-    def predict(self, X: ArrayLike, variant: str = VARIANTS[0]) -> NDArray[np.int64]:
+    def predict(self, X: ArrayLike, variant: str = VARIANTS[0]) -> Integers:
         """Classes of target features (m×d)."""
         return self.classes_[self.predict_proba(X, variant).argmax(axis=1)]
 
@@ -176,15 +178,15 @@ class LatentDomainClassifier(ClassifierMixin, BaseEstimator):
 class Scale:
     """Features (n×d) less a mean (d), over a deviation (d) and a length that gives rows a mean square of about 1."""
 
-    mean: NDArray[np.float64]
-    deviation: NDArray[np.float64]
+    mean: Floats
+    deviation: Floats
     length: float
 
-    def __call__(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
+    def __call__(self, X: Floats) -> Floats:
         return (X - self.mean) / self.deviation / self.length
 
 
-def scales(X: NDArray[np.float64], X_target: NDArray[np.float64], normalise: str) -> tuple[Scale, Scale]:
+def scales(X: Floats, X_target: Floats, normalise: str) -> tuple[Scale, Scale]:
     """The scales of a source (n×d) and a target (m×d), each by its own mean and variance ("z").
 
     With "none" both keep their means and variances and have one length, the source's.
@@ -200,18 +202,13 @@ def scales(X: NDArray[np.float64], X_target: NDArray[np.float64], normalise: str
     return tuple(Scale(side.mean_, side.scale_, np.sqrt(features)) for side in (source, target))
 
 
-def svm() -> SVC:
-    """An untrained linear SVM. The kernel as a matrix product is much faster than libsvm's own."""
-    return SVC(C=C, kernel=linear_kernel, break_ties=True)
+_CLASSIFIERS = {
+    "1nn": KNeighborsClassifier(1, algorithm="brute"),
+    "svm": SVC(C=C, kernel=linear_kernel, break_ties=True),  # a matrix product is much faster than libsvm's own kernel
+    "logistic": LogisticRegression(C=C, max_iter=1000),  # by L-BFGS from 0: the same data give the same weights
+}
 
 
-def logistic() -> LogisticRegression:
-    """An untrained multinomial logistic regression, by L-BFGS from 0: the same data give the same weights."""
-    return LogisticRegression(C=C, max_iter=1000)
-
-
-def _nearest_neighbour() -> KNeighborsClassifier:
-    return KNeighborsClassifier(1, algorithm="brute")
-
-
-_CLASSIFIERS = {"1nn": _nearest_neighbour, "svm": svm, "logistic": logistic}
+def untrained(name: str) -> ClassifierMixin:
+    """A new classifier: "1nn", a linear "svm" or a multinomial "logistic" regression."""
+    return clone(_CLASSIFIERS[name])

@@ -4,9 +4,9 @@ from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from tqdm import tqdm
 
+from latent_domains.baselines.checks import Floats, Integers
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by
 from latent_domains.data import lmdb_io
@@ -21,7 +21,7 @@ BATCH = 500
 
 def read_features(
     path: Path, data: Dataset, *, limit: int | None = None, quiet: bool = False
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+) -> tuple[Floats, Integers]:
     """Return features (n×d) and labels (n) of an LMDB's records, or of ``limit`` of them.
 
     Those lie evenly over the LMDB, for its classes may come one after the other. Early statistics at the end of a
@@ -53,7 +53,7 @@ def read_features(
     return features, labels
 
 
-def by_content(X: NDArray[np.float64], y: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+def by_content(X: Floats, y: Integers | None = None) -> Integers:
     """Rows (n) of features (n×d), and labels (n) if given, in the order of their hashes.
 
     Results of a seed then do not depend on the order of the records in the LMDBs, to the last bit.

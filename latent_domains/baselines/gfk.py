@@ -16,11 +16,14 @@ The integral has a closed form: on each pair of directions a_i, b_i it is the 2�
 whose square root makes features of x, 2d numbers with xᵀ G x' as their inner product: G itself, D×D, is never needed.
 """
 
+from dataclasses import dataclass
+from typing import Self
+
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import PCA
 
+from latent_domains.baselines.checks import Floats
 from latent_domains.common.program import ProgramError
 
 MAX_DIMENSIONS = 100
@@ -30,6 +33,7 @@ DISAGREEMENT = 0.99
 """What counts as 1 of the measure, which is a sine of angles that are never quite right."""
 
 
+@dataclass(eq=False, repr=False)
 class GeodesicFlowKernel(TransformerMixin, BaseEstimator):
     """Features whose inner product is the geodesic flow kernel of a source and a target.
 
@@ -37,10 +41,9 @@ class GeodesicFlowKernel(TransformerMixin, BaseEstimator):
     ``n_components_``, ``angles_`` (d) and ``map_`` (D×2d). Nothing in it is random.
     """
 
-    def __init__(self, n_components: int | None = None) -> None:
-        self.n_components = n_components
+    n_components: int | None = None
 
-    def fit(self, X: NDArray[np.float64], X_target: NDArray[np.float64]) -> "GeodesicFlowKernel":
+    def fit(self, X: Floats, X_target: Floats) -> Self:
         """Learn the kernel from features of the source (n×D) and the target (m×D), each of mean 0.
 
         Raises ProgramError if ``n_components`` is no dimension of a subspace of both.
@@ -58,12 +61,12 @@ class GeodesicFlowKernel(TransformerMixin, BaseEstimator):
         self.map_, self.angles_ = flow_map(source, target)
         return self
 
-    def transform(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
+    def transform(self, X: Floats) -> Floats:
         """Map features (n×D) to n×2d."""
         return X @ self.map_
 
 
-def largest_dimension(X: NDArray[np.float64], X_target: NDArray[np.float64]) -> int:
+def largest_dimension(X: Floats, X_target: Floats) -> int:
     """The largest dimension of subspaces that a geodesic can join: half the features', and below either's samples.
 
     Raises ProgramError if there is none.
@@ -77,7 +80,7 @@ def largest_dimension(X: NDArray[np.float64], X_target: NDArray[np.float64]) -> 
     return largest
 
 
-def principal_subspace(X: NDArray[np.float64], dimension: int) -> NDArray[np.float64]:
+def principal_subspace(X: Floats, dimension: int) -> Floats:
     """An orthonormal basis (D×d) of the first principal components of X (n×D), d below n and D.
 
     The components are exact: a randomised solver finds others where variances fall slowly, as those of histograms do.
@@ -85,7 +88,7 @@ def principal_subspace(X: NDArray[np.float64], dimension: int) -> NDArray[np.flo
     return PCA(dimension, svd_solver="arpack", random_state=0).fit(X).components_.T
 
 
-def subspace_dimension(source: NDArray[np.float64], target: NDArray[np.float64], both: NDArray[np.float64]) -> int:
+def subspace_dimension(source: Floats, target: Floats, both: Floats) -> int:
     """The dimension by the paper's subspace disagreement measure.
 
     D(d) = ½ [sin α_d + sin β_d], of the largest principal angles between the first d components of the source and
@@ -103,9 +106,7 @@ def subspace_dimension(source: NDArray[np.float64], target: NDArray[np.float64],
     return int(np.argmax(found)) + 1
 
 
-def flow_map(
-    source: NDArray[np.float64], target: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def flow_map(source: Floats, target: Floats) -> tuple[Floats, Floats]:
     """W (D×2d) with W Wᵀ = G for two orthonormal bases (D×d), and the principal angles (d)."""
     a, b, angles = geodesic(source, target)
     # sin(2θ)/2θ and (1 - cos(2θ))/2θ = sin(θ)²/θ, without 0/0 at θ = 0.
@@ -117,9 +118,7 @@ def flow_map(
     return np.concatenate([a * roots[:, 0, i] + b * roots[:, 1, i] for i in range(2)], axis=1), angles
 
 
-def geodesic(
-    source: NDArray[np.float64], target: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def geodesic(source: Floats, target: Floats) -> tuple[Floats, Floats, Floats]:
     """A and B (D×d) and the angles θ (d) of the geodesic Φ(t) = A cos(tΘ) + B sin(tΘ).
 
     A column of B is 0 where the subspaces share a direction: there is nowhere to go.

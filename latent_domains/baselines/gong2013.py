@@ -18,15 +18,18 @@ polytope, and a linear program on its tangent never lowers it: successive linear
 best of several starts.
 """
 
+from dataclasses import KW_ONLY, dataclass
+from typing import Self
+
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.metrics.pairwise import rbf_kernel
 from tqdm import tqdm
 
-from latent_domains.baselines.checks import check_domains, check_training
+from latent_domains.baselines.checks import Floats, Integers, check_domains, check_training
 from latent_domains.baselines.kernels import median_gamma
 from latent_domains.common.program import ProgramError
 
@@ -34,6 +37,7 @@ MAX_SAMPLES = 20_000
 """The kernel matrix of more would not fit into the memory of usual machines: 3 GiB here."""
 
 
+@dataclass(eq=False, repr=False)
 class DistinctiveDomains(ClusterMixin, BaseEstimator):
     """Assign labelled samples to ``n_domains`` domains that differ as much as the label prior lets them.
 
@@ -44,26 +48,16 @@ class DistinctiveDomains(ClusterMixin, BaseEstimator):
     ``objectives_``, the objective after each linear program of the best start.
     """
 
-    def __init__(
-        self,
-        n_domains: int = 2,
-        *,
-        slack: float = 0.01,
-        min_samples: int | None = None,
-        n_init: int = 5,
-        max_iter: int = 100,
-        random_state: int = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.n_domains = n_domains
-        self.slack = slack
-        self.min_samples = min_samples
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.verbose = verbose
+    n_domains: int = 2
+    _: KW_ONLY
+    slack: float = 0.01
+    min_samples: int | None = None
+    n_init: int = 5
+    max_iter: int = 100
+    random_state: int = 0
+    verbose: bool = False
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> "DistinctiveDomains":
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Discover the domains of features (n×d) with class labels (n).
 
         Raises ProgramError if they are not as they should be, a class has fewer samples than there are domains, or
@@ -90,9 +84,7 @@ class DistinctiveDomains(ClusterMixin, BaseEstimator):
         found = (self._climb(kernel, polytope, rng.normal(size=(len(X), self.n_domains))) for _ in starts)
         return self._set(*max(found, key=lambda climbed: climbed[1][-1]))
 
-    def _climb(
-        self, kernel: NDArray[np.float64], polytope: "Polytope", direction: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], list[float]]:
+    def _climb(self, kernel: Floats, polytope: "Polytope", direction: Floats) -> tuple[Floats, list[float]]:
         """From the vertex that lies farthest in ``direction`` (n×k), go from vertex to vertex as long as it climbs."""
         beta = best = polytope.farthest(direction)
         objectives: list[float] = []
@@ -107,7 +99,7 @@ class DistinctiveDomains(ClusterMixin, BaseEstimator):
                 return best, objectives
             beta = polytope.farthest(2 * (self.n_domains * means - means.sum(axis=1, keepdims=True)))
 
-    def _set(self, beta: NDArray[np.float64], objectives: list[float]) -> "DistinctiveDomains":
+    def _set(self, beta: Floats, objectives: list[float]) -> Self:
         self.beta_ = beta
         self.assignments_ = beta / beta.sum(axis=1, keepdims=True)
         self.labels_ = beta.argmax(axis=1)
@@ -118,7 +110,7 @@ class DistinctiveDomains(ClusterMixin, BaseEstimator):
 class Polytope:
     """The β that the constraints allow, for samples of classes ``y`` (n) in domains of ``fewest`` samples or more."""
 
-    def __init__(self, y: NDArray[np.int64], n_domains: int, slack: float, fewest: int) -> None:
+    def __init__(self, y: Integers, n_domains: int, slack: float, fewest: int) -> None:
         samples, (classes, index) = len(y), np.unique(y, return_inverse=True)
         prior = np.bincount(index) / samples
         # β is flattened a domain at a time.
@@ -138,7 +130,7 @@ class Polytope:
         )
         self._shape = (n_domains, samples)
 
-    def farthest(self, direction: NDArray[np.float64]) -> NDArray[np.float64]:
+    def farthest(self, direction: Floats) -> Floats:
         """The vertex β (n×k) with the largest Σ β·``direction``. Raises ProgramError if HiGHS finds none."""
         found = linprog(
             -(direction / np.abs(direction).max()).T.ravel(),

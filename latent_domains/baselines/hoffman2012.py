@@ -13,9 +13,11 @@ m_k, the mean of its local clusters. So the objective never rises.
 """
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
+from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import KMeans
@@ -24,12 +26,13 @@ from sklearn.metrics.pairwise import euclidean_distances
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-from latent_domains.baselines.checks import check_domains, check_training
+from latent_domains.baselines.checks import Floats, Integers, check_domains, check_training
 
 TOLERANCE = 1e-6
 """Of the objective's fall in one round, relative, below which it has converged."""
 
 
+@dataclass(eq=False, repr=False)
 class ConstrainedDomains(ClusterMixin, BaseEstimator):
     """Cluster labelled samples into ``n_domains`` domains, each with one cluster of each class.
 
@@ -38,22 +41,14 @@ class ConstrainedDomains(ClusterMixin, BaseEstimator):
     ``global_means_`` (k×d), ``objective_`` and ``objectives_``, the objective after each round of the best start.
     """
 
-    def __init__(
-        self,
-        n_domains: int = 2,
-        *,
-        n_init: int = 10,
-        max_iter: int = 100,
-        random_state: int = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.n_domains = n_domains
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.verbose = verbose
+    n_domains: int = 2
+    _: KW_ONLY
+    n_init: int = 10
+    max_iter: int = 100
+    random_state: int = 0
+    verbose: bool = False
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> "ConstrainedDomains":
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Discover the domains of features (n×d) with class labels (n).
 
         Raises ProgramError if they are not as they should be or a class has fewer samples than there are domains.
@@ -78,8 +73,8 @@ class ConstrainedDomains(ClusterMixin, BaseEstimator):
 
 
 def _descend(
-    classes: list[NDArray[np.float64]], k: int, max_iter: int, rng: np.random.Generator
-) -> tuple[list[NDArray[np.int64]], NDArray[np.float64], NDArray[np.float64], list[float]]:
+    classes: list[Floats], k: int, max_iter: int, rng: np.random.Generator
+) -> tuple[list[Integers], Floats, Floats, list[float]]:
     """One start: domains of each class's samples, local means (classes×k×d), global means (k×d), objectives.
 
     The local means of each class are kept in the order of the domains they are in.
@@ -106,7 +101,7 @@ def _descend(
             return domains, local, means, objectives
 
 
-def _k_means(X: NDArray[np.float64], k: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def _k_means(X: Floats, k: int, rng: np.random.Generator) -> Floats:
     """The k means of one class (k×d)."""
     with warnings.catch_warnings():
         # Fewer distinct samples than clusters: some means coincide, which the objective allows.
@@ -114,9 +109,7 @@ def _k_means(X: NDArray[np.float64], k: int, rng: np.random.Generator) -> NDArra
         return KMeans(k, n_init=1, random_state=int(rng.integers(2**31))).fit(X).cluster_centers_
 
 
-def _match(
-    local: NDArray[np.float64], means: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], list[NDArray[np.int64]]]:
+def _match(local: Floats, means: Floats) -> tuple[Floats, list[Integers]]:
     """Match each class's local means (classes×k×d) with the domains (k×d), one with one, as near as can be.
 
     Returns the local means in the domains' order, and for each class the domain of each of its clusters as they were.
@@ -126,10 +119,10 @@ def _match(
 
 
 def _objective(
-    classes: list[NDArray[np.float64]],
-    domains: list[NDArray[np.int64]],
-    local: NDArray[np.float64],
-    means: NDArray[np.float64],
+    classes: list[Floats],
+    domains: list[Integers],
+    local: Floats,
+    means: Floats,
 ) -> float:
     within = sum(float(np.square(X - mu[d]).sum()) for X, mu, d in zip(classes, local, domains, strict=True))
     return within + float(np.square(local - means).sum())

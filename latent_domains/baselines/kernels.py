@@ -1,16 +1,16 @@
 """The Gaussian kernel on features and the distance of two samples of them, the maximum mean discrepancy."""
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 
+from latent_domains.baselines.checks import Floats
 from latent_domains.common.program import ProgramError
 
 MEDIAN_OF = 2000
 """Samples that the median distance is taken of, at most: it settles long before."""
 
 
-def median_gamma(X: NDArray[np.float64], rng: np.random.Generator) -> float:
+def median_gamma(X: Floats, rng: np.random.Generator) -> float:
     """γ of exp(-γ ‖x - x'‖²) for a bandwidth σ² = the median squared distance: 1 / 2σ².
 
     Raises ProgramError if the features (n×d) are the same for most samples.
@@ -24,7 +24,7 @@ def median_gamma(X: NDArray[np.float64], rng: np.random.Generator) -> float:
     return 1 / (2 * median)
 
 
-def mmd(X: NDArray[np.float64], other: NDArray[np.float64], gamma: float) -> float:
+def mmd(X: Floats, other: Floats, gamma: float) -> float:
     """Squared maximum mean discrepancy of two samples (n×d, m×d), ‖mean φ(x) - mean φ(x')‖²."""
     inside = rbf_kernel(X, gamma=gamma).mean() + rbf_kernel(other, gamma=gamma).mean()
     return float(inside - 2 * rbf_kernel(X, other, gamma=gamma).mean())

@@ -6,7 +6,6 @@ classifiers that are trained and cross-validated within each of K domains; the K
 
 import warnings
 from dataclasses import dataclass
-from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,29 +13,16 @@ from sklearn.metrics.pairwise import linear_kernel
 from sklearn.model_selection import StratifiedKFold
 from tqdm import tqdm
 
-from latent_domains.baselines.checks import check_training
-from latent_domains.baselines.classifiers import scales, svm
+from latent_domains.baselines.checks import Integers, check_training
+from latent_domains.baselines.classifiers import scales, untrained
+from latent_domains.baselines.gong2013 import DistinctiveDomains
+from latent_domains.baselines.hoffman2012 import ConstrainedDomains
 
 FOLDS = 5
 
 
-class DomainEstimator(Protocol):
-    """What discovers ``n_domains`` domains."""
-
-    n_domains: int
-    labels_: NDArray[np.int64]
-    assignments_: NDArray[np.float64]
-
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self: ...
-
-
-def learnability(X: ArrayLike, y: ArrayLike, domains: NDArray[np.int64], *, seed: int = 0) -> float:
-    """A(K), from 0 to 1, of features (n×d) with labels (n) in domains (n)."""
-    return float(learned(X, y, domains, seed=seed).mean())
-
-
-def learned(X: ArrayLike, y: ArrayLike, domains: NDArray[np.int64], *, seed: int = 0) -> NDArray[np.bool_]:
-    """Which samples (n) the classifier of their domain gets right while they are held out.
+def held_out_correct(X: ArrayLike, y: ArrayLike, domains: Integers, *, seed: int = 0) -> NDArray[np.bool_]:
+    """Which samples (n) the classifier of their domain gets right while they are held out; their share is A(K).
 
     A class with one sample in a domain is missed there, for nobody can learn it from none; so are all samples of a
     domain with nothing but such classes, or with a single class.
@@ -56,9 +42,9 @@ def learned(X: ArrayLike, y: ArrayLike, domains: NDArray[np.int64], *, seed: int
         for train, held_out in splits:
             if len(np.unique(y[rows[train]])) < 2:
                 continue
-            classifier = svm().set_params(kernel="precomputed").fit(kernel[np.ix_(train, train)], y[rows[train]])
-            predicted = classifier.predict(kernel[np.ix_(held_out, train)])
-            correct[rows[held_out]] = predicted == y[rows[held_out]]
+            classifier = untrained("svm").set_params(kernel="precomputed")
+            classifier.fit(kernel[np.ix_(train, train)], y[rows[train]])
+            correct[rows[held_out]] = classifier.predict(kernel[np.ix_(held_out, train)]) == y[rows[held_out]]
     return correct
 
 
@@ -70,13 +56,13 @@ class Choice:
     two standard errors of 0.
     """
 
-    best: DomainEstimator
-    learnability: dict[int, float] | None
-    equals: list[int] | None
+    best: DistinctiveDomains | ConstrainedDomains
+    learnability: dict[int, float] | None = None
+    equals: list[int] | None = None
 
 
 def choose_domains(
-    estimators: list[DomainEstimator],
+    estimators: list[DistinctiveDomains] | list[ConstrainedDomains],
     X: ArrayLike,
     y: ArrayLike,
     *,
@@ -90,7 +76,7 @@ def choose_domains(
     for estimator in bar:
         estimator.fit(X, y)
         k = estimator.n_domains
-        right[k] = learned(X, y, estimator.labels_, seed=seed)
+        right[k] = held_out_correct(X, y, estimator.labels_, seed=seed)
         if right[k].mean() > right[best.n_domains].mean():
             best = estimator
         bar.set_postfix({f"k={k}": f"{100 * found.mean():.1f} %" for k, found in right.items()})

@@ -4,11 +4,11 @@ import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from latent_domains.baselines import (
     ConstrainedDomains,
@@ -18,7 +18,7 @@ from latent_domains.baselines import (
     SourceClassifier,
     choose_domains,
 )
-from latent_domains.baselines.checks import check_training
+from latent_domains.baselines.checks import Floats, Integers, check_training
 from latent_domains.baselines.features import by_content, read_features
 from latent_domains.baselines.learnability import Choice
 from latent_domains.common.program import ProgramError
@@ -32,7 +32,7 @@ from latent_domains.runs.record import Matching, OnTarget, Record
 _ESTIMATORS = {"gong2013": DistinctiveDomains, "hoffman2012": ConstrainedDomains}
 """Of DISCOVERY."""
 
-Labelled = tuple[NDArray[np.float64], NDArray[np.int64]]
+Labelled = tuple[Floats, Integers]
 """Features (n×d) and labels (n)."""
 
 
@@ -61,12 +61,11 @@ class BaselineOptions:
 
 def make_record(baseline: BaselineOptions, experiment: Experiment) -> Record:
     """Run a baseline and return its record. The order of the records in the LMDBs does not matter, but for a limit."""
-    sources, targets, tests = _read(baseline, experiment)
+    sources, X_target, tests = _read(baseline, experiment)
     X, y = (np.concatenate(part) for part in zip(*sources.values(), strict=True))
     source_of = np.repeat(list(sources), [len(labels) for _, labels in sources.values()])
     order = by_content(X, y)
     X, y, source_of = X[order], y[order], source_of[order]
-    X_target = np.concatenate([features for features, _ in targets.values()])
     X_target = X_target[by_content(X_target)]
     check_training(X, y)
     begin = time.monotonic()
@@ -83,16 +82,14 @@ def make_record(baseline: BaselineOptions, experiment: Experiment) -> Record:
             {source: discovered.best.assignments_[rows] for source, rows in of.items()},
             {source: y[rows] for source, rows in of.items()},
         )
-        by_matching = _test_on(
-            lambda features: classifier.predict(features, "matching"), tests, experiment.data.classes
-        )
+        by_matching = _test_on(partial(classifier.predict, variant="matching"), tests, experiment.data.classes)
         matching = Matching(accuracy=_overall_accuracy(by_matching), targets=by_matching, domain=classifier.nearest_)
     return Record(
         baseline={
             "method": baseline.method,
             "classifier": in_kernel if baseline.method in KERNEL else None,
             "dimension": baseline.dimension,
-            "dimensions": _dimensions(classifier),
+            "dimensions": classifier.dimensions_,
             "normalise": baseline.normalise,
             "k": discovered.best.n_domains if discovered else None,
             "learnability": discovered.learnability if discovered else None,
@@ -122,9 +119,7 @@ def make_record(baseline: BaselineOptions, experiment: Experiment) -> Record:
     )
 
 
-def _test_on(
-    predict: Callable[[NDArray[np.float64]], NDArray[np.int64]], tests: dict[str, Labelled], classes: int
-) -> dict[str, OnTarget]:
+def _test_on(predict: Callable[[Floats], Integers], tests: dict[str, Labelled], classes: int) -> dict[str, OnTarget]:
     from sklearn.metrics import confusion_matrix  # a second to import
 
     return {
@@ -139,10 +134,8 @@ def _overall_accuracy(found: dict[str, OnTarget]) -> float:
     return correct / sum(one.test_images for one in found.values())
 
 
-def _read(
-    baseline: BaselineOptions, experiment: Experiment
-) -> tuple[dict[str, Labelled], dict[str, Labelled], dict[str, Labelled]]:
-    """Features and labels of the sources, of the targets to adapt to and of those to test on, by domain.
+def _read(baseline: BaselineOptions, experiment: Experiment) -> tuple[dict[str, Labelled], Floats, dict[str, Labelled]]:
+    """The sources by domain, features of all targets to adapt to (n×d), and the targets to test on by domain.
 
     Raises ProgramError if one of the LMDBs cannot be read, or if their classes or features differ in meaning.
     """
@@ -151,27 +144,20 @@ def _read(
     test = {target: baseline.data / data.test_lmdb(target) for target in experiment.targets}
     labelled = [*(train[part] for part in experiment.source_inputs), *test.values()]
     check_meaning([*train.values(), *test.values()], labelled, data)
-
-    def read(lmdb: Path, limit: int | None) -> Labelled:
-        return read_features(lmdb, data, limit=limit, quiet=baseline.quiet)
-
-    sources = {part: read(train[part], baseline.limit) for part in experiment.source_inputs}
-    tests = {target: read(lmdb, None) for target, lmdb in test.items()}
-    targets = {}
-    for target, lmdb in test.items():
-        same = lmdb == train[target] and baseline.limit is None
-        targets[target] = tests[target] if same else read(train[target], baseline.limit)
-    return sources, targets, tests
+    read = cache(partial(read_features, data=data, quiet=baseline.quiet))
+    sources = {part: read(train[part], limit=baseline.limit) for part in experiment.source_inputs}
+    targets = [read(train[target], limit=baseline.limit)[0] for target in experiment.targets]
+    return sources, np.concatenate(targets), {target: read(lmdb, limit=None) for target, lmdb in test.items()}
 
 
-def _discover(baseline: BaselineOptions, X: NDArray[np.float64], y: NDArray[np.int64]) -> Choice:
+def _discover(baseline: BaselineOptions, X: Floats, y: Integers) -> Choice:
     """Discover domains of the source: as many as are asked for, or the most learnable number of them."""
     estimator = _ESTIMATORS[baseline.method]
     options = {"random_state": baseline.seed, "verbose": not baseline.quiet}
     if baseline.min_domain is not None:
         options["min_samples"] = baseline.min_domain
     if baseline.k is not None:
-        return Choice(estimator(baseline.k, **options).fit(X, y), None, None)
+        return Choice(estimator(baseline.k, **options).fit(X, y))
     largest = min(baseline.max_k, int(np.unique(y, return_counts=True)[1].min()))
     if largest < 2:
         raise ProgramError("k: a class has a single sample, so that auto can try no number of domains: pass --k 1")
@@ -182,9 +168,9 @@ def _discover(baseline: BaselineOptions, X: NDArray[np.float64], y: NDArray[np.i
 def _adapt(
     baseline: BaselineOptions,
     in_kernel: str,
-    X: NDArray[np.float64],
-    y: NDArray[np.int64],
-    X_target: NDArray[np.float64],
+    X: Floats,
+    y: Integers,
+    X_target: Floats,
     discovered: Choice | None,
 ) -> SourceClassifier | GFKClassifier | LatentDomainClassifier:
     """The trained classifier of the target; ``in_kernel`` is that of the methods with a kernel."""
@@ -196,11 +182,3 @@ def _adapt(
         return GFKClassifier(in_kernel, **options).fit(X, y, X_target)
     latent = LatentDomainClassifier(in_kernel, **options, random_state=baseline.seed, verbose=not baseline.quiet)
     return latent.fit(X, y, X_target, discovered.best.labels_)
-
-
-def _dimensions(classifier: SourceClassifier | GFKClassifier | LatentDomainClassifier) -> list[int] | None:
-    """Return the dimension of the subspaces of each kernel."""
-    if isinstance(classifier, SourceClassifier):
-        return None
-    kernels = classifier.classifiers_.values() if isinstance(classifier, LatentDomainClassifier) else [classifier]
-    return [one.kernel_.n_components_ for one in kernels]

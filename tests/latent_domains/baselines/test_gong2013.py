@@ -105,31 +105,18 @@ def test_a_bound_keeps_outliers_from_making_up_a_mean():
     assert bounded.max() == pytest.approx(1 / 20)
 
 
-def test_as_many_domains_as_a_class_has_samples():
-    data = mixture([[3, 9], [1, 7]], domains_apart=2.0)
-    assert DistinctiveDomains(4, n_init=1).fit(data.X, data.y).assignments_.shape == (20, 4)
-    with pytest.raises(
-        ProgramError, match="k: got 5 domains, but class 0 has 4 samples: expected at least one of each"
-    ):
-        DistinctiveDomains(5).fit(data.X, data.y)
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"n_domains": 0}, "k: got 0, expected at least 1"),
+        ({"n_domains": 11}, "k: got 11 domains, but class 0 has 10 samples: expected at least one of each"),
         ({"slack": 1.0}, "slack: got 1.0, expected a share from 0 to below 1"),
+        ({}, "source: 20 samples, expected at most 19 for the kernel matrix"),
         ({"min_samples": 11}, r"got at least 11, expected at least 1 and at most 10 \(20 samples in 2 domains\)"),
     ],
 )
-def test_wrong_settings_are_refused(settings, message):
+def test_wrong_settings_and_too_many_samples_are_refused(settings, message, monkeypatch):
     data = mixture([[5, 5], [5, 5]])
+    monkeypatch.setattr(module, "MAX_SAMPLES", 19)
     with pytest.raises(ProgramError, match=message):
         DistinctiveDomains(**settings).fit(data.X, data.y)
-
-
-def test_more_samples_than_a_kernel_matrix_can_hold_are_refused(monkeypatch):
-    monkeypatch.setattr(module, "MAX_SAMPLES", 19)
-    data = mixture([[5, 5], [5, 5]])
-    with pytest.raises(ProgramError, match="source: 20 samples, expected at most 19 for the kernel matrix"):
-        DistinctiveDomains(2).fit(data.X, data.y)
