@@ -19,7 +19,7 @@ def keep(file: Path, settings: Mapping[str, Any], *, begun: bool) -> None:
         write_text(file, json_text(dict(settings)))
         return
     try:
-        there = read_json(file, ())
+        there = read_json(file)
     except ProgramError as error:
         raise ProgramError(f"{error} (pass --force to begin anew)") from error
     different = [key for key in settings if settings[key] != there.get(key)]

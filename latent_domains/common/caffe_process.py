@@ -4,7 +4,6 @@ import os
 import shutil
 import site
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +13,9 @@ UNMOVED_BY_SIGTERM = ("env", "--block-signal=TERM")
 """Command prefix of a child that ignores SIGTERM. SLURM sends SIGTERM to every process of a job: caffe would end by
 it before it has written a snapshot. (Blocked and not ignored, since glog in caffe sets a handler of its own.)"""
 
-_END_WITH_PARENT = str(Path(__file__).with_name("end_with_parent.py"))
+_ENDING_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "sh", "-c", '[ $PPID = $0 ] || kill -KILL $$; exec "$@"')
+"""Command prefix, before the parent's id, of a child that the kernel kills with its parent. The shell looks whether
+the parent has ended before."""
 
 
 def ending_with_us(command: Sequence[str]) -> list[str]:
@@ -22,7 +23,7 @@ def ending_with_us(command: Sequence[str]) -> list[str]:
 
     Otherwise a child would go on unnoticed when its parent is killed, for its memory, say.
     """
-    return [sys.executable, "-I", "-S", _END_WITH_PARENT, str(os.getpid()), *command]
+    return [*_ENDING_WITH_PARENT, str(os.getpid()), *command]
 
 
 def caffe_binary() -> str:

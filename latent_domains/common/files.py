@@ -37,10 +37,10 @@ def write_together(*paths: Path, force: bool = False) -> Iterator[tuple[Path, ..
             asides.append(stack.enter_context(_folder_beside(path)) / path.name)
         try:
             yield tuple(asides)
-        except OSError as error:
+        except OSError:
             begun = [path for aside, path in zip(asides, paths, strict=True) if aside.exists()]
-            _name(error, begun[-1] if begun else paths[0])
-            raise
+            with naming(begun[-1] if begun else paths[0]):
+                raise
         for aside, path in zip(asides, paths, strict=True):
             aside.replace(path)
 
@@ -94,7 +94,7 @@ def build_folder_aside(path: Path, *, force: bool = False) -> Iterator[Path]:
     if path.is_symlink() and not path.exists():
         raise ProgramError(f"{path}: a link that leads nowhere, expected to make a folder of this name")
     path = path.parent.resolve() / path.name  # where the current folder is in the old one, `..` would go with it
-    with _named(path), _folder_beside(path) as folder:
+    with naming(path), _folder_beside(path) as folder:
         aside = folder / "new"
         aside.mkdir()
         yield aside
@@ -122,7 +122,7 @@ def _folder_beside(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(path)
     while True:
-        with _named(path):
+        with naming(path):
             temporary = tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent)
         with temporary as folder, _locked(Path(folder)) as is_ours:
             if is_ours:
@@ -169,19 +169,14 @@ def _locked(folder: Path, *, required: bool = False) -> Iterator[bool]:
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Add the name ``path`` to an error of the disk, which names no file."""
+def naming(path: Path) -> Iterator[None]:
+    """Add the name ``path`` to an error of the disk in the block that names no file."""
     try:
         yield
     except OSError as error:
-        _name(error, path)
+        if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+            error.filename = str(path)
         raise
-
-
-def _name(error: OSError, path: Path) -> None:
-    """Add the name ``path`` to an error of the disk that names no file."""
-    if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
-        error.filename = str(path)
 
 
 def sha256(file: Path) -> str:
@@ -203,19 +198,15 @@ def json_text(values: Any) -> str:
     return re.sub(r"\[\n[-+\d.eE,\s]*\]", lambda found: f"[{' '.join(found[0][1:-1].split())}]", text) + "\n"
 
 
-def read_json(path: Path, keys: tuple[str, ...]) -> dict[str, Any]:
-    """The object in a JSON file. Raises ProgramError naming the file if it is none or lacks one of ``keys``."""
+def read_json(path: Path) -> dict[str, Any]:
+    """Read the object in a JSON file. Raises ProgramError naming the file if it holds none."""
     expect_file(path, "a file of JSON", missing_ok=True)
     try:
         values = json.loads(path.read_text())
-    except ValueError as error:  # JSONDecodeError and UnicodeDecodeError
+    except (ValueError, RecursionError) as error:  # RecursionError: nested too deeply
         raise ProgramError(f"{path}: not valid JSON: {error}") from error
-    except RecursionError as error:
-        raise ProgramError(f"{path}: not valid JSON: nested too deeply") from error
     if not isinstance(values, dict):
-        raise ProgramError(f"{path}: found {type(values).__name__}, expected a JSON object with {', '.join(keys)}")
-    if missing := [key for key in keys if key not in values]:
-        raise ProgramError(f"{path}: found no {', '.join(missing)}, expected a JSON object with {', '.join(keys)}")
+        raise ProgramError(f"{path}: found {type(values).__name__}, expected a JSON object")
     return values
 
 

@@ -402,7 +402,7 @@ def chosen(text: str) -> Dataset:
         return named(text)
     try:
         expect_file(Path(text), "the description of a dataset")
-        return from_json(read_json(Path(text), ()))
+        return from_json(read_json(Path(text)))
     except ProgramError as error:
         raise ProgramError(f"{text}: {str(error).removeprefix(f'{text}: ')}") from error
 

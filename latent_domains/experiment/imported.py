@@ -36,7 +36,7 @@ def build(
     """
     data = _dataset(out.name, domains, classes, made_by)
     description = out / "dataset.json"
-    if not force and description.exists() and from_json(read_json(description, ())) != data:
+    if not force and description.exists() and from_json(read_json(description)) != data:
         raise ProgramError(f"{description}: describes another dataset; pass --force to replace it, or another --out")
     build_missing(_parts(out, domains, names, how), force=force)
     write_text(description, json_text(data.to_json()))

@@ -64,4 +64,4 @@ def describe_run(folder: RunFolder) -> ModelDescription:
 def read_description(file: Path) -> ModelDescription:
     """Read the file. Raises ProgramError naming it if it is missing, damaged or contradicts itself."""
     expect_file(file, "the classes and the preprocessing of a model (python -m tools.export writes it)")
-    return checked(ModelDescription, read_json(file, ()), str(file))
+    return checked(ModelDescription, read_json(file), str(file))

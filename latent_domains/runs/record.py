@@ -106,6 +106,13 @@ class Training(_Object):
     sessions: list[Session] = []
 
 
+class RunDescription(_Object):
+    """What ``experiment.json`` says: a run's experiment, and the folder of its images' LMDBs."""
+
+    experiment: dict[str, Any]
+    data: str
+
+
 class Failure(_Object):
     """Why a run failed when it was last trained, and what it was at."""
 
@@ -208,13 +215,12 @@ class Record(_Object):
             raise ProgramError(f"{where}: domain_usage: found None, expected an object, as there are latent domains")
 
 
-Of = TypeVar("Of", Record, Training, Failure)
+Of = TypeVar("Of", RunDescription, Record, Training, Failure)
 
 
 def read(kind: type[Of], file: Path) -> Of:
     """What a JSON file holds. Raises ProgramError naming file, key, what was found and what was expected."""
-    keys = tuple(name for name, field in kind.model_fields.items() if field.is_required())
-    return checked(kind, read_json(file, keys), str(file))
+    return checked(kind, read_json(file), str(file))
 
 
 def _is_matrix(rows: list[list[int]], height: int, width: int) -> bool:

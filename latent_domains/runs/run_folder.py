@@ -18,14 +18,14 @@ import caffe
 from caffe.proto import caffe_pb2
 from google.protobuf.message import DecodeError
 
-from latent_domains.common.files import expect_file, json_text, read_json
+from latent_domains.common.files import expect_file, json_text
 from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.experiment.experiment import Experiment, from_json
 from latent_domains.models import prototxt
 from latent_domains.models.allowed import read_net
 from latent_domains.models.model import check_loads, open_net
 from latent_domains.models.weights import check_weights
-from latent_domains.runs.record import Failure, Record, Training, read
+from latent_domains.runs.record import Failure, Record, RunDescription, Training, read
 
 # A lock of the open file, not of the process: a child that inherits the descriptor holds it too.
 _FLOCK = "hhqqi0q"
@@ -59,11 +59,9 @@ class RunFolder:
         file = path / "experiment.json"
         if not is_run_folder(path):
             raise ProgramError(f"{path}: no experiment.json in it, expected a run folder (python -m tools.write_run)")
-        values = read_json(file, ("experiment", "data"))
-        if not isinstance(values["data"], str):
-            raise ProgramError(f"{file}: data: got {values['data']!r}, expected a folder's name")
+        description = read(RunDescription, file)
         try:
-            return cls(path, from_json(values["experiment"]), ROOT / values["data"])
+            return cls(path, from_json(description.experiment), ROOT / description.data)
         except ProgramError as error:
             raise ProgramError(f"{file}: {error}") from error
 

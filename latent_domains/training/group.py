@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import Pipe
 from pathlib import Path
@@ -22,7 +22,7 @@ from latent_domains.common.program import INTERRUPTED
 from latent_domains.runs.devices import Devices
 from latent_domains.training.worker import LOST
 
-BY_CTRL_C = frozenset({-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP, INTERRUPTED})
+_BY_SIGNAL = frozenset({-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP, INTERRUPTED})
 """Exit codes of a child that a signal ended: one to it alone, or one to our group before the child had its own.
 
 The latter may be known before our own handler has run, which does so in the main thread.
@@ -43,7 +43,7 @@ class Group:
         self.failure: str | None = None
         """After :meth:`lines`: which process failed and why; None if none did."""
         self.interrupted = False
-        """Whether a signal ended it: see BY_CTRL_C."""
+        """Whether a signal from outside ended it: see _BY_SIGNAL."""
         self._killed = False
         self._readers: list[threading.Thread] = []
         self._recent: dict[str, deque[str]] = {label: deque(maxlen=200) for label in members}
@@ -94,7 +94,7 @@ class Group:
                 end_all.start()
             elif code and not self._killed:
                 self.failure = f"{label} failed: {ending(code, ''.join(self._recent[label]))}"
-                self.interrupted = code in BY_CTRL_C
+                self.interrupted = code in _BY_SIGNAL
                 self.kill()
         if lost and not self.failure:
             self.failure = f"{lost} failed: it lost contact with the others"
@@ -160,20 +160,18 @@ class Children:
         return self._stopped is not None
 
     @contextmanager
-    def watch(self, child: subprocess.Popen[str]) -> Iterator[None]:
-        """Pass signals on to ``child`` while the block runs; an error in the block kills it."""
+    def watch(self, children: Collection[subprocess.Popen[str]]) -> Iterator[None]:
+        """Pass signals on to ``children`` while the block runs."""
         with self._lock:
-            self._running.add(child)
+            self._running.update(children)
             if self.stopping:
-                child.send_signal(signal.SIGINT)
+                for child in children:
+                    child.send_signal(signal.SIGINT)
         try:
             yield
-        except BaseException:  # the log could not be written, say: caffe must not go on alone
-            child.kill()
-            raise
         finally:
             with self._lock:
-                self._running.discard(child)
+                self._running.difference_update(children)
 
     @contextmanager
     def take_signals(self) -> Iterator[None]:

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from typing import Any
 import caffe
 from tqdm import tqdm
 
-from latent_domains.common.caffe_log import History, ending
+from latent_domains.common.caffe_log import History
 from latent_domains.common.caffe_process import UNMOVED_BY_SIGTERM, start, start_logged
-from latent_domains.common.files import sha256
+from latent_domains.common.files import naming, sha256
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import NETWORKS
@@ -28,7 +28,7 @@ from latent_domains.runs.run_folder import RunFolder, Snapshot
 from latent_domains.runs.run_state import Interrupted, clear_failure, last_iteration, recording_failure
 from latent_domains.runs.sessions import FAILED, FINISHED, STOPPED, begin_session, end_killed_session, end_session
 from latent_domains.runs.write import check_name, write_missing
-from latent_domains.training.group import BY_CTRL_C, Children, Group, start_workers
+from latent_domains.training.group import Children, Group, start_workers
 from latent_domains.training.share import make_share, write_share
 from latent_domains.training.threads import share_of_cores
 
@@ -179,23 +179,23 @@ def _evaluate_apart(folder: RunFolder, threads: int, children: Children, gpu: in
     if gpu is not None:
         command += ["--gpu", str(gpu)]
     tqdm.write(f"{folder.path.name}: evaluating …")
-    with start_logged(command, threads) as child, children.watch(child):
-        log = child.stdout.read()
-    if not child.returncode or children.stopping:
+    with Group({"evaluation": start_logged(command, threads)}) as group, children.watch(group.members.values()):
+        for _ in group.lines():
+            pass
+    if children.stopping:
         return
-    if child.returncode in BY_CTRL_C:
+    if group.interrupted:
         raise Interrupted(f"{folder.path}: evaluation was stopped from outside; go on with --resume")
-    raise ProgramError(f"{folder.path}: evaluation failed: {ending(child.returncode, log)}")
+    if group.failure:
+        raise ProgramError(f"{folder.path}: {group.failure}")
 
 
 def _starting_point(folder: RunFolder, resume: bool) -> Snapshot | None:
     """The snapshot to go on from, None to begin. Raises ProgramError if the run was begun before, unless ``resume``."""
     snapshot = folder.latest_snapshot()
-    if not resume:
-        if snapshot or folder.record.exists():
-            done = "is finished" if folder.record.exists() else f"was trained to iteration {snapshot.iteration}"
-            raise ProgramError(f"{folder.path} {done}: pass --resume to go on, or write it again with --force")
-        return None
+    if not resume and (snapshot or folder.record.exists()):
+        done = "is finished" if folder.record.exists() else f"was trained to iteration {snapshot.iteration}"
+        raise ProgramError(f"{folder.path} {done}: pass --resume to go on, or write it again with --force")
     return snapshot
 
 
@@ -208,16 +208,15 @@ def _train(job: _Job, threads: int, children: Children) -> None:
     reader, shown = History(), {}
     with _session(job, threads, children):
         with (
-            _appending(folder.log) as write,
+            naming(folder.log),
+            folder.log.open("a", buffering=1) as log,
             _Bar(total=iterations, initial=first, position=job.position, desc=folder.path.name, unit="it") as bar,
             job.start(threads) as group,
-            ExitStack() as watched,
+            children.watch(group.members.values()),
         ):
-            for process in group.members.values():
-                watched.enter_context(children.watch(process))
             stopped = False
             for line in group.lines():
-                write(line)
+                log.write(line)
                 stopped |= "Optimization stopped early." in line
                 if measurement := reader.feed(line):
                     if measurement.name == "loss" or measurement.name.startswith("accuracy"):
@@ -251,24 +250,6 @@ def _session(job: _Job, threads: int, children: Children) -> Iterator[None]:
     finally:
         reached = folder.experiment.iterations if ended == FINISHED else last_iteration(folder)
         end_session(folder, ended, reached, time.monotonic() - began)
-
-
-@contextmanager
-def _appending(file: Path) -> Iterator[Callable[[str], None]]:
-    """Yield a function that appends a line to ``file``. It raises ProgramError when the disk is full, say."""
-    log = file.open("a", buffering=1)
-
-    def write(line: str) -> None:
-        try:
-            log.write(line)
-        except OSError as error:
-            raise ProgramError(f"{file}: {error.strerror}; the run was stopped") from error
-
-    try:
-        yield write
-    finally:
-        with suppress(OSError):  # every line was flushed when it was written
-            log.close()
 
 
 def _how(job: _Job, threads: int) -> dict[str, Any]:

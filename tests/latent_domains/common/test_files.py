@@ -91,14 +91,13 @@ def test_a_full_disk_is_told_with_the_name_of_the_output(aside, tmp_path):
     [
         (b"{", "file: not valid JSON: "),
         (b"\xff", "file: not valid JSON: 'utf-8' codec can't decode"),
-        (b"[1]", "file: found list, expected a JSON object with a, b"),
-        (b'{"a": 1}', "file: found no b, expected a JSON object with a, b"),
+        (b"[1]", "file: found list, expected a JSON object"),
     ],
 )
 def test_damaged_json_is_named(text, message, tmp_path):
     (tmp_path / "file").write_bytes(text)
     with pytest.raises(ProgramError) as error:
-        read_json(tmp_path / "file", ("a", "b"))
+        read_json(tmp_path / "file")
     assert message in str(error.value)
 
 
@@ -116,10 +115,10 @@ def test_a_missing_file_is_told_from_a_folder(tmp_path):
     with pytest.raises(ProgramError, match=r"none: no such file, expected a net$"):
         expect_file(tmp_path / "none", "a net")
     with pytest.raises(ProgramError, match="a folder, expected a file of JSON"):
-        read_json(tmp_path, ())
+        read_json(tmp_path)
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(ProgramError, match="no regular file, expected a file of JSON"):
-        read_json(tmp_path / "fifo", ("key",))
+        read_json(tmp_path / "fifo")
 
 
 @pytest.mark.parametrize("write", [write_aside, build_folder_aside])

@@ -86,7 +86,7 @@ def stubborn():
 def test_a_second_ctrl_c_kills_but_not_one_that_comes_at_once(stubborn, monkeypatch, capsys):
     monkeypatch.setattr(group, "SAME_SIGNAL", 60)
     children = Children()
-    with children.take_signals(), children.watch(stubborn):
+    with children.take_signals(), children.watch([stubborn]):
         for number in (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             os.kill(os.getpid(), number)
         with pytest.raises(subprocess.TimeoutExpired):

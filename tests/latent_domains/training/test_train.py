@@ -27,12 +27,12 @@ from latent_domains.runs.devices import Devices
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.run_state import State, last_iteration, state_of
 from latent_domains.runs.write import write_run
-from latent_domains.training import group, train
+from latent_domains.training import group
 from latent_domains.training.train import loaded_from, run_suite, train_all
 from tests.fixtures import TEST, TRAIN
 from tests.latent_domains.training.processes import blobs
 from tests.pictures import QUICK
-from tests.programs import program, wait_until
+from tests.programs import child, files_up_to, program, wait_until
 from tests.run_folders import edit, initial_weights, lasting, small
 
 
@@ -219,10 +219,10 @@ def test_a_progress_bar_nobody_reads_does_not_end_the_run(tiny_data, tmp_path):
     assert shown.endswith("% on usps at the last iteration\n"), "DIAL has no latent domains to tell of"
 
 
-def test_a_full_disk_is_told_with_the_name_of_the_log():
-    message = "/dev/full: No space left on device; the run was stopped"
-    with pytest.raises(ProgramError, match=message), train._appending(Path("/dev/full")) as write:
-        write("line\n")
+def test_a_log_that_cannot_grow_ends_the_training_and_is_named(tiny_data, tmp_path):
+    folder = write_run(small("dial", iterations=100_000), tmp_path / "run", data=tiny_data)
+    done = child("train", "--threads", "1", folder.path, before=files_up_to(60_000))
+    assert done.returncode == 1 and done.stderr.endswith(f"error: [Errno 27] File too large: '{folder.log}'\n")
 
 
 @pytest.mark.parametrize("text", ["{", '{"experiment": {}, "accuracy": null, "domain_usage": null}'])
