@@ -11,18 +11,19 @@ from latent_domains.common.files import write_aside, write_text
 from latent_domains.common.program import from_root
 from latent_domains.data.lmdb_io import record_names
 from latent_domains.runs.evaluate import summary
-from latent_domains.runs.outputs import source_lmdbs, source_probabilities
+from latent_domains.runs.outputs import domain_probabilities, source_lmdbs
 from latent_domains.runs.run_folder import RunFolder
 
 
 def write_domains(folder: RunFolder, out: Path) -> None:
     """Write each source image with its most probable latent domain (from 1) and the probabilities of all."""
-    found = source_probabilities(folder, folder.final_snapshot(), limit=max(folder.experiment.data.counts.values()))
+    lmdbs, limit = source_lmdbs(folder), max(folder.experiment.data.counts.values())
+    found, _ = domain_probabilities(folder, folder.final_snapshot().model, lmdbs, limit=limit)
     with write_aside(out) as aside, aside.open("w", newline="", errors="surrogateescape") as file:
         writer = csv.writer(file)
         names = [f"probability of domain {domain + 1}" for domain in range(folder.experiment.k)]
         writer.writerow(["source", "path", "domain", *names])
-        for source, lmdb in source_lmdbs(folder).items():
+        for source, lmdb in lmdbs.items():
             for path, row in sorted(zip(record_names(lmdb), found[source], strict=True), key=lambda pair: pair[0]):
                 writer.writerow([source, path, int(row.argmax()) + 1, *(f"{value:.6f}" for value in row)])
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import read_images, record_names
 from latent_domains.report.chart import Chart
-from latent_domains.runs.outputs import evaluation_lmdbs, source_probabilities
+from latent_domains.runs.outputs import domain_probabilities, evaluation_lmdbs
 from latent_domains.runs.preflight import check_data, check_nets
 from latent_domains.runs.run_folder import RunFolder, Snapshot
 
@@ -57,7 +57,7 @@ def read_source_images(folder: RunFolder, snapshot: Snapshot) -> SourceImages:
     pictures = _pictures(folder, lmdbs)
     shape = read_images(pictures[0], 1)[0].shape[1:] if pictures else folder.experiment.data.stored_shape
     limit = min(LOOKED_AT, max(8, BYTES // int(np.prod(shape))))
-    rows = source_probabilities(folder, snapshot, lmdbs=lmdbs, limit=limit, quiet=True)
+    rows, _ = domain_probabilities(folder, snapshot.model, lmdbs, limit=limit, quiet=True)
     return SourceImages(
         np.concatenate([read_images(lmdb, limit)[0] for lmdb in pictures]) if pictures else None,
         [source for source, of_source in rows.items() for _ in of_source],

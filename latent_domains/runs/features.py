@@ -1,6 +1,8 @@
 """A run's features before its domains are aligned, and after: those that the classifier sees."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import caffe
 import numpy as np
@@ -48,66 +50,54 @@ def aligned_features(folder: RunFolder, snapshot: Snapshot, images: int) -> Alig
     """
     check_nets(folder)
     check_data(folder)  # Caffe would abort
-    features = (_of_training_net if folder.experiment.sees_target else _of_deploy_net)(folder, snapshot, images)
-    if len(features.after) < FEWEST:
-        raise ProgramError(f"{len(features.after)} images, expected at least {FEWEST}")
-    if not all(np.isfinite(values).all() for values in (features.before, features.after) if values is not None):
+    experiment = folder.experiment
+    name, run_batches = ("train", _run_training_net) if experiment.sees_target else ("deploy", _run_deploy_net)
+    lmdbs = {part: folder.train_lmdbs[part] for part in experiment.source_inputs}
+    lmdbs |= {target: folder.data_folder / experiment.data.train_lmdb(target) for target in experiment.targets}
+    blobs = _blobs(folder, name)
+    found = [
+        (*(net.blobs[blob].data.reshape(len(domains), -1).copy() if blob else None for blob in blobs), domains, labels)
+        for net, domains, labels in run_batches(folder, snapshot, lmdbs, images)
+    ]
+    before, after, domains, labels = (
+        None if column[0] is None else np.concatenate(column) for column in zip(*found, strict=True)
+    )
+    if len(after) < FEWEST:
+        raise ProgramError(f"{len(after)} images, expected at least {FEWEST}")
+    if not all(np.isfinite(values).all() for values in (before, after) if values is not None):
         raise ProgramError(f"{snapshot.model}: they are not finite: the training diverged")
-    return features
+    for number, part in enumerate(lmdbs):
+        if part in experiment.data.unlabelled:
+            labels[domains == number] = -1
+    return AlignedFeatures(before, after, domains, labels, tuple(lmdbs), *blobs)
 
 
-def _of_training_net(folder: RunFolder, snapshot: Snapshot, images: int) -> AlignedFeatures:
-    before, after = _blobs(folder, "train")
-    inputs = folder.experiment.batch_inputs
-    rows = list(folder.batch_rows().values())
+_Batches = Iterator[tuple[caffe.Net, NDArray[np.int64], NDArray[np.int64]]]
+"""The net after each forward pass; the domains and the labels of its rows."""
+
+
+def _run_training_net(folder: RunFolder, snapshot: Snapshot, lmdbs: Mapping[str, Path], images: int) -> _Batches:
+    rows = folder.batch_rows()
     caffe.set_random_seed(0)  # of mirrored and cropped images
     net = folder.load_net("train", caffe.TRAIN, snapshot.model)
     # At most as many batches as have no image of any domain twice.
-    epoch = min(lmdb_io.count(folder.train_lmdbs[name]) // size for name, size in zip(inputs, rows, strict=True))
-    batches = max(1, min(images // sum(rows), epoch))
-    found: tuple[list[NDArray[np.float32]], ...] = ([], [])
-    for _ in range(batches):
+    epoch = min(lmdb_io.count(lmdbs[part]) // size for part, size in rows.items())
+    count = max(1, min(images // sum(rows.values()), epoch))
+    # A smaller LMDB is read again from its beginning.
+    labels = [np.resize(lmdb_io.read_labels(lmdbs[part], count * size), (count, size)) for part, size in rows.items()]
+    for of_batch in zip(*labels, strict=True):
         net.forward()
-        for blob, rows_found in zip((before, after), found, strict=True):
-            rows_found.append(_flat(net, blob))
-    labels = [_labels(folder, name, size * batches) for name, size in zip(inputs, rows, strict=True)]
-    return AlignedFeatures(
-        np.concatenate(found[0]),
-        np.concatenate(found[1]),
-        np.tile(np.repeat(np.arange(len(inputs)), rows), batches),
-        np.concatenate([of_domain.reshape(batches, -1) for of_domain in labels], axis=1).ravel(),
-        inputs,
-        before,
-        after,
-    )
+        yield net, np.repeat(np.arange(len(rows)), list(rows.values())), np.concatenate(of_batch)
 
 
-def _of_deploy_net(folder: RunFolder, snapshot: Snapshot, images: int) -> AlignedFeatures:
-    before, after = _blobs(folder, "deploy")
-    experiment, data = folder.experiment, folder.experiment.data
+def _run_deploy_net(folder: RunFolder, snapshot: Snapshot, lmdbs: Mapping[str, Path], images: int) -> _Batches:
+    data = folder.experiment.data
     net = folder.load_net("deploy", caffe.TEST, snapshot.model)
-    lmdbs = {part: folder.train_lmdbs[part] for part in experiment.source_inputs}
-    lmdbs |= {target: folder.data_folder / data.train_lmdb(target) for target in experiment.targets}
-    rows: dict[str | None, list[NDArray[np.float32]]] = {before: [], after: []}
-    domains, labels = [], []
-    for domain, (name, lmdb) in enumerate(lmdbs.items()):
-        for inputs, of_images in batches(lmdb, data.preprocessing, data.test_batch_limit, max(1, images // len(lmdbs))):
+    for domain, lmdb in enumerate(lmdbs.values()):
+        for inputs, labels in batches(lmdb, data.preprocessing, data.test_batch_limit, max(1, images // len(lmdbs))):
             feed(net, inputs)
             net.forward()
-            for blob, found in rows.items():
-                if blob:
-                    found.append(_flat(net, blob))
-            domains += [domain] * len(inputs)
-            labels.append(np.full_like(of_images, -1) if name in data.unlabelled else of_images)
-    return AlignedFeatures(
-        np.concatenate(rows[before]) if before else None,
-        np.concatenate(rows[after]),
-        np.array(domains),
-        np.concatenate(labels),
-        tuple(lmdbs),
-        before,
-        after,
-    )
+            yield net, np.full(len(inputs), domain), labels
 
 
 def _blobs(folder: RunFolder, net: str) -> tuple[str | None, str]:
@@ -118,15 +108,3 @@ def _blobs(folder: RunFolder, net: str) -> tuple[str | None, str]:
     if not classifiers:
         raise ProgramError(f"{folder.net(net)}: no InnerProduct layer, expected a classifier")
     return (aligning[0].bottom[0] if aligning else None), classifiers[-1].bottom[0]
-
-
-def _flat(net: caffe.Net, blob: str) -> NDArray[np.float32]:
-    data = net.blobs[blob].data
-    return data.reshape(len(data), -1).copy()
-
-
-def _labels(folder: RunFolder, part: str, count: int) -> NDArray[np.int64]:
-    """Labels of the first ``count`` records of a batch input, from the beginning again at the end, as Caffe reads."""
-    if part in folder.experiment.data.unlabelled:
-        return np.full(count, -1)
-    return np.resize(lmdb_io.read_labels(folder.train_lmdbs[part], count), count)

@@ -1,5 +1,6 @@
 """Outputs of a run's nets: classes of test images, domain probabilities of source images, their use along training."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import caffe
@@ -24,23 +25,6 @@ SMALL_BATCH = 16
 """Images of a test batch below which forward passes are many: a prime number of images makes batches of one."""
 
 
-def source_probabilities(
-    folder: RunFolder,
-    snapshot: Snapshot,
-    *,
-    lmdbs: dict[str, Path] | None = None,
-    limit: int | None = None,
-    quiet: bool = False,
-) -> dict[str, NDArray[np.float32]]:
-    """The branch's probabilities (n×k) for the first ``limit`` images of each of ``lmdbs`` (the dataset's number).
-
-    By default these are the sources' training images (:func:`source_lmdbs`). Empty if no branch predicts domains.
-    """
-    if not folder.experiment.has_branch:
-        return {}
-    return _predicted(folder, snapshot.model, "domain_prob", lmdbs or source_lmdbs(folder), limit, quiet)[0]
-
-
 def source_usage(folder: RunFolder, snapshot: Snapshot, *, quiet: bool = False) -> DomainUsage | None:
     """Domain usage on the source images of :func:`evaluation_lmdbs`.
 
@@ -49,7 +33,7 @@ def source_usage(folder: RunFolder, snapshot: Snapshot, *, quiet: bool = False) 
     if not folder.experiment.has_branch:
         return None
     lmdbs, held_out = evaluation_lmdbs(folder)
-    return domain_usage(*_predicted(folder, snapshot.model, "domain_prob", lmdbs, None, quiet), held_out=held_out)
+    return domain_usage(*domain_probabilities(folder, snapshot.model, lmdbs, quiet=quiet), held_out=held_out)
 
 
 def target_usage(folder: RunFolder, snapshot: Snapshot, *, quiet: bool = False) -> DomainUsage | None:
@@ -61,7 +45,7 @@ def target_usage(folder: RunFolder, snapshot: Snapshot, *, quiet: bool = False) 
     if not experiment.has_target_branch:
         return None
     lmdbs = {target: folder.train_lmdbs[target] for target in experiment.targets}
-    found, labels = _predicted(folder, snapshot.model, "target_domain_prob", lmdbs, None, quiet)
+    found, labels = domain_probabilities(folder, snapshot.model, lmdbs, blob="target_domain_prob", quiet=quiet)
     return domain_usage(found, None if set(lmdbs) & set(experiment.data.unlabelled) else labels)
 
 
@@ -80,7 +64,7 @@ def usage_history(folder: RunFolder, *, quiet: bool = False) -> list[DomainUsage
     lmdbs, held_out = evaluation_lmdbs(folder)
     history = []
     for iteration in sorted(weights):
-        found = _predicted(folder, weights[iteration], "domain_prob", lmdbs, HISTORY_IMAGES, quiet)
+        found = domain_probabilities(folder, weights[iteration], lmdbs, limit=HISTORY_IMAGES, quiet=quiet)
         history.append(domain_usage(*found, held_out=held_out).model_copy(update={"iteration": iteration}))
     return history
 
@@ -97,34 +81,35 @@ def source_lmdbs(folder: RunFolder) -> dict[str, Path]:
 def evaluation_lmdbs(folder: RunFolder) -> tuple[dict[str, Path], bool]:
     """LMDBs of the source images on which latent domains are judged, and whether these are held out from training.
 
-    They are training images if there are no others to look at.
-    """
-    held_out = _held_out_lmdbs(folder)
-    return held_out or source_lmdbs(folder), bool(held_out)
-
-
-def _held_out_lmdbs(folder: RunFolder) -> dict[str, Path]:
-    """LMDBs of source images that are none of the training images, by their true domain.
-
-    Empty if the dataset has no test split, an LMDB of it is missing, or a source's test and training images share a
-    name (the test split of PACS holds the training images as well). Raises ProgramError if one has no records.
+    They are training images if the dataset has no test split, an LMDB of it is missing, or a source's test and training
+    images share a name (the test split of PACS holds the training images as well). Raises ProgramError if a test LMDB
+    has no records.
     """
     data, train = folder.experiment.data, source_lmdbs(folder)
     tests = {source: folder.data_folder / data.test_lmdb(source) for source in folder.experiment.sources}
     if not data.test_split or not all(map(is_lmdb, tests.values())):
-        return {}
+        return train, False
     for source, lmdb in tests.items():
         count_filled(lmdb)
         whole = train.get(source) or next(iter(train.values()))  # of a mixture there is no other
         if not set(record_names(lmdb)).isdisjoint(record_names(whole)):
-            return {}
-    return tests
+            return train, False
+    return tests, True
 
 
-def _predicted(
-    folder: RunFolder, weights: Path, blob: str, lmdbs: dict[str, Path], limit: int | None, quiet: bool
+def domain_probabilities(
+    folder: RunFolder,
+    weights: Path,
+    lmdbs: Mapping[str, Path],
+    *,
+    blob: str = "domain_prob",
+    limit: int | None = None,
+    quiet: bool = False,
 ) -> tuple[dict[str, NDArray[np.float32]], dict[str, NDArray[np.int64]]]:
-    """Rows of ``blob`` (n×k) of the domain net, and labels (n), of the first ``limit`` images of each domain."""
+    """Return a branch's probabilities (n×k, ``blob`` of the domain net) and the labels (n) of each domain's images.
+
+    It takes the first ``limit`` records of each of ``lmdbs``, by default the dataset's number.
+    """
     data, net = folder.experiment.data, folder.load_net("domains", caffe.TEST, weights)
     limit = limit or data.usage_images
     found, labels = {}, {}

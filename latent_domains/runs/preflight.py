@@ -112,17 +112,15 @@ def _check_paths(run: RunFolder) -> None:
     """The solver trains this folder's own nets and snapshots into it: that of a copied folder names the first one."""
     solver = run.read_solver()
     paths = [
-        ("train_net", solver.train_net, run.net("train")),
-        ("snapshot_prefix", solver.snapshot_prefix, run.snapshots / "model"),
-        ("weights", ",".join(solver.weights), run.initial),
+        ("train_net", [solver.train_net], [run.net("train")]),
+        ("test_net", list(solver.test_net), list(run.test_nets.values())),
+        ("snapshot_prefix", [solver.snapshot_prefix], [run.snapshots / "model"]),
+        ("weights", list(solver.weights), [run.initial]),
     ]
-    found_tests, test_nets = list(solver.test_net), list(run.test_nets.values())
-    found_tests += [""] * (len(test_nets) - len(found_tests))
-    paths += [("test_net", found, net) for found, net in zip(found_tests, test_nets, strict=False)]
-    for name, found, expected in paths:
-        if "\0" in found or (ROOT / found).resolve() != expected.resolve():  # which no path may hold
+    for name, found, files in paths:
+        if found != (expected := list(map(from_root, files))):
             raise ProgramError(
-                f"{run.solver}: {name} is {found!r}, expected {from_root(expected)!r}; "
+                f"{run.solver}: {name} is {', '.join(map(repr, found))}, expected {', '.join(map(repr, expected))}; "
                 f"if the folder was moved or copied, move it back or {_AGAIN}"
             )
 

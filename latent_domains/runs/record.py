@@ -136,8 +136,9 @@ class OnTarget(_Object):
         return cls(accuracy=int(confusion.trace()) / images, test_images=images, confusion=confusion.tolist())
 
 
-def _class_mean(targets: dict[str, OnTarget]) -> float | None:
-    counts = [found.confusion for found in targets.values()]
+def _class_mean(record: "Record | Matching") -> float | None:
+    """Mean over the classes of the share of a class's test images that are right; None without their counts."""
+    counts = [found.confusion for found in record.targets.values()]
     if not counts or None in counts:
         return None
     rows = np.sum(counts, axis=0)
@@ -151,11 +152,7 @@ class Matching(_Object):
     accuracy: _Fraction
     targets: dict[str, OnTarget]
     domain: int | None = None
-
-    @property
-    def class_mean(self) -> float | None:
-        """Mean over the classes of the share of a class's test images that are right; None without their counts."""
-        return _class_mean(self.targets)
+    class_mean = property(_class_mean)
 
 
 class Record(_Object):
@@ -187,6 +184,7 @@ class Record(_Object):
     commit: str | None = None
     versions: dict[str, Any] | None = None
     hardware: dict[str, Any] | None = None
+    class_mean = property(_class_mean)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -197,11 +195,6 @@ class Record(_Object):
             if usage.iteration is None:
                 raise ValueError("domain_usage_history: iteration is None, expected a number")
         return self
-
-    @property
-    def class_mean(self) -> float | None:
-        """Mean over the classes of the share of a class's test images that are right; None without their counts."""
-        return _class_mean(self.targets)
 
     def check(self, experiment: Experiment, where: str) -> None:
         """Raise ProgramError, naming ``where`` and the first key that does not fit the experiment that was run."""

@@ -125,12 +125,13 @@ class RunFolder:
         Its Data layers read the LMDBs as stored, also where training shuffles; ``batch_size`` replaces theirs. Raises
         ProgramError if it was edited since the folder was written, and Caffe refuses it or its weights.
         """
-        net = _with_absolute_paths(self.read_net(name))
+        net = self.read_net(name)
         edited = self.net(name).stat().st_mtime_ns > (self.path / "experiment.json").stat().st_mtime_ns
         if edited:
             check_loads(self.net(name), phase)
         for layer in net.layer:
             if layer.type == "Data":
+                layer.data_param.source = str(ROOT / layer.data_param.source)
                 layer.data_param.ClearField("shuffle_seed")
                 layer.data_param.batch_size = batch_size or layer.data_param.batch_size
         if edited and weights is not None:
@@ -332,14 +333,6 @@ class RunFolder:
 
 def _this_process() -> str:
     return f"process {os.getpid()} on {platform.node()}"
-
-
-def _with_absolute_paths(net: caffe_pb2.NetParameter) -> caffe_pb2.NetParameter:
-    """``net`` itself, its LMDBs named by absolute paths: a run's nets name them from the repository's root."""
-    for layer in net.layer:
-        if layer.type == "Data":
-            layer.data_param.source = str(ROOT / layer.data_param.source)
-    return net
 
 
 def _parses(file: Path, message: type[caffe_pb2.SolverState] | type[caffe_pb2.NetParameter]) -> bool:

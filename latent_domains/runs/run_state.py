@@ -10,7 +10,7 @@ from latent_domains.common.files import expect_file, json_text, write_text
 from latent_domains.common.program import ProgramError
 from latent_domains.runs.record import Failure
 from latent_domains.runs.run_folder import RunFolder
-from latent_domains.runs.sessions import FINISHED, last_session, now, open_session
+from latent_domains.runs.sessions import FINISHED, last_session, now
 
 
 class State(StrEnum):
@@ -80,11 +80,8 @@ def state_of(folder: RunFolder) -> RunState:
 
 def _doing(folder: RunFolder) -> str:
     """What the program that holds the lock is doing."""
-    try:
-        if open_session(folder):
-            return ""
-        session = last_session(folder)
-    except ProgramError:  # damaged: the program itself will say so
+    session = last_session(folder)
+    if session and session.ended is None:
         return ""
     return "evaluating" if session and session.ended == FINISHED else "waiting for its turn"
 
@@ -98,10 +95,7 @@ def last_iteration(folder: RunFolder) -> int:
         text = log.read()
         if found := _REACHED.findall(text, max(0, text.rfind(_LOADING))):
             return int(found[-1])
-    try:
-        session = last_session(folder)
-    except ProgramError:  # damaged: who trains the run will say so
-        session = None
+    session = last_session(folder)
     return session.from_iteration if session else 0
 
 

@@ -4,7 +4,6 @@ A session is recorded when it begins. A killed session cannot record its end, so
 """
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from latent_domains.common.files import json_text, write_text
@@ -54,7 +53,8 @@ def end_killed_session(folder: RunFolder, iteration: int) -> None:
     if session is None:
         return
     started = datetime.fromisoformat(session.started)
-    last = max(started, _changed(folder.log)) if folder.log.exists() else started
+    written = datetime.fromtimestamp(folder.log.stat().st_mtime, UTC) if folder.log.exists() else started
+    last = max(started, written)
     _end(folder, KILLED, iteration, last.isoformat(timespec="seconds"), (last - started).total_seconds())
 
 
@@ -74,27 +74,17 @@ def open_session(folder: RunFolder) -> Session | None:
 
 
 def last_session(folder: RunFolder) -> Session | None:
-    """The session that was begun last; None if there was none."""
-    training = folder.read_training()
-    return training.sessions[-1] if training and training.sessions else None
-
-
-def session_start(folder: RunFolder) -> float:
-    """When the last session began, in seconds since the epoch; 0 if there was none, or its note is damaged."""
+    """The session that was begun last; None if there was none, or its note is damaged: the next training reports it."""
     try:
-        session = last_session(folder)
-    except ProgramError:  # the training itself reports it
-        return 0.0
-    return datetime.fromisoformat(session.started).timestamp() if session else 0.0
+        training = folder.read_training()
+    except ProgramError:
+        return None
+    return training.sessions[-1] if training and training.sessions else None
 
 
 def now() -> str:
     """The time in UTC, as records have it."""
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _changed(file: Path) -> datetime:
-    return datetime.fromtimestamp(file.stat().st_mtime, UTC)
 
 
 def _write(folder: RunFolder, training: Training) -> None:

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from latent_domains.common.caffe_log import History, Measurement, history
 from latent_domains.common.program import ProgramError
 from latent_domains.runs.run_folder import RunFolder, find_runs
 from latent_domains.runs.run_state import State, state_of
-from latent_domains.runs.sessions import session_start
+from latent_domains.runs.sessions import last_session
 
 RECENT = 30
 """Displays of the loss over which speed is measured."""
@@ -72,7 +72,8 @@ def _history_as_of(log: Path, *_version: int) -> History:
 
 def _progress(folder: RunFolder, log: History, iterations_left: int) -> list[str]:
     """Speed of the session under way and the time that is left; how long the log has been silent, if that is long."""
-    began = session_start(folder)
+    session = last_session(folder)
+    began = datetime.fromisoformat(session.started).timestamp() if session else 0.0
     losses: list[Measurement] = list(log.measurements.get(("train", "loss"), {}).values())[-RECENT:]
     points = [(loss.time, loss.iteration) for loss in losses if loss.time is not None and loss.time >= began]
     words = []

@@ -2,7 +2,6 @@
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 from latent_domains.common.files import build_folder_aside, is_absent
 from latent_domains.common.program import ROOT, ProgramError, from_root
@@ -100,20 +99,13 @@ def write_missing(experiment: Experiment, path: Path, *, data: Path, solver_mode
 
 def check_holds(folder: RunFolder, experiment: Experiment, data: Path) -> None:
     """Raise ProgramError if a run folder holds another experiment, or reads the LMDBs of another data folder."""
-    if difference := _difference(_described(folder), _described(RunFolder(folder.path, experiment, data))):
+    there = {**folder.experiment.to_json(), "data": from_root(folder.data_folder)}
+    here = {**experiment.to_json(), "data": from_root(data)}
+    if difference := [f"{key} is {there[key]!r} there, {here[key]!r} here" for key in there if there[key] != here[key]]:
         raise ProgramError(
-            f"{folder.path} holds another experiment: {difference} "
+            f"{folder.path} holds another experiment: {'; '.join(difference)} "
             "(move it away, or name another folder with --runs or --data)"
         )
-
-
-def _described(folder: RunFolder) -> dict[str, Any]:
-    return {**folder.experiment.to_json(), "data": from_root(folder.data_folder)}
-
-
-def _difference(there: dict[str, Any], here: dict[str, Any]) -> str:
-    """What differs, in words; empty if nothing does."""
-    return "; ".join(f"{key} is {there[key]!r} there, {here[key]!r} here" for key in there if there[key] != here[key])
 
 
 def _count(lmdb: Path, published: int) -> int:

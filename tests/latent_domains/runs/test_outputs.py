@@ -15,9 +15,10 @@ from latent_domains.data.lmdb_io import read_images, read_labels
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.outputs import (
     confusion_counts,
+    domain_probabilities,
     evaluation_lmdbs,
     predictions,
-    source_probabilities,
+    source_lmdbs,
     source_usage,
     target_usage,
     usage_history,
@@ -29,7 +30,7 @@ from tests.run_folders import edit, small, spoil
 
 
 def test_probabilities_are_rows_of_the_domain_net(trained, tiny_data):
-    found = source_probabilities(trained, trained.latest_snapshot(), limit=5, quiet=True)
+    found, _ = domain_probabilities(trained, trained.latest_snapshot().model, source_lmdbs(trained), limit=5)
     assert [(source, rows.shape) for source, rows in found.items()] == [("mnist", (5, 3)), ("mnistm", (5, 3))]
     images, _ = read_images(tiny_data / "digits" / "mnistm_train", 5)
     net = caffe.Net(str(trained.net("domains")), caffe.TEST, weights=str(trained.latest_snapshot().model))
@@ -89,7 +90,7 @@ def test_without_held_out_images_usage_is_that_of_training_images(links, trained
     usage = source_usage(folder, trained.latest_snapshot(), quiet=True)
     assert (usage.held_out, usage.images) == (False, 2 * TRAIN)
     assert not any(usage.held_out for usage in usage_history(folder, quiet=True))
-    rows = source_probabilities(trained, trained.latest_snapshot(), quiet=True)
+    rows, _ = domain_probabilities(trained, trained.latest_snapshot().model, source_lmdbs(trained))
     assert usage.counts == [np.bincount(p.argmax(axis=1), minlength=3).tolist() for p in rows.values()]
 
 
