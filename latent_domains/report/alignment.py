@@ -22,33 +22,31 @@ NEIGHBOURS = 5
 """Nearest neighbours of each image that are asked for their domain and their class."""
 
 
-def embed(features: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Points (n×2): the 50 first principal components of ``features`` (n×p), then t-SNE begun from the first two."""
-    from sklearn.manifold import TSNE  # a second to import
-
-    reduced = _principal(features)
-    perplexity = min(30.0, (len(reduced) - 1) / 3)
-    # So few points are slower on several threads, and many times so beside other processes.
-    begin = "pca" if reduced[:, 0].std() > 0 else "random"
-    with threadpool_limits(1):
-        return TSNE(perplexity=perplexity, init=begin, max_iter=500, random_state=0).fit_transform(reduced)
-
-
-def _principal(features: NDArray[np.float32]) -> NDArray[np.float32]:
-    from sklearn.decomposition import PCA
+def principal(features: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The 50 first principal components of ``features`` (n×p), or fewer."""
+    from sklearn.decomposition import PCA  # a second to import
 
     components = min(50, *features.shape)
-    return PCA(
-        components, svd_solver="randomized" if components < min(features.shape) else "full", random_state=0
-    ).fit_transform(features)
+    solver = "randomized" if components < min(features.shape) else "full"
+    return PCA(components, svd_solver=solver, random_state=0).fit_transform(features)
 
 
-def neighbours_alike(features: NDArray[np.float32], groups: NDArray[np.int64]) -> float:
+def embed(components: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Points (n×2) of principal components, by t-SNE begun from the first two."""
+    from sklearn.manifold import TSNE
+
+    perplexity = min(30.0, (len(components) - 1) / 3)
+    begin = "pca" if components[:, 0].std() > 0 else "random"
+    # So few points are slower on several threads, and many times so beside other processes.
+    with threadpool_limits(1):
+        return TSNE(perplexity=perplexity, init=begin, max_iter=500, random_state=0).fit_transform(components)
+
+
+def neighbours_alike(components: NDArray[np.float32], groups: NDArray[np.int64]) -> float:
     """Return the share of nearest neighbours that are of an image's own group (domain or class)."""
     from sklearn.neighbors import NearestNeighbors
 
-    reduced = _principal(features)
-    near = NearestNeighbors(n_neighbors=NEIGHBOURS).fit(reduced).kneighbors(return_distance=False)
+    near = NearestNeighbors(n_neighbors=NEIGHBOURS).fit(components).kneighbors(return_distance=False)
     return float((groups[near] == groups[:, np.newaxis]).mean())
 
 
@@ -68,13 +66,14 @@ def _embedding_charts(features: AlignedFeatures, classes: Sequence[str], early: 
     ):
         if values is None:
             continue
-        points = embed(values)
+        components = principal(values)
+        points = embed(components)
         known = features.labels >= 0
         groupings = [("domain", features.domains, features.names, np.full(len(points), True))]
         if known.sum() > NEIGHBOURS:
             groupings.append(("class", features.labels, classes, known))
         for kind, groups, names, among in groupings:
-            alike = neighbours_alike(values[among], groups[among])
+            alike = neighbours_alike(components[among], groups[among])
             title = (
                 f"{stage} ({blob}), by {kind}. Of {NEIGHBOURS} nearest neighbours {100 * alike:.0f} % are of the own "
                 f"{kind}, {100 * by_chance(groups[among]):.0f} % by chance"

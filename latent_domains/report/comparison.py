@@ -1,6 +1,7 @@
 """Group runs that differ only in their seed, and find the paper's number for each group."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from latent_domains.common.program import ProgramError
@@ -9,7 +10,7 @@ from latent_domains.experiment.experiment import METHODS, Experiment
 from latent_domains.report.palette import COLOURS, DASHES, MARKS, Dashes
 from latent_domains.report.runs import LoadedRun
 from latent_domains.runs.record import Record
-from latent_domains.tables.definition import Row, Table
+from latent_domains.tables.definition import Cell, Row, Table
 from latent_domains.tables.records import meant_by
 from latent_domains.tables.results import OverSeeds, best_of
 
@@ -22,15 +23,15 @@ class Line(OverSeeds):
     """A method in one task: its runs, one for each seed, and the paper's accuracy (%, None if it has none).
 
     ``scores`` are the accuracies (%) of the runs that are finished, or of a shallow baseline; a row that the paper
-    cites has neither. ``number`` counts the lines of one method: it chooses dashes and mark.
+    cites has neither. ``number`` counts the lines of one method in a task: it chooses dashes and mark.
     """
 
     name: str
     method: str
-    number: int
-    runs: tuple[LoadedRun, ...]
-    scores: tuple[float, ...]
+    runs: tuple[LoadedRun, ...] = ()
+    scores: tuple[float, ...] = ()
     paper: float | None = None
+    number: int = 0
 
     @property
     def colour(self) -> str:
@@ -75,24 +76,31 @@ def tasks_of(runs: Sequence[LoadedRun], baselines: Mapping[str, Record] | None =
     found: dict[tuple[str, tuple[str, ...]], list[LoadedRun]] = {}
     for run in runs:
         found.setdefault((run.experiment.data.images, run.experiment.targets), []).append(run)
-    tasks = {key: _task(of_task) for key, of_task in found.items()}
     images = {run.experiment.dataset: run.experiment.data.images for run in runs}
+    shallow: dict[tuple[str, tuple[str, ...]], list[Line]] = {}
     for name, record in (baselines or {}).items():
         method = record.baseline.get("method")
         key = (images.get(record.baseline.get("dataset")), tuple(record.baseline.get("targets", ())))
-        if key not in tasks or method not in BASELINES:
+        if key not in found or method not in BASELINES:
             raise ProgramError(
                 f"{name}: a shallow baseline is reported beside its table or a run on the same data: pass --table, or "
                 "such a run"
             )
-        lines = tasks[key].lines
-        line = Line(BASELINES[method], method, _number(lines, method), (), (100 * record.accuracy,))
-        tasks[key] = replace(tasks[key], lines=(*lines, line))
-    return list(tasks.values())
+        shallow.setdefault(key, []).append(Line(BASELINES[method], method, scores=(100 * record.accuracy,)))
+    return [_task(of_task, shallow.get(key, [])) for key, of_task in found.items()]
 
 
-def _task(runs: Sequence[LoadedRun]) -> Task:
-    """Make a line for each method; names say what differs, and are unique."""
+def _numbered(lines: Iterable[Line]) -> tuple[Line, ...]:
+    counts: Counter[str] = Counter()
+    numbered = []
+    for line in lines:
+        numbered.append(replace(line, number=counts[line.method]))
+        counts[line.method] += 1
+    return tuple(numbered)
+
+
+def _task(runs: Sequence[LoadedRun], shallow: Sequence[Line]) -> Task:
+    """Make a line for each method, whose names say what differs and are unique; ``shallow`` are further lines."""
     groups: dict[Experiment, list[LoadedRun]] = {}
     for run in runs:
         groups.setdefault(replace(run.experiment, seed=0), []).append(run)
@@ -107,11 +115,10 @@ def _task(runs: Sequence[LoadedRun]) -> Task:
     for experiment, name in zip(experiments, names, strict=True):
         unique = name if names.count(name) == 1 else f"{name} ({experiment.name_without_seed})"
         group = tuple(groups[experiment])
-        number = _number(lines, experiment.method)
-        lines.append(Line(unique, experiment.method, number, group, _scores_of(group)))
+        lines.append(Line(unique, experiment.method, group, _scores_of(group)))
     targets = runs[0].experiment.targets
     shared = "+".join(*sources) if len(sources) == 1 else "several sources"
-    return Task(f"{shared} → {'+'.join(targets)}", targets, tuple(lines))
+    return Task(f"{shared} → {'+'.join(targets)}", targets, _numbered([*lines, *shallow]))
 
 
 def _by_experiment(runs: Sequence[LoadedRun]) -> dict[Experiment, LoadedRun]:
@@ -149,23 +156,14 @@ def tasks_of_table(table: Table, runs: Sequence[LoadedRun], baselines: Mapping[s
     given = _by_experiment(runs)
     tasks = []
     for number, column in enumerate(table.columns):
-        lines: list[Line] = []
-        for row in table.rows:
-            lines += _of_row(row, number, lines, given, baselines)
-        tasks.append(Task(column.name, column.targets, tuple(lines)))
+        lines = [line for row in table.rows for line in _of_row(row, row.cells[number], given, baselines)]
+        tasks.append(Task(column.name, column.targets, _numbered(lines)))
     return tasks
 
 
-def _of_row(
-    row: Row,
-    column: int,
-    before: Sequence[Line],
-    given: Mapping[Experiment, LoadedRun],
-    baselines: Mapping[str, Record],
-) -> list[Line]:
-    cell = row.cells[column]
+def _of_row(row: Row, cell: Cell, given: Mapping[Experiment, LoadedRun], baselines: Mapping[str, Record]) -> list[Line]:
     if not cell.candidates:
-        return [Line(row.name, CITED, 0, (), (), cell.paper)]
+        return [Line(row.name, CITED, paper=cell.paper)]
     lines = []
     for candidate in cell.candidates:
         name = row.name if len(cell.candidates) == 1 else f"{row.name}: {'+'.join(candidate.sources)}"
@@ -176,14 +174,10 @@ def _of_row(
             for run in candidate.distinct
             if run.name in baselines and (meant := meant_by(run, baselines[run.name]))
         )
-        lines.append(Line(name, method, _number([*before, *lines], method), runs, scores or _scores_of(runs)))
+        lines.append(Line(name, method, runs, scores or _scores_of(runs)))
     if len(lines) > 1 and not all(line.scores for line in lines):
         # The best is not known before every candidate has been tried.
-        whole_row = Line(row.name, lines[0].method, lines[0].number, (), (), cell.paper)
+        whole_row = Line(row.name, lines[0].method, paper=cell.paper)
         return [whole_row, *(lines if any(line.runs or line.scores for line in lines) else ())]
     best = best_of(lines)
     return [replace(line, paper=cell.paper) if line is best else line for line in lines]
-
-
-def _number(lines: Sequence[Line], method: str) -> int:
-    return sum(line.method == method for line in lines)

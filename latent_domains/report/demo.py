@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from latent_domains.report.chart import Chart, save
 from latent_domains.report.domains import matrix_chart
 from latent_domains.report.samples import mosaic_chart, read_source_images
-from latent_domains.report.text import subscript
+from latent_domains.report.text import latent_name
 from latent_domains.runs.record import Record
 from latent_domains.runs.run_folder import RunFolder
 
@@ -32,7 +32,7 @@ def draw_latent_domains(path: Path, runs: Sequence[tuple[RunFolder, Record]], se
         order = np.random.default_rng(seed).permutation(len(assigned))
         for domain, share in enumerate(record.domain_usage.share):
             images = found.images[order[assigned[order] == domain][:DRAWN]]
-            charts.append(_many(f"s{subscript(domain + 1)}: {100 * share:.1f} % of the images", images))
+            charts.append(_many(f"{latent_name(domain)}: {100 * share:.1f} % of the images", images))
     save(path, charts, columns=len(charts) // len(runs))
 
 

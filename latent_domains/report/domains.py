@@ -1,5 +1,6 @@
 """The latent domains along training and against the true ones: numbers of all runs, pictures of some."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -11,8 +12,8 @@ from latent_domains.report.comparison import Task
 from latent_domains.report.page import Block, Charts, Heading, Section, TableBlock, Text, missing
 from latent_domains.report.palette import COLOURS, GROUP_COLOURS
 from latent_domains.report.runs import LoadedRun
-from latent_domains.report.samples import SourceImages, mosaic_chart, read_source_images, samples_of
-from latent_domains.report.text import shortened, subscript
+from latent_domains.report.samples import SourceImages, mosaic_chart, read_source_images, surest_and_least_sure
+from latent_domains.report.text import latent_name, shortened
 from latent_domains.runs.record import COLLAPSED, DomainUsage
 from latent_domains.tables.results import NOTHING
 
@@ -22,13 +23,13 @@ def describe_usage(usage: DomainUsage, history: Sequence[DomainUsage]) -> str:
     share, k = usage.share, len(usage.share)
     largest = int(np.argmax(share))
     text = f"Of {usage.images:,} {'held-out source images' if usage.held_out else 'source images'}, "
-    text += ", ".join(f"{100 * value:.1f} % went to s{subscript(d + 1)}" for d, value in enumerate(share)) + ". "
+    text += ", ".join(f"{100 * value:.1f} % went to {latent_name(d)}" for d, value in enumerate(share)) + ". "
     if k == 1:
         return text + "There is only one latent domain to go to."
     if not usage.has_true_domains:
         text += "How its images divide into true domains is not known, or they are all of one. "
     elif usage.collapsed:
-        text += f"The branch collapsed: it puts practically every image into s{subscript(largest + 1)}. "
+        text += f"The branch collapsed: it puts practically every image into {latent_name(largest)}. "
     elif usage.nmi < 0.05:
         text += "The branch uses several domains, but they are not the true ones (NMI below 0.05). "
     elif usage.nmi > 0.5:
@@ -45,7 +46,7 @@ def _history_chart(history: Sequence[DomainUsage]) -> Chart:
     """Shares of the latent domains, stacked, from the first to the last of what ``history`` has (two at least)."""
     iterations = [usage.iteration for usage in history]
     shares = 100 * np.array([usage.share for usage in history])
-    names = [f"s{subscript(d + 1)}" for d in range(shares.shape[1])]
+    names = [latent_name(d) for d in range(shares.shape[1])]
     colours = [GROUP_COLOURS[d % len(GROUP_COLOURS)] for d in range(len(names))]
 
     def draw(axes: Axes) -> None:
@@ -66,7 +67,7 @@ def matrix_chart(usage: DomainUsage, title: str = "True against latent domains")
     counts = np.array(usage.counts, float)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     rows = [shortened(source, 14) for source in usage.sources]
-    columns = [f"s{subscript(d + 1)}" for d in range(shares.shape[1])]
+    columns = [latent_name(d) for d in range(shares.shape[1])]
     words = []
     for source, row in zip(usage.sources, shares, strict=True):
         cells = [f"{100 * share:.1f} % in {column}" for share, column in zip(row, columns, strict=True)]
@@ -98,16 +99,13 @@ def draw_matrix(
         spine.set_visible(True)
 
 
-def _shares_table(tasks: Sequence[Task], runs: Sequence[LoadedRun]) -> TableBlock:
-    """The latent domains of every run with a branch at the end."""
+def _shares_table(runs: Sequence[LoadedRun]) -> TableBlock:
+    """The latent domains of finished runs with a branch."""
     rows = []
-    for task in tasks:
-        for run in task.runs:
-            if run in runs:
-                usage = run.record.domain_usage
-                numbers = (usage.purity, usage.nmi) if usage.has_true_domains else ()
-                cells = [f"{number:.2f}" for number in numbers] or [NOTHING] * 2
-                rows.append([run.name, *cells, ", ".join(f"{100 * share:.1f}" for share in usage.share)])
+    for run in runs:
+        usage = run.record.domain_usage
+        cells = [f"{usage.purity:.2f}", f"{usage.nmi:.2f}"] if usage.has_true_domains else [NOTHING] * 2
+        rows.append([run.name, *cells, ", ".join(f"{100 * share:.1f}" for share in usage.share)])
     header = ["run", "#purity", "#NMI", "source images of each latent domain (%)"]
     return TableBlock("The latent domains at the end, run by run", header, rows)
 
@@ -124,15 +122,11 @@ def discovery_section(
         several = [run for run in with_branch if run.experiment.k > 1]
         collapsed = [run for run in several if run.record.domain_usage.collapsed]
         if collapsed:
-            blocks.append(
-                Text(
-                    f"In {len(collapsed)} of {len(several)} runs with k > 1 the branch collapsed: it puts "
-                    f"{100 * COLLAPSED:.0f} % or more of the source images into one latent domain, so that mDA is DIAL "
-                    "with domains to spare."
-                )
-            )
+            text = f"In {len(collapsed)} of {len(several)} runs with k > 1 the branch collapsed: it puts "
+            text += f"{100 * COLLAPSED:.0f} % or more of the source images into one latent domain, so that mDA is DIAL "
+            blocks.append(Text(text + "with domains to spare."))
         if len(with_branch) > 1:
-            blocks.append(_shares_table(tasks, with_branch))
+            blocks.append(_shares_table(with_branch))
     for run in pictured:
         if run.experiment.has_branch and run.record:
             blocks += _discovery(run, quick)
@@ -166,15 +160,19 @@ def _samples(run: LoadedRun, looked_at: SourceImages) -> Block:
     if looked_at.images is None:
         return Text(f"The records of {run.experiment.dataset} are features, so there are no images to show.", note=True)
     charts, empty = [], []
-    for samples in samples_of(looked_at):
-        domain = f"s{subscript(samples.domain + 1)}"
-        empty += [] if samples.images else [domain]
-        for kind, (images, sure, sources) in (("surest", samples.surest), ("least sure", samples.least_sure)):
-            if len(images):
-                counts = ", ".join(f"{sources.count(source)} of {source}" for source in dict.fromkeys(sources))
+    for number in range(looked_at.probabilities.shape[1]):
+        domain = latent_name(number)
+        surest, least_sure = surest_and_least_sure(looked_at.probabilities, number)
+        if not len(surest):
+            empty.append(domain)
+        for kind, chosen in (("surest", surest), ("least sure", least_sure)):
+            if len(chosen):
+                sure = looked_at.probabilities[chosen].max(axis=1)
+                sources = Counter(looked_at.sources[i] for i in chosen)
+                counts = ", ".join(f"{count} of {source}" for source, count in sources.items())
                 title = f"{domain}, {kind}: probability {sure.min():.2f} to {sure.max():.2f}; {counts}"
-                alt = f"{len(images)} source images of latent domain {domain}, of which the branch is {kind}"
-                charts.append(mosaic_chart(title, alt, images, width=460, height=95))
+                alt = f"{len(chosen)} source images of latent domain {domain}, of which the branch is {kind}"
+                charts.append(mosaic_chart(title, alt, looked_at.images[chosen], width=460, height=95))
     nothing = f" {', '.join(empty)} got no image." if empty else ""
     caption = f"Source images that the branch is surest and least sure about, the most extreme first.{nothing}"
     return Charts(f"pictures-{run.name}", charts, caption)

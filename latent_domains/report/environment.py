@@ -53,14 +53,12 @@ def _short(commit: str | None) -> str:
 
 
 def _row(run: LoadedRun) -> list[str]:
-    record, experiment = run.record, run.experiment
+    record = run.record
+    cells = [run.name, str(run.experiment.seed), str(run.experiment.iterations)]
     if record is None:
-        state = str(state_of(run.folder))
-        return [run.name, str(experiment.seed), str(experiment.iterations), NOTHING, NOTHING, NOTHING, state]
+        return [*cells, NOTHING, NOTHING, NOTHING, str(state_of(run.folder))]
     return [
-        run.name,
-        str(experiment.seed),
-        str(experiment.iterations if record.iteration is None else record.iteration),
+        *cells,
         NOTHING if record.accuracy is None else f"{100 * record.accuracy:.2f}",
         f"{record.training.seconds / 60:.1f} min" if record.training else NOTHING,
         (record.evaluated or NOTHING).removesuffix("+00:00").replace("T", " "),

@@ -22,16 +22,8 @@ COLOURS = {
 """Of what is no data, and of the methods."""
 
 GROUP_COLOURS = (
-    "#0073b3",
-    "#c98500",
-    "#00906a",
-    "#b0528c",
-    "#5b5fc7",
-    "#b3402a",
-    "#5f6b00",
-    "#00808a",
-    "#7a4b2a",
-    "#3d444d",
+    *("#0073b3", "#c98500", "#00906a", "#b0528c", "#5b5fc7"),
+    *("#b3402a", "#5f6b00", "#00808a", "#7a4b2a", "#3d444d"),
 )
 """Of domains or classes, in turns."""
 

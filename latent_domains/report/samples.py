@@ -33,19 +33,6 @@ class SourceImages:
     probabilities: NDArray[np.float32]
 
 
-@dataclass(frozen=True)
-class Samples:
-    """Images (n×C×H×W, BGR) of latent domain ``domain`` with their probabilities (n) and true sources (n).
-
-    ``surest`` begins with the surest; ``least_sure`` with the least sure; ``images`` is how many the domain has.
-    """
-
-    domain: int
-    images: int
-    surest: tuple[NDArray[np.uint8], NDArray[np.float32], list[str]]
-    least_sure: tuple[NDArray[np.uint8], NDArray[np.float32], list[str]]
-
-
 def read_source_images(folder: RunFolder, snapshot: Snapshot) -> SourceImages:
     """Read the first images of each source, held-out ones if there are any, and classify their domains.
 
@@ -77,31 +64,18 @@ def _pictures(folder: RunFolder, lmdbs: dict[str, Path]) -> list[Path]:
     if not data.extracted:
         return []
     pictures = {lmdb: folder.data_folder / data.images / lmdb.name for lmdb in lmdbs.values()}
-    theirs = (is_lmdb(image) and _names(image) == _names(lmdb) for lmdb, image in pictures.items())
+    theirs = (is_lmdb(image) and [*record_names(image)] == [*record_names(lmdb)] for lmdb, image in pictures.items())
     return list(pictures.values()) if all(theirs) else []
 
 
-def _names(lmdb: Path) -> list[str]:
-    return list(record_names(lmdb))
-
-
-def samples_of(given: SourceImages, count: int = 8) -> list[Samples]:
-    """Choose the ``count`` surest and least sure pictures of each latent domain; no picture is both."""
-    images, sources, rows = given.images, given.sources, given.probabilities
-    assigned, sure = rows.argmax(axis=1), rows.max(axis=1)
-    found = []
-    for domain in range(rows.shape[1]):
-        members = np.flatnonzero(assigned == domain)
-        members = members[np.argsort(-sure[members], kind="stable")]
-        surest, least = members[:count], members[count:][::-1][:count]
-        found.append(
-            Samples(
-                domain,
-                len(members),
-                *((images[chosen], sure[chosen], [sources[i] for i in chosen]) for chosen in (surest, least)),
-            )
-        )
-    return found
+def surest_and_least_sure(
+    probabilities: NDArray[np.float32], domain: int, count: int = 8
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Of the rows (n×k) that are in a latent domain, the ``count`` surest and the least sure; none is both."""
+    sure = probabilities.max(axis=1)
+    members = np.flatnonzero(probabilities.argmax(axis=1) == domain)
+    members = members[np.argsort(-sure[members], kind="stable")]
+    return members[:count], members[count:][::-1][:count]
 
 
 def mosaic(images: NDArray[np.uint8], columns: int) -> NDArray[np.uint8]:

@@ -16,8 +16,9 @@ def identifier(text: str) -> str:
     return re.sub(r"[^\w.+-]+", "-", text)
 
 
-def subscript(number: int) -> str:
-    return str(number).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
+def latent_name(domain: int) -> str:
+    """What a latent domain, counted from 0, is called: s₁, s₂, …"""
+    return "s" + str(domain + 1).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
 
 
 def shortened(text: str, length: int) -> str:

@@ -1,6 +1,6 @@
 """Curves along training: accuracies and the terms of the loss, a line for each method, its band spanning the seeds."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -37,9 +37,9 @@ def target_curves(task: Task) -> list[Chart]:
     return [chart for chart in charts if chart]
 
 
-def loss_curves(task: Task, terms: Iterable[str] = TERMS) -> list[Chart]:
-    """Draw each of ``terms`` that the logs contain, on the training batches."""
-    charts = [_chart(task.lines, ("train", term), TERMS[term]) for term in terms]
+def loss_curves(task: Task) -> list[Chart]:
+    """Draw each of TERMS that the logs contain, on the training batches."""
+    charts = [_chart(task.lines, ("train", term), title) for term, title in TERMS.items()]
     return [chart for chart in charts if chart]
 
 
@@ -82,15 +82,13 @@ def _draw_curves(axes: Axes, line: Line, iterations: NDArray[np.float64], values
 def binned(curves: Sequence[Curve]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Iterations (n) and the values (curves×n) there, n at most ``BINS``.
 
-    At iterations that all curves have; curves that have none in common are read off between their points.
+    Where another curve has an iteration, a curve is read off between its own points.
     """
-    shared = sorted(set.intersection(*(set(curve) for curve in curves)))
-    if not shared:
-        shared = sorted(set.union(*(set(curve) for curve in curves)))
-    values = np.array([np.interp(shared, *np.array(sorted(curve.items())).T) for curve in curves])
-    bins = np.array_split(np.arange(len(shared)), min(BINS, len(shared)))
-    iterations = np.array([np.mean(np.array(shared)[part]) for part in bins])
-    return iterations, np.array([[value[part].mean() for part in bins] for value in values])
+    iterations = np.array(sorted(set().union(*curves)))
+    values = [np.interp(iterations, *np.array(sorted(curve.items())).T) for curve in curves]
+    bins = [np.array_split(row, min(BINS, len(iterations))) for row in (iterations, *values)]
+    means = np.array([[part.mean() for part in row] for row in bins])
+    return means[0], means[1:]
 
 
 def training_section(tasks: Sequence[Task]) -> Section:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from latent_domains.report import classes
-from latent_domains.report.alignment import by_chance, embed, neighbours_alike
+from latent_domains.report.alignment import by_chance, embed, neighbours_alike, principal
 from latent_domains.report.chart import image
 from latent_domains.report.page import Charts, Page, Section
 from latent_domains.report.training import BINS, binned
@@ -13,17 +13,18 @@ def test_features_in_two_dimensions():
     rng = np.random.default_rng(0)
     groups = np.repeat([0, 1], 30)
     features = rng.normal(size=(60, 80)).astype(np.float32)
-    assert abs(neighbours_alike(features, groups) - by_chance(groups)) < 0.2
+    assert abs(neighbours_alike(principal(features), groups) - by_chance(groups)) < 0.2
     features[groups == 1] += 10
-    assert neighbours_alike(features, groups) == 1
-    points = embed(features)
-    assert points.shape == (60, 2) and np.array_equal(points, embed(features))
+    components = principal(features)
+    assert neighbours_alike(components, groups) == 1
+    points = embed(components)
+    assert points.shape == (60, 2) and np.array_equal(points, embed(components))
     assert neighbours_alike(points, groups) == 1
 
 
-def test_curves_are_averaged_in_bins_over_iterations_that_all_have():
+def test_curves_are_averaged_in_bins_and_read_off_between_their_points():
     long = {i: float(i) for i in range(0, 1000, 10)}
-    iterations, values = binned([long, {**long, 5: 100.0}])
+    iterations, values = binned([long, {**long, 5: 5.0}])
     assert len(iterations) == BINS and values.shape == (2, BINS)
     np.testing.assert_allclose(values[0], iterations)
     np.testing.assert_allclose(values[1], iterations)

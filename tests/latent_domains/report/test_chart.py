@@ -3,7 +3,6 @@
 import cv2
 import matplotlib
 import numpy as np
-import pytest
 
 from latent_domains.report.chart import Chart, image, save
 from latent_domains.report.palette import COLOURS, GROUP_COLOURS
@@ -39,13 +38,13 @@ def test_charts_do_not_depend_on_what_their_user_chose_for_matplotlib():
         assert image([chart()], kind="png") == expected
 
 
-@pytest.mark.parametrize("colour", [*COLOURS.values(), *GROUP_COLOURS])
-def test_colours_stand_out_from_their_ground(colour):
+def test_colours_stand_out_from_their_ground():
     def luminance(colour):
         values = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
         linear = np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
         return linear @ [0.2126, 0.7152, 0.0722]
 
-    contrast = (luminance(COLOURS["ground"]) + 0.05) / (luminance(colour) + 0.05)
     least = {"ground": 1, "grid": 1.2, "ink": 7, "muted": 4.5}
-    assert contrast >= next((least[name] for name in least if COLOURS[name] == colour), 2.9)
+    for name, colour in {**COLOURS, **dict(enumerate(GROUP_COLOURS))}.items():
+        contrast = (luminance(COLOURS["ground"]) + 0.05) / (luminance(colour) + 0.05)
+        assert contrast >= least.get(name, 2.9), name

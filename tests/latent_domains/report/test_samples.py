@@ -3,12 +3,11 @@
 import shutil
 
 import numpy as np
-import pytest
 from matplotlib.figure import Figure
 
 from latent_domains.data.lmdb_io import read_images
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.report.samples import SourceImages, mosaic, mosaic_chart, read_source_images, samples_of
+from latent_domains.report.samples import mosaic, mosaic_chart, read_source_images, surest_and_least_sure
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
@@ -29,13 +28,8 @@ def test_pictures_in_a_strip():
 def test_the_surest_and_the_least_sure_are_others():
     sure = np.array([0.6, 0.9, 0.7, 0.8, 0.55], np.float32)
     rows = np.stack([sure, 1 - sure], axis=1)
-    images = np.arange(5, dtype=np.uint8)[:, None, None, None] * np.ones((1, 3, 2, 2), np.uint8)
-    found = samples_of(SourceImages(images, list("aabbb"), rows), count=3)
-    assert [one.images for one in found] == [5, 0]
-    pictures, probabilities, sources = found[0].surest
-    assert pictures[:, 0, 0, 0].tolist() == [1, 3, 2] and sources == ["a", "b", "b"]
-    assert probabilities.tolist() == pytest.approx([0.9, 0.8, 0.7])
-    assert found[0].least_sure[0][:, 0, 0, 0].tolist() == [4, 0]
+    assert [chosen.tolist() for chosen in surest_and_least_sure(rows, 0, count=3)] == [[1, 3, 2], [4, 0]]
+    assert [chosen.tolist() for chosen in surest_and_least_sure(rows, 1)] == [[], []]
 
 
 def test_pictures_of_features_are_their_images(lite0_features, tmp_path):
