@@ -30,9 +30,10 @@ from latent_domains.adapt.learner import CHOICES, IMAGE_SIZE, ITERATIONS, choose
 from latent_domains.adapt.results import contents, usage
 from latent_domains.adapt.stages import batch_notes, begin_anew, experiment_of, finish, open_run, train
 from latent_domains.adapt.task import Paths, Task, build_lmdbs, extract_features, read_stored
-from latent_domains.adapt.trees import TaskImages, check_apart, notes_on_classes, read_images
+from latent_domains.adapt.trees import TaskImages, notes_on_classes, read_images
 from latent_domains.adapt.weights import NONE, starting_weights
 from latent_domains.common.arguments import add_image_options, path, positive, program_parser
+from latent_domains.common.files import check_apart
 from latent_domains.common.program import ROOT, from_root, run
 from latent_domains.common.wording import some
 from latent_domains.experiment.experiment import Experiment
@@ -213,7 +214,7 @@ def main() -> None:
     options = _options()
     learner = choose_learner(options.network, options.fine_tune, options.image_size, options.solver_mode)
     paths = Paths(options.out)
-    check_apart([*options.source, *options.target, paths.root])
+    check_apart([*options.source, *options.target, paths.root], "a folder of its own for each domain and for OUT")
     check_name(paths.run)
     images = read_images(
         options.source,

@@ -59,7 +59,7 @@ def _size(text: str) -> tuple[int, int]:
 
 def main() -> None:
     options = _options()
-    classes: list[str] | None = None
+    classes: list[str] = []
     found: Found | None = None
     if options.input.is_dir():
         if options.root is not None:
@@ -81,17 +81,11 @@ def main() -> None:
         entries = read_list(options.input, options.root or Path())
     if not options.no_shuffle:
         entries = [entries[i] for i in np.random.default_rng(options.seed).permutation(len(entries))]
-    stored, skipped = build(
-        entries,
-        options.out,
-        Format(options.resize, options.gray, options.encoded),
-        jobs=options.jobs,
-        classes=classes,
-        skip_unreadable=options.skip_unreadable,
-        force=options.force,
-    )
-    print(f"{options.out}: {stored} images" + (f" of {len(classes)} classes" if classes else ""), end="")
-    print(f", {skipped} unreadable ones skipped" if skipped else "")
+    form = Format(options.resize, options.gray, options.encoded)
+    how = {name: getattr(options, name) for name in ("jobs", "skip_unreadable", "force")}
+    stored = build(entries, options.out, form, classes=classes, **how)
+    skipped = f", {len(entries) - stored} unreadable ones skipped" if stored < len(entries) else ""
+    print(f"{options.out}: {stored} images" + (f" of {len(classes)} classes" if classes else "") + skipped)
     if found is not None:
         print(f"{options.input}: {found.counted()}", *found.left_out(), sep="\n")
 

@@ -28,11 +28,11 @@ import caffe
 
 from latent_domains.adapt.learner import Learner
 from latent_domains.adapt.task import describe_pictures, plan_pictures
-from latent_domains.adapt.trees import check_apart, folder_label, read_domains
+from latent_domains.adapt.trees import folder_label, read_domains
 from latent_domains.backbones import extraction
 from latent_domains.backbones.onnx_backbone import OnnxBackbone, read_onnx
 from latent_domains.common.arguments import add_data_option, number, positive, program_parser
-from latent_domains.common.files import json_text, sha256, write_text
+from latent_domains.common.files import check_apart, json_text, sha256, write_text
 from latent_domains.common.program import run
 from latent_domains.common.wording import by
 from latent_domains.convert.torch.lite0_backbone import feature_backbone
@@ -156,7 +156,7 @@ def _chosen(options: argparse.Namespace, images: Dataset, made_by: str) -> tuple
 def _of_folder(folder: Path, out: Path, made_by: str, jobs: int) -> tuple[Dataset, list[PlannedLmdb]]:
     """The dataset of a folder's pictures, and the LMDBs of them that are to be built."""
     images, name = read_domains(folder), folder_label(folder)
-    check_apart([folder, out / name])
+    check_apart([folder, out / name], "a folder of its own for the pictures and for their LMDBs")
     for domain in images.domains:
         print(f"{domain.name}: {domain.found.counted()} in {domain.folder}")
     for note in images.notes:

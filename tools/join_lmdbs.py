@@ -43,7 +43,6 @@ def _options() -> argparse.Namespace:
         help="repeat records until all classes of an LMDB are as large as its largest one",
     )
     parser.add_argument("--seed", type=natural, default=0, help="of the records and their order (default: 0)")
-    parser.add_argument("--no-shuffle", action="store_true", help="one LMDB after the other, each in its order")
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists and is such a mixture")
     options = parser.parse_args()
     if len(options.inputs) < 2 and not options.equal_classes:
@@ -53,9 +52,8 @@ def _options() -> argparse.Namespace:
 
 def main() -> None:
     options = _options()
-    seed = None if options.no_shuffle else options.seed
-    names = ("shares", "equal_classes", "force")
-    records = join(options.inputs, options.out, seed=seed, **{name: getattr(options, name) for name in names})
+    how = {name: getattr(options, name) for name in ("shares", "equal_classes", "seed", "force")}
+    records = join(options.inputs, options.out, **how)
     print(f"{options.out}: {records} images of {count_of(len(options.inputs), 'LMDB')}")
 
 

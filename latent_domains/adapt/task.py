@@ -8,7 +8,6 @@ from typing import Any
 from latent_domains.adapt.learner import Learner, for_features
 from latent_domains.adapt.trees import TaskImages, folder_label, keep_readable
 from latent_domains.backbones import extraction
-from latent_domains.common.program import ProgramError
 from latent_domains.convert.torch.lite0_backbone import feature_backbone
 from latent_domains.data.image_datum import Format
 from latent_domains.data.image_lmdb import plan_of_images
@@ -117,11 +116,7 @@ def build_lmdbs(task: Task, *, jobs: int, skip_unreadable: bool) -> dict[str, in
         skip_unreadable=skip_unreadable,
     )
     build_missing(list(parts.values()), force=not task.paths.run.exists())
-    counts = {name: count(part.path) for name, part in parts.items()}
-    for name, stored in counts.items():
-        if stored == 0:
-            raise ProgramError(f"{parts[name].path}: none of the images could be read")
-    return counts
+    return {name: count(part.path) for name, part in parts.items()}
 
 
 def read_stored(task: Task, *, allow_missing_classes: bool) -> TaskImages:

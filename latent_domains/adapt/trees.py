@@ -5,6 +5,7 @@ import shlex
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from unicodedata import category
 
@@ -104,8 +105,8 @@ def read_images(
         if not folder.is_dir():
             raise ProgramError(f"{folder}: {'a file' if folder.exists() else 'no such folder'}, expected a folder")
     names = domain_names([*sources, *targets])
-    images, notes = _read_sources(names, sources, allow_missing_classes, folders_are_classes)
-    domains = []
+    images = _read_sources(names[: len(sources)], sources, allow_missing_classes, folders_are_classes)
+    domains, notes = [], [*images.notes]
     for name, folder in zip(names[len(sources) :], targets, strict=True):
         tree = None if unlabelled else _read_labelled(folder, images.classes)
         if tree:
@@ -137,27 +138,27 @@ def read_domains(root: Path) -> TaskImages:
             f"{root}: {count_of(len(folders), 'folder')} in it, expected one for each of at least two domains, and "
             "in it one for each class"
         )
-    images, notes = _read_sources(domain_names(folders), folders, allow_missing=True, folders_are_classes=True)
+    images = _read_sources(domain_names(folders), folders, allow_missing=True, folders_are_classes=True)
     images = replace(images, sources=images.sources[:-1], targets=images.sources[-1:])
     _check_domains(images)  # whose note is among the others
-    return replace(images, notes=(*notes, *images.left_out()))
+    return replace(images, notes=(*images.notes, *images.left_out()))
 
 
 def _read_sources(
     names: Sequence[str], folders: Sequence[Path], allow_missing: bool, folders_are_classes: bool
-) -> tuple[TaskImages, list[str]]:
-    """Read the sources' folders. Return their images, and what they lack, a line each; there may be more ``names``."""
+) -> TaskImages:
+    """Read the sources' folders. Return their images with notes on what they lack."""
     trees = [read_class_tree(folder) for folder in folders]
     if not folders_are_classes:
         for tree in trees:
             _check_level(tree)
     classes = tuple(sorted({name for tree in trees for name in tree.class_names}))
-    sources = tuple(
+    sources = [
         Domain(name, tree.root, tuple(tree.entries(classes)), tree.found)
-        for name, tree in zip(names, trees, strict=False)
-    )
-    images = TaskImages(sources, (), classes, ())
-    return images, _check_classes(images, allow_missing)
+        for name, tree in zip(names, trees, strict=True)
+    ]
+    images = TaskImages(tuple(sources), (), classes, ())
+    return replace(images, notes=tuple(_check_classes(images, allow_missing)))
 
 
 def keep_readable(
@@ -235,13 +236,9 @@ def notes_on_classes(images: TaskImages) -> Iterator[str]:
 def domain_names(folders: Sequence[Path]) -> list[str]:
     """A name for each folder, its own as far as files and layers can bear it; the second of a name gets a number."""
     names: list[str] = []
-    for folder in folders:
-        name = folder_label(folder)
-        number = 2
-        unique = name
-        while unique in names:
-            unique, number = f"{name}_{number}", number + 1
-        names.append(unique)
+    for name in map(folder_label, folders):
+        candidates = (name, *(f"{name}_{number}" for number in range(2, len(folders) + 2)))
+        names.append(next(one for one in candidates if one not in names))
     return names
 
 
@@ -257,37 +254,24 @@ def safe_name(name: str) -> str:
 
 
 def find_copies(images: TaskImages) -> list[tuple[Path, Path]]:
-    """Pairs of a source's and a target's file with the same contents. Only files of the same size are read, once."""
-    by_size: dict[int | None, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
-    for domain in images.domains:
-        for entry in domain.entries:
-            by_size[size(entry.path)][domain in images.targets].append(entry.path)
+    """Pairs of a source's and a target's file with the same contents. Only files of the same size are read."""
+    by_size: dict[int | None, list[str]] = defaultdict(list)
+    for source in images.sources:
+        for entry in source.entries:
+            by_size[size(entry.path)].append(entry.path)
     by_size.pop(None, None)  # no files: they are named when they are to be read
-    pairs = []
-    for sources, targets in by_size.values():
-        if sources and targets:
-            by_digest = {_digest(path): path for path in reversed(sources)}
-            digests = ((_digest(path), path) for path in targets)
-            pairs += [(Path(by_digest[one]), Path(path)) for one, path in digests if one and one in by_digest]
-    return sorted(pairs, key=lambda pair: pair[1])
+    by_digest = cache(lambda bytes: {_digest(file): file for file in reversed(by_size[bytes])})
+    targets = [(size(entry.path), entry.path) for target in images.targets for entry in target.entries]
+    digests = sorted((file, by_digest(bytes), _digest(file)) for bytes, file in targets if bytes in by_size)
+    return [(Path(files[digest]), Path(file)) for file, files, digest in digests if digest and digest in files]
 
 
-def _digest(path: str) -> str | None:
+def _digest(file: str) -> str | None:
     """The hash of a file; None if it cannot be read."""
     try:
-        return sha256(Path(path))
+        return sha256(Path(file))
     except OSError:
         return None
-
-
-def check_apart(folders: Sequence[Path]) -> None:
-    """Raise ProgramError if one of the folders is another one, or lies in it."""
-    places = [folder.resolve() for folder in folders]
-    for i, place in enumerate(places):
-        for j, other in enumerate(places):
-            if i != j and place.is_relative_to(other):
-                relation = "is given twice" if place == other else f"lies in {folders[j]}"
-                raise ProgramError(f"{folders[i]} {relation}: expected a folder of its own for each domain and for OUT")
 
 
 def _check_level(tree: ClassTree) -> None:

@@ -9,8 +9,9 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,15 @@ def check_new(path: Path, *, force: bool) -> None:
     """Raise ProgramError if ``path`` exists and ``force`` is false."""
     if path.exists() and not force:
         raise ProgramError(f"{path} exists already: choose another name or pass --force to replace it")
+
+
+def check_apart(folders: Sequence[Path], expected: str) -> None:
+    """Raise ProgramError if one of the folders is another one, or lies in it; ``expected`` says what they should be."""
+    for one, other in permutations(folders, 2):
+        place, outer = one.resolve(), other.resolve()
+        if place.is_relative_to(outer):
+            relation = "is given twice" if place == outer else f"lies in {other}"
+            raise ProgramError(f"{one} {relation}: expected {expected}")
 
 
 def check_named(path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+from caffe.proto.caffe_pb2 import Datum
 from numpy.typing import NDArray
 from tqdm import tqdm
 
@@ -38,9 +39,7 @@ class Format:
 class Made:
     """A serialised Datum, or why there is none."""
 
-    datum: bytes
-    shape: tuple[int, ...]
-    """Of the image: H×W or H×W×3."""
+    datum: bytes = b""
     failure: str | None = None
 
 
@@ -51,35 +50,37 @@ def make(file: Path, label: int, form: Format) -> Made:
     like any other.
     """
     try:
-        data = _contents(file)
+        return Made(_datum(_contents(file), label, form).SerializeToString())
     except OSError as error:
-        return Made(b"", (), error.strerror or str(error))
-    flags = cv2.IMREAD_GRAYSCALE if form.gray else cv2.IMREAD_COLOR
-    may_stay = form.encoded is not None and form.resize is None and not form.gray
-    try:
-        kept = _pixels_if_plain(data, form.encoded) if may_stay else None
-        image = decoded(data, flags) if kept is None else kept
+        return Made(failure=error.strerror or str(error))
+    except ValueError as error:
+        return Made(failure=str(error))
     except cv2.error as error:
         if "MAX_IMAGE_PIXELS" in error.err:
-            return Made(b"", (), f"more than {pixel_limit.most_pixels()} pixels ({pixel_limit.VARIABLE} allows more)")
-        return Made(b"", (), f"OpenCV refuses it: {error.err}")
+            return Made(failure=f"more than {pixel_limit.most_pixels()} pixels ({pixel_limit.VARIABLE} allows more)")
+        return Made(failure=f"OpenCV refuses it: {error.err}")
+
+
+def _datum(data: bytes, label: int, form: Format) -> Datum:
+    """Return the Datum of an image file's contents. Raises ValueError or cv2.error if they are no whole image."""
+    may_stay = form.encoded is not None and form.resize is None and not form.gray
+    kept = _pixels_if_plain(data, form.encoded) if may_stay else None
+    image = decoded(data, cv2.IMREAD_GRAYSCALE if form.gray else cv2.IMREAD_COLOR) if kept is None else kept
     if _cut_short(data):
-        return Made(b"", (), f"a JPEG that was cut short after {len(data)} bytes")
+        raise ValueError(f"a JPEG that was cut short after {len(data)} bytes")
     if image is None:
-        return Made(b"", (), f"{len(data)} bytes that OpenCV cannot decode as an image")
+        raise ValueError(f"{len(data)} bytes that OpenCV cannot decode as an image")
+    if kept is not None:
+        return encoded_datum(data, label)  # it is what is asked for: no second loss
     if form.resize is not None:
         height, width = form.resize
         image = cv2.resize(image, (width, height))
     if form.encoded is None:
-        datum = image_datum(image, label)
-    elif kept is not None:
-        datum = encoded_datum(data, label)  # it is what is asked for: no second loss
-    else:
-        fits, encoded = cv2.imencode("." + form.encoded, image)
-        if not fits:
-            return Made(b"", (), f"too large for {form.encoded}: {by(image.shape[:2])} pixels")
-        datum = encoded_datum(encoded.tobytes(), label)
-    return Made(datum.SerializeToString(), image.shape)
+        return image_datum(image, label)
+    fits, encoded = cv2.imencode("." + form.encoded, image)
+    if not fits:
+        raise ValueError(f"too large for {form.encoded}: {by(image.shape[:2])} pixels")
+    return encoded_datum(encoded.tobytes(), label)
 
 
 def _contents(file: Path) -> bytes:

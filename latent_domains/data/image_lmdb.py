@@ -1,8 +1,8 @@
-"""LMDBs of image files: at once, or as a part with a note that tells whether they are still the same."""
+"""LMDBs of image files: at once, or planned with a note that tells whether they are still the same."""
 
 import hashlib
-import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,50 +13,28 @@ from latent_domains.data.image_datum import Format, make_readable
 from latent_domains.data.image_list import Entry, size
 from latent_domains.data.lmdb_plans import FINGERPRINT, NewRecords, PlannedLmdb
 
+VERSION = 1
+"""Raised whenever the same images and seed give other records or another order."""
+
 
 def build(
-    entries: list[Entry],
+    entries: Sequence[Entry],
     out: Path,
     form: Format,
     *,
     jobs: int = 1,
-    classes: list[str] | None = None,
+    classes: Sequence[str] = (),
     skip_unreadable: bool = False,
     force: bool = False,
-) -> tuple[int, int]:
-    """Write the images to a new LMDB at ``out``, in the order of ``entries``. Return how many were stored and skipped.
+) -> int:
+    """Write the images to a new LMDB at ``out``, in the order of ``entries``. Return how many were stored.
 
     Raises ProgramError naming the first unreadable image (unless it may be skipped), if nothing is left to store or,
     before any is read, if a name is too long.
     """
-    for entry in entries:
-        lmdb_io.check_name(entry.name, "name it by a path from --root" if classes is None else SHORTEN)
-    sizes: set[tuple[int, ...]] = set()
     remedy = " (--skip-unreadable leaves such images out)"
-
-    def items() -> Iterator[tuple[str, bytes]]:
-        for entry, made in make_readable(entries, form, jobs, skip=skip_unreadable, remedy=remedy):
-            sizes.add(made.shape)
-            yield entry.name, made.datum
-        if not sizes:
-            raise ProgramError(f"none of the {len(entries)} images could be read")
-
-    part = PlannedLmdb(out, {}, lambda: NewRecords(len(entries), items()), tuple(classes or ()))
-    stored = lmdb_plans.build(part, force=force)
-    if len(sizes) > 1:
-        print(
-            f"note: the images have {len(sizes)} different sizes; without --resize a Data layer takes them only one at "
-            "a time, and compute_image_mean not at all",
-            file=sys.stderr,
-        )
-    return stored, len(entries) - stored
-
-
-SHORTEN = "shorten the names of its folders"
-"""Advice where the folders of a tree make a record's name too long."""
-
-VERSION = 1
-"""Raised whenever the same images and seed give other records or another order."""
+    records = partial(_records, out, entries, form, jobs, skip_unreadable, remedy)
+    return lmdb_plans.build(PlannedLmdb(out, {}, records, tuple(classes)), force=force)
 
 
 def plan_of_images(
@@ -75,10 +53,7 @@ def plan_of_images(
 
     ``program`` makes it, by the seed ``order[0]``. No image is read before the part is built. One that cannot be read
     is then named on stderr and left out or, unless ``skip_unreadable``, an error that ends in the words ``remedy``.
-    Raises ProgramError if a name is too long.
     """
-    for entry in entries:
-        lmdb_io.check_name(entry.name, SHORTEN)
     height, width = form.resize or (0, 0)
     origin = {
         "program": program,
@@ -90,13 +65,25 @@ def plan_of_images(
         "images": len(entries),
         FINGERPRINT: _fingerprint(entries),
     }
-
-    def records() -> NewRecords:
-        shuffled = [entries[i] for i in np.random.default_rng(order).permutation(len(entries))]
-        readable = make_readable(shuffled, form, jobs, skip=skip_unreadable, remedy=f"; {remedy}")
-        return NewRecords(len(shuffled), ((entry.name, made.datum) for entry, made in readable))
-
+    shuffled = [entries[i] for i in np.random.default_rng(order).permutation(len(entries))]
+    records = partial(_records, path, shuffled, form, jobs, skip_unreadable, f"; {remedy}")
     return PlannedLmdb(path, origin, records, classes)
+
+
+def _records(path: Path, entries: Sequence[Entry], form: Format, jobs: int, skip: bool, remedy: str) -> NewRecords:
+    """Return the records of images. Raises ProgramError if a name is too long or, at the end, if none can be read."""
+    for entry in entries:
+        lmdb_io.check_name(entry.name)
+
+    def items() -> Iterator[tuple[str, bytes]]:
+        stored = 0
+        for entry, made in make_readable(entries, form, jobs, skip=skip, remedy=remedy):
+            yield entry.name, made.datum
+            stored += 1
+        if not stored:
+            raise ProgramError(f"{path}: none of the {len(entries)} images could be read")
+
+    return NewRecords(len(entries), items())
 
 
 def _fingerprint(entries: Sequence[Entry]) -> str:

@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from latent_domains.common.files import check_named, check_new
+from latent_domains.common.files import check_apart, check_named, check_new
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by
 from latent_domains.data import lmdb_io
-from latent_domains.data.image_list import fits_a_line
 from latent_domains.data.lmdb_folder import DOMAINS
 from latent_domains.data.lmdb_plans import NewRecords, PlannedLmdb, build, common_classes, common_features, origin_of
 from latent_domains.data.shares import check_shares, mixture_counts, shares_text
@@ -26,23 +25,25 @@ def join(
     *,
     shares: Sequence[int] = (),
     equal_classes: bool = False,
-    seed: int | None = 0,
+    seed: int = 0,
     force: bool = False,
 ) -> int:
-    """Make the LMDB ``out`` of the records of ``inputs``, in an order drawn by ``seed`` (None: one after the other).
+    """Make the LMDB ``out`` of the records of ``inputs``, in an order drawn by ``seed``.
 
-    With ``shares`` (percentages) it is the largest mixture that has them, of records drawn by ``seed`` (None: the
-    first); else all records are in it, with ``equal_classes`` as often as makes every class of an input as large as its
-    largest one. ``domains.txt`` in it says where each is from.
+    With ``shares`` (percentages) it is the largest mixture that has them, of records drawn by ``seed``. Without, all
+    records are in it. ``equal_classes`` repeats records until all classes of an input are as large as its largest one.
+    ``domains.txt`` says where each record is from.
 
     Returns the number of records. Raises ProgramError if the shares are none, the inputs' images, classes or backbones
-    differ, if one of them or its name is given twice, or if ``out`` is in the way; ``force`` replaces an older mixture,
+    differ, if one of them or its name is given twice, or if ``out`` is in the way. ``force`` replaces an older mixture,
     and nothing else.
     """
     if shares:
         check_shares(shares, len(inputs))
-    _check_paths(inputs, out)
-    names = _names(inputs)
+    check_apart([*inputs, out], "a folder of its own for each LMDB and for OUT")
+    names = [path.name if path.name not in ("", "..") else path.resolve().name for path in inputs]
+    if len(set(names)) != len(names):
+        raise ProgramError(f"two of the LMDBs have the same name: found {', '.join(names)}, expected each name once")
     _check_free(out, force=force)
     counts = _count_alike(inputs)
     origin = {
@@ -50,7 +51,7 @@ def join(
         "inputs": ", ".join(f"{name} ({count})" for name, count in zip(names, counts, strict=True)),
         **({"shares": shares_text(shares)} if shares else {}),
         **({"equal_classes": 1} if equal_classes else {}),
-        "seed": "not shuffled" if seed is None else seed,
+        "seed": seed,
         **common_features(inputs),
     }
     drawn = [_equal_classes(path) for path in inputs] if equal_classes else [np.arange(count) for count in counts]
@@ -73,29 +74,6 @@ def read_domains(mixture: Path) -> list[str] | None:
     if len(found) != records:
         raise ProgramError(f"{mixture / DOMAINS}: {len(found)} lines, expected {records}, one for each record")
     return found
-
-
-def _check_paths(inputs: Sequence[Path], out: Path) -> None:
-    target, places = out.resolve(), [(path / "data.mdb").resolve().parent for path in inputs]
-    for i, (path, place) in enumerate(zip(inputs, places, strict=True)):
-        if place in places[:i]:
-            raise ProgramError(f"{path}: given twice, expected each LMDB once")
-        # Replacing a folder removes what is in it.
-        if place.is_relative_to(target) or target.is_relative_to(place):
-            raise ProgramError(f"{out}: it and the input {path} are the same folder, or one lies in the other")
-
-
-def _names(inputs: Sequence[Path]) -> list[str]:
-    """Return the inputs' names for domains.txt. Raises ProgramError if two are the same, or if no line can hold one."""
-    names: list[str] = []
-    for path in inputs:
-        name = path.name if path.name not in ("", "..") else path.resolve().name
-        if name in names:
-            raise ProgramError(f"{path}: another input has the same name, expected a name for each domain")
-        if not fits_a_line(name):
-            raise ProgramError(f"{path}: found the name {name!r}, expected one that {DOMAINS} can hold: rename it")
-        names.append(name)
-    return names
 
 
 def _check_free(out: Path, *, force: bool) -> None:
@@ -133,14 +111,13 @@ def _equal_classes(lmdb: Path) -> NDArray[np.int64]:
     return np.concatenate([np.resize(np.flatnonzero(labels == one), sizes.max()) for one in classes])
 
 
-def _draw_records(drawn: Sequence[NDArray[np.int64]], taken: Sequence[int], seed: int | None) -> list[tuple[int, int]]:
+def _draw_records(drawn: Sequence[NDArray[np.int64]], taken: Sequence[int], seed: int) -> list[tuple[int, int]]:
     """Draw ``taken`` of the records ``drawn`` of each input. Return each one's input and its number there."""
     places = []
     for i, (records, number) in enumerate(zip(drawn, taken, strict=True)):
-        chosen = range(number) if seed is None else np.random.default_rng([seed, i]).permutation(len(records))[:number]
-        places += [(i, int(records[record])) for record in sorted(chosen)]
-    order = range(len(places)) if seed is None else np.random.default_rng(seed).permutation(len(places))
-    return [places[place] for place in order]
+        chosen = np.sort(np.random.default_rng([seed, i]).permutation(len(records))[:number])
+        places += [(i, int(record)) for record in records[chosen]]
+    return [places[place] for place in np.random.default_rng(seed).permutation(len(places))]
 
 
 def _records(inputs: Sequence[Path], places: Sequence[tuple[int, int]]) -> Iterator[tuple[str, bytes]]:

@@ -102,11 +102,14 @@ def record_name(key: bytes) -> str:
     return os.fsdecode(re.sub(rb"^\d{8}_", b"", key))
 
 
-def check_name(name: str, remedy: str) -> None:
-    """Raise ProgramError, with the words ``remedy``, if a record cannot have this name since its key is too long."""
+def check_name(name: str) -> None:
+    """Raise ProgramError if a record cannot have this name since its key would be too long."""
     size = 9 + len(os.fsencode(name))
     if size > KEY_LIMIT:
-        raise ProgramError(f"{name}: the name makes a key of {size} bytes, expected at most {KEY_LIMIT}: {remedy}")
+        raise ProgramError(
+            f"{name}: the name makes a key of {size} bytes, expected at most {KEY_LIMIT}: shorten the names of its "
+            "folders, or name the images of a list by paths from --root"
+        )
 
 
 class Writer:
@@ -120,7 +123,7 @@ class Writer:
 
     def put(self, name: str, datum: Datum | bytes) -> None:
         """Append one record: a Datum or its serialised bytes. ``name`` becomes the second part of its key."""
-        check_name(name, "shorten it")
+        check_name(name)
         key = b"%08d_%s" % (self.records, os.fsencode(name))
         value = datum if isinstance(datum, bytes) else datum.SerializeToString()
         self._batch.append((key, value))

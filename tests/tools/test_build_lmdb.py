@@ -57,16 +57,21 @@ def records(path: Path) -> list[tuple[bytes, bytes]]:
 
 
 @pytest.mark.parametrize(
-    ("theirs", "ours", "others"),
+    ("theirs", "ours", "encoded", "others"),
     [
-        ([], [], ()),
-        (["--resize_height=256", "--resize_width=256"], ["--resize", "256x256"], ()),
-        (["--gray", "--resize_height=50", "--resize_width=131"], ["--gray", "--resize", "50x131"], ()),
-        (["--encoded", "--encode_type=jpg"], ["--encoded", "jpg"], ("gray.jpg", "turned.jpg")),
-        (["--encoded", "--encode_type=png"], ["--encoded", "png"], ("gray.png", "alpha.png", "black and white.png")),
+        ([], [], None, ()),
+        (["--resize_height=256", "--resize_width=256"], ["--resize", "256x256"], None, ()),
+        (["--gray", "--resize_height=50", "--resize_width=131"], ["--gray", "--resize", "50x131"], None, ()),
+        (["--encoded", "--encode_type=jpg"], ["--encoded", "jpg"], "jpg", ("gray.jpg", "turned.jpg")),
+        (
+            ["--encoded", "--encode_type=png"],
+            ["--encoded", "png"],
+            "png",
+            ("gray.png", "alpha.png", "black and white.png"),
+        ),
     ],
 )
-def test_records_are_those_of_convert_imageset_byte_for_byte(images, tmp_path, theirs, ours, others):
+def test_records_are_those_of_convert_imageset_byte_for_byte(images, tmp_path, theirs, ours, encoded, others):
     reference = ["convert_imageset", *theirs, f"{images}/", str(images / "list.txt"), str(tmp_path / "theirs")]
     subprocess.run(reference, check=True, capture_output=True)
     done = program(
@@ -75,25 +80,17 @@ def test_records_are_those_of_convert_imageset_byte_for_byte(images, tmp_path, t
     assert done.returncode == 0, done.stderr
     expected, found = records(tmp_path / "theirs"), records(tmp_path / "ours")
     assert [key for key, _ in found] == [key for key, _ in expected] and len(found) == 12
-    if "png" in ours or "jpg" in ours:
-        # Two builds of one codec may pack a picture differently; files that are copied and all pixels must agree. Those
-        # of the format that are not what raw pixels would be, they copy as well.
-        for (key, ours_), (_, theirs_) in zip(found, expected, strict=True):
-            if Path(key.decode()).name in others:
-                continue
-            a, b = (caffe_pb2.Datum.FromString(value) for value in (ours_, theirs_))
+    for (key, mine), (_, caffes) in zip(found, expected, strict=True):
+        name = Path(key.decode()[9:])
+        if not encoded:
+            assert mine == caffes, key
+        elif name.name not in others:  # files of the format that are not what raw pixels would be, they copy as well
+            a, b = map(caffe_pb2.Datum.FromString, (mine, caffes))
             assert (a.label, a.encoded, a.HasField("channels")) == (b.label, b.encoded, b.HasField("channels"))
+            # Two builds of one codec may pack a picture differently; files that are copied and all pixels must agree.
             assert np.array_equal(lmdb_io.datum_image(a), lmdb_io.datum_image(b)), key
-            suffix = {".jpeg": ".jpg"}.get(Path(key.decode()).suffix.lower(), Path(key.decode()).suffix.lower())
-            if suffix == "." + ours[1]:
-                assert (
-                    ours_
-                    == theirs_
-                    == lmdb_io.encoded_datum((images / key.decode()[9:]).read_bytes(), b.label).SerializeToString()
-                )
-    else:
-        different = [key for (key, a), (_, b) in zip(found, expected, strict=True) if a != b]
-        assert different == []
+            if name.suffix.lower().replace("e", "") == f".{encoded}":
+                assert a.data == b.data == (images / name).read_bytes()
 
 
 @pytest.mark.parametrize("encoded", ["jpg", "png"])
@@ -178,43 +175,28 @@ def test_datums_come_in_order_whatever_the_threads(images, jobs, monkeypatch):
 # --- bad input
 
 
-def broken(images: Path, tmp_path: Path, kind: str) -> Path:
-    """A copy of the images in which one is unreadable; return it."""
-    root = tmp_path / "images"
-    shutil.copytree(images, root)
-    file = root / "a cat" / "photo.jpg"
-    data = file.read_bytes()
-    if kind == "missing":
-        file.unlink()
-    elif kind == "truncated":
-        file.write_bytes(data[: len(data) // 2])
-    elif kind == "truncated progressive":
-        file = root / "a cat" / "progressive one.JPEG"
-        file.write_bytes(file.read_bytes()[:-500])
-    elif kind == "truncated png":
-        file = root / "rocket" / "small.png"
-        file.write_bytes(file.read_bytes()[:3000])
-    elif kind == "folder":
-        file.unlink()
-        file.mkdir()
-    elif kind == "endless":
-        os.truncate(file, 1 << 40)
-    else:
-        file.write_bytes({"empty": b"", "garbage": b"no picture", "text": b"\xff\xd8\xff" + b"x" * 100}[kind])
-    return file
+def cut_to(size: int):
+    return lambda file: os.truncate(file, size)
 
 
-KINDS = {
-    "endless": "1099511627776 bytes, more than a picture of 100000000 pixels has",
-    "missing": "No such file or directory",
-    "folder": "Is a directory",
-    "empty": "0 bytes that OpenCV cannot decode",
-    "garbage": "10 bytes that OpenCV cannot decode",
-    "text": "103 bytes that OpenCV cannot decode",
-    "truncated": "a JPEG that was cut short",
-    "truncated progressive": "a JPEG that was cut short",
-    "truncated png": "3000 bytes that OpenCV cannot decode",
-}
+@pytest.mark.parametrize(
+    ("name", "spoil", "message"),
+    [
+        ("a cat/photo.jpg", cut_to(1 << 40), "1099511627776 bytes, more than a picture of 100000000 pixels has"),
+        ("a cat/photo.jpg", Path.unlink, "No such file or directory"),
+        ("a cat/photo.jpg", lambda file: (file.unlink(), file.mkdir()), "Is a directory"),
+        ("a cat/photo.jpg", cut_to(0), "0 bytes that OpenCV cannot decode"),
+        ("a cat/photo.jpg", lambda file: file.write_bytes(b"\xff\xd8\xff" + b"x" * 100), "103 bytes that OpenCV"),
+        ("a cat/photo.jpg", cut_to(9000), "a JPEG that was cut short"),
+        ("a cat/progressive one.JPEG", lambda file: file.write_bytes(file.read_bytes()[:-500]), "that was cut short"),
+        ("rocket/small.png", cut_to(3000), "3000 bytes that OpenCV cannot decode"),
+    ],
+)  # fmt: skip
+def test_an_unreadable_image_is_named(images, tmp_path, name, spoil, message):
+    file = Path(shutil.copy(images / name, tmp_path))
+    spoil(file)
+    made = image_datum.make(file, 0, Format())
+    assert made.datum == b"" and message in (made.failure or "")
 
 
 def black(file: Path, side: int) -> None:
@@ -258,16 +240,10 @@ def test_every_kind_of_image_is_refused_by_its_header(tmp_path):
         assert f"left out {file}: more than 1000000 pixels" in done.stderr
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_unreadable_image_is_named(images, tmp_path, kind):
-    file = broken(images, tmp_path, kind)
-    made = image_datum.make(file, 0, Format())
-    assert made.datum == b"" and KINDS[kind] in (made.failure or "")
-
-
 def test_an_unreadable_image_stops_the_program_or_is_skipped(images, tmp_path):
-    file = broken(images, tmp_path, "truncated")
-    root, out = file.parent.parent, tmp_path / "out" / "db"
+    root, out = Path(shutil.copytree(images, tmp_path / "images")), tmp_path / "out" / "db"
+    file = root / "a cat" / "photo.jpg"
+    os.truncate(file, 9000)
     arguments = ("build_lmdb", root / "list.txt", out, "--root", root, "--jobs", 2, "--no-shuffle")
     done = program(*arguments)
     assert done.returncode == 1
@@ -290,13 +266,10 @@ def test_names_that_are_too_long_are_told_before_any_image_is_read(images, tmp_p
     (tmp_path / "list.txt").write_text(f"absent.jpg 0\n{deep / 'tiny.jpg'} 0\n")
     monkeypatch.setattr(image_datum, "make", None)
     long = len(os.fsencode(deep)) - len(os.fsencode(tmp_path / "in"))
-    for given, size, remedy in (
-        ("in", long + 17, "shorten the names of its folders"),
-        ("list.txt", len(os.fsencode(deep)) + 18, "name it by a path from --root"),
-    ):
+    for given, size in (("in", long + 17), ("list.txt", len(os.fsencode(deep)) + 18)):
         done = program("build_lmdb", tmp_path / given, tmp_path / "db", "--no-shuffle")
         assert done.returncode == 1, done.stdout
-        assert f"the name makes a key of {size} bytes, expected at most 511: {remedy}\n" in done.stderr
+        assert f"the name makes a key of {size} bytes, expected at most 511: shorten" in done.stderr
 
 
 def test_an_existing_output_stays_without_force(images, tmp_path):
@@ -335,12 +308,6 @@ def test_a_wrong_command_line_is_explained(images, tmp_path, arguments, code, me
     assert names(tmp_path) == []
 
 
-def test_different_sizes_are_mentioned(images, tmp_path):
-    note = "different sizes; without --resize a Data layer takes them only one at a time"
-    assert note in program("build_lmdb", images, tmp_path / "raw").stderr
-    assert note not in program("build_lmdb", images, tmp_path / "resized", "--resize", "8x9").stderr
-
-
 # --- trouble on the way
 
 
@@ -353,10 +320,9 @@ def long_list(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("whole_group", [True, False])
-def test_ctrl_c_leaves_nothing(long_list, tmp_path, whole_group):
+def test_ctrl_c_leaves_nothing(long_list, tmp_path):
     arguments = (long_list / "list.txt", tmp_path / "db", "--root", long_list, "--jobs", 2)
-    code, stderr = interrupt("build_lmdb", *arguments, at="img/s", whole_group=whole_group)
+    code, stderr = interrupt("build_lmdb", *arguments, at="img/s", whole_group=True)
     assert code == 130
     assert "interrupted" in stderr and "Traceback" not in stderr
     assert names(tmp_path) == []

@@ -1,4 +1,4 @@
-"""The disk is asked before LMDBs are built on it."""
+"""LMDBs of a task's images."""
 
 import os
 import shutil
@@ -78,5 +78,5 @@ def test_unreadable_images_are_left_out_and_not_counted(images, tmp_path, capsys
     assert (paths.lmdbs / "night" / "classes.txt").read_text() == "cross\ndisc\nsquare\n"
     for file in (tmp_path / "day").rglob("*.png"):
         file.write_bytes(b"no image")
-    with pytest.raises(ProgramError, match="day: none of the images could be read"):
+    with pytest.raises(ProgramError, match="day: none of the 6 images could be read"):
         build_lmdbs(task(tmp_path / "other", images), jobs=1, skip_unreadable=True)

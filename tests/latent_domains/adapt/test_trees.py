@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from latent_domains.adapt.trees import TaskImages, check_apart, domain_names, notes_on_classes, read_images
+from latent_domains.adapt.trees import TaskImages, domain_names, notes_on_classes, read_images
 from latent_domains.common.program import ProgramError
 from tests.shapes import CLASSES, plant_domain
 
@@ -45,9 +45,8 @@ def test_domains_classes_and_labels(night, day, dusk):
     assert [entry.name for entry in images.sources[0].entries][:2] == ["cross/0.png", "cross/1.png"]
 
 
-@pytest.mark.parametrize("inside", [".", "2019/may"])
-def test_a_target_without_class_folders_is_unlabelled(night, dusk, tmp_path, inside):
-    folder = tmp_path / "loose" / inside
+def test_a_target_without_class_folders_is_unlabelled(night, dusk, tmp_path):
+    folder = tmp_path / "loose" / "2019" / "may"
     folder.mkdir(parents=True)
     for number, file in enumerate(sorted(dusk.rglob("*.png"))):
         shutil.copyfile(file, folder / f"{number}.png")
@@ -66,9 +65,7 @@ def test_a_target_may_spell_classes_as_a_mac_does(night, dusk):
 
 
 def test_a_class_in_two_spellings_has_the_images_of_both(night, dusk):
-    """One of its folders may be empty."""
-    for name in ("caf\u00e9", "cafe\u0301"):
-        (night / name).mkdir()
+    (night / "caf\u00e9").mkdir()  # it may be empty
     (night / "disc").rename(night / "cafe\u0301")
     images = read_images([night], [dusk], unlabelled=True)
     assert images.classes.count("caf\u00e9") == 1 and not [note for note in images.notes if "no images of" in note]
@@ -158,18 +155,13 @@ def test_linked_folders_are_used_and_what_is_not_is_said(night, day, dusk, tmp_p
 
 
 def test_files_that_are_no_images_are_mentioned(night, dusk):
-    (night / "disc" / "Thumbs.db").touch()
     (night / ".DS_Store").touch()
-    images = read_images([night], [dusk])
-    assert images.notes == (
-        f"left out 1 file that is no image of a class by name, such as {night / 'disc' / 'Thumbs.db'}",
-    )
-
-
-def test_names_that_are_no_utf_8(night, dusk):
     (night / "disc" / os.fsdecode(b"caf\xe9.txt")).touch()
     (note,) = read_images([night], [dusk]).notes
-    assert note.endswith("caf\ufffd.txt") and note.encode()
+    assert note == f"left out 1 file that is no image of a class by name, such as {night / 'disc'}/caf\ufffd.txt"
+
+
+def test_a_class_name_that_is_no_utf_8(night, dusk):
     (night / os.fsdecode(b"caf\xe9")).mkdir()
     assert "has a name that no text file can hold" in refusal([night], [dusk])
 
@@ -190,17 +182,6 @@ def test_the_same_image_in_source_and_target(night, dusk):
     (note,) = read_images([night], [dusk]).notes
     assert note.startswith("1 image of a target is also in a source, file for file: ")
     assert str(night / "disc" / "0.png") in note and str(dusk / "disc" / "copy.png") in note
-
-
-def test_folders_in_one_another(night, day, tmp_path):
-    with pytest.raises(ProgramError, match=f"{night} is given twice"):
-        check_apart([night, day, night])
-    with pytest.raises(ProgramError, match=f"{night / 'out'} lies in {night}"):
-        check_apart([night, day, night / "out"])
-    (tmp_path / "link").symlink_to(night)
-    with pytest.raises(ProgramError, match=f"{night} is given twice|{tmp_path / 'link'} is given twice"):
-        check_apart([night, tmp_path / "link"])
-    check_apart([night, day, tmp_path / "night and day"])
 
 
 def test_names_that_files_and_layers_can_bear():

@@ -8,6 +8,7 @@ import pytest
 
 from latent_domains.common.files import (
     build_folder_aside,
+    check_apart,
     check_free,
     expect_file,
     read_json,
@@ -109,6 +110,19 @@ def test_what_is_read_is_never_what_is_written(tmp_path, monkeypatch):
         with pytest.raises(ProgramError, match="it is what is read, choose another name"):
             check_free(Path("other"), same, force=True, inputs=[tmp_path / "net"])
     check_free(Path("other"), force=True, inputs=[tmp_path / "net"])
+
+
+def test_folders_in_one_another(tmp_path):
+    night, link = tmp_path / "night", tmp_path / "link"
+    link.symlink_to(night)
+    for folders, message in (
+        ([night, tmp_path / "day", night], "night is given twice: expected a folder for each"),
+        ([night, night / "out"], f"out lies in {night}: "),
+        ([night, link], "is given twice"),
+    ):
+        with pytest.raises(ProgramError, match=message):
+            check_apart(folders, "a folder for each")
+    check_apart([night, tmp_path / "night and day"], "a folder for each")
 
 
 def test_a_missing_file_is_told_from_a_folder(tmp_path):
