@@ -257,35 +257,27 @@ def test_residual_net_is_our_resnet18_of_caffes_geometry(tmp_path) -> None:
     np.testing.assert_array_equal(*found)
 
 
-def test_template_fields_are_asked_for_where_they_matter(fork, tmp_path) -> None:
-    net, files = fork
-    ended = program("convert_fork", *files, tmp_path / "out")
-    assert ended.returncode == 1
-    assert re.search(
-        r"net\.prototxt: it needs a value for CLASSES: give each with --set NAME=VALUE \(and for a "
-        r"training net also LAMBDA_C, LAMBDA_D, LIST0, .*, POINT, ROWS0, ROWS1, ROWS2\)",
-        ended.stderr,
-    )
-    some = {name: net.values[name] for name in ("CLASSES", "POINT", "ROWS0", "LIST0")}
-    ended = program("convert_fork", *files, tmp_path / "out", *settings(some))
-    assert "it needs a value for LAMBDA_C, LAMBDA_D, LIST1, LIST2, ROWS1, ROWS2: give" in ended.stderr
-    ended = program("convert_fork", *files, tmp_path / "out", "--set", "CLASSES=10", "--set", "CLASES=10")
-    assert "--set CLASES: " in ended.stderr and "has no such template field; it has CLASSES, LAMBDA_C" in ended.stderr
-    ended = program("convert_fork", *files, tmp_path / "out", "--set", "CLASSES=10 } layer {")
-    assert ended.returncode == 2 and "CLASSES=10 } layer {" in ended.stderr
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ((), 1, "net.prototxt: it needs a value for CLASSES: give each with --set NAME=VALUE"),
+        (("--set", "CLASSES=10 } layer {"), 2, "CLASSES=10 } layer {"),
+        (("--set", "CLASSES=10", "--set", "CLASSES=7"), 2, "--set: CLASSES more than once"),
+    ],
+)
+def test_template_fields_are_asked_for(arguments: tuple[str, ...], code: int, message: str, fork, tmp_path) -> None:
+    _, files = fork
+    ended = program("convert_fork", *files, tmp_path / "out", *arguments)
+    assert ended.returncode == code and message in ended.stderr
     assert names(tmp_path) == []
 
 
-def test_wrong_batches_are_refused(fork, tmp_path) -> None:
+@pytest.mark.parametrize("point", [15, 8])
+def test_wrong_batches_are_refused(point: int, fork, tmp_path) -> None:
     net, files = fork
-    ended = program("convert_fork", *files, tmp_path / "out", *settings({**net.values, "POINT": "15"}))
-    assert re.search(
-        r"layer part stem \(Slice\) has slice_point 15 for 2 parts of 15 rows, expected 1 rising from 1 "
-        r"to 14: the batch sizes and it do not agree",
-        ended.stderr,
-    )
-    ended = program("convert_fork", *files, tmp_path / "out", *settings({**net.values, "POINT": "8"}))
-    assert "out_train.prototxt: Caffe refuses this net: " in ended.stderr and "(8 vs. 9)" in ended.stderr
+    ended = program("convert_fork", *files, tmp_path / "out", *settings({**net.values, "POINT": str(point)}))
+    said = f"layer part stem (Slice) has slice_point {point} for 2 parts of 15 rows, expected 1 of 5, 9, where batches"
+    assert ended.returncode == 1 and said in ended.stderr
     assert names(tmp_path) == []
 
 

@@ -2,7 +2,7 @@
 
 ``text``       prototxt with template fields, as Caffe's own messages
 ``reference``  the fork's two layers, from their formulas, to compare with
-``rows``       how many rows each value has              ``groups``    the layers that do the work of one mDA layer
+``structure``  rows, and the layers that do the work of one mDA layer
 ``names``      our generator's names for the same roles  ``rewrite``   the graph with our layers in it
 ``deploy``     from an image to its class scores         ``weights``   the fork's blobs and ours
 ``verify``     both sides on the same inputs             ``conversion`` a net read, understood and written as ours

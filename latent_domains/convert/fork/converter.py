@@ -8,7 +8,7 @@ import caffe
 from latent_domains.common.files import check_free, expect_file, write_together
 from latent_domains.convert.fork.conversion import Conversion
 from latent_domains.convert.fork.rewrite import NamedGraph
-from latent_domains.convert.fork.rows import find_rows
+from latent_domains.convert.fork.structure import find_rows
 from latent_domains.convert.fork.text import ENTROPY
 from latent_domains.convert.fork.verify import compare, random_inputs, with_inputs
 from latent_domains.convert.fork.weights import Blobs, converted, random_blobs, read_blobs

@@ -7,7 +7,7 @@ from pathlib import Path
 from caffe.proto.caffe_pb2 import LayerParameter
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.fork.rows import is_data, joins_rows, splits_rows
+from latent_domains.convert.fork.structure import is_data, joins_rows, splits_rows
 from latent_domains.data.image_list import printable
 from latent_domains.models import inputs
 from latent_domains.models.graph import Graph, Node, Value
@@ -49,21 +49,16 @@ def deploy_graph(test: Graph, file: Path) -> tuple[Graph, ImageInput]:
 
 
 def _find_scores(graph: Graph, file: Path) -> Value:
-    """The blob that is compared with labels, or else the one that the only output is computed from."""
-    judged = [node.bottoms[0] for node in graph.nodes if node.kind in ("Accuracy", "SoftmaxWithLoss")]
-    if not judged:
-        makers = {value: graph.maker(value) for value in graph.outputs}
-        judged = [value for value, maker in makers.items() if not is_data(maker) and not joins_rows(maker)]
+    """The blob that is compared with labels: of all rows, before a softmax."""
     found = set()
-    for value in judged:  # all rows, before a softmax
+    for value in [node.bottoms[0] for node in graph.nodes if node.kind in ("Accuracy", "SoftmaxWithLoss")]:
         while (node := graph.maker(value)) is not None and (splits_rows(node) or node.kind == "Softmax"):
             value = node.bottoms[0]
         found.add(value)
     if len(found) != 1:
         names = ", ".join(sorted(value.name for value in found)) or "none"
         raise ProgramError(
-            f"{file}: in the TEST phase, found {names} as class scores, expected one blob that Accuracy layers read, "
-            "or one output"
+            f"{file}: in the TEST phase, found {names} as class scores, expected one blob that Accuracy layers read"
         )
     return found.pop()
 
@@ -90,20 +85,18 @@ def _find_images(nodes: Sequence[Node], scores: Value, file: Path) -> tuple[Valu
 
 def _images_of(nodes: Sequence[Node], file: Path) -> ImageInput:
     """Shape and transformation of the images that data layers give."""
-    transform = nodes[0].layer.transform_param
     found = {_shape(node.layer) for node in nodes}
-    if len(found) != 1 or None in found:
+    if len(found) != 1 or not all(shape := found.pop()):
         raise ProgramError(
             f"{file}: data layers {', '.join(node.title for node in nodes)} do not tell one size of images, "
             "expected crop_size and a mean_value for each channel"
         )
-    return ImageInput(found.pop(), tuple(transform.mean_value), transform.scale, transform.mean_file)
+    transform = nodes[0].layer.transform_param
+    return ImageInput(shape, tuple(transform.mean_value), transform.scale, transform.mean_file)
 
 
-def _shape(layer: LayerParameter) -> tuple[int, ...] | None:
-    """C×H×W of a data layer's images, if it says so."""
-    if layer.type == "Input":
-        return tuple(layer.input_param.shape[0].dim[1:]) if layer.input_param.shape else None
+def _shape(layer: LayerParameter) -> tuple[int, ...]:
+    """C×H×W of a data layer's images; 0 for what it does not say."""
     transform = layer.transform_param
     channels = len(transform.mean_value) if len(transform.mean_value) > 1 else 0
     size = (transform.crop_size, transform.crop_size)
@@ -111,4 +104,4 @@ def _shape(layer: LayerParameter) -> tuple[int, ...] | None:
         param = layer.image_data_param
         channels = 3 if param.is_color else 1
         size = size if transform.crop_size else (param.new_height, param.new_width)
-    return (channels, *size) if channels and all(size) else None
+    return channels, *size

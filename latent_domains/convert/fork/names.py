@@ -8,10 +8,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from latent_domains.convert.fork.groups import MDAGroup
-from latent_domains.convert.fork.rows import splits_rows
+from latent_domains.convert.fork.structure import MDAGroup, splits_rows
 from latent_domains.convert.fork.text import ENTROPY
 from latent_domains.models.graph import Graph, Node
+
+BRANCHES = ("domain", "target_domain")
+"""The prefixes of the layers' names in the sources' and in the targets' branch."""
 
 _RESIDUAL = re.compile(r"res(\w+_branch\w+)")
 _OF_BRANCH = re.compile("_wl_(source|target)")
@@ -26,59 +28,36 @@ class Names:
     """New names of layers by their old ones."""
     mda: dict[str, str]
     """The mDA layer that each normalising layer of the fork becomes part of."""
-    columns: dict[str, int]
-    """The domain of each normalising layer."""
-
-    @property
-    def domains(self) -> int:
-        """How many domains there are, sources and targets."""
-        return 1 + max(self.columns.values())
 
 
 def find_names(graph: Graph, groups: Sequence[MDAGroup]) -> Names:
     """The names in a training net and so, for layers of the same names, in the test net."""
-    names = Names({}, {}, {})
+    names = Names({}, {})
     for group in groups:
-        mda, scale = _normalisation(graph.maker(group.x).name)
-        for column, norm in enumerate(group.norms):
-            names.mda[norm.name], names.columns[norm.name] = mda, column
+        features = graph.maker(group.x).name
+        residual = _RESIDUAL.fullmatch(features)
+        mda, scale = (f"{kind}{residual[1]}" if residual else f"{features}_{kind}" for kind in ("mda", "scale"))
+        names.mda.update((norm.name, mda) for norm in group.norms)
         users = graph.readers(group.out)
         if len(users) == 1 and users[0].kind == "Scale" and len(users[0].bottoms) == 1:
             names.layers[users[0].name] = scale
-    trunk = _trunk(graph, groups)
-    for (softmax, _), prefix in zip(groups[0].assignment, part_names(groups[0])[0], strict=True):
-        if softmax is not None:
-            branch = [node for node in graph.ancestors(softmax.bottoms) if node not in trunk]
-            for old, new in _branch(branch, prefix).items():
+    made_of = {group.out: [group.x] for group in groups}  # features, without the weights of their domains
+    trunk = graph.ancestors([group.x for group in groups], lambda node: made_of.get(node.tops[0], node.bottoms))
+    for part, prefix in zip(groups[0].parts, BRANCHES, strict=True):
+        if part.softmax is not None:
+            branch = [node for node in graph.ancestors(part.softmax.bottoms) if node not in trunk]
+            for old, new in _branch(branch, prefix).items():  # both branches may read what the first layers make
                 names.layers.setdefault(old, new)
-            for node in graph.readers(softmax.bottoms[0]):
-                if node.kind == ENTROPY:
-                    names.layers[node.name] = f"entropy_{prefix}"
-    names.layers.update(_losses(graph, names.layers))
+            entropies = [node for node in graph.readers(part.softmax.bottoms[0]) if node.kind == ENTROPY]
+            names.layers.update((node.name, f"entropy_{prefix}") for node in entropies)
+    for kind, name in (("SoftmaxWithLoss", "loss_class"), (ENTROPY, "entropy_class")):
+        losses = [node for node in graph.nodes if node.kind == kind and node.name not in names.layers]
+        if len(losses) == 1:
+            names.layers[losses[0].name] = name
+            source = graph.maker(losses[0].bottoms[0])
+            if splits_rows(source) and len(source.tops) == 2:
+                names.layers[source.name] = "scores_source"
     return names
-
-
-def part_names(group: MDAGroup) -> tuple[list[str], list[str]]:
-    """For each group of rows the prefix of its branch's layers and the name of its w."""
-    sources = len(group.parts) - 1
-    numbers = [""] if sources == 1 else [str(i + 1) for i in range(sources)]
-    return (
-        [*(f"domain{number}" for number in numbers), "target_domain"],
-        [*(f"w_source{number}" for number in numbers), "w_target"],
-    )
-
-
-def _normalisation(name: str) -> tuple[str, str]:
-    """Names of the mDA layer and of the Scale after a layer."""
-    if found := _RESIDUAL.fullmatch(name):
-        return f"mda{found[1]}", f"scale{found[1]}"
-    return f"{name}_mda", f"{name}_scale"
-
-
-def _trunk(graph: Graph, groups: Sequence[MDAGroup]) -> set[Node]:
-    """The layers that compute the features, without those that compute the weights of their domains."""
-    features = {group.out: [group.x] for group in groups}
-    return set(graph.ancestors([group.x for group in groups], lambda node: features.get(node.tops[0], node.bottoms)))
 
 
 def _branch(branch: Sequence[Node], prefix: str) -> dict[str, str]:
@@ -93,17 +72,4 @@ def _branch(branch: Sequence[Node], prefix: str) -> dict[str, str]:
         alone = [node for node in rest if node.kind == kind]
         if len(alone) == 1:
             names[alone[0].name] = f"{prefix}_{name}"
-    return names
-
-
-def _losses(graph: Graph, named: dict[str, str]) -> dict[str, str]:
-    """Names of the losses on class scores and of the slice that parts the scores."""
-    names = {}
-    for kind, name in (("SoftmaxWithLoss", "loss_class"), (ENTROPY, "entropy_class")):
-        alone = [node for node in graph.nodes if node.kind == kind and node.name not in named]
-        if len(alone) == 1:
-            names[alone[0].name] = name
-            source = graph.maker(alone[0].bottoms[0])
-            if splits_rows(source) and len(source.tops) == 2:
-                names[source.name] = "scores_source"
     return names

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from caffe.proto.caffe_pb2 import LayerParameter, NetParameter, PythonParameter
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.fork.groups import MDAGroup, RowGroup
-from latent_domains.convert.fork.names import Names, part_names
-from latent_domains.convert.fork.rows import Rows, count
+from latent_domains.convert.fork.names import Names
+from latent_domains.convert.fork.structure import MDAGroup, batch_size
 from latent_domains.convert.fork.text import ENTROPY, MULTIMODAL, statistics_param
 from latent_domains.models.graph import Graph, Node, Value, copy
 from latent_domains.nets.blocks import STATISTIC, python_param
@@ -30,23 +29,28 @@ class NamedGraph:
 
 
 def rewrite(
-    graph: Graph, groups: Sequence[MDAGroup], names: Names, rows: Mapping[Value, Rows], where: str
+    graph: Graph,
+    groups: Sequence[MDAGroup],
+    names: Names,
+    num_domains: int,
+    rows: Mapping[Value, tuple[Node, ...]],
+    where: str,
 ) -> NamedGraph:
     """The graph with our layers. Values that both graphs have are the same objects.
 
-    ``rows`` gives the constant rows w of a known domain their number; ``where`` begins messages: file and phase.
-    Raises ProgramError naming the layers if the domains of a group have parameters of their own or are in another order
-    than in training, or if a layer has the name of one of ours.
+    ``rows`` are the data layers of each value's rows: the constant w of a known domain has as many. ``where`` begins
+    messages: file and phase. Raises ProgramError naming the layers if the domains of a group have parameters of their
+    own, if other layers read what is replaced, or if a layer has the name of one of ours.
     """
     by_root = {group.root: group for group in groups}
     # Like the mDA layers, which cannot work in place, they get blobs of their own, as in our nets.
     scales = {node for group in groups for node in graph.readers(group.out) if node.kind == "Scale"}
-    assignments, w = _assignments(graph, groups[0], names, rows, where)
+    assignments, w = _assignments(graph, groups[0], num_domains, rows)
     nodes = list(assignments.get(None, ()))
     blobs: dict[Value, str] = {}
     for node in graph.nodes:
         if group := by_root.get(node):
-            new = _mda(group, w, names, where)
+            new = _mda(group, w, names, num_domains, where)
             blobs[group.out] = new.name
         else:
             new = _renamed(node, names.layers.get(node.name, node.name))
@@ -70,49 +74,50 @@ def rewrite(
 
 
 def _assignments(
-    graph: Graph, group: MDAGroup, names: Names, rows: Mapping[Value, Rows], where: str
+    graph: Graph, group: MDAGroup, num_domains: int, rows: Mapping[Value, tuple[Node, ...]]
 ) -> tuple[dict[Node | None, list[Node]], Value | None]:
-    """The layers that make w, by the node they follow (None: they come first), and w itself."""
-    if len(group.parts) == 1 and group.parts[0].softmax is None:
-        return {}, None
+    """The layers that make w, by the node they follow (None: they come first), and w itself.
+
+    A test net of one target needs none.
+    """
     after: dict[Node | None, list[Node]] = {}
-    tops = []
-    for part, name in zip(group.parts, part_names(group)[1], strict=True):
+    if all(part.softmax is None for part in group.parts):
+        return after, None
+    tops: list[Value] = []
+    first = num_domains - len(group.norms)
+    for part, name in zip(group.parts, ("w_source", "w_target")[-len(group.parts) :], strict=True):
         if part.softmax is None:
             logits = Value(f"{name}_logits")
-            zeros = {"shape": [{"dim": [count(rows[part.x]), 1]}], "data_filler": [{"type": "constant", "value": 0}]}
+            count = sum(batch_size(source.layer) for source in rows[part.x])
+            zeros = {"shape": [{"dim": [count, 1]}], "data_filler": [{"type": "constant", "value": 0}]}
             dummy = LayerParameter(name=logits.name, type="DummyData", dummy_data_param=zeros)
             after.setdefault(None, []).append(Node(dummy, [], [logits]))
         else:
             (logits,) = part.softmax.bottoms
-        params = {"num_domains": names.domains, "first": _first(part, names, where)}
         tops.append(Value(name))
-        node = Node(_python(name, "DomainAssignmentLayer", params), [logits], [tops[-1]])
-        after.setdefault(part.softmax, []).append(node)
+        layer = _python(name, "DomainAssignmentLayer", {"num_domains": num_domains, "first": first})
+        after.setdefault(part.softmax, []).append(Node(layer, [logits], [tops[-1]]))
+        first += len(part.norms)
     if len(tops) == 1:
         return after, tops[0]
     joined = Value("w")
-    last = max((node for node in after if node is not None), key=graph.nodes.index, default=None)
+    last = max((node for node in after if node is not None), key=graph.nodes.index)
     after[last].append(Node(LayerParameter(name="w", type="Concat", concat_param={"axis": 0}), tops, [joined]))
     return after, joined
 
 
-def _mda(group: MDAGroup, w: Value | None, names: Names, where: str) -> Node:
-    parameters = {norm: _parameters(norm) for norm in group.norms}
-    first, *_ = group.norms
-    for norm, found in parameters.items():
-        if found != parameters[first]:
+def _mda(group: MDAGroup, w: Value | None, names: Names, num_domains: int, where: str) -> Node:
+    first, *others = group.norms
+    params = _parameters(first)
+    for norm in others:
+        if (found := _parameters(norm)) != params:
             raise ProgramError(
-                f"{where}: layer {norm.title} has {_listed(found)}, but {first.name} has {_listed(parameters[first])}: "
-                "expected the same in all domains of an mDA layer"
+                f"{where}: layer {norm.title} has {found}, but {first.name} has {params}: expected the same in all "
+                "domains of an mDA layer"
             )
-    params: dict[str, object] = {"num_domains": names.domains, **parameters[first]}
     if params["eps"] == _DEFAULT_EPS:
         del params["eps"]
-    columns = [_first(part, names, where) for part in group.parts]
-    if w is None and columns[0] != names.domains - 1:
-        params["domain"] = columns[0]
-    layer = _python(names.mda[first.name], "MDALayer", params)
+    layer = _python(names.mda[first.name], "MDALayer", {"num_domains": num_domains, **params})
     for _ in range(3):
         layer.param.add(**STATISTIC)
     return Node(layer, [group.x] if w is None else [group.x, w], [group.out])
@@ -125,15 +130,6 @@ def _parameters(norm: Node) -> dict[str, object]:
     return statistics_param(norm.layer.batch_norm_param)
 
 
-def _first(part: RowGroup, names: Names, where: str) -> int:
-    """The column of a part's first domain."""
-    columns = [names.columns[norm.name] for norm in part.norms]
-    if columns != list(range(columns[0], columns[0] + len(columns))):
-        layers = ", ".join(norm.name for norm in part.norms)
-        raise ProgramError(f"{where}: layers {layers} are in another order than in the TRAIN phase")
-    return columns[0]
-
-
 def _renamed(node: Node, name: str) -> Node:
     layer = copy(node.layer, name)
     if node.kind == ENTROPY:
@@ -143,7 +139,3 @@ def _renamed(node: Node, name: str) -> Node:
 
 def _python(name: str, layer: str, params: dict[str, object]) -> LayerParameter:
     return LayerParameter(name=name, type="Python", python_param=python_param(layer, params))
-
-
-def _listed(parameters: Mapping[str, object]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in parameters.items())

@@ -26,26 +26,27 @@ _TEMPLATE = re.compile(r"(\w+)\s*:[^:%\n]*%(\w+)%")
 
 _OF_TRAINING = ("batch_size", "source", "root_folder", "loss_weight", "slice_point")
 """Fields that the training net alone depends on."""
-_OF_TESTS = "TEST_"
-"""The beginning of the names of template fields that only the test net depends on."""
 
 _WHAT = "a prototxt of the authors' fork of Caffe"
 
 
-def read_template(file: Path) -> str:
-    """The text of a file, its lines of comments left empty. Raises ProgramError if it is no text."""
+def read_template(file: Path, values: Mapping[str, str]) -> tuple[NetParameter, list[str]]:
+    """The net of ``file`` with the ``values`` of its template fields, and the fields that a training net lacks.
+
+    A field without a value is 1. Fields that Caffe does not know are passed over with a warning. Raises ProgramError
+    naming ``file`` if it is no prototxt, if :func:`check_allowed` refuses a layer, if a field of ``values`` is not in
+    it, or if a value is missing: every net needs some, and a training net all or none of the others.
+    """
     try:
-        return _COMMENT.sub("", file.read_text())
+        text = _COMMENT.sub("", file.read_text())
     except UnicodeDecodeError as error:
         raise ProgramError(f"{file}: not {_WHAT}: {error}") from error
+    net = _parse(file, re.sub(r"%(\w+)%", lambda name: values.get(name[1], "1"), text))
+    return net, _missing(file, text, values)
 
 
-def check_given(file: Path, text: str, given: Collection[str]) -> list[str]:
-    """Check the names of the template fields that values are ``given`` for.
-
-    Returns those that a training net would need besides. Raises ProgramError for names that the file has not, for
-    missing ones that every net needs, and if only some are given of those that a training net needs.
-    """
+def _missing(file: Path, text: str, given: Collection[str]) -> list[str]:
+    """The template fields without a value that only a training net needs."""
     found: dict[str, set[str]] = {}
     for field, name in _TEMPLATE.findall(text):
         found.setdefault(name, set()).add(field)
@@ -53,26 +54,22 @@ def check_given(file: Path, text: str, given: Collection[str]) -> list[str]:
         raise ProgramError(
             f"--set {', '.join(odd)}: {file} has no such template field; it has {', '.join(sorted(found)) or 'none'}"
         )
-    always = {name for name, fields in found.items() if not fields.issubset(_OF_TRAINING)}
-    training = {name for name in found.keys() - always if not name.startswith(_OF_TESTS)}
-    lacking, missing = sorted(training.difference(given)), always.difference(given)
-    if training.intersection(given):
-        missing |= set(lacking)
-    if missing:
-        more = [name for name in lacking if name not in missing]
-        also = f" (and for a training net also {', '.join(more)})" if more else ""
-        names = ", ".join(sorted(missing))
-        raise ProgramError(f"{file}: it needs a value for {names}: give each with --set NAME=VALUE{also}")
-    return lacking
+    training = sorted(name for name, fields in found.items() if fields.issubset(_OF_TRAINING) and not _of_tests(name))
+    missing = sorted(name for name in found if name not in given and not _of_tests(name))
+    if missing in ([], training):
+        return missing
+    if not any(name in given for name in training):  # no training net is asked for
+        missing = [name for name in missing if name not in training]
+    raise ProgramError(f"{file}: it needs a value for {', '.join(missing)}: give each with --set NAME=VALUE")
 
 
-def read_net(file: Path, text: str, values: Mapping[str, str]) -> NetParameter:
-    """The net of a ``text`` with the ``values`` of its template fields; those without a value are 1.
+def _of_tests(name: str) -> bool:
+    """Whether only the test net depends on a template field."""
+    return name.startswith("TEST_")
 
-    Fields that Caffe does not know are passed over with a warning. Raises ProgramError naming ``file`` if it is no
-    prototxt, if a layer is used in a way that is not the fork's, or if :func:`check_allowed` refuses one.
-    """
-    text = re.sub(r"%(\w+)%", lambda name: values.get(name[1], "1"), text)
+
+def _parse(file: Path, text: str) -> NetParameter:
+    """The net of a text without template fields, with Python layers in place of the fork's."""
     text = re.sub(r"\bmultimodal_batch_norm_param\b", "batch_norm_param", text)  # the same fields and defaults
     try:
         try:
@@ -106,14 +103,11 @@ def statistics_param(param: BatchNormParameter) -> dict[str, object]:
 
 
 def _check_entropy(file: Path, layer: LayerParameter) -> None:
-    loss = layer.loss_param
-    mode = loss.normalization
-    if not loss.HasField("normalization") and loss.HasField("normalize"):
-        mode = LossParameter.VALID if loss.normalize else LossParameter.BATCH_SIZE
-    if mode not in (LossParameter.VALID, LossParameter.FULL) or layer.softmax_param.axis != 1:
+    mode, axis = layer.loss_param.normalization, layer.softmax_param.axis
+    if mode not in (LossParameter.VALID, LossParameter.FULL) or axis != 1:
         raise ProgramError(
             f"{file}: layer {layer.name} (EntropyLoss) has normalization {LossParameter.NormalizationMode.Name(mode)} "
-            f"and axis {layer.softmax_param.axis}, expected VALID or FULL, and axis 1"
+            f"and axis {axis}, expected VALID or FULL, and axis 1"
         )
 
 

@@ -1,6 +1,7 @@
 """Runs the fork's net, with reference layers, and ours on the same inputs and compares them."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 
 import caffe
 import numpy as np
@@ -9,38 +10,33 @@ from tqdm import tqdm
 
 from latent_domains.convert.fork.deploy import ImageInput
 from latent_domains.convert.fork.rewrite import NamedGraph
-from latent_domains.convert.fork.rows import Rows, batch_size, is_data, splits_rows
+from latent_domains.convert.fork.structure import batch_size, is_data, splits_rows
 from latent_domains.models.compare import Difference, difference, keep_worst
 from latent_domains.models.graph import Graph, Node, Value, blobs_after_forward, copy
 from latent_domains.models.inputs import NOISE, noise
 from latent_domains.models.model import Array, forward, open_net
 
 
-def with_inputs(graph: Graph, shape: Sequence[int], rows: Mapping[Value, Rows] | None = None) -> Graph:
+def with_inputs(graph: Graph, shape: Sequence[int], rows: Mapping[Value, tuple[Node, ...]] | None = None) -> Graph:
     """The graph with an Input layer in place of each data layer: images (n×C×H×W, ``shape`` without n), labels (n).
 
-    With the ``rows`` of each value, an Input layer has at most NOISE rows, and slice points go with them; unless a
-    Slice divides the rows of one data layer.
+    With the ``rows`` of each value, an Input layer has at most NOISE rows, and slice points go with them.
     """
-    sizes = {node: batch_size(node.layer) for node in graph.nodes if is_data(node)}
-    slices = {
-        node: [rows[top] for top in node.tops]
-        for node in graph.nodes
-        if rows and splits_rows(node) and rows[node.bottoms[0]]
-    }
-    few = {node: min(size, NOISE) if rows else size for node, size in sizes.items()}
-    if any(size != sizes[source] for parts in slices.values() for part in parts for source, size in part):
-        few, slices = sizes, {}
+
+    def few(source: Node) -> int:
+        size = batch_size(source.layer)
+        return min(size, NOISE) if rows else size
+
     nodes = []
     for node in graph.nodes:
-        layer, bottoms = copy(node.layer), node.bottoms
-        if node in few:
-            shapes = [{"dim": [few[node], *(shape if i == 0 else ())]} for i in range(len(node.tops))]
+        layer = copy(node.layer)
+        if is_data(node):
+            shapes = [{"dim": [few(node), *(shape if i == 0 else ())]} for i in range(len(node.tops))]
             layer = LayerParameter(name=node.name, type="Input", input_param={"shape": shapes})
-        elif node in slices:
-            counts = [sum(few[source] for source, _ in part) for part in slices[node]]
-            layer.slice_param.slice_point[:] = np.cumsum(counts)[:-1].tolist()
-        nodes.append(Node(layer, bottoms, node.tops))
+        elif rows and splits_rows(node) and rows[node.bottoms[0]]:
+            *points, _ = accumulate(sum(map(few, rows[top])) for top in node.tops)
+            layer.slice_param.slice_point[:] = points
+        nodes.append(Node(layer, node.bottoms, node.tops))
     return Graph(graph.name, nodes)
 
 

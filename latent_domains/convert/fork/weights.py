@@ -7,8 +7,8 @@ import caffe
 import numpy as np
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.fork.groups import MDAGroup
 from latent_domains.convert.fork.names import Names
+from latent_domains.convert.fork.structure import MDAGroup
 from latent_domains.convert.fork.text import MULTIMODAL
 from latent_domains.models.model import Array, check_finite
 from latent_domains.models.weights import check_weights

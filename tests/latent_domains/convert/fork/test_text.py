@@ -6,7 +6,7 @@ import pytest
 from caffe.proto.caffe_pb2 import NetParameter
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.fork.text import check_given, read_net, read_template
+from latent_domains.convert.fork.text import read_template
 
 TEXT = """# source: "%IN_A_COMMENT%"
 name: "net of %WHO%"
@@ -24,41 +24,36 @@ layer { name: "y" type: "ImageData" top: "a" image_data_param { source: "%TEST_L
 layer { name: "z" type: "MultiModalBatchNorm" multimodal_batch_norm_param { eps: 1e-3 } }
 """
 
-NET = Path("net")
+ALL = {"WHO": "ours", "N": "7", "LOST": "x", "LIST": "a b.txt", "ROWS": "9", "L": "0.25"}
 
 
-def read(values: dict[str, str], text: str = TEXT) -> NetParameter:
-    return read_net(NET, text, values)
+def read(folder: Path, values: dict[str, str], text: str = TEXT) -> tuple[NetParameter, list[str]]:
+    (folder / "net").write_text(text)
+    return read_template(folder / "net", values)
 
 
-def test_values_take_the_places_of_template_fields(capsys: pytest.CaptureFixture[str]) -> None:
-    net = read({"WHO": "ours", "N": "7", "LIST": "a b.txt", "ROWS": "9", "L": "0.25"})
-    assert net.name == "net of ours"
+def test_values_take_the_places_of_template_fields(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net, missing = read(tmp_path, ALL)
+    assert missing == [] and net.name == "net of ours"
     assert net.layer[0].inner_product_param.num_output == 7
-    assert net.layer[1].image_data_param.source == "lists/a b.txt"
-    assert net.layer[1].image_data_param.batch_size == 9
-    assert list(net.layer[1].loss_weight) == [0.25, 2]
-    assert (
-        net.layer[3].python_param.layer == "MultiModalBatchNorm"
-        and '"eps": 0.001' in net.layer[3].python_param.param_str
-    )
-    assert 'warning: net:5:3 : Message type "caffe.LayerParameter" has no field named "strange"' in (
-        capsys.readouterr().err
-    )
-    assert read({"N": "3"}).layer[1].image_data_param.batch_size == 1
+    data = net.layer[1].image_data_param
+    assert (data.source, data.batch_size, list(net.layer[1].loss_weight)) == ("lists/a b.txt", 9, [0.25, 2])
+    assert net.layer[3].python_param.layer == "MultiModalBatchNorm"
+    assert '"eps": 0.001' in net.layer[3].python_param.param_str
+    assert 'net:5:3 : Message type "caffe.LayerParameter" has no field named "strange"' in capsys.readouterr().err
 
 
 def test_a_deploy_net_needs_less_than_a_training_net(tmp_path: Path) -> None:
-    (tmp_path / "net").write_text(TEXT)
-    text = read_template(tmp_path / "net")
-    assert check_given(NET, text, ["WHO", "N", "LOST"]) == ["L", "LIST", "ROWS"]
-    assert check_given(NET, text, ["WHO", "N", "LOST", "L", "LIST", "ROWS"]) == []
-    with pytest.raises(ProgramError, match=r"net: it needs a value for N, WHO: .* training net also L, LIST, ROWS"):
-        check_given(NET, text, ["LOST"])
-    with pytest.raises(ProgramError, match="net: it needs a value for L, LIST: "):
-        check_given(NET, text, ["WHO", "N", "LOST", "ROWS"])
-    with pytest.raises(ProgramError, match="--set IN_A_COMMENT: net has no such template field"):
-        check_given(NET, text, ["WHO", "N", "LOST", "IN_A_COMMENT"])
+    deploy = {name: ALL[name] for name in ("WHO", "N", "LOST")}
+    net, missing = read(tmp_path, deploy)
+    assert missing == ["L", "LIST", "ROWS"] and net.layer[1].image_data_param.batch_size == 1
+    for values, message in (
+        ({"LOST": "x"}, "net: it needs a value for N, WHO: give"),
+        ({**deploy, "ROWS": "9"}, "net: it needs a value for L, LIST: give"),
+        ({**ALL, "IN_A_COMMENT": "x"}, "--set IN_A_COMMENT: .*net has no such template field; it has L, LIST, LOST"),
+    ):
+        with pytest.raises(ProgramError, match=message):
+            read(tmp_path, values)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +65,7 @@ def test_a_deploy_net_needs_less_than_a_training_net(tmp_path: Path) -> None:
         ("layer { type: 'Nobody' }", "is not allowed"),
     ],
 )
-def test_other_text_is_refused(text: str, message: str) -> None:
+def test_other_text_is_refused(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(ProgramError) as error:
-        read({}, text)
-    assert str(error.value).startswith("net: ") and message in str(error.value)
+        read(tmp_path, {}, text)
+    assert str(error.value).startswith(f"{tmp_path}/net: ") and message in str(error.value)

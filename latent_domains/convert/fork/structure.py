@@ -1,0 +1,193 @@
+"""Finds in the fork's nets which rows (images) a value holds, and the layers that stand for one mDA layer.
+
+In the training net: a Slice of the rows into sources and targets; for a part of k latent domains, k MultiModalBatchNorm
+layers, each with its column of the part's softmax, and an Eltwise sum of them; for a part of one known domain, a
+BatchNorm; a Concat of both parts. In the test net, the targets' part alone.
+"""
+
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from pathlib import Path
+
+from caffe.proto.caffe_pb2 import EltwiseParameter, LayerParameter
+
+from latent_domains.common.program import ProgramError
+from latent_domains.convert.fork.text import MULTIMODAL
+from latent_domains.models.graph import Graph, Node, Value
+
+_SIZED = {"ImageData": "image_data_param", "Data": "data_param"}
+"""The messages that hold a data layer's batch_size."""
+
+
+def is_data(node: Node) -> bool:
+    """Whether a node brings images and labels into the net."""
+    return node.kind in (*_SIZED, "Input")
+
+
+def batch_size(layer: LayerParameter) -> int:
+    """The rows that a data layer gives; 0 if it does not say."""
+    if layer.type == "Input":
+        shapes = layer.input_param.shape
+        return shapes[0].dim[0] if shapes and shapes[0].dim else 0
+    return getattr(layer, _SIZED[layer.type]).batch_size
+
+
+def splits_rows(node: Node) -> bool:
+    """Whether a node is a Slice along the rows."""
+    return node.kind == "Slice" and node.layer.slice_param.axis == 0
+
+
+def joins_rows(node: Node) -> bool:
+    """Whether a node is a Concat along the rows."""
+    return node.kind == "Concat" and node.layer.concat_param.axis == 0
+
+
+def find_rows(graph: Graph, file: Path) -> dict[Value, tuple[Node, ...]]:
+    """The data layers whose rows each value holds, one batch after the other.
+
+    Raises ProgramError if a data layer gives no rows or a Slice cuts elsewhere than between two batches.
+    """
+    found: dict[Value, tuple[Node, ...]] = {}
+    for node in graph.nodes:
+        below = [found.get(bottom, ()) for bottom in node.bottoms]
+        if is_data(node):
+            if batch_size(node.layer) < 1:
+                raise ProgramError(f"{file}: data layer {node.title} gives no rows, expected at least 1")
+            rows: tuple[Node, ...] = (node,)
+        else:
+            rows = sum(below, ()) if joins_rows(node) else (below or [()])[0]
+        parts = _cut(node, rows, file) if splits_rows(node) and rows else [rows] * len(node.tops)
+        found.update(zip(node.tops, parts, strict=True))
+    return found
+
+
+def _cut(node: Node, rows: tuple[Node, ...], file: Path) -> list[tuple[Node, ...]]:
+    """The rows of each top of a Slice."""
+    *ends, total = accumulate(batch_size(source.layer) for source in rows)
+    parts = len(node.tops)
+    points = list(node.layer.slice_param.slice_point) or [total * i // parts for i in range(1, parts)]
+    if len(points) != parts - 1 or points != sorted(set(ends).intersection(points)):
+        raise ProgramError(
+            f"{file}: layer {node.title} has slice_point {', '.join(map(str, points))} for {parts} parts of {total} "
+            f"rows, expected {parts - 1} of {', '.join(map(str, ends)) or 'none'}, where batches of data layers end"
+        )
+    bounds = [0, *(ends.index(point) + 1 for point in points), len(rows)]
+    return [rows[start:end] for start, end in pairwise(bounds)]
+
+
+@dataclass(frozen=True)
+class PartNorm:
+    """The normalisation of the sources' or the targets' rows."""
+
+    x: Value
+    root: Node
+    """The layer that makes the result."""
+    norms: tuple[Node, ...]
+    """The layers that normalise, in the order of their domains."""
+    softmax: Node | None
+    """The layer that predicts the domains; None for one known domain."""
+
+
+@dataclass(frozen=True)
+class MDAGroup:
+    """All the layers that one mDA layer does the work of; ``parts`` are sources and targets, or targets alone."""
+
+    x: Value
+    root: Node
+    parts: tuple[PartNorm, ...]
+
+    @property
+    def out(self) -> Value:
+        """The normalised features."""
+        return self.root.tops[0]
+
+    @property
+    def norms(self) -> tuple[Node, ...]:
+        """The layers that normalise, in the order of the domains."""
+        return tuple(norm for part in self.parts for norm in part.norms)
+
+
+def training_groups(graph: Graph, where: str) -> list[MDAGroup]:
+    """All groups of a training net, in order.
+
+    ``where`` begins messages: file and phase. Raises ProgramError naming layers if a MultiModalBatchNorm is used in
+    another way, or if the groups do not all have the same domains.
+    """
+    found = []
+    for node in graph.nodes:
+        parts = [_part(graph, graph.maker(bottom)) for bottom in node.bottoms] if joins_rows(node) else []
+        if len(parts) == 2 and None not in parts:
+            source = graph.maker(parts[0].x)
+            if splits_rows(source) and source.tops == [part.x for part in parts]:
+                found.append(MDAGroup(source.bottoms[0], node, tuple(parts)))
+    inside = {norm for group in found for norm in group.norms}
+    multimodal = [node for node in graph.nodes if node.kind == MULTIMODAL]
+    if not multimodal:
+        raise ProgramError(f"{where}, no layer is a {MULTIMODAL}: it is no net of the authors' fork")
+    if odd := [node.name for node in multimodal if node not in inside]:
+        raise ProgramError(
+            f"{where}: {MULTIMODAL} layers {', '.join(odd)} are used in another way than the fork's; expected a Slice "
+            "of the rows into sources and targets, for each the plain sum (Eltwise) of a layer for each column of one "
+            "Softmax, or a BatchNorm, and a Concat of both"
+        )
+    for group in found:
+        for part, first in zip(group.parts, found[0].parts, strict=True):
+            if (part.softmax, len(part.norms)) != (first.softmax, len(first.norms)):
+                raise ProgramError(
+                    f"{where}: the domains of {part.root.title} are not those of {first.root.title}, expected the same "
+                    "in every layer"
+                )
+    return found
+
+
+def target_groups(graph: Graph, training: list[MDAGroup], where: str) -> list[MDAGroup]:
+    """The groups of a test net, in order: the targets' parts of the ``training`` net's groups.
+
+    Raises ProgramError naming the layers if one is not there, or has other layers or another softmax.
+    """
+    found = {}
+    for node in graph.nodes:
+        if part := _part(graph, node):
+            found[tuple(norm.name for norm in part.norms)] = MDAGroup(part.x, node, (part,))
+    groups: list[MDAGroup] = []
+    for group in training:
+        names = tuple(norm.name for norm in group.parts[-1].norms)
+        same = names in found and all(found[names].parts[0].softmax is other.parts[0].softmax for other in groups)
+        if not same:
+            raise ProgramError(
+                f"{where}: found no layers {', '.join(names)}, in this order and with the domains of the other layers, "
+                f"that normalise for the targets what {group.root.title} does in the TRAIN phase"
+            )
+        groups.append(found[names])
+    return groups
+
+
+def _part(graph: Graph, root: Node | None) -> PartNorm | None:
+    """The normalisation that ends in ``root``: a sum, one MultiModalBatchNorm, or a BatchNorm; None if it is none."""
+    if root is None or root.kind not in ("BatchNorm", "Eltwise", MULTIMODAL):
+        return None
+    if root.kind == "BatchNorm":
+        return PartNorm(root.bottoms[0], root, (root,), None)
+    norms = [root] if root.kind == MULTIMODAL else [graph.maker(bottom) for bottom in root.bottoms]
+    param = root.layer.eltwise_param
+    is_sum = param.operation == EltwiseParameter.SUM and all(value == 1 for value in param.coeff)
+    if not is_sum or any(norm.kind != MULTIMODAL or len(norm.bottoms) != 2 for norm in norms):
+        return None
+    columns = [_column(graph, norm.bottoms[1]) for norm in norms]
+    by_column = {column: norm for (_, column, _), norm in zip(columns, norms, strict=True)}
+    softmax, _, width = columns[0]
+    one = len({norm.bottoms[0] for norm in norms}) == len({softmax for softmax, _, _ in columns}) == 1
+    if softmax is None or not one or sorted(by_column) != list(range(width)):
+        return None
+    return PartNorm(norms[0].bottoms[0], root, tuple(by_column[column] for column in range(width)), softmax)
+
+
+def _column(graph: Graph, w: Value) -> tuple[Node | None, int, int]:
+    """The softmax that a domain's weights are a column of (None: they are none's), the column, and how many it has."""
+    node, column, width = graph.maker(w), 0, 1
+    if node.kind == "Slice":
+        column, width = node.tops.index(w), len(node.tops)
+        points = list(node.layer.slice_param.slice_point)
+        single = node.layer.slice_param.axis == 1 and points in ([], list(range(1, width)))
+        node = graph.maker(node.bottoms[0]) if single else node
+    return (node if node.kind == "Softmax" and node.layer.softmax_param.axis == 1 else None), column, width
