@@ -19,7 +19,6 @@ STARTERS = {
     "start",
     "start_workers",
     "train_all",
-    "run_suite",
 }
 """What starts a program or trains: a test is marked ``program`` if its code, or that of tests' helpers, names one."""
 

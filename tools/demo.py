@@ -16,9 +16,10 @@ from latent_domains.data.sets import demo as demo_data
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.report.build import build
 from latent_domains.report.demo import draw_latent_domains, draw_samples
+from latent_domains.runs.write import write_missing
 from latent_domains.tables import definition
 from latent_domains.training.options import add_training_options
-from latent_domains.training.train import run_suite
+from latent_domains.training.train import train_all
 
 RUNS = (
     {"method": "source_only"},
@@ -44,14 +45,9 @@ def main() -> None:
     experiments = [make_experiment("demo", **settings, **common) for settings in RUNS]  # bad options end here
     data_folder = definition.data_folder(options.data, options.seed, per_seed=True)
     build_missing(demo_data.plans(data_folder, options.seed))
-    results = run_suite(
-        experiments,
-        options.runs,
-        data=data_folder,
-        jobs=options.jobs,
-        threads=options.threads,
-        solver_mode=options.solver_mode,
-    )
+    folders = [write_missing(one, options.runs / one.name, data=data_folder) for one in experiments]
+    train_all(folders, jobs=options.jobs, threads=options.threads, resume=True, solver_mode=options.solver_mode)
+    results = [(folder, folder.read_record()) for folder in folders]
 
     rows = []
     for folder, record in results:
@@ -73,7 +69,7 @@ def main() -> None:
     for picture in pictures:
         print(f"picture: {picture}")
     report = options.runs / "report.html"
-    build([folder.path for folder, _ in results], report)
+    build([folder.path for folder in folders], report)
     print(f"report: {report}")
 
 

@@ -28,9 +28,6 @@ _BY_SIGNAL = frozenset({-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP, INTERRU
 The latter may be known before our own handler has run, which does so in the main thread.
 """
 
-GRACE = 10.0
-"""Seconds in which the process whose end another one noticed must end too."""
-
 
 class Group:
     """Running processes by their labels. The log of each is read from its stdout.
@@ -89,9 +86,6 @@ class Group:
             code = self.members[label].wait()
             if code == LOST:  # another one is to blame, which has ended or does so now
                 lost = lost or label
-                end_all = threading.Timer(GRACE, self.kill)
-                end_all.daemon = True
-                end_all.start()
             elif code and not self._killed:
                 self.failure = f"{label} failed: {ending(code, ''.join(self._recent[label]))}"
                 self.interrupted = code in _BY_SIGNAL

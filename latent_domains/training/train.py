@@ -17,17 +17,16 @@ from latent_domains.common.caffe_log import History
 from latent_domains.common.caffe_process import UNMOVED_BY_SIGTERM, start, start_logged
 from latent_domains.common.files import naming, sha256
 from latent_domains.common.program import ROOT, ProgramError
-from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.models.weights import check_weights
 from latent_domains.runs.devices import Devices, alone, mode_of, requested_mode, set_mode
 from latent_domains.runs.divergence import advice, check_loss
 from latent_domains.runs.preflight import preflight
-from latent_domains.runs.record import BegunFrom, Record
+from latent_domains.runs.record import BegunFrom
 from latent_domains.runs.run_folder import RunFolder, Snapshot
 from latent_domains.runs.run_state import Interrupted, clear_failure, last_iteration, recording_failure
 from latent_domains.runs.sessions import FAILED, FINISHED, STOPPED, begin_session, end_killed_session, end_session
-from latent_domains.runs.write import check_name, write_missing
+from latent_domains.runs.write import check_name
 from latent_domains.training.group import Children, Group, start_workers
 from latent_domains.training.share import make_share, write_share
 from latent_domains.training.threads import share_of_cores
@@ -291,23 +290,3 @@ def _check_began_without_weights(folder: RunFolder) -> None:
             f"{folder.path}: it began from {training.weights.file} and has no snapshot: pass --weights again "
             "(or write the run again with --force)"
         )
-
-
-def run_suite(
-    experiments: Sequence[Experiment],
-    base: Path,
-    *,
-    data: Path,
-    jobs: int,
-    threads: int | None,
-    solver_mode: str | None = None,
-) -> list[tuple[RunFolder, Record]]:
-    """Bring every experiment on the LMDBs under ``data`` to its record under ``base``.
-
-    Interrupted runs go on where they stopped, finished ones are left alone. Returns the run folders with their
-    records, in order. Raises ProgramError if a folder of the same name holds another experiment or another data
-    folder's.
-    """
-    folders = [write_missing(experiment, base / experiment.name, data=data) for experiment in experiments]
-    train_all(folders, jobs=jobs, threads=threads, resume=True, solver_mode=solver_mode)
-    return [(folder, folder.read_record()) for folder in folders]

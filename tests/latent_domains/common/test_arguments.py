@@ -71,22 +71,6 @@ def test_no_option_is_read_by_int_or_float():
     assert len(files) > 100 and plain == []
 
 
-@pytest.mark.parametrize(
-    ("variable", "given"),
-    [
-        ("OMP_NUM_THREADS", "abc"),
-        ("OMP_NUM_THREADS", "100000"),
-        ("NUMBA_NUM_THREADS", "0"),
-        ("NUMBA_NUM_THREADS", "2,1"),
-    ],
-)
-def test_a_variable_that_is_no_number_of_threads(variable, given):
-    done = child("watch", "runs", env={variable: given})
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"error: environment variable {variable}: got {given!r}, expected a whole number of ")
-    assert done.stderr.count("\n") == 1
-
-
 def test_variables_of_threads_that_are_empty_or_a_list():
     done = child("watch", "--help", env={"NUMBA_NUM_THREADS": "", "OMP_NUM_THREADS": " 2,1"})
     assert (done.returncode, done.stderr) == (0, "")

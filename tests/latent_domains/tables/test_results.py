@@ -56,13 +56,20 @@ def cells(text: str) -> list[list[str]]:
 # --- numbers
 
 
-def test_mean_and_deviation_are_over_seeds(table, tmp_path):
-    fill(table, tmp_path / "runs", 0, 0, {0: 0.81, 1: 0.84, 2: 0.9})
+@pytest.mark.parametrize(
+    ("accuracies", "text"),
+    [
+        ([0.81, 0.84, 0.9], "85.0 ± 4.6"),  # the sample's deviation; the population's is 3.7
+        ([0.9198, 0.9203, 0.9208], "92.0 ± 0.1"),
+        ([0.9200, 0.9203, 0.9206], "92.03 ± 0.03"),
+        ([0.92, 0.92], "92.00 ± 0"),
+        ([0.92], "92.0"),
+    ],
+)
+def test_mean_and_deviation_are_over_seeds_with_the_decimals_that_they_need(accuracies, text, table, tmp_path):
+    fill(table, tmp_path / "runs", 0, 0, dict(enumerate(accuracies)))
     cell = results(table, tmp_path)[0].cells[0]
-    assert cell.accuracies == pytest.approx({0: 81.0, 1: 84.0, 2: 90.0})
-    assert cell.mean == pytest.approx(85.0)
-    assert cell.std == pytest.approx(statistics.stdev([81.0, 84.0, 90.0]))  # 4.58, not the population's 3.74
-    assert (cell.n, cell.reason, cell.remarks) == (3, "", ())
+    assert (cell.in_words(), cell.n, cell.remarks) == (text, len(accuracies), ())
 
 
 def test_a_method_without_random_numbers_is_one_run_for_all_seeds(tmp_path):
@@ -131,9 +138,6 @@ def test_tables_of_pictures_have_the_mean_over_classes_beside_the_accuracy(colum
     found = cells(table_text(table, rows))
     assert ["", "class mean", *["7.5"] * 3] in found if columns == 2 else found[2][5] == "7.5"
     assert {line["class mean"] for line in csv.DictReader(io.StringIO(csv_text(table, rows)))} == {"7.5"}
-    (tmp_path / "runs" / table.runs[0].dataset / table.runs[0].name / "record.json").unlink()
-    write_record(tmp_path / "runs", table.runs[0], 0.75)  # as older programs wrote it
-    assert results(table, tmp_path)[0].cells[0].class_mean is None
 
 
 def test_the_best_single_source_is_the_one_of_the_best_mean(table, tmp_path):
@@ -159,47 +163,21 @@ def test_differences_have_a_sign(value, text):
     assert signed(value) == text
 
 
-@pytest.mark.parametrize(
-    ("accuracies", "text"),
-    [
-        ([0.81, 0.84, 0.9], "85.0 ± 4.6"),
-        ([0.9198, 0.9203, 0.9208], "92.0 ± 0.1"),
-        ([0.9200, 0.9203, 0.9206], "92.03 ± 0.03"),
-        ([0.92, 0.92], "92.00 ± 0"),
-        ([0.92], "92.0"),
-    ],
-)
-def test_a_number_has_the_decimals_that_its_deviation_needs(accuracies, text, table, tmp_path):
-    fill(table, tmp_path / "runs", 0, 0, dict(enumerate(accuracies)))
-    assert results(table, tmp_path)[0].cells[0].in_words() == text
-
-
 # --- latent domains
 
 
 def usage(first: int, second: int, **changes) -> dict:
     """Of 100 images of two sources and two latent domains: all of the first source, and these of the second."""
-    counts = [[50, 0], [first, second]]
-    share = [(50 + first) / 100, second / 100]
-    purity = (max(50, first) + second) / 100
-    return {
-        "sources": ["a", "b"],
-        "images": 100,
-        "counts": counts,
-        "share": share,
-        "purity": purity,
-        "nmi": 0.5,
-    } | changes
-
-
-def write_usages(table, runs: Path, *usages: dict) -> None:
-    for run, one in zip(table.rows[0].cells[0].candidates[0].runs, usages, strict=False):
-        write_record(runs, run, 0.8 + run.seed / 100, domain_usage=one)
+    share, purity = [(50 + first) / 100, second / 100], (50 + second) / 100
+    counts = {"sources": ["a", "b"], "images": 100, "counts": [[50, 0], [first, second]]}
+    return {**counts, "share": share, "purity": purity, "nmi": 0.5, **changes}
 
 
 def test_latent_domains_stand_beside_the_accuracy(tmp_path):
     table = one_column(tmp_path)
-    write_usages(table, tmp_path / "runs", usage(50, 0), usage(10, 40, nmi=0.75))
+    first, second, _ = table.rows[0].cells[0].candidates[0].runs
+    write_record(tmp_path / "runs", first, 0.8, domain_usage=usage(50, 0))
+    write_record(tmp_path / "runs", second, 0.8, domain_usage=usage(10, 40, nmi=0.75))
     fill(table, tmp_path / "runs", 1, 0, {0: 0.7})
     text = table_text(table, results(table, tmp_path))
     header, _, ours, best, *rest = cells(text)
@@ -207,7 +185,7 @@ def test_latent_domains_stand_beside_the_accuracy(tmp_path):
     assert ours[-3:] == ["80.0", "0.700", "0.625"]
     assert best[-3:] == rest[-1][-3:] == ["", "", ""], "the others have no latent domains"
     assert "purity and NMI with the true domains, on training images of the sources." in text
-    write_usages(table, tmp_path / "runs", usage(50, 0, held_out=True))
+    write_record(tmp_path / "runs", first, 0.8, domain_usage=usage(50, 0, held_out=True))
     assert "on held-out or training images of the sources." in table_text(table, results(table, tmp_path))
     line = next(csv.DictReader(io.StringIO(csv_text(table, results(table, tmp_path)))))
     assert [line[key] for key in ("largest share", "purity", "NMI")] == ["80", "0.7", "0.625"]
@@ -258,23 +236,18 @@ def test_data_that_is_not_there_is_named_with_its_command(tmp_path):
     table = load(EXPERIMENTS / "office31.yaml")
     command = "python -m tools.get_data office31 --images DIR"
     assert why(table, tmp_path) == f"Office-31 is not on this machine: {command}"
-    text = table_text(table, results(table, tmp_path))
-    assert f"1. Office-31 is not on this machine: {command}\n" in text
-    assert not any(value.mean for row in results(table, tmp_path) for value in row.cells)
+    assert f"1. Office-31 is not on this machine: {command}\n" in table_text(table, results(table, tmp_path))
 
 
 def test_what_became_of_each_seed(table, tmp_path, tiny_data):
     runs = [run for run in table.runs if run.name.startswith("mda") and run.targets == ("usps",)]
     (tmp_path / "data").symlink_to(tiny_data)
-    folders = [
-        write_run(run, tmp_path / "runs" / "digits" / run.name, data=tiny_data, solver_mode="CPU") for run in runs
-    ]
+    folders = [write_run(run, tmp_path / "runs" / "digits" / run.name, data=tiny_data) for run in runs]
     failure = {"reason": "the disk\nis full", "step": "training", "iteration": 3, "time": "2026-01-01T00:00:00+00:00"}
     folders[1].failure.write_text(json.dumps(failure))
     write_record(tmp_path / "runs", runs[2], 0.5)
-    assert why(table, tmp_path) == (
-        "1 of 3 seeds: seed 0 written, but not trained yet, seed 1 failed: the disk is full"
-    )
+    told = "1 of 3 seeds: seed 0 written, but not trained yet, seed 1 failed: the disk is full"
+    assert why(table, tmp_path) == told
 
 
 def test_a_finished_run_on_another_data_folder_is_not_taken(table, tmp_path, tiny_data):
@@ -282,10 +255,9 @@ def test_a_finished_run_on_another_data_folder_is_not_taken(table, tmp_path, tin
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "seed0").symlink_to(tiny_data)
     run = table.rows[0].cells[0].candidates[0].runs[0]
-    write_run(run, tmp_path / "runs" / "digits" / run.name, data=tmp_path / "data" / "seed0", solver_mode="CPU")
+    folder = write_run(run, tmp_path / "runs" / "digits" / run.name, data=tmp_path / "data" / "seed0").path
     write_record(tmp_path / "runs", run, 0.8)
     assert results(table, tmp_path, data_per_seed=True)[0].cells[0].accuracies == pytest.approx({0: 80.0})
-    folder = tmp_path / "runs" / "digits" / run.name
     of_seeds = Records(tmp_path / "runs", tmp_path / "data", data_per_seed=True)
     assert of_seeds.folders(table) == ([folder], [])
     cell = results(table, tmp_path)[0].cells[0]
@@ -314,22 +286,15 @@ def test_what_became_of_a_baseline(log, text, table, tmp_path):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda record: "{", "not valid JSON"),
-        (lambda record: "[]", "found list, expected a JSON object"),
-        (
-            lambda record: json.dumps({**record, "accuracy": None}),
-            "accuracy: found None",
-        ),
-        (
-            lambda record: json.dumps({**record, "experiment": {**record["experiment"], "k": 3}}),
-            "it is of another run: found k 3, expected 2",
-        ),
+        ("}", "not valid JSON"),
+        (', "accuracy": null}', "accuracy: found None"),
+        (', "experiment": {"k": 3}}', "it is of another run: found no dataset"),
     ],
 )
 def test_a_record_that_cannot_be_used_is_named_in_its_cell(damage, message, table, tmp_path):
     fill(table, tmp_path / "runs", 0, 0, {0: 0.8, 1: 0.7, 2: 0.6})
     file = tmp_path / "runs" / "digits" / "mda_k2_seed1" / "record.json"
-    file.write_text(damage(json.loads(file.read_text())))
+    file.write_text(file.read_text().strip() + damage if damage == "}" else file.read_text().strip()[:-1] + damage)
     cell = results(table, tmp_path)[0].cells[0]
     assert set(cell.accuracies) == {0, 2}
     assert cell.reason.startswith(f"2 of 3 seeds: seed 1 its record cannot be used: {file}: ")
@@ -413,21 +378,12 @@ def test_the_csv_has_every_number(table, tmp_path):
     lines = list(csv.DictReader(io.StringIO(csv_text(table, results(table, tmp_path)))))
     # two cells and a mean a row, and two candidates for each of best's cells
     assert len(lines) == 4 * 3 + 4
-    assert {key: lines[0][key] for key in ("table", "row", "kind", "column", "part", "sources", "targets", "n")} == {
-        "table": "small",
-        "row": "ours",
-        "kind": "ours",
-        "column": "U",
-        "part": "cell",
-        "sources": "mnist+mnistm",
-        "targets": "usps",
-        "n": "2",
-    }
+    assert list(lines[0].values())[:7] == ["small", "ours", "ours", "U", "cell", "mnist+mnistm", "usps"]
     assert [lines[0][f"seed {seed}"] for seed in range(3)] == ["80", "", "90"]
-    assert (lines[0]["paper"], lines[0]["mean"], lines[0]["difference"]) == ("80", "85", "5")
+    assert [lines[0][key] for key in ("paper", "mean", "difference", "n")] == ["80", "85", "5", "2"]
     assert float(lines[0]["std"]) == pytest.approx(7.0711, abs=1e-4)
     assert lines[0]["reason"].startswith("2 of 3 seeds: seed 1 ")
-    assert lines[-1]["kind"] == "cited" and lines[-1]["paper_recomputed"] == "1.7" and lines[-1]["mean"] == ""
+    assert (lines[-1]["kind"], lines[-1]["paper_recomputed"], lines[-1]["mean"]) == ("cited", "1.7", "")
 
 
 def test_the_program_writes_and_keeps_a_table(table, tmp_path):
@@ -446,9 +402,7 @@ def test_the_program_writes_and_keeps_a_table(table, tmp_path):
     again = program("tables", tmp_path / "small.yaml", "--records", tmp_path / "kept", *here[:2])
     assert again.stdout.endswith(f"\n\nfrom the records in {tmp_path / 'kept'}\n")
     assert not (ROOT / "tables" / "small.md").exists(), "those are the tables of the user's own runs"
-    numbers = [line for line in done.stdout.splitlines() if "80.0 ± 10.0 (n=3)" in line]
-    assert len(numbers) == 2 and all(line.split("[")[0] in again.stdout for line in numbers)
-    assert "not among the records" in again.stdout
+    assert again.stdout.count("80.0 ± 10.0 (n=3)") == 2 and "not among the records" in again.stdout
     assert (tmp_path / "kept" / "table.csv").read_text() == (tmp_path / "out" / "small.csv").read_text()
     assert (tmp_path / "kept" / "figures" / "overview.png").read_bytes() == b"picture"
     kept = ["--records", tmp_path / "kept", "--save", tmp_path / "again", *here]
@@ -464,16 +418,8 @@ def test_the_program_says_what_is_wrong(table, tmp_path):
     fill(table, tmp_path / "runs", 0, 0, {0: 0.8, 1: 0.8})
     file = tmp_path / "runs" / "digits" / "mda_k2_seed1" / "record.json"
     file.write_text("{")
-    wrong = program(
-        "tables",
-        tmp_path / "small.yaml",
-        "--runs",
-        tmp_path / "runs",
-        "--out",
-        tmp_path / "out",
-        "--save",
-        tmp_path / "kept",
-    )
+    folders = ["--runs", tmp_path / "runs", "--out", tmp_path / "out", "--save", tmp_path / "kept"]
+    wrong = program("tables", tmp_path / "small.yaml", *folders)
     assert wrong.returncode == 1 and f"error: {file}: not valid JSON" in wrong.stderr
     assert not (tmp_path / "kept").exists(), "half of the records were kept"
 
@@ -484,5 +430,3 @@ def test_the_seeds_and_iterations_can_be_others(tmp_path):
     assert "Trained for 20 iterations; the recipe has 2000." in done.stdout
     wrong = program("tables", "digits", "--seeds", "7,x", "--out", tmp_path)
     assert wrong.returncode == 2 and "got 'x', expected a whole number" in wrong.stderr
-    wrong = program("tables", "digits", "--seeds", "7,7", "--out", tmp_path)
-    assert wrong.returncode == 1 and "seeds: found 7 twice, expected each once" in wrong.stderr

@@ -66,12 +66,6 @@ def test_two_that_lost_each_other_are_told():
     assert found.failure is not None and found.failure.endswith(" failed: it lost contact with the others")
 
 
-def test_one_that_neither_works_nor_ends_is_killed(monkeypatch):
-    monkeypatch.setattr(group, "GRACE", 0.5)
-    found, _ = run(FOREVER, f"raise SystemExit({LOST})")
-    assert found.failure == "GPU 1 failed: it lost contact with the others"
-
-
 @pytest.fixture
 def stubborn():
     """A process that ignores Ctrl-C."""

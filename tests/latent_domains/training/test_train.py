@@ -5,12 +5,12 @@ import json
 import os
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import caffe
@@ -26,9 +26,9 @@ from latent_domains.experiment.experiment import LATENT, METHODS, make_experimen
 from latent_domains.runs.devices import Devices
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.run_state import State, last_iteration, state_of
-from latent_domains.runs.write import write_run
+from latent_domains.runs.write import write_missing, write_run
 from latent_domains.training import group
-from latent_domains.training.train import loaded_from, run_suite, train_all
+from latent_domains.training.train import loaded_from, train_all
 from tests.fixtures import TEST, TRAIN
 from tests.latent_domains.training.processes import blobs
 from tests.pictures import QUICK
@@ -297,18 +297,13 @@ def test_a_crash_in_one_run_does_not_take_the_other(tiny_data, tmp_path):
     assert good.record.exists() and not bad.record.exists()
 
 
-def test_a_layer_that_meets_no_numbers_stops_the_training_with_the_same_advice(tiny_data, tmp_path):
-    folder = write_run(small("mda", iterations=100_000, base_lr=1e18), tmp_path / "run", data=tiny_data)
-    with pytest.raises(
-        ProgramError, match=r'MDALayer ".*\bnan\b.*: the training diverged; begin it again with a lower'
-    ):
-        train_all([folder], threads=1)
-    assert not folder.record.exists()
-
-
-def test_a_training_that_diverges_ends_at_the_first_loss_that_is_none(tiny_data, tmp_path):
-    folder = write_run(small("plain", iterations=100_000, base_lr=1e18), tmp_path / "run", data=tiny_data)
-    with pytest.raises(ProgramError, match=r"train\.log: the loss at iteration \d0? is -?nan: the training diverged"):
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [("mda", r'MDALayer ".*\bnan\b.*'), ("plain", r"train\.log: the loss at iteration \d0? is -?nan")],
+)
+def test_a_training_that_diverges_ends_at_the_first_number_that_is_none(method, said, tiny_data, tmp_path):
+    folder = write_run(small(method, iterations=100_000, base_lr=1e18), tmp_path / "run", data=tiny_data)
+    with pytest.raises(ProgramError, match=f"{said}: the training diverged; begin it again with a lower"):
         train_all([folder], threads=1)
     assert not folder.record.exists() and last_iteration(folder) < 100
     assert state_of(folder).state == State.FAILED and "diverged" in state_of(folder).note
@@ -348,16 +343,12 @@ def test_weights_of_the_other_geometry_are_refused(pictures, tmp_path):
     assert "bn2a_branch1" in unused
 
 
-def test_a_suite_never_repeats_a_finished_run(tiny_data, tmp_path):
-    experiments = [small("dial"), small("mda")]
-    first = run_suite(experiments, tmp_path, data=tiny_data, jobs=2, threads=None)
-    times = [folder.record.stat().st_mtime_ns for folder, _ in first]
-    second = run_suite(experiments, tmp_path, data=tiny_data, jobs=2, threads=None)
-    assert [folder.record.stat().st_mtime_ns for folder, _ in second] == times
-    assert [record for _, record in first] == [record for _, record in second]
-    longer = small("dial", iterations=7)
-    shutil.copytree(tmp_path / experiments[0].name, tmp_path / longer.name)
-    with pytest.raises(ProgramError, match=r"dial_\S*seed0 holds another experiment: iterations is 6 there, 7 here"):
-        run_suite([longer], tmp_path, data=tiny_data, jobs=1, threads=None)
-    with pytest.raises(ProgramError, match=r"seed0 holds another experiment: data is '.*' there, '.*other' here"):
-        run_suite([small("dial")], tmp_path, data=tmp_path / "other", jobs=1, threads=None)
+def test_a_finished_run_is_never_repeated(trained, tiny_data):
+    before = trained.record.stat().st_mtime_ns
+    train_all([write_missing(trained.experiment, trained.path, data=tiny_data)], resume=True)
+    assert trained.record.stat().st_mtime_ns == before
+    longer = replace(trained.experiment, iterations=7)
+    with pytest.raises(ProgramError, match="run holds another experiment: iterations is 4 there, 7 here"):
+        write_missing(longer, trained.path, data=tiny_data)
+    with pytest.raises(ProgramError, match=r"run holds another experiment: data is '.*' there, '.*other' here"):
+        write_missing(trained.experiment, trained.path, data=tiny_data / "other")
