@@ -26,8 +26,8 @@ from latent_domains.common.arguments import add_data_option, natural, positive, 
 from latent_domains.common.files import check_free, json_text, write_text
 from latent_domains.common.program import ProgramError, run
 from latent_domains.experiment.baselines import BASELINES, CLASSIFIERS, DISCOVERY, KERNEL, NORMALISATIONS
+from latent_domains.experiment.datasets import find_dataset
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.experiment.options import dataset
 
 
 def _or_auto(text: str) -> int | None:
@@ -39,7 +39,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("method", choices=BASELINES)
     parser.add_argument(
         "--dataset",
-        type=dataset,
+        type=find_dataset,
         required=True,
         metavar="NAME|FILE",
         help="a dataset of features, such as office31_fc7, or the description of another one (dataset.json)",

@@ -37,9 +37,8 @@ from latent_domains.common.program import run
 from latent_domains.common.wording import by
 from latent_domains.convert.torch.lite0_backbone import feature_backbone
 from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
-from latent_domains.experiment.datasets import DATASETS, Dataset, of_network
+from latent_domains.experiment.datasets import DATASETS, Dataset, find_dataset, of_network
 from latent_domains.experiment.networks import ANY_FEATURES, BACKBONES
-from latent_domains.experiment.options import dataset
 from latent_domains.runs.devices import MODES, VARIABLE, check_available, requested_mode
 
 SHAPE = DATASETS[of_network(ANY_FEATURES).images].stored_shape
@@ -116,7 +115,7 @@ def _dataset(text: str) -> Dataset | Path:
         return Path(text)
     if text not in IMAGES and not text.endswith(".json"):
         raise argparse.ArgumentTypeError(f"got {text!r}, expected one of {', '.join(IMAGES)}, FILE.json, or a folder")
-    images = dataset(text)
+    images = find_dataset(text)
     if images.stored_shape != SHAPE:
         raise argparse.ArgumentTypeError(
             f"{text}: records of {by(images.stored_shape)}, expected pictures of {by(SHAPE)}"

@@ -18,10 +18,8 @@ def write_domain_labels(path: Path, labels: Sequence[int]) -> None:
     Each Datum is 1×1×1 with the label (a domain's index, or -1 for unknown) as its only ``float_data`` value and again
     as its ``label``, so a Data layer with one top gives N×1×1×1 floats.
 
-    Raises ProgramError if ``path`` exists, ValueError for labels below -1 or none at all.
+    Raises ProgramError if ``path`` exists.
     """
-    if len(labels) == 0 or min(labels) < UNKNOWN:
-        raise ValueError(f"expected at least one domain label, each ≥ {UNKNOWN}, got {list(labels)[:10]}")
     with lmdb_io.create(path) as (writer, _):
         for label in labels:
             datum = Datum(channels=1, height=1, width=1, float_data=[float(label)], label=int(label))
@@ -34,11 +32,7 @@ def choose_known(counts: Sequence[int], share: float, seed: int) -> list[NDArray
     ``counts`` holds the number of records of each domain; the result one mask per domain (true: known). In a domain of
     n records floor(share·n + 1/2) are known. A larger share with the same seed keeps everyone a smaller one kept,
     and a domain's choice does not depend on the other domains' sizes.
-
-    Raises ValueError if ``share`` is not in 0..1.
     """
-    if not 0 <= share <= 1:
-        raise ValueError(f"share of known domain labels: got {share}, expected 0 to 1")
     masks = []
     for domain, n in enumerate(counts):
         mask = np.zeros(n, bool)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from latent_domains.common.files import expect_file
 from latent_domains.common.program import ProgramError
-from latent_domains.common.wording import count_of
+from latent_domains.common.wording import count_of, some
 
 SUFFIXES = frozenset({".bmp", ".gif", ".jfif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 """Files of a class folder that count as images, by the end of their name in lower case."""
@@ -132,18 +132,15 @@ class Found:
 
     def left_out(self) -> list[str]:
         """What is not used, a line each. Long lists of names are cut; the number is always given."""
-        lines = [f"folder not read: {printable(path)}: {why}" for path, why in list(self.unread.items())[:SHOWN]]
-        if len(self.unread) > SHOWN:
-            lines.append(f"{len(self.unread)} folders were not read, the first {SHOWN} are named")
+        lines = []
+        if self.unread:
+            lines.append("not read: " + some(f"{printable(path)} ({why})" for path, why in self.unread.items()))
         if self.others:
-            one = len(self.others) == 1
-            which = "1 file that is no image" if one else f"{len(self.others)} files that are no images"
-            lines.append(f"left out {which} of a class by name, such as {printable(self.others[0])}")
+            number = count_of(len(self.others), "file")
+            lines.append(
+                f"left out {number} (no image by name, or in no class folder): {some(map(printable, self.others), 1)}"
+            )
         return lines
-
-
-SHOWN = 20
-"""Folders that could not be read are named up to this number."""
 
 
 def printable(file: Path) -> str:
@@ -266,8 +263,9 @@ def read_class_tree(root: Path) -> ClassTree:
 
 
 def _no_images(folder: Path, what: str, found: Found) -> ProgramError:
-    unread = "".join(f"; {line}" for line in found.left_out() if found.unread)
-    return ProgramError(f"{folder}: {what} (names ending in {' '.join(sorted(SUFFIXES))}){unread}")
+    return ProgramError(
+        "; ".join([f"{folder}: {what} (names ending in {' '.join(sorted(SUFFIXES))})", *found.left_out()])
+    )
 
 
 UNKNOWN = -1

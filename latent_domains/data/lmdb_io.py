@@ -47,8 +47,6 @@ def image_datum(image: NDArray[np.uint8], label: int) -> Datum:
 
     ``image`` is H×W×C (colour in BGR order) or H×W, uint8.
     """
-    if image.dtype != np.uint8 or image.ndim not in (2, 3):
-        raise ValueError(f"expected an H×W×C or H×W image of uint8, got {image.dtype} {image.shape}")
     height, width = image.shape[:2]
     planes = cv2.split(image)  # twice as fast as a transposed copy
     return Datum(channels=len(planes), height=height, width=width, data=b"".join(planes), label=label, encoded=False)
@@ -292,9 +290,7 @@ def read_images(path: Path, limit: int | None = None) -> tuple[NDArray[np.uint8]
     """
     images: list[NDArray[np.uint8]] = []
     labels: list[int] = []
-    for key, datum in read(path):
-        if limit is not None and len(images) >= limit:
-            break
+    for key, datum in islice(read(path), limit):
         try:
             images.append(datum_image(datum))
         except ValueError as error:

@@ -107,14 +107,10 @@ def _find_in_mirror(file: PublishedFile, mirror: Path | None) -> Path | None:
     """
     if mirror is None and file.package:
         return None
-    weights, data = os.environ.get("WEIGHTS_MIRROR"), os.environ.get("DATA_MIRROR")
-    mirror = mirror or (Path(weights) if weights else None)
-    if folder := mirror or data:
-        for place in (Path(folder, file.name), Path(folder, "weights", file.name)):
-            if place.is_file():
-                return place
-    if mirror is None:
-        return None
-    if not mirror.is_dir():
-        raise ProgramError(f"mirror {mirror}: no such folder")
-    raise ProgramError(f"mirror {mirror}: it holds neither {file.name} nor weights/{file.name}")
+    required = mirror or os.environ.get("WEIGHTS_MIRROR")
+    folder = required or os.environ.get("DATA_MIRROR")
+    places = [Path(folder, file.name), Path(folder, "weights", file.name)] if folder else []
+    found = next(filter(Path.is_file, places), None)
+    if required and found is None:
+        raise ProgramError(f"mirror {required}: it holds neither {file.name} nor weights/{file.name}")
+    return found

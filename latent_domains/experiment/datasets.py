@@ -396,7 +396,7 @@ def named(name: str) -> Dataset:
     return DATASETS[name]
 
 
-def chosen(text: str) -> Dataset:
+def find_dataset(text: str) -> Dataset:
     """A dataset by its name, or the one that a file describes. Raises ProgramError if there is none."""
     if not text.endswith(".json"):
         return named(text)

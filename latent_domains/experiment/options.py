@@ -5,9 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args, get_origin
 
 from latent_domains.common.arguments import percentages
-from latent_domains.common.program import ProgramError
-from latent_domains.experiment import datasets
-from latent_domains.experiment.datasets import DATASETS, Dataset
+from latent_domains.experiment.datasets import DATASETS, find_dataset
 from latent_domains.experiment.experiment import RECIPE, SETTINGS, Experiment, make_experiment
 
 _OF_IMAGES = ("sources", "targets", "undivided", "shares", "network", "image_size", "test_mirror")
@@ -20,7 +18,7 @@ def add_experiment_options(parser: argparse.ArgumentParser) -> None:
     """The options that describe an experiment, for every program that takes one."""
     parser.add_argument(
         "--dataset",
-        type=dataset,
+        type=find_dataset,
         default="digits",
         metavar=f"{{{','.join(DATASETS)},FILE}}",
         help="one of these, or the description of another one (dataset.json, by python -m tools.adapt, "
@@ -36,14 +34,6 @@ def add_method_options(parser: argparse.ArgumentParser, *, recipe: str, **defaul
     program takes what is said there.
     """
     _add(parser, _METHOD, recipe, defaults)
-
-
-def dataset(text: str) -> Dataset:
-    """A dataset by its name, or the one that a file describes."""
-    try:
-        return datasets.chosen(text)
-    except ProgramError as error:
-        raise argparse.ArgumentTypeError(str(error).removeprefix("dataset: ")) from error
 
 
 def _add(parser: argparse.ArgumentParser, names: Iterable[str], recipe: str, defaults: Mapping[str, str]) -> None:

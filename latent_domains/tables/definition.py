@@ -18,7 +18,7 @@ from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.common.validation import Natural, Positive, checked
 from latent_domains.common.wording import one_line
 from latent_domains.experiment.baselines import BASELINES, CLASSIFIERS, KERNEL, NORMALISATIONS, SEEDLESS, VARIANTS
-from latent_domains.experiment.datasets import DATASETS, Dataset, chosen
+from latent_domains.experiment.datasets import DATASETS, Dataset, find_dataset
 from latent_domains.experiment.experiment import SETTINGS, Experiment, make_experiment
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.tables.strict_yaml import read_yaml
@@ -161,7 +161,7 @@ class BaselineRun(Baseline):
 
     @property
     def data(self) -> Dataset:
-        return chosen(self.dataset)
+        return find_dataset(self.dataset)
 
     @property
     def name(self) -> str:
@@ -287,7 +287,7 @@ def _dataset(text: str, path: Path) -> tuple[str, Dataset]:
     """
     option = str(path.parent / text) if text.endswith(".json") else text
     try:
-        data = chosen(option)
+        data = find_dataset(option)
     except ProgramError as error:
         raise ProgramError(f"{path}: dataset: {error}") from error
     if option != text and data.name in DATASETS:

@@ -146,7 +146,7 @@ def test_the_seed_alone_decides_the_order(images, tmp_path):
 def test_a_tree_takes_its_labels_from_the_folders(images, tmp_path):
     done = program("build_lmdb", images, tmp_path / "db", "--resize", "8x8")
     assert done.returncode == 0, done.stderr
-    assert "12 images of 2 classes" in done.stdout and "left out 1 file that is no image" in done.stdout
+    assert "12 images of 2 classes" in done.stdout and "left out 1 file (no image by name" in done.stdout
     assert f"{images}: 12 images of 13 files" in done.stdout
     assert (tmp_path / "db" / "classes.txt").read_text() == "a cat\nrocket\n"
     for key, datum in lmdb_io.read(tmp_path / "db"):

@@ -7,7 +7,7 @@ ink vary within plain, the branch divides all images by contrast instead (result
 """
 
 from functools import partial
-from importlib.util import find_spec
+from importlib.resources import files
 from pathlib import Path
 
 import cv2
@@ -85,10 +85,7 @@ def load_photographs() -> list[NDArray[np.uint8]]:
     """Return the photographs (H×W×3, BGR), each at full, half and a third of its size: patches of three scales."""
     photographs = []
     for package, name in PHOTOGRAPHS:
-        spec = find_spec(package)
-        if spec is None or spec.origin is None:
-            raise ProgramError(f"{package}: this Python package is not installed, the demo takes photographs from it")
-        file = Path(spec.origin).parent / name
+        file = Path(str(files(package))) / name
         image = cv2.imread(str(file), cv2.IMREAD_COLOR) if file.is_file() else None
         if image is None:
             raise ProgramError(f"{file}: expected a photograph here, inside the package {package}")

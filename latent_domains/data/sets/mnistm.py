@@ -9,8 +9,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from latent_domains.common.program import ProgramError
-
 
 def blend(digits: NDArray[np.uint8], patches: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return |patch − digit| (n×H×W×3) of gray digits (n×H×W) and colour patches (n×H×W×3), all uint8."""
@@ -23,11 +21,8 @@ def random_patches(
 ) -> NDArray[np.uint8]:
     """Cut ``n`` patches (n×side×side×3): a photograph at random, then a place in it at random, both uniform.
 
-    ``photographs`` are H×W×3, each at least side×side (else ProgramError).
+    ``photographs`` are H×W×3, each at least side×side.
     """
-    if not photographs or any(min(photo.shape[:2]) < side for photo in photographs):
-        sizes = sorted({photo.shape[:2] for photo in photographs})
-        raise ProgramError(f"photographs of {sizes[:3]} pixels, expected at least one and all at least {side}×{side}")
     which = rng.integers(len(photographs), size=n)
     room = np.array([photo.shape[:2] for photo in photographs])[which] - side + 1
     tops, lefts = rng.integers(room).T

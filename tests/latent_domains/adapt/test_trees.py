@@ -151,14 +151,14 @@ def test_linked_folders_are_used_and_what_is_not_is_said(night, day, dusk, tmp_p
         "6 images of 6 files"
     ]
     (note,) = images.notes
-    assert note.startswith(f"folder not read: {dusk / 'cross' / 'up'}: a link to a folder that is read already, or")
+    assert note.startswith(f"not read: {dusk / 'cross' / 'up'} (a link to a folder that is read already, or")
 
 
 def test_files_that_are_no_images_are_mentioned(night, dusk):
     (night / ".DS_Store").touch()
     (night / "disc" / os.fsdecode(b"caf\xe9.txt")).touch()
     (note,) = read_images([night], [dusk]).notes
-    assert note == f"left out 1 file that is no image of a class by name, such as {night / 'disc'}/caf\ufffd.txt"
+    assert note == f"left out 1 file (no image by name, or in no class folder): {night / 'disc'}/caf\ufffd.txt"
 
 
 def test_a_class_name_that_is_no_utf_8(night, dusk):

@@ -192,7 +192,7 @@ def test_a_complete_set_needs_no_leave(images, tmp_path, monkeypatch):
     done = get("pacs", images, tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(": 14 images") == 4 and "published" not in done.stderr
-    assert f"left out 1 file that is no image of a class by name, such as {images}/photo/dog/Thumbs.db" in done.stderr
+    assert f"left out 1 file (no image by name, or in no class folder): {images}/photo/dog/Thumbs.db" in done.stderr
     assert "photo: 14 images of 15 files" in done.stderr and "sketch: 14 images of 14 files" in done.stderr
 
 

@@ -1,7 +1,5 @@
 import numpy as np
-import pytest
 
-from latent_domains.common.program import ProgramError
 from latent_domains.data.sets import mnistm
 
 
@@ -29,11 +27,3 @@ def test_patches_come_from_everywhere_in_every_photograph():
     assert {patch.tobytes() for patch in patches} == set(places)
     # each photograph half of the time, whatever its size: 5 standard deviations around 1000
     assert abs(found.count(0) - 1000) < 5 * np.sqrt(2000 / 4)
-
-
-def test_photographs_must_be_there_and_large_enough():
-    rng = np.random.default_rng(0)
-    for photographs in ([], [noise(28, 28, 3), noise(100, 27, 3)]):
-        with pytest.raises(ProgramError, match="expected at least one and all at least 28×28"):
-            mnistm.random_patches(photographs, 1, 28, rng)
-    assert mnistm.random_patches([noise(28, 28, 3)], 1, 28, rng).shape == (1, 28, 28, 3)
