@@ -67,17 +67,6 @@ extern "C" __global__ void atomics(const int* x, int* i, unsigned long long* u, 
   atomicExch(&i[3], 0);
 }
 
-extern "C" __global__ void arithmetic(const float* x, const double* d, float* y, double* e) {
-  int i = threadIdx.x;
-  float a = x[i];
-  float of[] = {fmaf(a, a, 1), rsqrtf(a), sqrt(a), expf(a), logf(a), fmin(a, 2.f), max(a, 2.f), fabsf(-a), floorf(a),
-                __int_as_float(__float_as_int(a) + 1), (float)(isnan(a) + 2 * isfinite(a)), fma(a, 2.f, a)};
-  for (int k = 0; k < 12; ++k) y[12 * i + k] = of[k];
-  double b = d[i];
-  double od[] = {fma(b, b, 1.0), rsqrt(b), sqrt(b), exp(b), log(b), fmax(b, 2.0)};
-  for (int k = 0; k < 6; ++k) e[6 * i + k] = od[k];
-}
-
 // The last block to finish adds up what all blocks left.
 extern "C" __global__ void last_block(const float* x, float* parts, int* count, float* total) {
   __shared__ bool last;
@@ -109,6 +98,9 @@ extern "C" __global__ void optional(const float* x, float* y) { y[threadIdx.x] =
 @pytest.fixture(scope="module")
 def right():
     return emulator.compile(RIGHT, ("-std=c++14", "-DBLOCK=1024"))
+
+
+X = np.zeros(8, np.float32)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -143,19 +135,6 @@ def test_atomics_and_a_lock(right, order):
     assert (u[0], f[0], d[0]) == (sum(range(150)) << 20, 75, 1 + x.sum() / 4)
 
 
-def test_arithmetic(right):
-    x = np.array([0.3, 1.0, 2.5, 40.0], np.float32)
-    d = x.astype(float)
-    y, e = np.zeros((4, 12), np.float32), np.zeros((4, 6))
-    right.launch("arithmetic", (1,), (4,), (x, d, y, e))
-    ones = np.ones(4)
-    expected = [d * d + 1, d**-0.5, d**0.5, np.exp(d), np.log(d), np.minimum(d, 2), np.maximum(d, 2), d, np.floor(d)]
-    expected += [np.nextafter(x, np.float32(np.inf)), 2 * ones, 3 * d]
-    np.testing.assert_allclose(y, np.stack(expected, axis=1), rtol=2e-7, atol=1e-12)
-    expected = [d * d + 1, d**-0.5, d**0.5, np.exp(d), np.log(d), np.maximum(d, 2)]
-    np.testing.assert_allclose(e, np.stack(expected, axis=1), rtol=1e-15, atol=1e-16)
-
-
 @pytest.mark.parametrize("order", ORDERS)
 def test_the_last_block_reads_what_all_have_fenced(right, order):
     x = np.random.default_rng(3).normal(size=640).astype(np.float32)
@@ -168,17 +147,9 @@ def test_traffic(right):
     x, y, z = np.zeros((3, 100), np.float32), np.zeros(3), np.zeros(3, np.float32)
     traffic = right.launch("sums", (3,), (64,), (x, y, z, np.int32(100)))
     assert traffic == {"x": (2 * x.nbytes, 0), "y": (0, y.nbytes), "z": (0, z.nbytes)}
-    assert right.launch("optional", (1,), (2,), (z[1:], z[1:])) == {"x and y": (8, 8)}
+    assert right.launch("optional", (1,), (2,), (None, z)) == {"y": (0, 8)} and z[:2].tolist() == [-1, -1]
     count, blocks, threads = np.zeros((3, 32), np.int32)
     assert right.launch("sequence", (1,), (32,), (count, blocks, threads))["count"] == (128, 128)
-
-
-def test_none_is_a_null_pointer(right):
-    y = np.zeros(4, np.float32)
-    right.launch("optional", (1,), (4,), (None, y))
-    assert y.tolist() == [-1] * 4
-    right.launch("optional", (1,), (4,), (np.arange(4, dtype=np.float32), y))
-    assert y.tolist() == [0, 1, 2, 3]
 
 
 class Wrong(NamedTuple):
@@ -200,7 +171,6 @@ WRONG = {
         SHARED + "s[i] = i;\n __syncthreads();\n s[i] = 2 * i;\n x[i] = s[63 - i];",
         SHARED_RACE + r"thread \(\d+, 0, 0\) (reads|writes) it with nothing between them \(\w+.cu:\d+ and \w+.cu:\d+\)",
     ),
-    "blocks_write": Wrong("x[threadIdx.x] = blockIdx.x;", RACE + r"another block, \([01], 0, 0\), writes it", grid=2),
     "no_fence": Wrong(
         "x[1 + blockIdx.x] = 1; if (atomicAdd((int*)x, 1)) x[3] = x[1] + x[2];",
         "reads 4 " + RACE + r"another block, \([01], 0, 0\), writes it",
@@ -212,14 +182,6 @@ WRONG = {
         "if (threadIdx.x < 32) {\n __syncthreads();\n } else {\n __syncthreads();\n }",
         r"waits at __syncthreads in line \d+, but thread \(\d+, 0, 0\) waits at that of line \d+",
     ),
-    "barrier_after_return": Wrong(
-        "if (threadIdx.x == 40) return; __syncthreads();",
-        r"block \(0, 0, 0\): thread \(\d+, 0, 0\) waits at __syncthreads in line \d+, but thread \(40, 0, 0\) has re",
-    ),
-    "lane_elsewhere": Wrong(
-        "if (threadIdx.x % 32 == 5) __syncthreads(); else __syncwarp();",
-        r"waits at __syncwarp .*, but thread \(5, 0, 0\), lane 5, waits at __syncthreads in line \d+",
-    ),
     "lane_not_in_mask": Wrong(
         "if (threadIdx.x < 8) __shfl_down_sync(0xffu, 1.0f, 4);",
         r"for the value of lane \d+, which mask 0x000000ff does",
@@ -230,7 +192,6 @@ WRONG = {
         r"block \(0, 0, 0\), thread \(63, 0, 0\): reads 4 bytes at byte 256 of x, which has 256 \(wrong.cu:\d+\)",
     ),
     "shared_index": Wrong(SHARED + "s[i + n] = 0;", r"thread \(\d+, 0, 0\): uses index \d+ of 'float \[64\]'", n=1),
-    "wild": Wrong("*(float*)((size_t)x * 3 & ~(size_t)3) = 1;", r"writes 4 bytes at an address in no argument"),
     # Who reads what nobody wrote.
     "unwritten": Wrong(
         SHARED + "if (i == 0 && blockIdx.x == 0) s[3] = 1; __syncthreads(); if (i == 1) x[0] = s[3];",
@@ -271,79 +232,29 @@ def test_what_is_wrong_ends_the_launch(wrong, kernel):
         assert not x.any()  # the caller's array is as it was
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ("while (*(volatile float*)x < 1) {}", "no thread has ended or met others for long"),
-        ("while (atomicAdd(x, 0.0f) < 1) {}", "no thread has ended or met others for long"),
-        ("while (*(volatile float*)x < 1) __syncthreads();", "still runs after 1000000 barriers and exchanges"),
-    ],
-)
-def test_waiting_for_ever(body, message):
-    module = emulator.compile(f'extern "C" __global__ void k(float* x) {{ {body} }}')
-    with pytest.raises(
-        emulator.EmulationError, match=r"kernel k, block \(0, 0, 0\), thread \(\d, 0, 0\): .*" + message
-    ):
+def test_waiting_for_ever():
+    module = emulator.compile('extern "C" __global__ void k(float* x) { while (*(volatile float*)x < 1) {} }')
+    with pytest.raises(emulator.EmulationError, match=r"kernel k, .*: .*no thread has ended or met others for long"):
         module.launch("k", (1,), (2,), (np.zeros(1, np.float32),))
 
 
 def test_the_lines_named_are_the_sources():
     lines = ["__device__ float read(const float* x, int i) {", "  return x[i];", "}"]
-    lines += ['extern "C" __global__ void k(const float* x, float* y) {', "  y[0] = 1;", "  y[0] += read(x, 4);", "}"]
+    lines += ['extern "C" __global__ void k(const float* x, float* y) {', "  y[0] = read(x, 4);", "}"]
     module = emulator.compile("\n".join(lines), name="some.cu")
     x = np.zeros(4, np.float32)
     with pytest.raises(emulator.EmulationError, match=r"reads 4 bytes at byte 16 of x, which has 16 \(some.cu:2\)"):
         module.launch("k", (1,), (1,), (x, x.copy()))
-    with pytest.raises(emulator.EmulationError, match=r"a race, thread \(\d, 0, 0\) writes it .* \(some.cu:5 and some"):
-        module.launch("k", (1,), (2,), (np.zeros(8, np.float32), x))
 
 
-X = np.zeros(8, np.float32)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        (X,),
-        (X.astype(float), X),
-        (X.ctypes.data, X),
-        (X[::2], X),
-        (X, np.frombuffer(bytes(32), np.float32)),
-    ],
-)
-def test_wrong_arrays(right, arguments):
+@pytest.mark.parametrize("arguments", [(X,), (X.astype(float), X), (X[::2], X)])
+def test_arguments_that_the_kernel_does_not_declare(right, arguments):
     with pytest.raises(TypeError, match="kernel optional"):
         right.launch("optional", (1,), (4,), arguments)
 
 
-def test_overlapping_restrict_arguments(right):
-    x = np.zeros(8, np.float32)
-    with pytest.raises(TypeError, match="kernel sums: x and z overlap, but one is written and one is declared __restr"):
-        right.launch("sums", (1,), (32,), (x, np.zeros(1), x[7:], np.int32(8)))
-
-
-def test_launch_bounds():
-    module = emulator.compile(
-        'const int N = 8; extern "C" __global__ void __launch_bounds__((4) * N, 2) a(int n) {}'
-        'extern "C" __launch_bounds__(64) __global__ void b(int n) {}'
-    )
-    module.launch("a", (1,), (32,), (np.int32(1),))
-    with pytest.raises(ValueError, match="kernel a: 33 threads a block, but 32 is the most it may have"):
-        module.launch("a", (1,), (33,), (np.int32(1),))
-    with pytest.raises(ValueError, match="kernel b: 65 threads a block, but 64 is the most it may have"):
-        module.launch("b", (1,), (65,), (np.int32(1),))
-
-
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        ('extern "C" __global__ void k(float* x) {\n  x[0] = sin(1.0f);\n}', r"some.cu:2:.*'sin' was not declared"),
-        ("#include <cmath>\n" + 'extern "C" __global__ void k(float* x) {}', r"some.cu:1:.*cmath: No such file"),
-        ('extern "C" __global__ void k(int** x) {}', r"a kernel's parameters here are scalars and pointers to"),
-        ('extern "C" __global__ void k(int n) { threadIdx.x = 1; }', r"lvalue|rvalue"),
-        ("__global__ void k(int n) {}", r'some.cu: every kernel is expected as: extern "C" __global__ void name'),
-    ],
-)
-def test_what_does_not_compile(source, message):
-    with pytest.raises(ValueError, match=message):
-        emulator.compile(source, name="some.cu")
+def test_too_many_threads_and_what_does_not_compile(right):
+    with pytest.raises(ValueError, match="kernel optional: 2048 threads a block, but 1024 is the most it may have"):
+        right.launch("optional", (1,), (1024, 2), (X, X))
+    with pytest.raises(ValueError, match=r"some.cu:2:.*'sin' was not declared"):
+        emulator.compile('extern "C" __global__ void k(float* x) {\n  x[0] = sin(1.0f);\n}', name="some.cu")

@@ -104,8 +104,7 @@ def test_errors_at_set_up(shapes, params, words):
         make_net(inputs(**shapes) + layer(list(shapes), params=params))
     message = str(error.value)
     assert message.startswith("EntropyLossLayer: ")
-    for word in words:
-        assert word in message
+    assert all(word in message for word in words)
 
 
 @pytest.mark.parametrize("label", [-2, 0.5, np.nan, np.inf])

@@ -245,33 +245,6 @@ def test_what_is_told_after_the_shape_changed_is_of_the_batch_that_was_wrong(gpu
 
 
 @gpus
-@pytest.mark.parametrize("shape", [(6, 2, 5, 5), (6, 2)])
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_number_that_is_none_is_refused_everywhere(gpu, shape, value):
-    """The host knows before it writes anything; a GPU, which nothing waits for, says so at the next forward."""
-    for on in (False, True):
-        gpu(on)
-        net, _ = mda_net(shape, 2, np.random.default_rng(0))
-        net.blobs["x"].data.reshape(*shape[:2], -1)[1, 0, 0] = value
-        with pytest.raises(ValueError, match="the variance of x in channel 0"):
-            net.forward()
-            assert on and not np.isfinite(net.blobs["y"].data).all()
-            net.forward()
-        assert all(np.isfinite(blob.data).all() for blob in net.params["y"])
-
-
-@gpus
-@pytest.mark.parametrize(("layer", "top"), [("DomainAssignmentLayer", "w"), ("EntropyLossLayer", "h")])
-def test_a_wrong_label_makes_the_result_nan(gpu, layer, top):
-    gpu()
-    params = {"num_domains": 2} if top == "w" else None
-    net = make_net(inputs(logits=(3, 2), labels=(3,)) + python_layer(layer, ["logits", "labels"], top, params))
-    fill(net, logits=0, labels=[0, -1, 0.5])
-    net.forward()
-    assert np.isnan(net.blobs[top].data).any()
-
-
-@gpus
 @pytest.mark.parametrize("shape", [(700, 7), (3, 5, 20, 20)])
 def test_entropies_of_many_blocks(gpu, shape):
     rng = np.random.default_rng(0)

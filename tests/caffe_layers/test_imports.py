@@ -32,12 +32,3 @@ def test_the_package_exports_the_layers_and_nothing_else():
         "print(*sorted(name for name in globals() if not name.startswith('_') and name != 'caffe_layers'))"
     )
     assert names == ["DomainAssignmentLayer", "EntropyLossLayer", "MDALayer", "PermutationLayer"]
-
-
-def test_an_unknown_name_is_an_attribute_error_that_lists_the_known():
-    (text,) = fresh(
-        "import caffe_layers\ntry:\n    caffe_layers.MDA\n"
-        "except AttributeError as error:\n    print(str(error).replace(' ', '_'))"
-    )
-    assert "'MDA'" in text
-    assert "DomainAssignmentLayer,_EntropyLossLayer,_MDALayer,_PermutationLayer" in text

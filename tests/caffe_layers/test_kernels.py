@@ -108,19 +108,6 @@ def test_a_row_that_begins_unlike_its_rest(odd):
     assert_close("variance", got.variance, want.variance, rtol=2e-6)
 
 
-@pytest.mark.parametrize("size", [1, 7])
-def test_nan_stays_in_its_channel(size):
-    rng = np.random.default_rng(1)
-    x, g = rng.normal(size=(2, 4, 3, size)).astype(np.float32)
-    w = random_rows(rng, 4, 2)
-    clean = run(cpu_steps(x, w), x, w, g)
-    x[1, 2, 0] = np.nan
-    got = run(cpu_steps(x, w), x, w, g)
-    assert np.isnan(got.y[:, 2]).all()
-    assert_close("y of other channels", got.y[:, :2], clean.y[:, :2], atol=1e-6)
-    assert_close("dx of other channels", got.dx[:, :2], clean.dx[:, :2], atol=1e-5)
-
-
 @pytest.mark.parametrize("size", [1, 600])
 def test_same_input_same_bits(size):
     rng = np.random.default_rng(2)

@@ -144,14 +144,6 @@ def test_use_global_stats_overrides_the_phase(phase):
     assert_close("divisor moved", blobs(nets[False])[2], 0.999 * blobs(source)[2] + 1, rtol=1e-6)
 
 
-def test_a_domain_never_seen_normalises_like_caffes_batch_norm():
-    shape = (4, 2, 3, 3)
-    x, _, _ = problem(shape)
-    ours = make_net(inputs(x=shape) + mda("x", "y", 2), caffe.TEST)
-    theirs = make_net(inputs(x=shape) + 'layer { name: "y" type: "BatchNorm" bottom: "x" top: "y" }', caffe.TEST)
-    assert_close("y", forward(ours, x=x), forward(theirs, x=x), rtol=1e-6)
-
-
 def test_reshaping_remakes_the_buffers_and_only_then():
     net = make_net(inputs(x=(6, 3, 4, 5), w=(6, 3)) + mda("xw", "y", 3))
     layer = python_object(net, "y")
@@ -272,47 +264,37 @@ GOOD = {"num_domains": 3}
         ({"x": (6, 4), "w": (6, 3), "v": (6, 3)}, GOOD, ["3 bottoms", "x, or x and w"]),
         ({"x": (6,)}, GOOD, ["x has shape (6,)", "N×C×…"]),
         ({"x": (6, 4), "w": (5, 3)}, GOOD, ["w has shape (5, 3)", "(6, 3)", "num_domains"]),
-        ({"x": (6, 4), "w": (6, 3, 2)}, GOOD, ["w has shape (6, 3, 2)", "(6, 3)"]),
     ],
 )
 def test_errors_at_set_up(shapes, params, words):
     with pytest.raises(ValueError) as error:
         make_net(inputs(**shapes) + python_layer("MDALayer", list(shapes), "y", params))
     message = str(error.value)
-    assert message.startswith("MDALayer: ")
-    for word in words:
-        assert word in message
+    assert message.startswith("MDALayer: ") and all(word in message for word in words)
 
 
-def test_no_top_is_an_error():
-    text = inputs(x=(6, 4)) + python_layer("MDALayer", ["x"], "y", GOOD).replace('top: "y"', 'top: "y" top: "z"')
+def test_errors_of_tops_and_of_later_shapes():
+    text = inputs(x=(6, 4)) + python_layer("MDALayer", ["x"], "y", GOOD)
     with pytest.raises(ValueError, match="MDALayer: got 2 tops; expected 1"):
-        make_net(text)
-
-
-def test_in_place_is_an_error():
-    net = make_net(inputs(x=(6, 4)) + mda("x", "x", 3, name="norm"))
-    with pytest.raises(ValueError, match=r"MDALayer.*: .* one blob; expected .*\(not in place\)"):
-        net.forward()
-
-
-def test_other_channels_than_the_statistics_are_an_error():
-    net = make_net(inputs(x=(6, 4)) + mda("x", "y", 3))
+        make_net(text.replace('top: "y"', 'top: "y" top: "z"'))
+    net = make_net(text)
     net.blobs["x"].reshape(6, 5)
     with pytest.raises(ValueError, match=r"MDALayer: x has 5 channels .* of 4"):
         net.reshape()
+    net = make_net(inputs(x=(6, 4)) + mda("x", "x", 3, name="norm"))
+    with pytest.raises(ValueError, match=r'MDALayer "norm": .* one blob; expected .*\(not in place\)'):
+        net.forward()
 
 
 @pytest.mark.parametrize(
-    ("row", "words"),
+    ("row", "word"),
     [
-        ([0.5, 0.2, 0.2], ["0.9"]),
-        ([1.5, -0.5, 0.0], ["-0.5"]),
-        ([np.nan, 0.5, 0.5], ["nan"]),
-        ([np.inf, 0.0, 0.0], ["inf"]),
+        ([0.5, 0.2, 0.2], "0.9"),
+        ([1.5, -0.5, 0.0], "-0.5"),
+        ([np.nan, 0.5, 0.5], "nan"),
     ],
 )
-def test_rows_of_w_that_are_no_probabilities(row, words):
+def test_rows_of_w_that_are_no_probabilities(row, word):
     x, w, _ = problem((6, 3))
     net = make_net(inputs(x=x.shape, w=w.shape) + mda("xw", "y", 3))
     w[4] = row
@@ -321,9 +303,7 @@ def test_rows_of_w_that_are_no_probabilities(row, words):
         forward_twice(net)
     message = str(error.value)
     assert message.startswith(f"{_bottoms.role('MDALayer', python_object(net, 'y'))}: row 4 of w is ")
-    assert "expected probabilities that sum to 1" in message
-    for word in words:
-        assert word in message
+    assert "expected probabilities that sum to 1" in message and word in message
     assert not any(blob.any() for blob in blobs(net)), "a refused batch must not enter the statistics"
 
 
@@ -353,11 +333,10 @@ def test_rows_beside_the_simplex_give_no_nan(shape):
     assert all(np.isfinite(net.blobs[name].diff).all() for name in "xw")
 
 
-@pytest.mark.parametrize("batches", [0, 3])
 @pytest.mark.parametrize("shape", [(6, 3, 4, 5), (6, 3)])
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e30])
-def test_a_batch_that_is_not_finite_does_not_enter_the_statistics(shape, value, batches):
-    net = trained(shape, batches)
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
+def test_a_batch_that_is_not_finite_does_not_enter_the_statistics(shape, value):
+    net = trained(shape)
     before = blobs(net)
     x, w, _ = problem(shape, seed=9)
     x[3, 1] = value
@@ -371,10 +350,3 @@ def test_a_batch_that_is_not_finite_does_not_enter_the_statistics(shape, value, 
     assert all(np.isfinite(blob).all() for blob in after)
     if not on_gpu:  # which nothing waits for, and which has folded in the other channels
         assert all(np.array_equal(got, want) for got, want in zip(after, before, strict=True))
-
-
-def test_errors_in_values_name_the_layer():
-    net = make_net(inputs(x=(4, 3)) + mda("x", "y", 2, name="conv1/mda"))
-    fill(net, x=np.nan)
-    with pytest.raises(ValueError, match='MDALayer "conv1/mda": the variance of x in channel 0'):
-        forward_twice(net)

@@ -65,8 +65,3 @@ def test_errors(text, words):
 )
 def test_long_ones(begin, repeated, times, end, words):
     test_errors(begin + repeated * times + end, words)
-
-
-def test_unknown_key_where_none_is_known():
-    with pytest.raises(ValueError, match="unknown key 'eps'; known keys: none"):
-        _param_str.parse("SomeLayer", '{"eps": 1}', {})

@@ -13,7 +13,7 @@ import pytest
 from latent_domains.common.program import ROOT
 from latent_domains.nets import lite0
 from tests.caffe_layers.emulation import emulator
-from tests.docker.test_cpu_threads import Results, assert_close, compute, convolution, make_net, values
+from tests.docker.test_cpu_threads import assert_close, compute, convolution, make_net, values
 from tests.gpu import WHY_NO_GPU
 
 
@@ -68,36 +68,12 @@ def layer(text: str) -> str:
     return f'type: "Convolution" convolution_param {{ {text} }}'
 
 
-def depthwise(text: str, r: Results) -> Results:
-    """The convolution of ``r["x"]`` and its gradients in double precision, tap by tap, for all channels at once."""
-    x, w, dy = (r[name].astype(np.float64) for name in ("x", "parameter 0", "dy"))
-    pad, stride = values(text, "pad", 2, 0), values(text, "stride", 2, 1)
-    reach = [s * (n - 1) + k for s, n, k in zip(stride, dy.shape[2:], w.shape[2:], strict=True)]
-    sizes = [max(p + n, m) for p, n, m in zip(pad, x.shape[2:], reach, strict=True)]
-    padded = np.zeros((*x.shape[:2], *sizes))
-    image = (..., slice(pad[0], pad[0] + x.shape[2]), slice(pad[1], pad[1] + x.shape[3]))
-    padded[image] = x
-    y, dx, dw = np.zeros(dy.shape), np.zeros(padded.shape), np.full(w.shape, 0.5)
-    for i, j in np.ndindex(*w.shape[2:]):
-        seen = (..., *(slice(t, t + s * n, s) for t, s, n in zip((i, j), stride, dy.shape[2:], strict=True)))
-        part, tap = padded[seen], w[:, 0, i, j].reshape(-1, 1, 1)
-        part = part[..., : dy.shape[2], : dy.shape[3]]
-        y += tap * part
-        dx[seen][..., : dy.shape[2], : dy.shape[3]] += tap * dy
-        dw[:, 0, i, j] += (part * dy).sum((0, 2, 3))
-    expected = {"y": y, "dx": dx[image], "gradient 0": dw}
-    if "parameter 1" in r:
-        expected["y"] = y + r["parameter 1"].reshape(-1, 1, 1)
-        expected["gradient 1"] = 0.5 + dy.sum((0, 2, 3))
-    return expected
-
-
 @pytest.mark.parametrize("name", DEPTHWISE)
 def test_a_depthwise_convolution_and_its_gradients_are_right(name, tmp_path):
     shape, text = DEPTHWISE[name]
     net = make_net(tmp_path, shape, layer(text))
     one, two, many = (compute(net, threads) for threads in (1, 2, 9))
-    assert_close(one, depthwise(text, one), 1e-5)
+    assert_close(one, convolution(text, one), 1e-5)
     for key in one:
         assert one[key].tobytes() == two[key].tobytes() == many[key].tobytes(), key
 
@@ -125,16 +101,6 @@ def test_a_gradient_that_is_not_asked_for(change, kept, tmp_path):
     expected, got = compute(whole), compute(part)
     assert all(np.array_equal(got[key], expected[key]) for key in expected if key != kept)
     assert (got[kept] == 0.5).all()
-
-
-def test_a_net_reshaped_between_passes(tmp_path):
-    text = layer("num_output: 4 group: 4 kernel_size: 5 pad: 2")
-    net = make_net(tmp_path, (5, 4, 30, 28), text)
-    for other in ((1, 4, 3, 4), (70, 4, 7, 7), (2, 4, 50, 61)):
-        net.blobs["x"].reshape(*other)
-        net.reshape()
-        fresh = make_net(tmp_path, other, text)
-        assert all(np.array_equal(a, b) for a, b in zip(compute(net).values(), compute(fresh).values(), strict=True))
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import tomllib
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 
@@ -27,11 +26,10 @@ class Stage:
         return [rest for key, rest in self.instructions if key == keyword]
 
 
-def read_stages() -> tuple[dict[str, str], list[Stage]]:
-    """Return the arguments before the first stage, and the stages. Continued lines are joined, comments left out."""
+def read_stages() -> list[Stage]:
+    """Return the stages. Continued lines are joined, comments left out."""
     lines = [line for line in DOCKERFILE.read_text().splitlines() if not line.lstrip().startswith("#")]
     text = re.sub(r"\\\n", " ", "\n".join(lines))
-    arguments: dict[str, str] = {}
     stages: list[Stage] = []
     for line in filter(str.strip, text.splitlines()):
         keyword, rest = line.split(maxsplit=1)
@@ -40,24 +38,10 @@ def read_stages() -> tuple[dict[str, str], list[Stage]]:
             stages.append(Stage(base, name))
         elif stages:
             stages[-1].instructions.append((keyword, rest))
-        else:
-            assert keyword == "ARG", line
-            name, _, value = rest.partition("=")
-            arguments[name] = value
-    return arguments, stages
-
-
-ARGUMENTS, STAGES = read_stages()
-BY_NAME = {stage.name: stage for stage in STAGES}
-
-
-def chain(name: str) -> list[Stage]:
-    """Return a stage and those that its file system begins from."""
-    stages = []
-    while name in BY_NAME:
-        stages.append(BY_NAME[name])
-        name = stages[-1].base
     return stages
+
+
+STAGES = read_stages()
 
 
 def copies(stage: Stage) -> list[tuple[str | None, list[str]]]:
@@ -71,15 +55,6 @@ def copies(stage: Stage) -> list[tuple[str | None, list[str]]]:
     return found
 
 
-def package_lists(stage: Stage) -> set[str]:
-    """Return the lists that a stage installs."""
-    text = " ".join(stage.all("RUN"))
-    return {word for call in re.findall(r"install_packages\.sh ([^&;]*)", text) for word in call.split()}
-
-
-# The stages
-
-
 def test_stages_begin_from_debian_or_another_stage() -> None:
     """By its name: buildah 1.28 builds no stage that another one names by an argument left at its default."""
     known = {"debian:$DEBIAN", "scratch"}
@@ -87,17 +62,6 @@ def test_stages_begin_from_debian_or_another_stage() -> None:
         assert stage.base in known, stage.name
         assert {source for source, _ in copies(stage) if source} <= known
         known.add(stage.name)
-
-
-def test_compilers_and_test_packages_stay_out_of_the_image() -> None:
-    """No stage of the image installs them, and nothing but /opt is taken from the stage that has them."""
-    stages = chain("runtime")
-    assert [stage.name for stage in stages] == ["runtime", "environment"]
-    taken = [copy for stage in stages for copy in copies(stage) if copy[0]]
-    assert taken == [("project", ["/workspace"]), ("base", ["/"]), ("build", ["/opt"])]
-    lists = set().union(*(package_lists(stage) for stage in (*stages, BY_NAME["base"])))
-    assert lists == {"run", "python", "image"}
-    assert copies(BY_NAME["base"])[-2:] == [("build", ["/src/run.txt"]), ("build", ["/src/stand-ins"])]
 
 
 def test_the_project_comes_last() -> None:
@@ -114,19 +78,6 @@ def test_the_project_comes_last() -> None:
             assert whole == []
 
 
-def test_the_packages_that_are_named_have_lists() -> None:
-    for stage in STAGES:
-        for name in package_lists(stage) - {"run"}:  # which run_packages.sh writes
-            assert (ROOT / f"docker/packages/{name}.txt").is_file(), name
-
-
-# Its arguments
-
-
-def test_the_image_is_for_gpus_by_default() -> None:
-    assert ARGUMENTS == {"DEBIAN": "bookworm", "VARIANT": "cuda", "CUDNN": "yes", "NCCL": "yes"}
-
-
 def test_an_argument_is_declared_where_it_is_used() -> None:
     """Docker leaves an argument of the file's head empty in a stage that does not declare it again."""
     for stage in STAGES:
@@ -139,44 +90,6 @@ def test_an_argument_is_declared_where_it_is_used() -> None:
             if re.search(rf"\$\{{?{name}\b", rest)
         }
         assert used <= declared, stage.name
-
-
-def test_version_is_the_project_s() -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    assert f"VERSION={version}" in BY_NAME["runtime"].all("ARG")
-
-
-# What the image says about itself
-
-
-def environment() -> dict[str, str]:
-    """Return the environment that the image sets."""
-    values: dict[str, str] = {}
-    for stage in reversed(chain("runtime")):
-        for rest in stage.all("ENV"):
-            values |= dict(word.split("=", 1) for word in shlex.split(rest))
-    return values
-
-
-def test_gpus_are_asked_for() -> None:
-    """In the words that NVIDIA's container runtime reads."""
-    values = environment()
-    assert values["NVIDIA_VISIBLE_DEVICES"] == "all"
-    assert values["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility"
-    assert values["CAFFE_VARIANT"] == "$VARIANT"
-
-
-def test_the_embedded_interpreter_finds_everything() -> None:
-    """The folders that env.sh names in a checkout, for the Python of the packages to run."""
-    values = environment()
-    assert values["PYTHONPATH"].split(":") == ["/workspace", "/opt/caffe/python", "/opt/venv/packages"]
-    assert any("ln -s lib/python3*/site-packages /opt/venv/packages" in rest for rest in BY_NAME["build"].all("RUN"))
-    assert values["PATH"].split(":")[:2] == ["/opt/venv/bin", "/opt/caffe/bin"]
-    assert values["OPENBLAS_NUM_THREADS"] == "1"
-    assert not re.findall(r"python3\.\d+", DOCKERFILE.read_text())
-
-
-# The context
 
 
 def ignored(path: str) -> bool:

@@ -87,11 +87,6 @@ def entered(workspace: Path, *arguments: str, **options: object) -> str:
 
 
 @as_root
-def test_the_image_as_it_is(workspace: Path) -> None:
-    assert entered(workspace, "sh", "-c", WHO) == f"{IMAGE_USER} {IMAGE_USER} {IMAGE_USER}"
-
-
-@as_root
 def test_the_owner_of_the_runs(workspace: Path) -> None:
     os.chown(workspace / "runs", USER, GROUP)
     os.chown(workspace / "data", 999, 999)
@@ -138,6 +133,8 @@ def test_what_root_left_is_given_to_that_user(data_of: int, user: int, workspace
 
 @as_root
 def test_the_command_has_no_rights_of_root(workspace: Path) -> None:
+    assert entered(workspace, "sh", "-c", WHO) == f"{IMAGE_USER} {IMAGE_USER} {IMAGE_USER}", "the image as it is"
+    assert entered(workspace, "id", "-u", STAY_ROOT="1") == "0"
     os.chown(workspace / "runs", USER, GROUP)
     status = entered(workspace, "cat", "/proc/self/status")
     rights = [line.split()[1] for line in status.splitlines() if line.startswith(("CapInh", "CapPrm", "CapEff"))]
@@ -163,12 +160,6 @@ def test_a_user_that_no_file_knows(workspace: Path) -> None:
     )
     (workspace / "runs").chmod(0o1777)
     assert entered(workspace, "id", "-u", become=become) == str(USER)
-
-
-@as_root
-def test_root_if_asked_for(workspace: Path) -> None:
-    os.chown(workspace / "runs", USER, GROUP)
-    assert entered(workspace, "id", "-u", STAY_ROOT="1") == "0"
 
 
 @as_root
