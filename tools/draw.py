@@ -14,7 +14,7 @@ from latent_domains.common.files import write_aside
 from latent_domains.common.program import ROOT, ProgramError, from_root, run
 from latent_domains.models.allowed import DATA, read_net
 from latent_domains.models.definition import for_phase
-from latent_domains.models.drawing import DIRECTIONS, FORMATS, draw
+from latent_domains.models.drawing import FORMATS, draw
 
 DOCS = tuple(
     f"prototxt/{name}.prototxt"
@@ -45,8 +45,9 @@ def main() -> None:
         help="folder of the pictures (default: the current one; docs/nets if no net is named)",
     )
     parser.add_argument("--format", choices=FORMATS, default="svg", help="format of the pictures (default: svg)")
-    parser.add_argument("--rankdir", choices=DIRECTIONS, default="TB", help="top to bottom (default), or left to right")
-    parser.add_argument("--phase", choices=PHASES, help="only the layers of this phase (default: all)")
+    parser.add_argument(
+        "--phase", choices=PHASES, default="train", help="the phase whose layers are drawn (default: train)"
+    )
     options = parser.parse_args()
     nets = options.nets or [ROOT / net for net in DOCS]
     out = options.out or (Path() if options.nets else ROOT / "docs/nets")
@@ -54,12 +55,10 @@ def main() -> None:
     if len(pictures) < len(nets):
         raise ProgramError(f"{', '.join(map(str, nets))}: expected distinct file names, each names its picture")
     for file, path in pictures.items():
-        net = read_net(path, DATA)
-        if options.phase:
-            net = for_phase(net, PHASES[options.phase], path)
+        net = for_phase(read_net(path, DATA), PHASES[options.phase], path)
         if not net.layer:
             raise ProgramError(f"{path}: found no layer of the phase {options.phase}")
-        drawn = draw(net, image_format=options.format, rankdir=options.rankdir)
+        drawn = draw(net, options.format)
         with write_aside(file) as aside:
             aside.write_bytes(drawn)
         print(f"wrote {from_root(file)}")

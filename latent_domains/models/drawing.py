@@ -1,13 +1,12 @@
 """A net as a picture, by graphviz: layers in boxes, coloured so that the paper's parts stand out."""
 
 import html
-import json
+import re
 import shutil
 import subprocess
-from typing import Any
 
 import pydot
-from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
+from caffe.proto.caffe_pb2 import NetParameter
 from google.protobuf import text_format
 
 from latent_domains.common.program import ProgramError
@@ -15,8 +14,6 @@ from latent_domains.common.wording import one_line
 from latent_domains.models.graph import Graph, Node, Value, read_graph
 
 FORMATS = ("svg", "png")
-
-DIRECTIONS = ("TB", "LR")
 
 COLOURS = {
     "data": "#D9D9D9",
@@ -45,9 +42,6 @@ _FOLLOWERS = {"BatchNorm", "Clip", "Dropout", "LRN", "MDALayer", "PReLU", "Pooli
 _DETAILED = ("convolution_param", "inner_product_param", "pooling_param", "slice_param", "concat_param")
 """Parameters that are shown as the prototxt has them, but for fillers."""
 
-_OF_PYTHON = ("num_domains", "first", "domain")
-"""Parameters of Python layers that are shown."""
-
 _FONT = '"DejaVu Sans,Verdana,Helvetica,sans-serif"'  # the widest first: the text fits its box in all of them
 
 _SPACE = "\N{NO-BREAK SPACE}"  # SVG drops a plain one where a text begins
@@ -57,30 +51,43 @@ _LINE = "#444444"
 _ASIDE = "#B85C00"
 
 
-def draw(net: NetParameter, *, image_format: str = "svg", rankdir: str = "TB") -> bytes:
-    """A picture of the net: the same bytes for the same net and graphviz."""
+def draw(net: NetParameter, image_format: str = "svg") -> bytes:
+    """A picture of a net of one phase: the same bytes for the same net and graphviz."""
     if shutil.which("dot") is None:
         raise ProgramError("found no program dot on PATH: install Debian's package graphviz")
-    text = _dot(net, rankdir).to_string()
+    text = _dot(read_graph(net)).to_string()
     done = subprocess.run(["dot", f"-T{image_format}"], input=text.encode(), capture_output=True, check=False)
     if done.returncode:
         raise ProgramError(f"dot ended with {done.returncode}: {one_line(done.stderr.decode(errors='replace'))}")
     return done.stdout
 
 
-def _dot(net: NetParameter, rankdir: str) -> pydot.Dot:
-    found = read_graph(net)
-    # Names of layers and blobs may repeat, and hold any character: numbers do not.
-    ids: dict[Node | Value, str] = {node: f"layer{i}" for i, node in enumerate(found.nodes)}
-    ids |= {value: f"blob{i}" for i, value in enumerate(found.values())}
-    branch, boxes = _branch(found), _boxes(found)
-    graph = pydot.Dot("net", graph_type="digraph", rankdir=rankdir, bgcolor="white", pad=0.2, ranksep=0.35)
+def _dot(net: Graph) -> pydot.Dot:
+    """The boxes, arrows from box to box, and an ellipse for what is read aside or comes from outside."""
+    graph = pydot.Dot("net", graph_type="digraph", rankdir="TB", bgcolor="white", pad=0.2, ranksep=0.35)
     graph.set_node_defaults(fontname=_FONT, fontsize=11, shape="plain")
     graph.set_edge_defaults(fontname=_FONT, fontsize=9, fontcolor=_LINE, color=_LINE, arrowsize=0.7)
-    for box in boxes:
-        graph.add_node(pydot.Node(ids[box[0]], label=_table(box, branch)))
-        ids |= {node: ids[box[0]] for node in box}
-    _connect(graph, found, ids)
+    branch, ids = _branch(net), {}
+    for box in _boxes(net):
+        name = f"layer{net.nodes.index(box[0])}"  # layers' names may repeat, and hold any character
+        graph.add_node(pydot.Node(name, label=_table(box, branch)))
+        ids |= dict.fromkeys(box, name)
+    asides = {blob for node in net.nodes for blob in _asides(node)}
+    for i, blob in enumerate(net.values()):
+        maker, readers = net.maker(blob), [node for node in net.nodes if blob in _inputs(node)]
+        source = ids[maker] if maker else f"blob{i}"
+        if blob in asides or maker is None:
+            colour = _ASIDE if blob in asides else _LINE
+            label = f"<{_text(blob.name)}>"
+            graph.add_node(pydot.Node(f"blob{i}", label=label, shape="ellipse", color=colour, fontcolor=colour))
+            if maker:
+                graph.add_edge(pydot.Edge(source, f"blob{i}", color=_ASIDE))
+        # Its name tells a Slice's blobs apart; data and labels go where their names are written anyway.
+        named = maker is not None and len(maker.tops) > 1 and _role(maker) != "data"
+        for target in dict.fromkeys(ids[reader] for reader in readers):
+            if target != source:
+                label = f"<{_SPACE}{_text(blob.name if named else '')}>"
+                graph.add_edge(pydot.Edge(source, target, label=label))
     return graph
 
 
@@ -94,20 +101,20 @@ def _asides(node: Node) -> list[Value]:
     return node.bottoms[1:] if _role(node) in ("mda", "loss") or node.kind == "Accuracy" else []
 
 
-def _branch(found: Graph) -> set[Node]:
+def _branch(net: Graph) -> set[Node]:
     """The layers that make ``w`` and nothing else, from the stem's end on."""
-    assigning = [blob for node in found.nodes if node.kind == "DomainAssignmentLayer" for blob in node.bottoms]
-    normalised = [blob for node in found.nodes if node.kind == "MDALayer" for blob in _inputs(node)]
-    return set(found.ancestors(assigning, _inputs)) - set(found.ancestors(normalised, _inputs))
+    assigning = [blob for node in net.nodes if node.kind == "DomainAssignmentLayer" for blob in node.bottoms]
+    normalised = [blob for node in net.nodes if node.kind == "MDALayer" for blob in _inputs(node)]
+    return set(net.ancestors(assigning, _inputs)) - set(net.ancestors(normalised, _inputs))
 
 
-def _boxes(found: Graph) -> list[list[Node]]:
+def _boxes(net: Graph) -> list[list[Node]]:
     """The layers, each with those that follow it alone."""
     boxes: dict[Node, list[Node]] = {}
-    for node in found.nodes:
+    for node in net.nodes:
         inputs = _inputs(node)
-        before = found.maker(inputs[0]) if len(inputs) == 1 and node.kind in _FOLLOWERS else None
-        alone = before in boxes and len(before.tops) == 1 and found.readers(inputs[0]) == [node]
+        before = net.maker(inputs[0]) if len(inputs) == 1 and node.kind in _FOLLOWERS else None
+        alone = before in boxes and len(before.tops) == 1 and net.readers(inputs[0]) == [node]
         boxes[node] = boxes[before] if alone and _role(before) != "data" else []
         boxes[node].append(node)
     return [box for node, box in boxes.items() if box[0] is node]
@@ -120,7 +127,7 @@ def _table(box: list[Node], branch: set[Node]) -> str:
     for node in box:
         cells = [f'<TD><FONT COLOR="{_ASIDE}">{_text(blob.name)} →</FONT></TD>' for blob in _asides(node)]
         text = f"<B>{_text(node.name)}</B>{_SPACE}({_text(node.kind)})"
-        if details := _details(node):
+        if details := ", ".join(_details(node)):
             text += f'<BR/>{_SPACE}<FONT POINT-SIZE="9">{_text(details)}</FONT>{_SPACE}'  # spaces: as high a line
         role = _role(node)
         colour = COLOURS["branch" if node in branch and role in ("weights", "norm", "other") else role]
@@ -139,47 +146,16 @@ def _role(node: Node) -> str:
     return "loss" if "Loss" in node.kind else _ROLES.get(node.kind, "other")
 
 
-def _details(node: Node) -> str:
+def _details(node: Node) -> list[str]:
+    """What is shown below a layer's name."""
     layer = node.layer
     details = [f"batch: {layer.data_param.batch_size}"] if node.kind == "Data" else []
     for field, value in layer.ListFields():
         if field.name in _DETAILED:
-            shown = type(value)()
-            shown.CopyFrom(value)
-            for filler in {"weight_filler", "bias_filler"} & set(shown.DESCRIPTOR.fields_by_name):
-                shown.ClearField(filler)
-            details.append(text_format.MessageToString(shown, as_one_line=True).strip())
-    details += [f"{key}: {value}" for key, value in _of_python(layer).items() if key in _OF_PYTHON]
+            shown = text_format.MessageToString(value, as_one_line=True)
+            details.append(re.sub(r"\w+_filler \{[^}]*\} ?", "", shown).strip())
+    numbers = re.findall(r'"(num_domains|first|domain)": (\d+)', layer.python_param.param_str)
+    details += [f"{name}: {number}" for name, number in numbers]
     if layer.param and not any(param.lr_mult for param in layer.param) and _role(node) == "weights":
         details.append("frozen")
-    details += [f"weight: {weight:g}" for weight in layer.loss_weight]
-    return ", ".join(details)
-
-
-def _of_python(layer: LayerParameter) -> dict[str, Any]:
-    try:
-        values = json.loads(layer.python_param.param_str)
-    except (ValueError, RecursionError):  # none, or another layer's own language
-        return {}
-    return values if isinstance(values, dict) else {}
-
-
-def _connect(graph: pydot.Dot, found: Graph, ids: dict[Node | Value, str]) -> None:
-    """Arrows from box to box, and to an ellipse for what is read aside."""
-    asides = {blob for node in found.nodes for blob in _asides(node)}
-    arrows: dict[tuple[str, str, str], None] = {}  # each once, in order
-    for blob in found.values():
-        makers, readers = found.makers(blob), [node for node in found.nodes if blob in _inputs(node)]
-        if blob in asides or (readers and not makers):
-            colour = _ASIDE if blob in asides else _LINE
-            label = f"<{_text(blob.name)}>"
-            graph.add_node(pydot.Node(ids[blob], label=label, shape="ellipse", color=colour, fontcolor=colour))
-        for maker in makers if blob in asides else []:
-            graph.add_edge(pydot.Edge(ids[maker], ids[blob], color=_ASIDE))
-        # Its name tells a Slice's blobs apart; data and labels go where their names are written anyway.
-        named = any(len(node.tops) > 1 and _role(node) != "data" for node in makers)
-        for source in [ids[maker] for maker in makers] or [ids[blob]]:
-            arrows |= {(source, ids[reader], blob.name if named else ""): None for reader in readers}
-    for source, target, name in arrows:
-        if source != target:
-            graph.add_edge(pydot.Edge(source, target, label=f"<{_SPACE}{_text(name)}>"))
+    return [*details, *(f"weight: {weight:g}" for weight in layer.loss_weight)]

@@ -110,10 +110,6 @@ class Graph:
     def readers(self, value: Value) -> list[Node]:
         return [node for node in self.nodes if value in node.bottoms]
 
-    def makers(self, value: Value) -> list[Node]:
-        """One node, or several if the graph is that of more than one phase."""
-        return [node for node in self.nodes if value in node.tops]
-
     def maker(self, value: Value) -> Node | None:
         """The node that makes ``value``, None if it comes from outside."""
         return next((node for node in self.nodes if value in node.tops), None)
@@ -216,10 +212,7 @@ class Graph:
 
 
 def read_graph(net: NetParameter, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
-    """The graph of a net, whose blobs have ``shapes``. A blob that no layer makes is a value of no node.
-
-    Layers with rules (include, exclude) may stand for one another: those of a blob of one name make the same value.
-    """
+    """The graph of a net of one phase; ``shapes`` are its blobs'. A blob that no layer makes is a value of no node."""
     shapes = shapes or {}
     now: dict[str, Value] = {}
     nodes = []
@@ -227,8 +220,7 @@ def read_graph(net: NetParameter, shapes: Mapping[str, tuple[int, ...]] | None =
         bottoms = [now.setdefault(name, Value(name, shapes.get(name, ()))) for name in layer.bottom]
         tops = []
         for name in layer.top:
-            if name in layer.bottom or name not in now or not (layer.include or layer.exclude):
-                now[name] = Value(name, shapes.get(name, ()), now[name] if name in layer.bottom else None)
+            now[name] = Value(name, shapes.get(name, ()), now[name] if name in layer.bottom else None)
             tops.append(now[name])
         nodes.append(Node(layer, bottoms, tops))
     return Graph(net.name, nodes, names={layer.name for layer in net.layer} | set(now))

@@ -6,9 +6,11 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from caffe.proto import caffe_pb2
 
 from latent_domains.common.program import ROOT
 from latent_domains.models.allowed import DATA, read_net
+from latent_domains.models.definition import for_phase
 from latent_domains.models.drawing import COLOURS, draw
 from tests.programs import names, program
 from tools.draw import DOCS
@@ -95,7 +97,6 @@ def test_every_layer_is_there_with_its_class_and_what_matters_of_it(small, tmp_p
             ["halves", "(Slice)"],
             ["label →", "loss", "(SoftmaxWithLoss)"],
             ["entropy", "(EntropyLossLayer)", "weight: 0.5"],
-            ["prob", "(Softmax)"],
         ]
     )
     assert arrows(svg) == {
@@ -105,7 +106,6 @@ def test_every_layer_is_there_with_its_class_and_what_matters_of_it(small, tmp_p
         ("domains", "w"),
         ("scores", "halves"),
         ("halves", "label →", "half_a"),
-        ("halves", "prob", "half_a"),
         ("halves", "entropy", "half_b"),
         ("label", "label"),
         ("w", "w"),
@@ -113,25 +113,16 @@ def test_every_layer_is_there_with_its_class_and_what_matters_of_it(small, tmp_p
 
 
 def test_colours_tell_the_parts_apart_on_white(small):
-    svg = draw(read_net(small, DATA)).decode()
+    svg = draw(for_phase(read_net(small, DATA), caffe_pb2.TRAIN, small)).decode()
     assert '<polygon fill="white"' in svg
     count = Counter(re.findall(r'<polygon fill="(#\w{6})" stroke="transparent"', svg))
     expected = {"data": 2, "weights": 2, "mda": 1, "branch": 1, "assignment": 1, "loss": 2}
     assert {role: count[COLOURS[role].lower()] for role in expected} == expected
 
 
-def test_only_the_layers_of_a_phase(small, tmp_path):
-    for phase, there, not_there in (("train", ["loss", "dropout"], ["prob"]), ("test", ["prob"], ["loss", "dropout"])):
-        program("draw", small, "--out", tmp_path / phase, "--phase", phase)
-        svg = (tmp_path / phase / "small.svg").read_bytes()
-        words = {word for box in boxes(svg) for word in box}
-        assert words >= set(there) and not words & set(not_there)
-        assert ("scores", "halves") in arrows(svg)
-
-
-def test_the_same_bytes_again_and_nothing_left_beside(small, tmp_path):
+def test_the_tests_phase_the_same_bytes_again_and_nothing_left_beside(small, tmp_path):
     for image_format in ("svg", "png"):
-        command = ("draw", small, "--out", tmp_path / "out", "--format", image_format, "--rankdir", "LR")
+        command = ("draw", small, "--out", tmp_path / "out", "--format", image_format, "--phase", "test")
         picture = tmp_path / "out" / f"small.{image_format}"
         assert program(*command).returncode == 0
         first = picture.read_bytes()
@@ -139,6 +130,9 @@ def test_the_same_bytes_again_and_nothing_left_beside(small, tmp_path):
         assert picture.read_bytes() == first
     assert first.startswith(b"\x89PNG")
     assert names(tmp_path / "out") == ["small.png", "small.svg"]
+    svg = (tmp_path / "out" / "small.svg").read_bytes()
+    words = {word for box in boxes(svg) for word in box}
+    assert "prob" in words and not words & {"loss", "dropout"} and ("halves", "prob", "half_a") in arrows(svg)
 
 
 def test_windows_are_shown_as_they_are_given(tmp_path):
@@ -176,29 +170,23 @@ def test_names_of_any_characters(tmp_path):
 
 
 def test_other_errors_are_one_line(small, tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
     only = tmp_path / "only.prototxt"
     only.write_text('name: "only" layer { name: "a" type: "Input" top: "a" include { phase: TEST } }')
     (tmp_path / "other").mkdir()
     twin = small.rename(tmp_path / "other" / "only.prototxt")
-    for arguments, message in (
-        ((twin, "--out", tmp_path / "file"), f"File exists: '{tmp_path / 'file'}'"),
-        ((twin, "--out", tmp_path / "file" / "below"), f"Not a directory: '{tmp_path / 'file' / 'below'}'"),
-        ((only, "--phase", "train"), f"{only}: found no layer of the phase train"),
-        ((only, twin), f"{only}, {twin}: expected distinct file names, each names its picture"),
-    ):
-        done = program("draw", *arguments)
-        assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr.startswith("error: ") and done.stderr.endswith(f"{message}\n")
-        assert done.stderr.count("\n") == 1
-    monkeypatch.setenv("PATH", str(tmp_path))
-    done = program("draw", twin, "--out", tmp_path / "out")
-    assert done.stderr == "error: found no program dot on PATH: install Debian's package graphviz\n"
     dot = tmp_path / "dot"
-    dot.write_text("#!/bin/sh\necho no room >&2\nexit 3\n")
-    dot.chmod(0o755)
-    done = program("draw", twin, "--out", tmp_path / "out")
-    assert done.stderr == "error: dot ended with 3: no room\n"
+    for nets, script, message in (
+        ((only,), "", f"{only}: found no layer of the phase train"),
+        ((only, twin), "", f"{only}, {twin}: expected distinct file names, each names its picture"),
+        ((twin,), "", "found no program dot on PATH: install Debian's package graphviz"),
+        ((twin,), "#!/bin/sh\necho no room >&2\nexit 3\n", "dot ended with 3: no room"),
+    ):
+        if script:
+            dot.write_text(script)
+            dot.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path))
+        done = program("draw", *nets, "--out", tmp_path / "out")
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", f"error: {message}\n")
     assert not (tmp_path / "out").exists()
 
 
