@@ -5,10 +5,7 @@ import shutil
 import subprocess
 import sys
 
-import pytest
-
 from latent_domains.common.program import ROOT
-from tests.programs import program
 
 
 def test_programs_take_paths_relative_to_where_they_are_called(tiny_data, tmp_path):
@@ -20,10 +17,3 @@ def test_programs_take_paths_relative_to_where_they_are_called(tiny_data, tmp_pa
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
     assert "on usps" in done.stdout
-
-
-@pytest.mark.parametrize("jobs", ["0", "-1", "two"])
-def test_jobs_must_be_a_number_of_runs(jobs, tmp_path):
-    done = program("train", "--jobs", jobs, tmp_path)
-    assert done.returncode == 2
-    assert f"argument --jobs: got '{jobs}', expected a whole number of at least 1" in done.stderr

@@ -111,6 +111,9 @@ def test_once_says_what_is_there_and_names_what_is_not(folder, tmp_path):
     missing = tmp_path / "nothing"
     done = program("watch", "--once", folder.path, missing)
     assert done.returncode == 1 and f"error: {missing}: no experiment.json in it" in done.stderr
+    fail(folder, "it broke")
+    done = program("watch", folder.path)  # which has ended
+    assert (done.returncode, done.stdout) == (1, "run: failed  0/100  it broke\n")
     (folder.path / "experiment.json").write_text("{")
     done = program("watch", "--once", folder.path)
     assert done.returncode == 1 and f"error: {folder.path}/experiment.json: not valid JSON" in done.stderr
@@ -139,12 +142,6 @@ def test_without_a_terminal_news_alone_are_printed_until_all_ended(tiny_data, tm
         watching.kill()
     assert watching.returncode == 0
     assert rest == "\nrun: finished  100/100  usps 20.0 %\n"
-
-
-def test_a_failed_run_gives_exit_code_1(folder):
-    fail(folder, "it broke")
-    done = program("watch", folder.path)
-    assert done.returncode == 1 and "run: failed" in done.stdout and "it broke" in done.stdout
 
 
 def test_in_a_terminal_the_view_is_drawn_over_and_ctrl_c_ends_it(folder):

@@ -3,13 +3,14 @@
 import shutil
 import subprocess
 import sys
-import time
+from pathlib import Path
 
 import pytest
 
 from latent_domains.common import gpus
 from latent_domains.common.gpus import expect_gpu, gpu_names
 from latent_domains.common.program import ROOT, ProgramError
+from tests.programs import wait_until
 
 DRIVER = """
 #include <string.h>
@@ -55,11 +56,11 @@ def test_a_gpu_that_is_not_there_is_told():
 
 
 HOLD = """
-import sys, time
+import os, sys
 from pathlib import Path
 from latent_domains.common.gpus import choose_gpu
 print(choose_gpu(sys.argv[2:], Path(sys.argv[1]), pause=0.05), flush=True)
-sys.stdin.read()
+os.execvp("cat", ["cat"])
 """
 
 
@@ -74,10 +75,12 @@ def hold(locks, *gpus: str) -> subprocess.Popen[str]:
     )
 
 
-def test_each_process_gets_a_gpu_of_its_own_and_the_last_one_waits(tmp_path):
+def test_each_process_gets_a_gpu_of_its_own_and_keeps_it_as_another_program_and_the_last_one_waits(tmp_path):
     with hold(tmp_path, "2", "5") as first, hold(tmp_path, "2", "5") as second:
         try:
             assert {first.stdout.readline(), second.stdout.readline()} == {"2\n", "5\n"}
+            for held in (first, second):
+                wait_until(lambda held=held: Path(f"/proc/{held.pid}/comm").read_text() == "cat\n")
             with hold(tmp_path, "2", "5") as third:
                 try:
                     assert third.stderr.readline() == "all of the GPUs 2, 5 are in use: waiting for one\n"
@@ -89,29 +92,6 @@ def test_each_process_gets_a_gpu_of_its_own_and_the_last_one_waits(tmp_path):
             second.kill()
             first.kill()
     assert freed in ("2\n", "5\n")
-
-
-def test_the_lock_is_kept_by_the_command_that_replaces_the_process(tmp_path):
-    keep = f"""
-import os
-from pathlib import Path
-from latent_domains.common.gpus import choose_gpu
-choose_gpu(["0"], Path({str(tmp_path)!r}))
-os.execvp("sleep", ["sleep", "60"])
-"""
-    with subprocess.Popen([sys.executable, "-c", keep], cwd=ROOT) as process:
-        try:
-            deadline = time.monotonic() + 60
-            while "sleep" not in (ROOT / f"/proc/{process.pid}/comm").read_text():
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
-            with hold(tmp_path, "0") as other:
-                try:
-                    assert "waiting for one" in other.stderr.readline()
-                finally:
-                    other.kill()
-        finally:
-            process.kill()
 
 
 @pytest.mark.parametrize(

@@ -37,11 +37,8 @@ def test_a_control_labels_every_source_image(method, tiny_data, tmp_path):
         source: values.tolist() for source, values in found[0].items()
     }
     usage = domain_usage(rows)
-    assert (
-        usage.images == 96
-        and np.sum(usage.counts) == 96
-        and usage.mean_probability == (np.array(usage.counts) / 48).round(6).tolist()
-    )
+    assert usage.images == np.sum(usage.counts) == 96
+    assert usage.mean_probability == (np.array(usage.counts) / 48).round(6).tolist()
 
 
 MIXTURE = {"shares": (80, 20)}

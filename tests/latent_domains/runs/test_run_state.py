@@ -18,7 +18,7 @@ from latent_domains.runs.run_state import State, recording_failure, state_of
 from latent_domains.runs.watch import view
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
-from tests.programs import child
+from tests.programs import child, wait_until
 from tests.run_folders import lasting
 
 LINE = "I20261121 18:10:37.7 1 solver.cpp:239] Iteration {} (4.3 iter/s, 2.3s/10 iters), loss = 0.5\n"
@@ -34,12 +34,8 @@ def shown(folder: RunFolder) -> str:
     return str(state_of(folder))
 
 
-def test_a_run_that_nobody_trained_is_written(folder):
-    assert state_of(folder).state is State.WRITTEN and shown(folder) == "written"
-
-
 def test_only_a_lock_makes_a_run_running(folder):
-    assert not folder.is_locked()
+    assert not folder.is_locked() and shown(folder) == "written"
     with folder.locked() as lock:
         assert folder.is_locked()
         assert shown(folder) == "running: waiting for its turn"
@@ -77,11 +73,10 @@ def test_a_folder_that_was_replaced_while_its_lock_was_waited_for_is_told(folder
         pass
 
 
-@pytest.mark.parametrize(("to", "what"), [("/dev/null", "no regular file"), ("train.log", "no such file")])
 @pytest.mark.parametrize("look", [state_of, run_state.last_iteration, lambda run: view(run.path)])
-def test_a_log_that_is_no_regular_file_is_told(look, to, what, folder):
-    folder.log.symlink_to(to)
-    with pytest.raises(ProgramError, match=rf"train\.log: {what}, expected caffe's log"):
+def test_a_log_that_is_no_regular_file_is_told(look, folder):
+    folder.log.symlink_to("/dev/null")
+    with pytest.raises(ProgramError, match=r"train\.log: no regular file, expected caffe's log"):
         look(folder)
 
 
@@ -95,10 +90,7 @@ def test_a_killed_run_is_interrupted_and_its_session_ended_by_the_next(folder):
         stderr=subprocess.DEVNULL,
     )
     try:
-        deadline = time.monotonic() + 90
-        while not folder.log.exists() or "_iter_20.solverstate" not in folder.log.read_text():
-            assert training.poll() is None and time.monotonic() < deadline
-            time.sleep(0.1)
+        wait_until(lambda: folder.log.exists() and "_iter_20.solverstate" in folder.log.read_text(), seconds=90)
         assert state_of(folder).state is State.RUNNING
         caffe = int(subprocess.check_output(["pgrep", "-P", str(training.pid), "-x", "caffe"], text=True))
         os.kill(caffe, signal.SIGTERM)  # as SLURM does: caffe leaves it to the program to end it, with a snapshot
@@ -111,10 +103,7 @@ def test_a_killed_run_is_interrupted_and_its_session_ended_by_the_next(folder):
     finally:
         training.kill()
         training.wait()
-    deadline = time.monotonic() + 10
-    while folder.is_locked():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: not folder.is_locked(), seconds=10)
     state = state_of(folder)
     start = folder.latest_snapshot().iteration
     assert state.state is State.INTERRUPTED and state.iteration >= start >= 20
@@ -152,7 +141,6 @@ def test_a_failed_run_says_why_until_it_goes_on(folder):
     finally:
         lmdb.with_name("elsewhere").rename(lmdb)
     assert folder.read_failure().step == "preparation" and "no LMDB there" in shown(folder)
-    net.write_text(whole)
     train_all([folder], threads=1, resume=True)
     assert shown(folder) == "finished" and not folder.failure.exists()
     ended = [session.ended for session in folder.read_record().training.sessions]
@@ -182,13 +170,7 @@ def test_training_without_our_program_is_seen(folder):
     """``caffe train -solver …`` by hand leaves snapshots alone."""
     folder.log.write_text("killed before its first iteration\n")
     assert shown(folder) == "interrupted: begins anew: no snapshot yet"
-    subprocess.run(
-        ["caffe", "train", "-solver", folder.solver],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-    )
+    subprocess.run(["caffe", "train", "-solver", folder.solver], cwd=ROOT, check=True, capture_output=True)
     folder.log.unlink()
     assert shown(folder) == "interrupted at iteration 6 of 6: trained, not yet evaluated"
 

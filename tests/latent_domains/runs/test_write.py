@@ -69,13 +69,6 @@ def test_a_folder_that_another_process_writes_meanwhile_stays(tiny_data, tmp_pat
     assert RunFolder.load(tmp_path / "run").experiment.method == "dial"
 
 
-@pytest.mark.parametrize("force", [False, True])
-def test_an_empty_folder_is_no_folder(force, tiny_data, tmp_path):
-    (tmp_path / "run").mkdir()
-    write_run(small(), tmp_path / "run", data=tiny_data, force=force)
-    assert RunFolder.load(tmp_path / "run").experiment == small()
-
-
 def test_force_replaces_run_folders_alone(tiny_data, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter1").touch()
@@ -83,11 +76,10 @@ def test_force_replaces_run_folders_alone(tiny_data, tmp_path):
         write_run(small(), tmp_path / "thesis", data=tiny_data, force=True)
     assert (tmp_path / "thesis" / "chapter1").exists()
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
-    with folder.locked(), pytest.raises(ProgramError, match="run: it is being trained already"):
-        write_run(small(), tmp_path / "run", data=tiny_data, force=True)
-    with folder.locked(), pytest.raises(ProgramError, match="run: it is being trained already") as error:
-        write_run(small(), tmp_path / "run", data=tiny_data)
-    assert "--force" not in str(error.value)
+    for force in (True, False):
+        with folder.locked(), pytest.raises(ProgramError, match="run: it is being trained already") as error:
+            write_run(small(), tmp_path / "run", data=tiny_data, force=force)
+        assert "--force" not in str(error.value)
     write_run(small("dial"), tmp_path / "run", data=tiny_data, force=True)
     assert RunFolder.load(tmp_path / "run").experiment.method == "dial"
 
