@@ -1,7 +1,5 @@
 """Features and labels that others computed: read from .mat, .npz and CSV files, checked, normalised."""
 
-import csv
-import io
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -50,13 +48,11 @@ def read_features(path: Path, features: str | None = None, labels: str | None = 
     if kind not in _READERS:
         raise ProgramError(f"{path}: found a name that ends in {kind!r}, expected one of {', '.join(_READERS)}")
     arrays = _READERS[kind](path)
-    label = _chosen(path, arrays, "labels", [labels] if labels else LABELS)
-    y = _numbers(path, label, arrays[label])
+    y = _find(path, arrays, "labels", [labels] if labels else LABELS)
     if kind == ".csv":
-        columns = [column for name, column in arrays.items() if name != label]
+        columns = [column for column in arrays.values() if column is not y]
         return _checked(path, np.array(columns).reshape(-1, len(y)).T, y)
-    chosen = _chosen(path, arrays, "features", [features] if features else FEATURES)
-    return _checked(path, _numbers(path, chosen, arrays[chosen]), y)
+    return _checked(path, _find(path, arrays, "features", [features] if features else FEATURES), y)
 
 
 def _mat(path: Path) -> dict[str, Any]:
@@ -85,17 +81,16 @@ def _npz(path: Path) -> dict[str, Any]:
 
 def _csv(path: Path) -> dict[str, Any]:
     try:
-        text = io.StringIO(path.read_text("utf-8-sig"))
-        names = [name.strip() for name in next(csv.reader([text.readline()]), [])]
-        if not names or len(set(names)) != len(names) or all(map(_is_number, names)):
+        header, *lines = path.read_text("utf-8-sig").splitlines() or [""]
+        names = [name.strip(' "') for name in header.split(",")]
+        if len(set(names)) != len(names) or not any(names):
             raise ValueError("found no names of columns in the first line, expected each once, the labels' among them")
-        if not text.readline().strip():
+        if not any(map(str.strip, lines)):
             raise ValueError("found no rows below the names of columns")
-        text.seek(0)
-        values = np.loadtxt(text, delimiter=",", skiprows=1, ndmin=2, comments=None, quotechar='"')
+        values = np.loadtxt(lines, delimiter=",", ndmin=2, comments=None, quotechar='"')
         if values.shape[1] != len(names):
             raise ValueError(f"found {count_of(len(names), 'name')} for {count_of(values.shape[1], 'column')}")
-    except (ValueError, csv.Error) as error:
+    except ValueError as error:
         raise ProgramError(f"{path}: not a CSV of numbers below the names of columns: {error}") from error
     return dict(zip(names, values.T, strict=True))
 
@@ -103,26 +98,16 @@ def _csv(path: Path) -> dict[str, Any]:
 _READERS = {".mat": _mat, ".npz": _npz, ".csv": _csv}
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _chosen(path: Path, arrays: Mapping[str, Any], what: str, names: Sequence[str]) -> str:
+def _find(path: Path, arrays: Mapping[str, Any], what: str, names: Sequence[str]) -> NDArray[np.float64]:
+    """The array that has one of these names. Raises ProgramError if none or several have, or if it holds no numbers."""
     found = [name for name in names if name in arrays]
     if len(found) != 1:
         held = some(sorted(arrays)) or "nothing"
         raise ProgramError(f"{path}: {what}: found {held}, expected one of {', '.join(names)} (--{what} NAME: another)")
-    return found[0]
-
-
-def _numbers(path: Path, name: str, array: Any) -> NDArray[np.float64]:
+    array = arrays[found[0]]
     if array.dtype.kind not in "biuf":
-        raise ProgramError(f"{path}: {name}: found values of type {array.dtype}, expected numbers")
-    return array.astype(np.float64)
+        raise ProgramError(f"{path}: {found[0]}: found values of type {array.dtype}, expected numbers")
+    return array.astype(np.float64, copy=False)
 
 
 def _checked(path: Path, features: NDArray[np.float64], labels: NDArray[np.float64]) -> LabelledFeatures:

@@ -174,15 +174,9 @@ def build_missing(parts: list[PlannedLmdb], *, force: bool = False) -> int:
     Returns the number of records in those that were built.
     """
     built = 0
-    standing = [is_built(part, force=force) for part in parts]
-    for part, done in zip(parts, standing, strict=True):
-        if not done:
-            try:
-                records = build(part, force=force)
-            except ProgramError:
-                if force or not is_built(part):  # or another process has made it meanwhile
-                    raise
-                done = True
-        print(f"{part.path}: built before" if done else f"{part.path}: {records} images")
-        built += 0 if done else records
+    done = [is_built(part, force=force) for part in parts]
+    for part, was_built in zip(parts, done, strict=True):
+        records = 0 if was_built else build(part, force=force)
+        print(f"{part.path}: built before" if was_built else f"{part.path}: {records} images")
+        built += records
     return built
