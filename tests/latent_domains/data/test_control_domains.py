@@ -19,12 +19,6 @@ def test_random_domains_are_balanced_in_every_lmdb(counts, k, seed):
     assert all(np.array_equal(a, b) for a, b in zip(found, random_domains(counts, k, seed), strict=True))
 
 
-def test_random_domains_are_drawn_by_the_seed_for_each_lmdb():
-    (a, b), (c, _) = random_domains([500, 500], 2, 0), random_domains([500, 500], 2, 1)
-    assert 200 < (a == b).sum() < 300 and 200 < (a == c).sum() < 300
-    assert abs(np.corrcoef(a, np.arange(500))[0, 1]) < 0.15  # no function of the place
-
-
 def write(path, images):
     with lmdb_io.create(path) as (writer, _):
         for i, image in enumerate(images):

@@ -1,6 +1,3 @@
-import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,9 +7,9 @@ import numpy as np
 import pytest
 from caffe.proto.caffe_pb2 import Datum
 
-from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
-from tests.programs import files_up_to, names
+from tests.programs import names
 
 
 def write(path: Path, *records: tuple[np.ndarray, int], **options: bool) -> Path:
@@ -68,15 +65,9 @@ def test_records_come_back_in_the_order_they_were_put(tmp_path):
 
 
 def test_an_lmdb_can_be_looked_at_while_it_is_being_read(tmp_path):
-    path = write(tmp_path / "db", (noise(2, 2), 0), (noise(2, 2), 1))
-    for _, datum in lmdb_io.read(path):
-        assert lmdb_io.count(path) == 2
-        assert [other.label for _, other in lmdb_io.read(path)] == [0, 1]
-        assert datum.label in (0, 1)
-
-
-def test_threads_can_read_the_same_lmdb(tmp_path):
     path = write(tmp_path / "db", *((noise(20, 20, 3), i) for i in range(50)))
+    for _, datum in lmdb_io.read(path):
+        assert lmdb_io.count(path) == 50 and datum.label in range(50)
     with ThreadPoolExecutor(8) as threads:
         found = list(threads.map(lambda _: lmdb_io.read_labels(path).tolist(), range(40)))
     assert found == [list(range(50))] * 40
@@ -141,27 +132,6 @@ def test_a_name_too_long_for_a_key_is_named(tmp_path):
     assert names(tmp_path) == ["fits"]
 
 
-def test_a_full_disk_is_reported_and_nothing_is_left(tmp_path):
-    script = (
-        "import sys, numpy as np; from pathlib import Path; from latent_domains.data import lmdb_io; "
-        "from latent_domains.common.program import run\n"
-        "def main():\n"
-        "    with lmdb_io.create(Path(sys.argv[1])) as (writer, _):\n"
-        "        for i in range(200): writer.put('x', lmdb_io.image_datum(np.zeros((100, 100, 3), np.uint8), i))\n"
-        "run(main)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "db")],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        preexec_fn=files_up_to(1 << 21),
-    )
-    assert done.returncode == 1
-    assert f"{tmp_path / 'db'}: writing the LMDB failed" in done.stderr and "Traceback" not in done.stderr
-    assert names(tmp_path) == []
-
-
 # --- describing
 
 
@@ -205,24 +175,18 @@ def test_what_is_no_lmdb_is_named(tmp_path, reader):
             reader(folder)
 
 
-@pytest.mark.parametrize("share", [0.3, 0.999])
-def test_a_truncated_lmdb_is_named(tmp_path, share):
-    path = write(tmp_path / "db", *((noise(30, 30, 3), 0) for _ in range(40)))
-    file = path / "data.mdb"
-    size = file.stat().st_size
-    os.truncate(file, int(share * size))
-    with pytest.raises(ProgramError, match=rf"data\.mdb: truncated: found {int(share * size)} bytes, expected {size}"):
-        lmdb_io.describe(path)
-
-
-@pytest.mark.parametrize("inserted", [1, 4000])
-def test_bytes_that_were_inserted_into_an_lmdb_are_told(inserted, tmp_path):
-    """Its pages would be read at wrong places, some of them beyond the end of the file: SIGBUS."""
-    path = write(tmp_path / "db", *((noise(30, 30, 3), 0) for _ in range(40)))
-    data = (path / "data.mdb").read_bytes()
-    (path / "data.mdb").write_bytes(data[:20_000] + bytes(inserted) + data[20_000:])
-    with pytest.raises(ProgramError, match=rf"damaged: found {len(data) + inserted} bytes, expected whole pages"):
-        lmdb_io.count(path)
+def test_an_lmdb_that_is_cut_short_or_has_more_bytes_is_named(tmp_path):
+    """Pages would be read at wrong places or beyond the end of the file: SIGBUS."""
+    file = write(tmp_path / "db", *((noise(30, 30, 3), 0) for _ in range(40))) / "data.mdb"
+    data = file.read_bytes()
+    for spoilt, message in (
+        (data[: len(data) // 3], f"truncated: found {len(data) // 3} bytes, expected {len(data)}"),
+        (data[:-1], f"truncated: found {len(data) - 1} bytes"),
+        (data[:20_000] + b"\0" + data[20_000:], f"damaged: found {len(data) + 1} bytes, expected whole pages"),
+    ):
+        file.write_bytes(spoilt)
+        with pytest.raises(ProgramError, match=rf"data\.mdb: {message}"):
+            lmdb_io.describe(file.parent)
 
 
 def test_records_that_are_no_datums_are_named(tmp_path):
@@ -230,9 +194,6 @@ def test_records_that_are_no_datums_are_named(tmp_path):
         lmdb_io.describe(raw_lmdb(tmp_path / "empty"))
     with pytest.raises(ProgramError, match=r"record 'a' holds no Datum"):
         lmdb_io.describe(raw_lmdb(tmp_path / "text", a=b"\xffno datum"))
-    empty = raw_lmdb(tmp_path / "fields", a=b"")  # parses, as a Datum without fields
-    with pytest.raises(ProgramError, match=r"record 'a' holds no image of Caffe's: 0 values for 0×0×0"):
-        lmdb_io.describe(empty)
     good, short = (Datum(channels=1, height=2, width=2, data=b"1" * n).SerializeToString() for n in (4, 3))
     path = raw_lmdb(tmp_path / "short", a=good, b=short)
     with pytest.raises(ProgramError, match=r"record 'b' holds no image of Caffe's: 3 values for 1×2×2"):

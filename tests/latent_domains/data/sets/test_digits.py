@@ -151,9 +151,3 @@ def test_the_real_data_sets(mirror, tmp_path):
     for ink, expected in ((0, patches), (255, 255 - patches)):
         at = digits_images == ink
         assert at.any() and np.array_equal(blended[at], expected[at])
-
-
-def test_a_mirror_that_is_not_there_is_named(tmp_path):
-    done = program("get_data", "digits", "--out", tmp_path / "data", "--mirror", tmp_path / "absent")
-    assert done.returncode == 1 and "absent: no such folder" in done.stderr
-    assert names(tmp_path) == []

@@ -17,8 +17,3 @@ def test_the_sorted_classes_sum_up_to_the_papers_totals(image_set, totals, class
     for counts in image_set.counts.values():
         assert tuple(counts) == image_set.classes == tuple(sorted(image_set.classes))
         assert min(counts.values()) > 0
-
-
-def test_classes_of_the_larger_sets_are_told_from_strange_ones():
-    assert OFFICE_CALTECH.is_of_larger_set("trash_can") and OFFICE_CALTECH.is_of_larger_set("257.clutter")
-    assert not OFFICE_CALTECH.is_of_larger_set("mugs") and not OFFICE_CALTECH.is_of_larger_set("mug")
