@@ -129,8 +129,3 @@ def recording_failure(folder: RunFolder, step: str) -> Iterator[None]:
         with suppress(OSError):
             write_text(folder.failure, json_text(failure.to_json()))
         raise
-
-
-def clear_failure(folder: RunFolder) -> None:
-    """Delete the note of an earlier failure."""
-    folder.failure.unlink(missing_ok=True)

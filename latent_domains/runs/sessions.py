@@ -49,8 +49,8 @@ def end_killed_session(folder: RunFolder, iteration: int) -> None:
 
     Call it with the folder's lock held: otherwise the session may belong to a running process.
     """
-    session = open_session(folder)
-    if session is None:
+    session = last_session(folder)
+    if session is None or session.ended:
         return
     started = datetime.fromisoformat(session.started)
     written = datetime.fromtimestamp(folder.log.stat().st_mtime, UTC) if folder.log.exists() else started
@@ -65,12 +65,6 @@ def _end(folder: RunFolder, ended: str, iteration: int, finished: str, seconds: 
     *before, last = training.sessions
     sessions = [*before, last.model_copy(update=end)]
     _write(folder, training.model_copy(update={"seconds": training.seconds + seconds, "sessions": sessions}))
-
-
-def open_session(folder: RunFolder) -> Session | None:
-    """The session that has begun and not ended: it is running, or was killed."""
-    session = last_session(folder)
-    return session if session and session.ended is None else None
 
 
 def last_session(folder: RunFolder) -> Session | None:

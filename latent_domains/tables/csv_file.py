@@ -8,23 +8,9 @@ from latent_domains.tables.definition import Table
 from latent_domains.tables.paired import PairedDifference, differences
 from latent_domains.tables.results import CLASS_MEAN, DOMAINS, Result, RowResults, recomputed_mean
 
-FIELDS = (
-    "table",
-    "row",
-    "kind",
-    "column",
-    "part",
-    "sources",
-    "targets",
-    "paper",
-    "paper_recomputed",
-    "mean",
-    "std",
-    "n",
-    "seeds",
-    "difference",
-    CLASS_MEAN,
-)
+_NUMBERS = ("paper", "paper_recomputed", "mean", "std", "n", "seeds", "difference", CLASS_MEAN)
+
+FIELDS = ("table", "row", "kind", "column", "part", "sources", "targets", *_NUMBERS)
 """Of every line. An accuracy for each seed, DOMAINS and PAIRED where there are some, reason and remarks follow."""
 
 PAIRED = ("reference", "paired difference", "interval low", "interval high", "paired n", "resolvable")
@@ -46,12 +32,9 @@ def csv_text(table: Table, rows: Sequence[RowResults]) -> str:
     writer.writeheader()
     for row in rows:
         for line in _lines(table, row, iter(paired.get(row.row.name, ()))):
-            writer.writerow({"table": table.name, "row": row.row.name, "kind": _kind(row), **line})
+            kind = "ours" if row.row.cited is None else "cited"
+            writer.writerow({"table": table.name, "row": row.row.name, "kind": kind, **line})
     return text.getvalue()
-
-
-def _kind(row: RowResults) -> str:
-    return "cited" if row.row.cited is not None else "ours"
 
 
 def _lines(table: Table, row: RowResults, paired: Iterator[PairedDifference | None]) -> Iterator[dict[str, str]]:

@@ -24,7 +24,7 @@ from latent_domains.runs.divergence import advice, check_loss
 from latent_domains.runs.preflight import preflight
 from latent_domains.runs.record import BegunFrom
 from latent_domains.runs.run_folder import RunFolder, Snapshot
-from latent_domains.runs.run_state import Interrupted, clear_failure, last_iteration, recording_failure
+from latent_domains.runs.run_state import Interrupted, last_iteration, recording_failure
 from latent_domains.runs.sessions import FAILED, FINISHED, STOPPED, begin_session, end_killed_session, end_session
 from latent_domains.runs.write import check_name
 from latent_domains.training.group import Children, Group, start_workers
@@ -136,7 +136,7 @@ def train_all(
                 if mode:
                     set_mode(folder, mode)
                 shares = write_share(folder, devices.size) if devices else ()
-            clear_failure(folder)
+            folder.failure.unlink(missing_ok=True)
             waiting.append(_Job(folder, snapshot, start_from, held[folder.path], len(waiting), devices, shares))
         if waiting:
             _train_jobs(waiting, min(jobs, len(waiting)), threads)

@@ -108,7 +108,7 @@ def test_a_killed_run_is_interrupted_and_its_session_ended_by_the_next(folder):
     start = folder.latest_snapshot().iteration
     assert state.state is State.INTERRUPTED and state.iteration >= start >= 20
     assert str(state) == f"interrupted at iteration {state.iteration} of 1000000: goes on from {start}"
-    assert sessions.open_session(folder).from_iteration == 0
+    assert sessions.last_session(folder).from_iteration == 0
 
     folder = lasting(folder, start + 1)
     train_all([folder], threads=1, resume=True)
