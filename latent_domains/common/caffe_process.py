@@ -18,7 +18,7 @@ _ENDING_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "sh", "-c", '[ $PPID = 
 the parent has ended before."""
 
 
-def ending_with_us(command: Sequence[str]) -> list[str]:
+def ending_with_parent(command: Sequence[str]) -> list[str]:
     """The command of a child that the kernel kills as soon as the thread that starts it ends.
 
     Otherwise a child would go on unnoticed when its parent is killed, for its memory, say.
@@ -67,7 +67,7 @@ def start_logged(command: list[str], threads: int, descriptors: tuple[int, ...] 
     at the latest with the thread that calls this.
     """
     return subprocess.Popen(
-        ending_with_us(command),
+        ending_with_parent(command),
         cwd=ROOT,
         env=environment(threads),
         stdin=subprocess.DEVNULL,

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 
-def plain(text: str) -> str:
+def escape_html(text: str) -> str:
     """A text that no reader of Markdown takes for HTML."""
     return text.replace("<", r"\<")
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table whose columns line up in a terminal too."""
-    lines = [[plain(cell).replace("|", r"\|") for cell in row] for row in (header, *rows)]
+    lines = [[escape_html(cell).replace("|", r"\|") for cell in row] for row in (header, *rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
 
     def text(cells: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ from google.protobuf import text_format
 from numpy.typing import NDArray
 
 from latent_domains.common.caffe_log import ending
-from latent_domains.common.caffe_process import ending_with_us, environment
+from latent_domains.common.caffe_process import ending_with_parent, environment
 from latent_domains.common.files import expect_file, write_together
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.models import prototxt
@@ -88,7 +88,7 @@ def check_loads(net: Path, phase: int = caffe.TEST, rows: Iterable[int] = ()) ->
     ``rows``: numbers of rows that the net's one input is to be run with besides.
     """
     child = subprocess.run(
-        ending_with_us([sys.executable, "-c", _LOAD, str(net.resolve()), str(phase), *map(str, rows)]),
+        ending_with_parent([sys.executable, "-c", _LOAD, str(net.resolve()), str(phase), *map(str, rows)]),
         env={**environment(1), "GLOG_minloglevel": "2"},
         cwd=ROOT,
         capture_output=True,

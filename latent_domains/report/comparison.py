@@ -11,7 +11,7 @@ from latent_domains.report.palette import COLOURS, DASHES, MARKS, Dashes
 from latent_domains.report.runs import LoadedRun
 from latent_domains.runs.record import Record
 from latent_domains.tables.definition import Cell, Row, Table
-from latent_domains.tables.records import meant_by
+from latent_domains.tables.records import part_of_variant
 from latent_domains.tables.results import OverSeeds, best_of
 
 CITED = "cited"
@@ -172,7 +172,7 @@ def _of_row(row: Row, cell: Cell, given: Mapping[Experiment, LoadedRun], baselin
         scores = tuple(
             100 * meant.accuracy
             for run in candidate.distinct
-            if run.name in baselines and (meant := meant_by(run, baselines[run.name]))
+            if run.name in baselines and (meant := part_of_variant(run, baselines[run.name]))
         )
         lines.append(Line(name, method, runs, scores or _scores_of(runs)))
     if len(lines) > 1 and not all(line.scores for line in lines):

@@ -109,7 +109,7 @@ def mode_of(run: RunFolder) -> str:
     return caffe_pb2.SolverParameter.SolverMode.Name(run.read_solver().solver_mode)
 
 
-def alone(run: RunFolder) -> Devices:
+def one_process(run: RunFolder) -> Devices:
     """One process on what the run's solver asks for."""
     return Devices(1, (run.read_solver().device_id,) if mode_of(run) == "GPU" else None)
 

@@ -25,7 +25,7 @@ def domain_usage(
     by_class = None
     if labels is not None:
         classes, latent = np.concatenate([labels[source] for source in probabilities]), np.concatenate(assigned)
-        by_class = in_both(classes, latent)
+        by_class = joint_counts(classes, latent)
     return DomainUsage(
         sources=list(probabilities),
         images=total,
@@ -40,7 +40,7 @@ def domain_usage(
     )
 
 
-def in_both(first: NDArray[np.integer], second: NDArray[np.integer]) -> NDArray[np.int64]:
+def joint_counts(first: NDArray[np.integer], second: NDArray[np.integer]) -> NDArray[np.int64]:
     """How many of the same images (n) are in each group of the first grouping and each of the second."""
     counts = np.zeros((int(first.max()) + 1, int(second.max()) + 1), np.int64)
     np.add.at(counts, (first, second), 1)

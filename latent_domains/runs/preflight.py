@@ -16,7 +16,7 @@ from pathlib import Path
 import caffe
 from tqdm import tqdm
 
-from latent_domains.common.caffe_process import caffe_binary, ending_with_us, environment
+from latent_domains.common.caffe_process import caffe_binary, ending_with_parent, environment
 from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.common.wording import by
 from latent_domains.data.lmdb_folder import is_lmdb
@@ -61,7 +61,7 @@ def _check_imports(variables: tuple[tuple[str, str], ...]) -> None:
     """Start a Python in this environment that imports the layers: once, however many runs there are."""
     tqdm.write("checking that caffe can import its layers …")
     child = subprocess.run(
-        ending_with_us([sys.executable, "-c", _IMPORT]),
+        ending_with_parent([sys.executable, "-c", _IMPORT]),
         env=dict(variables),
         cwd=ROOT,
         capture_output=True,

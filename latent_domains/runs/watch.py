@@ -94,7 +94,7 @@ def _accuracies(folder: RunFolder, log: History, *, finished: bool) -> dict[str,
     return {target: values[max(values)].value for target, values in measured.items() if values}
 
 
-def look(paths: Sequence[Path], *, missing_ok: bool) -> list[View]:
+def view_runs(paths: Sequence[Path], *, missing_ok: bool) -> list[View]:
     """View all runs below ``paths``. Raises ProgramError for a path without runs, unless ``missing_ok``."""
     views = []
     for path in paths:
@@ -126,7 +126,7 @@ def watch(paths: Sequence[Path], *, once: bool, interval: float) -> int:
     live = sys.stdout.isatty() and not once
     drawn, printed = 0, None
     while True:
-        views = look(paths, missing_ok=not once)
+        views = view_runs(paths, missing_ok=not once)
         if live:
             size = shutil.get_terminal_size()
             lines = screen(views, size.columns - 1, max(2, size.lines - 1))

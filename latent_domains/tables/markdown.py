@@ -16,14 +16,14 @@ def table_text(table: Table, rows: Sequence[RowResults]) -> str:
     notes = _Footnotes()
     usages = [usage for row in rows for result in row.results for usage in result.usages]
     if len(table.columns) == 1:
-        of_classes = [CLASS_MEAN] if of_pictures(table) else []
+        of_classes = [CLASS_MEAN] if shows_pictures(table) else []
         header = ["method", "paper", "here", "n", "difference", *of_classes, *(DOMAINS if usages else [])]
         lines = [_row_of_one(row, notes, bool(of_classes)) for row in rows]
     else:
         header = ["method", "", *(column.name for column in table.columns), "mean"]
-        lines = [line for row in rows for line in _rows_of_several(row, notes, of_pictures(table))]
+        lines = [line for row in rows for line in _rows_of_several(row, notes, shows_pictures(table))]
     lines = [[*line, *[""] * len(header)][: len(header)] for line in lines]
-    parts = [f"# {markdown.plain(table.title)}", _caption(table, usages), markdown.table(header, lines)]
+    parts = [f"# {markdown.escape_html(table.title)}", _caption(table, usages), markdown.table(header, lines)]
     if notes:
         parts.append(notes.text())
     if table.reference is not None:
@@ -31,7 +31,7 @@ def table_text(table: Table, rows: Sequence[RowResults]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def of_pictures(table: Table) -> bool:
+def shows_pictures(table: Table) -> bool:
     """Say whether a table is of pictures. Their classes differ in size, so it shows class means too."""
     return table.data.images in IMAGE_SETS
 
@@ -55,7 +55,7 @@ def _paired_text(table: Table, rows: Sequence[RowResults]) -> str:
             lines.append([name, *([column] if len(columns) > 1 else []), *line])
     header = ["method", *(["column"] if len(columns) > 1 else []), "difference", "95 % interval", "n", "resolvable"]
     return (
-        f"## Less {markdown.plain(table.reference)}, seed by seed\n\n"
+        f"## Less {markdown.escape_html(table.reference)}, seed by seed\n\n"
         "In points: mean of the differences d of the n seeds that both rows have, its 95 % interval by Student's t, "
         "and the smallest true difference that n seeds resolve: the one that a test at 5 % finds with 80 % power, "
         "δ·s/√n with s the sample standard deviation of d and δ such that Student's t of non-centrality δ and n − 1 "
@@ -78,7 +78,7 @@ class _Footnotes:
         return "".join(f" [{number}]" for number in numbers)
 
     def text(self) -> str:
-        return "\n".join(f"{number}. {markdown.plain(text)}" for text, number in self._numbers.items())
+        return "\n".join(f"{number}. {markdown.escape_html(text)}" for text, number in self._numbers.items())
 
 
 def _caption(table: Table, usages: Sequence[DomainUsage]) -> str:
@@ -90,7 +90,7 @@ def _caption(table: Table, usages: Sequence[DomainUsage]) -> str:
     )
     if len(table.columns) > 1:
         text += " The paper's mean is as printed, then recomputed from its row."
-    if of_pictures(table):
+    if shows_pictures(table):
         text += " Class mean: every class counts alike, however many images it has; the mean over the seeds."
     if usages:
         looked_at = {"held-out" if usage.held_out else "training" for usage in usages}

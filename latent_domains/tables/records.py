@@ -131,14 +131,14 @@ class Records:
             return one_line(error)
 
 
-def meant_by(run: Run, record: Record) -> Record | Matching | None:
+def part_of_variant(run: Run, record: Record) -> Record | Matching | None:
     """Return the part of a record that has the accuracy of the run's variant; None if the record lacks it."""
     return record.matching if isinstance(run, BaselineRun) and run.variant == "matching" else record
 
 
 def _check(where: str, record: Record, run: Run) -> None:
     """Raise ProgramError unless the record is complete and of ``run``."""
-    meant = meant_by(run, record)
+    meant = part_of_variant(run, record)
     if meant is None or meant.accuracy is None:
         key = "accuracy" if record.accuracy is None else "matching"
         raise ProgramError(f"{where}: {key}: found None, expected a number from 0 to 1")

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from latent_domains.runs.record import DomainUsage
 from latent_domains.tables.definition import Candidate, Cell, Row, Table
-from latent_domains.tables.records import Records, meant_by, remarks_on
+from latent_domains.tables.records import Records, part_of_variant, remarks_on
 
 NOTHING = "–"
 """Shown in place of a missing number."""
@@ -164,7 +164,7 @@ def _candidate(candidate: Candidate, table: Table, records: Records) -> Result:
         if record is None:
             why.setdefault(why_none, []).append(seed)
             continue
-        meant = meant_by(run, record)
+        meant = part_of_variant(run, record)
         accuracies[seed] = 100 * meant.accuracy
         if meant.class_mean is not None:
             class_means[seed] = 100 * meant.class_mean

@@ -19,7 +19,7 @@ from latent_domains.common.files import naming, sha256
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.models.weights import check_weights
-from latent_domains.runs.devices import Devices, alone, mode_of, requested_mode, set_mode
+from latent_domains.runs.devices import Devices, mode_of, one_process, requested_mode, set_mode
 from latent_domains.runs.divergence import advice, check_loss
 from latent_domains.runs.preflight import preflight
 from latent_domains.runs.record import BegunFrom
@@ -69,7 +69,7 @@ class _Job:
         if self.devices or self.snapshot:
             return start_workers(
                 self.shares or [self.folder.solver],
-                self.devices or alone(self.folder),
+                self.devices or one_process(self.folder),
                 threads,
                 snapshot=self.snapshot.state if self.snapshot else None,
                 weights=self.weights,

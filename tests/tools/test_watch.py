@@ -20,7 +20,7 @@ from latent_domains.common.program import ROOT
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs import sessions
 from latent_domains.runs.run_folder import RunFolder
-from latent_domains.runs.watch import look, screen, view
+from latent_domains.runs.watch import screen, view, view_runs
 from latent_domains.runs.write import write_run
 from tests.programs import program
 
@@ -98,7 +98,7 @@ def test_many_runs_fit_the_screen_those_that_run_first(tiny_data, tmp_path):
     folders = [write_run(small(), tmp_path / f"run{i}", data=tiny_data) for i in range(6)]
     measured(folders[5], 0, 10)
     with folders[5].locked():
-        views = look([tmp_path, tmp_path / "later"], missing_ok=True)
+        views = view_runs([tmp_path, tmp_path / "later"], missing_ok=True)
         lines = screen(views, 40, 4)
         assert len(lines) == 4 and lines[0].startswith("run5: running  10/100") and lines[0].endswith("…")
         assert lines[3] == "7 runs: 1 running, 5 written, 1 not the…"

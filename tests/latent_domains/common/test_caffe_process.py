@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from latent_domains.common.caffe_process import ending_with_us, read_log, start, start_logged
+from latent_domains.common.caffe_process import ending_with_parent, read_log, start, start_logged
 from latent_domains.common.program import ROOT
 from tests.programs import wait_until
 
@@ -96,7 +96,7 @@ thread.join()
 
 
 def test_a_parent_that_was_gone_before_is_noticed():
-    command = ending_with_us([sys.executable, "-c", "print('ran')"])
+    command = ending_with_parent([sys.executable, "-c", "print('ran')"])
     command[command.index(str(os.getpid()))] = str(os.getppid())
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (-signal.SIGKILL, "")

@@ -67,7 +67,7 @@ def test_the_mode_asked_for_is_that_of_the_evaluation_too(evaluation_apart, tiny
 @pytest.mark.parametrize("ours", [False, True], ids=["caffe alone", "our group"])
 def test_ctrl_c_at_the_very_start_of_a_child(step, ours, evaluation_apart, tiny_data, tmp_path, monkeypatch):
     """It ends the child before our own handler has run, which is the main thread's."""
-    real, take_signals = caffe_process.ending_with_us, group.Children.take_signals
+    real, take_signals = caffe_process.ending_with_parent, group.Children.take_signals
 
     def hit(command):
         now = "evaluation" if "tools.evaluate" in command else "training"
@@ -80,7 +80,7 @@ def test_ctrl_c_at_the_very_start_of_a_child(step, ours, evaluation_apart, tiny_
             if ours:
                 os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(caffe_process, "ending_with_us", hit)
+    monkeypatch.setattr(caffe_process, "ending_with_parent", hit)
     monkeypatch.setattr(group.Children, "take_signals", heard_late)
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     if ours:
