@@ -35,13 +35,8 @@ def commit() -> str | None:
     git = shutil.which("git")
     if git is None or not (ROOT / ".git").exists():
         return None
-    head = subprocess.run([git, "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
-    if head.returncode:
-        return None
-    status = subprocess.run(
-        [git, "status", "--porcelain", "--untracked-files=no"], cwd=ROOT, capture_output=True, text=True
-    )
-    return head.stdout.strip() + ("+changes" if status.stdout.strip() else "")
+    command = [git, "describe", "--always", "--exclude=*", "--abbrev=40", "--dirty=+changes"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.strip() or None
 
 
 def hardware(mode: str, gpu: str | None = None) -> dict[str, Any]:

@@ -41,9 +41,8 @@ def gpu_list(text: str) -> tuple[int, ...] | str:
     if not all(number.isascii() and number.isdecimal() for number in numbers):
         raise argparse.ArgumentTypeError(f"got {text!r}, expected numbers of GPUs such as 0,1, or {ALL}")
     gpus = tuple(map(int, numbers))
-    for gpu in gpus:
-        if gpus.count(gpu) > 1:
-            raise argparse.ArgumentTypeError(f"got {text!r}, which names GPU {gpu} twice; expected each once")
+    if len(set(gpus)) < len(gpus):
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected each GPU once")
     return gpus
 
 

@@ -3,7 +3,6 @@
 import csv
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import caffe
@@ -16,7 +15,6 @@ from latent_domains.data.image_list import folder_entries
 from latent_domains.data.image_lmdb import build
 from latent_domains.data.input_batches import batches
 from latent_domains.data.preprocessing import Preprocessing
-from latent_domains.experiment.datasets import DATASETS
 from latent_domains.runs.model_description import ModelDescription
 from tests.odd_images import odd_images
 from tests.programs import names, program
@@ -71,8 +69,7 @@ def test_odd_images_are_read_as_opencv_reads_them_and_as_an_lmdb_holds_them(mode
     for file, expected, tolerance in found:
         resized = cv2.resize(expected, (24, 20)).transpose(2, 0, 1)
         build([entries[file]], tmp_path / f"{file.name}_lmdb", Format((20, 24)))
-        data = replace(DATASETS["digits"], stored_shape=(3, 20, 24), crop=16, mean=FORM.mean, scale=FORM.scale)
-        ((inputs, _),) = batches(tmp_path / f"{file.name}_lmdb", data.preprocessing, 1)
+        ((inputs, _),) = batches(tmp_path / f"{file.name}_lmdb", FORM, 1)
         difference = np.abs(inputs - FORM.inputs([resized])).max() / FORM.scale
         assert difference <= tolerance, file.name
 
@@ -80,7 +77,7 @@ def test_odd_images_are_read_as_opencv_reads_them_and_as_an_lmdb_holds_them(mode
     assert done.returncode == 0, done.stderr
     net = caffe.Net(f"{model}.prototxt", caffe.TEST, weights=f"{model}.caffemodel")
     for row in rows(tmp_path / "odd.csv"):
-        ((inputs, _),) = batches(tmp_path / f"{row['path']}_lmdb", data.preprocessing, 1)
+        ((inputs, _),) = batches(tmp_path / f"{row['path']}_lmdb", FORM, 1)
         net.blobs["data"].data[...] = inputs
         probabilities = net.forward()["prob"][0]
         assert row["class"] == ("cat", "a dog", "élan")[probabilities.argmax()]

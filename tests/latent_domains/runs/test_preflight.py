@@ -82,15 +82,11 @@ def test_features_were_made_in_one_way(tmp_path):
         check_meaning(lmdbs, lmdbs, DATASETS["office31_fc7"])
 
 
-def test_preflight_says_how_to_build_what_is_missing(tmp_path):
-    folder = write_run(small(), tmp_path / "run", data=tmp_path / "data")
+def test_preflight_says_how_to_build_what_is_missing_and_sees_a_test_set_of_another_size(tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tmp_path / "data")  # written before the data was there
     message = "mnist_train: no LMDB there; build it with: python -m tools.get_data digits"
     with pytest.raises(ProgramError, match=re.escape(message)):
         preflight(folder)
-
-
-def test_preflight_sees_a_test_set_of_another_size(tiny_data, tmp_path):
-    folder = write_run(small(), tmp_path / "run", data=tmp_path / "data")  # written before the data was there
     shutil.copytree(tiny_data, tmp_path / "data")
     with pytest.raises(ProgramError, match=f"usps_test: {TEST} images, but a test pass of .*run covers 2007"):
         preflight(folder)
@@ -130,12 +126,12 @@ def test_preflight_sees_nets_that_are_not_what_the_description_says(file, old, n
     assert message in str(error.value) and f"{folder.path}/{file}.prototxt" in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["domains.prototxt", "initial.caffemodel"])
-def test_preflight_misses_every_file(name, tiny_data, tmp_path):
+def test_preflight_misses_every_file(tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
-    (folder.path / name).unlink()
-    with pytest.raises(ProgramError, match=f"run/{name} is missing: write the run folder again"):
-        preflight(folder)
+    for name in ("initial.caffemodel", "domains.prototxt"):
+        (folder.path / name).unlink()
+        with pytest.raises(ProgramError, match=f"run/{name} is missing: write the run folder again"):
+            preflight(folder)
 
 
 def test_a_copied_folder_does_not_train_into_the_first(tiny_data, tmp_path):
