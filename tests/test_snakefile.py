@@ -12,7 +12,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 
 from latent_domains.common.program import ROOT
@@ -20,6 +19,7 @@ from latent_domains.runs.run_folder import RunFolder, is_run_folder
 from latent_domains.runs.write import write_run
 from latent_domains.tables.definition import load
 from latent_domains.training.train import train_all
+from tests.faults.stage import kill_all
 from tests.fixtures import tiny_table
 from tests.programs import program
 
@@ -60,15 +60,6 @@ def snakemake(folder: Path, data: Path, *targets: str) -> subprocess.CompletedPr
         timeout=600,
         env={**os.environ, "SOLVER_MODE": "CPU"},
     )
-
-
-def kill_all(process: subprocess.Popen[str]) -> None:
-    """End a program and all that it started, at once and without a word, as a power cut does."""
-    children = psutil.Process(process.pid).children(recursive=True)
-    for one in (psutil.Process(process.pid), *children):
-        one.kill()
-    psutil.wait_procs(children, timeout=30)
-    process.wait(30)
 
 
 def stamps(folder: Path) -> dict[str, int]:
@@ -141,7 +132,7 @@ def test_a_table_is_made_whatever_happens_on_the_way(tiny_data, tmp_path):
                 assert time.monotonic() < deadline and process.poll() is None, "no snapshot came"
                 time.sleep(0.05)
         finally:
-            kill_all(process)
+            kill_all(process.pid)
     assert not stamps(tmp_path)
 
     # The same again: that run goes on, the damaged one fails and says why, the table is there all the same. So is one
@@ -207,7 +198,7 @@ def test_a_run_that_another_process_finishes_keeps_its_record(tiny_data, tmp_pat
         held.enter_context(folder.locked())
         environment = {**os.environ, "SOLVER_MODE": "CPU"}
         second = started.enter_context(subprocess.Popen(arguments, cwd=tmp_path, env=environment))
-        started.callback(lambda: second.poll() is None and kill_all(second))
+        started.callback(lambda: second.poll() is None and kill_all(second.pid))
         deadline = time.monotonic() + 300
         while not (log.is_file() and f"waiting for process {os.getpid()} on " in log.read_text()):
             assert time.monotonic() < deadline and second.poll() is None, "it does not wait"

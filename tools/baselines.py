@@ -26,8 +26,11 @@ from latent_domains.common.arguments import add_data_option, natural, positive, 
 from latent_domains.common.files import check_free, json_text, write_text
 from latent_domains.common.program import ProgramError, run
 from latent_domains.experiment.baselines import BASELINES, CLASSIFIERS, DISCOVERY, KERNEL, NORMALISATIONS
-from latent_domains.experiment.datasets import find_dataset
 from latent_domains.experiment.experiment import make_experiment
+from latent_domains.experiment.options import add_experiment_options
+
+_DATA = ("sources", "targets", "undivided")
+"""The settings of a run that say what it learns from."""
 
 
 def _or_auto(text: str) -> int | None:
@@ -37,20 +40,7 @@ def _or_auto(text: str) -> int | None:
 def _options() -> argparse.Namespace:
     parser = program_parser("tools.baselines", __doc__)
     parser.add_argument("method", choices=BASELINES)
-    parser.add_argument(
-        "--dataset",
-        type=find_dataset,
-        required=True,
-        metavar="NAME|FILE",
-        help="a dataset of features, such as office31_fc7, or the description of another one (dataset.json)",
-    )
-    parser.add_argument("--sources", metavar="A+B+…", help="source domains (default: the paper's)")
-    parser.add_argument("--targets", "--target", metavar="A+…", help="target domain or domains (default: the paper's)")
-    parser.add_argument(
-        "--undivided",
-        action="store_true",
-        help="read the sources from one LMDB of unknown mixture, named A+B+… (python -m tools.join_lmdbs)",
-    )
+    add_experiment_options(parser, _DATA, dataset=None)
     parser.add_argument(
         "--k",
         type=_or_auto,
@@ -109,14 +99,8 @@ def _options() -> argparse.Namespace:
 def main() -> None:
     options = _options()
     check_free(options.out, force=options.force)
-    experiment = make_experiment(
-        options.dataset,
-        "dial",
-        sources=tuple(options.sources.split("+")) if options.sources is not None else None,
-        targets=tuple(options.targets.split("+")) if options.targets is not None else None,
-        undivided=options.undivided,
-        seed=options.seed,
-    )
+    data = {name: getattr(options, name) for name in _DATA}
+    experiment = make_experiment(options.dataset, "dial", **data, seed=options.seed)
     if unlabelled := [target for target in experiment.targets if target in experiment.data.unlabelled]:
         raise ProgramError(f"targets: {', '.join(unlabelled)} without labels, expected labels for the accuracy")
     baseline = BaselineOptions(**{field.name: getattr(options, field.name) for field in fields(BaselineOptions)})

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -102,10 +103,10 @@ def alexnet_extractor(weights: Path, batch_size: int) -> Extractor:
 
     def rows(images: Path, data: Dataset) -> Iterator[Row]:
         net = net_once()
-        names = lmdb_io.record_names(images)
-        for inputs, labels in batches(images, data.preprocessing, batch_size):
-            feed(net, inputs)
-            yield from zip(islice(names, len(labels)), net.forward()[FEATURES], labels.tolist(), strict=True)
+        with closing(lmdb_io.record_names(images)) as names:  # an interrupt would leave it open
+            for inputs, labels in batches(images, data.preprocessing, batch_size):
+                feed(net, inputs)
+                yield from zip(islice(names, len(labels)), net.forward()[FEATURES], labels.tolist(), strict=True)
 
     return Extractor({"weights": sha256(weights)}, rows)
 

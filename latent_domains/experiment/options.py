@@ -14,17 +14,20 @@ _OF_IMAGES = ("sources", "targets", "undivided", "shares", "network", "image_siz
 _METHOD = tuple(name for name in SETTINGS if name not in _OF_IMAGES)
 
 
-def add_experiment_options(parser: argparse.ArgumentParser) -> None:
-    """The options that describe an experiment, for every program that takes one."""
+def add_experiment_options(
+    parser: argparse.ArgumentParser, names: Iterable[str] = SETTINGS, dataset: str | None = "digits"
+) -> None:
+    """The options of a dataset (None: it must be given) and of the settings ``names``."""
     parser.add_argument(
         "--dataset",
         type=find_dataset,
-        default="digits",
+        default=dataset,
+        required=dataset is None,
         metavar=f"{{{','.join(DATASETS)},FILE}}",
         help="one of these, or the description of another one (dataset.json, by python -m tools.adapt, "
-        "tools.extract_features or tools.import_features); default: %(default)s",
+        f"tools.extract_features or tools.import_features); default: {dataset or 'none'}",
     )
-    _add(parser, SETTINGS, RECIPE, {})
+    _add(parser, names, RECIPE, {})
 
 
 def add_method_options(parser: argparse.ArgumentParser, *, recipe: str, **defaults: str) -> None:

@@ -1,7 +1,6 @@
 """Every kernel compiled as a GPU needs it, by NVRTC: with the macros that the layers ask for."""
 
 import re
-from functools import cache
 
 import pytest
 
@@ -52,11 +51,6 @@ def softmax() -> tuple[str, tuple[str, ...]]:
     return first
 
 
-@cache
-def every(size: int, domains: int) -> list[tuple[str, tuple[str, ...]]]:
-    return [mda(size, domains), softmax()]
-
-
 def compile_and_compare(compiler, asked, architecture):
     for name, options in asked:
         source = _cuda_source.source(name)
@@ -67,24 +61,13 @@ def compile_and_compare(compiler, asked, architecture):
         assert len(kernels) == source.count("__global__") >= 5
 
 
-@pytest.mark.parametrize("architecture", [ARCHITECTURES[0], ARCHITECTURES[-1]])
-def test_every_kernel_for_the_oldest_and_the_newest_architecture(architecture):
-    oldest = nvrtc.installed()[0]
-    assert oldest.version == (11, 8)
-    compile_and_compare(oldest, [*every(5, 2), mda(1, 2)], architecture)
-
-
-def test_the_newest_cuda_for_its_oldest_and_its_newest_architecture():
-    newest = nvrtc.installed()[-1]
-    assert newest.version[0] >= 13
-    architectures = newest.architectures()
-    compile_and_compare(newest, every(5, 2), min(architectures))
-    compile_and_compare(newest, [mda(1, 2)], max(architectures))
-
-
-def test_many_domains():
-    compile_and_compare(nvrtc.installed()[0], [mda(5, 16)], 90)
-
-
-def test_no_source_is_left_out():
-    assert {path.stem for path in (ROOT / "caffe_layers").glob("*.cu")} == {name for name, _ in every(5, 2)}
+def test_every_kernel_for_the_oldest_and_the_newest_architecture():
+    """Of Caffe's by CUDA 11.8, of the newest CUDA by itself; rows of many values and of one, few domains and many."""
+    oldest, newest = nvrtc.installed()[0], nvrtc.installed()[-1]
+    assert oldest.version == (11, 8) and newest.version[0] >= 13
+    sources = [mda(5, 2), softmax()]
+    assert {path.stem for path in (ROOT / "caffe_layers").glob("*.cu")} == {name for name, _ in sources}
+    compile_and_compare(oldest, [*sources, mda(1, 2)], ARCHITECTURES[0])
+    compile_and_compare(oldest, [mda(5, 16)], ARCHITECTURES[-1])
+    compile_and_compare(newest, sources, min(newest.architectures()))
+    compile_and_compare(newest, [mda(1, 2)], max(newest.architectures()))

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
@@ -87,19 +87,16 @@ def make_inputs(work: Path) -> Path:
 
 
 def refer_all(programs: set[Program], base: Path, work: Path, most: int) -> dict[Program, Reference]:
-    """What each program makes of the valid inputs; what stands in ``work`` is not made again."""
-    files = {program: work / f"reference{PROGRAMS.index(program)}.json" for program in programs}
+    """What each program makes of the valid inputs."""
 
-    def make(program: Program) -> None:
-        folder = files[program].with_suffix("") / "here"
+    def make(program: Program) -> dict[str, Any]:
+        folder = new_folder(work / f"reference{PROGRAMS.index(program)}")
+        found = asdict(refer(program, base, folder))
         remove_folder(folder.parent)
-        folder.mkdir(parents=True)
-        files[program].write_text(json.dumps(asdict(refer(program, base, folder))))
-        remove_folder(folder.parent)
+        return found
 
-    missing = [program for program in PROGRAMS if program in programs and not files[program].exists()]
-    deque(in_processes({program: partial(make, program) for program in missing}, most), maxlen=0)
-    return {program: Reference(**json.loads(file.read_text())) for program, file in files.items()}
+    chosen = {program: partial(make, program) for program in PROGRAMS if program in programs}
+    return {program: Reference(**found) for program, found in in_processes(chosen, most)}
 
 
 def import_all() -> None:
@@ -111,12 +108,17 @@ def import_all() -> None:
         __import__(name)
 
 
+def new_folder(place: Path) -> Path:
+    """An empty folder below a place that is made anew."""
+    remove_folder(place)
+    folder = place / "here"
+    folder.mkdir(parents=True)
+    return folder
+
+
 def one_case(case: Case, base: Path, work: Path, reference: Reference) -> dict[str, Any]:
     """The verdict on a case in a folder of its own."""
-    folder = work / f"case{case.number}" / "here"
-    remove_folder(folder.parent)
-    folder.mkdir(parents=True)
-    return asdict(judge_case(case, base, folder, reference))
+    return asdict(judge_case(case, base, new_folder(work / f"case{case.number}"), reference))
 
 
 def in_processes(jobs: dict[Any, Callable[[], object]], most: int) -> Iterator[tuple[Any, Any]]:
