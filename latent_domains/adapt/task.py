@@ -106,15 +106,8 @@ def build_lmdbs(task: Task, *, jobs: int, skip_unreadable: bool) -> dict[str, in
     other images (which is replaced if no training has begun), or if the disk is full.
     """
     remedy = "replace or remove it, or pass --skip-unreadable to go on without such images"
-    parts = plan_pictures(
-        task.paths.lmdbs,
-        task.images,
-        task.learner,
-        program="tools.adapt",
-        jobs=jobs,
-        remedy=remedy,
-        skip_unreadable=skip_unreadable,
-    )
+    how = {"program": "tools.adapt", "jobs": jobs, "remedy": remedy, "skip_unreadable": skip_unreadable}
+    parts = plan_pictures(task.paths.lmdbs, task.images, task.learner, **how)
     build_missing(list(parts.values()), force=not task.paths.run.exists())
     return {name: count(part.path) for name, part in parts.items()}
 
@@ -125,30 +118,11 @@ def read_stored(task: Task, *, allow_missing_classes: bool) -> TaskImages:
     return keep_readable(task.images, names, allow_missing_classes=allow_missing_classes)
 
 
-def plan_pictures(
-    lmdbs: Path,
-    images: TaskImages,
-    learner: Learner,
-    *,
-    program: str,
-    jobs: int,
-    remedy: str,
-    skip_unreadable: bool = False,
-) -> dict[str, PlannedLmdb]:
-    """A part for each domain, in the folder ``lmdbs``; the rest is :func:`plan_of_images`'s."""
-    _, height, width = learner.pictures.stored_shape
+def plan_pictures(lmdbs: Path, images: TaskImages, learner: Learner, **how: Any) -> dict[str, PlannedLmdb]:
+    """Plan an LMDB of each domain, in the folder ``lmdbs``; ``how`` are options of :func:`plan_of_images`."""
+    form = Format(learner.pictures.stored_shape[1:])
     return {
-        domain.name: plan_of_images(
-            lmdbs / domain.name,
-            domain.entries,
-            images.classes,
-            Format((height, width)),
-            program=program,
-            order=(0, number),
-            jobs=jobs,
-            remedy=remedy,
-            skip_unreadable=skip_unreadable,
-        )
+        domain.name: plan_of_images(lmdbs / domain.name, domain.entries, images.classes, form, order=(0, number), **how)
         for number, domain in enumerate(images.domains)
     }
 

@@ -65,8 +65,6 @@ def read_list(path: Path, root: Path) -> list[Entry]:
         if fields is None:
             raise ProgramError(f"list {path}, line {number}: found {line!r}, expected 'PATH LABEL'")
         name, label = fields[1], int(fields[2])
-        if "\0" in name:
-            raise ProgramError(f"list {path}, line {number}: found {line!r}, expected a path without NUL")
         if not -_LABEL_LIMIT <= label < _LABEL_LIMIT:
             raise ProgramError(f"list {path}, line {number}: label {label} does not fit into 32 bits")
         entries.append(Entry(str(root / name), name, label))
@@ -92,16 +90,11 @@ def composed(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-def fits_a_line(name: str) -> bool:
-    """Whether a line of a text file can hold a name and give it back."""
-    # Control characters, half characters of UTF-16 (which stand for bytes that are no UTF-8), and ends of lines.
-    return name == name.strip() and not {"Cc", "Cs", "Zl", "Zp"}.intersection(map(unicodedata.category, name))
-
-
 def class_of(folder: Path) -> str:
     """The class that a folder is called after. Raises ProgramError if a line of text cannot hold its name."""
     name = folder.name
-    if not fits_a_line(name):
+    # Control characters, half characters of UTF-16 (which stand for bytes that are no UTF-8), and ends of lines.
+    if name != name.strip() or {"Cc", "Cs", "Zl", "Zp"}.intersection(map(unicodedata.category, name)):
         raise ProgramError(
             f"{folder.parent}: the class folder {name!r} has a name that no text file can hold: rename it"
         )

@@ -1,6 +1,5 @@
 """Which weights a training begins with."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,12 +35,9 @@ def folder(tmp_path, monkeypatch) -> Path:
     return tmp_path / "weights"
 
 
-def test_random_weights(tmp_path):
+def test_random_weights_and_a_caffemodel(tmp_path):
     assert starting_weights("none", experiment("resnet18"), tmp_path) is None
     assert starting_weights(None, experiment("mnist"), tmp_path) is None
-
-
-def test_a_caffemodel_is_taken_as_it_is(tmp_path):
     (tmp_path / "my.caffemodel").write_bytes(b"whatever: training looks into it")
     for network in ("resnet18", "alexnet", "mnist"):
         found = starting_weights(str(tmp_path / "my.caffemodel"), experiment(network), tmp_path)
@@ -114,7 +110,3 @@ def test_a_checkpoint_is_converted_once(tmp_path, monkeypatch):
         assert found == tmp_path / "e3b0c442" / "resnet18_mda4.caffemodel"
     more = {"head": False, "num_domains": [4]}
     assert calls == [("convert_resnet", checkpoint, found.with_name("resnet18"), ConverterOptions(force=True), more)]
-    older = tmp_path / "older.pth"
-    older.write_bytes(b"another")
-    os.utime(older, (1, 1))
-    assert starting_weights(str(older), experiment("resnet18"), tmp_path) != found and calls[1][1] == older

@@ -23,10 +23,11 @@ def get(server: Server, target: Path, *paths: str) -> None:
     fetch.download([server.url(path) for path in paths], target, check, pause=0)
 
 
-def test_a_file_arrives_whole(server, tmp_path):
-    get(server, tmp_path / "deep" / "file", "/good")
+def test_the_first_url_that_delivers_the_file_is_taken(server, tmp_path):
+    get(server, tmp_path / "deep" / "file", "/absent", "/other", "/good")
     assert (tmp_path / "deep" / "file").read_bytes() == CONTENTS
-    assert server.requests == [("/good", 0)] and names(tmp_path / "deep") == ["file"]
+    assert [path for path, _ in server.requests] == ["/absent", "/other", "/good"]
+    assert names(tmp_path / "deep") == ["file"]
 
 
 def test_a_cut_connection_is_taken_up_where_it_ended(server, tmp_path):
@@ -46,12 +47,6 @@ def test_a_busy_server_is_asked_again(server, tmp_path, capsys):
     get(server, tmp_path / "file", "/busy")
     assert f"{server.url('/busy')}: HTTP 503 Service Unavailable; once more in 0 s" in capsys.readouterr().err
     assert server.requests == [("/busy", 0), ("/busy", 0)]
-
-
-def test_the_next_url_is_tried(server, tmp_path):
-    get(server, tmp_path / "file", "/absent", "/other", "/good")
-    assert (tmp_path / "file").read_bytes() == CONTENTS
-    assert [path for path, _ in server.requests] == ["/absent", "/other", "/good"]
 
 
 def test_every_failure_is_told_and_nothing_is_left(server, tmp_path):
