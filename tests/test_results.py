@@ -1,12 +1,13 @@
 """What pages say of accuracies is what the kept tables say, and those are made of the kept records."""
 
 import re
+from collections.abc import Sequence
 from statistics import fmean
 
 import pytest
 
 from latent_domains.common.program import ROOT
-from latent_domains.runs.record import Record
+from latent_domains.runs.record import DomainUsage, Record
 from latent_domains.runs.records_file import read_records
 from latent_domains.tables.csv_file import csv_text
 from latent_domains.tables.definition import EXPERIMENTS, Table, load
@@ -37,6 +38,27 @@ def test_the_page_has_the_kept_table():
     assert len(kept) == 13
     for row in kept:
         assert row in page
+
+
+def purities_of(usages: Sequence[DomainUsage]) -> str:
+    """As pages list them, a seed each."""
+    return " ".join(f"{usage.purity:.3f}" for usage in usages)
+
+
+def test_the_undivided_rows_of_table_1_are_those_of_the_records():
+    *rows, dial = of_records(load(EXPERIMENTS / "digits_undivided.yaml"), "digits_undivided")
+    shown = (RESULTS / "README.md").read_text().partition("| less DIAL undivided,")[2].partition("\n\n")[0]
+    expected = [["DIAL", "", "", f"{dial.results[-1].mean:.1f} ± {dial.results[-1].std:.1f}", ""]]
+    for row in reversed(rows):
+        [result], d = row.results, difference(row.results[-1], dial.results[-1])
+        less = f"{signed(d.mean, 2)} ({signed(d.low, 2)} to {signed(d.high, 2)})"
+        nmi = f"{result.domains['NMI']:.2f}"
+        accuracy = f"{result.mean:.1f} ± {result.std:.1f}"
+        expected.insert(0, [row.row.name, purities_of(result.usages), nmi, accuracy, less])
+    assert cells(shown)[1:] == expected
+    means = sorted(row.results[-1].mean for row in rows)
+    readme = (ROOT / "README.md").read_text()
+    assert f"undivided {dial.results[-1].mean:.1f}, {means[0]:.1f} to {means[-1]:.1f} |" in readme
 
 
 def test_the_readme_has_what_the_demo_prints():
