@@ -22,7 +22,7 @@ import os
 from pathlib import Path
 
 from latent_domains.common.arguments import add_image_options, natural, program_parser
-from latent_domains.common.program import ROOT, ProgramError, run
+from latent_domains.common.program import ROOT, run
 from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
 from latent_domains.data.sets import demo, digits, image_sets, office_caltech_surf
 from latent_domains.data.sets.published import IMAGE_SETS, ImageSet
@@ -103,8 +103,6 @@ def _add_image_set(
 
 def _parts(options: argparse.Namespace) -> list[PlannedLmdb]:
     """The parts of the set named on the command line."""
-    if (mirror := getattr(options, "mirror", None)) is not None and not mirror.is_dir():
-        raise ProgramError(f"mirror {mirror}: no such folder")
     if options.which == office_caltech_surf.NAME:
         return office_caltech_surf.plans(options.out, options.seed, options.mirror, options.downloads)
     if options.which in digits.DOMAINS:

@@ -24,12 +24,8 @@ def fill(path: Path, count: int, *, side: int = 6, domain: int = 0, encoded: boo
     with lmdb_io.create(path) as (writer, _):
         for i in range(count):
             image = rng.integers(0, 256, (side, side, 3)).astype(np.uint8)
-            datum = (
-                lmdb_io.encoded_datum(cv2.imencode(".png", image)[1].tobytes(), i)
-                if encoded
-                else lmdb_io.image_datum(image, i)
-            )
-            writer.put(f"class/{path.name}{i}.png", datum)
+            png = lmdb_io.encoded_datum(cv2.imencode(".png", image)[1].tobytes(), i)
+            writer.put(f"class/{path.name}{i}.png", png if encoded else lmdb_io.image_datum(image, i))
     return path
 
 
@@ -53,11 +49,7 @@ def test_every_record_is_there_once_byte_for_byte_with_a_new_number(inputs, tmp_
     expected = [(key[9:], value) for path in inputs for key, value in raw_records(path)]
     assert sorted((key[9:], value) for key, value in found) == sorted(expected)
     assert [(key[9:], value) for key, value in found] != expected
-    assert names(tmp_path / "out") == ["a+b+c"] and names(tmp_path / "out" / "a+b+c") == [
-        "data.mdb",
-        "domains.txt",
-        "source.json",
-    ]
+    assert names(tmp_path / "out" / "a+b+c") == ["data.mdb", "domains.txt", "source.json"]
 
 
 def domains_by_key(path: Path) -> list[tuple[str, str]]:
@@ -76,21 +68,13 @@ def test_domains_txt_says_where_each_record_is_from(inputs, tmp_path):
         read_domains(tmp_path / "0")
 
 
-@pytest.mark.parametrize(
-    ("shares", "expected"),
-    [("80:20", [7, 1]), ("40:60", [6, 9]), ("1:99", [1, 9])],
-)
+@pytest.mark.parametrize(("shares", "expected"), [("80:20", [7, 1]), ("40:60", [6, 9]), ("1:99", [1, 9])])
 def test_shares_make_the_largest_mixture_that_has_them(shares, expected, inputs, tmp_path):
-    small, _, large = inputs
-    done = program("join_lmdbs", "--shares", shares, small, large, tmp_path / "out")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == f"{tmp_path / 'out'}: {sum(expected)} images of 2 LMDBs\n"
+    done = program("join_lmdbs", "--shares", shares, inputs[0], inputs[2], tmp_path / "out")
+    assert done.stdout == f"{tmp_path / 'out'}: {sum(expected)} images of 2 LMDBs\n", done.stderr
     found = domains_by_key(tmp_path / "out")
     assert [sum(pair == (name, name) for pair in found) for name in ("a", "c")] == expected
     assert len({key[9:] for key, _ in raw_records(tmp_path / "out")}) == sum(expected)
-    again = tmp_path / "again"
-    join([small, large], again, shares=tuple(map(int, shares.split(":"))))
-    assert raw_records(again) == raw_records(tmp_path / "out")
 
 
 def test_equal_classes_repeat_records_until_all_are_as_large_as_the_largest(tmp_path):

@@ -1,6 +1,7 @@
 """Image sets as people unpack them, DOMAIN/CLASS/… or DOMAIN/images/CLASS/…, to LMDBs: one for each domain."""
 
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from latent_domains.common.markdown import table
@@ -62,10 +63,7 @@ def read_domains(root: Path, image_set: ImageSet) -> dict[str, ClassTree]:
     """
     if not root.is_dir():
         raise ProgramError(f"{root}: no such folder, expected one that holds {', '.join(image_set.domains)}")
-    domains: dict[str, Path] = {}
-    for folder in visible_folders(root):
-        if (domain := image_set.canonical(folder.name)) in image_set.domains:
-            _check_single(domains, domain, folder)
+    domains = _named(visible_folders(root), image_set, image_set.domains)
     if not domains:
         raise ProgramError(f"{root}: found none of the folders {', '.join(image_set.domains)} in it")
     return {domain: _read_domain(folder, image_set) for domain, folder in domains.items()}
@@ -77,25 +75,26 @@ def _read_domain(folder: Path, image_set: ImageSet) -> ClassTree:
     if not visible_folders(folder):
         return ClassTree(folder)
     tree = walk_classes(folder, lambda path: image_set.canonical(path.name))
-    classes: dict[str, Path] = {}
-    for one in tree.of_classes(image_set.classes).folders:
-        _check_single(classes, one.class_name, one.folder)
+    _named([one.folder for one in tree.folders], image_set, image_set.classes)
     return tree
 
 
-def _check_single(folders: dict[str, Path], name: str, folder: Path) -> None:
-    """Add the folder of a domain or class. Raises ProgramError if there is one already."""
-    if (first := folders.setdefault(name, folder)) != folder:
-        raise ProgramError(f"{first} and {folder} could both be {name}: expected only one of them")
+def _named(folders: Iterable[Path], image_set: ImageSet, names: Sequence[str]) -> dict[str, Path]:
+    """The folders that are meant by ``names``. Raises ProgramError if two could be the same domain or class."""
+    found: dict[str, Path] = {}
+    for folder in folders:
+        name = image_set.canonical(folder.name)
+        if name in names and (first := found.setdefault(name, folder)) != folder:
+            raise ProgramError(f"{first} and {folder} could both be {name}: expected only one of them")
+    return found
 
 
 def entries(tree: ClassTree, image_set: ImageSet) -> list[Entry]:
     """A domain's images, named CLASS/IMAGE, in the order of the labels."""
-    labels = {name: label for label, name in enumerate(image_set.classes)}
     folders = {one.class_name: one for one in tree.folders}
     return [
         Entry(f"{folders[name].folder}/{image}", f"{name}/{image}", label)
-        for name, label in labels.items()
+        for label, name in enumerate(image_set.classes)
         if name in folders
         for image in folders[name].found.images
     ]

@@ -141,13 +141,3 @@ def test_the_real_data_sets(mirror, tmp_path):
             assert list(found.class_counts) == list(range(10)) and found.same_size
     of_usps = lmdb_io.describe(tmp_path / "digits" / "usps_train").class_counts.values()
     assert " ".join(map(str, of_usps)) == "1194 1005 731 658 652 556 664 645 542 644"
-    # |patch − digit| is the patch itself wherever there is no ink, and 255 − patch where there is nothing but ink
-    digits_images, labels = by_source(tmp_path / "digits" / "mnist_test")
-    blended, blended_labels = by_source(tmp_path / "digits" / "mnistm_test")
-    patches = mnistm.random_patches(
-        bsds500.load(tmp_path, mirror), len(digits_images), 28, np.random.default_rng([0, 1001])
-    )
-    assert labels.tolist() == blended_labels.tolist()
-    for ink, expected in ((0, patches), (255, 255 - patches)):
-        at = digits_images == ink
-        assert at.any() and np.array_equal(blended[at], expected[at])
