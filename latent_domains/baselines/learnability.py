@@ -80,11 +80,13 @@ def choose_domains(
         if right[k].mean() > right[best.n_domains].mean():
             best = estimator
         bar.set_postfix({f"k={k}": f"{100 * found.mean():.1f} %" for k, found in right.items()})
-    equals = [k for k, found in right.items() if k != best.n_domains and _within(right[best.n_domains], found)]
+    equals = [
+        k for k, found in right.items() if k != best.n_domains and _indistinguishable(right[best.n_domains], found)
+    ]
     return Choice(best, {k: float(found.mean()) for k, found in right.items()}, equals)
 
 
-def _within(right: NDArray[np.bool_], other: NDArray[np.bool_]) -> bool:
+def _indistinguishable(right: NDArray[np.bool_], other: NDArray[np.bool_]) -> bool:
     """Whether the mean difference (n) is within two standard errors of 0."""
     difference = right.astype(float) - other
     return bool(abs(difference.mean()) <= 2 * difference.std() / np.sqrt(len(difference)))

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit, prange
 
 from latent_domains.bench import training
-from latent_domains.bench.rows import CPU, Device, Extent, Measured, Row, Shape, Step, compare, ratio
+from latent_domains.bench.rows import CPU, Device, Extent, Measured, Row, Shape, Step, ratio, time_alternately
 from latent_domains.common.wording import by
 
 
@@ -151,7 +151,7 @@ def cpu_rows() -> list[Row]:
 
 def _small_layer(extent: Extent) -> Measured:
     """Milliseconds of mDA on the smallest blob."""
-    batch_norm, mda, _ = compare(*_mda_and_batch_norm(extent.shape(_SMALL)).values(), extent.seconds)
+    batch_norm, mda, _ = time_alternately(*_mda_and_batch_norm(extent.shape(_SMALL)).values(), extent.seconds)
     return Measured(1e3 * mda, f"BatchNorm {1e3 * batch_norm:.3g} ms, mDA {1e3 * mda:.3g} ms")
 
 

@@ -83,7 +83,7 @@ class Row:
         return value <= self.goal if self.at_most else value >= self.goal
 
 
-def compare(first: Step, second: Step, seconds: float) -> tuple[float, float, float]:
+def time_alternately(first: Step, second: Step, seconds: float) -> tuple[float, float, float]:
     """Median seconds of both steps, and the median over rounds of first / second.
 
     They alternate for about ``seconds``, at least MIN_ROUNDS rounds, after one that does not count. Which one goes
@@ -107,7 +107,7 @@ def ratio(make: Callable[[Extent], Mapping[str, Step]], device: Device = CPU) ->
 
     def measure(extent: Extent) -> Measured:
         steps = make(extent)
-        *times, found = compare(*map(device.repeated, steps.values()), extent.seconds)
+        *times, found = time_alternately(*map(device.repeated, steps.values()), extent.seconds)
         detail = (f"{name} {1e3 * time / device.steps:.3g} ms" for name, time in zip(steps, times, strict=True))
         return Measured(found, ", ".join(detail))
 

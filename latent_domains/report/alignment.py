@@ -50,7 +50,7 @@ def neighbours_alike(components: NDArray[np.float32], groups: NDArray[np.int64])
     return float((groups[near] == groups[:, np.newaxis]).mean())
 
 
-def by_chance(groups: NDArray[np.int64]) -> float:
+def alike_by_chance(groups: NDArray[np.int64]) -> float:
     """Return the share of neighbours of the own group if all groups were mixed."""
     _, counts = np.unique(groups, return_counts=True)
     n = len(groups)
@@ -76,7 +76,7 @@ def _embedding_charts(features: AlignedFeatures, classes: Sequence[str], early: 
             alike = neighbours_alike(components[among], groups[among])
             title = (
                 f"{stage} ({blob}), by {kind}. Of {NEIGHBOURS} nearest neighbours {100 * alike:.0f} % are of the own "
-                f"{kind}, {100 * by_chance(groups[among]):.0f} % by chance"
+                f"{kind}, {100 * alike_by_chance(groups[among]):.0f} % by chance"
             )
             charts.append(_scatter(points[among], groups[among], names, title))
     return charts

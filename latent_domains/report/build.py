@@ -12,7 +12,7 @@ from latent_domains.report.accuracy import accuracy_section
 from latent_domains.report.alignment import alignment_section
 from latent_domains.report.chart import save
 from latent_domains.report.classes import classes_section
-from latent_domains.report.comparison import Task, tasks_of, tasks_of_table
+from latent_domains.report.comparison import Task, group_runs, group_runs_of_table
 from latent_domains.report.domains import discovery_section
 from latent_domains.report.environment import environment_section
 from latent_domains.report.page import Page
@@ -54,8 +54,8 @@ def build(
         raise ProgramError(f"{figures}: a file is there, expected a folder for figures")
     if not runs and not baselines:
         raise ProgramError("no run to report on, expected at least one run folder or record")
-    tasks = tasks_of_table(table, runs, baselines) if table else tasks_of(runs, baselines)
-    chosen = runs_to_picture(tasks) if pictured is None else _named(runs, pictured)
+    tasks = group_runs_of_table(table, runs, baselines) if table else group_runs(runs, baselines)
+    chosen = runs_to_picture(tasks) if pictured is None else _find_runs(runs, pictured)
     steps = len(chosen) * (1 if quick else 2)
     with tqdm(total=steps, desc="report", unit="step") as bar:
         sections = [
@@ -68,9 +68,9 @@ def build(
         ]
         bar.update(steps - bar.n)
     made = f"Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by python -m tools.report."
-    lead = _lead(tasks, runs)
+    lead = _summary_sentences(tasks, runs)
     if chosen and len(chosen) < len(runs):
-        lead.append(_pictured_in_words(chosen, asked_for=pictured is not None))
+        lead.append(_describe_pictured(chosen, asked_for=pictured is not None))
     page = Page(_title(tasks, table), lead, sections, made)
     write_text(out, page.html())
     if figures:
@@ -113,7 +113,7 @@ def runs_to_picture(tasks: Sequence[Task]) -> list[LoadedRun]:
     return []
 
 
-def _named(runs: Sequence[LoadedRun], names: Sequence[str]) -> list[LoadedRun]:
+def _find_runs(runs: Sequence[LoadedRun], names: Sequence[str]) -> list[LoadedRun]:
     known = {run.name: run for run in runs}
     for name in names:
         if name not in known:
@@ -127,7 +127,7 @@ def _title(tasks: Sequence[Task], table: Table | None) -> str:
     return f"Latent domains: {tasks[0].name}" if len(tasks) == 1 else "Latent domains: several tasks"
 
 
-def _lead(tasks: Sequence[Task], runs: Sequence[LoadedRun]) -> list[str]:
+def _summary_sentences(tasks: Sequence[Task], runs: Sequence[LoadedRun]) -> list[str]:
     """Sum up the main numbers in a few sentences."""
     finished = sum(run.record is not None for run in runs)
     lead = [f"{finished} of {len(runs)} runs are finished."] if finished < len(runs) else []
@@ -148,7 +148,7 @@ def _lead(tasks: Sequence[Task], runs: Sequence[LoadedRun]) -> list[str]:
     return lead
 
 
-def _pictured_in_words(chosen: Sequence[LoadedRun], *, asked_for: bool) -> str:
+def _describe_pictured(chosen: Sequence[LoadedRun], *, asked_for: bool) -> str:
     """Name the runs that are shown in pictures, and say if they were chosen because they are the best."""
     text = f"Shown in pictures: {', '.join(run.name for run in chosen)}"
     usages = [run.record.domain_usage for run in chosen if run.record and run.experiment.has_branch]

@@ -88,11 +88,11 @@ def classes_section(tasks: Sequence[Task], pictured: Sequence[LoadedRun]) -> Sec
             rows = class_rows(counts, labels)
             blocks.append(TableBlock(f"Accuracy on each class of {target}, the worst first", header, rows))
     if not blocks:
-        blocks.append(Text(_why_none(pictured), note=True))
+        blocks.append(Text(_explain_missing(pictured), note=True))
     return Section("classes", "Classes", blocks)
 
 
-def _why_none(pictured: Sequence[LoadedRun]) -> str:
+def _explain_missing(pictured: Sequence[LoadedRun]) -> str:
     """Why there are no confusion counts."""
     finished = [run.experiment for run in pictured if run.record]
     if finished and not any(experiment.tests for experiment in finished):

@@ -65,14 +65,14 @@ class Task:
         return list({id(run): run for line in self.lines for run in line.runs}.values())
 
 
-def tasks_of(runs: Sequence[LoadedRun], baselines: Mapping[str, Record] | None = None) -> list[Task]:
+def group_runs(runs: Sequence[LoadedRun], baselines: Mapping[str, Record] | None = None) -> list[Task]:
     """Group runs that are in no table: a task for each dataset of images and targets, a line for each method in it.
 
     Nets that take the images and those that take features of them are in one task, and say what they take. Each shallow
     baseline is a line of its own, by its name. Raises ProgramError for one that no run has the data of, or if two runs
     are of one experiment.
     """
-    _by_experiment(runs)
+    _index_by_experiment(runs)
     found: dict[tuple[str, tuple[str, ...]], list[LoadedRun]] = {}
     for run in runs:
         found.setdefault((run.experiment.data.images, run.experiment.targets), []).append(run)
@@ -121,7 +121,7 @@ def _task(runs: Sequence[LoadedRun], shallow: Sequence[Line]) -> Task:
     return Task(f"{shared} → {'+'.join(targets)}", targets, _numbered([*lines, *shallow]))
 
 
-def _by_experiment(runs: Sequence[LoadedRun]) -> dict[Experiment, LoadedRun]:
+def _index_by_experiment(runs: Sequence[LoadedRun]) -> dict[Experiment, LoadedRun]:
     """Return the runs by experiment. Raises ProgramError if two have the same one."""
     found: dict[Experiment, LoadedRun] = {}
     for run in runs:
@@ -136,7 +136,7 @@ def _in_tables_order(experiment: Experiment) -> tuple:
     return methods.index(experiment.method), experiment.k, experiment.known_share, experiment.lambda_b, experiment.name
 
 
-def tasks_of_table(table: Table, runs: Sequence[LoadedRun], baselines: Mapping[str, Record]) -> list[Task]:
+def group_runs_of_table(table: Table, runs: Sequence[LoadedRun], baselines: Mapping[str, Record]) -> list[Task]:
     """The table's columns, with those of its runs that are given; a candidate of a row is a line of its own.
 
     ``baselines`` are the records of the shallow ones by name. The paper's number of a "best single source"
@@ -153,15 +153,17 @@ def tasks_of_table(table: Table, runs: Sequence[LoadedRun], baselines: Mapping[s
     for name in baselines:
         if name not in names:
             raise ProgramError(f"{name}: the table {table.name} has no such baseline, expected some of its runs")
-    given = _by_experiment(runs)
+    given = _index_by_experiment(runs)
     tasks = []
     for number, column in enumerate(table.columns):
-        lines = [line for row in table.rows for line in _of_row(row, row.cells[number], given, baselines)]
+        lines = [line for row in table.rows for line in _lines_of_row(row, row.cells[number], given, baselines)]
         tasks.append(Task(column.name, column.targets, _numbered(lines)))
     return tasks
 
 
-def _of_row(row: Row, cell: Cell, given: Mapping[Experiment, LoadedRun], baselines: Mapping[str, Record]) -> list[Line]:
+def _lines_of_row(
+    row: Row, cell: Cell, given: Mapping[Experiment, LoadedRun], baselines: Mapping[str, Record]
+) -> list[Line]:
     if not cell.candidates:
         return [Line(row.name, CITED, paper=cell.paper)]
     lines = []

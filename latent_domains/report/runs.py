@@ -65,9 +65,9 @@ def load_runs(paths: Sequence[Path]) -> tuple[list[LoadedRun], dict[str, Record]
         if resolved.count(path) > 1:
             raise ProgramError(f"{path}: given twice, expected each run once")
     runs, baselines = [], {}
-    names = Counter(map(_name, paths))
+    names = Counter(map(_run_name, paths))
     for path in paths:
-        name = _name(path) if names[_name(path)] == 1 else from_root(path)
+        name = _run_name(path) if names[_run_name(path)] == 1 else from_root(path)
         experiment = path / "experiment.json"
         if os.path.lexists(experiment) or (path / "solver.prototxt").exists():  # there is more than a record alone
             folder = RunFolder.load(path)
@@ -95,7 +95,7 @@ def _records(path: Path, name: str) -> list[tuple[str, str, Record]]:
         found = "no experiment.json and no record.json in it" if path.is_dir() else "no such file"
         raise ProgramError(f"{path}: {found}, expected a run folder or a record (JSON)")
     record = read(Record, file)
-    return [(name if record.experiment is not None else _name(path), str(file), record)]
+    return [(name if record.experiment is not None else _run_name(path), str(file), record)]
 
 
 def _experiment(file: str, record: Record) -> Experiment:
@@ -108,6 +108,6 @@ def _experiment(file: str, record: Record) -> Experiment:
     return experiment
 
 
-def _name(path: Path) -> str:
+def _run_name(path: Path) -> str:
     """The name of a run folder, or of a record NAME.json."""
     return path.stem if path.suffix == ".json" and not path.is_dir() else path.name

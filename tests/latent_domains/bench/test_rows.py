@@ -23,10 +23,7 @@ GPU_ROWS = {row.name: row for row in layers.gpu_rows(Device(1, lambda: None, mak
 @pytest.mark.parametrize(("row", "lower"), [("digits", False), ("traffic-48×64×56×56", True)])
 def test_a_goal_is_met_on_its_own_side_of_the_limit(row, lower):
     row = CPU_ROWS[row]
-    assert row.met(row.goal)
-    assert row.met(0.9 * row.goal) is lower
-    assert row.met(1.1 * row.goal) is not lower
-    assert GPU_ROWS["digits"].met(100)  # no goal
+    assert [row.met(share * row.goal) for share in (0.9, 1, 1.1)] == [lower, True, not lower]
 
 
 @pytest.mark.parametrize(("heading", "found"), [("## The layers", CPU_ROWS), ("## On a GPU", GPU_ROWS)])
@@ -68,5 +65,5 @@ def test_medians_of_two_steps_that_take_turns_at_going_first(monkeypatch):
         return work
 
     sides = step("a", [99, 2, 2, 2, 20, 20, 20, 20]), step("b", [99, 1, 1, 1, 10, 10, 10, 10])
-    assert rows.compare(*sides, 5) == (20, 10, 2)
+    assert rows.time_alternately(*sides, 5) == (20, 10, 2)
     assert "".join(calls) == "ab" + "abba" * 3 + "ab"

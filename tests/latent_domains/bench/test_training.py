@@ -1,5 +1,3 @@
-import pytest
-
 from latent_domains.bench import training
 from latent_domains.models.graph import kind
 
@@ -17,13 +15,3 @@ def test_data_in_memory_and_batch_norm_in_place_of_mda():
     for old, new in replaced:
         assert old.python_param.layer == "MDALayer" and (new.type, new.name) == ("BatchNorm", old.name)
         assert (list(new.bottom), list(new.top)) == ([old.bottom[0]], list(old.top))
-
-
-@pytest.mark.program
-@pytest.mark.parametrize("with_mda", [True, False])
-def test_an_iteration_runs_and_trains(with_mda):
-    step = training.iteration(training.net_in_memory(with_mda=with_mda, **training.settings("digits", smallest=True)))
-    solver = step.__closure__[0].cell_contents
-    step()
-    losses = {name: float(solver.net.blobs[name].data) for name in solver.net.outputs if "loss" in name}
-    assert solver.iter == 1 and losses and all(value > 0 for value in losses.values())

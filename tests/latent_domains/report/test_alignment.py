@@ -3,7 +3,7 @@
 import numpy as np
 
 from latent_domains.report import classes
-from latent_domains.report.alignment import by_chance, embed, neighbours_alike, principal
+from latent_domains.report.alignment import alike_by_chance, embed, neighbours_alike, principal
 from latent_domains.report.chart import image
 from latent_domains.report.page import Charts, Page, Section
 from latent_domains.report.training import BINS, binned
@@ -13,7 +13,7 @@ def test_features_in_two_dimensions():
     rng = np.random.default_rng(0)
     groups = np.repeat([0, 1], 30)
     features = rng.normal(size=(60, 80)).astype(np.float32)
-    assert abs(neighbours_alike(principal(features), groups) - by_chance(groups)) < 0.2
+    assert abs(neighbours_alike(principal(features), groups) - alike_by_chance(groups)) < 0.2
     features[groups == 1] += 10
     components = principal(features)
     assert neighbours_alike(components, groups) == 1

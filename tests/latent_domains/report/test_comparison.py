@@ -5,7 +5,7 @@ import pytest
 from latent_domains.common.files import json_text
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.report.comparison import tasks_of, tasks_of_table
+from latent_domains.report.comparison import group_runs, group_runs_of_table
 from latent_domains.report.runs import load_runs
 from latent_domains.runs.record import OnTarget, Record
 from latent_domains.tables.definition import EXPERIMENTS, load
@@ -18,7 +18,7 @@ def test_runs_that_differ_in_their_seed_alone_are_a_line(tmp_path):
         write_record(tmp_path / f"{i}.json", make_experiment("digits", method, seed=seed), accuracy)
         for i, (method, seed, accuracy) in enumerate(chosen)
     ]
-    [task] = tasks_of(load_runs(paths)[0])
+    [task] = group_runs(load_runs(paths)[0])
     assert task.name == "mnist+mnistm → usps"
     assert [(line.name, len(line.runs)) for line in task.lines] == [("source only", 1), ("DIAL", 1), ("mDA, k=2", 3)]
     line = task.lines[-1]
@@ -31,7 +31,7 @@ def test_lines_of_one_title_are_told_apart(tmp_path):
     experiments = [make_experiment("digits", "mda", iterations=n) for n in (10, 20)]
     experiments.append(make_experiment("digits", "mda", sources=("mnist",), k=2))
     paths = [write_record(tmp_path / f"{i}.json", one, 0.5) for i, one in enumerate(experiments)]
-    [task] = tasks_of(load_runs(paths)[0])
+    [task] = group_runs(load_runs(paths)[0])
     assert len({line.name for line in task.lines}) == 3
     assert len({(line.dashes, line.mark) for line in task.lines}) == 3
 
@@ -39,7 +39,7 @@ def test_lines_of_one_title_are_told_apart(tmp_path):
 def test_one_experiment_trained_twice_is_no_second_seed(tmp_path):
     paths = [write_record(tmp_path / f"{name}.json", make_experiment("digits", "mda"), 0.5) for name in "ac"]
     with pytest.raises(ProgramError, match=r"c\.json: the same experiment as .*a\.json, expected one of them"):
-        tasks_of(load_runs(paths)[0])
+        group_runs(load_runs(paths)[0])
 
 
 def test_nets_on_images_and_on_features_of_them_stand_beside_each_other(tmp_path):
@@ -48,10 +48,10 @@ def test_nets_on_images_and_on_features_of_them_stand_beside_each_other(tmp_path
     baseline = {"method": "logistic", "dataset": "pacs_lite0", "targets": ["sketch"]}
     shallow = Record(baseline=baseline, accuracy=0.55, targets={"sketch": OnTarget(accuracy=0.55)})
     (tmp_path / "shallow.json").write_text(json_text(shallow.to_json()))
-    [task] = tasks_of(*load_runs([*paths, tmp_path / "shallow.json"]))
+    [task] = group_runs(*load_runs([*paths, tmp_path / "shallow.json"]))
     lines = [(line.name, line.scores) for line in task.lines]
     assert lines[:2] == [("DIAL on lite0", (50.0,)), ("DIAL on features of lite0", (60.0,))] and len(lines) == 3
-    [task] = tasks_of(load_runs(paths[1:])[0])
+    [task] = group_runs(load_runs(paths[1:])[0])
     assert [line.name for line in task.lines] == ["DIAL"]
 
 
@@ -67,7 +67,7 @@ def test_a_table_has_the_papers_number_beside_the_best_candidate(tmp_path):
         for source, values in accuracies.items()
         for seed, accuracy in enumerate(values)
     ]
-    [task] = tasks_of_table(table, load_runs(paths)[0], {})
+    [task] = group_runs_of_table(table, load_runs(paths)[0], {})
     lines = {line.name: line for line in task.lines}
     best, other = lines["Best single source: mnistm"], lines["Best single source: mnist"]
     assert (best.paper, best.mean) == (59.8, pytest.approx(55))
@@ -80,7 +80,7 @@ def test_the_best_candidate_is_not_known_before_all_are_tried(tmp_path):
     table = load(EXPERIMENTS / "digits.yaml", seeds=(0,))
     experiment = make_experiment("digits", "source_only", sources=("mnist",))
     runs, _ = load_runs([write_record(tmp_path / "mnist.json", experiment, 0.4)])
-    [task] = tasks_of_table(table, runs, {})
+    [task] = group_runs_of_table(table, runs, {})
     lines = [(line.name, line.paper, line.mean) for line in task.lines if line.name.startswith("Best single source")]
     assert lines == [
         ("Best single source", 59.8, None),
@@ -93,6 +93,6 @@ def test_a_run_that_is_none_of_the_tables_is_named(tmp_path):
     table = load(EXPERIMENTS / "digits.yaml")
     path = write_record(tmp_path / "r.json", make_experiment("digits", "mda", k=7), 0.5)
     with pytest.raises(ProgramError, match=r"r\.json: its experiment \(mda_k7_seed0\) is none of the table's"):
-        tasks_of_table(table, load_runs([path])[0], {})
+        group_runs_of_table(table, load_runs([path])[0], {})
     with pytest.raises(ProgramError, match="gong2013_x: the table digits has no such baseline"):
-        tasks_of_table(table, [], {"gong2013_x": 0.5})
+        group_runs_of_table(table, [], {"gong2013_x": 0.5})
