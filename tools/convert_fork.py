@@ -28,23 +28,14 @@ from latent_domains.convert.options import add_converter_options, converter_opti
 
 def _options() -> argparse.Namespace:
     parser = program_parser("tools.convert_fork", __doc__)
-    parser.usage = (
-        "%(prog)s [-h] NET WEIGHTS OUT [--set NAME=VALUE …] [options]\n"
-        "       %(prog)s --no-weights NET OUT [--set NAME=VALUE …] [options]"
-    )
     parser.add_argument("net", type=Path, metavar="NET", help="the fork's prototxt for both phases, with include rules")
-    parser.add_argument("weights", type=Path, nargs="?", metavar="WEIGHTS", help="a caffemodel that the fork wrote")
+    parser.add_argument("weights", type=Path, metavar="WEIGHTS", help="a caffemodel that the fork wrote")
     parser.add_argument("out", type=Path, metavar="OUT", help="prefix of the names of the output files")
     parser.add_argument(
         "--set", type=_setting, action="append", default=[], metavar="NAME=VALUE", help="a template field (repeatable)"
     )
-    parser.add_argument("--no-weights", action="store_true", help="convert the nets alone; verify with random weights")
     add_converter_options(parser)
-    options = parser.parse_intermixed_args()
-    if options.weights is None and not options.no_weights:
-        parser.error("expected NET, WEIGHTS and OUT; --no-weights converts a net alone")
-    if options.weights is not None and options.no_weights:
-        parser.error(f"--no-weights: found WEIGHTS {options.weights}, expected NET and OUT alone")
+    options = parser.parse_args()
     names = [name for name, _ in options.set]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         parser.error(f"--set: {', '.join(twice)} more than once")
@@ -60,13 +51,8 @@ def _setting(text: str) -> tuple[str, str]:
 
 def main() -> None:
     options = _options()
-    convert(
-        options.net,
-        options.weights,
-        options.out,
-        values=dict(options.set),
-        options=converter_options(options),
-    )
+    values = dict(options.set)
+    convert(options.net, options.weights, options.out, values=values, options=converter_options(options))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.input_batches import batches, record_values
 from latent_domains.data.lmdb_folder import NOTE
-from latent_domains.data.lmdb_plans import FINGERPRINT, NewRecords, PlannedLmdb, classes_of, origin_of
+from latent_domains.data.lmdb_plans import FINGERPRINT, NewRecords, PlannedLmdb, classes_of
 from latent_domains.experiment.datasets import (
     DATASETS,
     Dataset,
@@ -42,11 +42,8 @@ VERSION = 1
 LAYERS = ("conv1", "conv2", "conv3", "conv4", "conv5", "fc6", "fc7")
 """The layers that AlexNet's weights must have."""
 
-FINGERPRINT_RECORDS = 16
-"""Records at the beginning of an LMDB that tell it from others, beside a note with a hash of its images."""
-
 SPREAD = 256
-"""Records that tell an LMDB without such a note from others: 50 MB of 256×256 pixels."""
+"""Records that tell an LMDB from others, beside its note and keys: 50 MB of 256×256 pixels."""
 
 Row = tuple[str, NDArray[np.float32], int]
 """The name of an image's record, its features and its label."""
@@ -176,20 +173,14 @@ def _datums(lmdb: Path, rows: Iterator[Row]) -> Iterator[tuple[str, Datum]]:
 
 
 def fingerprint(lmdb: Path) -> str:
-    """Return a hash that other images change: of the LMDB's note, if it has one, and of some of its records.
+    """Return a hash that other images change: of the LMDB's note, all its keys and SPREAD records all over it.
 
-    If the note tells of all images itself, of the first records. If not, of all keys, in their order, and of SPREAD
-    records all over the LMDB: pixels and labels of others may change unnoticed as long as their names do not. To hash
-    all records would take as long as to read gigabytes, each time that there is nothing to do.
+    To hash all records would take as long as to read gigabytes, each time that there is nothing to do. So pixels and
+    labels of other records may change unnoticed if neither the note nor the names do.
     """
     digest = hashlib.sha256()
     if (lmdb / NOTE).is_file():
         digest.update((lmdb / NOTE).read_bytes())
-    if FINGERPRINT in origin_of(lmdb):
-        for key, datum in islice(lmdb_io.read(lmdb), FINGERPRINT_RECORDS):
-            digest.update(key)
-            digest.update(datum.SerializeToString(deterministic=True))
-        return digest.hexdigest()[:16]
     with lmdb_io.open_lmdb(lmdb) as (env, transaction):
         chosen = {i * env.stat()["entries"] // SPREAD for i in range(SPREAD)}
         for place, key in enumerate(lmdb_io.keys(transaction)):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 import numpy as np
-from caffe.proto.caffe_pb2 import TRAIN, LayerParameter, NetParameter
+from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
 from numpy.typing import NDArray
 
 from latent_domains.common.program import ProgramError
@@ -69,11 +69,6 @@ class Node:
     def title(self) -> str:
         """The layer as messages name it."""
         return f"{self.name} ({self.kind})"
-
-    @property
-    def trains(self) -> bool:
-        """Whether the layer itself says that it is one of the TRAIN phase, in whatever net."""
-        return self.layer.HasField("phase") and self.layer.phase == TRAIN
 
     @property
     def lends(self) -> bool:

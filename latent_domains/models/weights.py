@@ -35,8 +35,7 @@ class Fit:
 def check_weights(weights: Path, nets: Sequence[caffe.Net], layers: Sequence[str] | None = None) -> Fit:
     """Say how ``weights`` go together with all the layers of ``nets``.
 
-    ``weights`` is a binary caffemodel of any age: one of V0 or V1 layers is read as Caffe upgrades it. ``layers`` must
-    all be there.
+    ``weights`` is a binary caffemodel: one of V1 layers is read as Caffe upgrades it. ``layers`` must all be there.
 
     Raises ProgramError if the file cannot be read as a caffemodel, if Caffe would refuse one of its layers, if one of
     ``layers`` is missing, or if it has none of the net's layers with parameters.
@@ -82,10 +81,7 @@ def read_layers(weights: Path) -> Iterator[tuple[str, Sequence[BlobProto]]]:
     del data  # AlexNet's is a quarter of a gigabyte
     if param.layers and param.layer:
         raise ProgramError(f"{weights}: it has layers of the old and the new format; Caffe refuses such files")
-    layers = param.layer or param.layers
-    if any(layer.HasField("layer") for layer in param.layers):
-        layers = [layer.layer for layer in param.layers]  # V0
-    for layer in layers:
+    for layer in param.layer or param.layers:
         yield layer.name, layer.blobs
 
 

@@ -4,8 +4,6 @@ import re
 from pathlib import Path
 from types import ModuleType
 
-import caffe
-import numpy as np
 import onnx
 import pytest
 
@@ -13,9 +11,7 @@ from latent_domains.data.published_file import in_package
 from latent_domains.experiment.networks import LITE0
 from latent_domains.models import inputs
 from latent_domains.models.compare import TOLERANCE
-from latent_domains.models.model import forward
 from latent_domains.nets import lite0 as nets_lite0
-from latent_domains.nets.lite0 import POOLED, PREPROCESSING
 from tests.programs import names, program
 
 ABOUT = """\
@@ -55,18 +51,6 @@ def test_from_the_package_to_onnx(tmp_path: Path) -> None:
     done = program("export", "--net", f"{out}.prototxt", "--weights", f"{out}.caffemodel", tmp_path / "stock", *pixels)
     assert done.returncode == 0, done.stderr
     assert "pad_end" not in (tmp_path / "stock.prototxt").read_text() and "OpenCV" in done.stdout
-
-
-def test_without_head(tmp_path: Path) -> None:
-    options = ["--no-head", "--no-verify", "--no-mda"]
-    done = program("convert_lite0", in_package(LITE0), tmp_path / "lite0", *options)
-    assert done.returncode == 0, done.stderr
-    assert "EfficientNet-Lite0, no head\n" in done.stdout and "not verified" in done.stdout
-    net = caffe.Net(str(tmp_path / "lite0.prototxt"), caffe.TEST, weights=str(tmp_path / "lite0.caffemodel"))
-    found = forward(net, np.zeros((2, *PREPROCESSING.shape), np.float32))
-    assert net.outputs == [POOLED] and found[POOLED].shape == (2, 1280, 1, 1) and found[POOLED].any()
-    done = program("convert_lite0", in_package(LITE0), tmp_path / "lite0", *options)
-    assert done.returncode == 1 and "lite0.prototxt exists already" in done.stderr
 
 
 @pytest.mark.parametrize(

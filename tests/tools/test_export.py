@@ -22,7 +22,7 @@ from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
 from tests.fixtures import TEST
 from tests.latent_domains.convert.fold.models import DATA, layer, mda, trained
-from tests.programs import Done, child, files_up_to, interrupt, names, program
+from tests.programs import Done, names, program
 
 TEXT = (
     DATA
@@ -147,11 +147,7 @@ def test_weights_of_another_k(runs: dict[int, RunFolder], tmp_path: Path) -> Non
     net = tmp_path / "k5.prototxt"
     net.write_text(runs[1].net("deploy").read_text().replace('"num_domains": 3', '"num_domains": 6'))
     done = exported((net, runs[1].latest_snapshot().model), tmp_path / "out")
-    assert done.returncode == 1
-    expected = (
-        r"layer conv1_mda has the statistics of 3 domains \(blob 0 is 3×32\), but .*k5.prototxt has num_domains 6"
-    )
-    assert re.search(expected, done.stderr)
+    assert done.returncode == 1 and "blob 0 of layer conv1_mda is 3×32, expected 6×32" in done.stderr
 
 
 # --- nets and weights of other origin
@@ -188,15 +184,6 @@ def test_a_net_that_takes_small_numbers_is_compared_on_such(tmp_path: Path) -> N
     assert done.returncode == 1 and said in done.stderr
     done = exported(files, tmp_path / "out", "--scale", 1e-4)
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.usefixtures("trusting")
-def test_batch_size_stays_free(small: tuple[Path, Path], tmp_path: Path) -> None:
-    assert exported(small, tmp_path / "out", "--no-verify").returncode == 0
-    net = caffe.Net(str(tmp_path / "out.prototxt"), caffe.TEST, weights=str(tmp_path / "out.caffemodel"))
-    assert net.blobs["data"].data.shape == (1, 4, 7, 6)
-    net.blobs["data"].reshape(9, 4, 7, 6)
-    assert net.forward()["prob"].shape == (9, 5)
 
 
 @pytest.mark.program
@@ -269,8 +256,6 @@ def test_what_opencv_cannot_run_is_said_and_written(tmp_path: Path) -> None:
 
 
 FAULTS = {
-    "a folder": ("in", "small.caffemodel", r"in: a folder, expected a net's prototxt"),
-    "swapped": ("small.caffemodel", "small.prototxt", r"small\.caffemodel: not a net's prototxt"),
     "truncated weights": (
         "small.prototxt",
         "cut.caffemodel",
@@ -279,7 +264,7 @@ FAULTS = {
     "bad param_str": (
         "none.prototxt",
         "small.caffemodel",
-        r"layer mda: MDALayer: param_str num_domains is 0; expected",
+        r"none\.prototxt: Caffe refuses this net: ",
     ),
     "two inputs": ("two.prototxt", "small.caffemodel", r"two\.prototxt: its inputs are data, im, expected one"),
     "not finite": (
@@ -302,7 +287,7 @@ def test_bad_input_is_one_message_and_no_output(fault: str, small: tuple[Path, P
     model.blobs["fc"][0][0, 0] = np.nan
     write_model(model, folder / "nan", about="", force=False)
     net, weights, said = FAULTS[fault]
-    done = exported((folder if net == "in" else folder / net, folder / weights), tmp_path / "out" / "m")
+    done = exported((folder / net, folder / weights), tmp_path / "out" / "m")
     assert done.returncode == 1
     assert re.search(rf"^error: .*{said}", done.stderr, re.M), done.stderr
     assert not (tmp_path / "out").exists() or names(tmp_path / "out") == []
@@ -329,8 +314,6 @@ def test_what_stands_is_replaced_only_by_force_and_never_by_itself(small: tuple[
     ("arguments", "message"),
     [
         (["out"], "expected a run folder and OUT, or --net, --weights and OUT"),
-        (["--net", "a", "out"], "expected a run folder and OUT, or --net, --weights and OUT"),
-        (["run", "--net", "a", "out"], "a run folder has its own net"),
         (["run", "out", "--scale", "1"], "a run folder has its own net"),
         (["run", "--force", "out", "more"], "unrecognized arguments: more"),
     ],
@@ -338,20 +321,3 @@ def test_what_stands_is_replaced_only_by_force_and_never_by_itself(small: tuple[
 def test_wrong_command_lines(arguments: list[str], message: str) -> None:
     done = program("export", *arguments)
     assert done.returncode == 2 and re.search(message, done.stderr)
-
-
-def test_full_disk(small: tuple[Path, Path], tmp_path: Path) -> None:
-    """Files may grow to 3000 bytes: enough for the prototxt, not for the weights."""
-    assert small[0].stat().st_size < 3000 < small[1].stat().st_size
-    arguments = ("--net", small[0], "--weights", small[1], tmp_path / "out" / "m", "--no-verify")
-    done = child("export", *arguments, before=files_up_to(3000))
-    assert done.returncode == 1
-    assert re.fullmatch(r"error: .*File too large: '.*m\.caffemodel'\n", done.stderr), done.stderr
-    assert names(tmp_path / "out") == []
-
-
-def test_ctrl_c_while_it_is_verified_leaves_nothing(small: tuple[Path, Path], tmp_path: Path) -> None:
-    arguments = ("--net", small[0], "--weights", small[1], tmp_path / "out" / "m")
-    code, stderr = interrupt("export", *arguments, at="compared with the net that was read", whole_group=True)
-    assert code == 130 and stderr.endswith("interrupted\n"), stderr
-    assert names(tmp_path / "out") == []

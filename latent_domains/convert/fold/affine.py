@@ -115,10 +115,10 @@ def uses_running_statistics(node: Node) -> bool:
     """Whether a BatchNorm or MDALayer normalises by what it learned: only then its map does not depend on the batch."""
     if node.type == "BatchNorm":
         given = node.layer.batch_norm_param
-        chosen = given.use_global_stats if given.HasField("use_global_stats") else None
+        chosen = given.use_global_stats or not given.HasField("use_global_stats")
     else:
         chosen = mda.parameters(node.layer.python_param.param_str)["use_global_stats"]
-    return not node.trains if chosen is None else chosen
+    return chosen is not False
 
 
 def batch_norm_map(graph: Graph, node: Node) -> Map:

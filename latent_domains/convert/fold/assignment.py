@@ -70,12 +70,11 @@ def fold_assigned(graph: Graph, domains: Mapping[Value, range]) -> None:
 def _applied(graph: Graph, node: Node, top: Value, maps: Map) -> list[Node]:
     """Layers that make ``top`` of x and w (N×D): y = (w a) x + w b, with a and b D×C.
 
-    Where a channel is one number, Eltwise multiplies and adds blobs of the same shape. The factor of each image and
-    channel of a larger x needs a Scale of two bottoms, whose axis is the batch's. OpenCV has no Bias of two bottoms:
-    the offsets become a blob of x's shape by such a Scale of ones.
+    The factor of each image and channel needs a Scale of two bottoms, whose axis is the batch's. OpenCV has no Bias of
+    two bottoms: the offsets become a blob of x's shape by such a Scale of ones.
     """
     x, w = node.bottoms
-    channels, further = x.shape[1], len(x.shape) - 2
+    channels = x.shape[1]
     nodes: list[Node] = []
 
     def make(kind: str, name: str, bottoms: list[Value], shape: tuple[int, ...], *blobs: Blob, **fields: Any) -> Value:
@@ -87,15 +86,8 @@ def _applied(graph: Graph, node: Node, top: Value, maps: Map) -> list[Node]:
     rows = x.shape[0], channels
     factor = make("InnerProduct", "factor", [w], rows, maps[0].T, inner_product_param=product)
     offset = make("InnerProduct", "offset", [w], rows, maps[1].T, inner_product_param=product)
-    if prod(x.shape[2:]) == 1:
-        if further:
-            same = {"shape": {"dim": [0, channels, *[1] * further]}}
-            factor = make("Reshape", "factor_shaped", [factor], x.shape, reshape_param=same)
-            offset = make("Reshape", "offset_shaped", [offset], x.shape, reshape_param=same)
-        scaled = make("Eltwise", "scaled", [x, factor], x.shape, eltwise_param={"operation": "PROD"})
-    else:
-        scaled = make("Scale", "scaled", [x, factor], x.shape, scale_param={"axis": 0})
-        constant = np.zeros(channels), np.ones(channels)
-        ones = make("Scale", "ones", [x], x.shape, *constant, scale_param={"bias_term": True})
-        offset = make("Scale", "offset_spread", [ones, offset], x.shape, scale_param={"axis": 0})
+    scaled = make("Scale", "scaled", [x, factor], x.shape, scale_param={"axis": 0})
+    constant = np.zeros(channels), np.ones(channels)
+    ones = make("Scale", "ones", [x], x.shape, *constant, scale_param={"bias_term": True})
+    offset = make("Scale", "offset_spread", [ones, offset], x.shape, scale_param={"axis": 0})
     return [*nodes, Node(LayerParameter(name=node.name, type="Eltwise"), [scaled, offset], [top])]

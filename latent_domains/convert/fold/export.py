@@ -6,12 +6,9 @@ from functools import partial
 from pathlib import Path
 
 import cv2
-from caffe.proto.caffe_pb2 import NetParameter
 
-from caffe_layers import mda
 from latent_domains.common.files import check_free
 from latent_domains.common.program import ProgramError
-from latent_domains.common.wording import by
 from latent_domains.convert.fold.fold import Folded, fold
 from latent_domains.convert.fold.verify import batches_for, compare_nets, compare_opencv
 from latent_domains.convert.options import ConverterOptions, pixels_hint
@@ -19,9 +16,7 @@ from latent_domains.convert.picture_net import check_on_pictures, is_head, pictu
 from latent_domains.models import inputs
 from latent_domains.models.allowed import DATA, read_net
 from latent_domains.models.compare import TOLERANCE, require, worst
-from latent_domains.models.graph import kind
 from latent_domains.models.model import Array, Model, check_finite, forward, load, model_files, read_model, write_model
-from latent_domains.models.weights import read_layers
 from latent_domains.nets.lite0 import PREPROCESSING
 from latent_domains.runs.model_description import ModelDescription, describe_run, description_file
 from latent_domains.runs.run_folder import RunFolder
@@ -51,7 +46,6 @@ def read(source: Source) -> Model:
         raise ProgramError(
             f"{source.net}: its layers {', '.join(found)} read data, expected a deploy net (with an Input layer)"
         )
-    _check_domains(source, net)
     model = read_model(source.net, source.weights)
     check_finite(model.blobs, source.weights)
     if source.head is not None:
@@ -65,24 +59,6 @@ def read(source: Source) -> Model:
     channels = found[0].input_param.shape[0].dim[1]
     inputs.check_mean(source.mean, channels)
     return model
-
-
-def _check_domains(source: Source, net: NetParameter) -> None:
-    """Raise ProgramError if the weights were trained with another number of domains than the net has."""
-    expected = {}
-    for layer in net.layer:
-        if kind(layer) == "MDALayer":
-            try:
-                expected[layer.name] = mda.parameters(layer.python_param.param_str)["num_domains"]
-            except ValueError as error:
-                raise ProgramError(f"{source.net}: layer {layer.name}: {error}") from error
-    for name, blobs in read_layers(source.weights):
-        shape = tuple(blobs[0].shape.dim) if blobs else ()
-        if name in expected and len(shape) == 2 and shape[0] != expected[name]:
-            raise ProgramError(
-                f"{source.weights}: layer {name} has the statistics of {shape[0]} domains (blob 0 is {by(shape)}), "
-                f"but {source.net} has num_domains {expected[name]}: they are of different k"
-            )
 
 
 def export(source: Source, prefix: Path, options: ConverterOptions, *, opencv: bool = True) -> None:

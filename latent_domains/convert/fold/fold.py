@@ -68,7 +68,7 @@ def _remove_idle(graph: Graph) -> None:
     for node in list(graph.nodes):
         if node.type == "Silence":
             graph.nodes.remove(node)
-        elif node.type in ("Dropout", "Split") and not node.trains:
+        elif node.type in ("Dropout", "Split"):
             value = node.bottoms[0]
             if len(node.tops) == 1 and graph.only_reader(value) is node:
                 graph.absorb(node)

@@ -1,7 +1,7 @@
 """Compares a folded net with the original, in Caffe and in OpenCV."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import caffe
@@ -52,7 +52,7 @@ def compare_nets(
         for batch in batches:
             expected, found = forward(original, batch), forward(written, batch)
             same = {name: found[other] for name, other in folded.pairs.items()}
-            keep_worst(rows, measured(expected, same, folded.softmaxes))
+            keep_worst(rows, differences(expected, same, folded.softmaxes))
             outputs.append({name: expected[name] for name in kept})
             bar.update(len(batch))
     return list(rows.values()), outputs
@@ -87,27 +87,10 @@ def compare_opencv(
                 made[blob] = found
                 if wanted.ndim > 1 and found.shape == wanted.shape and len(wanted) == len(batch):
                     agreed &= same_best(wanted, found)
-            rows += measured(blobs, made, folded.softmaxes)
+            rows += differences(blobs, made, folded.softmaxes)
             same, inputs = same + int(agreed.sum()), inputs + len(batch)
             bar.update(len(batch))
     return Agreement(same, inputs, worst(rows))
-
-
-def measured(
-    expected: Mapping[str, Array], found: Mapping[str, Array], softmaxes: Mapping[str, str]
-) -> list[Difference]:
-    """The differences of the blobs ``found``, where that of a softmax has as much room as its input takes.
-
-    ``softmaxes`` names the inputs of those among them. A softmax turns the rounding of a large input, which is
-    relative to its size, into a difference of the same absolute size: that is divided by the size over 10.
-    """
-    rows = []
-    for row in differences({name: expected[name] for name in found}, found):
-        if row.name in softmaxes:
-            largest = float(np.abs(expected[softmaxes[row.name]]).max(initial=0))
-            row = replace(row, relative=row.relative / max(1.0, largest / 10))
-        rows.append(row)
-    return rows
 
 
 def same_best(expected: Array, found: Array) -> NDArray[np.bool_]:

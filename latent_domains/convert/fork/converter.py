@@ -5,13 +5,13 @@ from pathlib import Path
 
 import caffe
 
-from latent_domains.common.files import check_free, expect_file, write_together
+from latent_domains.common.files import check_free, expect_file
 from latent_domains.convert.fork.conversion import Conversion
 from latent_domains.convert.fork.rewrite import NamedGraph
 from latent_domains.convert.fork.structure import find_rows
 from latent_domains.convert.fork.text import ENTROPY
 from latent_domains.convert.fork.verify import compare, random_inputs, with_inputs
-from latent_domains.convert.fork.weights import Blobs, converted, random_blobs, read_blobs
+from latent_domains.convert.fork.weights import Blobs, converted, read_blobs
 from latent_domains.convert.options import ConverterOptions
 from latent_domains.models import inputs
 from latent_domains.models.compare import Difference, require, worst
@@ -23,67 +23,64 @@ from latent_domains.models.model import (
     check_loads,
     model_files,
     open_net,
-    weights_bytes,
+    write_model,
 )
 from latent_domains.models.prototxt import net_text
 
 _LOSSES = (ENTROPY, "SoftmaxWithLoss", "Accuracy")
 
 
-def convert(
-    net: Path, weights: Path | None, out: Path, *, values: Mapping[str, str], options: ConverterOptions
-) -> None:
-    """Convert a net of the fork's, with its ``weights`` or without, compare both, and write files that begin with OUT.
+def convert(net: Path, weights: Path, out: Path, *, values: Mapping[str, str], options: ConverterOptions) -> None:
+    """Convert a net of the fork's with its ``weights``, compare both, and write files that begin with OUT.
 
     ``values`` are those of the net's template fields. Prints what was done. Raises ProgramError naming what is wrong
     with a file, if one of the files to write exists and may not be replaced, or would differ.
     """
-    read = [file for file in (net, weights) if file is not None]
-    for file in read:
+    for file in (net, weights):
         expect_file(file, "the fork's")
-    text, caffemodel = model_files(out)
     fork = Conversion(net, values)
     deploy = fork.our_deploy()
     train = None if fork.missing else fork.our_train(fork.train)
     train_file = out.with_name(f"{out.name}_train.prototxt")
-    files = [text, *([caffemodel] if weights else []), *([train_file] if train else [])]
-    check_free(*files, force=options.force, inputs=read)  # before anything that takes time
+    files = [*model_files(out), *([train_file] if train else [])]
+    check_free(*files, force=options.force, inputs=(net, weights))  # before anything that takes time
 
-    shape = fork.images.shape
-    small = with_inputs(fork.train, shape, find_rows(fork.train, net) if train else None)
-    theirs = _read_weights(fork, small, weights, options.seed)
+    small = with_inputs(fork.train, fork.images.shape, find_rows(fork.train, net) if train else None)
+    theirs = _read_weights(fork, small, weights)
     ours = converted(theirs, fork.groups, fork.names)
-    sources = " and ".join(file.name for file in read)
-    about = f"Converted by python -m tools.convert_fork from {sources} of the authors' fork of Caffe."
-    with write_together(*files, force=options.force) as asides:
-        definition = deploy.definition()
-        asides[0].write_text(about_lines(f"{about}\n{fork.images.in_words()}") + net_text(out.name, definition))
-        if weights is not None:
-            definition.name = out.name
-            asides[1].write_bytes(weights_bytes(Model(definition, ours)))
-        if train is not None:
-            asides[-1].write_text(about_lines(about) + net_text(f"{out.name}_train", train.definition()))
-        check_loads(asides[0])
+    about = (
+        f"Converted by python -m tools.convert_fork from {net.name} and {weights.name} of the authors' fork of Caffe."
+    )
+    beside = {}
+    if train is not None:
+        beside[train_file] = about_lines(about) + net_text(f"{out.name}_train", train.definition())
+
+    def check(text: Path, _: Path) -> None:
+        check_loads(text)
         tried = None if train is None else (NamedGraph(small, {}), fork.our_train(small))
         if tried:
             check_definition(tried[1].definition(), str(train_file))
         if options.verify:
-            _verify(fork, deploy, tried, (theirs, ours), read[-1], options)
+            _verify(fork, deploy, tried, (theirs, ours), weights, options)
         else:
             print("not verified")
+
+    definition = deploy.definition()
+    definition.name = out.name
+    about = f"{about}\n{fork.images.in_words()}"
+    write_model(Model(definition, ours), out, about=about, force=options.force, check=check, beside=beside)
     _report(fork, files)
 
 
-def _read_weights(fork: Conversion, train: Graph, weights: Path | None, seed: int) -> Blobs:
-    """The blobs of both phases by layer; random ones without ``weights``."""
+def _read_weights(fork: Conversion, train: Graph, weights: Path) -> Blobs:
+    """The blobs of both phases by layer."""
     graphs = [Graph(train.name, [node for node in train.nodes if node.kind not in _LOSSES]), fork.deploy]
     nets = []
     for graph, phase in zip(graphs, ("TRAIN", "TEST"), strict=True):
         definition, _ = graph.definition()
         check_definition(definition, f"{fork.file} ({phase} phase)")
         nets.append(open_net(definition, caffe.TEST))
-    kinds = {node.name: node.kind for graph in graphs for node in graph.nodes}
-    return random_blobs(nets, kinds, seed) if weights is None else read_blobs(weights, nets, kinds)
+    return read_blobs(weights, nets, {node.name: node.kind for graph in graphs for node in graph.nodes})
 
 
 def _verify(

@@ -42,26 +42,6 @@ def read_blobs(weights: Path, nets: Sequence[caffe.Net], kinds: Mapping[str, str
     return found
 
 
-def random_blobs(nets: Sequence[caffe.Net], kinds: Mapping[str, str], seed: int) -> Blobs:
-    """Random blobs for every layer, statistics that a training could have left: to verify a net without weights."""
-    rng = np.random.default_rng(seed)
-    found: Blobs = {}
-    for name, blobs in ((name, blobs) for net in nets for name, blobs in net.params.items()):
-        if not blobs or name in found:
-            continue
-        shapes = [blob.data.shape for blob in blobs]
-        if kinds[name] in (MULTIMODAL, "BatchNorm"):
-            divisor = rng.uniform(5, 15)
-            values = [rng.normal(0, divisor, shapes[0]), divisor * rng.uniform(0.5, 2, shapes[1]), divisor]
-        elif kinds[name] == "Scale":
-            values = [rng.uniform(0.5, 1.5, shapes[0]), *(rng.normal(0, 0.3, shape) for shape in shapes[1:])]
-        else:
-            deviations = [np.sqrt(2 / max(1, np.prod(shape[1:]))) if len(shape) > 1 else 0.3 for shape in shapes]
-            values = [rng.normal(0, deviation, shape) for deviation, shape in zip(deviations, shapes, strict=True)]
-        found[name] = [np.full(shape, value, np.float32) for shape, value in zip(shapes, values, strict=True)]
-    return found
-
-
 def converted(blobs: Mapping[str, Sequence[Array]], groups: Iterable[MDAGroup], names: Names) -> Blobs:
     """The same blobs by our layers: the statistics of each group's domains as the rows of one mDA layer's."""
     found: Blobs = {}

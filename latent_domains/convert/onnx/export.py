@@ -88,7 +88,6 @@ def converted(net: Path, weights: Path) -> tuple[ModelProto, caffe.Net]:
                 "net": net.name,
                 "weights": weights.name,
                 MADE_OF: sha256(weights),
-                **{f"input {name}": _input_note(loaded.blobs[name].shape) for name in loaded.inputs},
             },
         )
     except Refused as refused:
@@ -108,10 +107,6 @@ def _about(net: Path) -> str:
             break
         comment.append(line.removeprefix("#").strip())
     return "\n".join(comment)
-
-
-def _input_note(shape: tuple[int, ...]) -> str:
-    return f"{_free(shape)} 32-bit floats, prepared as for Caffe: its order of channels (B, G, R), its mean subtracted"
 
 
 def _free(shape: tuple[int, ...]) -> str:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 from caffe.proto.caffe_pb2 import EltwiseParameter, LRNParameter, PoolingParameter
+from google.protobuf.message import Message
 
 from latent_domains.convert.onnx.layer import Layer
 from latent_domains.models.graph import Value
@@ -154,14 +155,9 @@ def prelu(layer: Layer) -> None:
     layer.last("PRelu", [layer.x.name, layer.parameter("slope", slopes)])
 
 
-def sigmoid(layer: Layer) -> None:
-    """The logistic function."""
-    layer.last("Sigmoid", [layer.x.name])
-
-
-def tanh(layer: Layer) -> None:
-    """The hyperbolic tangent."""
-    layer.last("Tanh", [layer.x.name])
+def same(op: str) -> Callable[[Layer], None]:
+    """The writer of layers that ONNX has without any parameter."""
+    return lambda layer: layer.last(op, [layer.x.name])
 
 
 def clip(layer: Layer) -> None:
@@ -205,23 +201,25 @@ def eltwise(layer: Layer) -> None:
 
 
 def concat(layer: Layer) -> None:
-    """``concat_dim`` is the old name of ``axis``."""
-    param = layer.param.concat_param
-    field = "concat_dim" if param.HasField("concat_dim") else "axis"
-    axis = layer.axis(field, getattr(param, field), len(layer.x.shape))
+    """Along any axis but the batch."""
+    axis = _axis_or(layer, layer.param.concat_param, "concat_dim")
     layer.last("Concat", [bottom.name for bottom in layer.bottoms], axis=axis)
 
 
 def slice_(layer: Layer) -> None:
-    """The sizes of the parts are those of the tops. ``slice_dim`` is the old name of ``axis``."""
-    param = layer.param.slice_param
-    field = "slice_dim" if param.HasField("slice_dim") else "axis"
-    axis = layer.axis(field, getattr(param, field), len(layer.x.shape))
+    """The sizes of the parts are those of the tops."""
+    axis = _axis_or(layer, layer.param.slice_param, "slice_dim")
     if len(layer.tops) == 1:
         layer.last("Identity", [layer.x.name])
         return
     sizes = layer.whole_numbers("sizes", [top.shape[axis] for top in layer.tops])
     layer.last("Split", [layer.x.name, sizes], axis=axis)
+
+
+def _axis_or(layer: Layer, param: Message, old: str) -> int:
+    """The axis, also by the ``old`` name of the field."""
+    field = old if param.HasField(old) else "axis"
+    return layer.axis(field, getattr(param, field), len(layer.x.shape))
 
 
 def flatten(layer: Layer) -> None:
@@ -285,11 +283,11 @@ LAYERS = {
     "ReLU": Operator(relu),
     "Reshape": Operator(reshape),
     "Scale": Operator(scale, bottoms=None),
-    "Sigmoid": Operator(sigmoid),
+    "Sigmoid": Operator(same("Sigmoid")),
     "Silence": Operator(nothing, bottoms=None, tops=None),
     "Slice": Operator(slice_, tops=None),
     "Softmax": Operator(softmax),
     "Split": Operator(identity, tops=None),
-    "TanH": Operator(tanh),
+    "TanH": Operator(same("Tanh")),
 }
 """Every type of layer that can be written."""

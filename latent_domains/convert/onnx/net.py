@@ -30,15 +30,6 @@ def check_layers(net: NetParameter) -> None:
             raise refusal(layer, _MAKE_DEPLOY)
         if layer.type not in LAYERS and layer.type != "Input":
             raise refusal(layer, f"it has no counterpart here, expected one of {', '.join(LAYERS)}")
-        if _trains(layer):
-            raise refusal(layer, "phase: TRAIN, by which it works in tests too as in training; expected TEST")
-
-
-def _trains(layer: LayerParameter) -> bool:
-    """Whether the layer itself says that it does in tests what it does in training."""
-    if layer.type == "BatchNorm" and layer.batch_norm_param.HasField("use_global_stats"):
-        return False
-    return layer.type in ("BatchNorm", "Dropout") and layer.HasField("phase") and layer.phase == caffe.TRAIN
 
 
 def onnx_model(model: Model, net: caffe.Net, *, producer: str, about: str, metadata: Mapping[str, str]) -> ModelProto:

@@ -145,9 +145,8 @@ def _variance(bn: _Module) -> NDArray[np.float64]:
 
 def _check(module: _Module, **expected: int) -> None:
     """Raise CheckpointError if a field is not as expected. One that is not there has the value Lua Torch gives it."""
-    padding = module.number("padding", 0)  # as nn called both once
     for field, value in expected.items():
-        found = module.number(field, {"padW": padding, "padH": padding, "groups": 1}.get(field))
+        found = module.number(field, {"padW": 0, "padH": 0, "groups": 1}.get(field))
         if found != value:
             raise CheckpointError(f"{module.name} ({module.kind}): its {field} is {found:g}, expected {value}")
     if module.fields.get(b"ceil_mode"):

@@ -40,13 +40,12 @@ def verify(reference: TorchNet, nets: Mapping[Path, Converted], pixels: Array, i
                 if mean not in expected:
                     expected[mean] = reference.run(batch, border=mean)
                 found = forward(loaded[name], net.pixels.entering(batch))
-                compared = {blob: values for blob, values in expected[mean].items() if name == file or blob != head}
-                keep_worst(rows[name], differences(compared, found))
+                wanted = expected[mean]
+                compared = {blob: found[blob] for blob in wanted if name == file or blob != head}
+                keep_worst(rows[name], differences(wanted, compared))
                 if name == file and head:
-                    same += int((compared[head].argmax(axis=1) == found[head].argmax(axis=1)).sum())
-                border = max(
-                    border, difference("", expected[nets[file].pixels.mean][pooled], compared[pooled]).relative
-                )
+                    same += int((wanted[head].argmax(axis=1) == found[head].argmax(axis=1)).sum())
+                border = max(border, difference("", expected[nets[file].pixels.mean][pooled], wanted[pooled]).relative)
             bar.update(len(batch))
     for name, of_net in rows.items():
         require(name, list(of_net.values()))

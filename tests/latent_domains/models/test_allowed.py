@@ -96,9 +96,8 @@ def draw(folder: Path, kind: str) -> Done:
 
 def convert_fork(folder: Path, kind: str) -> Done:
     net = digits(3)
-    return program(
-        "convert_fork", "--no-weights", hostile(folder, kind, net.text), folder / "out", *settings(net.values)
-    )
+    file = hostile(folder, kind, net.text)
+    return program("convert_fork", file, file, folder / "out", *settings(net.values))
 
 
 PROGRAMS = (predict, export, export_onnx, draw, convert_fork)

@@ -25,11 +25,6 @@ def test_features_come_before_the_activation():
     assert order[order.index("fc7_mda") :][:4] == ["fc7_mda", "fc7_scale", "relu7", "classifier"]
 
 
-@pytest.mark.parametrize("method", ["plain", "kmeans_w"])
-def test_a_net_on_fc7_features_trains(method, features, tmp_path):
-    train(make_experiment("office31_fc7", method, **QUICK), tmp_path / "run", features)
-
-
 def test_a_net_on_fc7_features_trains_with_known_domain_labels(features, tmp_path):
     train(make_experiment("office31_fc7", "mda", known_share=0.05, **QUICK), tmp_path / "run", features)
 

@@ -94,7 +94,6 @@ LAYERS = {
         X + layer("y", "BatchNorm", "x", "y", "batch_norm_param { use_global_stats: false }"),
         "x:Convolution y:BatchNorm",
     ),
-    "a phase of its own": (X + layer("y", "BatchNorm", "x", "y", "phase: TRAIN"), "x:Convolution y:BatchNorm"),
     "Dropout in place": (FC + layer("drop", "Dropout", "fc", "fc") + END, "fc:InnerProduct end:Softmax"),
     "Dropout": (FC + DROP + layer("end", "Softmax", "drop", "end"), "fc:InnerProduct end:Softmax"),
     "Dropout beside another reader": (

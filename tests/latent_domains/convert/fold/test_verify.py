@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from latent_domains.convert.fold.fold import Folded, fold
-from latent_domains.convert.fold.verify import batches_for, compare_nets, compare_opencv, measured, same_best
-from latent_domains.models.compare import worst
+from latent_domains.convert.fold.verify import batches_for, compare_nets, compare_opencv, same_best
+from latent_domains.models.compare import differences, worst
 from latent_domains.models.model import Model, forward, load, write_model
 from tests.latent_domains.convert.fold.models import DATA, layer, trained
 
@@ -150,7 +150,7 @@ def test_a_softmax_of_large_numbers_has_the_room_that_their_rounding_takes() -> 
         expected = {"logits": logits, "prob": softmax(logits)}
         off = logits + np.array([[0, 1e-6 * size]])
         found = {"logits": off, "prob": softmax(off)}
-        plain, adjusted = measured(expected, found, {}), measured(expected, found, {"prob": "logits"})
+        plain, adjusted = differences(expected, found, {}), differences(expected, found, {"prob": "logits"})
         assert adjusted[0] == plain[0]
         assert adjusted[1].relative == pytest.approx(plain[1].relative / room)
-    assert measured(expected, {**found, "prob": 1 - found["prob"]}, {"prob": "logits"})[1].relative > 1e-3
+    assert differences(expected, {**found, "prob": 1 - found["prob"]}, {"prob": "logits"})[1].relative > 1e-3

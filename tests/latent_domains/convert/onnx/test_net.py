@@ -151,26 +151,6 @@ def test_the_page_says_which_types_are_written() -> None:
     assert f" {types}. " in " ".join((ROOT / "docs/converting.md").read_text().split())
 
 
-IN_TESTS = {
-    "Dropout": 'type: "Dropout" phase: TRAIN',
-    "BatchNorm": 'type: "BatchNorm" phase: TRAIN',
-}
-
-
-@pytest.mark.parametrize("kind", IN_TESTS)
-def test_layers_that_train_in_tests_are_refused(kind: str) -> None:
-    with pytest.raises(Refused, match=rf"^layer a \({kind}\): phase: TRAIN, by which it works in tests too"):
-        check_layers(parse(LAYER.format(IN_TESTS[kind])))
-    check_layers(parse(LAYER.format(IN_TESTS[kind].replace("TRAIN", "TEST"))))
-
-
-def test_a_phase_that_changes_nothing_in_tests() -> None:
-    text = """layer { name: "r" type: "ReLU" bottom: "data" top: "r" phase: TRAIN }
-              layer { name: "b" type: "BatchNorm" bottom: "r" top: "b" phase: TRAIN
-                      batch_norm_param { use_global_stats: true } }"""
-    assert_agrees(with_input(text, 4), "r", "b")
-
-
 @pytest.mark.parametrize("name", ["", 'name: "same"'])
 def test_layers_without_parameters_may_have_one_name_or_none(name: str) -> None:
     text = f"""layer {{ name: "a" type: "Scale" bottom: "data" top: "a" }}

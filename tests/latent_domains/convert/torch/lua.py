@@ -178,15 +178,9 @@ class Builder:
             values = self._rng.normal(size=len(mean))
             mean, bias = mean + values, self._parameter(values)
         (stride, _), (pad, _), (size, _) = convolution.stride, convolution.padding, convolution.kernel_size
-        geometry = {
-            "nInputPlane": convolution.in_channels,
-            "nOutputPlane": convolution.out_channels,
-            "kW": size,
-            "kH": size,
-            "dW": stride,
-            "dH": stride,
-            "padW": pad,
-            "padH": pad,
+        geometry = {"nInputPlane": convolution.in_channels, "nOutputPlane": convolution.out_channels}
+        geometry |= {
+            f"{name}{axis}": value for name, value in (("k", size), ("d", stride), ("pad", pad)) for axis in "WH"
         }
         eps = 1e-5 if self.eps is None else self.eps
         if self.old:
@@ -209,9 +203,6 @@ class Builder:
                 f"{self.namespace}.SpatialBatchNormalization",
                 {
                     "eps": self.eps,
-                    "momentum": 0.1,
-                    "affine": True,
-                    "train": False,
                     "weight": self._parameter(bn.weight),
                     "bias": self._parameter(bn.bias),
                     "running_mean": tensor(mean, self.kind),

@@ -108,21 +108,12 @@ def test_other_modules_are_named(net):
         module(root, *path).fields["modules"][place - 1] = other
         return root
 
-    pooling = Object("nn.SpatialAveragePooling", {})
-    zeros = Object("nn.Sequential", {"modules": [pooling, Object("nn.Concat", {"modules": []})]})
-    refused(
-        changed(2, zeros, 6, 1, 1), r"the net\.6\.1\.1\.2 \(Sequential\) holds SpatialAveragePooling Concat, expected"
-    )
     refused(changed(3, Object("nn.Tanh", {})), "the net .* holds SpatialConvolution SpatialBatchNormalization Tanh ")
     refused(changed(3, Object("mine.ReLU", {})), r"the net\.3 is a mine\.ReLU, expected an object of nn, cudnn, fbnn")
-    refused(changed(3, {"a": 1}), r"the net\.3 is a hashable_uniq_dict, expected an object of nn")
     refused(changed(1, Object("nn.ReLU", {}), 5), r"the net\.5 \(Sequential\) holds ReLU")
     root = Builder().net(net)
     root.fields["modules"].append(Object("nn.Dropout", {}))
     refused(root, r"the net \(Sequential\) holds .* Linear Dropout, expected")
-    root.fields["modules"] = root.fields["modules"][:8]
-    refused(root, r"the net \(Sequential\) holds .* Sequential, expected")
-    refused(Object("nn.ReLU", {}), r"the net \(ReLU\) holds '', expected")
     refused(tensor([1]), r"the net is a ndarray, expected an object of nn")
 
 
@@ -132,16 +123,6 @@ def test_without_classifier_or_with_a_softmax(net):
     assert "fc.weight" in read(root)
     root.fields["modules"] = root.fields["modules"][:9]
     assert "fc.weight" not in read(root)
-
-
-def test_padding_of_old_nn(net):
-    root = Builder().net(net)
-    fields = module(root, 1).fields
-    del fields["padW"], fields["padH"]
-    fields["padding"] = 3
-    read(root)
-    fields["padding"] = 2
-    refused(root, r"its padW is 2, expected 3")
 
 
 def test_bottlenecks_have_their_stride_in_the_middle():
