@@ -61,6 +61,13 @@ def test_the_undivided_rows_of_table_1_are_those_of_the_records():
     assert f"undivided: {means} |" in (ROOT / "README.md").read_text()
 
 
+def test_the_purities_with_a_bias_in_conv1_are_those_of_the_records():
+    two, three = of_records(load(EXPERIMENTS / "digits_conv1_bias.yaml"), "digits_conv1_bias")
+    of_two, of_three = (purities_of(row.results[-1].usages) for row in (two, three))
+    page = " ".join((RESULTS / "branch.md").read_text().split())
+    assert f"purity {of_two} for k = 2 and {of_three} for k = 3" in page
+
+
 def test_the_readme_has_what_the_demo_prints():
     """The kept records of seed 0 are of the demo's runs."""
     readme = cells((ROOT / "README.md").read_text().replace("    |", "|"))
