@@ -176,7 +176,14 @@ def build_missing(parts: list[PlannedLmdb], *, force: bool = False) -> int:
     built = 0
     done = [is_built(part, force=force) for part in parts]
     for part, was_built in zip(parts, done, strict=True):
-        records = 0 if was_built else build(part, force=force)
+        records = 0
+        if not was_built:
+            try:
+                records = build(part, force=force)
+            except ProgramError:
+                if force or not is_built(part):  # else another process has made it meanwhile
+                    raise
+                was_built = True
         print(f"{part.path}: built before" if was_built else f"{part.path}: {records} images")
         built += records
     return built
