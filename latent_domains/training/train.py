@@ -17,6 +17,7 @@ from latent_domains.common.caffe_log import History
 from latent_domains.common.caffe_process import UNMOVED_BY_SIGTERM, start, start_logged
 from latent_domains.common.files import naming, sha256
 from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.common.wording import some
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.models.weights import check_weights
 from latent_domains.runs.devices import Devices, mode_of, one_process, requested_mode, set_mode
@@ -278,8 +279,8 @@ def loaded_from(folder: RunFolder, weights: Path) -> str:
                 f"{'caffe' if of_caffe else 'torch'}; that of the run is {folder.experiment.geometry}: "
                 "write the run again with the other --geometry"
             )
-    lists = {"loaded": fit.loaded, "begin anew": fit.missing, "not used": fit.unused}
-    return f"{weights.name}: " + "; ".join(f"{what}: {', '.join(names) or 'none'}" for what, names in lists.items())
+    lists = {"loaded": some(fit.loaded), "begin anew": ", ".join(fit.missing), "not used": ", ".join(fit.unused)}
+    return f"{weights.name}: " + "; ".join(f"{what}: {names or 'none'}" for what, names in lists.items())
 
 
 def _check_began_without_weights(folder: RunFolder) -> None:

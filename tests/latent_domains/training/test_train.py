@@ -338,7 +338,7 @@ def test_weights_of_the_other_geometry_are_refused(pictures, tmp_path):
     fitting = make_experiment("pacs", "mda", iterations=1, batch_size=8, geometry="caffe")
     said = loaded_from(write_run(fitting, tmp_path / "fitting", data=pictures), weights)
     loaded, anew, unused = said.split("; ")
-    assert "res2a_branch1, " in loaded and "scale5b_branch2b, classifier" in loaded
+    assert "res2a_branch1, " in loaded and loaded.endswith(" and 36 more")
     assert "mda2a_branch1" in anew and "domain_fc" in anew and "domain_bn2a_branch1" in anew
     assert "bn2a_branch1" in unused
 
