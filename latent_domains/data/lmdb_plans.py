@@ -174,16 +174,15 @@ def build_missing(parts: list[PlannedLmdb], *, force: bool = False) -> int:
     Returns the number of records in those that were built.
     """
     built = 0
-    done = [is_built(part, force=force) for part in parts]
-    for part, was_built in zip(parts, done, strict=True):
-        records = 0
-        if not was_built:
+    standing = [is_built(part, force=force) for part in parts]
+    for part, done in zip(parts, standing, strict=True):
+        if not done:
             try:
                 records = build(part, force=force)
             except ProgramError:
-                if force or not is_built(part):  # else another process has made it meanwhile
+                if force or not is_built(part):  # or another process has made it meanwhile
                     raise
-                was_built = True
-        print(f"{part.path}: built before" if was_built else f"{part.path}: {records} images")
-        built += records
+                done = True
+        print(f"{part.path}: built before" if done else f"{part.path}: {records} images")
+        built += 0 if done else records
     return built

@@ -41,7 +41,7 @@ def load(downloads: Path, mirror: Path | None = None) -> list[NDArray[np.uint8]]
                 download(BSDS500_URLS, archive, lambda file: unpack(file, aside, sums))
                 archive.unlink()
         except ProgramError:
-            if not folder.exists():  # else another process has made it meanwhile
+            if not folder.exists():  # or another process has made it meanwhile
                 raise
     photographs = []
     for name, digest in tqdm(sums.items(), desc="photographs", unit="photo"):
