@@ -260,10 +260,14 @@ def find_copies(images: TaskImages) -> list[tuple[Path, Path]]:
         for entry in source.entries:
             by_size[size(entry.path)].append(entry.path)
     by_size.pop(None, None)  # no files: they are named when they are to be read
-    by_digest = cache(lambda bytes: {_digest(file): file for file in reversed(by_size[bytes])})
-    targets = [(size(entry.path), entry.path) for target in images.targets for entry in target.entries]
-    digests = sorted((file, by_digest(bytes), _digest(file)) for bytes, file in targets if bytes in by_size)
-    return [(Path(files[digest]), Path(file)) for file, files, digest in digests if digest and digest in files]
+    by_digest = cache(lambda length: {_digest(file): file for file in reversed(by_size[length])})
+    pairs = []
+    for file in sorted(entry.path for target in images.targets for entry in target.entries):
+        if (length := size(file)) in by_size:
+            digest, sources = _digest(file), by_digest(length)
+            if digest and digest in sources:
+                pairs.append((Path(sources[digest]), Path(file)))
+    return pairs
 
 
 def _digest(file: str) -> str | None:
