@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -57,6 +58,14 @@ def test_modules_that_a_package_lists_are_there():
         read += len(listed)
         missing += [f"{file.relative_to(ROOT)}: {name}" for name in listed if not is_module(file.parent / name)]
     assert read > 20 and missing == []
+
+
+def test_the_drawing_of_the_floors_is_what_the_imports_are_checked_against():
+    (drawing,) = re.findall(r"^latent_domains/(.*?)^─", (ROOT / "docs/architecture.md").read_text(), re.M | re.S)
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (floors,) = (contract["layers"] for contract in contracts if contract.get("containers") == ["latent_domains"])
+    drawn = [set(re.findall(r"(\w+) \(", line)) for line in drawing.splitlines()]
+    assert drawn == [set(floor.split(" | ")) for floor in floors]
 
 
 def docstrings_and_pages() -> Iterator[tuple[Path, str]]:
