@@ -3,7 +3,7 @@
     python -m tools.export RUN pacs                                   # folds mDA into stock layers
     python -m tools.export_onnx pacs.prototxt pacs.caffemodel pacs.onnx
 
-The net is a deploy net of tools.export, of tools.convert_resnet or like BVLC's, with or without BatchNorm and Scale.
+The net is a deploy net of tools.export, of tools.convert_torch or like BVLC's, with or without BatchNorm and Scale.
 The result takes any number of images; all other sizes are those of the prototxt. Inputs, outputs and blobs have Caffe's
 names. Prepare inputs as for Caffe (channels B, G, R, minus the mean). The operator set is 13.
 

@@ -1,8 +1,8 @@
 """Fetch weights that were trained on ImageNet: BVLC's AlexNet, torchvision's ResNets, EfficientNet-Lite0.
 
     python -m tools.get_weights alexnet     bvlc_alexnet.caffemodel
-    python -m tools.get_weights resnet18    resnet18-f37072fd.pth, and its conversion by tools.convert_resnet
-    python -m tools.get_weights lite0       efficientnet-lite0-57934424.pth, and its conversion by tools.convert_lite0
+    python -m tools.get_weights resnet18    resnet18-f37072fd.pth, and its conversion by tools.convert_torch
+    python -m tools.get_weights lite0       efficientnet-lite0-57934424.pth, and its conversion by tools.convert_torch
 
 PyTorch's weights are converted without their classifier, after a comparison with PyTorch's net: NET.caffemodel, and
 NET_mda4.caffemodel for mDA nets with four domains. EfficientNet-Lite0 is in a Python package that is always installed.
@@ -53,7 +53,7 @@ def main() -> None:
     target = get(file, options.out, options.mirror, force=options.force)
     print(f"{target}: {file.title}, {', '.join(file.hashes)} as published")
     network, numbers = NETWORKS[options.net], num_domains(options)
-    if network.converter and not is_converted(network, target, options.out, [0, *numbers]):
+    if network.from_torch and not is_converted(network, target, options.out, [0, *numbers]):
         convert_checkpoint(network, target, options.out, numbers)
 
 

@@ -39,7 +39,7 @@ def starting_weights(option: str | None, experiment: Experiment, converted: Path
     expect_file(file, "weights to begin with, or none")
     if file.suffix == ".caffemodel":
         return file
-    if network.converter is None:
+    if not network.from_torch:
         raise ProgramError(f"--weights {file}: expected a caffemodel for {network.name}")
     return _converted(file, experiment, converted / sha256(file)[:8])
 
@@ -47,7 +47,7 @@ def starting_weights(option: str | None, experiment: Experiment, converted: Path
 def _of_imagenet(network: Network, experiment: Experiment) -> Path:
     """Fetch ImageNet's weights for a network to FOLDER. Raises ProgramError that names the alternatives."""
     ready = FOLDER / network.weights_name(experiment.num_domains)
-    if network.converter and ready.is_file():
+    if network.from_torch and ready.is_file():
         return ready
     try:
         file = get(network.weights, FOLDER, None)
@@ -56,7 +56,7 @@ def _of_imagenet(network: Network, experiment: Experiment) -> Path:
             f"{error}\nOr name other weights by --weights FILE, or train from random ones by --weights {NONE} (which "
             "takes many more images)."
         ) from error
-    return _converted(file, experiment, FOLDER) if network.converter else file
+    return _converted(file, experiment, FOLDER) if network.from_torch else file
 
 
 def _converted(checkpoint: Path, experiment: Experiment, folder: Path) -> Path:

@@ -40,7 +40,7 @@ class Network:
     caffe_only: str | None = None
     plain: bool = True
     weights: PublishedFile | None = None
-    converter: str | None = None
+    from_torch: bool = False
     layers: int | None = None
     folder: str | None = None
 
@@ -49,7 +49,7 @@ class Network:
 
         0 is a net without mDA; None is returned for nets that begin at random.
         """
-        if self.weights is None or self.converter is None:
+        if self.weights is None or not self.from_torch:
             return self.weights and self.weights.name
         return f"{self.name}_mda{num_domains}.caffemodel" if num_domains else f"{self.name}.caffemodel"
 
@@ -68,7 +68,7 @@ def _resnet(layers: int, sha256: str, **fields: Any) -> Network:
         recipe="pacs",
         plain=False,
         weights=PublishedFile(file, f"torchvision's {title}", {"sha256": sha256}, tuple(home + file for home in homes)),
-        converter="convert_resnet",
+        from_torch=True,
         **{"geometries": ("torch",), **fields},
     )
 
@@ -160,7 +160,7 @@ NETWORKS = {
             megabytes=11000,
             plain=False,
             weights=LITE0,
-            converter="convert_lite0",
+            from_torch=True,
             folder="lite0",
         ),
     )

@@ -51,7 +51,7 @@ def weights(run: Run) -> Weights | None:
     if network.weights is None or not isinstance(run, Experiment):
         return None
     made_by, domains = f"python -m tools.get_weights {network.name}", run.num_domains
-    if network.converter and domains:
+    if network.from_torch and domains:
         made_by += f" --num-domains {domains}"
     return Weights(f"weights/{network.weights_name(domains)}", made_by)
 

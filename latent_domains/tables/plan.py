@@ -266,7 +266,7 @@ class Plan:
     def weights_command(self, network: str) -> list[str]:
         """The command line that makes them."""
         command = ["python", "-m", "tools.get_weights", network, "--out", str(self.config.data / "weights")]
-        if NETWORKS[network].converter:
+        if NETWORKS[network].from_torch:
             command += [option for number in self.pretrained[network] for option in ("--num-domains", str(number))]
         return command
 

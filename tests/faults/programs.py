@@ -110,7 +110,7 @@ PROGRAMS = (
         30,
     ),
     *(
-        Program("tools.convert_resnet", f"{name} out/r --no-verify --num-domains 2", (name,), (name,), 22)
+        Program("tools.convert_torch", f"{name} out/r --no-verify --num-domains 2", (name,), (name,), 22)
         for name in ("resnet.pth", "legacy.pth", "resnet.safetensors", "resnet.t7")
     ),
     Program(

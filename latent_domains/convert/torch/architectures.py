@@ -23,7 +23,7 @@ EPS = 1e-5
 LITE0_EPS = 1e-3
 """Added to variances in EfficientNet-Lite0."""
 
-_KNOWN = "ResNet18, ResNet34 or ResNet50"
+_RESNETS = "ResNet18, ResNet34 or ResNet50"
 
 
 def resnet_of(layers: int) -> Architecture:
@@ -40,17 +40,20 @@ def lite0_net() -> Architecture:
     return Architecture("EfficientNet-Lite0", "lite0", units, "_fc", lite0.HEAD, LITE0_EPS, lite0.converted_net)
 
 
-def find_resnet(tensors: Mapping[str, NDArray]) -> Architecture:
-    """The ResNet that ``tensors`` are of, by the numbers of blocks and of convolutions in one.
+def find_architecture(tensors: Mapping[str, NDArray]) -> Architecture:
+    """The net of ``tensors``. ResNets are told apart by the numbers of blocks and of convolutions in one.
 
-    Raises CheckpointError if they are of none that is known here.
+    Raises CheckpointError if no net here has such tensors.
     """
+    if "_conv_stem.weight" in tensors:
+        return lite0_net()
     if "conv1.weight" not in tensors or "layer1.0.conv1.weight" not in tensors:
-        raise _unknown(tensors, _KNOWN)
+        names = some(map(escaped, sorted(tensors)), 10)
+        raise CheckpointError(f"its tensors are {names}: expected those of {_RESNETS}, or of EfficientNet-Lite0")
     shape = tensors["conv1.weight"].shape
     if shape != (64, 3, 7, 7):  # elsewhere the blocks are often the same
         raise CheckpointError(
-            f"tensor conv1.weight is {by(shape)}, expected 64×3×7×7 as in {_KNOWN}: others are for small or gray images"
+            f"tensor conv1.weight is {by(shape)}, expected 64×3×7×7 as in {_RESNETS}: others are for small images"
         )
     counts = tuple(
         len({name.split(".")[1] for name in tensors if name.startswith(f"layer{stage - 1}.")}) for stage, _ in STAGES
@@ -60,19 +63,8 @@ def find_resnet(tensors: Mapping[str, NDArray]) -> Architecture:
         if (counts, convolutions) == (depth.blocks, len(depth.kernels)):
             return resnet_of(layers)
     raise CheckpointError(
-        f"a residual net of {' '.join(map(str, counts))} blocks of {convolutions} convolutions, expected {_KNOWN}"
+        f"a residual net of {' '.join(map(str, counts))} blocks of {convolutions} convolutions, expected {_RESNETS}"
     )
-
-
-def find_lite0(tensors: Mapping[str, NDArray]) -> Architecture:
-    """EfficientNet-Lite0. Raises CheckpointError if ``tensors`` are of another net."""
-    if "_conv_stem.weight" not in tensors:
-        raise _unknown(tensors, "EfficientNet-Lite0")
-    return lite0_net()
-
-
-def _unknown(tensors: Mapping[str, NDArray], expected: str) -> CheckpointError:
-    return CheckpointError(f"its tensors are {some(map(escaped, sorted(tensors)), 10)}: expected those of {expected}")
 
 
 def _units_of_resnet(layers: int) -> Iterator[Unit]:

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from latent_domains.common.files import check_free
+from latent_domains.common.program import ProgramError
 from latent_domains.convert.options import ConverterOptions
 from latent_domains.convert.torch.caffe_weights import Pixels, Standardisation, caffe_model
 from latent_domains.convert.torch.contents import Checkpoint
-from latent_domains.convert.torch.read import read_lite0, read_resnet
+from latent_domains.convert.torch.read import read_checkpoint
 from latent_domains.convert.torch.reference import TorchNet, torch_lite0, torch_resnet
 from latent_domains.convert.torch.verify import Converted, numbers, verify
 from latent_domains.data.image_list import printable
@@ -26,11 +27,9 @@ LITE0_STANDARDISATION = Standardisation((127 / 255,) * 3, (128 / 255,) * 3)
 
 
 @dataclass(frozen=True)
-class _Family:
-    """How nets of a family are read, converted and compared. ``needs`` tells in the prototxt which pixels they take."""
+class _Form:
+    """How a net is compared, and which pixels it takes. ``needs`` says so in the prototxt."""
 
-    program: str
-    read: Callable[..., Checkpoint]
     reference: Callable[[Checkpoint, Standardisation], TorchNet]
     standardisation: Standardisation
     shape: tuple[int, int, int]
@@ -39,69 +38,71 @@ class _Family:
     needs: str
 
 
-def _resnets(standardisation: Standardisation) -> _Family:
+def _resnet_form(standardisation: Standardisation) -> _Form:
     mean = standardisation.caffe_mean
     needs = f"less the mean {numbers(mean)}. Zeros around it are that mean, as in Torch."
-    pixels = Pixels(mean), Pixels(of_network("resnet18").mean)
-    return _Family("convert_resnet", read_resnet, torch_resnet, standardisation, SHAPE, *pixels, needs)
+    return _Form(torch_resnet, standardisation, SHAPE, Pixels(mean), Pixels(of_network("resnet18").mean), needs)
 
 
-def _lite0() -> _Family:
+def _lite0_form() -> _Form:
     form = NETWORKS["lite0"].pixels
     pixels = Pixels(form.mean, form.scale)
     needs = f"less {numbers(form.mean)}, times {form.scale:g}."
-    return _Family("convert_lite0", read_lite0, torch_lite0, LITE0_STANDARDISATION, form.shape, pixels, pixels, needs)
+    return _Form(torch_lite0, LITE0_STANDARDISATION, form.shape, pixels, pixels, needs)
 
 
 def convert(
-    program: str,
     checkpoint: Path,
     out: Path,
     options: ConverterOptions,
     *,
     head: bool,
     num_domains: Sequence[int],
-    standardisation: Standardisation = IMAGENET,
+    standardisation: Standardisation | None = None,
+    network: Network | None = None,
 ) -> None:
     """Read, convert, compare, and write OUT.prototxt and OUT.caffemodel; print how far they agree.
 
-    ``program`` is convert_resnet or convert_lite0, whose ``standardisation`` is always its own.
-    OUT_mdaD.caffemodel comes with them for each D of ``num_domains``, source and target together. Raises ProgramError
-    if the checkpoint is another net's, if a file to write exists and may not be replaced, or would differ.
+    OUT_mdaD.caffemodel comes with them for each D of ``num_domains``, source and target together. ``standardisation``
+    is a ResNet's (None: IMAGENET). Raises ProgramError if the checkpoint is of an unknown net or not of ``network``
+    (None: any), if a file to write exists and may not be replaced, or would differ.
     """
-    family = _lite0() if program == "convert_lite0" else _resnets(standardisation)
     net_file, weights_file = model_files(out)
     mda_files = {number: out.with_name(f"{out.name}_mda{number}.caffemodel") for number in num_domains}
     files = (net_file, weights_file, *mda_files.values())
     check_free(*files, force=options.force, inputs=[checkpoint])
-    net = family.read(checkpoint, head=head)
-    title = net.architecture.title
+    net = read_checkpoint(checkpoint, head=head)
+    title, is_lite0 = net.architecture.title, net.architecture.name == "lite0"
+    if network is not None and network.name != net.architecture.name:
+        raise ProgramError(f"{checkpoint}: the weights of {title}, expected those of {network.title}")
+    if is_lite0 and standardisation is not None:
+        raise ProgramError(f"{checkpoint}: {title}, which has a mean and deviation of its own: omit --mean and --std")
+    form = _lite0_form() if is_lite0 else _resnet_form(standardisation or IMAGENET)
     print(f"{checkpoint}: {title}, {f'{net.classes} classes' if net.classes else 'no head'}")
     for note in net.notes:
         print(f"note: {note}")
-    nets = {weights_file: Converted(caffe_model(net, family.standardisation, family.pixels), family.pixels)}
+    nets = {weights_file: Converted(caffe_model(net, form.standardisation, form.pixels), form.pixels)}
     for number, file in mda_files.items():
-        model = caffe_model(net, family.standardisation, family.mda_pixels, number)
-        nets[file] = Converted(model, family.mda_pixels)
+        nets[file] = Converted(caffe_model(net, form.standardisation, form.mda_pixels, number), form.mda_pixels)
     if options.verify:
-        pixels, inputs = tried(family.shape, options.seed, options.images)
-        verify(family.reference(net, family.standardisation), nets, pixels, inputs)
+        pixels, inputs = tried(form.shape, options.seed, options.images)
+        verify(form.reference(net, form.standardisation), nets, pixels, inputs)
     else:
         print("not verified")
     name = printable(Path(checkpoint.name))
-    about = f"Input: B, G, R from 0 to 255 {family.needs}\n{title} of {name}, by python -m tools.{family.program}."
+    about = f"Input: B, G, R from 0 to 255 {form.needs}\n{title} of {name}, by python -m tools.convert_torch."
     beside = {file: weights_bytes(nets[file].model) for file in mda_files.values()}
     write_model(nets[weights_file].model, out, about=about, force=options.force, beside=beside)
     print(f"wrote {', '.join(map(str, files))}")
 
 
 def convert_checkpoint(network: Network, checkpoint: Path, folder: Path, num_domains: Sequence[int]) -> None:
-    """Write the caffemodels of a network that has a converter, in place of older ones: without mDA, and of each number.
+    """Write a network's caffemodels, in place of older ones: without mDA, and of each number.
 
     They have no classifier, and are compared with the checkpoint's net before that.
     """
     options = ConverterOptions(force=True)
-    convert(network.converter, checkpoint, folder / network.name, options, head=False, num_domains=num_domains)
+    convert(checkpoint, folder / network.name, options, head=False, num_domains=num_domains, network=network)
 
 
 def is_converted(network: Network, checkpoint: Path, folder: Path, num_domains: Sequence[int]) -> bool:

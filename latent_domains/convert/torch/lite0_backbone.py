@@ -10,7 +10,7 @@ from latent_domains.convert.onnx.net import onnx_model
 from latent_domains.convert.torch.caffe_weights import Pixels, caffe_model
 from latent_domains.convert.torch.contents import Checkpoint
 from latent_domains.convert.torch.conversion import LITE0_STANDARDISATION
-from latent_domains.convert.torch.read import read_lite0
+from latent_domains.convert.torch.read import read_checkpoint
 from latent_domains.convert.torch.verify import numbers
 from latent_domains.data.published_file import in_package
 from latent_domains.experiment.networks import LITE0, NETWORKS
@@ -20,7 +20,7 @@ from latent_domains.nets.lite0 import EARLY, POOLED, PREPROCESSING
 
 def backbone() -> Model:
     """The net up to the features. Raises ProgramError if the package's weights are not there."""
-    return folded_model(read_lite0(in_package(LITE0), head=False))
+    return folded_model(read_checkpoint(in_package(LITE0), head=False))
 
 
 def folded_model(net: Checkpoint) -> Model:

@@ -1,6 +1,6 @@
 """Reads checkpoints of PyTorch and Lua Torch. The format is known by the file's contents."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -13,8 +13,8 @@ from safetensors import SafetensorError, deserialize
 from latent_domains.common.files import expect_file
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.torch import lua_resnet, pth, t7
-from latent_domains.convert.torch.architectures import find_lite0, find_resnet
-from latent_domains.convert.torch.contents import Architecture, Checkpoint, take
+from latent_domains.convert.torch.architectures import find_architecture
+from latent_domains.convert.torch.contents import Checkpoint, take
 from latent_domains.convert.torch.tensors import KINDS, MOST_AXES, CheckpointError, escaped
 
 _EXPECTED = "expected a state dict of torch.save, safetensors or a binary .t7 of Lua Torch"
@@ -25,24 +25,15 @@ _WRAPPERS = ("state_dict", "model_state_dict", "model", "net")
 _SAFETENSORS = {name: dtype for dtype, (_, name) in KINDS.items()}
 
 
-def read_resnet(path: Path, *, head: bool) -> Checkpoint:
-    """The ResNet in a checkpoint of any of the formats; without ``head``, all but its classifier.
+def read_checkpoint(path: Path, *, head: bool) -> Checkpoint:
+    """The net in a checkpoint of any of the formats; without ``head``, all but its classifier.
 
-    Raises ProgramError naming the file if it is missing, damaged, of another format or another net's.
+    Raises ProgramError naming the file if it is missing, damaged, of another format or of an unknown net.
     """
-    return _read(path, find_resnet, head)
-
-
-def read_lite0(path: Path, *, head: bool) -> Checkpoint:
-    """The EfficientNet-Lite0 in a checkpoint: as :func:`read_resnet`."""
-    return _read(path, find_lite0, head)
-
-
-def _read(path: Path, find: Callable[[Mapping[str, NDArray]], Architecture], head: bool) -> Checkpoint:
     expect_file(path, "a checkpoint")
     try:
         tensors, notes = without_prefix(_tensors(path.read_bytes()))
-        found = take(tensors, find(tensors), head=head)
+        found = take(tensors, find_architecture(tensors), head=head)
         return replace(found, notes=(*notes, *found.notes))
     except CheckpointError as error:
         raise ProgramError(f"{path}: {error}") from error

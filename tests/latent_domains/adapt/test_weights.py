@@ -97,8 +97,8 @@ def test_without_a_network_it_says_what_can_be_done(folder, tmp_path, network, f
 def test_a_checkpoint_is_converted_once(tmp_path, monkeypatch):
     calls = []
 
-    def convert(program: str, checkpoint: Path, out: Path, options: ConverterOptions, **more: object) -> None:
-        calls.append((program, checkpoint, out, options, more))
+    def convert(checkpoint: Path, out: Path, options: ConverterOptions, **more: object) -> None:
+        calls.append((checkpoint, out, options, more))
         out.parent.mkdir()
         out.with_name("resnet18_mda4.caffemodel").touch()
 
@@ -108,5 +108,5 @@ def test_a_checkpoint_is_converted_once(tmp_path, monkeypatch):
     for _ in range(2):
         found = starting_weights(str(checkpoint), experiment("resnet18"), tmp_path)
         assert found == tmp_path / "e3b0c442" / "resnet18_mda4.caffemodel"
-    more = {"head": False, "num_domains": [4]}
-    assert calls == [("convert_resnet", checkpoint, found.with_name("resnet18"), ConverterOptions(force=True), more)]
+    more = {"head": False, "num_domains": [4], "network": NETWORKS["resnet18"]}
+    assert calls == [(checkpoint, found.with_name("resnet18"), ConverterOptions(force=True), more)]

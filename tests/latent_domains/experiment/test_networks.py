@@ -1,7 +1,6 @@
 """The registry of networks: every entry can be used by all that reads it."""
 
 from importlib import import_module
-from importlib.util import find_spec
 
 import pytest
 
@@ -21,7 +20,7 @@ def test_what_an_entry_names_is_there(network):
     assert callable(module.stem) and callable(module.branch) and callable(module.trunk)
     assert {network.images, network.recipe or network.images} <= set(DATASETS)
     assert set(network.geometries) <= set(GEOMETRIES) and (network.caffe_only is None or network.geometries[1:])
-    assert network.converter is None or (network.weights and find_spec(f"tools.{network.converter}"))
+    assert network.weights or not network.from_torch
     assert network.folder is None or (ROOT / "prototxt" / network.folder).is_dir()
     assert network.megabytes > 1000
 
@@ -44,7 +43,7 @@ def test_every_method_and_geometry_has_its_nets(network):
 @ENTRIES
 def test_names_of_weights(network):
     names = {network.weights_name(number) for number in (0, 2, 4)}
-    if network.converter:
+    if network.from_torch:
         assert names == {f"{network.name}{mda}.caffemodel" for mda in ("", "_mda2", "_mda4")}
     else:
         assert names == {network.weights.name if network.weights else None}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from latent_domains.convert.torch.architectures import find_resnet, resnet_of
+from latent_domains.convert.torch.architectures import find_architecture, resnet_of
 from latent_domains.convert.torch.contents import Checkpoint, take
 from latent_domains.convert.torch.tensors import CheckpointError
 from tests.latent_domains.convert.torch.nets import RESNET18, RESNET34, RESNET50, Block, Bottleneck, ResNet
@@ -26,7 +26,7 @@ def ones(shape: tuple[int, ...], kind: str = "float32") -> np.ndarray:
 
 
 def residual_net(tensors: dict[str, np.ndarray], *, head: bool) -> Checkpoint:
-    return take(tensors, find_resnet(tensors), head=head)
+    return take(tensors, find_architecture(tensors), head=head)
 
 
 def refused(tensors: dict[str, np.ndarray], match: str, *, head: bool = True) -> None:

@@ -18,7 +18,7 @@ from latent_domains.convert.torch.caffe_weights import Pixels, caffe_model
 from latent_domains.convert.torch.contents import Checkpoint
 from latent_domains.convert.torch.conversion import LITE0_STANDARDISATION
 from latent_domains.convert.torch.lite0_backbone import backbone, backbone_onnx, folded_model
-from latent_domains.convert.torch.read import read_lite0
+from latent_domains.convert.torch.read import read_checkpoint
 from latent_domains.convert.torch.reference import torch_lite0
 from latent_domains.data.published_file import in_package
 from latent_domains.experiment.experiment import make_experiment
@@ -48,7 +48,7 @@ def net() -> Lite0:
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return folded_model(read_lite0(in_package(LITE0), head=True))
+    return folded_model(read_checkpoint(in_package(LITE0), head=True))
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def assert_close(found: dict[str, Array], expected: dict[str, Array]) -> None:
 def test_tensors_are_those_of_pytorchs_net(net: Lite0) -> None:
     state = {name: tuple(value.shape) for name, value in net.state_dict().items() if "num_batches" not in name}
     assert lite0_net().shapes() | {"_fc.weight": (1000, 1280), "_fc.bias": (1000,)} == state
-    found = read_lite0(in_package(LITE0), head=True)
+    found = read_checkpoint(in_package(LITE0), head=True)
     assert found.classes == 1000 and set(found.values) == set(state) and found.notes == ()
 
 
@@ -106,7 +106,7 @@ def test_caffe_gives_what_pytorch_gives(model: Model, pixels: Array, expected: d
 
 def test_the_checkpoints_own_net_is_pytorchs(pixels: Array, expected: dict[str, Array]) -> None:
     """What the program compares with, without PyTorch."""
-    found = torch_lite0(read_lite0(in_package(LITE0), head=True), LITE0_STANDARDISATION).run(pixels)
+    found = torch_lite0(read_checkpoint(in_package(LITE0), head=True), LITE0_STANDARDISATION).run(pixels)
     found = {name.removesuffix("_scale").removesuffix("_bn"): values for name, values in found.items()}
     assert set(found) < set(expected) and {"conv1", *EARLY, POOLED, "fc1000"} <= set(found)
     assert_close(found, {name: expected[name] for name in found})
@@ -146,7 +146,7 @@ def begun(net: Checkpoint, num_domains: int = 0) -> Model:
 
 def test_nets_for_fine_tuning_give_what_pytorch_gives(pixels: Array, expected: dict[str, Array]) -> None:
     """Before their BN is folded: with BN alone, and with mDA, of which every domain begins with these statistics."""
-    net, few = read_lite0(in_package(LITE0), head=False), pixels[:3]
+    net, few = read_checkpoint(in_package(LITE0), head=False), pixels[:3]
     wanted = {name: values[:3] for name, values in expected.items() if name != "fc1000"}
     for model in (begun(net), begun(net, 3)):
         found = forward(load(model), (few - 127) / 128)
@@ -169,7 +169,7 @@ def test_stock_caffe_pads_by_zeros_in_kernels(model: Model, pixels: Array, expec
 def test_what_is_fine_tuned_begins_with_the_features(method: str, pixels: Array, tmp_path: Path) -> None:
     """A frozen-statistics forward of an experiment's net, on squares of 64, and the net that makes features."""
     experiment = make_experiment("pacs", method, network="lite0", image_size=64)
-    net, few = read_lite0(in_package(LITE0), head=False), pixels[:3, :, 80:144, 80:144] - 127
+    net, few = read_checkpoint(in_package(LITE0), head=False), pixels[:3, :, 80:144, 80:144] - 127
     begin = begun(net, experiment.num_domains if method == "mda" else 0)
     (tmp_path / "begin.caffemodel").write_bytes(weights_bytes(begin))
     tuned = open_net(deploy_net(experiment).to_proto(), caffe.TEST, tmp_path / "begin.caffemodel")

@@ -17,7 +17,7 @@ import torch
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.torch import pickles
 from latent_domains.convert.torch.pickles import load
-from latent_domains.convert.torch.read import read_resnet
+from latent_domains.convert.torch.read import read_checkpoint
 from latent_domains.convert.torch.tensors import CheckpointError
 
 pytestmark = pytest.mark.torch
@@ -35,7 +35,7 @@ class Evil:
 
 def refused(path: Path, match: str) -> None:
     with pytest.raises(ProgramError, match=match) as raised:
-        read_resnet(path, head=True)
+        read_checkpoint(path, head=True)
     assert str(raised.value).startswith(f"{path}: ")
 
 

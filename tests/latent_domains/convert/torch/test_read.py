@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.torch.read import read_resnet, read_safetensors, state_dict, without_prefix
+from latent_domains.convert.torch.read import read_checkpoint, read_safetensors, state_dict, without_prefix
 from latent_domains.convert.torch.tensors import CheckpointError
 from tests.latent_domains.convert.torch.lua import Builder, written
 from tests.latent_domains.convert.torch.nets import ResNet, saved, trained
@@ -37,7 +37,7 @@ def test_every_format_is_known_by_its_contents(name, narrow, tmp_path):
     file = tmp_path / "resnet18.caffemodel"
     file.write_bytes(data)
     with pytest.raises(ProgramError, match=r"resnet18\.caffemodel: tensor conv1\.weight is 2×3×7×7, expected 64×3×7×7"):
-        read_resnet(file, head=True)
+        read_checkpoint(file, head=True)
 
 
 @pytest.mark.parametrize(
@@ -54,12 +54,12 @@ def test_every_format_is_known_by_its_contents(name, narrow, tmp_path):
 def test_other_files(data, said, tmp_path):
     (tmp_path / "file").write_bytes(data)
     with pytest.raises(ProgramError, match=f"file: {said}.*, expected a state dict of torch"):
-        read_resnet(tmp_path / "file", head=True)
+        read_checkpoint(tmp_path / "file", head=True)
 
 
 def test_no_file(tmp_path: Path):
     with pytest.raises(ProgramError, match="none: no such file, expected a checkpoint"):
-        read_resnet(tmp_path / "none", head=True)
+        read_checkpoint(tmp_path / "none", head=True)
 
 
 @pytest.mark.parametrize("wrapper", ["state_dict", "model", "model_state_dict", "net"])

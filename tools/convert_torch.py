@@ -1,19 +1,25 @@
-"""Convert a ResNet18, ResNet34 or ResNet50 from PyTorch or Lua Torch to Caffe.
+"""Convert a ResNet18, ResNet34, ResNet50 or EfficientNet-Lite0 from PyTorch or Lua Torch to Caffe.
 
-    python -m tools.convert_resnet resnet50.pth resnet50
+    python -m tools.convert_torch resnet50.pth resnet50
+    python -m tools.convert_torch data/weights/efficientnet-lite0-57934424.pth lite0
 
 Read a state dict of torch.save (zip or older format, bare or in a training checkpoint), safetensors (names of
-torchvision or timm) or a .t7 of fb.resnet.torch. Their content decides which it is; no code in them runs. Write
+torchvision, timm or efficientnet-lite-pytorch) or a .t7 of fb.resnet.torch. Their content decides which it is; no code
+in them runs. Write
 
-    OUT.prototxt, OUT.caffemodel  the net itself with BatchNorm and Scale; its first line names its mean
+    OUT.prototxt, OUT.caffemodel  the net itself with BatchNorm and Scale; its first line says which pixels it takes
     OUT_mda4.caffemodel           initial weights of mDA nets with four domains (without branch and classifier)
 
-Inputs are Caffe's: B, G, R from 0 to 255, minus a mean. The rest of the checkpoint's preprocessing (R, G, B, /255, its
+Inputs are Caffe's: B, G, R from 0 to 255, minus a mean. The rest of a ResNet's preprocessing (R, G, B, /255, its
 standard deviations) goes into conv1. The net itself subtracts the checkpoint's mean and is exact. The mDA nets subtract
 104, 117, 123, which is exact except at the border of an image.
 
+All EfficientNet-Lite0's nets subtract 127 and divide by 128. As in TensorFlow, its convolutions of stride 2 pad one
+pixel more below and right than above and left. The option pad_end for this is ours (docker/patches); tools.export makes
+a net for stock Caffe and OpenCV.
+
 Before writing, build the checkpoint's own net from its tensors and run it and Caffe's on random inputs and, with
---images, on images. Compare the stem, every block, the features and the logits.
+--images, on images. Compare the stem, every block, the features and the scores.
 """
 
 import argparse
@@ -27,20 +33,19 @@ from latent_domains.convert.torch.conversion import IMAGENET, convert
 
 
 def _options() -> argparse.Namespace:
-    parser = program_parser("tools.convert_resnet", __doc__)
+    parser = program_parser("tools.convert_torch", __doc__)
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="the file to read")
     parser.add_argument("out", type=Path, metavar="OUT", help="beginning of the names of the files to write")
     parser.add_argument("--no-head", action="store_true", help="leave the classifier out")
     add_domain_options(parser)
     for option, default_values, read, what in (
-        ("--mean", IMAGENET.mean, _mean, "mean that the checkpoint's net subtracts from pixels of 0 to 1"),
+        ("--mean", IMAGENET.mean, _mean, "mean that a ResNet subtracts from pixels of 0 to 1"),
         ("--std", IMAGENET.std, _std, "standard deviation that it divides them by"),
     ):
         parser.add_argument(
             option,
             type=read,
             nargs=3,
-            default=default_values,
             metavar=("R", "G", "B"),
             help=f"{what} (default: {' '.join(map(str, default_values))})",
         )
@@ -58,14 +63,16 @@ def _std(text: str) -> float:
 
 def main() -> None:
     options = _options()
+    standardisation = None
+    if options.mean or options.std:
+        standardisation = Standardisation(tuple(options.mean or IMAGENET.mean), tuple(options.std or IMAGENET.std))
     convert(
-        "convert_resnet",
         options.checkpoint,
         options.out,
         converter_options(options),
         head=not options.no_head,
         num_domains=num_domains(options),
-        standardisation=Standardisation(tuple(options.mean), tuple(options.std)),
+        standardisation=standardisation,
     )
 
 

@@ -7,8 +7,10 @@ from types import ModuleType
 import onnx
 import pytest
 
+from latent_domains.common.program import ProgramError
+from latent_domains.convert.torch.conversion import convert_checkpoint
 from latent_domains.data.published_file import in_package
-from latent_domains.experiment.networks import LITE0
+from latent_domains.experiment.networks import LITE0, NETWORKS
 from latent_domains.models import inputs
 from latent_domains.models.compare import TOLERANCE
 from latent_domains.nets import lite0 as nets_lite0
@@ -16,7 +18,7 @@ from tests.programs import names, program
 
 ABOUT = """\
 # Input: B, G, R from 0 to 255 less 127, 127, 127, times 0.0078125.
-# EfficientNet-Lite0 of efficientnet-lite0-57934424.pth, by python -m tools.convert_lite0.
+# EfficientNet-Lite0 of efficientnet-lite0-57934424.pth, by python -m tools.convert_torch.
 """
 
 
@@ -28,7 +30,7 @@ def few_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.program
 def test_from_the_package_to_onnx(tmp_path: Path) -> None:
     checkpoint, out = in_package(LITE0), tmp_path / "lite0"
-    done = program("convert_lite0", checkpoint, out)
+    done = program("convert_torch", checkpoint, out)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"{checkpoint}: EfficientNet-Lite0, 1000 classes\n")
     found = re.search(
@@ -64,7 +66,7 @@ def test_a_wrong_conversion_is_not_written(
     module: ModuleType, piece: str, wrong: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, piece, wrong)
-    done = program("convert_lite0", in_package(LITE0), tmp_path / "out")
+    done = program("convert_torch", in_package(LITE0), tmp_path / "out")
     assert done.returncode == 1
     assert re.search(r"/out\.caffemodel: the two sides differ by \S+ of .*; nothing is written\n", done.stderr)
     assert names(tmp_path) == []
@@ -73,10 +75,10 @@ def test_a_wrong_conversion_is_not_written(
 def test_what_is_no_lite0(tmp_path: Path) -> None:
     whole = in_package(LITE0).read_bytes()
     (tmp_path / "cut.pth").write_bytes(whole[: len(whole) // 2])
-    done = program("convert_lite0", tmp_path / "cut.pth", tmp_path / "out")
+    done = program("convert_torch", tmp_path / "cut.pth", tmp_path / "out")
     assert done.returncode == 1 and re.fullmatch(r"error: .*/cut\.pth: truncated: 9413016 bytes, .*\n", done.stderr)
-    done = program("convert_lite0", tmp_path / "none.pth", tmp_path / "out")
-    assert done.returncode == 1 and done.stderr == f"error: {tmp_path}/none.pth: no such file, expected a checkpoint\n"
-    done = program("convert_resnet", in_package(LITE0), tmp_path / "out")
-    assert done.returncode == 1 and ": expected those of ResNet18, ResNet34 or ResNet50" in done.stderr
+    done = program("convert_torch", in_package(LITE0), tmp_path / "out", "--std", 1, 1, 1)
+    assert done.returncode == 1 and ": EfficientNet-Lite0, which has a mean and deviation of its own" in done.stderr
+    with pytest.raises(ProgramError, match="the weights of EfficientNet-Lite0, expected those of ResNet18"):
+        convert_checkpoint(NETWORKS["resnet18"], in_package(LITE0), tmp_path, [])
     assert names(tmp_path) == ["cut.pth"]

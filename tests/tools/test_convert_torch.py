@@ -131,7 +131,7 @@ FORMATS = {"training": save_training, "t7 with old BN": save_t7}
 def test_both_torches_files_give_what_pytorch_gives(name, net, pixels, expected, tmp_path):
     """The file's name says nothing: only its contents do. (The other formats' tensors: test_read, test_pth.)"""
     file = FORMATS[name](net, tmp_path / "checkpoint")
-    done = program("convert_resnet", file, tmp_path / "out", "--no-verify", "--no-mda")
+    done = program("convert_torch", file, tmp_path / "out", "--no-verify", "--no-mda")
     assert done.returncode == 0, done.stderr
     assert f"{file}: ResNet18, 1000 classes\n" in done.stdout
     assert ("note: all names begin with module., which is left out\n" in done.stdout) == (name == "training")
@@ -151,7 +151,7 @@ def test_a_resnet_of_bottlenecks(pixels, tmp_path, monkeypatch):
     net = trained(RESNET50, 10, seed=3, kind=Bottleneck)
     tell_apart(net, preprocessed(pixels))
     file = save_zip(net, tmp_path / "net.pth")
-    done = program("convert_resnet", file, tmp_path / "out", "--num-domains", 2)
+    done = program("convert_torch", file, tmp_path / "out", "--num-domains", 2)
     assert done.returncode == 0, done.stderr
     assert f"{file}: ResNet50, 10 classes\n" in done.stdout
     assert names(tmp_path) == ["net.pth", "out.caffemodel", "out.prototxt", "out_mda2.caffemodel"]
@@ -176,7 +176,7 @@ def verified(checkpoint: Path, images: Path, tmp_path_factory: pytest.TempPathFa
     options = ["--images", images, "--seed", SEED, "--num-domains", 4, "--num-domains", 2, "--num-domains", 4]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(inputs, "NOISE", NOISE)
-        done = program("convert_resnet", checkpoint, folder / "net", *options)
+        done = program("convert_torch", checkpoint, folder / "net", *options)
     assert done.returncode == 0, done.stderr
     assert names(folder) == ["net.caffemodel", "net.prototxt", "net_mda2.caffemodel", "net_mda4.caffemodel"]
     return folder / "net", done.stdout
@@ -197,7 +197,7 @@ def test_the_comparison_is_reported(verified):
 def test_the_prototxt_says_which_mean_it_wants(verified):
     first, second = Path(f"{verified[0]}.prototxt").read_text().splitlines()[:2]
     assert first.startswith("# Input: B, G, R from 0 to 255 less the mean 103.53, 116.28, 123.675.")
-    assert second == "# ResNet18 of net.pth, by python -m tools.convert_resnet."
+    assert second == "# ResNet18 of net.pth, by python -m tools.convert_torch."
 
 
 def blobs(weights: Path) -> dict[str, list[np.ndarray]]:
@@ -262,7 +262,7 @@ def test_the_reported_border_is_all_that_changes_in_the_mda_net(verified, mda_fo
 def test_other_preprocessing(net, checkpoint, pixels, tmp_path, monkeypatch):
     monkeypatch.setattr(inputs, "NOISE", 1)
     mean, std = (0.1, 0.5, 0.9), (0.5, 0.25, 1.0)
-    done = program("convert_resnet", checkpoint, tmp_path / "out", "--mean", *mean, "--std", *std, "--num-domains", 3)
+    done = program("convert_torch", checkpoint, tmp_path / "out", "--mean", *mean, "--std", *std, "--num-domains", 3)
     assert done.returncode == 0, done.stderr
     assert "less the mean 229.5, 127.5, 25.5." in (tmp_path / "out.prototxt").read_text()
     few = pixels[1:3]
@@ -272,10 +272,10 @@ def test_other_preprocessing(net, checkpoint, pixels, tmp_path, monkeypatch):
 def test_without_head(net, pixels, expected, tmp_path):
     file = tmp_path / "headless.pth"
     torch.save({name: value for name, value in net.state_dict().items() if not name.startswith("fc.")}, file)
-    done = program("convert_resnet", file, tmp_path / "out", "--no-mda", "--no-verify")
+    done = program("convert_torch", file, tmp_path / "out", "--no-mda", "--no-verify")
     assert done.returncode == 1
     assert "headless.pth: it has no fc.weight, the classifier: expected one, or --no-head" in done.stderr
-    done = program("convert_resnet", file, tmp_path / "out", "--no-head", "--no-mda")
+    done = program("convert_torch", file, tmp_path / "out", "--no-head", "--no-mda")
     assert done.returncode == 0, done.stderr
     assert f"{file}: ResNet18, no head" in done.stdout and "best class" not in done.stdout
     found = converted(tmp_path / "out", pixels[:1])
@@ -301,7 +301,7 @@ def test_conv1_trains_at_pytorchs_pace(net, verified):
 def test_a_wrong_conversion_is_not_written(piece, wrong, file, checkpoint, tmp_path, monkeypatch):
     monkeypatch.setattr(caffe_weights, piece, wrong)
     monkeypatch.setattr(inputs, "NOISE", 1)
-    done = program("convert_resnet", checkpoint, tmp_path / "out")
+    done = program("convert_torch", checkpoint, tmp_path / "out")
     assert done.returncode == 1
     found = re.search(rf"/{file}\.caffemodel: the two sides differ by (\S+) of .*; nothing is written\n", done.stderr)
     assert float(found[1]) > 1e-3 and "\n  scale_conv1" in done.stderr
@@ -310,10 +310,10 @@ def test_a_wrong_conversion_is_not_written(piece, wrong, file, checkpoint, tmp_p
 
 def test_what_stands_is_refused_before_anything_is_read(tmp_path):
     (tmp_path / "out_mda3.caffemodel").write_text("mine")
-    done = program("convert_resnet", tmp_path / "none.pth", tmp_path / "out", "--num-domains", 3)
+    done = program("convert_torch", tmp_path / "none.pth", tmp_path / "out", "--num-domains", 3)
     assert done.returncode == 1 and "out_mda3.caffemodel exists already" in done.stderr and "--force" in done.stderr
     assert (tmp_path / "out_mda3.caffemodel").read_text() == "mine"
-    done = program("convert_resnet", tmp_path / "none.pth", tmp_path / "out")
+    done = program("convert_torch", tmp_path / "none.pth", tmp_path / "out")
     assert done.returncode == 1 and "none.pth: no such file, expected a checkpoint" in done.stderr
 
 
@@ -327,21 +327,21 @@ def test_what_stands_is_refused_before_anything_is_read(tmp_path):
     ],
 )
 def test_options_out_of_range(options, said, tmp_path):
-    done = program("convert_resnet", tmp_path / "none.pth", tmp_path / "out", *options)
+    done = program("convert_torch", tmp_path / "none.pth", tmp_path / "out", *options)
     assert done.returncode == 2 and said in done.stderr
 
 
 def test_full_disk_leaves_nothing(checkpoint, tmp_path):
     """The net's weights fit, those of the mDA net with very many domains do not."""
     arguments = (checkpoint, tmp_path / "out", "--no-verify", "--num-domains", 4, "--num-domains", 400)
-    done = child("convert_resnet", *arguments, before=files_up_to(50 << 20))
+    done = child("convert_torch", *arguments, before=files_up_to(50 << 20))
     assert done.returncode == 1 and re.search(r"error: .*File too large.*out_mda400\.caffemodel", done.stderr)
     assert names(tmp_path) == []
 
 
 def test_ctrl_c_leaves_nothing(checkpoint, tmp_path):
     code, said = interrupt(
-        "convert_resnet", checkpoint, tmp_path / "out", at="compared with the checkpoint's net", whole_group=True
+        "convert_torch", checkpoint, tmp_path / "out", at="compared with the checkpoint's net", whole_group=True
     )
     assert code == 130 and said.endswith("interrupted\n") and "Traceback" not in said
     assert names(tmp_path) == []
@@ -350,6 +350,6 @@ def test_ctrl_c_leaves_nothing(checkpoint, tmp_path):
 def test_a_checkpoint_is_not_overwritten(tmp_path: Path) -> None:
     checkpoint = tmp_path / "net.caffemodel"
     checkpoint.write_bytes(b"mine")
-    done = program("convert_resnet", checkpoint, tmp_path / "net", "--force")
+    done = program("convert_torch", checkpoint, tmp_path / "net", "--force")
     assert done.returncode == 1 and "net.caffemodel: it is what is read" in done.stderr
     assert checkpoint.read_bytes() == b"mine"
