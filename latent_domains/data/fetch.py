@@ -3,14 +3,15 @@
 import gzip
 import hashlib
 import http.client
+import ssl
 import sys
 import time
-import urllib.error
 import urllib.request
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from urllib.error import HTTPError, URLError
 
 from tqdm import tqdm
 
@@ -28,17 +29,12 @@ _CHUNK = 1 << 16
 _AGENT = "caffe-latent-domains"
 """Some servers refuse the name that urllib has."""
 
+_NETWORK = (URLError, http.client.HTTPException, ConnectionError, TimeoutError, ssl.SSLError)
+"""Errors of a connection; any other OSError is the disk's."""
+
 
 class Unavailable(ProgramError):
     """No URL delivers the file: the message has what went wrong at each."""
-
-
-class _Failed(Exception):
-    """A connection that delivers no whole file; after a ``final`` answer the URL is not asked again."""
-
-    def __init__(self, reason: str, *, final: bool = False) -> None:
-        super().__init__(reason)
-        self.final = final
 
 
 def download(urls: Sequence[str], target: Path, check: Callable[[Path], None], *, pause: float = 1.0) -> None:
@@ -55,11 +51,11 @@ def download(urls: Sequence[str], target: Path, check: Callable[[Path], None], *
                 _download_from(url, file, pause)
                 check(file)
                 return
-            except (_Failed, ProgramError) as failure:
+            except (*_NETWORK, ProgramError) as failure:
                 with file.open("rb") as arrived:
                     page = "a web page, not the file: " if arrived.read(64).lstrip().startswith(b"<") else ""
                 failures.append(f"\n  {url}: {page}{failure}")
-            except OSError as error:  # the disk's, not the network's
+            except OSError as error:
                 raise ProgramError(f"{target}: writing it failed: {error.strerror or error}") from error
         raise Unavailable(
             f"{target.name} could not be had from its URLs (a folder that holds it can be named by "
@@ -68,14 +64,15 @@ def download(urls: Sequence[str], target: Path, check: Callable[[Path], None], *
 
 
 def _download_from(url: str, file: Path, pause: float) -> None:
-    """Fill ``file`` from one URL. Raises _Failed after ATTEMPTS connections or an answer that is final."""
+    """Fill ``file`` from one URL. Raises one of _NETWORK after ATTEMPTS connections or a refusal, such as 404."""
     file.write_bytes(b"")
     for attempt in range(ATTEMPTS):
         try:
             _continue(url, file)
             return
-        except _Failed as failure:
-            if failure.final or attempt == ATTEMPTS - 1:
+        except _NETWORK as failure:
+            refused = isinstance(failure, HTTPError) and failure.code < 500 and failure.code != 429
+            if refused or attempt == ATTEMPTS - 1:
                 raise
             wait = pause * 2**attempt
             tqdm.write(f"{url}: {failure}; once more in {wait:g} s", file=sys.stderr)
@@ -83,39 +80,23 @@ def _download_from(url: str, file: Path, pause: float) -> None:
 
 
 def _continue(url: str, file: Path) -> None:
-    """Fetch what ``file`` still lacks. Raises _Failed; an OSError is the disk's."""
-    if not url.startswith(("http://", "https://")):
-        raise _Failed("only http and https are fetched", final=True)
+    """Fetch what ``file`` still lacks. Raises one of _NETWORK."""
     have = file.stat().st_size
     headers = {"User-Agent": _AGENT, **({"Range": f"bytes={have}-"} if have else {})}
     request = urllib.request.Request(url, headers=headers)  # noqa: S310
-    try:
-        response = urllib.request.urlopen(request, timeout=TIMEOUT)  # noqa: S310
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise _Failed(f"HTTP {error.code} {error.reason}", final=error.code < 500 and error.code != 429) from error
-    except (OSError, http.client.HTTPException) as error:
-        raise _Failed(f"no connection: {getattr(error, 'reason', error)}") from error
-    with response:
+    with urllib.request.urlopen(request, timeout=TIMEOUT) as response:  # noqa: S310
         if response.status != 206:
             have = 0  # the server sends the whole file whatever was asked for
         length = response.headers.get("Content-Length", "")
         total = have + int(length) if length.isdigit() else None
         bar = tqdm(desc=file.name, total=total, initial=have, unit="B", unit_scale=True, unit_divisor=1024)
         with file.open("ab" if have else "wb") as out, bar:
-            while chunk := _read(response):
+            while chunk := response.read(_CHUNK):
                 out.write(chunk)
                 have += len(chunk)
                 bar.update(len(chunk))
     if total is not None and have < total:
-        raise _Failed(f"the connection ended after {have} of {total} bytes")
-
-
-def _read(response: http.client.HTTPResponse) -> bytes:
-    try:
-        return response.read(_CHUNK)
-    except (OSError, http.client.HTTPException) as error:
-        raise _Failed(f"the connection broke: {error}") from error
+        raise ConnectionError(f"the connection ended after {have} of {total} bytes")
 
 
 def check_hashes(file: Path, hashes: Mapping[str, str], name: str, *, packed: bool = False) -> None:
