@@ -243,7 +243,7 @@ rule baseline:
         "baseline {wildcards.run}"
     shell:
         "OMP_NUM_THREADS={threads} OPENBLAS_NUM_THREADS={threads} "
-        "python -m tools.baselines {params.options:q} --force --quiet {output:q} > {log:q} 2>&1"
+        "python -m tools.baselines {params.options:q} --force {output:q} > {log:q} 2>&1"
 
 
 rule table:

@@ -100,7 +100,7 @@ def test_each_seeds_lmdbs_are_built_before_its_runs(tmp_path):
         assert done.stdout.count(f"LMDBs of seed{seed}/digits") == 1
         downloads = shlex.quote(str(tmp_path / "data" / "downloads"))
         assert f"get_data digits --out {own} --seed {seed} --downloads {downloads}" in done.stdout
-        given = rf"--seed {seed} --sources mnist\+mnistm --targets usps .*--data {re.escape(own)} --force --quiet"
+        given = rf"--seed {seed} --sources mnist\+mnistm --targets usps .*--data {re.escape(own)} --force"
         assert re.search(given, done.stdout)
 
 

@@ -80,7 +80,6 @@ def _options() -> argparse.Namespace:
         help="learn from only N records of each source and target, evenly spaced; test on all",
     )
     add_data_option(parser)
-    parser.add_argument("--quiet", action="store_true", help="no progress bars")
     parser.add_argument("--force", action="store_true", help="replace OUT.json")
     parser.add_argument("out", type=Path, metavar="OUT.json", help="the record")
     options = parser.parse_args()

@@ -38,11 +38,10 @@ def check_training(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Integers]:
     return features, labels.astype(np.int64)
 
 
-def check_domains(n_domains: int, n_init: int, max_iter: int, y: Integers) -> None:
-    """Raise ProgramError if a class cannot be in ``n_domains`` domains, or one of the numbers is below 1."""
-    for name, value in (("k", n_domains), ("n_init", n_init), ("max_iter", max_iter)):
-        if value < 1:
-            raise ProgramError(f"{name}: got {value}, expected at least 1")
+def check_domains(n_domains: int, y: Integers) -> None:
+    """Raise ProgramError if a class cannot be in ``n_domains`` domains, or their number is below 1."""
+    if n_domains < 1:
+        raise ProgramError(f"k: got {n_domains}, expected at least 1")
     classes, counts = np.unique(y, return_counts=True)
     rarest = counts.argmin()
     if counts[rarest] < n_domains:

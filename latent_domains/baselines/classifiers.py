@@ -120,7 +120,6 @@ class LatentDomainClassifier(ClassifierMixin, BaseEstimator):
     n_components: int | None = None
     normalise: str = "z"
     random_state: int = 0
-    verbose: bool = False
 
     @property
     def dimensions_(self) -> list[int]:
@@ -146,7 +145,7 @@ class LatentDomainClassifier(ClassifierMixin, BaseEstimator):
             d: GFKClassifier(self.classifier, n_components=self.n_components, normalise=self.normalise).fit(
                 X[domains == d], y[domains == d], X_target
             )
-            for d in tqdm(self.domains_, desc="adapting from domains", disable=not self.verbose, leave=False)
+            for d in tqdm(self.domains_, desc="adapting from domains", leave=False)
         }
         self._gate = None
         if len(self.domains_) > 1:

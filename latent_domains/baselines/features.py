@@ -19,9 +19,7 @@ MAX_FEATURES = 10_000
 BATCH = 500
 
 
-def read_features(
-    path: Path, data: Dataset, *, limit: int | None = None, quiet: bool = False
-) -> tuple[Floats, Integers]:
+def read_features(path: Path, data: Dataset, *, limit: int | None = None) -> tuple[Floats, Integers]:
     """Return features (n×d) and labels (n) of an LMDB's records, or of ``limit`` of them.
 
     Those lie evenly over the LMDB, for its classes may come one after the other. Early statistics at the end of a
@@ -40,7 +38,7 @@ def read_features(
     chosen = np.arange(samples) * records // samples
     features, labels = np.empty((samples, size)), np.empty(samples, np.int64)
     first = 0
-    with tqdm(total=records, desc=path.name, unit="rec", disable=quiet, leave=False) as bar:
+    with tqdm(total=records, desc=path.name, unit="rec", delay=2, leave=False) as bar:
         for inputs, found in batches(path, data.preprocessing, BATCH):
             begin, end = np.searchsorted(chosen, [first, first + len(inputs)])
             rows = chosen[begin:end] - first

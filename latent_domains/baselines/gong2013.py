@@ -43,9 +43,9 @@ class DistinctiveDomains(ClusterMixin, BaseEstimator):
 
     ``slack`` is the paper's δ; ``min_samples`` the fewest samples of a domain (None: the paper's, the number of
     classes; more keep a few outliers from making up most of a domain's mean, docs/baselines.md); ``n_init`` random
-    starts, at most ``max_iter`` linear programs each; ``random_state`` a seed; ``verbose`` shows a progress bar. After
-    :meth:`fit`: ``beta_`` (n×k), ``assignments_`` (n×k, rows sum to 1), ``labels_`` (n), ``objective_`` and
-    ``objectives_``, the objective after each linear program of the best start.
+    starts, at most ``max_iter`` linear programs each; ``random_state`` a seed. After :meth:`fit`: ``beta_`` (n×k),
+    ``assignments_`` (n×k, rows sum to 1), ``labels_`` (n), ``objective_`` and ``objectives_``, the objective after each
+    linear program of the best start.
     """
 
     n_domains: int = 2
@@ -55,7 +55,6 @@ class DistinctiveDomains(ClusterMixin, BaseEstimator):
     n_init: int = 5
     max_iter: int = 100
     random_state: int = 0
-    verbose: bool = False
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Discover the domains of features (n×d) with class labels (n).
@@ -64,7 +63,7 @@ class DistinctiveDomains(ClusterMixin, BaseEstimator):
         there are more samples than a kernel matrix can hold.
         """
         X, y = check_training(X, y)
-        check_domains(self.n_domains, self.n_init, self.max_iter, y)
+        check_domains(self.n_domains, y)
         if not 0 <= self.slack < 1:
             raise ProgramError(f"slack: got {self.slack}, expected a share from 0 to below 1")
         fewest = len(np.unique(y)) if self.min_samples is None else self.min_samples
@@ -80,7 +79,7 @@ class DistinctiveDomains(ClusterMixin, BaseEstimator):
             return self._set(np.full((len(X), 1), 1 / len(X)), [0.0])
         kernel = rbf_kernel(X, gamma=median_gamma(X, rng))
         polytope = Polytope(y, self.n_domains, self.slack, fewest)
-        starts = tqdm(range(self.n_init), desc=f"starts, k={self.n_domains}", disable=not self.verbose, leave=False)
+        starts = tqdm(range(self.n_init), desc=f"starts, k={self.n_domains}", leave=False)
         found = (self._climb(kernel, polytope, rng.normal(size=(len(X), self.n_domains))) for _ in starts)
         return self._set(*max(found, key=lambda climbed: climbed[1][-1]))
 

@@ -36,9 +36,9 @@ TOLERANCE = 1e-6
 class ConstrainedDomains(ClusterMixin, BaseEstimator):
     """Cluster labelled samples into ``n_domains`` domains, each with one cluster of each class.
 
-    ``n_init`` starts, at most ``max_iter`` rounds each; ``random_state`` a seed; ``verbose`` shows a progress bar.
-    After :meth:`fit`: ``labels_`` (n), ``assignments_`` (n×k, one-hot), ``local_means_`` (classes×k×d, by domain),
-    ``global_means_`` (k×d), ``objective_`` and ``objectives_``, the objective after each round of the best start.
+    ``n_init`` starts, at most ``max_iter`` rounds each; ``random_state`` a seed. After :meth:`fit`: ``labels_`` (n),
+    ``assignments_`` (n×k, one-hot), ``local_means_`` (classes×k×d, by domain), ``global_means_`` (k×d), ``objective_``
+    and ``objectives_``, the objective after each round of the best start.
     """
 
     n_domains: int = 2
@@ -46,7 +46,6 @@ class ConstrainedDomains(ClusterMixin, BaseEstimator):
     n_init: int = 10
     max_iter: int = 100
     random_state: int = 0
-    verbose: bool = False
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Discover the domains of features (n×d) with class labels (n).
@@ -54,11 +53,11 @@ class ConstrainedDomains(ClusterMixin, BaseEstimator):
         Raises ProgramError if they are not as they should be or a class has fewer samples than there are domains.
         """
         X, y = check_training(X, y)
-        check_domains(self.n_domains, self.n_init, self.max_iter, y)
+        check_domains(self.n_domains, y)
         rng = np.random.default_rng(self.random_state)
         members = [np.flatnonzero(y == label) for label in np.unique(y)]
         classes = [X[rows] for rows in members]
-        starts = tqdm(range(self.n_init), desc=f"starts, k={self.n_domains}", disable=not self.verbose, leave=False)
+        starts = tqdm(range(self.n_init), desc=f"starts, k={self.n_domains}", leave=False)
         found = (_descend(classes, self.n_domains, self.max_iter, rng) for _ in starts)
         # Classes are small: threads would wait for one another, five times as long as one of them computes.
         with threadpool_limits(1, user_api="openmp"):
@@ -118,11 +117,6 @@ def _match(local: Floats, means: Floats) -> tuple[Floats, list[Integers]]:
     return np.stack([mu[np.argsort(of)] for mu, of in zip(local, domain_of, strict=True)]), domain_of
 
 
-def _objective(
-    classes: list[Floats],
-    domains: list[Integers],
-    local: Floats,
-    means: Floats,
-) -> float:
+def _objective(classes: list[Floats], domains: list[Integers], local: Floats, means: Floats) -> float:
     within = sum(float(np.square(X - mu[d]).sum()) for X, mu, d in zip(classes, local, domains, strict=True))
     return within + float(np.square(local - means).sum())

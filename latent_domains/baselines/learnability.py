@@ -62,17 +62,12 @@ class Choice:
 
 
 def choose_domains(
-    estimators: list[DistinctiveDomains] | list[ConstrainedDomains],
-    X: ArrayLike,
-    y: ArrayLike,
-    *,
-    seed: int = 0,
-    verbose: bool = False,
+    estimators: list[DistinctiveDomains] | list[ConstrainedDomains], X: ArrayLike, y: ArrayLike, *, seed: int = 0
 ) -> Choice:
     """Fit each of the estimators and choose one. Of equals the first is taken. Only the source is looked at."""
     right: dict[int, NDArray[np.bool_]] = {}
     best = estimators[0]
-    bar = tqdm(estimators, desc="number of domains", disable=not verbose)
+    bar = tqdm(estimators, desc="number of domains")
     for estimator in bar:
         estimator.fit(X, y)
         k = estimator.n_domains

@@ -56,7 +56,6 @@ class BaselineOptions:
     seed: int = 0
     limit: int | None = None
     """Records of each source and target to learn from; None: all."""
-    quiet: bool = True
 
 
 def make_record(baseline: BaselineOptions, experiment: Experiment) -> Record:
@@ -144,7 +143,7 @@ def _read(baseline: BaselineOptions, experiment: Experiment) -> tuple[dict[str, 
     test = {target: baseline.data / data.test_lmdb(target) for target in experiment.targets}
     labelled = [*(train[part] for part in experiment.source_inputs), *test.values()]
     check_meaning([*train.values(), *test.values()], labelled, data)
-    read = cache(partial(read_features, data=data, quiet=baseline.quiet))
+    read = cache(partial(read_features, data=data))
     sources = {part: read(train[part], limit=baseline.limit) for part in experiment.source_inputs}
     targets = [read(train[target], limit=baseline.limit)[0] for target in experiment.targets]
     return sources, np.concatenate(targets), {target: read(lmdb, limit=None) for target, lmdb in test.items()}
@@ -153,7 +152,7 @@ def _read(baseline: BaselineOptions, experiment: Experiment) -> tuple[dict[str, 
 def _discover(baseline: BaselineOptions, X: Floats, y: Integers) -> Choice:
     """Discover domains of the source: as many as are asked for, or the most learnable number of them."""
     estimator = _ESTIMATORS[baseline.method]
-    options = {"random_state": baseline.seed, "verbose": not baseline.quiet}
+    options = {"random_state": baseline.seed}
     if baseline.min_domain is not None:
         options["min_samples"] = baseline.min_domain
     if baseline.k is not None:
@@ -162,7 +161,7 @@ def _discover(baseline: BaselineOptions, X: Floats, y: Integers) -> Choice:
     if largest < 2:
         raise ProgramError("k: a class has a single sample, so that auto can try no number of domains: pass --k 1")
     estimators = [estimator(k, **options) for k in range(2, largest + 1)]
-    return choose_domains(estimators, X, y, seed=baseline.seed, verbose=not baseline.quiet)
+    return choose_domains(estimators, X, y, seed=baseline.seed)
 
 
 def _adapt(
@@ -180,5 +179,5 @@ def _adapt(
     options = {"n_components": baseline.dimension, "normalise": baseline.normalise}
     if discovered is None:
         return GFKClassifier(in_kernel, **options).fit(X, y, X_target)
-    latent = LatentDomainClassifier(in_kernel, **options, random_state=baseline.seed, verbose=not baseline.quiet)
+    latent = LatentDomainClassifier(in_kernel, **options, random_state=baseline.seed)
     return latent.fit(X, y, X_target, discovered.best.labels_)

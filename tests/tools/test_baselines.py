@@ -48,7 +48,7 @@ def data(mixed, tmp_path_factory) -> Iterator[Path]:
 
 
 def baselines(method: str, data: Path, out: Path, *arguments: object, dataset: str | Path = "office31_fc7") -> Done:
-    return program("baselines", method, "--dataset", dataset, "--data", data, "--quiet", *arguments, out)
+    return program("baselines", method, "--dataset", dataset, "--data", data, *arguments, out)
 
 
 def test_a_limit_takes_records_from_all_over_the_lmdb(tmp_path, monkeypatch):
@@ -57,7 +57,7 @@ def test_a_limit_takes_records_from_all_over_the_lmdb(tmp_path, monkeypatch):
     lmdb = fill(tmp_path / "features", rows, np.arange(23) // 8)
     monkeypatch.setattr(features, "BATCH", 5)
     for limit, expected in ((4, [0, 5, 11, 17]), (23, range(23)), (99, range(23)), (1, [0])):
-        X, y = read_features(lmdb, DATASETS["pacs_lite0"], limit=limit, quiet=True)
+        X, y = read_features(lmdb, DATASETS["pacs_lite0"], limit=limit)
         np.testing.assert_array_equal(X, rows[list(expected), :1280])
         np.testing.assert_array_equal(y, np.array(expected) // 8)
 
