@@ -6,7 +6,8 @@
 whose mean accuracy on the target is best, which is how the paper defines these rows: it looks at target labels.
 """
 
-from dataclasses import dataclass, make_dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, make_dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -108,9 +109,12 @@ class Paper:
             raise ValueError(f"found {', '.join(given) or 'nothing'}, expected values, or missing alone")
 
 
-@dataclass(frozen=True)
-class RowDefinition:
-    """A method, as a file describes it. ``cited`` is the work whose numbers the paper repeats."""
+@dataclass
+class Row:
+    """A method, as a file describes it, and its ``cells``, one for each column, which :func:`load` makes.
+
+    ``cited`` is the work whose numbers the paper repeats.
+    """
 
     name: _Text
     paper: Paper
@@ -118,6 +122,7 @@ class RowDefinition:
     baseline: Baseline | None = None
     cited: _Text | None = None
     note: _Text | None = None
+    cells: tuple["Cell", ...] = field(init=False)
 
     def __post_init__(self) -> None:
         kinds = [kind for kind in ("runs", "baseline", "cited") if getattr(self, kind) is not None]
@@ -140,7 +145,7 @@ class TableDefinition:
     dataset: _Text
     seeds: Annotated[tuple[Natural, ...], *_Several]
     columns: Annotated[tuple[Column, ...], *_Several]
-    rows: Annotated[tuple[RowDefinition, ...], *_Several]
+    rows: Annotated[tuple[Row, ...], *_Several]
     data_per_seed: bool = False
     reference: _Text | None = None
     network: Literal[*NETWORKS] | None = None
@@ -216,19 +221,11 @@ class Cell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row(RowDefinition):
-    """A method with its cells, one for each column."""
-
-    cells: tuple[Cell, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Table(TableDefinition):
     """A table of the paper with all its runs; ``name`` is that of its file."""
 
     name: str
     data: Dataset
-    rows: tuple[Row, ...]
 
     @property
     def in_paper(self) -> bool:
@@ -267,7 +264,6 @@ def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | 
     compared = [row.name for row in file.rows if row.cited is None]
     if file.reference is not None and file.reference not in compared:
         raise ProgramError(f"{path}: reference: found {file.reference!r}, expected a row: {'; '.join(compared)}")
-    rows = []
     for number, row in enumerate(file.rows):
         where = f"{path}: rows[{number}] ({row.name})"
         cells = []
@@ -276,8 +272,9 @@ def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | 
                 cells.append(Cell(value, _candidates(row, file, dataset, data, column, iterations)))
             except ProgramError as error:
                 raise ProgramError(f"{where}, column {column.name!r}: {error}") from error
-        rows.append(Row(**vars(row), cells=tuple(cells)))
-    return Table(**{**vars(file), "name": path.stem, "data": data, "rows": _with_target_domains(rows)})
+        row.cells = tuple(cells)
+    _note_target_domains(file.rows)
+    return Table(**vars(file), name=path.stem, data=data)
 
 
 def _dataset(text: str, path: Path) -> tuple[str, Dataset]:
@@ -295,7 +292,7 @@ def _dataset(text: str, path: Path) -> tuple[str, Dataset]:
     return option, data
 
 
-def _paper_values(row: RowDefinition, where: str, columns: int) -> tuple[float | None, ...]:
+def _paper_values(row: Row, where: str, columns: int) -> tuple[float | None, ...]:
     """Return the paper's value for each column, or None for each."""
     values, mean = row.paper.values, row.paper.mean
     if values is None:
@@ -310,7 +307,7 @@ def _paper_values(row: RowDefinition, where: str, columns: int) -> tuple[float |
 
 
 def _candidates(
-    row: RowDefinition, file: TableDefinition, dataset: str, data: Dataset, column: Column, iterations: int | None
+    row: Row, file: TableDefinition, dataset: str, data: Dataset, column: Column, iterations: int | None
 ) -> tuple[Candidate, ...]:
     """Make the runs of a cell, with the checks of ``tools.write_run``."""
     if row.cited is not None:
@@ -350,17 +347,14 @@ def _baseline(baseline: Baseline, file: TableDefinition, dataset: str, data: Dat
     return Candidate(column.sources, tuple(runs))
 
 
-def _with_target_domains(rows: list[Row]) -> tuple[Row, ...]:
-    """The rows; where they differ in the number of target domains, their notes say it, of each column in order."""
+def _note_target_domains(rows: Sequence[Row]) -> None:
+    """Where rows differ in the number of target domains, add it to their notes, of each column in order."""
     known = [[_target_domains(cell) for cell in row.cells] for row in rows]
     if all(len(set(column) - {None}) < 2 for column in zip(*known, strict=True)):
-        return tuple(rows)
-    noted = []
+        return
     for row, numbers in zip(rows, known, strict=True):
-        text = ", ".join(str(number) for number in numbers if number is not None)
-        note = "; ".join(filter(None, [row.note, text and f"k_target {text}"])) or None
-        noted.append(replace(row, note=note))
-    return tuple(noted)
+        if text := ", ".join(str(number) for number in numbers if number is not None):
+            row.note = f"{row.note}; k_target {text}" if row.note else f"k_target {text}"
 
 
 def _target_domains(cell: Cell) -> int | None:

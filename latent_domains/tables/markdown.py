@@ -10,10 +10,13 @@ from latent_domains.tables.definition import Table
 from latent_domains.tables.paired import differences
 from latent_domains.tables.results import CLASS_MEAN, DOMAINS, NOTHING, Result, RowResults, recomputed_mean
 
+Notes = dict[str, int]
+"""Footnotes with their numbers; the same text has one number."""
+
 
 def table_text(table: Table, rows: Sequence[RowResults]) -> str:
     """Write title, caption, table, footnotes, and the differences from the reference row."""
-    notes = _Footnotes()
+    notes: Notes = {}
     usages = [usage for row in rows for result in row.results for usage in result.usages]
     if len(table.columns) == 1:
         of_classes = [CLASS_MEAN] if shows_pictures(table) else []
@@ -25,7 +28,7 @@ def table_text(table: Table, rows: Sequence[RowResults]) -> str:
     lines = [[*line, *[""] * len(header)][: len(header)] for line in lines]
     parts = [f"# {markdown.escape_html(table.title)}", _caption(table, usages), markdown.table(header, lines)]
     if notes:
-        parts.append(notes.text())
+        parts.append("\n".join(f"{number}. {markdown.escape_html(text)}" for text, number in notes.items()))
     if table.reference is not None:
         parts.append(_paired_text(table, rows))
     return "\n\n".join(parts) + "\n"
@@ -63,22 +66,10 @@ def _paired_text(table: Table, rows: Sequence[RowResults]) -> str:
     )
 
 
-class _Footnotes:
-    """Numbered texts below the table; the same text has one number."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._numbers)
-
-    def marks(self, texts: Sequence[str]) -> str:
-        """Return the numbers of these texts for a cell: `` [1] [3]``; empty for none."""
-        numbers = [self._numbers.setdefault(text, len(self._numbers) + 1) for text in texts if text]
-        return "".join(f" [{number}]" for number in numbers)
-
-    def text(self) -> str:
-        return "\n".join(f"{number}. {markdown.escape_html(text)}" for text, number in self._numbers.items())
+def _marks(notes: Notes, *texts: str | None) -> str:
+    """Number these texts as footnotes. Return the numbers for a cell: `` [1] [3]``; empty for none."""
+    numbers = [notes.setdefault(text, len(notes) + 1) for text in texts if text]
+    return "".join(f" [{number}]" for number in numbers)
 
 
 def _caption(table: Table, usages: Sequence[DomainUsage]) -> str:
@@ -105,24 +96,24 @@ def _caption(table: Table, usages: Sequence[DomainUsage]) -> str:
     return text
 
 
-def _row_of_one(row: RowResults, notes: _Footnotes, with_class_mean: bool) -> list[str]:
+def _row_of_one(row: RowResults, notes: Notes, with_class_mean: bool) -> list[str]:
     [cell], [result] = row.row.cells, row.cells
-    line = [row.row.name + notes.marks([row.row.note or ""]), _paper(cell.paper, row, notes)]
+    line = [row.row.name + _marks(notes, row.row.note), _paper(cell.paper, row, notes)]
     if result is None:
-        return [*line, NOTHING + notes.marks([_cited_text(row)])]
+        return [*line, NOTHING + _marks(notes, _cited_text(row))]
     line += [_here(result, notes), str(result.n or ""), _difference(result.mean, cell.paper)]
     return [*line, *([_class_mean(result)] if with_class_mean else []), *_domains(result)]
 
 
-def _rows_of_several(row: RowResults, notes: _Footnotes, with_class_mean: bool) -> list[list[str]]:
+def _rows_of_several(row: RowResults, notes: Notes, with_class_mean: bool) -> list[list[str]]:
     papers = [cell.paper for cell in row.row.cells]
-    name = row.row.name + notes.marks([row.row.note or ""])
+    name = row.row.name + _marks(notes, row.row.note)
     mean, again = row.row.paper.mean, recomputed_mean(row.row)
     printed = NOTHING if mean is None else f"{mean:.1f}"
     recomputed = "" if again is None else f" ({again:.2f})"
     first = [name, "paper", *(_paper(paper, row, notes) for paper in papers), printed + recomputed]
     if row.row.cited is not None:
-        return [[f"{name}{notes.marks([_cited_text(row)])}", *first[1:]]]
+        return [[f"{name}{_marks(notes, _cited_text(row))}", *first[1:]]]
     every = [*row.cells, row.mean]
     further = {
         "here": [_here(result, notes, with_n=True) for result in every],
@@ -143,12 +134,12 @@ def _domains(result: Result) -> list[str]:
     return [format(found[name], form) if name in found else "" for name, form in DOMAINS.items()]
 
 
-def _paper(value: float | None, row: RowResults, notes: _Footnotes) -> str:
-    return NOTHING + notes.marks([row.row.paper.missing or ""]) if value is None else f"{value:.1f}"
+def _paper(value: float | None, row: RowResults, notes: Notes) -> str:
+    return NOTHING + _marks(notes, row.row.paper.missing) if value is None else f"{value:.1f}"
 
 
-def _here(result: Result, notes: _Footnotes, *, with_n: bool = False) -> str:
-    marks = notes.marks([result.reason, *result.remarks, _candidates_text(result)])
+def _here(result: Result, notes: Notes, *, with_n: bool = False) -> str:
+    marks = _marks(notes, result.reason, *result.remarks, _candidates_text(result))
     n = f" (n={result.n})" if with_n and result.n else ""
     return f"{result.in_words()}{n}{marks}"
 

@@ -90,21 +90,13 @@ class Plan:
         return {run_path(run): run for table in self.tables.values() for run in table.runs}
 
     @cached_property
-    def _per_seed(self) -> dict[str, bool]:
-        """Say for each run whether its seed has LMDBs of its own. Raises ProgramError if two tables disagree."""
-        found: dict[str, bool] = {}
-        for table in self.tables.values():
-            for run in map(run_path, table.runs):
-                if found.setdefault(run, table.data_per_seed) != table.data_per_seed:
-                    raise ProgramError(
-                        f"{self.config.experiments / table.name}.yaml: data_per_seed: found {table.data_per_seed}, "
-                        f"expected {found[run]} as in another table that has the run {run}"
-                    )
-        return found
+    def _per_seed(self) -> set[str]:
+        """The runs whose seeds have LMDBs of their own."""
+        return {run_path(run) for table in self.tables.values() if table.data_per_seed for run in table.runs}
 
     def data_folder(self, run: Run) -> Path:
         """The folder of a run's LMDBs."""
-        return data_folder(self.config.data, run.seed, per_seed=self._per_seed.get(run_path(run), False))
+        return data_folder(self.config.data, run.seed, per_seed=run_path(run) in self._per_seed)
 
     def _set(self, run: Run) -> str:
         """The set of images or features that a run reads, as a folder below that of all data."""
@@ -120,10 +112,9 @@ class Plan:
 
     def records(self, table: Table) -> list[Path]:
         """List the records of a table that exist or can be made."""
-        there_or_possible = (
-            run for run in table.runs if run_path(run) not in self.unfinished or not self.obstacle(run)
-        )
-        return [self.record(run) for run in there_or_possible]
+        return [
+            self.record(run) for run in table.runs if run_path(run) not in self.unfinished or not self.obstacle(run)
+        ]
 
     def to_make(self, table: Table) -> list[Path]:
         """List the records of a table that are missing and can be made."""
@@ -131,13 +122,13 @@ class Plan:
 
     def obstacles(self, table: Table) -> list[str]:
         """List the reasons why runs of a table cannot be made here, each once."""
-        unfinished = [run for run in table.runs if run_path(run) in self.unfinished]
-        return list(dict.fromkeys(text for run in unfinished if (text := self.obstacle(run))))
+        obstacles = (self.obstacle(run) for run in table.runs if run_path(run) in self.unfinished)
+        return list(dict.fromkeys(filter(None, obstacles)))
 
     def obstacle(self, run: Run) -> str:
         """Say why a run cannot be made here; empty if it can, even if something must be fetched first."""
         images, folder = run.data.images, self.data_folder(run)
-        text = why_missing(run, self.config.data, per_seed=self._per_seed.get(run_path(run), False))
+        text = why_missing(run, self.config.data, per_seed=run_path(run) in self._per_seed)
         divided = {folder / run.data.train_lmdb(source) for source in run.sources}
         joined = {folder / run.train_lmdb(part) for part in self._joined(run).values()}
         if all(map(is_lmdb, {*lmdbs(run, folder), *divided} - joined)):
@@ -270,17 +261,13 @@ class Plan:
             command += [option for number in self.pretrained[network] for option in ("--num-domains", str(number))]
         return command
 
-    def solver_mode(self, run: Run) -> str:
-        """Return CPU or GPU, as the run's solver will say; baselines use the CPU."""
-        if isinstance(run, BaselineRun):
-            return "CPU"
-        from latent_domains.runs.devices import choose_mode  # it imports Caffe
-
-        return choose_mode(self.config.solver_mode, run.data.recipe.solver_mode)
-
     def gpus_of(self, run: Run) -> int | None:
         """Return the number of GPUs of a run; None for none, because some clusters take 0 for a request."""
-        return 1 if self.solver_mode(run) == "GPU" else None
+        if isinstance(run, BaselineRun):
+            return None
+        from latent_domains.runs.devices import choose_mode  # it imports Caffe
+
+        return 1 if choose_mode(self.config.solver_mode, run.data.recipe.solver_mode) == "GPU" else None
 
     def memory(self, run: Run) -> int:
         """MB that a run takes."""

@@ -29,14 +29,6 @@ class Records:
     in_one_file: bool = False
     data_per_seed: bool = False
 
-    def run_folder(self, run: Run) -> Path:
-        """The folder of a run, unless all are in one file."""
-        return self.folder / run_path(run)
-
-    def file(self, run: Run) -> Path:
-        """The record of a run, unless all are in one file."""
-        return self.run_folder(run) / "record.json"
-
     @cached_property
     def _records(self) -> dict[str, Record]:
         return read_records(self.folder / FILE)
@@ -50,13 +42,14 @@ class Records:
             if (record := self._records.get(run.name)) is not None:
                 _check(f"{self.folder / FILE}: {run.name}", record, run)
             return record
-        file = self.file(run)
+        folder = self.folder / run_path(run)
+        file = folder / "record.json"
         if not file.is_file():
             return None
         record = read(Record, file)
         _check(str(file), record, run)
-        if isinstance(run, Experiment) and is_run_folder(file.parent):
-            self._run_folder(run)
+        if isinstance(run, Experiment) and is_run_folder(folder):
+            self._check_holds(RunFolder.load(folder), run)
         return record
 
     def find(self, run: Run) -> tuple[Record | None, str]:
@@ -67,12 +60,6 @@ class Records:
             return None, one_line(f"its record cannot be used: {error}")
         return record, "" if record else self._why_none(run)
 
-    def _run_folder(self, run: Experiment) -> RunFolder:
-        """The folder of a run. Raises ProgramError if it is none, or holds another experiment or data folder."""
-        folder = RunFolder.load(self.run_folder(run))
-        self._check_holds(folder, run)
-        return folder
-
     def folders(self, table: Table) -> tuple[list[Path], list[str]]:
         """Return the folders of the table's runs that exist, and a line for each that is left out.
 
@@ -80,7 +67,7 @@ class Records:
         """
         found, left_out = [], []
         for run in table.runs:
-            folder = self.run_folder(run)
+            folder = self.folder / run_path(run)
             if isinstance(run, Experiment) and is_run_folder(folder):
                 loaded = RunFolder.load(folder)
                 try:
@@ -110,22 +97,25 @@ class Records:
         return len(found)
 
     def _check_holds(self, folder: RunFolder, run: Experiment) -> None:
+        """Raise ProgramError if the folder holds another experiment, or names another data folder."""
         check_holds(folder, run, data_folder(self.data, run.seed, per_seed=self.data_per_seed))
 
     def _why_none(self, run: Run) -> str:
         if self.in_one_file:
             return "not among the records"
-        folder = self.run_folder(run)
+        folder, begun = self.folder / run_path(run), ""
         if isinstance(run, BaselineRun):
             begun = _last_error(folder / "log")
-        else:
-            begun = self._state(run) if folder.is_dir() else ""
+        elif folder.is_dir():
+            begun = self._how_far(folder, run)
         return begun or why_missing(run, self.data, per_seed=self.data_per_seed) or "not run yet"
 
-    def _state(self, run: Experiment) -> str:
+    def _how_far(self, folder: Path, run: Experiment) -> str:
         """Say how far a run with a folder is."""
         try:
-            state = state_of(self._run_folder(run))
+            found = RunFolder.load(folder)
+            self._check_holds(found, run)
+            state = state_of(found)
             return "written, but not trained yet" if state.state == State.WRITTEN else one_line(state)
         except (ProgramError, OSError) as error:
             return one_line(error)

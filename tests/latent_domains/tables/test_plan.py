@@ -8,7 +8,7 @@ import pytest
 
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, run_path
+from latent_domains.tables.definition import BaselineRun, run_path
 from latent_domains.tables.options import seed_list
 from latent_domains.tables.plan import Config, Plan, baseline_options
 from tests.latent_domains.tables.tables import write_record
@@ -81,15 +81,6 @@ def test_every_seed_of_the_digits_has_lmdbs_of_its_own(tmp_path):
         assert here.images_options(f"seed3/{fetched}") == [fetched, *options, "--downloads", str(data / "downloads")]
     (shared,) = {here.data_folder(run) for run in here.tables["pacs"].runs}
     assert shared == data
-
-
-def test_tables_that_share_runs_share_their_data(tmp_path):
-    text = (EXPERIMENTS / "digits.yaml").read_text()
-    (tmp_path / "a.yaml").write_text(text)
-    (tmp_path / "b.yaml").write_text(text.replace("data_per_seed: true", "data_per_seed: false"))
-    here = plan(tmp_path, experiments=tmp_path)
-    with pytest.raises(ProgramError, match=r"b\.yaml: data_per_seed: found False, expected True as in another table"):
-        here.prerequisites(here.tables["a"].runs[0])
 
 
 def test_image_sets_need_their_images(tmp_path):
