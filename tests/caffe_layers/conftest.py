@@ -3,8 +3,7 @@
 import caffe
 import pytest
 
-from caffe_layers import _backend
-from tests.caffe_layers.emulation.device import EmulatedDevice
+from tests.caffe_layers.emulation.device import GpuMode
 from tests.gpu import WHY_NO_GPU
 
 
@@ -24,8 +23,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch):
     """``cpu``; ``emulated``: the GPU's kernels run on the CPU; ``cuda``: Caffe in GPU mode. The device's name."""
     if request.param == "emulated":
-        device = EmulatedDevice("shuffled")
-        monkeypatch.setattr(_backend, "current", lambda: device)
+        GpuMode(monkeypatch)
     elif request.param == "cuda":
         caffe.set_mode_gpu()
     yield request.param

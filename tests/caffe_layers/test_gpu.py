@@ -7,11 +7,10 @@ import caffe
 import numpy as np
 import pytest
 
-from caffe_layers import _backend
 from caffe_layers._gpu_mda import SLICES, lanes
 from latent_domains.bench import training
 from tests.caffe_layers import reference
-from tests.caffe_layers.emulation.device import EmulatedDevice
+from tests.caffe_layers.emulation.device import GpuMode
 from tests.caffe_layers.nets import fill, forward_twice, inputs, make_net, mda, python_layer
 from tests.caffe_layers.steps import random_rows
 from tests.gpu import WHY_NO_GPU
@@ -26,14 +25,13 @@ gpus = pytest.mark.parametrize("gpu", GPUS, indirect=True)
 @pytest.fixture
 def gpu(request, monkeypatch):
     """A function that switches Caffe's layers to the GPU; they begin on the CPU."""
-    emulated = EmulatedDevice("shuffled")
-    current = _backend.current
+    emulated = GpuMode(monkeypatch, on=False) if request.param == "emulated" else None
 
     def switch(on=True):
-        if request.param == "cuda":
+        if emulated:
+            emulated.on = on
+        else:
             caffe.set_mode_gpu() if on else caffe.set_mode_cpu()
-            return None
-        monkeypatch.setattr(_backend, "current", (lambda: emulated) if on else current)
         return emulated
 
     yield switch
@@ -42,9 +40,7 @@ def gpu(request, monkeypatch):
 
 @pytest.fixture
 def emulated(monkeypatch):
-    device = EmulatedDevice()
-    monkeypatch.setattr(_backend, "current", lambda: device)
-    return device
+    return GpuMode(monkeypatch, "forward").log
 
 
 def mda_net(shape, domains, rng, **params):

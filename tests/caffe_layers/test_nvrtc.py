@@ -6,11 +6,11 @@ import pytest
 
 from caffe_layers import _cuda_source
 from caffe_layers._backend import Fault, Geometry
+from caffe_layers._device import Gpu
 from caffe_layers._gpu_mda import GpuMda
 from caffe_layers._gpu_softmax import GpuAssignment, GpuEntropy
 from latent_domains.common.program import ROOT
-from tests.caffe_layers.emulation import nvrtc
-from tests.caffe_layers.emulation.device import EmulatedDevice
+from tests.caffe_layers.emulation import cupy, nvrtc
 
 # What Caffe is built for. NVRTC 11.8 knows all of them; later ones no longer know the first.
 DEFAULT = re.search(r"\{CUDA_ARCH_BIN:-([\d ]+)\}", (ROOT / "docker/build_caffe.sh").read_text())[1]
@@ -22,11 +22,11 @@ pytestmark = [
 ]
 
 
-class AskedDevice(EmulatedDevice):
+class AskedDevice(Gpu):
     """Notes what the layers have compiled."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(cupy, cupy.DEVICE)
         self.asked: list[tuple[str, tuple[str, ...]]] = []
 
     def kernels(self, source, **macros):

@@ -7,19 +7,18 @@ campaign; moments of signals are drawn by the seed, what a program is at then de
 """
 
 import argparse
-import json
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import asdict
 from functools import partial
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,6 @@ os.environ.setdefault("GLOG_minloglevel", "2")
 from latent_domains.common.arguments import natural, positive
 from latent_domains.common.markdown import table
 from tests.faults.case import CLEAR, OUTCOMES, Case, Reference, Verdict, judge_case, plan, refer, remove_folder
-from tests.faults.conditions import CONDITIONS
 from tests.faults.programs import PROGRAMS, Program
 
 
@@ -59,8 +57,8 @@ def campaign(options: argparse.Namespace, work: Path) -> int:
     verdicts: dict[Case, Verdict] = {}
     jobs = {case: partial(one_case, case, base, work, references[case.program]) for case in cases}
     with suppress(KeyboardInterrupt):
-        for case, found in in_processes(jobs, options.jobs):
-            verdict = verdicts[case] = Verdict(**found)
+        for case, verdict in in_processes(jobs, options.jobs):
+            verdicts[case] = verdict
             say(case, verdict, options)
             if verdict.outcome == CLEAR:
                 remove_folder(work / f"case{case.number}")
@@ -89,14 +87,13 @@ def make_inputs(work: Path) -> Path:
 def refer_all(programs: set[Program], base: Path, work: Path, most: int) -> dict[Program, Reference]:
     """What each program makes of the valid inputs."""
 
-    def make(program: Program) -> dict[str, Any]:
+    def make(program: Program) -> Reference:
         folder = new_folder(work / f"reference{PROGRAMS.index(program)}")
-        found = asdict(refer(program, base, folder))
+        found = refer(program, base, folder)
         remove_folder(folder.parent)
         return found
 
-    chosen = {program: partial(make, program) for program in PROGRAMS if program in programs}
-    return {program: Reference(**found) for program, found in in_processes(chosen, most)}
+    return dict(in_processes({program: partial(make, program) for program in PROGRAMS if program in programs}, most))
 
 
 def import_all() -> None:
@@ -116,46 +113,37 @@ def new_folder(place: Path) -> Path:
     return folder
 
 
-def one_case(case: Case, base: Path, work: Path, reference: Reference) -> dict[str, Any]:
+def one_case(case: Case, base: Path, work: Path, reference: Reference) -> Verdict:
     """The verdict on a case in a folder of its own."""
-    return asdict(judge_case(case, base, new_folder(work / f"case{case.number}"), reference))
+    return judge_case(case, base, new_folder(work / f"case{case.number}"), reference)
 
 
-def in_processes(jobs: dict[Any, Callable[[], object]], most: int) -> Iterator[tuple[Any, Any]]:
-    """Call each of ``jobs`` in a process of its own, ``most`` at a time, and yield what they return (as JSON)."""
+def in_processes(jobs: dict[Any, Callable[[], Any]], most: int) -> Iterator[tuple[Any, Any]]:
+    """Call each of ``jobs`` in a process of its own, ``most`` at a time, and yield what they return."""
+    fork = multiprocessing.get_context("fork")
     waiting, running = list(jobs.items())[::-1], {}
+
+    def work(job: Callable[[], Any], sending: Connection) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        sending.send(job())
+
     while waiting or running:
         while waiting and len(running) < most:
             key, job = waiting.pop()
-            reading, writing = os.pipe()
-            sys.stdout.flush()
-            if (pid := os.fork()) == 0:
-                try:
-                    os.close(reading)
-                    for number in (signal.SIGINT, signal.SIGTERM):
-                        signal.signal(number, signal.SIG_DFL)
-                    with os.fdopen(writing, "w") as pipe:
-                        json.dump(job(), pipe)
-                except BaseException:
-                    traceback.print_exc()
-                finally:
-                    sys.stderr.flush()
-                    os._exit(0)
-            os.close(writing)
-            running[pid] = key, reading
-        pid, _ = os.wait()
-        key, reading = running.pop(pid)
-        with os.fdopen(reading) as pipe:
-            said = pipe.read()
-        if not said:
-            raise RuntimeError(f"{key}: the campaign itself failed")
-        yield key, json.loads(said)
+            receiving, sending = fork.Pipe(duplex=False)
+            process = fork.Process(target=work, args=(job, sending))
+            process.start()
+            sending.close()
+            running[receiving] = key, process
+        for receiving in wait(list(running)):
+            key, process = running.pop(receiving)
+            yield key, receiving.recv()
+            process.join()
 
 
 def print_tables(verdicts: dict[Case, Verdict]) -> None:
     """By program, by kind of fault, and in all."""
-    real = sum(verdict.real for verdict in verdicts.values())
-    conditions = sum(verdict.real and case.kind in CONDITIONS for case, verdict in verdicts.items())
     for what, name in (("program", lambda case: case.program.name), ("fault", lambda case: case.kind)):
         counts: dict[str, Counter[str]] = {}
         for case, verdict in sorted(verdicts.items(), key=lambda pair: name(pair[0])):
@@ -165,10 +153,7 @@ def print_tables(verdicts: dict[Case, Verdict]) -> None:
         rows = [
             [key, str(found.total()), *(str(found[outcome]) for outcome in OUTCOMES)] for key, found in counts.items()
         ]
-        print(f"\n{table([what, 'tried', *OUTCOMES], rows)}")
-    print(f"\n{real} in new processes, {conditions} of these killed, signalled, raced or without room", end="; ")
-    disks = [verdict.disk for case, verdict in verdicts.items() if case.kind == "full disk"]
-    print(f"full disks: {sum(disks)} small disks, {len(disks) - sum(disks)} limits of files' sizes")
+        print(f"\n{table([what, 'tried', *OUTCOMES], rows)}\n")
 
 
 if __name__ == "__main__":

@@ -22,9 +22,6 @@ MEGABYTES = 3000
 LONGEST = 5000
 """Characters of an error's line, as programs cut it."""
 
-_SILENT_SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-"""Those a new process may end by while it imports: nothing has begun. SIGKILL ends it at any time."""
-
 
 @dataclass(frozen=True)
 class Case:
@@ -53,8 +50,6 @@ class Verdict:
     did: str
     why: str = ""
     said: str = ""
-    real: bool = False
-    disk: bool = True
 
 
 def plan(seed: int, number: int) -> list[Case]:
@@ -84,117 +79,124 @@ def refer(program: Program, base: Path, folder: Path) -> Reference:
     return Reference(outputs(stage.out), time.monotonic() - begun, _size(stage.out) - before)
 
 
+class Wrong(Exception):
+    """Something did not end well: the outcome, what was wrong, and the process whose stderr tells of it."""
+
+    def __init__(self, outcome: str, why: str, ended: Ended) -> None:
+        super().__init__(why)
+        self.outcome, self.why, self.ended = outcome, why, ended
+
+
 def judge_case(case: Case, base: Path, folder: Path, reference: Reference) -> Verdict:
     """Let a case happen in a new folder, and judge it."""
     rng = Random(f"{case.seed}/{case.number}")
     real = rng.random() < case.program.real
     stage = Stage(folder, case.program, rng, real, reference.seconds, reference.growth)
     stage.place(base, small_disk=case.kind == "full disk")
-    if case.kind in CONDITIONS:
-        before = outputs(stage.out)
-        did = CONDITIONS[case.kind](stage)
-        verdict = _after_condition(case, stage, before, reference, did)
-    else:
-        verdict = _after_damage(case, stage, base, reference)
-    verdict.real, verdict.disk = real, case.kind != "full disk" or stage.room is not None
+    verdict = Verdict(CLEAR, "")
+    try:
+        if case.kind in CONDITIONS:
+            before = outputs(stage.out)
+            verdict.did = CONDITIONS[case.kind](stage)
+            _check_condition(case, stage, before, reference)
+        else:
+            file = _damaged_file(stage)
+            verdict.did = f"{file.relative_to(stage.folder)}: {case.kind}"
+            _check_damage(case, stage, base, file, reference)
+        verdict.said = _tail(stage.ended[0], 1)
+    except Wrong as wrong:
+        verdict.outcome, verdict.why, verdict.said = wrong.outcome, wrong.why, _tail(wrong.ended)
     return verdict
 
 
-def _after_damage(case: Case, stage: Stage, base: Path, reference: Reference) -> Verdict:
-    files = [file for pattern in case.program.damaged for file in sorted(stage.folder.glob(pattern)) if file.is_file()]
-    file = stage.rng.choice(files)
+def _damaged_file(stage: Stage) -> Path:
+    patterns = stage.program.damaged
+    return stage.rng.choice([f for pattern in patterns for f in sorted(stage.folder.glob(pattern)) if f.is_file()])
+
+
+def _check_damage(case: Case, stage: Stage, base: Path, file: Path, reference: Reference) -> None:
+    """Damage a file and run the program. Raises Wrong unless it says so, or does not need the file."""
     name = file.relative_to(stage.folder)
     before = outputs(stage.out)
     (PLAIN | SUBTLE)[case.kind](file, stage.rng, base)
-    did = f"{name}: {case.kind}"
     ended = stage.end(stage.start())
     after = outputs(stage.out)
-    if found := _ended_badly(ended, stage, case):
-        return Verdict(*found[:1], did, found[1], _tail(ended))
+    _check_end(ended, stage, case)
     damaged_output = str(file.relative_to(stage.out)) if file.is_relative_to(stage.out) else ""
     before.pop(damaged_output, None)
-    if found := _lost({key: value for key, value in after.items() if key != damaged_output}, before, stage, case):
-        return Verdict(*found[:1], did, found[1], _tail(ended))
-    text = ended.stdout + ended.stderr
+    _check_outputs({key: value for key, value in after.items() if key != damaged_output}, before, stage, case)
     words = [word for word in (*name.parts, name.stem) if word != "out"]
     if case.kind in SUBTLE:  # what a list names may be missing, and is named then
         words += [entry.partition(">")[0] for entry in case.program.inputs]
-    named = any(word in text for word in words)
+    named = any(word in ended.stdout + ended.stderr for word in words)
     if ended.code and not named and case.program.ours:
-        return Verdict(UNCLEAR, did, f"nothing names {name}", _tail(ended))
+        raise Wrong(UNCLEAR, f"nothing names {name}", ended)
     if not ended.code and case.kind in PLAIN and not named and after != reference.outputs:
-        return Verdict(UNCLEAR, did, "no word about it, and another result", _tail(ended))
-    return Verdict(CLEAR, did, said=_tail(ended, 1))
+        raise Wrong(UNCLEAR, "no word about it, and another result", ended)
 
 
-def _after_condition(case: Case, stage: Stage, before: dict[str, str], reference: Reference, did: str) -> Verdict:
-    ended, after = list(stage.ended), outputs(stage.out)
-    for one in ended:
-        if found := _ended_badly(one, stage, case):
-            return Verdict(*found[:1], did, found[1], _tail(one))
-    said = _tail(ended[0])
-    if found := _lost(after, before, stage, case):
-        return Verdict(*found[:1], did, found[1], said)
-    codes = [one.code for one in ended]
-    if len(ended) > 1 and 0 not in codes:
-        return Verdict(UNCLEAR, did, f"none of {len(ended)} made it", "\n".join(map(_tail, ended)))
-    if 0 in codes and after != reference.outputs:
-        return Verdict(LOST, did, f"it ended well without {_difference(after, reference.outputs)}", said)
-    if 0 in codes:
-        return Verdict(CLEAR, did, said=said)
+def _check_condition(case: Case, stage: Stage, before: dict[str, str], reference: Reference) -> None:
+    """Look at what a condition left. Raises Wrong unless all is there, or the same command makes it."""
+    first, after = stage.ended[0], outputs(stage.out)
+    for ended in stage.ended:
+        _check_end(ended, stage, case)
+    _check_outputs(after, before, stage, case)
+    if any(ended.code == 0 for ended in stage.ended):
+        if after != reference.outputs:
+            raise Wrong(LOST, f"it ended well without {_difference(after, reference.outputs)}", first)
+        return
+    if len(stage.ended) > 1:
+        raise Wrong(UNCLEAR, f"none of {len(stage.ended)} made it", first)
     stage.sent.clear()
     replacing = case.program.force and not case.program.goes_on and after
     again = stage.end(stage.start(*(["--force"] if replacing else [])))
-    if found := _ended_badly(again, stage, case):
-        return Verdict(*found[:1], f"{did}, then again", found[1], _tail(again))
+    try:
+        _check_end(again, stage, case)
+    except Wrong as wrong:
+        raise Wrong(wrong.outcome, f"called again: {wrong.why}", again) from None
     after = outputs(stage.out)
     if left := leftovers(stage.out):
-        return Verdict(UNCLEAR, f"{did}, then again", f"left behind: {', '.join(left)}", said)
+        raise Wrong(UNCLEAR, f"called again, it left behind: {', '.join(left)}", first)
     if again.code or after != reference.outputs:
-        what = f"exit code {again.code}, {_difference(after, reference.outputs)}"
-        return Verdict(LOST, f"{did}, then again", what, f"{said}\nagain: {_tail(again)}")
-    return Verdict(CLEAR, did, said=said)
+        difference = _difference(after, reference.outputs)
+        raise Wrong(LOST, f"called again, it ended with exit code {again.code}, {difference}", again)
 
 
-def _ended_badly(ended: Ended, stage: Stage, case: Case) -> tuple[str, str] | None:
-    """What is wrong with how a process ended, if anything."""
+def _check_end(ended: Ended, stage: Stage, case: Case) -> None:
+    """Raise Wrong unless a process ended well, in one clear line, or by a signal that it was sent."""
     text = ended.stderr + ended.stdout
     if ended.hung:
-        return HANG, f"not ended after {case.program.seconds:g} s"
+        raise Wrong(HANG, f"not ended after {case.program.seconds:g} s", ended)
     if "Traceback (most recent call last)" in text or "Exception ignored" in text or "Check failure" in text:
-        return TRACEBACK, f"exit code {ended.code}"
+        raise Wrong(TRACEBACK, f"exit code {ended.code}", ended)
     if ended.code < 0 and -ended.code not in stage.sent:
-        return TRACEBACK, f"it ended by {signal.Signals(-ended.code).name}"
+        raise Wrong(TRACEBACK, f"it ended by {signal.Signals(-ended.code).name}", ended)
     if ended.left:
-        return UNCLEAR, f"left running: {'; '.join(ended.left)}"
+        raise Wrong(UNCLEAR, f"left running: {'; '.join(ended.left)}", ended)
     if ended.megabytes > MEGABYTES:
-        return UNCLEAR, f"it took {ended.megabytes} MB"
+        raise Wrong(UNCLEAR, f"it took {ended.megabytes} MB", ended)
     if ended.code in (0, *(-number for number in stage.sent)) or not case.program.ours:
-        return None
+        return
     lines = [line for line in ended.stderr.splitlines() if line.strip()]
     last = lines[-1] if lines else ""
     if ended.code == 130 and stage.sent and last == "interrupted":
-        return None
+        return
     errors = [line for line in lines if line.startswith("error: ") or ": error: " in line]
-    if ended.code not in (1, 2) or len(errors) != 1 or errors[0] != last or len(last) > LONGEST:
-        return (
-            UNCLEAR,
-            f"exit code {ended.code}, {len(errors)} lines of errors, the last line has {len(last)} characters",
-        )
-    return None
+    if ended.code not in (1, 2) or errors != [last] or len(last) > LONGEST:
+        found = f"{len(errors)} lines of errors, the last line has {len(last)} characters"
+        raise Wrong(UNCLEAR, f"exit code {ended.code}, {found}", ended)
 
 
-def _lost(after: dict[str, str], before: dict[str, str], stage: Stage, case: Case) -> tuple[str, str] | None:
-    """What was there and is no more, what is half there, and what was not cleared away."""
+def _check_outputs(after: dict[str, str], before: dict[str, str], stage: Stage, case: Case) -> None:
+    """Raise Wrong if something is gone, half there, or was not cleared away."""
     for name, value in after.items():
         if value.startswith(HALF) and not before.get(name, "").startswith(HALF):
-            return LOST, f"{name}: {value}"
+            raise Wrong(LOST, f"{name}: {value}", stage.ended[0])
     if gone := [name for name in before if name not in after]:
-        return LOST, f"gone: {', '.join(gone)}"
+        raise Wrong(LOST, f"gone: {', '.join(gone)}", stage.ended[0])
     killed = signal.SIGKILL in stage.sent or case.kind.endswith("twice")  # the next call removes what these leave
     if not killed and (left := leftovers(stage.out)):
-        return UNCLEAR, f"left behind: {', '.join(left)}"
-    return None
+        raise Wrong(UNCLEAR, f"left behind: {', '.join(left)}", stage.ended[0])
 
 
 def _difference(after: dict[str, str], expected: dict[str, str]) -> str:

@@ -2,12 +2,11 @@
 
 import os
 import signal
-import time
 from collections.abc import Callable
 
 import psutil
 
-from tests.faults.stage import Stage, has_ended, kill_all, sleep_until
+from tests.faults.stage import Stage, ends_within, kill_all
 from tests.programs import files_up_to
 
 Condition = Callable[[Stage], str]
@@ -44,7 +43,7 @@ def _signals(*numbers: signal.Signals) -> Condition:
         pid, moment = stage.start_for_a_while()
         for i, number in enumerate(numbers):
             if i:
-                sleep_until(time.monotonic(), stage.rng.uniform(0, 0.1), pid)
+                ends_within(stage.rng.uniform(0, 0.1), pid)
             stage.send(pid, number)
         stage.end(pid)
         return f"{', '.join(number.name for number in numbers)} after {moment:.2f} s"
@@ -64,21 +63,18 @@ def _child_killed(stage: Stage) -> str:
     """Kill the first child that is there from some moment on, if any is."""
     pid, moment = stage.start_for_a_while()
     name = "none"
-    while not (ended := has_ended(pid)):
+    while name == "none" and not ends_within(0.02, pid):
         if children := psutil.Process(pid).children():
             name = children[0].name()
             children[0].kill()
-            break
-        sleep_until(time.monotonic(), 0.02, pid)
     stage.end(pid)
-    return f"its child {name} killed from {moment:.2f} s on" + (" (it had ended)" if ended else "")
+    return f"its child killed from {moment:.2f} s on: {name}"
 
 
 def _two_at_once(stage: Stage) -> str:
-    begun = time.monotonic()
     first = stage.start()
     delay = stage.rng.choice((0.0, stage.moment()))
-    sleep_until(begun, delay, first)
+    ends_within(delay, first)
     second = stage.start()
     stage.end(first)
     stage.end(second)
@@ -86,10 +82,11 @@ def _two_at_once(stage: Stage) -> str:
 
 
 def _read_only(stage: Stage) -> str:
-    for folder in (stage.out, *(path for path in stage.out.rglob("*") if path.is_dir())):
+    folders = [stage.out, *(path for path in stage.out.rglob("*") if path.is_dir())]
+    for folder in folders:
         folder.chmod(0o555)
     stage.end(stage.start())
-    for folder in (stage.out, *(path for path in stage.out.rglob("*") if path.is_dir())):
+    for folder in folders:
         folder.chmod(0o755)
     return "its folder is read-only"
 

@@ -104,10 +104,10 @@ class Stage:
         moment, begun = self.moment(), time.monotonic()
         pid = self.start()
         if self.program.listens:
-            while not (self.folder / self.program.listens).exists() and not has_ended(pid):
-                sleep_until(time.monotonic(), 0.02, pid)
+            while not (self.folder / self.program.listens).exists() and not ends_within(0.02, pid):
+                pass
             begun = time.monotonic() - min(moment, _STARTED + _IMPORTS)
-        sleep_until(begun, moment, pid)
+        ends_within(begun + moment - time.monotonic(), pid)
         return pid, moment
 
     def start(self, *more: str, before: Callable[[], object] = lambda: None, stdout: int | None = None) -> int:
@@ -128,11 +128,7 @@ class Stage:
 
     def end(self, pid: int) -> Ended:
         """Wait for a process, and for what it left running; kill it if it takes too long."""
-        with os.fdopen(os.pidfd_open(pid)) as descriptor:
-            poll = select.poll()
-            poll.register(descriptor, select.POLLIN)
-            hung = not poll.poll(1000 * self.program.seconds)
-        if hung:
+        if hung := not ends_within(self.program.seconds, pid):
             kill_all(pid)
         _, status, usage = os.wait4(pid, 0)
         others = set(self._said) - {pid}
@@ -254,14 +250,7 @@ def kill_all(pid: int) -> None:
         pass
 
 
-def has_ended(pid: int) -> bool:
-    """Whether a process has ended; nobody has waited for it yet."""
-    return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-
-
-def sleep_until(begun: float, seconds: float, pid: int) -> None:
-    """Sleep until so many seconds after ``begun``, or until the process has ended."""
+def ends_within(seconds: float, pid: int) -> bool:
+    """Wait so long for the end of a child, which somebody has still to reap; say whether it has ended."""
     with os.fdopen(os.pidfd_open(pid)) as descriptor:
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        poll.poll(1000 * max(0.0, begun + seconds - time.monotonic()))
+        return bool(select.select([descriptor], [], [], max(0.0, seconds))[0])

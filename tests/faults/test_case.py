@@ -1,7 +1,5 @@
 """The campaign finds what programs do wrong: here are some that do, one for each fault."""
 
-from dataclasses import asdict
-
 import pytest
 
 from tests.faults.__main__ import in_processes
@@ -94,8 +92,8 @@ def test_each_kind_of_fault_is_found(how, kind, outcome, tmp_path, monkeypatch):
     (tmp_path / "case").mkdir()
     case = Case(0, program, kind, seed=3)
     folder = tmp_path / "case" / "here"
-    ((_, verdict),) = in_processes({0: lambda: asdict(judge_case(case, base, folder, reference))}, 1)
-    assert verdict["outcome"] == outcome, verdict
+    ((_, verdict),) = in_processes({0: lambda: judge_case(case, base, folder, reference)}, 1)
+    assert verdict.outcome == outcome, verdict
 
 
 def test_a_campaign_is_drawn_by_its_seed_and_has_everything():

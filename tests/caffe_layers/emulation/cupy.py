@@ -10,11 +10,21 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from tests.caffe_layers.emulation import emulator
 
 DEVICE = 3
 _ARGUMENTS = (np.int32, np.int64, np.uint64, np.float32, np.float64)
+
+
+class Log:
+    """The kernels started so far, what each read and wrote, and the ``order`` in which threads and blocks run."""
+
+    def __init__(self, order: str) -> None:
+        self.order = order
+        self.started: list[str] = []
+        self.traffic: list[dict[str, emulator.Traffic]] = []
 
 
 class _Context:
@@ -68,7 +78,9 @@ class _Module:
     def get_function(self, name: str):
         def start(grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
             assert [each.id for each in _entered] == [DEVICE, -1], "not on Caffe's device and the default stream"
-            self._module.launch(name, grid, block, tuple(map(_argument, arguments)))
+            log.started.append(name)
+            order = {"order": log.order, "seed": len(log.started)}
+            log.traffic.append(self._module.launch(name, grid, block, tuple(map(_argument, arguments)), **order))
 
         return start
 
@@ -99,7 +111,14 @@ def _attributes(pointer: int) -> SimpleNamespace:
 
 
 __version__ = "13.6.0"
-empty = np.empty
+log = Log("forward")
+
+
+def empty(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
+    """An array full of NaN, so that reading what no kernel wrote shows."""
+    return np.full(shape, np.nan, dtype)
+
+
 asarray = np.array
 ndarray = _ndarray
 RawModule = _Module
