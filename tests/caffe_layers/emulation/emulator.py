@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,10 +26,8 @@ _HERE = Path(__file__).parent
 _RUNTIME = ("threads.cpp", "memory.cpp", "races.cpp", "hooks.cpp", "undefined.cpp")
 _HEADERS = ("cuda_on_cpu.h", "kernel_table.h", "module.h", "races.h", "runtime.h")
 _ORDERS = ("forward", "reverse", "shuffled")
-# CUDA's limits, the same on every architecture from 6.0 on.
+# CUDA's limit of a block, the same on every architecture from 6.0 on.
 _MOST_THREADS = 1024
-_BLOCK_LIMITS = (1024, 1024, 64)
-_GRID_LIMITS = (2**31 - 1, 65535, 65535)
 _CHECKS = "thread,alignment,bounds,null,signed-integer-overflow,shift,integer-divide-by-zero"
 _FUNCTION = re.compile(r'extern\s*"C"\s*(?P<head>[^;{}]*?)(?P<name>\w+)\s*\((?P<parameters>[^()]*)\)\s*\{')
 _BOUNDS = re.compile(r"__launch_bounds__\s*\(((?:[^()]|\([^()]*\))*)\)")
@@ -128,8 +127,7 @@ class Module:
             types = record.parameters.decode().split(",")[:-1]
             texts = declaration["parameters"].split(",") if types else []
             names = [re.findall(r"\w+", text)[-1] for text in texts]
-            restrict = ["__restrict" in text for text in texts]
-            self._kernels[name] = record, list(zip(names, types, restrict, strict=True))
+            self._kernels[name] = record, list(zip(names, types, strict=True))
 
     def launch(
         self,
@@ -147,18 +145,18 @@ class Module:
         ``order`` is that of the blocks and of the threads of a block between two barriers: ``forward``, ``reverse``,
         or ``shuffled`` (anew after every barrier) by ``seed``. What depends on it is a race.
 
-        The result is the traffic of each array, by its parameter ("x and y" where arrays overlap).
+        The result is the traffic of each array, by its parameter.
 
         The kernel works on copies that lie far apart; written arrays change only if the whole launch succeeds.
-        Raises TypeError for arguments that are not what the kernel declares, ValueError for a launch that CUDA
-        refuses, EmulationError for what goes wrong inside.
+        Raises TypeError for arguments that are not what the kernel declares or that overlap, ValueError for more
+        threads than CUDA allows, EmulationError for what goes wrong inside.
         """
         record, parameters = self._kernels[name]
         launch = _Launch(
             module=ctypes.pointer(self._module),
             kernel=ctypes.pointer(record),
-            grid=_Index(*_dimensions(name, grid, _GRID_LIMITS)),
-            block=_Index(*_dimensions(name, block, _BLOCK_LIMITS)),
+            grid=_Index(*(*grid, 1, 1)[:3]),
+            block=_Index(*(*block, 1, 1)[:3]),
             variables=self._variables,
             variable_count=len(self._variables),
             order=_ORDERS.index(order),
@@ -306,50 +304,29 @@ def _cache_folder() -> Path:
         return Path(tempfile.mkdtemp(prefix="emulation-"))
 
 
-def _dimensions(name: str, given: tuple[int, ...], limits: tuple[int, ...]) -> tuple[int, ...]:
-    full = (*given, 1, 1)[:3]
-    if len(given) > 3 or any(not 1 <= value <= limit for value, limit in zip(full, limits, strict=True)):
-        raise ValueError(f"kernel {name}: {given}, but {' × '.join(map(str, limits))} is the most")
-    return full
-
-
-def _arguments(name: str, parameters: list[tuple[str, str, bool]], args: tuple) -> tuple[ctypes.Array, ctypes.Array]:
+def _arguments(name: str, parameters: list[tuple[str, str]], args: tuple) -> tuple[ctypes.Array, ctypes.Array]:
     if len(args) != len(parameters):
         raise TypeError(f"kernel {name}: expected {len(parameters)} arguments, got {len(args)}")
     arguments = (_Argument * len(args))()
-    arrays = []  # (first byte, end, argument's number)
-    for number, (value, (parameter, kind, _)) in enumerate(zip(args, parameters, strict=True)):
+    regions = []
+    for argument, value, (parameter, kind) in zip(arguments, args, parameters, strict=True):
         dtype = np.dtype(kind.removeprefix("const ").removesuffix("*"))
         expected, constant = (np.ndarray if kind.endswith("*") else np.generic), kind.startswith("const ")
-        arguments[number].region = -1
+        argument.region = -1
         if value is None and expected is np.ndarray:
             continue
         if not isinstance(value, expected) or value.dtype != dtype:
             raise TypeError(f"kernel {name}, argument {parameter}: expected {kind}, got {value!r}")
         if expected is np.generic:
-            arguments[number].bits = int.from_bytes(value.tobytes(), "little")
+            argument.bits = int.from_bytes(value.tobytes(), "little")
             continue
         if not value.flags.c_contiguous or not (constant or value.flags.writeable):
             raise TypeError(
                 f"kernel {name}, argument {parameter}: an array with gaps, or one to write that is read-only"
             )
-        arrays.append((value.ctypes.data, value.ctypes.data + value.nbytes, number))
-    groups: list[list[tuple[int, int, int]]] = []
-    for array in sorted(arrays):
-        if groups and array[0] < max(end for _, end, _ in groups[-1]):
-            groups[-1].append(array)
-        else:
-            groups.append([array])
-    regions = (_Region * len(groups))()
-    for place, group in enumerate(groups):
-        own = [parameters[number] for *_, number in sorted(group, key=lambda array: array[2])]
-        written = any(not kind.startswith("const ") for _, kind, _ in own)
-        if len(group) > 1 and written and any(restrict for *_, restrict in own):
-            names = " and ".join(parameter for parameter, *_ in own)
-            raise TypeError(f"kernel {name}: {names} overlap, but one is written and one is declared __restrict__")
-        begin = min(first for first, *_ in group)
-        label = " and ".join(parameter for parameter, *_ in own).encode()
-        regions[place] = _Region(begin, max(end for _, end, _ in group) - begin, written, label)
-        for first, _, number in group:
-            arguments[number].region, arguments[number].bits = place, first - begin
-    return regions, arguments
+        argument.region = len(regions)
+        regions.append(_Region(value.ctypes.data, value.nbytes, not constant, parameter.encode()))
+    places = sorted((region.data, region.data + region.bytes) for region in regions)
+    if any(begin < end for (_, end), (begin, _) in pairwise(places)):
+        raise TypeError(f"kernel {name}: two of its arrays overlap")
+    return (_Region * len(regions))(*regions), arguments

@@ -1,4 +1,4 @@
-// What machine code calls at every access to memory (g++'s -fsanitize=thread), and the atomic functions.
+// What machine code calls at every access to memory (g++'s -fsanitize=thread), and the atomic function.
 #include "runtime.h"
 
 using namespace cuda_on_cpu;
@@ -27,49 +27,10 @@ void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
 }
 
-// ---- declared in cuda_on_cpu.h
-
-namespace cuda_on_cpu {
-
-void read_only(const void* address, size_t size) { use_read_only(address, size, BACK); }
-
-namespace {
-
-template <typename T, typename F>
-T atomically(T* address, const void* back, F&& replacement) {
-  if (reinterpret_cast<uintptr_t>(address) % sizeof(T))
-    fail("calls an atomic function on an address that is not a multiple of " + std::to_string(sizeof(T)));
-  use_memory(address, sizeof(T), Kind::kAtomic, false, back);
-  const T old = *address;
-  *address = replacement(old);
-  give_way();
+// Declared in cuda_on_cpu.h.
+int atomicExch(int* address, int value) {
+  use_memory(address, sizeof value, Kind::kAtomic, false, BACK);
+  const int old = *address;
+  *address = value;
   return old;
 }
-
-}  // namespace
-}  // namespace cuda_on_cpu
-
-#define ATOMIC_VALUE(T, NAME, RESULT) \
-  T NAME(T* address, T value) { \
-    return atomically(address, BACK, [=]([[maybe_unused]] T old) -> T { return RESULT; }); \
-  }
-#define ATOMIC_CAS(T) \
-  T atomicCAS(T* address, T compare, T value) { \
-    return atomically(address, BACK, [=](T old) { return old == compare ? value : old; }); \
-  }
-ATOMIC_VALUE(int, atomicAdd, int(unsigned(old) + unsigned(value)))
-ATOMIC_VALUE(unsigned, atomicAdd, old + value)
-ATOMIC_VALUE(unsigned long long, atomicAdd, old + value)
-ATOMIC_VALUE(float, atomicAdd, old + value)
-ATOMIC_VALUE(double, atomicAdd, old + value)
-ATOMIC_VALUE(int, atomicMax, old > value ? old : value)
-ATOMIC_VALUE(unsigned, atomicMax, old > value ? old : value)
-ATOMIC_VALUE(int, atomicMin, old < value ? old : value)
-ATOMIC_VALUE(unsigned, atomicMin, old < value ? old : value)
-ATOMIC_VALUE(int, atomicExch, value)
-ATOMIC_VALUE(unsigned, atomicExch, value)
-ATOMIC_VALUE(unsigned long long, atomicExch, value)
-ATOMIC_VALUE(float, atomicExch, value)
-ATOMIC_CAS(int)
-ATOMIC_CAS(unsigned)
-ATOMIC_CAS(unsigned long long)

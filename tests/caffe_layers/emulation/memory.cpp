@@ -106,8 +106,7 @@ void use_shared(const Access& access) {
 
 void use(const Access& access) {
   if (access.address - place.stack < place.stack_end - place.stack) return;
-  // (After an atomic function another thread runs: twenty times the work.)
-  if ((memory.work += access.kind == Kind::kAtomic ? 20 : 1) > kMostWork)
+  if (++memory.work > kMostWork)
     fail_at(access, "still runs, and no thread has ended or met others for long: does it wait for another block?");
   const uint64_t slot = (access.address - memory.arena) >> kSlotBits;
   if (memory.arena && slot < memory.copies.size()) return use_copy(access, memory.copies[slot]);
@@ -192,20 +191,6 @@ void begin_block() {
 void use_memory(const void* address, size_t size, Kind kind, bool is_volatile, const void* back) {
   const bool relaxed = is_volatile || kind == Kind::kAtomic;
   use({number(address), size, kind, {kind != Kind::kRead, relaxed, code(back)}});
-  const bool own = number(address) >= memory.shared && number(address) < memory.end;
-  if (kind == Kind::kAtomic && !own) races::meet_other_blocks();
-}
-
-void use_read_only(const void* address, size_t size, const void* back) {
-  const uint64_t slot = (number(address) - memory.arena) >> kSlotBits;
-  const Access access = {number(address), size, Kind::kRead, {false, false, code(back)}};
-  if (!memory.arena || slot >= memory.copies.size())
-    fail_at(access, text(access) + "an address that is in no argument, by __ldg");
-  use(access);
-  const Copy& copy = memory.copies[slot];
-  for (uint64_t at = number(address); at < number(address) + size; at += kCellBytes)
-    if (races::written_in_launch(copy.cells[(at - copy.begin) / kCellBytes]))
-      fail_at(access, text(access, copy) + ": by __ldg, but this launch has written there");
 }
 
 void note_progress() { memory.work = 0; }

@@ -1,15 +1,14 @@
 // Two uses of the same memory, one of them a write, by threads that nothing makes wait for one another.
 //
-// Within a block, __syncthreads orders the uses before it and after it, and so does __syncwarp for the lanes it names.
-// Between blocks (they run one after another here, on a GPU in any order) only this does: the writer fences, then calls
-// an atomic function; the reader has called one too. Atomic and volatile uses do not race with one another.
+// Within a block, __syncthreads orders the uses before it and after it. Between blocks (they run one after another here,
+// on a GPU in any order) nothing does. Atomic and volatile uses do not race with one another.
 #pragma once
 #include <cstdint>
 #include <string>
 
 namespace cuda_on_cpu {
 
-// Who used a place last, how, and when by a clock that steps at every barrier and fence; clock 0 is never.
+// Who used a place last, how, and when by a clock that steps at every barrier; clock 0 is never.
 struct Mark {
   uint32_t clock;
   uint16_t thread;
@@ -32,13 +31,8 @@ namespace races {
 void begin_launch();
 void begin_block();
 void pass_barrier();
-void pass_warp(unsigned first_thread, unsigned lanes);
-void fence();
-// An atomic function on memory that other blocks see.
-void meet_other_blocks();
 
-// Whether anybody wrote the cell in this launch, or in this block.
-bool written_in_launch(const Cell& cell);
+// Whether anybody wrote the cell in this block.
 bool written_in_block(const Cell& cell);
 
 // Notes the use by the thread that runs; the mark it races with, or null.

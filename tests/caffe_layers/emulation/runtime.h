@@ -71,8 +71,6 @@ extern Place place;
 [[noreturn]] void fail(const std::string& message, const Codes& codes = {});
 // The same where no thread is to blame.
 [[noreturn]] void fail_block(const std::string& message);
-// Lets other threads of the block run: atomic functions do, so that those who wait for one another can go on.
-void give_way();
 Index current_block();
 std::string index_text(const Index& index);
 std::string thread_name(unsigned thread);
@@ -92,8 +90,6 @@ enum class Kind { kRead, kWrite, kAtomic };
 
 // Ends the launch unless the thread that runs may use this memory so. `back` is where its machine code goes on.
 void use_memory(const void* address, size_t size, Kind kind, bool is_volatile, const void* back);
-// Ends the launch if it has written to what is to be read by __ldg.
-void use_read_only(const void* address, size_t size, const void* back);
 void begin_block();
 // A thread has ended, or threads have met: nobody waits in vain.
 void note_progress();

@@ -23,15 +23,11 @@ constexpr uint64_t kMostMeetings = 1'000'000;
 constexpr unsigned long long kMostShared = 48 << 10;
 
 enum class State { kReady, kAtBarrier, kAtWarp, kEnded };
-enum class Operation { kSync, kBallot, kAny, kAll, kDown, kXor, kFrom };
-const char* const kNames[] = {"__syncwarp",       "__ballot_sync",   "__any_sync", "__all_sync",
-                              "__shfl_down_sync", "__shfl_xor_sync", "__shfl_sync"};
 
 // What a thread asked for that waits for its warp.
 struct Request {
-  Operation operation;
   unsigned mask, line;
-  int lane, width;
+  int lanes;
   uint64_t bits;  // given, and then the result
 };
 
@@ -118,7 +114,7 @@ std::string where(const Thread& thread) {
     case State::kAtBarrier:
       return text("waits at __syncthreads in line %u", thread.line);
     case State::kAtWarp:
-      return text("waits at %s in line %u with mask 0x%08x", kNames[int(r.operation)], r.line, r.mask);
+      return text("waits at __shfl_xor_sync in line %u with mask 0x%08x", r.line, r.mask);
     default:
       return "runs";
   }
@@ -130,87 +126,7 @@ void note_meeting() {
     fail("still runs after " + std::to_string(kMostMeetings) + " barriers and exchanges in this block");
 }
 
-bool same(const Request& a, const Request& b) {
-  return a.operation == b.operation && a.mask == b.mask && a.line == b.line;
-}
-
-// The lane whose value a lane is given, itself where the source is beyond its segment.
-unsigned source_lane(const Request& r, unsigned lane) {
-  const unsigned first = lane & ~(r.width - 1), last = first + r.width - 1;
-  unsigned source = lane;
-  if (r.operation == Operation::kDown) source = lane + r.lane;
-  if (r.operation == Operation::kXor) source = lane ^ r.lane;
-  if (r.operation == Operation::kFrom) source = first + r.lane;
-  return source <= last ? source : lane;
-}
-
-uint64_t with_warp(Request request) {
-  const char* name = kNames[int(request.operation)];
-  const unsigned lane = place.thread % kLanes, first = place.thread - lane;
-  if (!(request.mask >> lane & 1))
-    fail(text("calls %s in line %u with mask 0x%08x, which does not name its own lane %u", name, request.line,
-              request.mask, lane));
-  if (request.width < 1 || request.width > int(kLanes) || (request.width & (request.width - 1)))
-    fail(text("calls %s in line %u with width %d: a power of two up to 32 is expected", name, request.line,
-              request.width));
-  if (request.operation >= Operation::kDown) {
-    const int most = request.operation == Operation::kFrom ? request.width : int(kLanes);
-    if (request.lane < 0 || request.lane >= most)
-      fail(text("calls %s in line %u for lane or distance %d: 0 to %d is expected", name, request.line, request.lane,
-                most - 1));
-    if (!(request.mask >> source_lane(request, lane) & 1))
-      fail(text("calls %s in line %u for the value of lane %u, which mask 0x%08x does not name", name, request.line,
-                source_lane(request, lane), request.mask));
-  }
-  Thread& self = current();
-  self.request = request;
-  self.state = State::kAtWarp;
-  for (unsigned i = 0; i < kLanes; ++i) {
-    if (!(request.mask >> i & 1)) continue;
-    if (first + i >= run.count)
-      fail(text("calls %s in line %u with mask 0x%08x, but the block ends before lane %u of this warp", name,
-                request.line, request.mask, i));
-    const Thread& other = run.threads[first + i];
-    if (other.state != State::kAtWarp || !same(other.request, request)) {
-      to_scheduler();
-      return self.request.bits;
-    }
-  }
-  note_meeting();
-  if (request.operation == Operation::kSync) races::pass_warp(first, request.mask);
-  // The last to arrive works out everybody's result before anybody goes on.
-  uint64_t given[kLanes] = {}, votes = 0;
-  for (unsigned i = 0; i < kLanes; ++i) {
-    if (!(request.mask >> i & 1)) continue;
-    given[i] = run.threads[first + i].request.bits;
-    if (given[i]) votes |= 1u << i;
-  }
-  for (unsigned i = 0; i < kLanes; ++i) {
-    if (!(request.mask >> i & 1)) continue;
-    Thread& other = run.threads[first + i];
-    other.state = State::kReady;
-    switch (request.operation) {
-      case Operation::kSync:
-        break;
-      case Operation::kBallot:
-        other.request.bits = votes;
-        break;
-      case Operation::kAny:
-        other.request.bits = votes != 0;
-        break;
-      case Operation::kAll:
-        other.request.bits = votes == request.mask;
-        break;
-      default:
-        other.request.bits = given[source_lane(other.request, i)];
-    }
-  }
-  return self.request.bits;
-}
-
-uint64_t vote(Operation operation, unsigned mask, int predicate, unsigned line) {
-  return with_warp({operation, mask, line, 0, int(kLanes), uint64_t(predicate != 0)});
-}
+bool same(const Request& a, const Request& b) { return a.mask == b.mask && a.line == b.line; }
 
 // Why nobody can go on.
 [[noreturn]] void fail_stalled() {
@@ -308,8 +224,6 @@ void fail(const std::string& message, const Codes& codes) {
 
 void fail_block(const std::string& message) { throw "block " + index_text(run.block) + ": " + message; }
 
-void give_way() { to_scheduler(); }
-
 }  // namespace cuda_on_cpu
 
 // ---- what device code calls, declared in cuda_on_cpu.h
@@ -329,11 +243,42 @@ namespace cuda_on_cpu {
 ::uint3 block_index() { return {run.block.x, run.block.y, run.block.z}; }
 ::dim3 block_dimensions() { return {run.launch->block.x, run.launch->block.y, run.launch->block.z}; }
 ::dim3 grid_dimensions() { return {run.launch->grid.x, run.launch->grid.y, run.launch->grid.z}; }
-int warp_size() { return kLanes; }
 
-enum Shuffle { SHUFFLE_DOWN, SHUFFLE_XOR, SHUFFLE_FROM };
-unsigned long long shuffle(Shuffle kind, unsigned mask, unsigned long long bits, int lane, int width, unsigned line) {
-  return with_warp({Operation(int(Operation::kDown) + kind), mask, line, lane, width, bits});
+unsigned long long shuffle_xor(unsigned mask, unsigned long long bits, int lanes, unsigned line) {
+  const char* name = "__shfl_xor_sync";
+  const unsigned lane = place.thread % kLanes, first = place.thread - lane;
+  if (!(mask >> lane & 1))
+    fail(text("calls %s in line %u with mask 0x%08x, which does not name its own lane %u", name, line, mask, lane));
+  if (lanes < 0 || lanes >= int(kLanes)) fail(text("calls %s in line %u with %d: 0 to 31 is expected", name, line, lanes));
+  if (!(mask >> (lane ^ lanes) & 1))
+    fail(text("calls %s in line %u for the value of lane %u, which mask 0x%08x does not name", name, line, lane ^ lanes,
+              mask));
+  Thread& self = current();
+  self.request = {mask, line, lanes, bits};
+  self.state = State::kAtWarp;
+  for (unsigned i = 0; i < kLanes; ++i) {
+    if (!(mask >> i & 1)) continue;
+    if (first + i >= run.count)
+      fail(text("calls %s in line %u with mask 0x%08x, but the block ends before lane %u of this warp", name, line, mask,
+                i));
+    const Thread& other = run.threads[first + i];
+    if (other.state != State::kAtWarp || !same(other.request, self.request)) {
+      to_scheduler();
+      return self.request.bits;
+    }
+  }
+  note_meeting();
+  // The last to arrive works out everybody's result before anybody goes on.
+  uint64_t given[kLanes] = {};
+  for (unsigned i = 0; i < kLanes; ++i)
+    if (mask >> i & 1) given[i] = run.threads[first + i].request.bits;
+  for (unsigned i = 0; i < kLanes; ++i) {
+    if (!(mask >> i & 1)) continue;
+    Thread& other = run.threads[first + i];
+    other.state = State::kReady;
+    other.request.bits = given[i ^ other.request.lanes];
+  }
+  return self.request.bits;
 }
 }  // namespace cuda_on_cpu
 
@@ -352,19 +297,6 @@ void __syncthreads(unsigned line) {
   note_meeting();
   races::pass_barrier();
 }
-
-void __syncwarp(unsigned mask, unsigned line) { vote(Operation::kSync, mask, 0, line); }
-unsigned __ballot_sync(unsigned mask, int predicate, unsigned line) {
-  return unsigned(vote(Operation::kBallot, mask, predicate, line));
-}
-int __any_sync(unsigned mask, int predicate, unsigned line) {
-  return int(vote(Operation::kAny, mask, predicate, line));
-}
-int __all_sync(unsigned mask, int predicate, unsigned line) {
-  return int(vote(Operation::kAll, mask, predicate, line));
-}
-void __threadfence() { races::fence(); }
-void __threadfence_system() { races::fence(); }
 
 // Called by emulator.py. 0, or 1 with a message and the machine code it is about.
 extern "C" int cuda_launch(const Launch* launch, char* message, size_t size, Codes* codes) {
