@@ -55,16 +55,16 @@ def environment(threads: int) -> dict[str, str]:
     }
 
 
-def start(arguments: list[str], threads: int, descriptors: tuple[int, ...] = ()) -> subprocess.Popen[str]:
+def start(arguments: list[str], threads: int) -> subprocess.Popen[str]:
     """Start ``caffe ARGUMENTS``: see :func:`start_logged`."""
-    return start_logged([*UNMOVED_BY_SIGTERM, caffe_binary(), *arguments], threads, descriptors)
+    return start_logged([*UNMOVED_BY_SIGTERM, caffe_binary(), *arguments], threads)
 
 
-def start_logged(command: list[str], threads: int, descriptors: tuple[int, ...] = ()) -> subprocess.Popen[str]:
+def start_logged(command: list[str], threads: int, pipes: Sequence[int] = ()) -> subprocess.Popen[str]:
     """Start a program that runs Caffe, in the repository root; its log is read from the child's stdout.
 
-    It gets a session of its own: Ctrl-C reaches it only when we pass it on, once. It inherits ``descriptors``, and ends
-    at the latest with the thread that calls this.
+    It gets a session of its own: Ctrl-C reaches it only when we pass it on, once. It inherits the descriptors ``pipes``
+    and ends at the latest with the thread that calls this.
     """
     return subprocess.Popen(
         ending_with_parent(command),
@@ -76,7 +76,7 @@ def start_logged(command: list[str], threads: int, descriptors: tuple[int, ...] 
         text=True,
         errors="replace",
         start_new_session=True,
-        pass_fds=descriptors,
+        pass_fds=pipes,
     )
 
 

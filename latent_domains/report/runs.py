@@ -31,7 +31,7 @@ class LoadedRun:
     @cached_property
     def curves(self) -> dict[tuple[str, str], dict[int, float]]:
         """Values by iteration of every (phase, name) in the log; empty if there is none."""
-        return curves(self.folder.log_lines()) if self.folder else {}
+        return curves(self.folder.log_text().splitlines()) if self.folder else {}
 
     @property
     def classes(self) -> list[str]:

@@ -13,7 +13,7 @@ from latent_domains.runs.outputs import class_names, confusion_counts, source_us
 from latent_domains.runs.preflight import check_data, check_mode, check_nets, incompleteness
 from latent_domains.runs.record import DomainUsage, OnTarget, Record
 from latent_domains.runs.run_folder import RunFolder
-from latent_domains.runs.sessions import now
+from latent_domains.runs.run_state import now
 
 
 def evaluate(
@@ -41,7 +41,7 @@ def evaluate(
     confusion = {target: confusion_counts(folder, snapshot, target, quiet=quiet) for target in folder.test_nets}
     images = sum(int(counts.sum()) for counts in confusion.values())
     correct = sum(int(counts.trace()) for counts in confusion.values())
-    assigned, log = assigned_domains(folder), curves(folder.log_lines())
+    assigned, log = assigned_domains(folder), curves(folder.log_text().splitlines())
     return Record(
         experiment=experiment.to_json(),
         iteration=snapshot.iteration,

@@ -27,12 +27,9 @@ from latent_domains.models.model import check_loads, open_net
 from latent_domains.models.weights import check_weights
 from latent_domains.runs.record import Failure, Record, RunDescription, Training, read
 
-# A lock of the open file, not of the process: a child that inherits the descriptor holds it too.
+# A lock of the open file, not of the process, which may have the file open twice.
 _FLOCK = "hhqqi0q"
 _WHOLE_FILE = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-
-_LARGEST_LOG = 1 << 30
-"""Bytes of a log that are read: some ten million lines. A larger one is damaged."""
 
 
 @dataclass(frozen=True)
@@ -170,12 +167,11 @@ class RunFolder:
         return read(Failure, self.failure) if self.failure.exists() else None
 
     @contextmanager
-    def locked(self, *, wait: bool = False) -> Iterator[int]:
+    def locked(self, *, wait: bool = False) -> Iterator[None]:
         """Keep other processes from training or replacing the folder.
 
-        Yields a descriptor: a child process that inherits it keeps the lock until it ends too. If another process has
-        the lock, ``wait`` until it ends, or else raise ProgramError saying which it is. Raises ProgramError, too, if
-        the folder was replaced while its lock was waited for.
+        If another process has the lock, ``wait`` until it ends, or else raise ProgramError saying which it is. Raises
+        ProgramError, too, if the folder was replaced while its lock was waited for.
         """
         descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o666)
         try:
@@ -198,7 +194,7 @@ class RunFolder:
             with suppress(OSError):  # a full disk
                 os.truncate(descriptor, 0)
                 os.pwrite(descriptor, f"{_this_process()}\n".encode(), 0)
-            yield descriptor
+            yield
         finally:
             os.close(descriptor)
 
@@ -264,17 +260,10 @@ class RunFolder:
     def log(self) -> Path:
         return self.path / "train.log"
 
-    def log_lines(self) -> list[str]:
-        """The lines of the log; none if there is no log."""
-        self.check_log()
-        return self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
-
-    def check_log(self) -> None:
-        """Raise ProgramError if the log is no regular file, or too large to be a log."""
+    def log_text(self) -> str:
+        """The text of the log; empty if there is no log."""
         expect_file(self.log, "caffe's log", missing_ok=True)
-        if self.log.exists() and (size := self.log.stat().st_size) > _LARGEST_LOG:
-            largest = f"caffe's log of at most {_LARGEST_LOG >> 20} MiB"
-            raise ProgramError(f"{self.log}: {size >> 20} MiB, expected {largest}")
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     @property
     def snapshots(self) -> Path:
@@ -321,11 +310,11 @@ class RunFolder:
         Caffe writes snapshots in place, so one that was cut off by a crash is possible: it is passed over for the
         one before it.
         """
-        found = []
-        for state in self.snapshots.glob("model_iter_*.solverstate"):
-            match = re.fullmatch(r"model_iter_(\d+)\.solverstate", state.name)
-            if match:
-                found.append(Snapshot(int(match[1]), state, state.with_suffix(".caffemodel")))
+        found = [
+            Snapshot(int(match[1]), state, state.with_suffix(".caffemodel"))
+            for state in self.snapshots.glob("model_iter_*.solverstate")
+            if (match := re.fullmatch(r"model_iter_(\d+)\.solverstate", state.name))
+        ]
         for snapshot in sorted(found, key=lambda s: s.iteration, reverse=True):
             if _parses(snapshot.state, caffe_pb2.SolverState) and _parses(snapshot.model, caffe_pb2.NetParameter):
                 yield snapshot

@@ -1,16 +1,31 @@
-"""The state of a run folder, for tables, reports and tools.watch."""
+"""The state of a run folder, and the notes that training leaves in it: sessions, and why it failed.
+
+A session is a time in which a run was trained (RUN/training.json). It is recorded when it begins. A killed session
+cannot record its end, so the next one does.
+"""
 
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Any
 
-from latent_domains.common.files import expect_file, json_text, write_text
+from latent_domains.common.files import json_text, write_text
 from latent_domains.common.program import ProgramError
-from latent_domains.runs.record import Failure
+from latent_domains.common.versions import commit
+from latent_domains.runs.record import Failure, Session, Training
 from latent_domains.runs.run_folder import RunFolder
-from latent_domains.runs.sessions import FINISHED, last_session, now
+
+_FINISHED, _STOPPED, _FAILED, _KILLED = "finished", "stopped", "failed", "killed"
+"""How a session ends: at the last iteration, by Ctrl-C or a signal, by an error, or by SIGKILL."""
+
+_LOADING = "] Initializing solver from parameters"
+"""Caffe's first line: earlier lines belong to other sessions."""
+
+_REACHED = re.compile(r"\] (?:Iteration |Snapshotting solver state .*_iter_)(\d+)")
 
 
 class State(StrEnum):
@@ -71,11 +86,11 @@ def state_of(folder: RunFolder) -> RunState:
     snapshot = folder.latest_snapshot()
     if snapshot is None and not folder.log.exists():
         return state(State.WRITTEN, 0)
-    start = snapshot.iteration if snapshot else 0
-    reached = max(reached, start)
-    if start >= iterations:
+    if snapshot is None:
+        return state(State.INTERRUPTED, reached, "begins anew: no snapshot yet")
+    if snapshot.iteration >= iterations:
         return state(State.INTERRUPTED, iterations, "trained, not yet evaluated")
-    return state(State.INTERRUPTED, reached, f"goes on from {start}" if start else "begins anew: no snapshot yet")
+    return state(State.INTERRUPTED, reached, f"goes on from {snapshot.iteration}")
 
 
 def _doing(folder: RunFolder) -> str:
@@ -83,29 +98,14 @@ def _doing(folder: RunFolder) -> str:
     session = last_session(folder)
     if session and session.ended is None:
         return ""
-    return "evaluating" if session and session.ended == FINISHED else "waiting for its turn"
+    return "evaluating" if session and session.ended == _FINISHED else "waiting for its turn"
 
 
 def last_iteration(folder: RunFolder) -> int:
-    """The last iteration that the log tells of in the last session; where that one began if it came no further."""
-    expect_file(folder.log, "caffe's log", missing_ok=True)
-    with suppress(FileNotFoundError), folder.log.open("rb") as log:
-        log.seek(0, 2)
-        log.seek(max(0, log.tell() - _TAIL))
-        text = log.read()
-        if found := _REACHED.findall(text, max(0, text.rfind(_LOADING))):
-            return int(found[-1])
-    session = last_session(folder)
-    return session.from_iteration if session else 0
-
-
-_TAIL = 65536
-"""Bytes at the log's end in which its last iteration is looked for: many times what one display takes."""
-
-_LOADING = b"] Initializing solver from parameters"
-"""Caffe's first line: earlier lines belong to other sessions."""
-
-_REACHED = re.compile(rb"\] (?:Iteration |Snapshotting solver state .*_iter_)(\d+)")
+    """The last iteration that the log tells of in the last session, or that of the snapshot it began from."""
+    snapshot = folder.latest_snapshot()
+    found = _REACHED.findall(folder.log_text().rpartition(_LOADING)[2])
+    return max(int(found[-1]) if found else 0, snapshot.iteration if snapshot else 0)
 
 
 class Interrupted(ProgramError):
@@ -129,3 +129,76 @@ def recording_failure(folder: RunFolder, step: str) -> Iterator[None]:
         with suppress(OSError):
             write_text(folder.failure, json_text(failure.to_json()))
         raise
+
+
+@contextmanager
+def recording_session(
+    folder: RunFolder, iteration: int, how: dict[str, Any], is_stopping: Callable[[], bool]
+) -> Iterator[None]:
+    """Record that training goes on from ``iteration`` and, at the block's end, how it ended.
+
+    ``how`` has threads, mode and the like of :class:`Training`. ``is_stopping`` says whether a signal ended the block.
+    """
+    before = folder.read_training() or Training(seconds=0.0)
+    differs = _differences(before, how) if iteration else None
+    session = Session(commit=commit(), started=now(), from_iteration=iteration, differs=differs)
+    _write(folder, Training(seconds=before.seconds, **how, sessions=[*before.sessions, session]))
+    began, ended = time.monotonic(), _FAILED
+    try:
+        yield
+        ended = _STOPPED if is_stopping() else _FINISHED
+    except Interrupted:
+        ended = _STOPPED
+        raise
+    finally:
+        reached = folder.experiment.iterations if ended == _FINISHED else last_iteration(folder)
+        _end_session(folder, ended, reached, now(), time.monotonic() - began)
+
+
+def _differences(before: Training, how: dict[str, Any]) -> str | None:
+    """What differs from the training ``before`` and changes sums or random numbers."""
+    were = {key: getattr(before, key) for key in ("threads", "processes", "solver_mode")}
+    changed = [f"{key} {were[key]} before" for key in were if were[key] not in (None, how.get(key))]
+    return ", ".join(changed) or None
+
+
+def end_killed_session(folder: RunFolder) -> None:
+    """End a session that did not end itself, when the log was last written to.
+
+    Call it with the folder's lock held: otherwise the session may belong to a running process.
+    """
+    session = last_session(folder)
+    if session is None or session.ended:
+        return
+    started = datetime.fromisoformat(session.started)
+    written = datetime.fromtimestamp(folder.log.stat().st_mtime, UTC) if folder.log.exists() else started
+    last = max(started, written)
+    seconds = (last - started).total_seconds()
+    _end_session(folder, _KILLED, last_iteration(folder), last.isoformat(timespec="seconds"), seconds)
+
+
+def _end_session(folder: RunFolder, ended: str, iteration: int, finished: str, seconds: float) -> None:
+    """Complete the last session, and add its time to the total."""
+    training = folder.read_training()
+    end = {"finished": finished, "seconds": seconds, "to_iteration": iteration, "ended": ended}
+    *before, last = training.sessions
+    sessions = [*before, last.model_copy(update=end)]
+    _write(folder, training.model_copy(update={"seconds": training.seconds + seconds, "sessions": sessions}))
+
+
+def last_session(folder: RunFolder) -> Session | None:
+    """The session that was begun last; None if there was none, or its note is damaged: the next training reports it."""
+    try:
+        training = folder.read_training()
+    except ProgramError:
+        return None
+    return training.sessions[-1] if training and training.sessions else None
+
+
+def now() -> str:
+    """The time in UTC, as records have it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _write(folder: RunFolder, training: Training) -> None:
+    write_text(folder.training, json_text(training.to_json()))

@@ -18,32 +18,17 @@ from tqdm import tqdm
 
 from latent_domains.common.caffe_log import ending
 from latent_domains.common.caffe_process import start_logged
-from latent_domains.common.program import INTERRUPTED
 from latent_domains.runs.devices import Devices
 from latent_domains.training.worker import LOST
 
-_BY_SIGNAL = frozenset({-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP, INTERRUPTED})
-"""Exit codes of a child that a signal ended: one to it alone, or one to our group before the child had its own.
-
-The latter may be known before our own handler has run, which does so in the main thread.
-"""
-
 
 class Group:
-    """Running processes by their labels. The log of each is read from its stdout.
-
-    A context manager: at its end the processes have ended and their pipes are closed.
-    """
+    """Running processes by their labels, each with its log on stdout. At the end of its context all have ended."""
 
     def __init__(self, members: Mapping[str, subprocess.Popen[str]]) -> None:
         self.members = dict(members)
         self.failure: str | None = None
         """After :meth:`lines`: which process failed and why; None if none did."""
-        self.interrupted = False
-        """Whether a signal from outside ended it: see _BY_SIGNAL."""
-        self._killed = False
-        self._readers: list[threading.Thread] = []
-        self._recent: dict[str, deque[str]] = {label: deque(maxlen=200) for label in members}
 
     def __enter__(self) -> Self:
         return self
@@ -52,18 +37,13 @@ class Group:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None:
-            self.kill()
+            self._kill()
         for process in self.members.values():
             process.wait()
-        for reader in self._readers:
-            reader.join()  # at the end of its pipe, which it closes
 
-    def kill(self) -> None:
-        """End all that still run, at once."""
-        self._killed = True
+    def _kill(self) -> None:
         for process in self.members.values():
-            if process.poll() is None:
-                process.kill()
+            process.kill()
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of all logs as they come, until all processes have ended.
@@ -73,25 +53,24 @@ class Group:
         """
         inbox: queue.SimpleQueue[tuple[str, str | None]] = queue.SimpleQueue()
         for label, process in self.members.items():
-            self._readers.append(threading.Thread(target=_forward, args=(label, process, inbox), daemon=True))
-            self._readers[-1].start()
+            threading.Thread(target=_forward, args=(label, process, inbox), daemon=True).start()
+        recent: dict[str, deque[str]] = {label: deque(maxlen=200) for label in self.members}
         first, running, lost = next(iter(self.members)), len(self.members), None
         while running:
             label, line = inbox.get()
             if line is not None:
-                self._recent[label].append(line)
+                recent[label].append(line)
                 yield line if label == first else f"[{label}] {line}"
                 continue
             running -= 1
-            code = self.members[label].wait()
-            if code == LOST:  # another one is to blame, which has ended or does so now
-                lost = lost or label
-            elif code and not self._killed:
-                self.failure = f"{label} failed: {ending(code, ''.join(self._recent[label]))}"
-                self.interrupted = code in _BY_SIGNAL
-                self.kill()
-        if lost and not self.failure:
-            self.failure = f"{lost} failed: it lost contact with the others"
+            if (code := self.members[label].wait()) and not self.failure:
+                failure = f"{label} failed: {ending(code, ''.join(recent[label]))}"
+                if code == LOST:  # another one is to blame, which has ended or does so now
+                    lost = failure
+                else:
+                    self.failure = failure
+                    self._kill()
+        self.failure = self.failure or lost
 
 
 def _forward(label: str, process: subprocess.Popen[str], inbox: "queue.SimpleQueue[tuple[str, str | None]]") -> None:
@@ -109,31 +88,25 @@ def start_workers(
     *,
     snapshot: Path | None = None,
     weights: Path | None = None,
-    descriptors: tuple[int, ...] = (),
 ) -> Group:
     """Start a process for each of ``solvers``, on ``devices``, with so many ``threads`` each.
 
-    They begin from the solverstate ``snapshot``, the caffemodel ``weights``, or the fillers, and inherit
-    ``descriptors``.
+    They begin from the solverstate ``snapshot``, the caffemodel ``weights``, or the fillers.
     """
     start_from = ["--snapshot", str(snapshot.resolve())] if snapshot else []
     if weights and not snapshot:
         start_from = ["--weights", str(weights.resolve())]
+    members: dict[str, subprocess.Popen[str]] = {}
     with ExitStack() as ours:  # the processes have copies of the pipes: theirs alone keep a connection open
         pipes = [[ours.enter_context(end) for end in Pipe()] for _ in range(devices.size - 1)]
-        members: dict[str, subprocess.Popen[str]] = {}
-        try:
-            for rank, solver in enumerate(solvers):
-                ends = [first for first, _ in pipes] if rank == 0 else [pipes[rank - 1][1]]
-                numbers = tuple(end.fileno() for end in ends)
-                command = [sys.executable, "-m", "latent_domains.training.worker", "--solver", str(solver.resolve())]
-                command += ["--rank", str(rank), "--size", str(devices.size), "--pipes", *map(str, numbers)]
-                command += ["--gpu", str(devices.gpus[rank])] if devices.gpus else []
-                command += ["--nccl"] if devices.uses_nccl else []
-                members[devices.label(rank)] = start_logged([*command, *start_from], threads, (*descriptors, *numbers))
-        except BaseException:
-            Group(members).kill()
-            raise
+        for rank, solver in enumerate(solvers):
+            ends = [first for first, _ in pipes] if rank == 0 else [pipes[rank - 1][1]]
+            numbers = [end.fileno() for end in ends]
+            command = [sys.executable, "-m", "latent_domains.training.worker", "--solver", str(solver.resolve())]
+            command += ["--rank", str(rank), "--size", str(devices.size), "--pipes", *map(str, numbers)]
+            command += ["--gpu", str(devices.gpus[rank])] if devices.gpus else []
+            command += ["--nccl"] if devices.uses_nccl else []
+            members[devices.label(rank)] = start_logged([*command, *start_from], threads, numbers)
     return Group(members)
 
 

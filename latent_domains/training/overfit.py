@@ -100,5 +100,5 @@ def choose(images: Path, seed: int) -> dict[str, list[Entry]]:
 
 def training_accuracy(run: RunFolder) -> float:
     """Accuracy on the source images of the last iterations, from a log that has every iteration's."""
-    values = curves(run.log_lines())[("train", "source_accuracy")]
+    values = curves(run.log_text().splitlines())[("train", "source_accuracy")]
     return float(np.mean([values[iteration] for iteration in sorted(values)[-LAST:]]))

@@ -4,8 +4,7 @@ Both ways give all processes the same parameters at the beginning and the mean o
 All processes call every method, in the same order, with arrays of the same shapes.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
 
 import caffe
@@ -13,20 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class PeerLost(Exception):
-    """Another process of the run ended: there is nothing left to do here."""
-
-
-@contextmanager
-def _peer_needed() -> Iterator[None]:
-    try:
-        yield
-    except (EOFError, OSError) as error:
-        raise PeerLost from error
-
-
 class Peers:
-    """The other processes, as seen by number ``rank``. Every method raises PeerLost if one of them has ended.
+    """The other processes, as seen by number ``rank``. EOFError or ConnectionError says that one of them has ended.
 
     ``pipes`` are those to processes 1, 2, … in the first process (rank 0), and the one to the first in any other.
     """
@@ -63,24 +50,22 @@ class Peers:
 
     def _combine(self, values: NDArray[np.generic], combine: np.ufunc) -> None:
         """Replace ``values`` by what ``combine`` makes of those of all processes."""
-        with _peer_needed():
-            if self.first:
-                received = np.empty_like(values)
-                for pipe in self._pipes:
-                    pipe.recv_bytes_into(received.data.cast("B"))
-                    combine(values, received, out=values)
-            else:
-                self._pipes[0].send_bytes(values.data.cast("B"))
+        if self.first:
+            received = np.empty_like(values)
+            for pipe in self._pipes:
+                pipe.recv_bytes_into(received.data.cast("B"))
+                combine(values, received, out=values)
+        else:
+            self._pipes[0].send_bytes(values.data.cast("B"))
         self._send_or_receive(values)
 
     def _send_or_receive(self, values: NDArray[np.generic]) -> None:
         """Send the first process's values to the others."""
-        with _peer_needed():
-            for pipe in self._pipes:
-                if self.first:
-                    pipe.send_bytes(values.data.cast("B"))
-                else:
-                    pipe.recv_bytes_into(values.data.cast("B"))
+        for pipe in self._pipes:
+            if self.first:
+                pipe.send_bytes(values.data.cast("B"))
+            else:
+                pipe.recv_bytes_into(values.data.cast("B"))
 
 
 def _spread(flat: NDArray[np.generic], arrays: Sequence[NDArray[np.generic]]) -> None:
@@ -102,13 +87,7 @@ class NcclReduction:
     def attach(self, solver: caffe.SGDSolver) -> None:
         uid = np.zeros(_UID_BYTES, np.uint8)
         if self._peers.first:
-            made = caffe.NCCL.new_uid()
-            if len(made) != _UID_BYTES:
-                raise RuntimeError(
-                    f"caffe.NCCL.new_uid() gave {len(made)} bytes, expected {_UID_BYTES}: pycaffe cuts them at a zero "
-                    "byte; rebuild Caffe with docker/patches"
-                )
-            uid[:] = np.frombuffer(made, np.uint8)
+            uid[:] = np.frombuffer(caffe.NCCL.new_uid(), np.uint8)  # all of them: docker/patches
         self._peers.broadcast([uid])
         self._nccl = caffe.NCCL(solver, uid.tobytes())  # kept: Caffe has only its address
         self._nccl.bcast()

@@ -2,10 +2,9 @@
 
 import os
 import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,7 @@ from latent_domains.runs.divergence import advice, check_loss
 from latent_domains.runs.preflight import preflight
 from latent_domains.runs.record import BegunFrom
 from latent_domains.runs.run_folder import RunFolder, Snapshot
-from latent_domains.runs.run_state import Interrupted, last_iteration, recording_failure
-from latent_domains.runs.sessions import FAILED, FINISHED, STOPPED, begin_session, end_killed_session, end_session
+from latent_domains.runs.run_state import Interrupted, end_killed_session, recording_failure, recording_session
 from latent_domains.runs.write import check_name
 from latent_domains.training.group import Children, Group, start_workers
 from latent_domains.training.share import make_share, write_share
@@ -49,18 +47,21 @@ class _Bar(tqdm):
 
 @dataclass(frozen=True)
 class _Job:
-    """A run to train from a snapshot (None: from ``weights`` or the fillers); ``lock`` holds its folder.
+    """A run to train from ``snapshot``, else from the caffemodel ``weights``, else from the fillers.
 
-    ``devices`` share out its batches, a solver of ``shares`` each; None is one process on what its solver asks for.
+    ``devices`` share out its batches; None is one process on what its solver asks for. ``position`` is that of its bar.
     """
 
     folder: RunFolder
     snapshot: Snapshot | None
     weights: Path | None
-    lock: int
+    devices: Devices | None
     position: int
-    devices: Devices | None = None
-    shares: Sequence[Path] = ()
+
+    @property
+    def first(self) -> int:
+        """The iteration that training begins at."""
+        return self.snapshot.iteration if self.snapshot else 0
 
     def start(self, threads: int) -> Group:
         """Start the training: of each process's share of a batch on ``devices``, or by one ``caffe train``.
@@ -69,17 +70,16 @@ class _Job:
         """
         if self.devices or self.snapshot:
             return start_workers(
-                self.shares or [self.folder.solver],
+                write_share(self.folder, self.devices.size) if self.devices else [self.folder.solver],
                 self.devices or one_process(self.folder),
                 threads,
                 snapshot=self.snapshot.state if self.snapshot else None,
                 weights=self.weights,
-                descriptors=(self.lock,),
             )
         arguments = ["train", "-solver", os.path.relpath(self.folder.solver, ROOT)]
         if self.weights:
             arguments += ["-weights", ",".join([*self.folder.read_solver().weights, str(self.weights)])]
-        return Group({"caffe train": start(arguments, threads, (self.lock,))})
+        return Group({"caffe train": start(arguments, threads)})
 
 
 def train_all(
@@ -108,9 +108,8 @@ def train_all(
     if weights:
         check_name(weights)
     with ExitStack() as locks:
-        held: dict[Path, int] = {}
         for folder in sorted(runs, key=lambda folder: folder.path.resolve()):  # as every other process takes them
-            held[folder.path] = locks.enter_context(folder.locked(wait=wait))
+            locks.enter_context(folder.locked(wait=wait))
             folder.check_as_read()
         waiting: list[_Job] = []
         for folder in runs:
@@ -121,7 +120,7 @@ def train_all(
             mode = requested_mode(solver_mode)
             if devices and devices.gpus and (mode or mode_of(folder)) != "GPU":
                 raise ProgramError(f"{folder.path}: its solver mode is CPU, --gpus expects GPU: pass --solver-mode GPU")
-            end_killed_session(folder, max(last_iteration(folder), snapshot.iteration if snapshot else 0))
+            end_killed_session(folder)
             with recording_failure(folder, "preparation"):
                 preflight(folder, mode)
                 if devices:
@@ -136,9 +135,8 @@ def train_all(
                     _check_began_without_weights(folder)
                 if mode:
                     set_mode(folder, mode)
-                shares = write_share(folder, devices.size) if devices else ()
             folder.failure.unlink(missing_ok=True)
-            waiting.append(_Job(folder, snapshot, start_from, held[folder.path], len(waiting), devices, shares))
+            waiting.append(_Job(folder, snapshot, start_from, devices, len(waiting)))
         if waiting:
             _train_jobs(waiting, min(jobs, len(waiting)), threads)
 
@@ -149,8 +147,12 @@ def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: int | None) -> None
     children = Children()
 
     def work(job: _Job) -> None:
-        if not children.stopping:
-            with recording_failure(job.folder, "training"):
+        if not children.stopping and job.first < job.folder.experiment.iterations:
+            how = _how(job, threads)
+            with (
+                recording_failure(job.folder, "training"),
+                recording_session(job.folder, job.first, how, lambda: children.stopping),
+            ):
                 _train(job, threads, children)
         if not children.stopping:
             with recording_failure(job.folder, "evaluation"):
@@ -169,7 +171,7 @@ def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: int | None) -> None
         raise KeyboardInterrupt
 
 
-def _evaluate_apart(folder: RunFolder, threads: int, children: Children, gpu: int | None = None) -> None:
+def _evaluate_apart(folder: RunFolder, threads: int, children: Children, gpu: int | None) -> None:
     """Evaluate in a process of its own: pycaffe logs to stderr and several runs may end at once.
 
     ``gpu`` is the one to use if the run's mode is GPU (None: Caffe's default).
@@ -182,11 +184,7 @@ def _evaluate_apart(folder: RunFolder, threads: int, children: Children, gpu: in
     with Group({"evaluation": start_logged(command, threads)}) as group, children.watch(group.members.values()):
         for _ in group.lines():
             pass
-    if children.stopping:
-        return
-    if group.interrupted:
-        raise Interrupted(f"{folder.path}: evaluation was stopped from outside; go on with --resume")
-    if group.failure:
+    if group.failure and not children.stopping:
         raise ProgramError(f"{folder.path}: {group.failure}")
 
 
@@ -202,54 +200,32 @@ def _starting_point(folder: RunFolder, resume: bool) -> Snapshot | None:
 def _train(job: _Job, threads: int, children: Children) -> None:
     """Train to the end, or to a clean stop, with a progress bar."""
     folder, iterations = job.folder, job.folder.experiment.iterations
-    first = job.snapshot.iteration if job.snapshot else 0
-    if first >= iterations:
+    reader, shown, stopped = History(), {}, False
+    with (
+        naming(folder.log),
+        folder.log.open("a", buffering=1) as log,
+        _Bar(total=iterations, initial=job.first, position=job.position, desc=folder.path.name, unit="it") as bar,
+        job.start(threads) as group,
+        children.watch(group.members.values()),
+    ):
+        for line in group.lines():
+            log.write(line)
+            stopped |= "Optimization stopped early." in line
+            if measurement := reader.feed(line):
+                if measurement.name == "loss" or measurement.name.startswith("accuracy"):
+                    shown[measurement.name] = f"{measurement.value:.3f}"
+                    bar.set_postfix(shown, refresh=False)
+                bar.update(max(0, measurement.iteration - bar.n))
+                if (measurement.phase, measurement.name) == ("train", "loss"):
+                    check_loss(folder, measurement.iteration, measurement.value)
+        if not group.failure and not stopped and not children.stopping:
+            bar.update(iterations - bar.n)
+    if children.stopping:
         return
-    reader, shown = History(), {}
-    with _session(job, threads, children):
-        with (
-            naming(folder.log),
-            folder.log.open("a", buffering=1) as log,
-            _Bar(total=iterations, initial=first, position=job.position, desc=folder.path.name, unit="it") as bar,
-            job.start(threads) as group,
-            children.watch(group.members.values()),
-        ):
-            stopped = False
-            for line in group.lines():
-                log.write(line)
-                stopped |= "Optimization stopped early." in line
-                if measurement := reader.feed(line):
-                    if measurement.name == "loss" or measurement.name.startswith("accuracy"):
-                        shown[measurement.name] = f"{measurement.value:.3f}"
-                        bar.set_postfix(shown, refresh=False)
-                    bar.update(max(0, measurement.iteration - bar.n))
-                    if (measurement.phase, measurement.name) == ("train", "loss"):
-                        check_loss(folder, measurement.iteration, measurement.value)
-            if not group.failure and not stopped and not children.stopping:
-                bar.update(iterations - bar.n)
-        if children.stopping:
-            return
-        if stopped or group.interrupted:  # a signal to caffe itself
-            raise Interrupted(f"{folder.path}: training was stopped from outside; go on with --resume")
-        if group.failure:
-            raise ProgramError(f"{folder.path}: {group.failure}{advice(group.failure)} (whole log: {folder.log})")
-
-
-@contextmanager
-def _session(job: _Job, threads: int, children: Children) -> Iterator[None]:
-    """Record in the folder that training has begun and, at the block's end, how it ended."""
-    folder = job.folder
-    begin_session(folder, job.snapshot.iteration if job.snapshot else 0, _how(job, threads))
-    began, ended = time.monotonic(), FAILED
-    try:
-        yield
-        ended = STOPPED if children.stopping else FINISHED
-    except Interrupted:
-        ended = STOPPED
-        raise
-    finally:
-        reached = folder.experiment.iterations if ended == FINISHED else last_iteration(folder)
-        end_session(folder, ended, reached, time.monotonic() - began)
+    if stopped:  # by a signal to caffe itself
+        raise Interrupted(f"{folder.path}: training was stopped from outside; go on with --resume")
+    if group.failure:
+        raise ProgramError(f"{folder.path}: {group.failure}{advice(group.failure)} (whole log: {folder.log})")
 
 
 def _how(job: _Job, threads: int) -> dict[str, Any]:

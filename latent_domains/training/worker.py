@@ -27,11 +27,10 @@ from numpy.typing import NDArray
 from latent_domains.common.arguments import natural, positive, program_parser
 from latent_domains.models import prototxt
 from latent_domains.models.allowed import read_net
-from latent_domains.training.peers import HostReduction, NcclReduction, PeerLost, Peers
+from latent_domains.training.peers import HostReduction, NcclReduction, Peers
 
 LOST = 3
 """Exit code of a process that ends because another one did."""
-
 
 STATEFUL = frozenset({"Data", "Dropout"})
 """Types of layers whose forward pass depends on the passes before it: on records read or random numbers drawn."""
@@ -96,7 +95,8 @@ def train(
 ) -> None:
     """Train to the solver's last iteration, or until a process is told to stop.
 
-    Caffe's mode, device, solver count and solver rank must be set. Raises PeerLost if another process ends.
+    Caffe's mode, device, solver count and solver rank must be set. Raises EOFError or ConnectionError if another
+    process ends.
     """
     solver = caffe.get_solver(str(solver_file))  # its seed, for dropout and crops, is random_seed + rank
     param = prototxt.read(solver_file, caffe_pb2.SolverParameter())
@@ -176,7 +176,7 @@ def main() -> None:
     try:
         _work(options)
         code = 0
-    except PeerLost:
+    except (EOFError, ConnectionError):
         print("another process of the run ended", file=sys.stderr)
         code = LOST
     except BaseException:

@@ -12,10 +12,8 @@ import pytest
 
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.runs import run_state, sessions
 from latent_domains.runs.run_folder import RunFolder
-from latent_domains.runs.run_state import State, recording_failure, state_of
-from latent_domains.runs.watch import view
+from latent_domains.runs.run_state import State, last_iteration, recording_failure, recording_session, state_of
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
 from tests.programs import child, wait_until
@@ -36,25 +34,14 @@ def shown(folder: RunFolder) -> str:
 
 def test_only_a_lock_makes_a_run_running(folder):
     assert not folder.is_locked() and shown(folder) == "written"
-    with folder.locked() as lock:
+    with folder.locked():
         assert folder.is_locked()
         assert shown(folder) == "running: waiting for its turn"
-        sessions.begin_session(folder, 0, {})
-        folder.log.write_text(LINE.format(2))
-        assert shown(folder) == "running at iteration 2 of 6"
-        sessions.end_session(folder, sessions.FINISHED, 6, 1.0)
+        with recording_session(folder, 0, {}, lambda: False):
+            folder.log.write_text(LINE.format(2))
+            assert shown(folder) == "running at iteration 2 of 6"
         assert shown(folder) == "running at iteration 2 of 6: evaluating"
-        holder = subprocess.Popen(["sleep", "60"], pass_fds=(lock,))
-    try:
-        assert folder.is_locked(), "a child that inherited the lock holds it"
-        with pytest.raises(ProgramError, match="it is being trained already"), folder.locked():
-            pass
-    finally:
-        holder.kill()
-        holder.wait()
     assert not folder.is_locked()
-    with folder.locked():
-        pass
 
 
 def test_a_folder_that_was_replaced_while_its_lock_was_waited_for_is_told(folder, tmp_path):
@@ -73,11 +60,10 @@ def test_a_folder_that_was_replaced_while_its_lock_was_waited_for_is_told(folder
         pass
 
 
-@pytest.mark.parametrize("look", [state_of, run_state.last_iteration, lambda run: view(run.path)])
-def test_a_log_that_is_no_regular_file_is_told(look, folder):
+def test_a_log_that_is_no_regular_file_is_told(folder):
     folder.log.symlink_to("/dev/null")
     with pytest.raises(ProgramError, match=r"train\.log: no regular file, expected caffe's log"):
-        look(folder)
+        state_of(folder)
 
 
 def test_a_killed_run_is_interrupted_and_its_session_ended_by_the_next(folder):
@@ -108,7 +94,6 @@ def test_a_killed_run_is_interrupted_and_its_session_ended_by_the_next(folder):
     start = folder.latest_snapshot().iteration
     assert state.state is State.INTERRUPTED and state.iteration >= start >= 20
     assert str(state) == f"interrupted at iteration {state.iteration} of 1000000: goes on from {start}"
-    assert sessions.last_session(folder).from_iteration == 0
 
     folder = lasting(folder, start + 1)
     train_all([folder], threads=1, resume=True)
@@ -178,32 +163,20 @@ def test_training_without_our_program_is_seen(folder):
 def test_a_session_says_what_is_not_as_it_was(folder):
     how = {"threads": 2, "processes": 1, "solver_mode": "CPU"}
     for iteration, changed in ((0, {}), (0, {"threads": 3}), (3, {}), (4, {"threads": 1, "processes": 2}), (5, {})):
-        sessions.begin_session(folder, iteration, how | changed)
+        with recording_session(folder, iteration, how | changed, lambda: False):
+            pass
     found = [session.differs for session in folder.read_training().sessions]
     both = ["threads 2 before, processes 1 before", "threads 1 before, processes 2 before"]
     assert found == [None, None, "threads 3 before", *both]
 
 
-def test_the_last_iteration_is_read_from_the_end_of_a_long_log(folder, monkeypatch):
-    monkeypatch.setattr(run_state, "_TAIL", 300)
-    folder.log.write_text("".join(LINE.format(i) for i in range(0, 1000, 10)) + "x" * 100)
-    assert run_state.last_iteration(folder) == 990
-    folder.log.write_text(folder.log.read_text() + LINE.format(500))
-    assert run_state.last_iteration(folder) == 500, "resumed from further back"
-
-
-def test_a_session_that_comes_to_no_iteration_ends_where_it_began(folder):
-    """Not where the one before it was killed."""
-    sessions.begin_session(folder, 0, {})
-    folder.log.write_text("I1 1 solver.cpp:45] Initializing solver from parameters: \n" + LINE.format(700))
-    assert run_state.last_iteration(folder) == 700
-    sessions.end_killed_session(folder, run_state.last_iteration(folder))
-    sessions.begin_session(folder, 500, {})
+def test_iterations_of_earlier_sessions_do_not_count(folder):
+    loading = "I1 1 solver.cpp:45] Initializing solver from parameters: \n"
+    folder.log.write_text(loading + LINE.format(500) + LINE.format(700))
+    assert last_iteration(folder) == 700
     with folder.log.open("a") as log:
-        log.write("I1 1 solver.cpp:45] Initializing solver from parameters: \nF1 1 layer.cpp:1] no memory\n")
-    with pytest.raises(ProgramError), recording_failure(folder, "training"):
-        raise ProgramError("no memory")
-    assert folder.read_failure().iteration == 500 and shown(folder) == "failed at iteration 500 of 6: no memory"
+        log.write(f"{loading}F1 1 layer.cpp:1] no memory\n")
+    assert last_iteration(folder) == 0
 
 
 def test_another_process_is_named_or_waited_for(folder, capfd):

@@ -61,11 +61,6 @@ def test_who_only_lost_another_is_not_to_blame():
     assert found.failure == "GPU 1 failed: exit code 1: " + fault.partition("] ")[2]
 
 
-def test_two_that_lost_each_other_are_told():
-    found, _ = run(f"print('another process of the run ended'); raise SystemExit({LOST})", f"raise SystemExit({LOST})")
-    assert found.failure is not None and found.failure.endswith(" failed: it lost contact with the others")
-
-
 @pytest.fixture
 def stubborn():
     """A process that ignores Ctrl-C."""

@@ -6,7 +6,7 @@ import caffe
 import numpy as np
 import pytest
 
-from latent_domains.training.peers import NcclReduction, PeerLost, Peers
+from latent_domains.training.peers import NcclReduction, Peers
 
 
 @pytest.fixture(params=[1, 2, 3])
@@ -60,7 +60,7 @@ def test_a_peer_that_ended_is_noticed(left):
     peer = Peers(left, [ends[left]])
     ends[1 - left].close()
     for work in (lambda: peer.any(False), lambda: peer.average([np.zeros(10**6, np.float32)])):
-        with pytest.raises(PeerLost):
+        with pytest.raises((EOFError, ConnectionError)):
             work()
     ends[left].close()
 

@@ -19,7 +19,6 @@ import psutil
 import pytest
 from caffe.proto import caffe_pb2
 
-from latent_domains.common import caffe_process
 from latent_domains.common.caffe_log import curves
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.experiment.experiment import LATENT, METHODS, make_experiment
@@ -27,7 +26,6 @@ from latent_domains.runs.devices import Devices
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.run_state import State, last_iteration, state_of
 from latent_domains.runs.write import write_missing, write_run
-from latent_domains.training import group
 from latent_domains.training.train import loaded_from, train_all
 from tests.fixtures import TEST, TRAIN
 from tests.latent_domains.training.processes import blobs
@@ -61,35 +59,6 @@ def test_the_mode_asked_for_is_that_of_the_evaluation_too(evaluation_apart, tiny
     monkeypatch.setenv("SOLVER_MODE", "GPU")
     train_all([folder], threads=1, solver_mode="CPU")
     assert folder.read_record().hardware["mode"] == "CPU"
-
-
-@pytest.mark.parametrize("step", ["training", "evaluation"])
-@pytest.mark.parametrize("ours", [False, True], ids=["caffe alone", "our group"])
-def test_ctrl_c_at_the_very_start_of_a_child(step, ours, evaluation_apart, tiny_data, tmp_path, monkeypatch):
-    """It ends the child before our own handler has run, which is the main thread's."""
-    real, take_signals = caffe_process.ending_with_parent, group.Children.take_signals
-
-    def hit(command):
-        now = "evaluation" if "tools.evaluate" in command else "training"
-        return ["sh", "-c", "kill -INT $$"] if now == step else real(command)
-
-    @contextmanager
-    def heard_late(children):
-        with take_signals(children):
-            yield
-            if ours:
-                os.kill(os.getpid(), signal.SIGINT)
-
-    monkeypatch.setattr(caffe_process, "ending_with_parent", hit)
-    monkeypatch.setattr(group.Children, "take_signals", heard_late)
-    folder = write_run(small(), tmp_path / "run", data=tiny_data)
-    if ours:
-        with pytest.raises(KeyboardInterrupt):
-            train_all([folder], threads=1)
-    else:
-        with pytest.raises(ProgramError, match=f"run: {step} was stopped from outside; go on with --resume"):
-            train_all([folder], threads=1)
-    assert not folder.failure.exists() and not folder.record.exists()
 
 
 def start_training(folder: RunFolder, *options: str, errors: int = subprocess.PIPE) -> subprocess.Popen[str]:
