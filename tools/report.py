@@ -12,9 +12,9 @@ place of the figures.
 import sys
 from pathlib import Path
 
-from latent_domains.common.arguments import positive, program_parser
+from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import ROOT, run
-from latent_domains.report.build import IMAGES, build
+from latent_domains.report.build import build
 from latent_domains.tables.definition import load
 from latent_domains.tables.options import add_choice_options, definition_file
 from latent_domains.tables.records import Records
@@ -36,12 +36,6 @@ def main() -> None:
         metavar="RUN",
         help="name of a run to show in pictures (domains, features, classes); may be repeated (default: one of mDA "
         "and one without adaptation)",
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help="leave out pictures of images and features, which need the nets"
-    )
-    parser.add_argument(
-        "--images", type=positive, default=IMAGES, metavar="N", help="in a picture of features (default: %(default)s)"
     )
     parser.add_argument("--figures", type=Path, metavar="DIR", help="save every chart there as SVG and PNG too")
     parser.add_argument(
@@ -73,15 +67,7 @@ def main() -> None:
         if len(paths) > 1 or paths[0].is_file():
             parser.error("expected --out FILE for several runs, or for a record alone")
         out = paths[0] / "report.html"
-    build(
-        paths,
-        out,
-        table=table,
-        pictured=options.show,
-        figures=options.figures,
-        quick=options.quick,
-        images=options.images,
-    )
+    build(paths, out, table=table, pictured=options.show, figures=options.figures)
     print(f"report: {out}")
 
 

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from latent_domains.report.chart import Chart
+from latent_domains.report.chart import Chart, shortened
 from latent_domains.report.comparison import Task
 from latent_domains.report.page import Block, Charts, Heading, Section, TableBlock, Text
 from latent_domains.report.palette import COLOURS
-from latent_domains.report.text import shortened
 from latent_domains.report.training import target_curves
 from latent_domains.tables.markdown import signed
 from latent_domains.tables.results import NOTHING

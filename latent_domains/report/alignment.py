@@ -1,6 +1,6 @@
 """Features in two dimensions, before and after alignment: whether domains lie apart, and whether classes do."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -8,15 +8,17 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from latent_domains.common.program import ProgramError
-from latent_domains.report.chart import Chart
-from latent_domains.report.page import Block, Charts, Heading, Section, Text, missing
+from latent_domains.report.chart import Chart, printable
+from latent_domains.report.page import Block, Charts, Heading, Section, missing
 from latent_domains.report.palette import GROUP_COLOURS, MARKS
 from latent_domains.report.runs import LoadedRun
-from latent_domains.report.text import printable
 from latent_domains.runs.features import AlignedFeatures, aligned_features
 
 NAMED = 10
 """Classes up to which each has a colour and a mark of its own and is named."""
+
+IMAGES = 384
+"""In a picture, of all domains together."""
 
 NEIGHBOURS = 5
 """Nearest neighbours of each image that are asked for their domain and their class."""
@@ -106,15 +108,13 @@ def _scatter(points: NDArray[np.float32], groups: NDArray[np.int64], names: Sequ
     return Chart(title, f"{len(points)} images in two dimensions", draw, width=300, height=310)
 
 
-def alignment_section(pictured: Sequence[LoadedRun], quick: bool, images: int, step: Callable[[], None]) -> Section:
+def alignment_section(pictured: Sequence[LoadedRun]) -> Section:
     """Features of the runs to picture in two dimensions, before and after the alignment."""
     blocks: list[Block] = []
-    if quick:
-        return Section("alignment", "Features before and after alignment", [Text("Left out (--quick).", note=True)])
     for run in pictured:
         blocks.append(Heading(f"{run.experiment.title}: {run.name}"))
         try:
-            features, labels = aligned_features(*run.trained(), images), run.classes
+            features, labels = aligned_features(*run.trained(), IMAGES), run.classes
         except ProgramError as error:
             blocks.append(missing("No features", error))
             continue
@@ -124,5 +124,4 @@ def alignment_section(pictured: Sequence[LoadedRun], quick: bool, images: int, s
         never = "" if sees_target else "This net has never seen the target. "
         many = "Classes are too many to be named: colours and marks repeat." if len(labels) > NAMED else ""
         blocks.append(Charts(f"features-{run.name}", charts, never + many))
-        step()
     return Section("alignment", "Features before and after alignment", blocks)

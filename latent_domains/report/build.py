@@ -1,6 +1,6 @@
 """A report of one run, of several, or of a whole table."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,14 +15,11 @@ from latent_domains.report.classes import classes_section
 from latent_domains.report.comparison import Task, group_runs, group_runs_of_table
 from latent_domains.report.domains import discovery_section
 from latent_domains.report.environment import environment_section
-from latent_domains.report.page import Page
+from latent_domains.report.page import Page, Section
 from latent_domains.report.runs import LoadedRun, load_runs
 from latent_domains.report.training import training_section
 from latent_domains.tables.definition import Table
 from latent_domains.tables.results import best_of
-
-IMAGES = 384
-"""In a picture of features."""
 
 _BEGINNING = b"<!doctype html>"
 """Of the page's template: no file that begins otherwise is replaced."""
@@ -35,15 +32,12 @@ def build(
     table: Table | None = None,
     pictured: Sequence[str] | None = None,
     figures: Path | None = None,
-    quick: bool = False,
-    images: int = IMAGES,
 ) -> Page:
     """Write the report of the runs (folders or records, see :func:`load_runs`) to ``out``, and return the page.
 
     With ``table``, its rows and the paper's numbers are the report's order. ``pictured`` names the runs whose domains,
-    features and classes are in pictures (None: :func:`runs_to_picture`); ``quick`` leaves out images and features.
-    ``figures`` is a folder for all charts as SVG and PNG. Raises ProgramError if a run cannot be read,
-    is none of the table's, or is not among those to be shown.
+    features and classes are in pictures (None: :func:`runs_to_picture`). ``figures`` is a folder for all charts as SVG
+    and PNG. Raises ProgramError if a run cannot be read, is none of the table's, or is not among those to be shown.
     """
     runs, baselines = load_runs([path.resolve() for path in paths])
     out, figures = out.resolve(), figures.resolve() if figures else None  # nets are asked from the root folder
@@ -56,21 +50,19 @@ def build(
         raise ProgramError("no run to report on, expected at least one run folder or record")
     tasks = group_runs_of_table(table, runs, baselines) if table else group_runs(runs, baselines)
     chosen = runs_to_picture(tasks) if pictured is None else _find_runs(runs, pictured)
-    steps = len(chosen) * (1 if quick else 2)
-    with tqdm(total=steps, desc="report", unit="step") as bar:
-        sections = [
-            accuracy_section(tasks),
-            discovery_section(tasks, chosen, quick, bar.update),
-            alignment_section(chosen, quick, images, bar.update),
-            training_section(tasks),
-            classes_section(tasks, chosen),
-            environment_section(runs),
-        ]
-        bar.update(steps - bar.n)
+    makers: list[Callable[[], Section]] = [
+        lambda: accuracy_section(tasks),
+        lambda: discovery_section(tasks, chosen),
+        lambda: alignment_section(chosen),
+        lambda: training_section(tasks),
+        lambda: classes_section(tasks, chosen),
+        lambda: environment_section(runs),
+    ]
+    sections = [make() for make in tqdm(makers, desc="report", unit="section")]
     made = f"Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by python -m tools.report."
     lead = _summary_sentences(tasks, runs)
     if chosen and len(chosen) < len(runs):
-        lead.append(_describe_pictured(chosen, asked_for=pictured is not None))
+        lead.append(f"Shown in pictures: {', '.join(run.name for run in chosen)}.")
     page = Page(_title(tasks, table), lead, sections, made)
     write_text(out, page.html())
     if figures:
@@ -92,24 +84,23 @@ def runs_to_picture(tasks: Sequence[Task]) -> list[LoadedRun]:
     Up to two runs are all shown.
     """
 
-    def found(run: LoadedRun) -> tuple[bool, float]:
+    def quality(run: LoadedRun) -> float:
+        if not run.experiment.has_branch:
+            return -2
         usage = run.record.domain_usage
-        if usage is None:
-            return False, 0
-        return (True, usage.nmi) if usage.has_true_domains else (False, not usage.collapsed)
+        return usage.nmi if usage.has_true_domains else -float(usage.collapsed)
 
     runs = [run for task in tasks for run in task.runs]
     if len(runs) <= 2:
         return runs
     for task in tasks:
         finished = [run for run in task.runs if run.record]
-        source_only = [run for run in finished if run.experiment.method == "source_only"]
-        source_only = source_only or [run for run in finished if not run.experiment.sees_target]
-        adapted = [run for run in finished if run.experiment.has_branch] or [
-            run for run in finished if run.experiment.sees_target
-        ]
-        if chosen := [*source_only[:1], *([max(adapted, key=found)] if adapted else [])]:
-            return chosen
+        plain = [run for run in finished if not run.experiment.sees_target]
+        plain.sort(key=lambda run: run.experiment.method != "source_only")
+        adapted = [run for run in finished if run.experiment.sees_target]
+        adapted.sort(key=quality, reverse=True)
+        if finished:
+            return [*plain[:1], *adapted[:1]]
     return []
 
 
@@ -146,12 +137,3 @@ def _summary_sentences(tasks: Sequence[Task], runs: Sequence[LoadedRun]) -> list
                 said += f"; without adaptation it is {least.mean:.1f} % ({least.name})"
             lead.append(said + ".")
     return lead
-
-
-def _describe_pictured(chosen: Sequence[LoadedRun], *, asked_for: bool) -> str:
-    """Name the runs that are shown in pictures, and say if they were chosen because they are the best."""
-    text = f"Shown in pictures: {', '.join(run.name for run in chosen)}"
-    usages = [run.record.domain_usage for run in chosen if run.record and run.experiment.has_branch]
-    if not asked_for and any(usage.has_true_domains for usage in usages):
-        text += " (of mDA the run whose latent domains match the true ones best)"
-    return text + "."

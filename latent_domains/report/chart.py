@@ -1,6 +1,7 @@
-"""Charts, drawn by matplotlib side by side in one SVG or PNG file."""
+"""Charts, drawn by matplotlib side by side in one SVG or PNG file, and names that a page or a chart can show."""
 
 import io
+import re
 import textwrap
 import warnings
 from collections.abc import Callable, Sequence
@@ -13,7 +14,6 @@ from matplotlib.figure import Figure
 
 from latent_domains.common.files import write_aside
 from latent_domains.report.palette import STYLE
-from latent_domains.report.text import printable, shortened
 
 POINTS = 72
 """In an inch."""
@@ -78,3 +78,28 @@ def _figure(charts: Sequence[Chart], columns: int) -> Figure:
         figure.set_figheight(figure.get_figheight() + 15 * -(-len(labels) // across) / POINTS)
         figure.legend(legend.values(), labels, loc="outside lower center", ncols=across, fontsize=9)
     return figure
+
+
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+"""What XML cannot hold, and what stands for the bytes of a file name that are no UTF-8."""
+
+
+def printable(text: str) -> str:
+    """``text`` with a replacement character for each that cannot be shown."""
+    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def identifier(text: str) -> str:
+    """``text`` as an element's id and a file's name."""
+    return re.sub(r"[^\w.+-]+", "-", text)
+
+
+def latent_name(domain: int) -> str:
+    """What a latent domain, counted from 0, is called: s₁, s₂, …"""
+    return "s" + str(domain + 1).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
+
+
+def shortened(text: str, length: int) -> str:
+    """``text`` for a chart: printable, and cut to its beginning and an ellipsis if it is longer than ``length``."""
+    text = printable(text)
+    return text if len(text) <= length else text[: length - 1].rstrip() + "…"

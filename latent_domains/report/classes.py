@@ -6,12 +6,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from latent_domains.report.chart import Chart
+from latent_domains.report.chart import Chart, shortened
 from latent_domains.report.comparison import Task
 from latent_domains.report.domains import draw_matrix
 from latent_domains.report.page import Block, Charts, Section, TableBlock, Text
 from latent_domains.report.runs import LoadedRun
-from latent_domains.report.text import shortened
 from latent_domains.tables.results import NOTHING
 
 _NUMBERED = 12

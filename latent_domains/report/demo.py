@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from latent_domains.report.chart import Chart, save
+from latent_domains.report.chart import Chart, latent_name, save
 from latent_domains.report.domains import matrix_chart
 from latent_domains.report.samples import mosaic_chart, read_source_images
-from latent_domains.report.text import latent_name
 from latent_domains.runs.record import Record
 from latent_domains.runs.run_folder import RunFolder
 

@@ -1,35 +1,33 @@
 """The latent domains along training and against the true ones: numbers of all runs, pictures of some."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from latent_domains.common.program import ProgramError
-from latent_domains.report.chart import Chart
+from latent_domains.report.chart import Chart, latent_name, shortened
 from latent_domains.report.comparison import Task
 from latent_domains.report.page import Block, Charts, Heading, Section, TableBlock, Text, missing
 from latent_domains.report.palette import COLOURS, GROUP_COLOURS
 from latent_domains.report.runs import LoadedRun
 from latent_domains.report.samples import SourceImages, mosaic_chart, read_source_images, surest_and_least_sure
-from latent_domains.report.text import latent_name, shortened
 from latent_domains.runs.record import COLLAPSED, DomainUsage
 from latent_domains.tables.results import NOTHING
 
 
 def describe_usage(usage: DomainUsage, history: Sequence[DomainUsage]) -> str:
     """Describe the latent domains in a few sentences."""
-    share, k = usage.share, len(usage.share)
-    largest = int(np.argmax(share))
+    share = usage.share
     text = f"Of {usage.images:,} {'held-out source images' if usage.held_out else 'source images'}, "
     text += ", ".join(f"{100 * value:.1f} % went to {latent_name(d)}" for d, value in enumerate(share)) + ". "
-    if k == 1:
+    if len(share) == 1:
         return text + "There is only one latent domain to go to."
     if not usage.has_true_domains:
         text += "How its images divide into true domains is not known, or they are all of one. "
     elif usage.collapsed:
-        text += f"The branch collapsed: it puts practically every image into {latent_name(largest)}. "
+        text += "The branch collapsed: it puts practically every image into one domain. "
     elif usage.nmi < 0.05:
         text += "The branch uses several domains, but they are not the true ones (NMI below 0.05). "
     elif usage.nmi > 0.5:
@@ -110,9 +108,7 @@ def _shares_table(runs: Sequence[LoadedRun]) -> TableBlock:
     return TableBlock("The latent domains at the end, run by run", header, rows)
 
 
-def discovery_section(
-    tasks: Sequence[Task], pictured: Sequence[LoadedRun], quick: bool, step: Callable[[], None]
-) -> Section:
+def discovery_section(tasks: Sequence[Task], pictured: Sequence[LoadedRun]) -> Section:
     """Show how branches divide the source images: a table of all runs, pictures of some."""
     blocks: list[Block] = []
     with_branch = [run for task in tasks for run in task.runs if run.experiment.has_branch and run.record]
@@ -129,12 +125,11 @@ def discovery_section(
             blocks.append(_shares_table(with_branch))
     for run in pictured:
         if run.experiment.has_branch and run.record:
-            blocks += _discovery(run, quick)
-            step()
+            blocks += _discovery(run)
     return Section("domains", "The latent domains", blocks)
 
 
-def _discovery(run: LoadedRun, quick: bool) -> list[Block]:
+def _discovery(run: LoadedRun) -> list[Block]:
     usage, history = run.record.domain_usage, run.record.domain_usage_history or []
     blocks: list[Block] = [Heading(f"{run.experiment.title}: {run.name}"), Text(describe_usage(usage, history))]
     charts = []
@@ -147,8 +142,6 @@ def _discovery(run: LoadedRun, quick: bool) -> list[Block]:
     if target_usage := run.record.target_domain_usage:
         charts.append(matrix_chart(target_usage, "True against latent target domains"))
     blocks.append(Charts(f"domains-{run.name}", charts))
-    if quick:
-        return blocks
     try:
         looked_at = read_source_images(*run.trained())
     except ProgramError as error:

@@ -8,8 +8,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from latent_domains.common.program import ROOT, ProgramError
-from latent_domains.report.chart import Chart, image
-from latent_domains.report.text import identifier, printable
+from latent_domains.report.chart import Chart, identifier, image, printable
 
 
 @dataclass(frozen=True)

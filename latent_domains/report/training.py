@@ -7,10 +7,9 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from latent_domains.common.wording import some
-from latent_domains.report.chart import Chart
+from latent_domains.report.chart import Chart, printable
 from latent_domains.report.comparison import Line, Task
 from latent_domains.report.page import Block, Charts, Heading, Section, Text
-from latent_domains.report.text import printable
 
 BINS = 50
 """Points of a curve at most: what the log has more of is averaged."""

@@ -122,7 +122,7 @@ PROGRAMS = (
         True,
         False,
     ),
-    Program("tools.report", "run --out out/r.html --quick", ("run", "data"), _RUN, 25, True, False),
+    Program("tools.report", "run --out out/r.html", ("run", "data"), _RUN, 25, True, False),
     Program(
         "tools.tables",
         "experiments/tiny.yaml --runs runs --data data --out out",

@@ -48,6 +48,6 @@ def test_of_one_source_there_is_no_nmi(tmp_path):
     for sources, nmi in ((("mnist",), "–"), (("mnist", "mnistm"), "0.00")):
         experiments = [make_experiment("digits", "mda", sources=sources, k=2, seed=seed) for seed in (0, 1)]
         files = [write_record(tmp_path / f"{len(sources)}{run.seed}.json", run, 0.5) for run in experiments]
-        section = domains.discovery_section(group_runs(load_runs(files)[0]), [], quick=True, step=lambda: None)
+        section = domains.discovery_section(group_runs(load_runs(files)[0]), [])
         (table,) = (block for block in section.blocks if isinstance(block, TableBlock))
         assert [row[2:] for row in table.rows] == [[nmi, "100.0, 0.0"]] * 2

@@ -35,7 +35,7 @@ def report(runs, tmp_path_factory) -> Path:
     kept = folder / "kept.json"
     shutil.copy(runs["mda seed 1"].record, kept)
     paths = [runs["source_only"].path, awkward, kept]
-    build(paths, folder / "report.html", pictured=["source_only", awkward.name, "kept"], images=48)
+    build(paths, folder / "report.html", pictured=["source_only", awkward.name, "kept"])
     return folder / "report.html"
 
 
