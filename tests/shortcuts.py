@@ -9,7 +9,6 @@ import pytest
 
 from latent_domains.common.files import json_text, write_text
 from latent_domains.models import model
-from latent_domains.runs import preflight
 from latent_domains.runs.devices import mode_of
 from latent_domains.runs.evaluate import evaluate
 from latent_domains.runs.run_folder import RunFolder
@@ -17,16 +16,14 @@ from latent_domains.training import train
 from tests import trial
 
 _evaluate_apart = train._evaluate_apart
-_check_imports = preflight._check_imports
 _check_loads = model.check_loads
 _one_evaluation = threading.Lock()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def shortcuts() -> None:
-    """Evaluate in this process, try nets in forked ones, and check once a session that Caffe imports its layers."""
+    """Evaluate in this process, and try nets in forked ones."""
     train._evaluate_apart = _evaluate_here
-    preflight._check_imports = _check_imports_once
     for name, module in list(sys.modules.items()):
         if name.startswith("latent_domains.") and getattr(module, "check_loads", None) is _check_loads:
             module.check_loads = trial.check_loads
@@ -47,8 +44,3 @@ def _evaluate_here(folder: RunFolder, threads: int, *others: Any) -> None:
         folder = RunFolder.load(folder.path)
         record = evaluate(folder, quiet=True, solver_mode="CPU")
         write_text(folder.record, json_text(record.to_json()))
-
-
-def _check_imports_once(variables: tuple[tuple[str, str], ...]) -> None:
-    """The library keeps the answer for the same environment, in which pytest names each test."""
-    _check_imports(tuple(pair for pair in variables if pair[0] != "PYTEST_CURRENT_TEST"))

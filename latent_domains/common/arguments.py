@@ -1,18 +1,12 @@
 """Command lines: parsers of programs, and values with a message that says what is wrong with them."""
 
+import argparse
 import math
 import os
 import re
 import sys
 import threading
-from argparse import (
-    Action,
-    ArgumentError,
-    ArgumentParser,
-    ArgumentTypeError,
-    RawDescriptionHelpFormatter,
-    _AppendAction,
-)
+from argparse import Action, ArgumentError, ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,7 +29,7 @@ class _Parser(ArgumentParser):
 
     def _get_values(self, action: Action, texts: list[str]) -> Any:
         """Refuse a second value. argparse would take the last one and say nothing."""
-        if action.option_strings and texts and not isinstance(action, _AppendAction):
+        if action.option_strings and texts and not isinstance(action, argparse._AppendAction):
             text = " ".join(texts)
             if action in self._given:
                 raise ArgumentError(action, f"given twice, as {self._given[action]!r} and as {text!r}: expected once")

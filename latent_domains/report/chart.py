@@ -24,6 +24,9 @@ _LETTER = 6.5
 _LABEL, _SAMPLE = 5, 45
 """Width of a letter of the legend, and of the line and the space beside its words, in points."""
 
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+"""What XML cannot hold, and what stands for the bytes of a file name that are no UTF-8."""
+
 
 @dataclass(frozen=True)
 class Chart:
@@ -78,10 +81,6 @@ def _figure(charts: Sequence[Chart], columns: int) -> Figure:
         figure.set_figheight(figure.get_figheight() + 15 * -(-len(labels) // across) / POINTS)
         figure.legend(legend.values(), labels, loc="outside lower center", ncols=across, fontsize=9)
     return figure
-
-
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
-"""What XML cannot hold, and what stands for the bytes of a file name that are no UTF-8."""
 
 
 def printable(text: str) -> str:

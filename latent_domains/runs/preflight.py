@@ -53,16 +53,16 @@ def check_caffe() -> None:
     caffe_binary()
     if "Python" not in caffe.layer_type_list():
         raise ProgramError("this Caffe was built without Python layers: rebuild it with -DBUILD_python_layer=ON")
-    _check_imports(tuple(sorted(environment(1).items())))
+    _check_imports()
 
 
 @cache
-def _check_imports(variables: tuple[tuple[str, str], ...]) -> None:
-    """Start a Python in this environment that imports the layers: once, however many runs there are."""
+def _check_imports() -> None:
+    """Start a Python in caffe's environment that imports the layers: once, however many runs there are."""
     tqdm.write("checking that caffe can import its layers …")
     child = subprocess.run(
         ending_with_parent([sys.executable, "-c", _IMPORT]),
-        env=dict(variables),
+        env=environment(1),
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -5,7 +5,6 @@ import os
 import platform
 import re
 import shlex
-import stat
 import struct
 import sys
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import caffe
 from caffe.proto import caffe_pb2
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from latent_domains.common.files import expect_file, json_text
 from latent_domains.common.program import ROOT, ProgramError, from_root
@@ -81,7 +80,7 @@ class RunFolder:
 
     @property
     def test_nets(self) -> dict[str, Path]:
-        """File of the test net of each target that is tested."""
+        """The test net of each target that is tested."""
         return {target: self.net(name) for name, target in self.experiment.tests.items()}
 
     def test_batches(self) -> dict[str, tuple[int, int]]:
@@ -173,27 +172,27 @@ class RunFolder:
         If another process has the lock, ``wait`` until it ends, or else raise ProgramError saying which it is. Raises
         ProgramError, too, if the folder was replaced while its lock was waited for.
         """
+        this_process = f"process {os.getpid()} on {platform.node()}"
         descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             try:
                 fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _WHOLE_FILE)
             except (BlockingIOError, PermissionError):
                 owner = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
-                if owner == _this_process():
+                if owner == this_process:
                     raise ProgramError(f"{self.path}: it is being trained already, or was named twice") from None
                 if not wait:
-                    raise ProgramError(
-                        f"{self.path}: it is in use by {owner}: nothing is to be done but to wait"
-                    ) from None
+                    message = f"{self.path}: it is in use by {owner}: nothing is to be done but to wait"
+                    raise ProgramError(message) from None
                 print(f"{self.path}: waiting for {owner}, which uses it", file=sys.stderr, flush=True)
                 fcntl.fcntl(descriptor, fcntl.F_OFD_SETLKW, _WHOLE_FILE)
             except OSError:  # a file system without locks
                 pass
-            if not self._is_lock(descriptor):
-                raise self._written_anew()
+            if not self._lock.exists() or not os.path.samestat(os.fstat(descriptor), self._lock.stat()):
+                raise ProgramError(f"{self.path}: another process replaced it meanwhile: call it again")
             with suppress(OSError):  # a full disk
                 os.truncate(descriptor, 0)
-                os.pwrite(descriptor, f"{_this_process()}\n".encode(), 0)
+                os.pwrite(descriptor, f"{this_process}\n".encode(), 0)
             yield
         finally:
             os.close(descriptor)
@@ -220,27 +219,9 @@ class RunFolder:
         finally:
             os.close(descriptor)
 
-    def check_as_read(self) -> None:
-        """Raise ProgramError if the folder holds another experiment by now, as after it was waited for."""
-        if RunFolder.load(self.path).experiment != self.experiment:
-            raise self._written_anew()
-
-    def _written_anew(self) -> ProgramError:
-        return ProgramError(f"{self.path}: it was written anew meanwhile, by another process: call it again")
-
-    def _is_lock(self, descriptor: int) -> bool:
-        """Whether an open file is the folder's lock, and not that of a folder that was here before."""
-        try:
-            return os.path.samestat(os.fstat(descriptor), self._lock.stat())
-        except FileNotFoundError:
-            return False
-
     @property
     def _lock(self) -> Path:
-        """A file that says who had the lock last.
-
-        Network file systems lock nothing that is not open for writing, as a folder never is.
-        """
+        """A file that says who had the lock last. (Network file systems lock no folder.)"""
         return self.path / "lock"
 
     @property
@@ -320,23 +301,15 @@ class RunFolder:
                 yield snapshot
 
 
-def _this_process() -> str:
-    return f"process {os.getpid()} on {platform.node()}"
-
-
-def _parses(file: Path, message: type[caffe_pb2.SolverState] | type[caffe_pb2.NetParameter]) -> bool:
-    try:
-        status = file.stat()
-    except OSError:
+def _parses(file: Path, message: type[Message]) -> bool:
+    if not file.is_file():  # a device may be endless
         return False
-    # A device may be endless.
-    return stat.S_ISREG(status.st_mode) and _parses_as_of(file, message, status.st_size, status.st_mtime_ns)
+    status = file.stat()
+    return _parses_as_of(file, message, status.st_size, status.st_mtime_ns)
 
 
 @lru_cache(maxsize=4096)
-def _parses_as_of(
-    file: Path, message: type[caffe_pb2.SolverState] | type[caffe_pb2.NetParameter], size: int, time: int
-) -> bool:
+def _parses_as_of(file: Path, message: type[Message], size: int, time: int) -> bool:
     """Cached: tools.watch asks about the same hundreds of megabytes again and again."""
     try:
         return message().ParseFromString(file.read_bytes()) > 0

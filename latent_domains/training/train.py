@@ -110,7 +110,8 @@ def train_all(
     with ExitStack() as locks:
         for folder in sorted(runs, key=lambda folder: folder.path.resolve()):  # as every other process takes them
             locks.enter_context(folder.locked(wait=wait))
-            folder.check_as_read()
+            if RunFolder.load(folder.path).experiment != folder.experiment:  # as after it was waited for
+                raise ProgramError(f"{folder.path}: another process replaced it meanwhile: call it again")
         waiting: list[_Job] = []
         for folder in runs:
             if resume and folder.record.exists():

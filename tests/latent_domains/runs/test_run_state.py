@@ -52,7 +52,7 @@ def test_a_folder_that_was_replaced_while_its_lock_was_waited_for_is_told(folder
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "open", lambda *_: lock)
         with (
-            pytest.raises(ProgramError, match="run: it was written anew meanwhile"),
+            pytest.raises(ProgramError, match="run: another process replaced it meanwhile"),
             folder.locked(),
         ):
             raise AssertionError("entered")
