@@ -103,11 +103,11 @@ _MARKER = re.compile(rb"\xff([^\x00\x01\xd0-\xd8\xff])", re.DOTALL)
 
 
 def _cut_short(data: bytes) -> bool:
-    """Whether a JPEG has no end-of-image marker after its last start of scan.
+    """Whether a JPEG ends before its end-of-image marker.
 
-    What phones put behind it, such as a film, has markers by chance: where these say so, the segments are gone through.
+    Segments are passed over, for a preview in one has such a marker too.
     """
-    if not data.startswith(b"\xff\xd8") or data.rfind(b"\xff\xd9") >= data.rfind(b"\xff\xda"):
+    if not data.startswith(_BEGINNINGS["jpg"]):
         return False
     place = 2
     while marker := _MARKER.search(data, place):

@@ -213,7 +213,6 @@ def open_lmdb(path: Path) -> Iterator[tuple[lmdb.Environment, lmdb.Transaction]]
     if not is_lmdb(path):
         raise ProgramError(f"{path}: no data.mdb in it, expected an LMDB folder")
     size = file.stat().st_size
-    opened = False
     try:
         with _environment(path) as env:
             page = env.stat()["psize"]
@@ -223,19 +222,9 @@ def open_lmdb(path: Path) -> Iterator[tuple[lmdb.Environment, lmdb.Transaction]]
             if size % page:  # bytes were inserted or removed: pages would be read at wrong places
                 raise ProgramError(f"{file}: damaged: found {size} bytes, expected whole pages of {page}")
             with env.begin(buffers=True) as transaction:
-                opened = True
                 yield env, transaction
     except lmdb.Error as error:
-        if opened:
-            raise ProgramError(f"{file}: damaged: {error}") from error
-        raise ProgramError(f"{file}: {size} bytes that are no LMDB ({error})") from error
-
-
-def _parse(path: Path, key: bytes, value: bytes) -> Datum:
-    try:
-        return Datum.FromString(value)
-    except DecodeError as error:
-        raise ProgramError(f"{path}: record {key_text(key)} holds no Datum: this is no LMDB of Caffe's") from error
+        raise ProgramError(f"{file}: {size} bytes that are no whole LMDB: {error}") from error
 
 
 def count(path: Path) -> int:
@@ -264,7 +253,12 @@ def read(path: Path) -> Iterator[tuple[bytes, Datum]]:
     """Yield key and Datum of every record, in Caffe's order. Raises ProgramError if ``path`` is no LMDB of Caffe's."""
     with open_lmdb(path) as (_, transaction):
         for key, value in transaction.cursor():
-            yield bytes(key), _parse(path, bytes(key), bytes(value))
+            try:
+                datum = Datum.FromString(bytes(value))
+            except DecodeError as error:
+                name = key_text(bytes(key))
+                raise ProgramError(f"{path}: record {name} holds no Datum: this is no LMDB of Caffe's") from error
+            yield bytes(key), datum
 
 
 def keys(transaction: lmdb.Transaction) -> Iterator[bytes]:

@@ -78,27 +78,17 @@ class Experiment:
     """A point of the paper's tables; build it with :func:`make_experiment`, which checks and fills in.
 
     This is the one table of settings: from it come the options of programs, the keys of experiments/*.yaml, names of
-    run folders, and what is written as JSON and read again. Rules between settings are in :func:`_check`.
+    run folders, and what is written as JSON and read again. Each field's help says what it is. Rules between settings
+    are in :func:`_check`.
 
-    ``data`` is the dataset, the paper's or a description of one's own images, for the ``network`` that is trained and
-    squares of side ``image_size``.
-    ``k`` is the number of source domains that the normalisation knows: 0 for ``plain`` (no normalisation) and
-    ``source_only`` (plain BN), 1 for ``dial``, any k ≥ 1 for ``mda`` and any k ≥ 2 for its controls, the number of
-    sources for ``multi_source``.
-    ``k_target`` is the number of target domains it knows: more than 1 are latent ones, predicted by a branch of their
-    own, in tests too. ``undivided`` says that the sources come as one LMDB of unknown mixture; with ``shares``, in
-    percent and in the order of the sources, it is the mixture that has them. ``known_share`` is
-    the share of source images whose domain label is known (Fig. 3).
-    ``branch_norm`` is what BN normalises in a branch that predicts domains: nothing; the outputs of its "layers" with
-    parameters but the last (as we read the paper), by the rows of its own images or, in ResNets, by the whole batch;
-    without affine and by its own rows, the features that enter the domain classifier ("centred") or its "logits", times
-    ``domain_gain``. ``branch_input`` is what it reads where the records are features of a backbone: these, or the
-    statistics of early blocks that come with them. ``no_w_gradient`` leaves the branch to its own losses.
-    ``permuted_w``, ``equal_classes`` and ``conv1_bias`` are controls: rows of w that a branch predicts change places in
-    a batch, among images of one class and one true domain; source images are drawn with equal shares of the classes;
-    the digits net's conv1 has the bias that mDA behind it subtracts and the branch, which reads it before, does not.
-    ``lambda_*`` weigh the terms of Eq. 7; ``lambda_b`` weighs the balance term, which is not the paper's (0 leaves it
-    out). ``test_mirror`` mirrors test images at random, as the authors' published ResNet net does.
+    ``data`` is the dataset for the ``network`` that is trained and squares of side ``image_size``. ``k`` is the number
+    of source domains that the normalisation knows: 0 for ``plain`` (no normalisation) and ``source_only`` (plain BN), 1
+    for ``dial``, any k ≥ 1 for ``mda`` and any k ≥ 2 for its controls, the number of sources for ``multi_source``.
+    ``k_target`` is that of target domains: more than 1 are latent ones, predicted by a branch of their own, in tests
+    too. ``branch_norm`` "layers", as we read the paper, normalises the outputs of the branch's layers with parameters
+    but the last: by the rows of its own images or, in ResNets, by the whole batch. ``conv1_bias`` is a control: mDA
+    behind conv1 subtracts the bias, the branch, which reads conv1 before, does not. ``lambda_*`` weigh the terms of
+    Eq. 7.
     """
 
     data: Dataset

@@ -2,9 +2,7 @@
 
 import os
 import shutil
-import struct
 import subprocess
-import zlib
 from pathlib import Path
 
 import cv2
@@ -162,13 +160,11 @@ def test_a_tree_takes_its_labels_from_the_folders(images, tmp_path):
     assert done.returncode == 1 and "folders a cat are not among the classes rocket, ship" in done.stderr
 
 
-@pytest.mark.parametrize("jobs", [1, 3])
-def test_datums_come_in_order_whatever_the_threads(images, jobs, monkeypatch):
+def test_datums_come_in_order_whatever_the_threads(images, monkeypatch):
     monkeypatch.setattr(in_threads, "AHEAD", 3)
     files = sorted(images.rglob("*.*g"))
     entries = [Entry(files[i % len(files)], str(i), i) for i in range(50)]
-    made = [one for _, one in make_readable(entries, Format((9, 8)), jobs, skip=False)]
-    assert [caffe_pb2.Datum.FromString(one.datum).label for one in made] == list(range(50))
+    made = [one for _, one in make_readable(entries, Format((9, 8)), 3, skip=False)]
     assert made == [image_datum.make(entry.file, entry.label, Format((9, 8))) for entry in entries]
 
 
@@ -186,7 +182,6 @@ def cut_to(size: int):
         ("a cat/photo.jpg", Path.unlink, "No such file or directory"),
         ("a cat/photo.jpg", lambda file: (file.unlink(), file.mkdir()), "Is a directory"),
         ("a cat/photo.jpg", cut_to(0), "0 bytes that OpenCV cannot decode"),
-        ("a cat/photo.jpg", lambda file: file.write_bytes(b"\xff\xd8\xff" + b"x" * 100), "103 bytes that OpenCV"),
         ("a cat/photo.jpg", cut_to(9000), "a JPEG that was cut short"),
         ("a cat/progressive one.JPEG", lambda file: file.write_bytes(file.read_bytes()[:-500]), "that was cut short"),
         ("rocket/small.png", cut_to(3000), "3000 bytes that OpenCV cannot decode"),
@@ -197,26 +192,6 @@ def test_an_unreadable_image_is_named(images, tmp_path, name, spoil, message):
     spoil(file)
     made = image_datum.make(file, 0, Format())
     assert made.datum == b"" and message in (made.failure or "")
-
-
-def black(file: Path, side: int) -> None:
-    """Write a whole PNG of ``side``×``side`` black pixels, a few KB."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    header = struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0)
-    rows = zlib.compress(bytes(side * (1 + -(-side // 8))), 9)
-    file.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b""))
-
-
-def test_an_image_above_the_limit_is_not_decoded(images, tmp_path):
-    shutil.copytree(images, tmp_path / "images")
-    bomb = tmp_path / "images" / "rocket" / "bomb.png"
-    black(bomb, 10_001)
-    done = child("build_lmdb", tmp_path / "images", tmp_path / "db", "--jobs", 1)
-    assert done.returncode == 1 and names(tmp_path) == ["images"]
-    assert f"error: {bomb}: more than 100000000 pixels (OPENCV_IO_MAX_IMAGE_PIXELS allows more)" in done.stderr
 
 
 def test_an_image_that_its_format_cannot_hold_is_named(tmp_path):

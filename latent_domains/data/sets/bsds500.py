@@ -56,20 +56,19 @@ def load(downloads: Path, mirror: Path | None = None) -> list[NDArray[np.uint8]]
 def unpack(archive: Path, folder: Path, sums: dict[str, str]) -> None:
     """Copy the photographs named in ``sums`` out of a .tgz into ``folder``, each checked against its sha256.
 
-    Only regular files ``…/images/{train,val,test}/NAME`` are read and only NAME decides where they go, so no member
-    can leave ``folder``. Raises ProgramError if one is missing or differs, or if the archive is damaged.
+    Of a member's path only the last part counts, so none can leave ``folder``. Raises ProgramError if a photograph is
+    missing or differs, or if the archive is damaged.
     """
     missing = dict(sums)
     try:
         with tarfile.open(archive, "r:gz") as tar:
             for member in tar:
-                place = PurePosixPath(member.name)
-                wanted = place.parent.parent.name == "images" and place.parent.name in ("train", "val", "test")
-                if wanted and member.isfile() and place.name in missing:
-                    file = folder / place.name
+                name = PurePosixPath(member.name).name
+                if member.isfile() and name in missing:
+                    file = folder / name
                     with tar.extractfile(member) as stream, file.open("wb") as copy:
                         shutil.copyfileobj(stream, copy)
-                    check_hashes(file, {"sha256": missing.pop(place.name)}, f"{archive.name}: {member.name}")
+                    check_hashes(file, {"sha256": missing.pop(name)}, f"{archive.name}: {member.name}")
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
         if getattr(error, "errno", None) is not None:  # the disk's fault
             raise

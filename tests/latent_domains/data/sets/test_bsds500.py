@@ -61,13 +61,6 @@ def test_a_damaged_archive_is_named(tmp_path, share):
         bsds500.unpack(path, tmp_path, SUMS)
 
 
-def test_a_failed_download_leaves_no_photographs(tmp_path, monkeypatch):
-    monkeypatch.setattr(bsds500, "BSDS500_URLS", ("ftp://nowhere/x.tgz",))
-    with pytest.raises(ProgramError, match=r"BSR_bsds500\.tgz could not be had from its URLs"):
-        bsds500.load(tmp_path)
-    assert names(tmp_path) == []
-
-
 def test_an_archive_is_fetched_once_and_not_kept(tmp_path, monkeypatch):
     calls = []
 

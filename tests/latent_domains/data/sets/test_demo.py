@@ -2,15 +2,13 @@ import re
 
 import cv2
 import numpy as np
-import pytest
 from sklearn.datasets import load_digits
 
-from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.lmdb_io import read_images
 from latent_domains.data.lmdb_plans import build_missing
 from latent_domains.data.sets import demo
-from tests.programs import interrupt, names, program
+from tests.programs import names, program
 
 
 def test_plain_digits_are_bright_on_black():
@@ -40,12 +38,6 @@ def test_handwriting_is_scikit_learns_enlarged():
     assert images.max() == 255 and np.median(images) < 60, "bright on dark"
 
 
-def test_a_missing_photograph_is_named(monkeypatch):
-    monkeypatch.setattr(demo, "PHOTOGRAPHS", (("skimage", "data/absent.png"),))
-    with pytest.raises(ProgramError, match=r"skimage/data/absent\.png: expected a photograph here"):
-        demo.load_photographs()
-
-
 def test_the_seed_draws_the_training_images_and_not_the_test_images(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "RENDERED", {"train": 20, "test": 10})
     for seed in (0, 1):
@@ -71,10 +63,3 @@ def test_the_program_builds_all_six_once(tmp_path):
     assert re.findall(r"demo/(\w+): built before", again.stdout) == parts
     other = program("get_data", "demo", "--out", tmp_path, "--seed", 2)
     assert other.returncode == 1 and "plain_train: made with seed 0 instead of 2" in other.stderr
-
-
-def test_ctrl_c_leaves_only_whole_parts(tmp_path):
-    code, stderr = interrupt("get_data", "demo", "--out", tmp_path, at="render photo:   0%", whole_group=True)
-    assert code == 130 and "interrupted" in stderr and "Traceback" not in stderr
-    assert names(tmp_path / "demo") == ["plain_test", "plain_train"]
-    assert lmdb_io.count(tmp_path / "demo" / "plain_train") == 5000

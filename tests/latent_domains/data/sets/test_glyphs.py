@@ -14,17 +14,6 @@ def test_the_strokes_of_the_glyphs_enclose_what_a_digit_encloses():
             assert grounds - 1 == expected, f"a {digit}"
 
 
-def test_the_field_is_the_distance_to_the_outline():
-    for fonts in GLYPHS:
-        for glyph in fonts:
-            ink = glyph.distance > 0
-            rows = np.flatnonzero(ink.any(axis=1))
-            assert rows[-1] - rows[0] + 1 >= glyphs.HEIGHT - 1
-            slope = np.abs(np.diff(glyph.distance, axis=0))
-            assert slope.max() < 2.01  # 1 a pixel, and 2 across the outline, where it changes sign
-            assert 3 < glyph.stroke < 30
-
-
 def test_rendered_digits_lie_inside_and_are_smooth():
     labels = np.arange(400) % 10
     images = glyphs.render(GLYPHS, labels, 28, np.random.default_rng(0), "test")

@@ -8,7 +8,7 @@ import pytest
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io, lmdb_plans
-from latent_domains.data.image_list import ClassTree, read_class_tree
+from latent_domains.data.image_list import ClassTree
 from latent_domains.data.sets.image_sets import differences, entries, read_domains
 from latent_domains.data.sets.published import IMAGE_SETS, OFFICE31, OFFICE_CALTECH, PACS, ImageSet
 from tests.image_trees import plant, scaled
@@ -71,13 +71,6 @@ def test_folders_that_are_missing_or_could_both_be_meant_are_named(tmp_path):
     (tmp_path / "Caltech10").mkdir()
     with pytest.raises(ProgramError, match=r"Caltech10 and .*caltech could both be caltech"):
         read_domains(tmp_path, OFFICE_CALTECH)
-
-
-def test_a_tree_is_read_as_any_tree_of_class_folders(tmp_path):
-    photo = plant(tmp_path, {"photo": dict.fromkeys(PACS.classes, 2)}) / "photo"
-    (photo / "dog" / "Thumbs.db").touch()
-    tree, expected = read_domains(tmp_path, PACS)["photo"], read_class_tree(photo)
-    assert entries(tree, PACS) == expected.entries(PACS.classes) and tree.found == expected.found
 
 
 def test_everything_missing_and_extra_is_in_one_table(tmp_path):
@@ -183,15 +176,6 @@ def test_a_complete_set_needs_no_leave(images, tmp_path, monkeypatch):
     assert done.stdout.count(": 14 images") == 4 and "published" not in done.stderr
     assert f"left out 1 file (no image by name, or in no class folder): {images}/photo/dog/Thumbs.db" in done.stderr
     assert "photo: 14 images of 15 files" in done.stderr and "sketch: 14 images of 14 files" in done.stderr
-
-
-def test_a_seed_decides_the_order_of_each_domain(images, tmp_path):
-    orders = set()
-    for seed, jobs in ((0, 1), (0, 2), (1, 1)):
-        out = tmp_path / f"{seed}{jobs}"
-        assert get("pacs", images, tmp_path, "--allow-incomplete", "--seed", seed, "--jobs", jobs, "--out", out).stdout
-        orders |= {tuple(lmdb_io.read_labels(out / "pacs" / domain)) for domain in ("photo", "cartoon")}
-    assert len(orders) == 4
 
 
 # --- what is not as published
