@@ -7,14 +7,13 @@ import ctypes
 import multiprocessing
 import os
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 
 PRELOADED = ["caffe", "caffe_layers", "numba", "tests.trial"]
 
 
-def try_net(net: str, phase: int, rows: list[int], errors: str) -> None:
-    """Load a net, its messages in the file ``errors``; run it if it is for tests, and once with each of ``rows``."""
+def try_net(net: str, phase: int, errors: str) -> None:
+    """Load a net, its messages in the file ``errors``; run it if it is for tests."""
     os.dup2(os.open(errors, os.O_WRONLY), 2)
     ctypes.CDLL("libgomp.so.1").omp_set_num_threads(1)
     from caffe import TEST, Net
@@ -22,13 +21,9 @@ def try_net(net: str, phase: int, rows: list[int], errors: str) -> None:
     loaded = Net(net, phase)
     if phase == TEST:
         loaded.forward()
-    for number in rows:
-        (name,) = loaded.inputs
-        loaded.blobs[name].reshape(number, *loaded.blobs[name].shape[1:])
-        loaded.forward()
 
 
-def check_loads(net: Path, phase: int = 1, rows: Iterable[int] = ()) -> None:
+def check_loads(net: Path, phase: int = 1) -> None:
     """Raise ProgramError if Caffe refuses a net, as the library's function of this name."""
     from latent_domains.common.caffe_log import ending
     from latent_domains.common.program import ProgramError
@@ -36,7 +31,7 @@ def check_loads(net: Path, phase: int = 1, rows: Iterable[int] = ()) -> None:
     forking = multiprocessing.get_context("forkserver")
     forking.set_forkserver_preload(PRELOADED)
     with tempfile.NamedTemporaryFile("r", errors="replace") as errors:
-        child = forking.Process(target=try_net, args=(str(net.resolve()), phase, list(rows), errors.name), daemon=True)
+        child = forking.Process(target=try_net, args=(str(net.resolve()), phase, errors.name), daemon=True)
         child.start()
         child.join()
         if child.exitcode:

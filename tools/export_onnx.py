@@ -4,11 +4,11 @@
     python -m tools.export_onnx pacs.prototxt pacs.caffemodel pacs.onnx
 
 The net is a deploy net of tools.export, of tools.convert_torch or like BVLC's, with or without BatchNorm and Scale.
-The result takes any number of images; all other sizes are those of the prototxt. Inputs, outputs and blobs have Caffe's
-names. Prepare inputs as for Caffe (channels B, G, R, minus the mean). The operator set is 13.
+It has one input. The result takes any number of images; all other sizes are those of the prototxt. Input, outputs and
+blobs have Caffe's names. Prepare inputs as for Caffe (channels B, G, R, minus the mean). The operator set is 13.
 
 onnx.checker checks the result. Then the program compares every blob of ONNX Runtime and Caffe on the same batches of
-pixels minus 128, of one and of several inputs. A net with smaller inputs, for example from 0 to 1, may need --mean and
+pixels minus 128, of one and of several images. A net with smaller inputs, for example from 0 to 1, may need --mean and
 --scale. The program refuses and names a layer if docs/converting.md does not list its type, or ONNX has no exact
 counterpart of a field.
 """

@@ -14,12 +14,11 @@ from latent_domains.models.compare import TOLERANCE
 class ConverterOptions:
     """How a converter checks its result, and whether it may replace files.
 
-    It compares on random inputs drawn by ``seed`` and, if there is one, on the pictures of the folder ``images``.
+    It compares on random inputs and, if there is one, on the pictures of the folder ``images``.
     """
 
     verify: bool = True
     images: Path | None = None
-    seed: int = 0
     force: bool = False
 
 
@@ -35,13 +34,12 @@ def add_converter_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--images", type=Path, metavar="DIR", help="verify on images of this folder too, not on random inputs alone"
     )
-    parser.add_argument("--seed", type=natural, default=0, help="seed of the random inputs (default: 0)")
     parser.add_argument("--force", action="store_true", help="replace existing output files")
 
 
 def converter_options(options: argparse.Namespace) -> ConverterOptions:
     """Return the options that :func:`add_converter_options` added."""
-    return ConverterOptions(options.verify, options.images, options.seed, options.force)
+    return ConverterOptions(options.verify, options.images, options.force)
 
 
 MOST_DOMAINS = 1000

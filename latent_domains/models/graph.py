@@ -92,6 +92,8 @@ class Graph:
     """Names of layers and blobs, those that are gone too: a new layer gets another one."""
     notes: list[str] = field(default_factory=list)
     """Notes for the user."""
+    blob_names: Mapping[Value, str] = field(default_factory=dict)
+    """Names of blobs where they are not those of their values."""
 
     def __post_init__(self) -> None:
         if self.outputs is None:
@@ -183,12 +185,12 @@ class Graph:
                     )
             made.update(node.tops)
 
-    def definition(self, names: Mapping[Value, str] | None = None) -> tuple[NetParameter, dict[Value, str]]:
-        """The net, and the blob of each value: by ``names``, or else by its own name.
+    def definition(self) -> tuple[NetParameter, dict[Value, str]]:
+        """The net, and the blob of each value: by ``blob_names``, or else by its own name.
 
-        A layer works in place where it did, no other layer reads what is lost, and ``names`` does not say otherwise.
+        A layer works in place where it did, no other layer reads what is lost, and ``blob_names`` allow it.
         """
-        names = names or {}
+        names = self.blob_names
         blobs: dict[Value, str] = {}
         net = NetParameter(name=self.name)
         for node in self.nodes:
@@ -235,7 +237,8 @@ def of_model(model: Model, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
 def to_model(graph: Graph) -> tuple[Model, dict[Value, str]]:
     """The model of a graph, without what only training needs, and the blob of each value. Outputs keep their names."""
     graph.silence_unread()
-    net, blobs = graph.definition({value: value.name for value in graph.outputs})
+    graph.blob_names = {value: value.name for value in graph.outputs}
+    net, blobs = graph.definition()
     for layer in net.layer:
         _clear(layer)
     with np.errstate(over="ignore"):  # infinite then, which the proof finds

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,10 +30,6 @@ import sys
 from caffe import Net, TEST
 net = Net(sys.argv[1], int(sys.argv[2]))
 if int(sys.argv[2]) == TEST:
-    net.forward()
-for rows in map(int, sys.argv[3:]):
-    (name,) = net.inputs
-    net.blobs[name].reshape(rows, *net.blobs[name].shape[1:])
     net.forward()
 """
 
@@ -82,13 +78,10 @@ def _check_names(net: Path, loaded: caffe.Net) -> None:
         )
 
 
-def check_loads(net: Path, phase: int = caffe.TEST, rows: Iterable[int] = ()) -> None:
-    """Raise ProgramError if Caffe refuses a net or cannot test with it. It ends its process then: another one tries.
-
-    ``rows``: numbers of rows that the net's one input is to be run with besides.
-    """
+def check_loads(net: Path, phase: int = caffe.TEST) -> None:
+    """Raise ProgramError if Caffe refuses a net or cannot test with it. It ends its process then: another one tries."""
     child = subprocess.run(
-        ending_with_parent([sys.executable, "-c", _LOAD, str(net.resolve()), str(phase), *map(str, rows)]),
+        ending_with_parent([sys.executable, "-c", _LOAD, str(net.resolve()), str(phase)]),
         env={**environment(1), "GLOG_minloglevel": "2"},
         cwd=ROOT,
         capture_output=True,

@@ -17,7 +17,6 @@ from latent_domains.experiment.datasets import of_network
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models import inputs
 from latent_domains.models.compare import TOLERANCE
-from latent_domains.models.inputs import AT_ONCE
 from latent_domains.models.model import forward
 from latent_domains.models.weights import check_weights
 from latent_domains.nets.resnet import DEPTHS
@@ -39,7 +38,6 @@ BN_BLOBS = caffe_weights.bn_blobs
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 MDA_MEAN = (104, 117, 123)
 NOISE, PICTURES = 2, 3
-SEED = 5
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +72,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def pixels(images: Path) -> np.ndarray:
     """Random pixels and pictures (N×3×224×224; B, G, R): those that ``verified`` is compared on."""
-    return np.concatenate([inputs.noise((3, 224, 224), SEED)[:NOISE], inputs.images(images, (3, 224, 224))[1]])
+    return np.concatenate([inputs.noise((3, 224, 224), 0)[:NOISE], inputs.images(images, (3, 224, 224))[1]])
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +171,7 @@ def test_a_resnet_of_bottlenecks(pixels, tmp_path, monkeypatch):
 def verified(checkpoint: Path, images: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """What the program writes and says by default, with images."""
     folder = tmp_path_factory.mktemp("verified")
-    options = ["--images", images, "--seed", SEED, "--num-domains", 4, "--num-domains", 2, "--num-domains", 4]
+    options = ["--images", images, "--num-domains", 4, "--num-domains", 2, "--num-domains", 4]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(inputs, "NOISE", NOISE)
         done = program("convert_torch", checkpoint, folder / "net", *options)
@@ -246,14 +244,8 @@ def test_mda_net_gives_what_pytorch_gives(net, mda_found, pixels):
     assert_close(mda_found, expected)
 
 
-def test_the_reported_border_is_all_that_changes_in_the_mda_net(verified, mda_found, expected):
-    said = float(re.search(r"alone changes the features by up to (\S+) of", verified[1])[1])
-    changes = [
-        np.abs(mda_found["pool5"][batch] - expected["pool5"][batch]).max() / np.abs(expected["pool5"][batch]).max()
-        for batch in (slice(AT_ONCE), slice(AT_ONCE, None))
-    ]
-    assert max(changes) == pytest.approx(said, rel=0.06) and 1e-5 < said < 0.02
-    # Within the image conv1 is exact: 3 pixels of padding reach its first two rows and columns, and its last.
+def test_the_border_is_all_that_changes_in_the_mda_net(mda_found, expected):
+    """Within the image conv1 is exact: 3 pixels of padding reach its first two rows and columns, and its last."""
     difference = np.abs(mda_found["scale_conv1"] - expected["scale_conv1"]) / expected["scale_conv1"].max()
     assert difference[:, :, 2:-1, 2:-1].max() <= 1e-5
     assert difference.max() > 1e-4
@@ -274,7 +266,7 @@ def test_without_head(net, pixels, expected, tmp_path):
     torch.save({name: value for name, value in net.state_dict().items() if not name.startswith("fc.")}, file)
     done = program("convert_torch", file, tmp_path / "out", "--no-mda", "--no-verify")
     assert done.returncode == 1
-    assert "headless.pth: it has no fc.weight, the classifier: expected one, or --no-head" in done.stderr
+    assert "lacking fc.weight, fc.bias; --no-head leaves the classifier out" in done.stderr
     done = program("convert_torch", file, tmp_path / "out", "--no-head", "--no-mda")
     assert done.returncode == 0, done.stderr
     assert f"{file}: ResNet18, no head" in done.stdout and "best class" not in done.stdout

@@ -11,7 +11,7 @@ import pytest
 
 from latent_domains.common.program import ROOT
 from latent_domains.convert.onnx.layer import Layer
-from latent_domains.convert.onnx.layers import LAYERS, Operator
+from latent_domains.convert.onnx.layers import LAYERS
 from latent_domains.models.model import Model, forward, load, write_model
 from tests.latent_domains.convert.onnx.nets import random_model, with_input
 from tests.latent_domains.nets.graphs import parse
@@ -95,7 +95,7 @@ def test_a_net_that_differs_is_not_written(
     def leaky(layer: Layer) -> None:
         layer.last("LeakyRelu", [layer.bottoms[0].name], alpha=0.01)
 
-    monkeypatch.setitem(LAYERS, "ReLU", Operator(leaky))
+    monkeypatch.setitem(LAYERS, "ReLU", leaky)
     out = tmp_path / "net.onnx"
     done = export(files, out)
     assert_refused(done, "expected at most 0.0001: compared on pixels from 0 to 255 less 128, if", out)

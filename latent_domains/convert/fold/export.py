@@ -84,7 +84,7 @@ def export(source: Source, prefix: Path, options: ConverterOptions, *, opencv: b
         print(f"note: {note}")
     check = None
     if options.verify:
-        rows, names = inputs.tried(tuple(shape[1:]), options.seed, options.images, source.mean, source.scale)
+        rows, names = inputs.tried(tuple(shape[1:]), options.images, source.mean, source.scale)
         check = partial(_verify, source, model, folded, rows, names, opencv)
     else:
         print("not verified")

@@ -5,6 +5,5 @@
 ``structure``  rows, and the layers that do the work of one mDA layer
 ``names``      our generator's names for the same roles  ``rewrite``   the graph with our layers in it
 ``deploy``     from an image to its class scores         ``weights``   the fork's blobs and ours
-``verify``     both sides on the same inputs             ``conversion`` a net read, understood and written as ours
-``converter``  all of it together, with weights and files
+``verify``     both sides on the same inputs             ``converter``  all of it together, with weights and files
 """

@@ -6,16 +6,18 @@ from pathlib import Path
 import caffe
 
 from latent_domains.common.files import check_free, expect_file
-from latent_domains.convert.fork.conversion import Conversion
-from latent_domains.convert.fork.rewrite import NamedGraph
-from latent_domains.convert.fork.structure import find_rows
-from latent_domains.convert.fork.text import ENTROPY
+from latent_domains.convert.fork.deploy import deploy_graph
+from latent_domains.convert.fork.names import find_names
+from latent_domains.convert.fork.rewrite import rewrite
+from latent_domains.convert.fork.structure import find_rows, target_groups, training_groups
+from latent_domains.convert.fork.text import ENTROPY, read_template
 from latent_domains.convert.fork.verify import compare, random_inputs, with_inputs
 from latent_domains.convert.fork.weights import Blobs, converted, read_blobs
 from latent_domains.convert.options import ConverterOptions
 from latent_domains.models import inputs
 from latent_domains.models.compare import Difference, require, worst
-from latent_domains.models.graph import Graph
+from latent_domains.models.definition import for_phase
+from latent_domains.models.graph import Graph, read_graph
 from latent_domains.models.model import (
     Model,
     about_lines,
@@ -28,6 +30,45 @@ from latent_domains.models.model import (
 from latent_domains.models.prototxt import net_text
 
 _LOSSES = (ENTROPY, "SoftmaxWithLoss", "Accuracy")
+
+
+class Conversion:
+    """A fork's net with its template fields filled, as far as they are given: both phases and what becomes of them."""
+
+    def __init__(self, file: Path, values: Mapping[str, str]) -> None:
+        """Read ``file``, with the ``values`` of its template fields.
+
+        Raises ProgramError naming what is wrong with the file or missing.
+        """
+        self.file = file
+        net, self.missing = read_template(file, values)
+        """``missing`` are template fields that a training net would need as well; without them there is none."""
+        self.train, test = (read_graph(for_phase(net, phase, file)) for phase in (caffe.TRAIN, caffe.TEST))
+        self.train.check_made(where := f"{file}: in the TRAIN phase")
+        self.groups = training_groups(self.train, where)
+        self.names = find_names(self.train, self.groups)
+        self.num_domains = len(self.groups[0].norms)
+        self.deploy, self.images = deploy_graph(test, file)
+        self.pixels = self.deploy.nodes[0].tops[0]
+        """The value of the deploy net's input."""
+
+    def our_deploy(self) -> Graph:
+        """The deploy net: the target's statistics, or several latent targets with the branch that tells them apart.
+
+        Raises ProgramError unless its groups are those of the training net.
+        """
+        where = f"{self.file}: in the TEST phase"
+        groups = target_groups(self.deploy, self.groups, where)
+        return rewrite(self.deploy, groups, self.names, self.num_domains, {}, where)
+
+    def our_train(self, train: Graph) -> Graph:
+        """The training net in place of ``train``: the fork's, or it with other batch sizes.
+
+        Raises ProgramError if its batch sizes and slice points do not agree.
+        """
+        where = f"{self.file}: in the TRAIN phase"
+        rows, groups = find_rows(train, self.file), training_groups(train, where)
+        return rewrite(train, groups, self.names, self.num_domains, rows, where)
 
 
 def convert(net: Path, weights: Path, out: Path, *, values: Mapping[str, str], options: ConverterOptions) -> None:
@@ -53,19 +94,19 @@ def convert(net: Path, weights: Path, out: Path, *, values: Mapping[str, str], o
     )
     beside = {}
     if train is not None:
-        beside[train_file] = about_lines(about) + net_text(f"{out.name}_train", train.definition())
+        beside[train_file] = about_lines(about) + net_text(f"{out.name}_train", train.definition()[0])
 
     def check(text: Path, _: Path) -> None:
         check_loads(text)
-        tried = None if train is None else (NamedGraph(small, {}), fork.our_train(small))
+        tried = None if train is None else (small, fork.our_train(small))
         if tried:
-            check_definition(tried[1].definition(), str(train_file))
+            check_definition(tried[1].definition()[0], str(train_file))
         if options.verify:
             _verify(fork, deploy, tried, (theirs, ours), weights, options)
         else:
             print("not verified")
 
-    definition = deploy.definition()
+    definition, _ = deploy.definition()
     definition.name = out.name
     about = f"{about}\n{fork.images.in_words()}"
     write_model(Model(definition, ours), out, about=about, force=options.force, check=check, beside=beside)
@@ -85,8 +126,8 @@ def _read_weights(fork: Conversion, train: Graph, weights: Path) -> Blobs:
 
 def _verify(
     fork: Conversion,
-    deploy: NamedGraph,
-    train: tuple[NamedGraph, NamedGraph] | None,
+    deploy: Graph,
+    train: tuple[Graph, Graph] | None,
     blobs: tuple[Blobs, Blobs],
     file: Path,
     options: ConverterOptions,
@@ -98,15 +139,15 @@ def _verify(
         furthest = worst(found)
         print(f"{said}: {len(found)} blobs, largest difference {furthest.relative:.1e} ({furthest.name})")
 
-    images, seed = fork.images, options.seed
-    pixels, said = inputs.tried(images.shape, seed, options.images, images.mean, images.scale)
+    images = fork.images
+    pixels, said = inputs.tried(images.shape, options.images, images.mean, images.scale)
     batches = [{fork.pixels: batch} for batch in inputs.in_batches(pixels)]
-    judge(f"deploy net, {said}", compare(NamedGraph(fork.deploy, {}), deploy, blobs, caffe.TEST, batches, seed))
+    judge(f"deploy net, {said}", compare(fork.deploy, deploy, blobs, caffe.TEST, batches))
     if train is not None:
-        classes = open_net(deploy.definition(), caffe.TEST).blobs["prob"].data.shape[1]
-        batches = [random_inputs(train[0].graph, images, classes, seed)]
+        classes = open_net(deploy.definition()[0], caffe.TEST).blobs["prob"].data.shape[1]
+        batches = [random_inputs(train[0], images, classes)]
         for phase, whose in ((caffe.TRAIN, "the batch's"), (caffe.TEST, "every domain's running")):
-            judge(f"training net, {whose} statistics", compare(*train, blobs, phase, batches, seed))
+            judge(f"training net, {whose} statistics", compare(*train, blobs, phase, batches))
 
 
 def _report(fork: Conversion, files: list[Path]) -> None:

@@ -2,9 +2,8 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from caffe.proto.caffe_pb2 import LayerParameter, NetParameter, PythonParameter
+from caffe.proto.caffe_pb2 import LayerParameter, PythonParameter
 
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fork.names import Names
@@ -16,18 +15,6 @@ from latent_domains.nets.blocks import STATISTIC, python_param
 _DEFAULT_EPS = 1e-5
 
 
-@dataclass(frozen=True)
-class NamedGraph:
-    """A graph, and the names of its blobs where they are not those of its values."""
-
-    graph: Graph
-    names: Mapping[Value, str]
-
-    def definition(self) -> NetParameter:
-        """The net."""
-        return self.graph.definition(self.names)[0]
-
-
 def rewrite(
     graph: Graph,
     groups: Sequence[MDAGroup],
@@ -35,7 +22,7 @@ def rewrite(
     num_domains: int,
     rows: Mapping[Value, tuple[Node, ...]],
     where: str,
-) -> NamedGraph:
+) -> Graph:
     """The graph with our layers. Values that both graphs have are the same objects.
 
     ``rows`` are the data layers of each value's rows: the constant w of a known domain has as many. ``where`` begins
@@ -59,7 +46,7 @@ def rewrite(
             elif node in scales or (new.name != node.name and len(node.tops) == 1 and node.tops[0].over is None):
                 blobs[node.tops[0]] = new.name
         nodes += [new, *assignments.get(node, ())]
-    made = Graph(graph.name, nodes, graph.outputs)
+    made = Graph(graph.name, nodes, graph.outputs, blob_names=blobs)
     made.remove_unread()
     if left := [node.title for node in made.nodes if node.kind == MULTIMODAL]:
         raise ProgramError(
@@ -70,7 +57,7 @@ def rewrite(
         if (other := named.setdefault(node.name, node)) is not node:
             raise ProgramError(f"{where}: layers {other.title} and {node.title} would both be called {node.name}")
     made.silence_unread()
-    return NamedGraph(made, blobs)
+    return made
 
 
 def _assignments(

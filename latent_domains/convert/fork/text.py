@@ -35,7 +35,7 @@ def read_template(file: Path, values: Mapping[str, str]) -> tuple[NetParameter, 
 
     A field without a value is 1. Fields that Caffe does not know are passed over with a warning. Raises ProgramError
     naming ``file`` if it is no prototxt, if :func:`check_allowed` refuses a layer, if a field of ``values`` is not in
-    it, or if a value is missing: every net needs some, and a training net all or none of the others.
+    it, or if a value is missing that every net needs.
     """
     try:
         text = _COMMENT.sub("", file.read_text())
@@ -54,18 +54,10 @@ def _missing(file: Path, text: str, given: Collection[str]) -> list[str]:
         raise ProgramError(
             f"--set {', '.join(odd)}: {file} has no such template field; it has {', '.join(sorted(found)) or 'none'}"
         )
-    training = sorted(name for name, fields in found.items() if fields.issubset(_OF_TRAINING) and not _of_tests(name))
-    missing = sorted(name for name in found if name not in given and not _of_tests(name))
-    if missing in ([], training):
-        return missing
-    if not any(name in given for name in training):  # no training net is asked for
-        missing = [name for name in missing if name not in training]
-    raise ProgramError(f"{file}: it needs a value for {', '.join(missing)}: give each with --set NAME=VALUE")
-
-
-def _of_tests(name: str) -> bool:
-    """Whether only the test net depends on a template field."""
-    return name.startswith("TEST_")
+    missing = sorted(name for name in found if name not in given and not name.startswith("TEST_"))
+    if needed := [name for name in missing if not found[name].issubset(_OF_TRAINING)]:
+        raise ProgramError(f"{file}: it needs a value for {', '.join(needed)}: give each with --set NAME=VALUE")
+    return missing
 
 
 def _parse(file: Path, text: str) -> NetParameter:

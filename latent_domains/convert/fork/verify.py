@@ -9,7 +9,6 @@ from caffe.proto.caffe_pb2 import LayerParameter
 from tqdm import tqdm
 
 from latent_domains.convert.fork.deploy import ImageInput
-from latent_domains.convert.fork.rewrite import NamedGraph
 from latent_domains.convert.fork.structure import batch_size, is_data, splits_rows
 from latent_domains.models.compare import Difference, difference, keep_worst
 from latent_domains.models.graph import Graph, Node, Value, blobs_after_forward, copy
@@ -40,9 +39,9 @@ def with_inputs(graph: Graph, shape: Sequence[int], rows: Mapping[Value, tuple[N
     return Graph(graph.name, nodes)
 
 
-def random_inputs(graph: Graph, images: ImageInput, classes: int, seed: int) -> dict[Value, Array]:
+def random_inputs(graph: Graph, images: ImageInput, classes: int) -> dict[Value, Array]:
     """Random images and labels for the Input layers of a graph. Images repeat in large batches."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     found: dict[Value, Array] = {}
     for node in graph.nodes:
         if is_data(node):
@@ -54,20 +53,19 @@ def random_inputs(graph: Graph, images: ImageInput, classes: int, seed: int) -> 
 
 
 def compare(
-    theirs: NamedGraph,
-    ours: NamedGraph,
+    theirs: Graph,
+    ours: Graph,
     parameters: Sequence[Mapping[str, Sequence[Array]]],
     phase: int,
     batches: Iterable[Mapping[Value, Array]],
-    seed: int,
 ) -> list[Difference]:
     """Run both sides on batches of inputs; the largest difference of each value that both have, by our blobs' names.
 
     ``parameters`` are the blobs of their layers and of ours. Raises ProgramError if two have different shapes.
     """
     sides = []
-    for side, of_layers in zip((theirs, ours), parameters, strict=True):
-        definition, blobs = side.graph.definition(side.names)
+    for graph, of_layers in zip((theirs, ours), parameters, strict=True):
+        definition, blobs = graph.definition()
         net = open_net(definition, phase)
         for name, targets in net.params.items():
             for target, values in zip(targets, of_layers[name] if len(targets) else (), strict=True):
@@ -77,7 +75,7 @@ def compare(
     for inputs in tqdm(batches, desc="verifying", leave=False):
         results = []
         for net, blobs in sides:
-            caffe.set_random_seed(seed)  # Dropout
+            caffe.set_random_seed(0)  # Dropout
             values = forward(net, {blobs[value]: rows for value, rows in inputs.items()})
             results.append({value: values[name] for value, name in blobs_after_forward(blobs).items()})
         expected, found = results

@@ -44,16 +44,16 @@ def export_onnx(
     """
     check_free(out, force=options.force, inputs=(net, weights))
     made, loaded = converted(net, weights)
-    for name in loaded.inputs:
-        check_mean(mean, loaded.blobs[name].shape[1])
+    (entry,) = loaded.inputs
+    check_mean(mean, loaded.blobs[entry].shape[1])
     with write_together(out, force=options.force) as (aside,):
         aside.write_bytes(made.SerializeToString())
         if options.verify:
-            rows = compare(loaded, made, aside, options.images, options.seed, mean or (MEAN,), scale)
+            rows = compare(loaded, made, aside, options.images, mean or (MEAN,), scale)
             require(weights, rows, hint=pixels_hint(mean, scale, MEAN))
         if check is not None:
             check(aside)
-    takes = ", ".join(f"{name} {_free(loaded.blobs[name].shape)}" for name in loaded.inputs)
+    takes = f"{entry} {_free(loaded.blobs[entry].shape)}"
     gives = ", ".join(f"{output.name} {_free(_sizes(output))}" for output in made.graph.output)
     print(f"{out}: operator set {OPSET}, {len(made.graph.node)} nodes; {takes} → {gives}")
     if options.verify:

@@ -35,10 +35,6 @@ class OnnxGraph:
         self.constants.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
         return name
 
-    def whole_numbers(self, name: str, values: Sequence[int]) -> str:
-        """Add a constant of 64-bit whole numbers, as shapes and axes are given, and return its name."""
-        return self.constant(name, np.array(values, np.int64))
-
     def node(self, op: str, inputs: Sequence[str], outputs: Sequence[str], name: str, **attributes: Any) -> None:
         """Add a node."""
         self.nodes.append(helper.make_node(op, inputs, outputs, _unique(name, self._nodes), **attributes))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from caffe.proto.caffe_pb2 import LayerParameter
+from numpy.typing import NDArray
 
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.onnx.graph import OnnxGraph
@@ -49,12 +50,6 @@ class Layer:
         """The first top."""
         return self.tops[0]
 
-    def check_counts(self, bottoms: int | None, tops: int | None) -> None:
-        """Raise Refused unless there are so many (None: any number)."""
-        for what, found, expected in (("bottoms", self.bottoms, bottoms), ("tops", self.tops, tops)):
-            if expected is not None and len(found) != expected:
-                raise self.refuse(f"{len(found)} {what}, expected {expected}")
-
     def axis(self, field: str, axis: int, axes: int) -> int:
         """An axis counted from the front. Raises Refused for the first: the batch is free to have any size."""
         axis = axis + axes if axis < 0 else axis
@@ -72,7 +67,7 @@ class Layer:
         self.graph.node(op, inputs, [name], name, **attributes)
         return name
 
-    def parameter(self, what: str, values: Array) -> str:
+    def parameter(self, what: str, values: NDArray[Any]) -> str:
         """Add one of the layer's parameters as a constant."""
         return self.graph.constant(f"{self.param.name}/{what}", values)
 
@@ -82,4 +77,4 @@ class Layer:
 
     def whole_numbers(self, what: str, values: Sequence[int]) -> str:
         """Add sizes or axes as a constant."""
-        return self.graph.whole_numbers(f"{self.param.name}/{what}", values)
+        return self.parameter(what, np.array(values, np.int64))

@@ -1,7 +1,6 @@
 """How each type of layer is written as ONNX: one function for each, and the table of them."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from caffe.proto.caffe_pb2 import EltwiseParameter, LRNParameter, PoolingParameter
@@ -258,36 +257,31 @@ def nothing(layer: Layer) -> None:
     """No node."""
 
 
-class Operator(NamedTuple):
-    """How a type of layer is written, and how many bottoms and tops it may have (None: any number)."""
-
-    write: Callable[[Layer], None]
-    bottoms: int | None = 1
-    tops: int | None = 1
-
-
 LAYERS = {
-    "BatchNorm": Operator(batch_norm),
-    "Bias": Operator(bias, bottoms=None),
-    "Clip": Operator(clip),
-    "Concat": Operator(concat, bottoms=None),
-    "Convolution": Operator(convolution),
-    "Dropout": Operator(identity, tops=None),
-    "Eltwise": Operator(eltwise, bottoms=None),
-    "Flatten": Operator(flatten),
-    "InnerProduct": Operator(inner_product),
-    "LRN": Operator(lrn),
-    "PReLU": Operator(prelu),
-    "Pooling": Operator(pooling),
-    "Power": Operator(power),
-    "ReLU": Operator(relu),
-    "Reshape": Operator(reshape),
-    "Scale": Operator(scale, bottoms=None),
-    "Sigmoid": Operator(same("Sigmoid")),
-    "Silence": Operator(nothing, bottoms=None, tops=None),
-    "Slice": Operator(slice_, tops=None),
-    "Softmax": Operator(softmax),
-    "Split": Operator(identity, tops=None),
-    "TanH": Operator(same("Tanh")),
+    "BatchNorm": batch_norm,
+    "Bias": bias,
+    "Clip": clip,
+    "Concat": concat,
+    "Convolution": convolution,
+    "Dropout": identity,
+    "Eltwise": eltwise,
+    "Flatten": flatten,
+    "InnerProduct": inner_product,
+    "LRN": lrn,
+    "PReLU": prelu,
+    "Pooling": pooling,
+    "Power": power,
+    "ReLU": relu,
+    "Reshape": reshape,
+    "Scale": scale,
+    "Sigmoid": same("Sigmoid"),
+    "Silence": nothing,
+    "Slice": slice_,
+    "Softmax": softmax,
+    "Split": identity,
+    "TanH": same("Tanh"),
 }
-"""Every type of layer that can be written."""
+"""The function that writes each type of layer."""
+
+SEVERAL = frozenset({"Bias", "Concat", "Dropout", "Eltwise", "Scale", "Silence", "Slice", "Split"})
+"""Types that may have several bottoms or tops."""

@@ -10,7 +10,7 @@ from onnx import ModelProto, TensorProto, helper
 from latent_domains.common.wording import by
 from latent_domains.convert.onnx.graph import OnnxGraph
 from latent_domains.convert.onnx.layer import Layer, Refused, refusal
-from latent_domains.convert.onnx.layers import LAYERS
+from latent_domains.convert.onnx.layers import LAYERS, SEVERAL
 from latent_domains.models.graph import Value
 from latent_domains.models.model import Array, Model
 
@@ -33,38 +33,37 @@ def check_layers(net: NetParameter) -> None:
 
 
 def onnx_model(model: Model, net: caffe.Net, *, producer: str, about: str, metadata: Mapping[str, str]) -> ModelProto:
-    """Write a model as ONNX. ``net`` is what Caffe made of it: it knows the blobs' shapes, the inputs and the outputs.
+    """Write a model as ONNX. ``net`` is what Caffe made of it: it knows the blobs' shapes, the input and the outputs.
 
-    Inputs, outputs and every blob keep their names; a blob that layers change in place has its name in its last state.
-    A layer's last node has the layer's name. The first axis of every input is free. Inputs that no layer reads, which
-    Caffe calls outputs too, are inputs alone. Raises Refused for what has no exact counterpart.
+    Input, outputs and every blob keep their names; a blob that layers change in place has its name in its last state.
+    A layer's last node has the layer's name. The first axis is free. Raises Refused for what has no exact counterpart.
     """
     check_layers(model.net)
-    _check_inputs(net)
-    outputs = [name for name in net.outputs if name not in net.inputs]
+    entry = _input(net)
+    outputs = [name for name in net.outputs if name != entry]
     if not outputs:
         raise Refused(f"no output, {_MAKE_DEPLOY}")
     layers = [layer for layer in model.net.layer if layer.type != "Input"]
     shapes_of = {name: tuple(blob.shape) for name, blob in net.blobs.items()}
-    values = {name: Value(name, shapes_of[name]) for name in net.inputs}
+    values = {entry: Value(entry, shapes_of[entry])}
     graph = OnnxGraph(shapes_of)
     last_writers = {top: number for number, layer in enumerate(layers) for top in layer.top if not _is_idle(layer)}
     for number, param in enumerate(layers):
         if _is_idle(param):
             continue
-        if changed := [top for top in param.top if top in net.inputs]:
-            raise refusal(param, f"changes the input {changed[0]} in place, expected a top of another name")
+        if entry in param.top:
+            raise refusal(param, f"changes the input {entry} in place, expected a top of another name")
         bottoms = tuple(values[name] for name in param.bottom)
         for top in param.top:
             state = top if last_writers[top] == number else graph.new_value(f"{top}/{param.name}")
             values[top] = Value(state, shapes_of[top])
         tops = tuple(values[name] for name in param.top)
-        operator, layer = LAYERS[param.type], Layer(param, bottoms, tops, model.blobs.get(param.name, ()), graph)
-        layer.check_counts(operator.bottoms, operator.tops)
-        operator.write(layer)
+        if param.type not in SEVERAL and (len(bottoms), len(tops)) != (1, 1):
+            raise refusal(param, f"{len(bottoms)} bottoms and {len(tops)} tops, expected one of each")
+        LAYERS[param.type](Layer(param, bottoms, tops, model.blobs.get(param.name, ()), graph))
     made = graph.model(
         model.net.name or "net",
-        [_declared(values[name]) for name in net.inputs],
+        [_declared(values[entry])],
         [_declared(values[name]) for name in outputs],
         producer_name=producer,
         doc_string=about,
@@ -82,14 +81,13 @@ def _declared(value: Value) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(value.name, TensorProto.FLOAT, [BATCH, *value.shape[1:]])
 
 
-def _check_inputs(net: caffe.Net) -> None:
-    """Raise Refused unless all inputs have the batch as their first axis."""
-    inputs = {name: tuple(net.blobs[name].shape) for name in net.inputs}
-    if not inputs:
-        raise Refused(f"no input, {_MAKE_DEPLOY}")
-    if any(len(shape) < 2 for shape in inputs.values()) or len({shape[0] for shape in inputs.values()}) > 1:
-        found = ", ".join(f"{name} {by(shape)}" for name, shape in inputs.items())
-        raise Refused(f"inputs {found}; expected the batch as the first of at least two axes of each")
+def _input(net: caffe.Net) -> str:
+    """The name of the net's input. Raises Refused unless it is one, with the batch as its first axis."""
+    shapes = {name: tuple(net.blobs[name].shape) for name in net.inputs}
+    if [len(shape) > 1 for shape in shapes.values()] != [True]:
+        found = ", ".join(f"{name} {by(shape)}" for name, shape in shapes.items()) or "none"
+        raise Refused(f"its inputs are {found}, expected a single one, with the batch as the first of its axes")
+    return net.inputs[0]
 
 
 def blob_names(model: ModelProto, blobs: Mapping[str, Array] | Sequence[str]) -> list[str]:

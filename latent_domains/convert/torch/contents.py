@@ -1,6 +1,5 @@
 """Takes a net's tensors from a state dict and checks them: names, shapes and values."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -16,8 +15,6 @@ STATISTICS = ("weight", "bias", "running_mean", "running_var")
 """Tensors of a BN that count; num_batches_tracked does not."""
 
 _FLOATS = ("float64", "float32", "float16", "bfloat16")
-
-_NO_HEAD = "--no-head to do without"
 
 Values = Mapping[str, NDArray[np.float32]]
 
@@ -68,8 +65,8 @@ class Checkpoint:
     classes: int | None
     """None where the head is not wanted."""
     values: Values
-    notes: tuple[str, ...]
-    """Notes on changed names and numbers, and on what was left out."""
+    notes: tuple[str, ...] = ()
+    """Notes for the user."""
 
 
 def take(tensors: Mapping[str, NDArray], net: Architecture, *, head: bool) -> Checkpoint:
@@ -77,22 +74,14 @@ def take(tensors: Mapping[str, NDArray], net: Architecture, *, head: bool) -> Ch
 
     Raises CheckpointError naming the tensors that are missing, too many, of another shape or not finite.
     """
-    weight, bias = f"{net.classifier}.weight", f"{net.classifier}.bias"
     of_head = [name for name in tensors if name.startswith(f"{net.classifier}.")]
-    classes, notes, shapes = None, [], net.shapes()
+    shapes, classes = net.shapes(), None
     if head:
-        classes = _classes(tensors, weight, net.features, of_head)
-        shapes |= {weight: (classes, net.features), bias: (classes,)}
-        if bias not in tensors:
-            tensors = {**tensors, bias: np.zeros(classes, np.float32)}
-            notes.append(f"no {bias}: taken as zeros")
+        weight = tensors.get(f"{net.classifier}.weight")
+        classes = len(weight) if weight is not None and weight.ndim else 0
+        shapes |= {f"{net.classifier}.weight": (classes, net.features), f"{net.classifier}.bias": (classes,)}
     else:
         tensors = {name: tensor for name, tensor in tensors.items() if name not in of_head}
-        if others := [name for name in of_head if name not in (weight, bias)]:
-            notes.append(f"left out with the head: {some(map(escaped, others))}")
-
-    def advice(*wrong: str) -> str:
-        return f", or {_NO_HEAD}" if all(name.startswith(f"{net.classifier}.") for name in wrong) else ""
 
     missing = [name for name in shapes if name not in tensors]
     extra = [name for name in tensors if name not in shapes and not name.endswith(".num_batches_tracked")]
@@ -100,30 +89,19 @@ def take(tensors: Mapping[str, NDArray], net: Architecture, *, head: bool) -> Ch
         named = [
             f"{word} {some(map(escaped, names))}" for word, names in (("lacking", missing), ("with", extra)) if names
         ]
-        raise CheckpointError(f"{net.title} by its blocks, but {' and '.join(named)}{advice(*missing, *extra)}")
+        raise CheckpointError(f"{net.title} by its blocks, but {' and '.join(named)}{_advice(net, *missing, *extra)}")
     for name, shape in shapes.items():
-        if tensors[name].shape != shape:
+        if tensors[name].shape != shape or not tensors[name].size:
             raise CheckpointError(
-                f"tensor {name} is {by(tensors[name].shape)}, expected {by(shape)} in {net.title}{advice(name)}"
+                f"tensor {name} is {by(tensors[name].shape)}, expected {by(shape)} in {net.title}{_advice(net, name)}"
             )
-    values = {name: _values(name, tensors[name]) for name in shapes}
-    kinds = Counter(tensors[name].dtype.name for name in shapes)
-    notes += [
-        f"{count} of {len(shapes)} tensors are {kind}: converted to float32"
-        for kind, count in sorted(kinds.items())
-        if kind != "float32"
-    ]
-    return Checkpoint(net, classes, values, tuple(notes))
+    return Checkpoint(net, classes, {name: _values(name, tensors[name]) for name in shapes})
 
 
-def _classes(tensors: Mapping[str, NDArray], weight: str, channels: int, of_head: list[str]) -> int:
-    if weight not in tensors:
-        but = f", but {some(map(escaped, of_head))}" if of_head else ""
-        raise CheckpointError(f"it has no {weight}, the classifier{but}: expected one, or {_NO_HEAD}")
-    shape = tensors[weight].shape
-    if len(shape) != 2 or not shape[0]:
-        raise CheckpointError(f"tensor {weight} is {by(shape)}, expected classes×{channels}, or {_NO_HEAD}")
-    return shape[0]
+def _advice(net: Architecture, *wrong: str) -> str:
+    """The option that helps if nothing but the classifier is ``wrong``."""
+    of_head = all(name.startswith(f"{net.classifier}.") for name in wrong)
+    return "; --no-head leaves the classifier out" if of_head else ""
 
 
 def _values(name: str, tensor: NDArray) -> NDArray[np.float32]:

@@ -85,7 +85,7 @@ def convert(
     for number, file in mda_files.items():
         nets[file] = Converted(caffe_model(net, form.standardisation, form.mda_pixels, number), form.mda_pixels)
     if options.verify:
-        pixels, inputs = tried(form.shape, options.seed, options.images)
+        pixels, inputs = tried(form.shape, options.images)
         verify(form.reference(net, form.standardisation), nets, pixels, inputs)
     else:
         print("not verified")

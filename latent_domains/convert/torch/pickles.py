@@ -6,6 +6,7 @@ The names in a pickle are looked up in a table, never imported. Any other name i
 import pickle
 import pickletools
 from collections.abc import Callable
+from functools import partial
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -34,21 +35,6 @@ class _Dict(dict):
         pass
 
 
-class _Function:
-    """In place of one of PyTorch's functions. A pickle can call it, but not change it."""
-
-    __slots__ = ("_call",)
-
-    def __init__(self, call: Callable[..., Any]) -> None:
-        self._call = call
-
-    def __call__(self, *arguments: object) -> object:
-        return self._call(*arguments)
-
-    def __setstate__(self, state: object) -> None:
-        raise CheckpointError("its pickle sets attributes of a function, which no state dict needs")
-
-
 def load(file: BinaryIO, make_storage: MakeStorage | None = None) -> Any:
     """Unpickle one object at the current place of ``file``, by default one without storages.
 
@@ -70,8 +56,10 @@ class _Unpickler(pickle.Unpickler):
         self._make_storage = make_storage
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in _ALLOWED:
-            return _ALLOWED[module, name]
+        if (module, name) == ("collections", "OrderedDict"):
+            return _Dict
+        if (module, name) in _FUNCTIONS:
+            return partial(_FUNCTIONS[module, name])  # its own copy: a pickle may set attributes
         if module == "torch" and name in _STORAGES:
             return name
         what = escaped(f"{module}.{name}")
@@ -109,9 +97,8 @@ def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> NDA
     return strided(storage, offset, shape, strides)
 
 
-_ALLOWED = {
-    ("collections", "OrderedDict"): _Dict,
-    ("torch._utils", "_rebuild_tensor"): _Function(_tensor),
-    ("torch._utils", "_rebuild_tensor_v2"): _Function(_tensor),
-    ("torch._utils", "_rebuild_parameter"): _Function(lambda data, *_: data),
+_FUNCTIONS = {
+    ("torch._utils", "_rebuild_tensor"): _tensor,
+    ("torch._utils", "_rebuild_tensor_v2"): _tensor,
+    ("torch._utils", "_rebuild_parameter"): lambda data, *_: data,
 }

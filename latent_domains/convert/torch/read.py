@@ -33,8 +33,7 @@ def read_checkpoint(path: Path, *, head: bool) -> Checkpoint:
     expect_file(path, "a checkpoint")
     try:
         tensors, notes = without_prefix(_tensors(path.read_bytes()))
-        found = take(tensors, find_architecture(tensors), head=head)
-        return replace(found, notes=(*notes, *found.notes))
+        return replace(take(tensors, find_architecture(tensors), head=head), notes=notes)
     except CheckpointError as error:
         raise ProgramError(f"{path}: {error}") from error
 

@@ -25,12 +25,11 @@ _SAME = {(3, 1): (1, 1), (5, 1): (2, 2), (3, 2): (0, 1), (5, 2): (1, 2)}
 class TorchNet:
     """A checkpoint's net, with the names that Caffe's nets have for its blobs.
 
-    ``pooled`` is the output that holds the features, ``head`` the one of the scores, if there is one; ``pads`` are the
-    pixels that its first convolution pads above and left, and below and right.
+    ``head`` is the output of the scores, if there is one; ``pads`` are the pixels that its first convolution pads above
+    and left, and below and right.
     """
 
     runtime: Runtime
-    pooled: str
     head: str | None
     standardisation: Standardisation
     pads: tuple[int, int]
@@ -107,7 +106,7 @@ class _TorchGraph:
             [helper.make_tensor_value_info("data", TensorProto.FLOAT, ["N", "C", "H", "W"])],
             [helper.make_tensor_value_info(output, TensorProto.FLOAT, None) for output in self._outputs],
         )
-        return TorchNet(Runtime(made.SerializeToString()), self._pooled, self._scores, standardisation, pads)
+        return TorchNet(Runtime(made.SerializeToString()), self._scores, standardisation, pads)
 
 
 def torch_resnet(net: Checkpoint, standardisation: Standardisation) -> TorchNet:

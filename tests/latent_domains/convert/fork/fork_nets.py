@@ -10,7 +10,7 @@ import caffe
 import numpy as np
 from caffe.proto.caffe_pb2 import BlobShape, NetParameter
 
-from latent_domains.convert.fork.conversion import Conversion
+from latent_domains.convert.fork.converter import Conversion
 from latent_domains.convert.fork.structure import find_rows
 from latent_domains.convert.fork.verify import with_inputs
 from latent_domains.models.model import open_net

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.fork.conversion import Conversion
+from latent_domains.convert.fork.converter import Conversion
 from latent_domains.convert.fork.verify import with_inputs
 from latent_domains.convert.fork.weights import converted, read_blobs
 from latent_domains.models.model import as_file

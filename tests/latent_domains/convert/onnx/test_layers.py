@@ -89,7 +89,7 @@ REFUSED = [
     (
         "Convolution",
         'bottom: "data" top: "b" convolution_param { num_output: 3 kernel_size: 2 }',
-        "2 bottoms, expected 1",
+        "2 bottoms and 2 tops, expected one of each",
     ),
     ("InnerProduct", "inner_product_param { num_output: 3 axis: 0 }", "axis: the first axis is the batch"),
     ("InnerProduct", "inner_product_param { num_output: 3 axis: 2 }", "axis 2 of 4 axes, expected axis 1"),
@@ -107,7 +107,7 @@ REFUSED = [
     ("Pooling", "pooling_param { pool: AVE kernel_size: 3 stride: 2 pad: 1 }", "an average over windows that reach"),
     ("Pooling", "pooling_param { kernel_size: 1 stride: 3 }", "a window of stride 3 lies outside of the 6×4 image"),
     ("Pooling", "pooling_param { pool: STOCHASTIC kernel_size: 2 }", "pool: STOCHASTIC, expected MAX or AVE"),
-    ("Pooling", 'top: "mask" pooling_param { kernel_size: 2 }', "2 tops, expected 1"),
+    ("Pooling", 'top: "mask" pooling_param { kernel_size: 2 }', "1 bottoms and 2 tops, expected one of each"),
 ]
 
 

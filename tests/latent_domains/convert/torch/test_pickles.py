@@ -98,7 +98,7 @@ def test_ways_of_naming_code(code, tmp_path):
 def test_attributes_of_what_stands_in_are_not_the_pickles_to_set():
     state = b"}U\x05_callK\x01sb."  # BUILD with {"_call": 1}
     for name in (b"ctorch._utils\n_rebuild_tensor_v2\n", b"ctorch._utils\n_rebuild_parameter\n"):
-        with pytest.raises(CheckpointError, match="its pickle sets attributes of a function"):
+        with pytest.raises(CheckpointError, match="damaged"):
             unpickled(b"\x80\x02" + name + state)
     numbers = b"(U\x07storageU\x0cFloatStorageU\x010U\x03cpuK\x03tQ"
     for of_array in (state, b"(K\x01K\x7f\x85U\x02f4\x89U\x01xtb."):  # as NumPy pickles an array's shape, kind, bytes

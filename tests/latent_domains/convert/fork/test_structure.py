@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.fork.conversion import Conversion
+from latent_domains.convert.fork.converter import Conversion
 from tests.latent_domains.convert.fork.fork_nets import digits
 
 
 def conversion(folder: Path, text: str, values: dict[str, str]) -> Conversion:
     (folder / "net.prototxt").write_text(text)
     found = Conversion(folder / "net.prototxt", values)
-    assert found.our_deploy().graph.nodes and found.our_train(found.train).graph.nodes
+    assert found.our_deploy().nodes and found.our_train(found.train).nodes
     return found
 
 
@@ -147,7 +147,7 @@ def test_names_of_what_is_replaced_are_free(tmp_path: Path) -> None:
     net = digits(2, 2)
     text = net.text.replace('name: "soft t"', 'name: "prob"').replace('name: "soft s"', 'name: "w"')
     found = conversion(tmp_path, text, net.values)
-    for graph in (found.our_deploy().graph, found.our_train(found.train).graph):
+    for graph in (found.our_deploy(), found.our_train(found.train)):
         assert len({node.name for node in graph.nodes}) == len(graph.nodes)
 
 
