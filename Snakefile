@@ -91,19 +91,11 @@ def records(wildcards):
     return PLAN.records(table)
 
 
-def choices():
-    """Seeds and iterations on a command line."""
-    seeds = ["--seeds", ",".join(map(str, CONFIG.seeds))] if CONFIG.seeds else []
-    return seeds + (["--iterations", str(CONFIG.iterations)] if CONFIG.iterations else [])
-
-
-def places():
-    """Folders on the command lines of tools.tables."""
-    return ["--runs", str(CONFIG.runs), "--data", str(CONFIG.data)]
-
-
-def mode():
-    return ["--solver-mode", CONFIG.solver_mode] if CONFIG.solver_mode else []
+SEEDS = ["--seeds", ",".join(map(str, CONFIG.seeds))] if CONFIG.seeds else []
+CHOICES = SEEDS + (["--iterations", str(CONFIG.iterations)] if CONFIG.iterations else [])
+PLACES = ["--runs", str(CONFIG.runs), "--data", str(CONFIG.data)]
+MODE = ["--solver-mode", CONFIG.solver_mode] if CONFIG.solver_mode else []
+"""Options on the command lines of tools.tables and tools.train."""
 
 
 def weights_of(wildcards):
@@ -201,8 +193,8 @@ rule train:
         folder=lambda wildcards: str(CONFIG.runs / wildcards.run),
         name=lambda wildcards: run_of(wildcards).name,
         table=table_of,
-        choices=places() + choices(),
-        mode=mode(),
+        choices=PLACES + CHOICES,
+        mode=MODE,
         weights=weights_of,
         on=lambda wildcards: ["python", "-m", "tools.one_gpu"] if PLAN.gpus_of(run_of(wildcards)) else [],
     log:
@@ -258,7 +250,7 @@ rule table:
     wildcard_constraints:
         table=one_of(TABLES),
     params:  # other seeds, iterations or records make another table
-        choices=places() + choices(),
+        choices=PLACES + CHOICES,
         records=lambda wildcards: [str(record) for record in PLAN.records(TABLES[wildcards.table])],
     message:
         "tables/{wildcards.table}.md and .csv"
@@ -277,7 +269,7 @@ rule report:
     wildcard_constraints:
         table=one_of(TABLES),
     params:
-        choices=["--runs-folder", str(CONFIG.runs), "--data", str(CONFIG.data), *choices()],
+        choices=["--runs-folder", str(CONFIG.runs), "--data", str(CONFIG.data), *CHOICES],
         records=lambda wildcards, input: len(input.records),
     log:
         "tables/logs/{table}.log",
@@ -313,7 +305,7 @@ onerror:
         say_what_is_missing(TABLES[name])
         if not PLAN.to_make(TABLES[name]):
             continue
-        options = [str(CONFIG.experiments / f"{name}.yaml"), *places(), *choices(), "--out", "tables"]
+        options = [str(CONFIG.experiments / f"{name}.yaml"), *PLACES, *CHOICES, "--out", "tables"]
         done = subprocess.run([sys.executable, "-m", "tools.tables", *options], stdout=subprocess.DEVNULL, check=False)
         if done.returncode == 0:
             for file in (f"tables/{name}.md", f"tables/{name}.csv"):

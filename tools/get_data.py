@@ -25,7 +25,7 @@ from latent_domains.common.arguments import add_image_options, natural, program_
 from latent_domains.common.program import ROOT, run
 from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
 from latent_domains.data.sets import demo, digits, image_sets, office_caltech_surf
-from latent_domains.data.sets.published import IMAGE_SETS, ImageSet
+from latent_domains.data.sets.published import IMAGE_SETS
 from latent_domains.data.sets.urls import OFFICE_CALTECH_SURF
 from latent_domains.data.sizes import SEEN, STORED
 
@@ -38,21 +38,19 @@ def _options() -> argparse.Namespace:
     common.add_argument("--force", action="store_true", help="replace LMDBs of other seeds, options or images")
     names = (*digits.DOMAINS, "demo", *IMAGE_SETS, office_caltech_surf.NAME)
     which = parser.add_subparsers(dest="which", required=True, metavar=f"{{{','.join(names)}}}")
+
+    def add(name: str, lmdbs: str) -> argparse.ArgumentParser:
+        return which.add_parser(name, parents=[common], help=lmdbs, description=f"Build OUT/{name}: {lmdbs}.")
+
     for name, domains in digits.DOMAINS.items():
-        about = f"Build OUT/{name}: two LMDBs for each of {', '.join(domains)}."
-        digits_parser = which.add_parser(name, parents=[common], help=", ".join(domains), description=about)
+        digits_parser = add(name, f"two LMDBs for each of {', '.join(domains)}")
         _add_downloads(digits_parser, "mnist/*.gz, usps/zip.*.gz and bsds500/*.jpg")
-    about = "Build OUT/demo: six LMDBs."
-    which.add_parser("demo", parents=[common], help="the demo's three domains", description=about)
-    for image_set in IMAGE_SETS.values():
-        _add_image_set(which, common, image_set)
-    surf_parser = which.add_parser(
-        office_caltech_surf.NAME,
-        parents=[common],
-        help="features of Office-Caltech-10",
-        description=f"Build OUT/{office_caltech_surf.NAME}: an LMDB of SURF histograms for each of "
-        f"{', '.join(OFFICE_CALTECH_SURF)}, rows divided by their sums, then z-scored over all domains.",
-    )
+    add("demo", "six LMDBs of the demo's three domains")
+    for name, image_set in IMAGE_SETS.items():
+        domains = ", ".join(image_set.domains)
+        _add_images(add(name, f"an LMDB of {STORED}x{STORED} images for each of {domains}"), name)
+    domains = ", ".join(OFFICE_CALTECH_SURF)
+    surf_parser = add(office_caltech_surf.NAME, f"an LMDB of Office-Caltech-10's SURF histograms for each of {domains}")
     _add_downloads(surf_parser, f"{office_caltech_surf.NAME}/*.mat")
     return parser.parse_args()
 
@@ -68,17 +66,7 @@ def _add_downloads(parser: argparse.ArgumentParser, files: str) -> None:
     parser.add_argument("--downloads", type=Path, metavar="DIR", help="keep downloads here (default: OUT/downloads)")
 
 
-def _add_image_set(
-    which: "argparse._SubParsersAction[argparse.ArgumentParser]", common: argparse.ArgumentParser, image_set: ImageSet
-) -> None:
-    domains = ", ".join(image_set.domains)
-    parser = which.add_parser(
-        image_set.name,
-        parents=[common],
-        help=f"{image_set.title}: {domains}",
-        description=f"Build OUT/{image_set.name}: an LMDB of {STORED}x{STORED} images for each of {domains}. "
-        "The images are counted first, and every difference from the published numbers is reported.",
-    )
+def _add_images(parser: argparse.ArgumentParser, name: str) -> None:
     parser.add_argument(
         "--images",
         type=Path,
@@ -91,13 +79,14 @@ def _add_image_set(
         type=natural,
         default=SEEN,
         metavar="SIDE",
-        help=f"build OUT/{image_set.name}_SIDE, for write_run --image-size SIDE, with images of side "
-        f"SIDE × {STORED} / {SEEN}",
+        help=f"build OUT/{name}_SIDE, for write_run --image-size SIDE, with images of side SIDE × {STORED} / {SEEN}",
     )
     parser.add_argument("--encoded", choices=("jpg", "png"), help="store image files of this format, not raw pixels")
     add_image_options(parser)
     parser.add_argument(
-        "--allow-incomplete", action="store_true", help="build LMDBs even if the images are not the published set"
+        "--allow-incomplete",
+        action="store_true",
+        help="build LMDBs even if the numbers of images are not the published ones",
     )
 
 

@@ -44,7 +44,10 @@ def join(
     names = [path.name if path.name not in ("", "..") else path.resolve().name for path in inputs]
     if len(set(names)) != len(names):
         raise ProgramError(f"two of the LMDBs have the same name: found {', '.join(names)}, expected each name once")
-    _check_free(out, force=force)
+    check_named(out)
+    if out.exists() and origin_of(out).get("program") != PROGRAM:  # where OUT was forgotten it is the last input
+        raise ProgramError(f"{out} exists already and {PROGRAM} did not make it: choose another name or remove it")
+    check_new(out, force=force)
     counts = _count_alike(inputs)
     origin = {
         "program": PROGRAM,
@@ -74,19 +77,6 @@ def read_domains(mixture: Path) -> list[str] | None:
     if len(found) != records:
         raise ProgramError(f"{mixture / DOMAINS}: {len(found)} lines, expected {records}, one for each record")
     return found
-
-
-def _check_free(out: Path, *, force: bool) -> None:
-    """Raise ProgramError if ``out`` exists, unless it was made here and may be replaced.
-
-    Where OUT was forgotten the last input takes its place, and ``force`` would replace a domain.
-    """
-    check_named(out)
-    if not out.exists():
-        return
-    if origin_of(out).get("program") != PROGRAM:
-        raise ProgramError(f"{out} exists already and {PROGRAM} did not make it: choose another name or remove it")
-    check_new(out, force=force)
 
 
 def _count_alike(inputs: Sequence[Path]) -> list[int]:

@@ -22,10 +22,9 @@ class Network:
     ``images`` names the dataset whose images suit it, ``pixels`` how they become its input (None: as there), and
     ``any_size`` says that they may be of another size. ``recipe`` is the dataset by whose recipe it is trained on one's
     own images (None: it is not). ``geometries`` begins with the default; ``caffe_only`` is a layer that no geometry but
-    "caffe" has. ``plain`` says whether it can be trained without normalisation. ``weights`` are ImageNet's, which
-    ``converter``, a program, turns into Caffe's (None: they are). ``gib`` is the memory that training takes, in GiB:
-    at all, and for each image of a batch; ``megabytes`` what a run takes at the paper's batch size, with room to spare.
-    ``folder`` of prototxt/ is where nets of it are committed.
+    "caffe" has. ``plain`` says whether it can be trained without normalisation. ``weights`` are ImageNet's, and
+    ``from_torch`` says that they must be converted. ``megabytes`` is the memory of a run at the paper's batch size,
+    with room to spare. ``folder`` of prototxt/ is where nets of it are committed.
     """
 
     name: str

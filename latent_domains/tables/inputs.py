@@ -5,7 +5,7 @@ from pathlib import Path
 
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.sets.published import IMAGE_SETS
-from latent_domains.experiment.datasets import DATASETS, Dataset
+from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.tables.definition import Run, data_folder
@@ -40,11 +40,6 @@ def missing_images(run: Run, data: Path) -> bool:
     return not all(is_lmdb(data / run.data.images / Path(domain).name) for domain in domains)
 
 
-def extracted_from(run: Run) -> Dataset | None:
-    """Return the dataset of images that a run's features come from; None without features, or if we do not have it."""
-    return DATASETS.get(run.data.images) if run.data.extracted else None
-
-
 def weights(run: Run) -> Weights | None:
     """Return the weights that the paper starts a run with; None for random weights and for baselines."""
     network = NETWORKS[run.data.network]
@@ -62,7 +57,8 @@ def why_missing(run: Run, data: Path, *, per_seed: bool = False) -> str:
     missing = missing_lmdbs(run, folder)
     if missing:
         whole = len(missing) == len(lmdbs(run, folder))
-        if (images := extracted_from(run)) and missing_images(run, data):
+        images = DATASETS.get(run.data.images) if run.data.extracted else None
+        if images and missing_images(run, data):
             return f"{title(images.name)} is not on this machine: {images.made_by}, then {run.data.made_by}"
         what = title(run.data.name) if whole else ", ".join(str(lmdb.relative_to(data)) for lmdb in missing)
         verb = "is" if whole or len(missing) == 1 else "are"

@@ -16,7 +16,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import Positive, checked
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.sets.published import IMAGE_SETS
-from latent_domains.experiment.datasets import DATASETS, Dataset
+from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.mixture import is_joined, join_options
 from latent_domains.experiment.networks import NETWORKS
@@ -214,18 +214,12 @@ class Plan:
     @cached_property
     def feature_sets(self) -> list[str]:
         """Datasets of features that ``tools.extract_features`` makes."""
-        datasets = [run.data for run in self.runs.values() if run.data.name in DATASETS]
-        return sorted({data.name for data in datasets if data.extracted})
-
-    @cached_property
-    def _of_other_sizes(self) -> dict[str, Dataset]:
-        """The sets whose images are stored in another size than usual."""
-        return {self._set(run): run.data for run in self.runs.values() if run.data.folder}
+        return sorted({run.data.name for run in self.runs.values() if run.data.name in DATASETS and run.data.extracted})
 
     def images_options(self, images: str) -> list[str]:
         """The command line of ``python -m tools.get_data`` for one of the ``image_sets``."""
         data = self.config.data
-        sized = self._of_other_sizes.get(images)
+        sized = next((run.data for run in self.runs.values() if run.data.folder and self._set(run) == images), None)
         folder, dataset = (data / images).parent, sized.name if sized else Path(images).name
         options = [dataset, "--out", str(folder), *(["--image-size", str(sized.crop)] if sized else [])]
         if folder != data:
