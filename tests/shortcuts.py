@@ -42,5 +42,5 @@ def _evaluate_here(folder: RunFolder, threads: int, *others: Any) -> None:
     with _one_evaluation:
         ctypes.CDLL("libgomp.so.1").omp_set_num_threads(threads)  # of this thread alone
         folder = RunFolder.load(folder.path)
-        record = evaluate(folder, quiet=True, solver_mode="CPU")
+        record = evaluate(folder, solver_mode="CPU")
         write_text(folder.record, json_text(record.to_json()))

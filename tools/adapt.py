@@ -38,12 +38,11 @@ from latent_domains.common.program import ROOT, from_root, run
 from latent_domains.common.wording import some
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.options import add_method_options, method_options
-from latent_domains.runs.devices import check_available, requested_mode
+from latent_domains.runs.devices import add_training_options, check_available, requested_mode
 from latent_domains.runs.evaluate import summary
 from latent_domains.runs.preflight import check_caffe
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import check_name
-from latent_domains.training.options import add_training_options
 
 
 def _options() -> argparse.Namespace:

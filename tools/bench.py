@@ -18,23 +18,20 @@ def main() -> None:
     from latent_domains.bench import beside_torch, layers, rows
 
     options = _options()
-    device = rows.Device()
-    of_torch = beside_torch.rows() if options.gpu is None else []
-    chosen = rows.choose(
-        [*layers.cpu_rows(), *of_torch] if options.gpu is None else layers.gpu_rows(device), options.only
-    )
+    if options.gpu is None:
+        about = "" if options.list else _cpu(options.threads)
+        measurable = [*layers.cpu_rows(), *beside_torch.rows()]
+    else:
+        device, about = (rows.CPU, "") if options.list else _gpu(options.gpu)
+        measurable = layers.gpu_rows(device)
+    chosen = rows.choose(measurable, options.only)
     if options.list:
         print(*(row.name for row in chosen), sep="\n")
         return
-    if options.gpu is not None:
-        device, about = _gpu(options.gpu)
-        chosen = rows.choose(layers.gpu_rows(device), options.only)
-    else:
-        about = _cpu(options.threads)
-        left_out = [] if beside_torch.has_torch() else [row for row in chosen if row in of_torch]
-        if left_out:
-            print(f"{len(left_out)} rows are left out: they need PyTorch, which tools/setup.sh torch installs")
-            chosen = [row for row in chosen if row not in left_out]
+    left_out = [] if beside_torch.has_torch() else [row for row in chosen if row.name.startswith("train-")]
+    if left_out:
+        print(f"{len(left_out)} rows are left out: they need PyTorch, which tools/setup.sh torch installs")
+        chosen = [row for row in chosen if row not in left_out]
     print(f"{about}. Both sides of a ratio are timed alternately: medians of rounds, for PyTorch the best.")
     if chosen:
         rows.print_rows(chosen, rows.Extent(0 if options.smallest else options.seconds, options.smallest))

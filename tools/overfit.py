@@ -11,7 +11,7 @@ from pathlib import Path
 
 from latent_domains.common.arguments import natural, number, positive, program_parser
 from latent_domains.common.program import ROOT, ProgramError, run
-from latent_domains.training.options import add_training_options
+from latent_domains.runs.devices import add_training_options
 from latent_domains.training.overfit import GOAL, LAST, NETS, overfit
 
 

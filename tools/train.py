@@ -11,10 +11,9 @@ from pathlib import Path
 
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import run
-from latent_domains.runs.devices import ALL, gpu_list, on_gpus
+from latent_domains.runs.devices import ALL, add_training_options, gpu_list, on_gpus
 from latent_domains.runs.evaluate import domains_summary, summary
 from latent_domains.runs.run_folder import RunFolder
-from latent_domains.training.options import add_training_options
 from latent_domains.training.train import train_all
 
 

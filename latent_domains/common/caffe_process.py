@@ -35,7 +35,7 @@ def caffe_binary() -> str:
 
 
 def environment(threads: int) -> dict[str, str]:
-    """The child's environment, with so many threads in all layers; a BLAS has one, since these divide the work.
+    """A child's environment: so many threads in all layers, no progress bars. A BLAS has one: layers divide the work.
 
     ``caffe`` embeds the interpreter and knows no virtual environment, so PYTHONPATH names this one's packages, the
     folder pycaffe lies in, and the repository.
@@ -50,6 +50,7 @@ def environment(threads: int) -> dict[str, str]:
         "OPENBLAS_NUM_THREADS": "1",
         "NUMBA_NUM_THREADS": str(threads),
         "OMP_NUM_THREADS": str(threads),
+        "TQDM_DISABLE": "1",
         "GLOG_logtostderr": "1",
         "GLOG_minloglevel": "0",
     }

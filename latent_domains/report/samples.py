@@ -44,7 +44,7 @@ def read_source_images(folder: RunFolder, snapshot: Snapshot) -> SourceImages:
     pictures = _pictures(folder, lmdbs)
     shape = read_images(pictures[0], 1)[0].shape[1:] if pictures else folder.experiment.data.stored_shape
     limit = min(LOOKED_AT, max(8, BYTES // int(np.prod(shape))))
-    rows, _ = domain_probabilities(folder, snapshot.model, lmdbs, limit=limit, quiet=True)
+    rows, _ = domain_probabilities(folder, snapshot.model, lmdbs, limit=limit)
     return SourceImages(
         np.concatenate([read_images(lmdb, limit)[0] for lmdb in pictures]) if pictures else None,
         [source for source, of_source in rows.items() for _ in of_source],

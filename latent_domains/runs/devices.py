@@ -1,4 +1,4 @@
-"""Where Caffe computes a run: GPU or CPU, and on which GPUs."""
+"""Where Caffe computes a run: GPU or CPU, and on which GPUs; the options that say so."""
 
 import argparse
 import os
@@ -8,6 +8,7 @@ import caffe
 from caffe.proto import caffe_pb2
 from google.protobuf import text_format
 
+from latent_domains.common.arguments import positive, threads
 from latent_domains.common.files import write_text
 from latent_domains.common.gpus import expect_gpu, gpu_names, has_cuda, why_no_gpu
 from latent_domains.common.program import ProgramError
@@ -121,3 +122,13 @@ def add_mode_option(parser: argparse.ArgumentParser) -> None:
         help=f"where Caffe computes (default: environment variable {VARIABLE}, else the run's solver; "
         "a new run is written for the CPU where Caffe was built without CUDA)",
     )
+
+
+def add_training_options(parser: argparse.ArgumentParser, jobs: int | None) -> None:
+    """The options of every program that trains; ``jobs`` is the default of runs side by side, None for one run."""
+    if jobs is not None:
+        parser.add_argument("--jobs", type=positive, default=jobs, help="runs side by side (default: %(default)s)")
+    parser.add_argument(
+        "--threads", type=threads, metavar="N", help="threads of each process (default: its share of the cores)"
+    )
+    add_mode_option(parser)

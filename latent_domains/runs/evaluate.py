@@ -16,9 +16,7 @@ from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.run_state import now
 
 
-def evaluate(
-    folder: RunFolder, *, quiet: bool = False, solver_mode: str | None = None, gpu: int | None = None
-) -> Record:
+def evaluate(folder: RunFolder, *, solver_mode: str | None = None, gpu: int | None = None) -> Record:
     """Evaluate the last iteration of ``folder`` and return its record.
 
     ``solver_mode`` is GPU or CPU; None takes that of the environment, if any, or the run's. ``gpu`` is the one to use
@@ -38,7 +36,7 @@ def evaluate(
             caffe.set_device(gpu)  # first: whatever comes before would take memory of GPU 0
         caffe.set_mode_gpu()
     check_snapshot(folder, snapshot)
-    confusion = {target: confusion_counts(folder, snapshot, target, quiet=quiet) for target in folder.test_nets}
+    confusion = {target: confusion_counts(folder, snapshot, target) for target in folder.test_nets}
     images = sum(int(counts.sum()) for counts in confusion.values())
     correct = sum(int(counts.trace()) for counts in confusion.values())
     assigned, log = assigned_domains(folder), curves(folder.log_text().splitlines())
@@ -50,9 +48,9 @@ def evaluate(
         targets={target: OnTarget.of(counts) for target, counts in confusion.items()},
         classes=class_names(folder),
         incomplete_data=incompleteness(folder),
-        domain_usage=domain_usage(assigned) if assigned else source_usage(folder, snapshot, quiet=quiet),
-        target_domain_usage=target_usage(folder, snapshot, quiet=quiet),
-        domain_usage_history=usage_history(folder, quiet=quiet),
+        domain_usage=domain_usage(assigned) if assigned else source_usage(folder, snapshot),
+        target_domain_usage=target_usage(folder, snapshot),
+        domain_usage_history=usage_history(folder),
         last_values={name: values[max(values)] for (phase, name), values in log.items() if phase == "train" and values},
         training=folder.read_training(),
         evaluated=now(),

@@ -25,7 +25,7 @@ SMALL_BATCH = 16
 """Images of a test batch below which forward passes are many: a prime number of images makes batches of one."""
 
 
-def source_usage(folder: RunFolder, snapshot: Snapshot, *, quiet: bool = False) -> DomainUsage | None:
+def source_usage(folder: RunFolder, snapshot: Snapshot) -> DomainUsage | None:
     """Domain usage on the source images of :func:`evaluation_lmdbs`.
 
     None if no branch predicts source domains.
@@ -33,10 +33,10 @@ def source_usage(folder: RunFolder, snapshot: Snapshot, *, quiet: bool = False) 
     if not folder.experiment.has_branch:
         return None
     lmdbs, held_out = evaluation_lmdbs(folder)
-    return domain_usage(*domain_probabilities(folder, snapshot.model, lmdbs, quiet=quiet), held_out=held_out)
+    return domain_usage(*domain_probabilities(folder, snapshot.model, lmdbs), held_out=held_out)
 
 
-def target_usage(folder: RunFolder, snapshot: Snapshot, *, quiet: bool = False) -> DomainUsage | None:
+def target_usage(folder: RunFolder, snapshot: Snapshot) -> DomainUsage | None:
     """Domain usage of the targets' branch, on their training images. None if no branch predicts target domains.
 
     Without the NMI with classes if nobody knows the labels of a target.
@@ -45,11 +45,11 @@ def target_usage(folder: RunFolder, snapshot: Snapshot, *, quiet: bool = False) 
     if not experiment.has_target_branch:
         return None
     lmdbs = {target: folder.train_lmdbs[target] for target in experiment.targets}
-    found, labels = domain_probabilities(folder, snapshot.model, lmdbs, blob="target_domain_prob", quiet=quiet)
+    found, labels = domain_probabilities(folder, snapshot.model, lmdbs, blob="target_domain_prob")
     return domain_usage(found, None if set(lmdbs) & set(experiment.data.unlabelled) else labels)
 
 
-def usage_history(folder: RunFolder, *, quiet: bool = False) -> list[DomainUsage]:
+def usage_history(folder: RunFolder) -> list[DomainUsage]:
     """:func:`source_usage` on fewer images at every snapshot that is there, and before training.
 
     Nothing is known of the beginning of a run that began from weights that were given, or whose branch comes after a
@@ -64,7 +64,7 @@ def usage_history(folder: RunFolder, *, quiet: bool = False) -> list[DomainUsage
     lmdbs, held_out = evaluation_lmdbs(folder)
     history = []
     for iteration in sorted(weights):
-        found = domain_probabilities(folder, weights[iteration], lmdbs, limit=HISTORY_IMAGES, quiet=quiet)
+        found = domain_probabilities(folder, weights[iteration], lmdbs, limit=HISTORY_IMAGES)
         history.append(domain_usage(*found, held_out=held_out).model_copy(update={"iteration": iteration}))
     return history
 
@@ -104,7 +104,6 @@ def domain_probabilities(
     *,
     blob: str = "domain_prob",
     limit: int | None = None,
-    quiet: bool = False,
 ) -> tuple[dict[str, NDArray[np.float32]], dict[str, NDArray[np.int64]]]:
     """Return a branch's probabilities (n×k, ``blob`` of the domain net) and the labels (n) of each domain's images.
 
@@ -115,7 +114,7 @@ def domain_probabilities(
     found, labels = {}, {}
     for domain, lmdb in lmdbs.items():
         rows = []
-        with tqdm(desc=f"domains of {domain}", total=min(limit, count(lmdb)), unit="img", disable=quiet) as bar:
+        with tqdm(desc=f"domains of {domain}", total=min(limit, count(lmdb)), unit="img", leave=False) as bar:
             for inputs, classes in batches(lmdb, data.preprocessing, data.test_batch_limit, limit):
                 feed(net, inputs)
                 rows.append((net.forward()[blob].copy(), classes))
@@ -124,7 +123,7 @@ def domain_probabilities(
     return found, labels
 
 
-def confusion_counts(folder: RunFolder, snapshot: Snapshot, target: str, *, quiet: bool = True) -> NDArray[np.int64]:
+def confusion_counts(folder: RunFolder, snapshot: Snapshot, target: str) -> NDArray[np.int64]:
     """Confusion counts (classes×classes; rows true, columns predicted) of the run's test net for ``target``.
 
     Each test image counts once; the trace is what Caffe's Accuracy layer counts as correct. Where the net's own batches
@@ -140,7 +139,7 @@ def confusion_counts(folder: RunFolder, snapshot: Snapshot, target: str, *, quie
     scores_blob, label_blob = net.bottom_names[folder.experiment.accuracy_name(target)]
     classes = data.classes
     counts = np.zeros((classes, classes), np.int64)
-    for first in tqdm(range(0, images, rows), desc=f"test on {target}", unit="batch", disable=quiet):
+    for first in tqdm(range(0, images, rows), desc=f"test on {target}", unit="batch", leave=False):
         net.forward()
         scores = net.blobs[scores_blob].data.reshape(-1, classes)[: images - first]
         if np.isnan(scores).any():  # Caffe's Accuracy would count something all the same

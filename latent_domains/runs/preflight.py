@@ -79,13 +79,10 @@ def check_nets(run: RunFolder) -> None:
         if not file.is_file():
             raise ProgramError(f"{file} is missing: {_AGAIN}")
     solver, experiment = run.read_solver(), run.experiment
-    numbers = [
-        ("max_iter", solver.max_iter, "iterations", experiment.iterations),
-        ("random_seed", solver.random_seed, "seed", experiment.seed),
-    ]
-    for name, found, key, expected in numbers:
-        if found != expected:
-            raise ProgramError(f"{run.solver}: {name} is {found}, but {key} in experiment.json is {expected}: {_AGAIN}")
+    described = {"max_iter": experiment.iterations, "random_seed": experiment.seed}
+    for name, expected in described.items():
+        if (found := getattr(solver, name)) != expected:
+            raise ProgramError(f"{run.solver}: {name} is {found}, expected {expected} by experiment.json: {_AGAIN}")
     expected_domains = {experiment.num_domains} if experiment.sees_target else set()
     for name in ("train", *experiment.tests):
         layers = [layer.python_param for layer in run.read_net(name).layer if kind(layer) == "MDALayer"]
@@ -94,11 +91,10 @@ def check_nets(run: RunFolder) -> None:
         except (ValueError, KeyError, TypeError):
             continue  # the layer itself says what is wrong
         if domains != expected_domains:
-            found = sorted(domains, key=str)
             raise ProgramError(
-                f"{run.net(name)}: its MDALayers have num_domains {found}, but {experiment.method} with "
-                f"k={experiment.k} and k_target={experiment.k_target} in experiment.json makes it "
-                f"{sorted(expected_domains)}: {_AGAIN}"
+                f"{run.net(name)}: its MDALayers have num_domains {sorted(domains, key=str)}, expected "
+                f"{sorted(expected_domains)} by experiment.json (k={experiment.k}, k_target={experiment.k_target}): "
+                f"{_AGAIN}"
             )
 
 

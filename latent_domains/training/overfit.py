@@ -79,7 +79,8 @@ def overfit(
     solver.display = 1  # the log gets the accuracy of every batch
     write_text(folder.solver, text_format.MessageToString(solver))
     train_all([folder], threads=threads, solver_mode=solver_mode)
-    return training_accuracy(folder)
+    values = curves(folder.log_text().splitlines())[("train", "source_accuracy")]
+    return float(np.mean([values[iteration] for iteration in sorted(values)[-LAST:]]))
 
 
 def choose(images: Path, seed: int) -> dict[str, list[Entry]]:
@@ -96,9 +97,3 @@ def choose(images: Path, seed: int) -> dict[str, list[Entry]]:
                 raise ProgramError(f"{images}: {count} images of {domain}/{name}, expected at least {EACH}")
             chosen[domain] += [images_of_class[i] for i in rng.choice(len(images_of_class), EACH, replace=False)]
     return chosen
-
-
-def training_accuracy(run: RunFolder) -> float:
-    """Accuracy on the source images of the last iterations, from a log that has every iteration's."""
-    values = curves(run.log_text().splitlines())[("train", "source_accuracy")]
-    return float(np.mean([values[iteration] for iteration in sorted(values)[-LAST:]]))

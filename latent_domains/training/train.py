@@ -177,7 +177,7 @@ def _evaluate_apart(folder: RunFolder, threads: int, children: Children, gpu: in
 
     ``gpu`` is the one to use if the run's mode is GPU (None: Caffe's default).
     """
-    command = [*UNMOVED_BY_SIGTERM, sys.executable, "-m", "tools.evaluate", "--quiet", str(folder.path.resolve())]
+    command = [*UNMOVED_BY_SIGTERM, sys.executable, "-m", "tools.evaluate", str(folder.path.resolve())]
     command += ["--solver-mode", mode_of(folder)]  # whatever the environment asks for
     if gpu is not None:
         command += ["--gpu", str(gpu)]

@@ -86,7 +86,7 @@ PROGRAMS = (
     Program("tools.predict", "run night --out out/a.csv --jobs 1", ("run", "data", "night"), _RUN, 20),
     Program(
         "tools.evaluate",
-        "out/run --quiet",
+        "out/run",
         ("run>out/run", "data"),
         (*(f"out/{pattern}" for pattern in _RUN), "data/digits/*_test/data.mdb"),
         25,

@@ -29,7 +29,7 @@ def test_accuracy_of_the_record_is_that_of_caffe_test(trained):
 
 def test_what_became_of_the_domains_is_told_in_a_line(trained):
     usage = trained.read_record().domain_usage
-    done = program("evaluate", trained.path, "--quiet")
+    done = program("evaluate", trained.path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[1] == (
         f"{trained.path}: latent domains of 60 held-out source images: largest share {100 * max(usage.share):.1f} %; "
@@ -61,7 +61,7 @@ def test_a_run_that_diverged_has_no_record(tiny_data, tmp_path):
     with pytest.raises(
         ProgramError, match=r"caffemodel: layer conv2 holds values that are not finite: the training di"
     ):
-        evaluate(folder, quiet=True)
+        evaluate(folder)
     assert not folder.record.exists()
 
 

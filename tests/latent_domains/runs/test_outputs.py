@@ -48,7 +48,7 @@ def test_probabilities_are_rows_of_the_domain_net(trained, tiny_data):
 
 
 def test_usage_is_measured_on_held_out_images_and_their_classes(trained, tiny_data):
-    usage = source_usage(trained, trained.latest_snapshot(), quiet=True)
+    usage = source_usage(trained, trained.latest_snapshot())
     found = [predicted(trained, tiny_data / "digits" / f"{source}_test") for source in ("mnist", "mnistm")]
     assigned, labels = [rows.argmax(axis=1) for rows, _ in found], [classes for _, classes in found]
     assert usage.held_out
@@ -66,7 +66,7 @@ def test_latent_targets_are_held_against_classes_whose_labels_are_known(tiny_dat
     assert expected > 0
     unlabelled = replace(run.experiment.data, unlabelled=("usps",))
     nobody_knows = replace(run, experiment=replace(run.experiment, data=unlabelled))
-    assert target_usage(nobody_knows, run.latest_snapshot(), quiet=True).nmi_classes is None
+    assert target_usage(nobody_knows, run.latest_snapshot()).nmi_classes is None
 
 
 @pytest.mark.parametrize("held", [None, "mnistm_train"])
@@ -77,9 +77,9 @@ def test_without_held_out_images_usage_is_that_of_training_images(held, trained,
         if (name := held if part.name == "mnistm_test" else part.name) is not None:
             (tmp_path / "digits" / part.name).symlink_to(part.with_name(name))
     folder = replace(trained, data_folder=tmp_path)
-    usage = source_usage(folder, trained.latest_snapshot(), quiet=True)
+    usage = source_usage(folder, trained.latest_snapshot())
     assert (usage.held_out, usage.images) == (False, 2 * TRAIN)
-    assert not any(usage.held_out for usage in usage_history(folder, quiet=True))
+    assert not any(usage.held_out for usage in usage_history(folder))
     rows, _ = domain_probabilities(trained, trained.latest_snapshot().model, source_lmdbs(trained))
     assert usage.counts == [np.bincount(p.argmax(axis=1), minlength=3).tolist() for p in rows.values()]
 
@@ -91,10 +91,10 @@ def test_an_undivided_source_is_looked_at_by_its_domains(trained, tiny_data):
 
 
 def test_the_history_begins_as_the_solver_initialises_the_branch(trained, monkeypatch):
-    history = usage_history(trained, quiet=True)
+    history = usage_history(trained)
     assert [usage.iteration for usage in history] == [0, 2, 4]
     assert all(usage.images == 2 * TEST and sum(usage.share) == pytest.approx(1) for usage in history)
-    last = source_usage(trained, trained.latest_snapshot(), quiet=True)
+    last = source_usage(trained, trained.latest_snapshot())
     assert history[-1].to_json() == {"iteration": 4, **last.to_json()}
     solver = caffe.SGDSolver(str(trained.solver))
     net = trained.load_net("domains", caffe.TEST, trained.initial)
@@ -106,7 +106,7 @@ def test_the_history_begins_as_the_solver_initialises_the_branch(trained, monkey
 def test_the_beginning_is_not_known_of_a_run_that_began_from_weights(trained, tmp_path):
     run = RunFolder.load(shutil.copytree(trained.path, tmp_path / "run"))
     run.training.write_text(json.dumps({"seconds": 1.0, "weights": {"file": "w", "sha256": "0"}}))
-    assert [usage.iteration for usage in usage_history(run, quiet=True)] == [2, 4]
+    assert [usage.iteration for usage in usage_history(run)] == [2, 4]
 
 
 def test_without_a_branch_there_is_nothing_to_tell(tiny_data, tmp_path):

@@ -103,8 +103,8 @@ def test_preflight_sees_domain_labels_out_of_step(tiny_data, tmp_path):
 @pytest.mark.parametrize(
     ("file", "old", "new", "message"),
     [
-        ("solver", "max_iter: 6", "max_iter: 7", "max_iter is 7, but iterations in experiment.json is 6"),
-        ("solver", "random_seed: 0", "random_seed: 1", "random_seed is 1, but seed in experiment.json is 0"),
+        ("solver", "max_iter: 6", "max_iter: 7", "max_iter is 7, expected 6 by experiment.json"),
+        ("solver", "random_seed: 0", "random_seed: 1", "random_seed is 1, expected 0 by experiment.json"),
         ("solver", "snapshots/model", "snapshots\0model", r"solver.prototxt: snapshot_prefix is '"),
         ("solver", "max_iter", "maximum", "solver.prototxt: not a prototxt of Caffe's: "),
         ("solver", "test_iter: 1\n", "", r"solver.prototxt: test_iter is [], expected 1 of at least 1"),
@@ -114,7 +114,7 @@ def test_preflight_sees_domain_labels_out_of_step(tiny_data, tmp_path):
             "train",
             '"num_domains": 3, "moving',
             '"num_domains": 4, "moving',
-            "MDALayers have num_domains [4], but mda with k=2 and k_target=1 in experiment.json makes it [3]",
+            "MDALayers have num_domains [4], expected [3] by experiment.json (k=2, k_target=1)",
         ),
     ],
 )
