@@ -3,50 +3,35 @@
 import re
 import signal
 from collections.abc import Iterable
-from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 
 # A number ends at a space or the line's end: when two writers' lines run into one another, neither is read.
 _NUMBER = r"([-+]?(?:nan|inf|\d+(?:\.\d*)?(?:e[-+]?\d+)?))(?!\S)"
 _ITERATION = re.compile(rf"\] Iteration (\d+)(?: \(.*\), loss = {_NUMBER}|, Testing net|, lr = {_NUMBER})")
 _OUTPUT = re.compile(rf"\] +(Train|Test) net output #\d+: (\S+) = {_NUMBER}")
 _PREFIX = re.compile(r"^[IWEF]\d{4,8} \S+ +\d+ \S+?\] ?")
-_TIME = re.compile(r"^[IWEF](\d{8} \d\d:\d\d:\d\d\.\d{1,6}) ")
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One number of the log. ``phase`` is "train" or "test"; ``name`` is "loss", "lr" or a net output's name.
-
-    ``time`` is when it was logged, in seconds since the epoch; None where the log has no year.
-    """
+    """One number of the log. ``phase`` is "train" or "test"; ``name`` is "loss", "lr" or a net output's name."""
 
     phase: str
     iteration: int
     name: str
     value: float
-    time: float | None = field(default=None, compare=False)
-
-
-def _time(line: str) -> float | None:
-    """When a line was logged, if it says so: glog writes local time."""
-    if match := _TIME.match(line):
-        with suppress(ValueError):  # 61 minutes, say
-            return datetime.strptime(match[1], "%Y%m%d %H:%M:%S.%f").timestamp()
-    return None
 
 
 class History:
-    """The measurements of a run's log, fed line by line: by (phase, name), by iteration.
+    """The values in a run's log, fed line by line.
 
     Where a resumed run goes on from further back, what had been measured after that is dropped.
     """
 
     def __init__(self) -> None:
-        self.measurements: dict[tuple[str, str], dict[int, Measurement]] = {}
-        self.iteration = 0
-        """The last iteration that something was measured at."""
+        self.curves: dict[tuple[str, str], dict[int, float]] = {}
+        """Values by iteration of every (phase, name)."""
+        self._last = 0  # iteration that something was measured at
         self._named = 0  # by the line that comes before a net's outputs
 
     def feed(self, line: str) -> Measurement | None:
@@ -59,30 +44,22 @@ class History:
             phase, name, value = match[1].lower(), match[2], match[3]
         if value is None:
             return None
-        if self._named < self.iteration:
-            for found in self.measurements.values():
-                for iteration in [i for i in found if i >= self._named]:
-                    del found[iteration]
-        self.iteration = self._named
-        measurement = Measurement(phase, self.iteration, name, float(value), _time(line))
-        self.measurements.setdefault((phase, name), {})[self.iteration] = measurement
+        if self._named < self._last:
+            for curve in self.curves.values():
+                for iteration in [i for i in curve if i >= self._named]:
+                    del curve[iteration]
+        self._last = self._named
+        measurement = Measurement(phase, self._last, name, float(value))
+        self.curves.setdefault((phase, name), {})[self._last] = measurement.value
         return measurement
-
-
-def history(lines: Iterable[str]) -> History:
-    """The history of a whole log."""
-    found = History()
-    for line in lines:
-        found.feed(line)
-    return found
 
 
 def curves(lines: Iterable[str]) -> dict[tuple[str, str], dict[int, float]]:
     """Values by iteration of every (phase, name) in a log; see :class:`History` for those of a resumed run."""
-    return {
-        key: {iteration: measurement.value for iteration, measurement in found.items()}
-        for key, found in history(lines).measurements.items()
-    }
+    history = History()
+    for line in lines:
+        history.feed(line)
+    return history.curves
 
 
 def failure_reason(log: str) -> str:

@@ -35,7 +35,6 @@ def domain_usage(
         share=(counts.sum(axis=0) / total).tolist(),
         purity=float(counts.max(axis=0).sum() / total),
         nmi=nmi(counts),
-        ari=ari(counts),
         nmi_classes=None if by_class is None else nmi(by_class),
     )
 
@@ -50,26 +49,14 @@ def joint_counts(first: NDArray[np.integer], second: NDArray[np.integer]) -> NDA
 def nmi(counts: NDArray[np.int64]) -> float:
     """Normalised mutual information of two groupings of the same images, by how many are in each pair of groups.
 
-    It is divided by the mean of their entropies. Two groupings that do not divide agree: 1. (This and :func:`ari` are
-    scikit-learn's, which takes longer to import than a short run to evaluate.)
+    It is divided by the mean of their entropies. Two groupings that do not divide agree: 1. (It is scikit-learn's,
+    which takes longer to import than a short run to evaluate.)
     """
     rows, columns, both = (_entropy(sums) for sums in (counts.sum(axis=1), counts.sum(axis=0), counts))
     mean = (rows + columns) / 2
     return max(0.0, rows + columns - both) / mean if mean > 0 else 1.0
 
 
-def ari(counts: NDArray[np.int64]) -> float:
-    """Adjusted Rand index of two groupings of the same images: 1 if they agree, 0 on average by chance."""
-    both, rows, columns = (_pairs(sums) for sums in (counts, counts.sum(axis=1), counts.sum(axis=0)))
-    expected = rows * columns / max(1.0, _pairs(counts.sum()))
-    largest = (rows + columns) / 2
-    return (both - expected) / (largest - expected) if largest != expected else 1.0
-
-
 def _entropy(counts: NDArray[np.int64]) -> float:
     shares = counts[counts > 0] / counts.sum()
     return float(-(shares * np.log(shares)).sum())
-
-
-def _pairs(counts: NDArray[np.int64]) -> float:
-    return float((counts * (counts - 1) / 2).sum())

@@ -40,7 +40,7 @@ class DomainUsage(_Object):
     images in latent domain d. ``purity``: share of images whose true source is the commonest one of their latent domain
     (1/sources if all fall into one domain and the sources are of equal size). ``nmi``: normalised mutual information
     (arithmetic mean), 0 to 1; ``nmi_classes``: that with the class labels, None where they were not looked at. ``ari``:
-    adjusted Rand index, 0 for a random assignment.
+    adjusted Rand index, in kept records alone.
     """
 
     iteration: int | None = None

@@ -1,21 +1,22 @@
 """Show runs in a terminal, a line each: state, iteration, speed, time left, loss and accuracy. Change nothing."""
 
+import re
 import shutil
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
-from latent_domains.common.caffe_log import History, history
+from latent_domains.common.caffe_log import curves
 from latent_domains.common.program import ProgramError
 from latent_domains.runs.run_folder import RunFolder, find_runs
-from latent_domains.runs.run_state import State, last_session, state_of
+from latent_domains.runs.run_state import State, state_of
 
-RECENT = 30
-"""Displays of the loss over which speed is measured."""
+_SPEED = re.compile(r"\] Iteration \d+ \((\d+(?:\.\d+)?) iter/s")
+"""What Caffe says of the iterations since it last displayed the loss."""
 
 _ORDER = [State.RUNNING, State.FAILED, State.INTERRUPTED, State.FINISHED, State.WRITTEN, None]
 """Which runs come first where not all fit the screen; None is a folder that is not there yet."""
@@ -41,35 +42,19 @@ def view(path: Path) -> View:
     if found.state is State.FINISHED:  # the log's last test is one training pass later than the snapshot's
         accuracies = {target: on_target.accuracy for target, on_target in folder.read_record().targets.items()}
     else:
-        log = history(folder.log_text().splitlines())
-        if found.state is State.RUNNING:
-            words += _speed(folder, log, found.iterations - found.iteration)
-        if (loss := _last(log, "train", "loss")) is not None:
-            words.append(f"loss {loss:.4g}")
-        tested = {target: folder.experiment.accuracy_name(target) for target in folder.test_nets}
-        last = {target: _last(log, "test", name) for target, name in tested.items()}
-        accuracies = {target: accuracy for target, accuracy in last.items() if accuracy is not None}
+        log = folder.log_text()
+        if found.state is State.RUNNING and (speeds := _SPEED.findall(log)) and (speed := float(speeds[-1])) > 0:
+            left = timedelta(seconds=round((found.iterations - found.iteration) / speed))
+            words += [f"{speed:.3g} it/s", f"{left} left"]
+        last = {key: curve[max(curve)] for key, curve in curves(log.splitlines()).items() if curve}
+        if ("train", "loss") in last:
+            words.append(f"loss {last['train', 'loss']:.4g}")
+        tests = {target: ("test", folder.experiment.accuracy_name(target)) for target in folder.test_nets}
+        accuracies = {target: last[key] for target, key in tests.items() if key in last}
     words += [f"{target} {100 * accuracy:.1f} %" for target, accuracy in accuracies.items()]
     if found.note:
         words.append(found.note)
     return View(path, found.state, f"{path.resolve().name}: {'  '.join(words)}", (found.state, accuracies))
-
-
-def _last(log: History, phase: str, name: str) -> float | None:
-    measured = log.measurements.get((phase, name))
-    return measured[max(measured)].value if measured else None
-
-
-def _speed(folder: RunFolder, log: History, iterations_left: int) -> list[str]:
-    """Speed of the session under way and the time that is left; nothing as long as they are not known."""
-    session = last_session(folder)
-    began = datetime.fromisoformat(session.started).timestamp() if session else 0.0
-    losses = list(log.measurements.get(("train", "loss"), {}).values())[-RECENT:]
-    points = [(loss.time, loss.iteration) for loss in losses if loss.time is not None and loss.time >= began]
-    if len(points) < 2 or points[-1][0] <= points[0][0] or points[-1][1] <= points[0][1]:
-        return []
-    speed = (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0])
-    return [f"{speed:.3g} it/s", f"{timedelta(seconds=round(iterations_left / speed))} left"]
 
 
 def view_runs(paths: Sequence[Path], *, missing_ok: bool) -> list[View]:
