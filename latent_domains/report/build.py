@@ -42,7 +42,7 @@ def build(
     runs, baselines = load_runs([path.resolve() for path in paths])
     out, figures = out.resolve(), figures.resolve() if figures else None  # nets are asked from the root folder
     check_free(out, force=True, inputs=paths)
-    if out.exists() and not _is_page(out):
+    if out.exists() and not out.read_bytes().startswith(_BEGINNING):
         raise ProgramError(f"{out}: exists and is not a report, expected another name")
     if figures and figures.exists() and not figures.is_dir():
         raise ProgramError(f"{figures}: a file is there, expected a folder for figures")
@@ -70,11 +70,6 @@ def build(
             for kind in ("svg", "png"):
                 save(figures / f"{block.ident}.{kind}", block.charts, block.columns)
     return page
-
-
-def _is_page(file: Path) -> bool:
-    with file.open("rb") as contents:
-        return contents.read(len(_BEGINNING)) == _BEGINNING
 
 
 def runs_to_picture(tasks: Sequence[Task]) -> list[LoadedRun]:

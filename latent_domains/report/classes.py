@@ -20,12 +20,6 @@ DRAWN = 65
 """Classes up to which confusions are drawn."""
 
 
-def confusion(run: LoadedRun, target: str) -> NDArray[np.int64] | None:
-    """Counts (classes×classes, rows true); None if the record has none."""
-    found = run.record.targets.get(target) if run.record else None
-    return np.array(found.confusion, np.int64) if found and found.confusion else None
-
-
 def confusion_chart(counts: NDArray[np.int64], classes: Sequence[str], title: str) -> Chart:
     """Shares of each true class's images, a row for each true class and a column for each predicted one."""
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
@@ -75,7 +69,8 @@ def classes_section(tasks: Sequence[Task], pictured: Sequence[LoadedRun]) -> Sec
     for number, task in enumerate(tasks, 1):
         for target in task.targets:
             runs = [run for run in pictured if run in task.runs]
-            counts = {run.name: found for run in runs if (found := confusion(run, target)) is not None}
+            tested = {run.name: run.record.targets.get(target) for run in runs if run.record}
+            counts = {name: np.array(one.confusion) for name, one in tested.items() if one and one.confusion}
             if not counts:
                 continue
             labels = runs[0].classes
@@ -87,13 +82,9 @@ def classes_section(tasks: Sequence[Task], pictured: Sequence[LoadedRun]) -> Sec
             rows = class_rows(counts, labels)
             blocks.append(TableBlock(f"Accuracy on each class of {target}, the worst first", header, rows))
     if not blocks:
-        blocks.append(Text(_explain_missing(pictured), note=True))
+        why = "The records hold no confusion counts. With the run's snapshots: python -m tools.evaluate RUN."
+        finished = [run.experiment for run in pictured if run.record]
+        if finished and not any(experiment.tests for experiment in finished):
+            why = "The target's labels are not known, so nobody can say which classes are taken for which."
+        blocks.append(Text(why, note=True))
     return Section("classes", "Classes", blocks)
-
-
-def _explain_missing(pictured: Sequence[LoadedRun]) -> str:
-    """Why there are no confusion counts."""
-    finished = [run.experiment for run in pictured if run.record]
-    if finished and not any(experiment.tests for experiment in finished):
-        return "The target's labels are not known, so nobody can say which classes are taken for which."
-    return "The records hold no confusion counts. With the run's snapshots: python -m tools.evaluate RUN."

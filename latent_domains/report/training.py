@@ -36,12 +36,6 @@ def target_curves(task: Task) -> list[Chart]:
     return [chart for chart in charts if chart]
 
 
-def loss_curves(task: Task) -> list[Chart]:
-    """Draw each of TERMS that the logs contain, on the training batches."""
-    charts = [_chart(task.lines, ("train", term), title) for term, title in TERMS.items()]
-    return [chart for chart in charts if chart]
-
-
 def _chart(lines: Sequence[Line], key: tuple[str, str], title: str) -> Chart | None:
     found = [(line, curves) for line in lines if (curves := [c for run in line.runs if (c := run.curves.get(key))])]
     if not found:
@@ -96,7 +90,8 @@ def training_section(tasks: Sequence[Task]) -> Section:
     for number, task in enumerate(tasks, 1):
         if len(tasks) > 1:
             blocks.append(Heading(task.name))
-        if charts := loss_curves(task):
+        charts = [_chart(task.lines, ("train", term), title) for term, title in TERMS.items()]
+        if charts := [chart for chart in charts if chart]:
             blocks.append(Charts(f"training-{number}", charts))
         else:
             names = some([run.name for run in task.runs], 3) or task.name

@@ -22,10 +22,12 @@ def domain_usage(
     k = next(iter(probabilities.values())).shape[1]
     counts = np.array([np.bincount(a, minlength=k) for a in assigned])
     total = int(counts.sum())
-    by_class = None
+    nmi_classes = None
     if labels is not None:
-        classes, latent = np.concatenate([labels[source] for source in probabilities]), np.concatenate(assigned)
-        by_class = joint_counts(classes, latent)
+        classes = np.concatenate([labels[source] for source in probabilities])
+        by_class = np.zeros((int(classes.max()) + 1, k), np.int64)
+        np.add.at(by_class, (classes, np.concatenate(assigned)), 1)
+        nmi_classes = nmi(by_class)
     return DomainUsage(
         sources=list(probabilities),
         images=total,
@@ -35,15 +37,8 @@ def domain_usage(
         share=(counts.sum(axis=0) / total).tolist(),
         purity=float(counts.max(axis=0).sum() / total),
         nmi=nmi(counts),
-        nmi_classes=None if by_class is None else nmi(by_class),
+        nmi_classes=nmi_classes,
     )
-
-
-def joint_counts(first: NDArray[np.integer], second: NDArray[np.integer]) -> NDArray[np.int64]:
-    """How many of the same images (n) are in each group of the first grouping and each of the second."""
-    counts = np.zeros((int(first.max()) + 1, int(second.max()) + 1), np.int64)
-    np.add.at(counts, (first, second), 1)
-    return counts
 
 
 def nmi(counts: NDArray[np.int64]) -> float:

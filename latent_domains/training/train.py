@@ -132,8 +132,11 @@ def train_all(
                 elif weights:
                     start_from = weights.resolve()
                     tqdm.write(f"{folder.path.name}: {loaded_from(folder, start_from)}")
-                elif not snapshot:
-                    _check_began_without_weights(folder)
+                elif not snapshot and (begun := folder.read_training()) and begun.weights:
+                    raise ProgramError(
+                        f"{folder.path}: it began from {begun.weights.file} and has no snapshot: pass --weights again "
+                        "(or write the run again with --force)"
+                    )
                 if mode:
                     set_mode(folder, mode)
             folder.failure.unlink(missing_ok=True)
@@ -258,13 +261,3 @@ def loaded_from(folder: RunFolder, weights: Path) -> str:
             )
     lists = {"loaded": some(fit.loaded), "begin anew": ", ".join(fit.missing), "not used": ", ".join(fit.unused)}
     return f"{weights.name}: " + "; ".join(f"{what}: {names or 'none'}" for what, names in lists.items())
-
-
-def _check_began_without_weights(folder: RunFolder) -> None:
-    """A run that began from weights does not begin again without them."""
-    training = folder.read_training()
-    if training and training.weights:
-        raise ProgramError(
-            f"{folder.path}: it began from {training.weights.file} and has no snapshot: pass --weights again "
-            "(or write the run again with --force)"
-        )
