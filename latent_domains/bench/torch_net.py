@@ -64,24 +64,22 @@ class Norm(torch.nn.Module):
 class TorchNet(torch.nn.Module):
     """``forward`` takes a training net's inputs and gives the blobs that no layer reads, all by their names in Caffe.
 
-    With ``plain`` every mDA layer is one BN of all rows. Parameters that the solver must leave alone (lr_mult 0) want
-    no gradient. Raises ValueError naming the layer if there is no such layer here.
+    Its children have the names of the layers that hold their parameters in Caffe. With ``plain`` every mDA layer is
+    one BN of all rows. Parameters that the solver must leave alone (lr_mult 0) want no gradient. Raises ValueError
+    naming a layer of another type.
     """
 
     def __init__(self, net: NetParameter, blobs: Mapping[str, Sequence[Array]], *, plain: bool = False) -> None:
         super().__init__()
         self._steps: list[tuple[Step, list[str], list[str]]] = []
         self.loss_weights: dict[str, float] = {}
-        self.by_layer: dict[str, list[torch.nn.Parameter]] = {}
         layers = [layer for layer in net.layer if layer.type not in ("Input", "Silence")]
         for layer, following in zip(layers, [*layers[1:], LayerParameter()], strict=True):
             bottoms, tops = list(layer.bottom), list(layer.top)
             if kind(layer) in NORMS:
                 scaled = following.type == "Scale" and list(following.bottom) == tops
                 norm = Norm(layer, blobs[layer.name][0], blobs[following.name] if scaled else ())
-                self.add_module(layer.name, norm)
-                if scaled:
-                    self.by_layer[following.name] = [norm.gamma, norm.beta]
+                self.add_module(following.name if scaled else layer.name, norm)
                 self._steps.append((norm, bottoms[:1] if plain else bottoms, tops))
             elif layer.type == "Scale" and self._steps and isinstance(self._steps[-1][0], Norm):
                 self._steps[-1] = (*self._steps[-1][:2], tops)
@@ -116,7 +114,6 @@ class TorchNet(torch.nn.Module):
             for blob, rate in zip(blobs, rates, strict=True)
         ]
         if parameters:
-            self.by_layer[layer.name] = parameters
             self.add_module(layer.name, torch.nn.ParameterList(parameters))
         return make(layer, parameters)
 

@@ -45,13 +45,15 @@ def test_a_training_step(name, plain):
     for loss in twin.loss_weights:
         assert outputs[loss].item() == pytest.approx(float(net.blobs[loss].data), rel=1e-5)
     assert outputs["source_accuracy"].item() == pytest.approx(float(net.blobs["source_accuracy"].data), abs=0.03)
-    largest = max(np.linalg.norm(blob.diff) for layer_name in twin.by_layer for blob in net.params[layer_name])
-    terms = sum(one[0].numel() for parameters in twin.by_layer.values() for one in parameters if one.dim() > 1)
+    children = {layer_name: list(child.parameters()) for layer_name, child in twin.named_children()}
+    learned = {layer_name: parameters for layer_name, parameters in children.items() if parameters}
+    largest = max(np.linalg.norm(blob.diff) for layer_name in learned for blob in net.params[layer_name])
+    terms = sum(one[0].numel() for parameters in learned.values() for one in parameters if one.dim() > 1)
     # Of a rounding ε a share of about ε of the zeros of ReLU and of the maxima move, so √ε of a gradient's norm.
     # Far below the others, a gradient is rounding itself.
     tolerance = math.sqrt(rounding(terms, 1.0))
     compared = 0
-    for layer_name, parameters in twin.by_layer.items():
+    for layer_name, parameters in learned.items():
         for parameter, blob in zip(parameters, net.params[layer_name], strict=True):
             assert parameter.requires_grad == bool(np.abs(blob.diff).max() > 0), layer_name
             if parameter.requires_grad:
