@@ -8,7 +8,7 @@ import pytest
 
 from caffe_layers import _backend, _bottoms
 from tests.caffe_layers import reference
-from tests.caffe_layers.nets import fill, forward_twice, inputs, make_net, mda, python_layer, python_object
+from tests.caffe_layers.nets import fill, forward_twice, inputs, make_net, mda, python_object
 from tests.caffe_layers.reference import assert_close, flat
 from tests.caffe_layers.steps import float64_steps, random_rows, run
 
@@ -204,77 +204,8 @@ def test_nothing_of_the_size_of_x_is_allocated(shape, share):
     assert peak < share * x.nbytes
 
 
-def branch(bottom, top, outputs, name):
-    return (
-        f'layer {{ name: "{name}" type: "InnerProduct" bottom: "{bottom}" top: "{top}" '
-        f'inner_product_param {{ num_output: {outputs} weight_filler {{ type: "xavier" }} }} }}\n'
-    )
-
-
-LOSS = 'layer { name: "sum" type: "Reduction" bottom: "y" top: "sum" loss_weight: 1 }\n'
-
-
-def record_requests(layer):
-    """The gradients asked of the layer's steps, one list for each backward pass."""
-    steps = layer._backend.last._steps
-    asked, original = [], steps.gradients
-
-    def record(*args):
-        asked.append([name for name, array in zip("xw", args[-2:], strict=True) if array is not None])
-        original(*args)
-
-    steps.gradients = record
-    return asked
-
-
-@pytest.mark.cpu_only
-@pytest.mark.parametrize("wanted", ["x", "w"])
-def test_no_gradient_that_nobody_asked_for(wanted):
-    # One bottom comes from a layer with parameters, the other from data: Caffe asks for one gradient only.
-    text = inputs(data=(6, 4), rows=(6, 3), features=(6, 5))
-    if wanted == "x":
-        text += branch("data", "x", 5, "to_x") + mda(["x", "rows"], "y", 3)
-    else:
-        text += branch("data", "logits", 3, "to_w")
-        text += python_layer("DomainAssignmentLayer", ["logits"], "w", {"num_domains": 3})
-        text += mda(["features", "w"], "y", 3)
-    net = make_net(text + LOSS, force_backward=False)
-    x, w, _ = problem((6, 5))
-    fill(net, data=np.random.default_rng(0).normal(size=(6, 4)), rows=w, features=x)
-    net.forward()
-    asked = record_requests(python_object(net, "y"))
-    for name in ("x", "w", "rows", "features"):
-        if name in net.blobs:
-            net.blobs[name].diff.fill(7)
-    net.backward()
-    assert asked == [[wanted]]
-    assert (net.blobs["rows" if wanted == "x" else "features"].diff == 7).all()
-    assert (net.blobs[wanted].diff != 7).all()
-
-
-GOOD = {"num_domains": 3}
-
-
-@pytest.mark.parametrize(
-    ("shapes", "params", "words"),
-    [
-        ({"x": (6, 4)}, {}, ["lacks num_domains", "an integer >= 1"]),
-        ({"x": (6, 4)}, {"num_domains": 3, "domain": 3}, ["domain is 3", "0 to 2"]),
-        ({"x": (6, 4), "w": (6, 3)}, {"num_domains": 3, "domain": 1}, ["domain", "x alone"]),
-        ({"x": (6, 4), "w": (6, 3), "v": (6, 3)}, GOOD, ["3 bottoms", "x, or x and w"]),
-        ({"x": (6,)}, GOOD, ["x has shape (6,)", "N×C×…"]),
-        ({"x": (6, 4), "w": (5, 3)}, GOOD, ["w has shape (5, 3)", "(6, 3)", "num_domains"]),
-    ],
-)
-def test_errors_at_set_up(shapes, params, words):
-    with pytest.raises(ValueError) as error:
-        make_net(inputs(**shapes) + python_layer("MDALayer", list(shapes), "y", params))
-    message = str(error.value)
-    assert message.startswith("MDALayer: ") and all(word in message for word in words)
-
-
 def test_errors_of_tops_and_of_later_shapes():
-    text = inputs(x=(6, 4)) + python_layer("MDALayer", ["x"], "y", GOOD)
+    text = inputs(x=(6, 4)) + mda("x", "y", 3)
     with pytest.raises(ValueError, match="MDALayer: got 2 tops; expected 1"):
         make_net(text.replace('top: "y"', 'top: "y" top: "z"'))
     net = make_net(text)

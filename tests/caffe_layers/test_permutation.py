@@ -1,7 +1,6 @@
 """PermutationLayer inside real Caffe nets, with the BatchReindex that takes its numbers."""
 
 import numpy as np
-import pytest
 
 from tests.caffe_layers.nets import fill, inputs, make_net, python_layer
 from tests.caffe_layers.reference import assert_close
@@ -52,18 +51,3 @@ def test_gradients_go_back_to_where_the_rows_came_from():
     net.blobs["y"].diff[...] = g
     net.backward()
     assert_close("dx", net.blobs["x"].diff[places], g)
-
-
-@pytest.mark.parametrize(
-    ("params", "count", "message"),
-    [
-        ({}, 100, "PermutationLayer: param_str lacks rows; expected a list of integers >= 1"),
-        ({"rows": []}, 100, "rows is []; expected a list of integers >= 1"),
-        ({"rows": [3, True]}, 100, "rows is [3, true]; expected a list"),
-        ({"rows": [40, 24]}, 100, "PermutationLayer: labels have shape (100,); expected (64,)"),
-    ],
-)
-def test_wrong_parameters_are_refused_by_name(params, count, message):
-    with pytest.raises(ValueError) as error:
-        make_net(inputs(labels=(count,)) + python_layer("PermutationLayer", ["labels"], "places", params))
-    assert message in str(error.value)
