@@ -14,47 +14,24 @@ def odd_images(folder: Path, picture: np.ndarray) -> Iterator[tuple[Path, np.nda
     """
     folder.mkdir(parents=True)
     gray = cv2.cvtColor(picture, cv2.COLOR_BGR2GRAY)
-    rgb = Image.fromarray(picture[..., ::-1])
-
-    file = folder / "gray.png"
-    cv2.imwrite(str(file), gray)
-    yield file, np.repeat(gray[..., np.newaxis], 3, axis=2), 0
-
-    file = folder / "alpha.png"
-    cv2.imwrite(str(file), np.dstack([picture, np.full(picture.shape[:2], 7, np.uint8)]))
-    yield file, picture, 0
-
-    file = folder / "sixteen_bits.png"
-    cv2.imwrite(str(file), picture.astype(np.uint16) * 257)
-    yield file, picture, 0
-
-    file = folder / "palette.png"
+    alpha = np.full(picture.shape[:2], 7, np.uint8)
     few = (picture // 128) * 255  # eight colours, which a palette holds
-    Image.fromarray(few[..., ::-1]).quantize(8).save(file)
-    yield file, few, 0
-
-    file = folder / "turned.jpg"
+    rgb, few_rgb = Image.fromarray(picture[..., ::-1]), Image.fromarray(few[..., ::-1])
     exif = Image.Exif()
     exif[0x0112] = 6  # "turn it by 90° clockwise to see it"
-    rgb.save(file, quality=100, subsampling=0, exif=exif)
-    yield file, cv2.rotate(picture, cv2.ROTATE_90_CLOCKWISE), 12
-
-    file = folder / "cmyk.jpg"
-    rgb.convert("CMYK").save(file, quality=100)
-    yield file, picture, 12
-
-    file = folder / "plain.webp"
-    rgb.save(file, lossless=True)
-    yield file, picture, 0
-
-    file = folder / "from_chrome.jfif"
-    rgb.save(file, "JPEG", quality=100, subsampling=0)
-    yield file, picture, 12
-
-    file = folder / "moving.gif"
-    Image.fromarray(few[..., ::-1]).save(file, save_all=True, append_images=[rgb])
-    yield file, few, 0
-
-    file = folder / "PLAIN.TIFF"
-    rgb.save(file)
-    yield file, picture, 0
+    turned = cv2.rotate(picture, cv2.ROTATE_90_CLOCKWISE)
+    kinds = [
+        ("gray.png", lambda file: cv2.imwrite(file, gray), np.repeat(gray[..., np.newaxis], 3, axis=2), 0),
+        ("alpha.png", lambda file: cv2.imwrite(file, np.dstack([picture, alpha])), picture, 0),
+        ("sixteen_bits.png", lambda file: cv2.imwrite(file, picture.astype(np.uint16) * 257), picture, 0),
+        ("palette.png", lambda file: few_rgb.quantize(8).save(file), few, 0),
+        ("turned.jpg", lambda file: rgb.save(file, quality=100, subsampling=0, exif=exif), turned, 12),
+        ("cmyk.jpg", lambda file: rgb.convert("CMYK").save(file, quality=100), picture, 12),
+        ("plain.webp", lambda file: rgb.save(file, lossless=True), picture, 0),
+        ("from_chrome.jfif", lambda file: rgb.save(file, "JPEG", quality=100, subsampling=0), picture, 12),
+        ("moving.gif", lambda file: few_rgb.save(file, save_all=True, append_images=[rgb]), few, 0),
+        ("PLAIN.TIFF", rgb.save, picture, 0),
+    ]
+    for name, write, expected, difference in kinds:
+        write(str(folder / name))
+        yield folder / name, expected, difference

@@ -113,12 +113,12 @@ def interrupt(
     return process.returncode, (seen + rest).decode()
 
 
-def wait_until(condition: Callable[[], object], what: str = "it", *, seconds: float = 60) -> None:
-    """Wait for what another process does."""
+def wait_until(condition: Callable[[], object], what: str = "it", *, seconds: float = 60, every: float = 0.01) -> None:
+    """Wait for what another process does; look ``every`` so many seconds."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not come"
-        time.sleep(0.01)
+        time.sleep(every)
 
 
 def replacing(arguments: Sequence[object], options: Sequence[object]) -> list[object]:

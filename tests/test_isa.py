@@ -105,29 +105,6 @@ def test_every_library_obeys(name):
     assert json.loads(answers) | {"onednn": onednn} == ANSWERS[name]
 
 
-# The bits of a sum of Caffe's own loops: the gradient of a bias, over many values.
-SUM = """
-import numpy as np, pathlib, sys
-from tests.docker.test_cpu_threads import compute, layer_text, make_net
-net = make_net(pathlib.Path(sys.argv[1]), (2, 6, 130, 121), layer_text("large image"))
-print(compute(net)["gradient 1"].tobytes().hex())
-"""
-
-
-@pytest.mark.skipif(not has("avx512"), reason="this processor has no AVX-512")
-def test_caffes_own_loops_are_others(tmp_path):
-    """Longer vectors add in another order. Nothing but these loops is told."""
-    sums = set()
-    for name in isa.ISAS:
-        tunables = {"GLIBC_TUNABLES": isa.variables(name).get("GLIBC_TUNABLES", "")}
-        done = subprocess.run(
-            [sys.executable, "-c", SUM, tmp_path], env=os.environ | tunables, cwd=ROOT, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
-        sums.add(done.stdout)
-    assert len(sums) == 3
-
-
 @pytest.mark.parametrize(
     ("asked", "had", "message"),
     [

@@ -191,20 +191,6 @@ def test_the_mode_may_change_between_two_passes(gpu):
     assert np.allclose(net.params["y"][2].data, 1 + 0.999 + 0.999**2)
 
 
-@gpus
-def test_a_wrong_row_stays_out_of_the_statistics_and_is_told_once(gpu):
-    gpu()
-    net, _ = mda_net(ROWS, 2, np.random.default_rng(0))
-    good = net.blobs["w"].data.copy()
-    net.blobs["w"].data[1] = [0.2, 0.2]
-    with pytest.raises(ValueError, match=r"row 1 of w .* 0.4\).* earlier step"):
-        forward_twice(net)
-    assert not any(blob.data.any() for blob in net.params["y"])
-    fill(net, w=good)
-    forward_twice(net)
-    assert np.allclose(net.params["y"][2].data, 1.999)
-
-
 def wrong_row(net):
     net.blobs["w"].data[9] = [0.2, 0.2]
 

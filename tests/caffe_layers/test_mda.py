@@ -236,6 +236,9 @@ def test_rows_of_w_that_are_no_probabilities(row, word):
     assert message.startswith(f"{_bottoms.role('MDALayer', python_object(net, 'y'))}: row 4 of w is ")
     assert "expected probabilities that sum to 1" in message and word in message
     assert not any(blob.any() for blob in blobs(net)), "a refused batch must not enter the statistics"
+    w[4] = [1, 0, 0]
+    forward(net, x=x, w=w)  # which is told of no other batch
+    assert blobs(net)[2].all()
 
 
 @pytest.mark.parametrize("shape", [(6, 3, 4, 5), (6, 3)])

@@ -10,11 +10,12 @@ import secrets
 import shutil
 import socket
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.programs import wait_until
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel")
 
@@ -81,13 +82,6 @@ class Cluster:
         """SLURM's word for what became of a job."""
         return self.run("squeue", "--noheader", "--states=all", "--format=%T", f"--jobs={job}")
 
-    def logs(self) -> str:
-        """The end of what the daemons logged: for the message of a test that failed."""
-        return "\n".join(
-            f"--- {log.name}\n" + "\n".join(log.read_text(errors="replace").splitlines()[-20:])
-            for log in sorted(self.folder.glob("*.log"))
-        )
-
 
 @contextmanager
 def cluster(folder: Path, *, cores: int = 2, memory: int = 4000) -> Iterator[Cluster]:
@@ -127,10 +121,10 @@ def cluster(folder: Path, *, cores: int = 2, memory: int = 4000) -> Iterator[Clu
             f"--log-file={folder}/munged.log",
             f"--seed-file={folder}/munged.seed",
         )
-        _wait(found, "munged's socket", (folder / "munge.socket").exists)
+        wait_until((folder / "munge.socket").exists, "munged's socket")
         _daemon(daemons, found, "slurmctld", "-D", "-f", str(configuration))
         _daemon(daemons, found, "slurmd", "-D", "-f", str(configuration), "-N", host)
-        _wait(found, "an idle node", lambda: _sinfo(found) == "idle")
+        wait_until(lambda: _sinfo(found) == "idle", f"an idle node (see {folder}/*.log)", every=0.2)
         try:
             yield found
         finally:
@@ -149,7 +143,7 @@ def _path_with_srun(folder: Path) -> str:
 def leave(found: Cluster) -> None:
     """End all jobs: slurmd would leave their processes behind."""
     found.run("scancel", f"--user={getpass.getuser()}")
-    _wait(found, "the end of all jobs", lambda: not found.jobs("pending,running,completing"), seconds=60)
+    wait_until(lambda: not found.jobs("pending,running,completing"), "the end of all jobs", every=0.2)
 
 
 def _daemon(daemons: ExitStack, found: Cluster, name: str, *arguments: str) -> None:
@@ -175,14 +169,6 @@ def _sinfo(found: Cluster) -> str:
         ["sinfo", "--noheader", "--format=%T"], env=found.environment, capture_output=True, text=True, timeout=60
     )
     return done.stdout.strip()
-
-
-def _wait(found: Cluster, what: str, there: Callable[[], bool], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not there():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"{what} did not come\n{found.logs()}")
-        time.sleep(0.2)
 
 
 def _free_ports(count: int) -> list[int]:

@@ -25,22 +25,10 @@ def tiny_experiment() -> Experiment:
 
 def snakemake(api: Api, work: Path, runs: str, *options: str) -> subprocess.CompletedProcess[str]:
     """Train the run folders ``runs`` of ``work`` as the profile does."""
-    command = ["snakemake", "--profile", PROFILE, "--snakefile", ROOT / "tests" / "cluster" / "runs.smk"]
-    command += [
-        "--directory",
-        work,
-        "--latency-wait",
-        "10",
-        "--seconds-between-status-checks",
-        "1",
-        *options,
-        "--config",
-        f"runs={runs}",
-        "--",
-        "all",
-    ]
+    command = ["snakemake", "--profile", PROFILE, "--snakefile", ROOT / "tests/cluster/runs.smk", "--directory", work]
+    command += ["--latency-wait", "10", "--seconds-between-status-checks", "1", *options]
     return subprocess.run(
-        list(map(str, command)),
+        [*map(str, command), "--config", f"runs={runs}", "--", "all"],
         cwd=ROOT,
         env=environment(api, PROFILE / "plugins"),
         capture_output=True,

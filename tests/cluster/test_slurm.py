@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,24 +13,20 @@ from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.run_state import State, state_of
 from latent_domains.runs.write import write_run
 from tests.cluster.slurm import Cluster
+from tests.fixtures import tiny_table
+from tests.programs import wait_until
 from tests.run_folders import lasting
 
 pytestmark = pytest.mark.slurm
 
 PROFILE = ROOT / "experiments" / "profiles" / "slurm"
+RUNS = ("--snakefile", ROOT / "tests" / "cluster" / "runs.smk")
 
-TABLE = """
-title: "Tiny"
-source: Table 1
-dataset: digits
-seeds: [0, 1]
-columns:
-  - {name: M-Mm to U, sources: [mnist, mnistm], targets: [usps]}
-rows:
+TABLE = tiny_table("""\
   - name: source only
     paper: {values: [57.1]}
     runs: {method: source_only, batch_size: 4, iterations: 20}
-"""
+""").replace("[0]", "[0, 1]")
 
 
 def submit(cluster: Cluster, folder: Path, *arguments: object) -> subprocess.Popen[str]:
@@ -49,11 +44,11 @@ def submit(cluster: Cluster, folder: Path, *arguments: object) -> subprocess.Pop
 
 
 def wait(what: str, there: Callable[[], bool], process: subprocess.Popen[str], seconds: float = 400) -> None:
-    deadline = time.monotonic() + seconds
-    while not there():
+    def ready() -> bool:
         assert process.poll() is None, f"Snakemake ended before {what}:\n{process.stdout.read()}"
-        assert time.monotonic() < deadline, f"no {what}"
-        time.sleep(0.5)
+        return there()
+
+    wait_until(ready, what, seconds=seconds, every=0.5)
 
 
 def test_a_table_is_made_of_jobs(slurm, tiny_data, tmp_path):
@@ -87,20 +82,9 @@ def test_what_is_cut_off_goes_on_and_what_fails_says_why(slurm, tiny_data, tmp_p
     )
     net = broken.net("train")
     net.write_text(net.read_text().replace('type: "Pooling"', 'type: "Puling"'))
-    process = submit(
-        slurm,
-        tmp_path,
-        "--snakefile",
-        ROOT / "tests" / "cluster" / "runs.smk",
-        "--default-resources",
-        "mem_mb=500",
-        "runtime=3",
-        "slurm_extra='--signal=TERM@60'",
-        "--config",
-        "runs=['limited','cancelled','broken']",
-        "--",
-        "all",
-    )
+    resources = ("mem_mb=500", "runtime=3", "slurm_extra='--signal=TERM@60'")
+    runs = "runs=['limited','cancelled','broken']"
+    process = submit(slurm, tmp_path, *RUNS, "--default-resources", *resources, "--config", runs, "--", "all")
     try:
         wait("a run to cancel", lambda: state_of(cancelled).iteration >= 20, process)
         job = next(number for number, what in slurm.jobs().items() if "cancelled" in what)
@@ -132,9 +116,7 @@ def test_what_is_cut_off_goes_on_and_what_fails_says_why(slurm, tiny_data, tmp_p
 def test_ctrl_c_ends_the_jobs_too_with_a_snapshot(slurm, tiny_data, tmp_path):
     endless = make_experiment("digits", "source_only", batch_size=4, iterations=1_000_000)
     folder = write_run(endless, tmp_path / "run", data=tiny_data, solver_mode="CPU")
-    process = submit(
-        slurm, tmp_path, "--snakefile", ROOT / "tests" / "cluster" / "runs.smk", "--config", "runs=['run']", "--", "all"
-    )
+    process = submit(slurm, tmp_path, *RUNS, "--config", "runs=['run']", "--", "all")
     try:
         wait("an iteration", lambda: state_of(folder).iteration >= 20, process)
         process.send_signal(signal.SIGINT)
@@ -143,10 +125,7 @@ def test_ctrl_c_ends_the_jobs_too_with_a_snapshot(slurm, tiny_data, tmp_path):
         process.kill()
         process.wait()
     assert process.returncode == 1, output
-    deadline = time.monotonic() + 60
-    while slurm.jobs("pending,running,completing"):
-        assert time.monotonic() < deadline, output
-        time.sleep(0.5)
+    wait_until(lambda: not slurm.jobs("pending,running,completing"), "an end of the jobs", every=0.5)
     assert state_of(folder).state is State.INTERRUPTED
     stopped_with_a_snapshot(folder)
 

@@ -64,20 +64,6 @@ def test_stages_begin_from_debian_or_another_stage() -> None:
         known.add(stage.name)
 
 
-def test_the_project_comes_last() -> None:
-    """Editing it builds no stage anew but the last ones, and in these only their last file system layer."""
-    for stage in STAGES:
-        if stage.name == "project":  # it is no other's beginning
-            continue
-        whole = [index for index, (_, sources) in enumerate(copies(stage)) if sources in (["."], ["/workspace"])]
-        if stage.name in ("runtime", "test"):
-            assert whole == [len(copies(stage)) - 1]
-            keywords = [keyword for keyword, _ in stage.instructions]
-            assert "RUN" not in keywords[len(keywords) - 1 - keywords[::-1].index("COPY") :]
-        else:
-            assert whole == []
-
-
 def test_an_argument_is_declared_where_it_is_used() -> None:
     """Docker leaves an argument of the file's head empty in a stage that does not declare it again."""
     for stage in STAGES:

@@ -54,12 +54,8 @@ def workspace() -> Iterator[Path]:
     os.umask(umask)
 
 
-def command(workspace: Path, *arguments: str, become: tuple[str, ...] = ()) -> list[str]:
-    return [*become, str(workspace / "bin/entrypoint.sh"), *arguments]
-
-
-def environment(workspace: Path, **more: str) -> dict[str, str]:
-    return {"PATH": f"{workspace}/bin:/usr/bin:/bin", "WORKSPACE": str(workspace), "CAFFE_VARIANT": "cpu", **more}
+def environment(workspace: Path) -> dict[str, str]:
+    return {"PATH": f"{workspace}/bin:/usr/bin:/bin", "WORKSPACE": str(workspace), "CAFFE_VARIANT": "cpu"}
 
 
 def enter(
@@ -67,8 +63,8 @@ def enter(
 ) -> subprocess.CompletedProcess[str]:
     """Run the entry point, as root or as what ``become`` makes of root."""
     return subprocess.run(
-        command(workspace, *arguments, become=become),
-        env=environment(workspace, **env),
+        [*become, workspace / "bin/entrypoint.sh", *arguments],
+        env=environment(workspace) | env,
         capture_output=True,
         text=True,
         timeout=60,
@@ -87,23 +83,21 @@ def entered(workspace: Path, *arguments: str, **options: object) -> str:
 
 
 @as_root
-def test_the_owner_of_the_runs(workspace: Path) -> None:
-    os.chown(workspace / "runs", USER, GROUP)
-    os.chown(workspace / "data", 999, 999)
-    assert entered(workspace, "sh", "-c", WHO) == f"{USER} {GROUP} {GROUP}"
-    entered(workspace, "touch", f"{workspace}/runs/result")
-    assert (workspace / "runs/result").stat().st_uid == USER
-    assert (workspace / "data").stat().st_uid == 999
-
-
-@as_root
-@pytest.mark.parametrize("runs_of", [0, IMAGE_USER])
-def test_the_owner_of_the_data_where_the_runs_are_nobodys(runs_of: int, workspace: Path) -> None:
-    """Docker made the missing runs/ as root, or nothing is mounted there."""
-    os.chown(workspace / "runs", runs_of, runs_of)
-    os.chown(workspace / "data", USER, GROUP)
-    (workspace / "runs").chmod(0o1777 if runs_of else 0o755)
+@pytest.mark.parametrize(
+    ("runs_of", "data_of"),
+    [
+        ((USER, GROUP), (999, 999)),
+        ((0, 0), (USER, GROUP)),  # Docker made the missing runs/ as root
+        ((IMAGE_USER, IMAGE_USER), (USER, GROUP)),  # nothing is mounted there
+    ],
+)
+def test_the_owner_of_the_runs_or_else_of_the_data(runs_of, data_of, workspace: Path) -> None:
+    os.chown(workspace / "runs", *runs_of)
+    os.chown(workspace / "data", *data_of)
+    (workspace / "runs").chmod(0o1777 if runs_of[0] == IMAGE_USER else 0o755)
     assert entered(workspace, "sh", "-c", f"{WHO}; touch {workspace}/runs/x") == f"{USER} {GROUP} {GROUP}"
+    assert (workspace / "runs/x").stat().st_uid == USER
+    assert (workspace / "data").stat().st_uid == data_of[0]
 
 
 @as_root
@@ -189,9 +183,8 @@ def test_root_without_the_right_to_change(workspace: Path) -> None:
 def test_the_command_takes_the_place_of_the_entry_point(workspace: Path) -> None:
     """So signals and the exit code are the command's."""
     script = 'trap "exit 7" INT; echo $$; while :; do sleep 0.05; done'
-    with subprocess.Popen(
-        command(workspace, "sh", "-c", script), env=environment(workspace), stdout=subprocess.PIPE, text=True
-    ) as process:
+    command = [workspace / "bin/entrypoint.sh", "sh", "-c", script]
+    with subprocess.Popen(command, env=environment(workspace), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert int(process.stdout.readline()) == process.pid
         process.send_signal(signal.SIGINT)

@@ -183,17 +183,13 @@ class Module:
         return next((place for place in places if place.split(":")[0] not in _HEADERS and "?" not in place), "")
 
 
+@cache
 def compile(source: str, options: tuple[str, ...] = (), *, name: str = "kernels.cu") -> Module:
     """Compile CUDA C; ``options`` are those for NVRTC, of which -D and -std are understood.
 
     ``name`` is the file that messages name. Compiled code is kept, by a hash of all that goes into it.
     Raises ValueError with the compiler's message, or for another option.
     """
-    return _compiled(source, tuple(options), name)
-
-
-@cache
-def _compiled(source: str, options: tuple[str, ...], name: str) -> Module:
     defined = ""
     for option in options:
         match = re.fullmatch(r"-D(\w+)(?:=(.*))?|--?std=c\+\+1[47]", option)
@@ -278,8 +274,9 @@ def _built(kind: str, parts: list[str], build: Callable[[Path], None]) -> Path:
     """The shared library ``kind``-HASH.so, built if no process has done so yet."""
     headers = [(_HERE / name).read_text("utf-8") for name in _HEADERS]
     stamp = hashlib.sha256("\0".join([_compiler_version(), *headers, *parts]).encode()).hexdigest()
-    path = _cache_folder() / f"{kind}-{stamp[:20]}.so"
+    path = _HERE / "__pycache__" / "emulation" / f"{kind}-{stamp[:20]}.so"
     if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent) as aside:
             made = Path(aside) / path.name
             build(made)
@@ -290,18 +287,6 @@ def _built(kind: str, parts: list[str], build: Callable[[Path], None]) -> Path:
 @cache
 def _compiler_version() -> str:
     return _gcc(["-dumpfullversion", "-dumpmachine"])
-
-
-@cache
-def _cache_folder() -> Path:
-    """Beside this file, or a new one for this process."""
-    folder = _HERE / "__pycache__" / "emulation"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return folder
-    except OSError:
-        return Path(tempfile.mkdtemp(prefix="emulation-"))
 
 
 def _arguments(name: str, parameters: list[tuple[str, str]], args: tuple) -> tuple[ctypes.Array, ctypes.Array]:
