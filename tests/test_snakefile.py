@@ -79,15 +79,6 @@ def test_a_target_that_nothing_makes_is_named(tmp_path):
     assert "digits: nothing that can be made, expected all, tables/ and one of demo, " in done.stdout
 
 
-def test_without_a_target_ones_own_tables_are_left_alone(tmp_path):
-    """Whatever they say of their source."""
-    (tmp_path / "experiments").mkdir()
-    own = re.sub(r"values: .*?\]", "missing: ours", TABLE.replace("Table 1", "mine"))
-    (tmp_path / "experiments" / "own.yaml").write_text(own)
-    done = snakemake(tmp_path, tmp_path / "data", "-n")
-    assert done.returncode == 0 and "tables/own" not in done.stdout
-
-
 def test_each_seeds_lmdbs_are_built_before_its_runs(tmp_path):
     (tmp_path / "experiments").mkdir()
     (tmp_path / "experiments" / "tiny.yaml").write_text(

@@ -34,24 +34,6 @@ def raw_lmdb(path: Path, **records: bytes) -> Path:
 # --- records
 
 
-def test_a_colour_image_is_stored_plane_by_plane_in_bgr(tmp_path):
-    image = np.zeros((2, 3, 3), np.uint8)
-    image[1, 2] = (10, 20, 30)  # blue, green, red
-    ((key, datum),) = lmdb_io.read(write(tmp_path / "db", (image, 7)))
-    assert key == b"00000000_image 0.png"
-    assert (datum.channels, datum.height, datum.width, datum.label, datum.encoded) == (3, 2, 3, 7, False)
-    planes = np.frombuffer(datum.data, np.uint8).reshape(3, 2, 3)
-    assert planes[:, 1, 2].tolist() == [10, 20, 30] and planes.sum() == 60
-
-
-@pytest.mark.parametrize("shape", [(4, 5), (4, 5, 1)])
-def test_a_gray_image_has_one_plane(shape):
-    image = noise(*shape)
-    datum = lmdb_io.image_datum(image, 0)
-    assert (datum.channels, datum.height, datum.width) == (1, 4, 5)
-    assert datum.data == image.tobytes()
-
-
 def test_records_come_back_in_the_order_they_were_put(tmp_path):
     images = noise(30, 6, 5, 3)
     path = write(tmp_path / "db", *((image, i % 4 - 1) for i, image in enumerate(images)))
