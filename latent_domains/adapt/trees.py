@@ -2,10 +2,9 @@
 
 import re
 import shlex
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from unicodedata import category
 
@@ -255,19 +254,18 @@ def safe_name(name: str) -> str:
 
 def find_copies(images: TaskImages) -> list[tuple[Path, Path]]:
     """Pairs of a source's and a target's file with the same contents. Only files of the same size are read."""
-    by_size: dict[int | None, list[str]] = defaultdict(list)
-    for source in images.sources:
-        for entry in source.entries:
-            by_size[size(entry.path)].append(entry.path)
-    by_size.pop(None, None)  # no files: they are named when they are to be read
-    by_digest = cache(lambda length: {_digest(file): file for file in reversed(by_size[length])})
-    pairs = []
-    for file in sorted(entry.path for target in images.targets for entry in target.entries):
-        if (length := size(file)) in by_size:
-            digest, sources = _digest(file), by_digest(length)
-            if digest and digest in sources:
-                pairs.append((Path(sources[digest]), Path(file)))
-    return pairs
+    sources = [entry.path for source in images.sources for entry in source.entries]
+    targets = sorted(entry.path for target in images.targets for entry in target.entries)
+    sizes = set(map(size, sources)).intersection(map(size, targets)) - {None}  # None is no file
+    by_digest: dict[str, str] = {}
+    for file in sources:
+        if size(file) in sizes and (digest := _digest(file)):
+            by_digest.setdefault(digest, file)
+    return [
+        (Path(by_digest[digest]), Path(file))
+        for file in targets
+        if size(file) in sizes and (digest := _digest(file)) in by_digest
+    ]
 
 
 def _digest(file: str) -> str | None:

@@ -39,9 +39,6 @@ from latent_domains.nets.committed import FC7_NET
 VERSION = 1
 """Raised whenever the same images and weights give other features."""
 
-LAYERS = ("conv1", "conv2", "conv3", "conv4", "conv5", "fc6", "fc7")
-"""The layers that AlexNet's weights must have."""
-
 SPREAD = 256
 """Records that tell an LMDB from others, beside its note and keys: 50 MB of 256×256 pixels."""
 
@@ -111,7 +108,7 @@ def alexnet_extractor(weights: Path, batch_size: int) -> Extractor:
 def load_net(weights: Path) -> caffe.Net:
     """Return the net that extracts fc7. Raises ProgramError if ``weights`` are not AlexNet's."""
     net = caffe.Net(str(ROOT / FC7_NET), caffe.TEST)
-    check_weights(weights, [net], LAYERS)
+    check_weights(weights, [net], list(net.params))
     net.copy_from(str(weights))
     return net
 

@@ -42,10 +42,6 @@ def converter_options(options: argparse.Namespace) -> ConverterOptions:
     return ConverterOptions(options.verify, options.images, options.force)
 
 
-MOST_DOMAINS = 1000
-"""Far beyond use, and within memory."""
-
-
 def add_domain_options(parser: argparse.ArgumentParser) -> None:
     """Add options for the numbers of domains that weights of mDA nets are written for."""
     group = parser.add_mutually_exclusive_group()
@@ -71,10 +67,8 @@ def _default_domains() -> int:
 
 def _domains(text: str) -> int:
     value = natural(text)
-    if not 2 <= value <= MOST_DOMAINS:
-        raise argparse.ArgumentTypeError(
-            f"got {value}, expected at least 2 (a source domain and the target) and at most {MOST_DOMAINS}"
-        )
+    if value < 2:
+        raise argparse.ArgumentTypeError(f"got {value}, expected at least 2 (a source domain and the target)")
     return value
 
 

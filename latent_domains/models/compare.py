@@ -24,8 +24,6 @@ class Difference:
 
     Infinite if a value is not finite, and where all expected values are 0 unless all found ones are.
     """
-    undefined: bool = False
-    """Whether it is infinite because both sides have the same values that are not finite."""
 
 
 def difference(name: str, expected: NDArray[np.floating], found: NDArray[np.floating]) -> Difference:
@@ -33,10 +31,8 @@ def difference(name: str, expected: NDArray[np.floating], found: NDArray[np.floa
     if expected.shape != found.shape:
         raise ProgramError(f"{name}: found {by(found.shape)} values, expected {by(expected.shape)}")
     expected, found = expected.astype(np.float64), found.astype(np.float64)
-    numbers = np.isfinite(expected)
-    if not (numbers.all() and np.isfinite(found).all()):
-        alike = np.array_equal(expected[~numbers], found[~numbers], equal_nan=True)
-        return Difference(name, np.inf, undefined=alike and bool(np.isfinite(found[numbers]).all()))
+    if not (np.isfinite(expected).all() and np.isfinite(found).all()):
+        return Difference(name, np.inf)
     largest = np.abs(found - expected).max(initial=0)
     scale = np.abs(expected).max(initial=0)
     return Difference(name, float(largest / scale) if scale else (np.inf if largest else 0.0))
@@ -62,15 +58,9 @@ def differences(
     return rows
 
 
-def table(rows: Sequence[Difference]) -> str:
-    """One line for each blob."""
-    width = max(len(row.name) for row in rows)
-    return "\n".join(f"  {row.name:{width}}  {row.relative:.1e}" for row in rows)
-
-
 def worst(rows: Sequence[Difference]) -> Difference:
-    """The blob with the largest difference; among infinite ones, one that is infinite on one side alone."""
-    return max(rows, key=lambda row: (row.relative, not row.undefined))
+    """The blob with the largest difference."""
+    return max(rows, key=lambda row: row.relative)
 
 
 def keep_worst(rows: dict[str, Difference], others: Iterable[Difference]) -> None:
@@ -82,13 +72,10 @@ def keep_worst(rows: dict[str, Difference], others: Iterable[Difference]) -> Non
 def require(file: Path, rows: Sequence[Difference], tolerance: float = TOLERANCE, hint: str = "") -> None:
     """Raise ProgramError naming the model's ``file``, with the ``hint``, if a difference is above ``tolerance``."""
     furthest = worst(rows)
-    if furthest.undefined:
-        raise ProgramError(
-            f"{file}: {furthest.name} is not finite on these inputs in both nets, expected numbers to compare: try "
-            f"other inputs (--images){hint}; nothing is written"
-        )
     if not furthest.relative <= tolerance:
+        width = max(len(row.name) for row in rows)
+        table = "\n".join(f"  {row.name:{width}}  {row.relative:.1e}" for row in rows)
         raise ProgramError(
             f"{file}: the two sides differ by {furthest.relative:.1e} of the largest value in {furthest.name}, "
-            f"expected at most {tolerance:g}{hint}; nothing is written\n{table(rows)}"
+            f"expected at most {tolerance:g}{hint}; nothing is written\n{table}"
         )

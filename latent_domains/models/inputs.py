@@ -31,7 +31,7 @@ def tried(
     words = f"{len(rows)} random inputs"
     if folder is None:
         return rows, words
-    _, pictures = images(folder, shape, mean, scale)
+    pictures = images(folder, shape, mean, scale)
     return np.concatenate([rows, pictures]), f"{words} and {len(pictures)} images"
 
 
@@ -41,12 +41,10 @@ def noise(shape: Sequence[int], seed: int, mean: Sequence[float] = (), scale: fl
     return _transformed(pixels, mean, scale)
 
 
-def images(
-    folder: Path, shape: Sequence[int], mean: Sequence[float] = (), scale: float = 1.0
-) -> tuple[list[Path], NDArray[np.float32]]:
+def images(folder: Path, shape: Sequence[int], mean: Sequence[float] = (), scale: float = 1.0) -> NDArray[np.float32]:
     """Up to IMAGES images of a folder, at any depth, evenly spread over their sorted names.
 
-    Returns their files and n×C×H×W: B, G, R (or gray), resized to the net's input, as (value - mean) * scale. Raises
+    Returns n×C×H×W: B, G, R (or gray), resized to the net's input, as (value - mean) * scale. Raises
     ProgramError if there are none or one cannot be read.
     """
     if len(shape) != 3 or shape[0] not in (1, 3):
@@ -63,7 +61,7 @@ def images(
         if made.failure:
             raise ProgramError(f"{file}: {made.failure}")
         row[...] = datum_image(Datum.FromString(made.datum))
-    return chosen, _transformed(pixels, mean, scale)
+    return _transformed(pixels, mean, scale)
 
 
 def in_words(shape: Sequence[int], mean: Sequence[float], scale: float, mean_file: str = "") -> str:

@@ -72,7 +72,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def pixels(images: Path) -> np.ndarray:
     """Random pixels and pictures (N×3×224×224; B, G, R): those that ``verified`` is compared on."""
-    return np.concatenate([inputs.noise((3, 224, 224), 0)[:NOISE], inputs.images(images, (3, 224, 224))[1]])
+    return np.concatenate([inputs.noise((3, 224, 224), 0)[:NOISE], inputs.images(images, (3, 224, 224))])
 
 
 @pytest.fixture(scope="module")

@@ -135,20 +135,6 @@ def test_the_tests_phase_the_same_bytes_again_and_nothing_left_beside(small, tmp
     assert "prob" in words and not words & {"loss", "dropout"} and ("halves", "prob", "half_a") in arrows(svg)
 
 
-def test_windows_are_shown_as_they_are_given(tmp_path):
-    net = tmp_path / "net.prototxt"
-    given = "num_output: 8 pad_h: 0 pad_w: 3 kernel_h: 1 kernel_w: 7 group: 4"
-    net.write_text(
-        f'layer {{ name: "a" type: "Convolution" bottom: "x" top: "a" convolution_param {{ {given} '
-        'weight_filler { type: "msra" } } } layer { name: "b" type: "Pooling" bottom: "x" top: "b" '
-        "pooling_param { pool: AVE global_pooling: true } }"
-    )
-    found = {words[0]: words[1:] for words in boxes(draw(read_net(net, DATA)))}
-    assert found["b"] == ["(Pooling)", "pool: AVE global_pooling: true"]
-    name, details = found["a"]
-    assert name == "(Convolution)" and sorted(details.split()) == sorted(given.split())
-
-
 def test_names_of_any_characters(tmp_path):
     net = tmp_path / "odd.prototxt"
     net.write_text(
@@ -200,7 +186,3 @@ def test_docs_show_the_nets_as_they_are(net):
     words = [Counter(" ".join(ElementTree.fromstring(svg).itertext()).split()) for svg in (committed, fresh)]  # noqa: S314
     assert words[0] == words[1], "run python -m tools.draw"
     assert len(committed) < 150_000
-
-
-def test_docs_have_no_other_picture():
-    assert names(ROOT / "docs/nets") == sorted(f"{Path(net).stem}.svg" for net in DOCS)

@@ -137,12 +137,6 @@ def test_a_run_that_is_not_trained_to_its_end(runs: dict[int, RunFolder], tiny_d
     assert done.returncode == 1 and "no experiment.json in it" in done.stderr
 
 
-def test_a_net_with_data_layers_is_not_a_deploy_net(runs: dict[int, RunFolder], tmp_path: Path) -> None:
-    weights = runs[1].latest_snapshot().model
-    done = exported((runs[1].net("test"), weights), tmp_path / "out")
-    assert done.returncode == 1 and re.search(r"its layers data \(Data\) read data, expected a deploy net", done.stderr)
-
-
 def test_weights_of_another_k(runs: dict[int, RunFolder], tmp_path: Path) -> None:
     net = tmp_path / "k5.prototxt"
     net.write_text(runs[1].net("deploy").read_text().replace('"num_domains": 3', '"num_domains": 6'))
@@ -169,21 +163,6 @@ def test_images_are_tried_too(small: tuple[Path, Path], tmp_path: Path) -> None:
     assert done.returncode == 1 and "--mean: got 3 values for an input of 4 channels" in done.stderr
     done = exported(small, tmp_path / "other", "--images", tmp_path / "images")
     assert done.returncode == 1 and "the net's input is 4×7×6, expected an image" in done.stderr
-
-
-@pytest.mark.usefixtures("trusting")
-def test_a_net_that_takes_small_numbers_is_compared_on_such(tmp_path: Path) -> None:
-    """Behind a saturated TanH, pixels to 255 leave what rounding makes of the numbers near 0."""
-    conv = layer("conv", "Convolution", "data", "conv", "convolution_param { num_output: 32 kernel_size: 3 }")
-    bn = layer("bn", "BatchNorm", "conv", "bn")
-    model = trained(DATA.replace("dim: 7 dim: 6", "dim: 64 dim: 64") + conv + bn + layer("tanh", "TanH", "bn", "tanh"))
-    model.blobs["conv"][0] *= 300
-    files = write_model(model, tmp_path / "net", about="", force=False)
-    done = exported(files, tmp_path / "out")
-    said = "in tanh, expected at most 0.0001: compared on pixels from 0 to 255, if the net takes others give --mean and"
-    assert done.returncode == 1 and said in done.stderr
-    done = exported(files, tmp_path / "out", "--scale", 1e-4)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.program

@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import cv2
 import numpy as np
 import onnx
 import onnxruntime
@@ -57,19 +56,6 @@ def test_the_file_gives_what_caffe_gives(model: Model, files: tuple[Path, Path],
     about = {entry.key: entry.value for entry in made.metadata_props}
     assert about["net"] == "mnist.prototxt" and about["weights"] == "mnist.caffemodel"
     assert str(tmp_path) not in str(made.metadata_props)
-
-
-@pytest.mark.program
-def test_images_are_compared_too(files: tuple[Path, Path], tmp_path: Path) -> None:
-    for i in range(3):
-        image = np.random.default_rng(i).integers(0, 256, (9, 8, 3)).astype(np.uint8)
-        (tmp_path / "in" / "images").mkdir(exist_ok=True)
-        cv2.imwrite(str(tmp_path / "in" / "images" / f"{i}.png"), image)
-    done = export(files, tmp_path / "net.onnx", "--images", tmp_path / "in" / "images")
-    assert done.returncode == 0, done.stderr
-    assert "3/3" in done.stderr  # two batches of noise and one of images
-    missing = export(files, tmp_path / "other.onnx", "--images", tmp_path / "none")
-    assert missing.returncode == 1 and "none: no such folder" in missing.stderr
 
 
 @pytest.mark.program

@@ -20,7 +20,6 @@ from latent_domains.data.input_batches import batches
 from latent_domains.experiment import datasets
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.experiment.networks import LITE0
 from latent_domains.nets.committed import FC7_NET
 from latent_domains.runs.preflight import check_data
 from latent_domains.runs.write import write_run
@@ -196,25 +195,6 @@ def test_features_of_other_images_are_never_reused(images, tmp_path, net, change
     assert extract(net, data, out, "--domains", "amazon", "--force").returncode == 0
 
 
-def test_what_tells_an_lmdb_from_others(tmp_path, monkeypatch):
-    """All keys, records all over it, and its note."""
-    monkeypatch.setattr(extraction, "SPREAD", 4)
-
-    def told(change: dict[int, int] | None = None, name: str = "x", note: str = "") -> str:
-        with lmdb_io.create(tmp_path / "db", force=True) as (writer, folder):
-            for i in range(40):
-                image = np.full((2, 2, 3), (change or {}).get(i, i), np.uint8)
-                writer.put(name if i == 39 else "x", lmdb_io.image_datum(image, 0))
-            if note:
-                (folder / "source.json").write_text(note)
-        return extraction.fingerprint(tmp_path / "db")
-
-    first = told()
-    assert told() == first and told(name="y") != first
-    assert [told({i: 99}) != first for i in (0, 10, 20, 30, 39)] == [True] * 4 + [False]
-    assert first != told(note="{}") != told(note="{ }")
-
-
 # --- bad input
 
 
@@ -360,16 +340,6 @@ def test_onnx_models_that_are_no_backbones_leave_nothing(pictures, tmp_path, mad
     done = onnx_features(onnx_models.save(tmp_path / "x.onnx", made), pictures, tmp_path / "out", *arguments)
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert message in done.stderr and not (tmp_path / "out").exists()
-
-
-def test_lite0_comes_as_a_package(lite0_features):
-    data = DATASETS["pacs_lite0"]
-    for domain in data.domains:
-        (rows,) = [inputs for inputs, _ in batches(lite0_features / "pacs_lite0" / domain, data.preprocessing, 100)]
-        assert rows.shape == (14, 1360, 1, 1) and (rows[:, :1280] >= 0).all()
-        assert (rows[:, 1280:].std(axis=0) > 0).all(), "early statistics differ from picture to picture"
-    note = json.loads((lite0_features / "pacs_lite0" / "photo" / "source.json").read_text())["recipe"]
-    assert (note["backbone"], note["weights"]) == ("lite0", LITE0.hashes["sha256"])
 
 
 def test_any_dataset_of_pictures_has_features_of_lite0(images, tmp_path):

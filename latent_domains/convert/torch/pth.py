@@ -32,8 +32,8 @@ def read_zip(data: bytes) -> Any:
     if len(names) != 1:
         raise CheckpointError("a zip archive, but none of PyTorch's: expected one data.pkl in it")
     folder = names[0].removesuffix("data.pkl")
-    if f"{folder}byteorder" in archive.namelist():
-        _check_order(_member(archive, f"{folder}byteorder") == b"little")
+    if f"{folder}byteorder" in archive.namelist() and _member(archive, f"{folder}byteorder") != b"little":
+        raise CheckpointError("written on a big-endian machine, expected little-endian numbers")
 
     def storage(key: str, dtype: np.dtype, size: int) -> NDArray:
         found = _member(archive, f"{folder}data/{key}")
@@ -57,11 +57,6 @@ def _member(archive: zipfile.ZipFile, name: str) -> bytes:
         raise CheckpointError(f"{escaped(name)} is damaged: {escaped(str(error) or 'it ends too early')}") from error
 
 
-def _check_order(little_endian: bool) -> None:
-    if not little_endian:
-        raise CheckpointError("written on a big-endian machine, expected little-endian numbers")
-
-
 def is_legacy(data: bytes) -> bool:
     """Whether a file begins as the old format does: with the magic number, pickled by itself."""
     try:
@@ -74,19 +69,15 @@ def read_legacy(data: bytes) -> Any:
     """Read the object in a file of the old format. Raises CheckpointError if it is damaged."""
     file = io.BytesIO(data)
     magic, protocol, system = (load(file) for _ in range(3))
-    if magic != MAGIC or protocol != _PROTOCOL:
-        raise CheckpointError(f"another magic number or protocol, expected {MAGIC} and {_PROTOCOL}")
-    _check_order(isinstance(system, dict) and system.get("little_endian") is True)
+    if (magic, protocol) != (MAGIC, _PROTOCOL) or not isinstance(system, dict) or not system.get("little_endian"):
+        raise CheckpointError("another magic number, protocol or order of bytes, expected PyTorch's, little-endian")
     storages: dict[str, NDArray] = {}
 
     def storage(key: str, dtype: np.dtype, size: int) -> NDArray:
         """Room for the numbers, which come later in the file."""
         if size * dtype.itemsize > len(data):
             raise CheckpointError(f"truncated: {len(data)} bytes, expected storage {escaped(key)} of {size} numbers")
-        found = storages.setdefault(key, np.empty(size, dtype))
-        if (found.dtype, len(found)) != (dtype, size):
-            raise CheckpointError(f"storage {escaped(key)}: described in two ways")
-        return found
+        return storages.setdefault(key, np.empty(size, dtype))
 
     saved, keys = load(file, storage), load(file)
     if not isinstance(keys, list) or {key if isinstance(key, str) else None for key in keys} != storages.keys():

@@ -43,9 +43,7 @@ class CheckpointError(Exception):
 def escaped(text: str) -> str:
     """Return a text from a file for a message: cut if it is long, control characters escaped."""
     cut = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:_LONGEST])
-    if len(cut) > _LONGEST or len(text) > _LONGEST:
-        return f"{cut[:_LONGEST]}… ({len(text)} characters)"
-    return cut or "''"
+    return f"{cut}… ({len(text)} characters)" if len(text) > _LONGEST else cut or "''"
 
 
 def strided(storage: NDArray, offset: int, shape: Sequence[int], strides: Sequence[int]) -> NDArray:

@@ -42,27 +42,6 @@ def test_several_targets_need_their_branch_in_tests_too(phase):
     assert {tuple(layer.bottom)[1:] for layer in net.values() if kind(layer) == "MDALayer"} == {("w_target",)}
 
 
-def test_each_target_has_a_test_net_of_its_own():
-    experiment, nets = nets_of("office_caltech")
-    assert experiment.tests == {"test_webcam": "webcam", "test_dslr": "dslr"}
-    for name, target in experiment.tests.items():
-        net = layers(nets[name])
-        assert net["data"].data_param.source == f"data/office_caltech/{target}"
-        assert f"accuracy_{target}" in net
-
-
-def test_known_sources_and_latent_targets():
-    net = layers(nets_of("office_caltech", "multi_source")[1]["train"])
-    assert "target_domain_fc" in net and "domain_fc" not in net
-    assert [n for n in net if n.startswith("w_")] == [
-        "w_amazon_logits",
-        "w_amazon",
-        "w_caltech_logits",
-        "w_caltech",
-        "w_target",
-    ]
-
-
 def test_an_undivided_source_is_one_stream_of_unknown_domains():
     experiment, nets = nets_of("pacs", undivided=True)
     net = layers(nets["train"])

@@ -100,7 +100,7 @@ LAYERS = {
         FC + DROP + layer("end", "Softmax", "drop", "end") + layer("other", "ReLU", "fc", "other"),
         "fc:InnerProduct end:Softmax other:ReLU",
     ),
-    "Dropout at the end": (FC + DROP, "fc:InnerProduct"),
+    "Dropout at the end": (FC + DROP, "fc:InnerProduct drop:Dropout"),
     "Dropout that makes one of two outputs": (
         FC + DROP + layer("other", "ReLU", "fc", "other"),
         "fc:InnerProduct drop:Dropout other:ReLU",

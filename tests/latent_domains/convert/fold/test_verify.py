@@ -105,19 +105,6 @@ def test_opencv_is_asked_for_what_it_has_by_its_own_names(names: str, tmp_path: 
     assert agreement.furthest.relative < 1e-5
 
 
-def test_opencv_takes_a_folded_deconvolution_for_whatever_it_is_asked_next(tmp_path: Path) -> None:
-    """It multiplies a deconvolution's weights by a Scale behind it again with every other output and batch."""
-    up = layer("up", "Deconvolution", "data", "up", "convolution_param { num_output: 6 kernel_size: 2 stride: 2 }")
-    model = trained(DATA + up + layer("bn", "BatchNorm", "up", "bn") + layer("prob", "Softmax", "bn", "prob"))
-    folded = fold(model)
-    files = write_model(folded.model, tmp_path / "m", about="", force=False)
-    batches = [X[:4], X[4:]]
-    _, expected = compare_nets(load(model), load(folded.model), folded, batches)
-    agreement = compare_opencv(*files, folded, batches, expected)
-    assert (agreement.same, agreement.inputs) == (7, 7)
-    assert agreement.furthest.relative < 1e-5
-
-
 def test_outputs_that_opencv_cannot_be_asked_for_are_named() -> None:
     folded = fold(trained(DATA + layer("cut", "Slice", "data", "a b")))
     assert set(folded.heads) == {"a"}

@@ -141,22 +141,3 @@ def test_any_number_of_domains_is_recognised(k: int, k_targets: int, tmp_path: P
     if k_targets > 1:
         expected |= {"t c": "target_domain_conv2", "t f": "target_domain_fc3", "t h": "target_domain_fc4"}
     assert branch == expected
-
-
-def test_names_of_what_is_replaced_are_free(tmp_path: Path) -> None:
-    net = digits(2, 2)
-    text = net.text.replace('name: "soft t"', 'name: "prob"').replace('name: "soft s"', 'name: "w"')
-    found = conversion(tmp_path, text, net.values)
-    for graph in (found.our_deploy(), found.our_train(found.train)):
-        assert len({node.name for node in graph.nodes}) == len(graph.nodes)
-
-
-def test_domains_may_be_summed_in_any_order(tmp_path: Path) -> None:
-    net = digits(2)
-    edit = in_layer(
-        "fc3 s sum TRAIN",
-        'bottom: "fc3 s of 0"\n  bottom: "fc3 s of 1"',
-        'bottom: "fc3 s of 1"\n  bottom: "fc3 s of 0"',
-    )
-    found = conversion(tmp_path, edit(net.text), net.values)
-    assert [norm.name for norm in found.groups[2].norms] == list(net.mda["fc3"])

@@ -48,16 +48,6 @@ def test_tensors_are_those_of_pytorchs_net(layers, blocks, kind):
     assert headless.classes is None and set(found.values) - set(headless.values) == {"fc.weight", "fc.bias"}
 
 
-def test_names_of_caffes_layers():
-    names = [(unit.name, unit.norm.format(layer="bn")) for unit in resnet_of(34).units]
-    assert names[:2] == [("conv1", "bn_conv1"), ("res2a_branch2a", "bn2a_branch2a")]
-    assert ("res3a_branch1", "bn3a_branch1") in names and ("res2a_branch1", "bn2a_branch1") not in names
-    assert len(names) == 36 and resnet_of(34).units[0].norm.format(layer="scale") == "scale_conv1"
-    names = [unit.name for unit in resnet_of(50).units]
-    assert names[:5] == ["conv1", "res2a_branch2a", "res2a_branch2b", "res2a_branch2c", "res2a_branch1"]
-    assert "res4f_branch2c" in names and "res2b_branch1" not in names and len(names) == 53
-
-
 def test_missing_and_extra_tensors_are_named():
     tensors = state()
     del tensors["layer2.0.downsample.1.running_var"], tensors["bn1.weight"]

@@ -137,18 +137,9 @@ def test_compressed_members_are_refused():
         read_zip(file.getvalue())
 
 
-def test_other_zip_archives():
-    for members in ({"words.txt": b""}, {"a/data.pkl": b"", "b/data.pkl": b""}):
-        with pytest.raises(CheckpointError, match=r"a zip archive, but none of PyTorch's: expected one data\.pkl"):
-            read_zip(archive(**members))
-
-
 def test_big_endian_numbers_are_refused():
     with pytest.raises(CheckpointError, match="big-endian"):
         read_zip(archive(**{"a/data.pkl": pickle.dumps({}, 2), "a/byteorder": b"big"}))
-    begin = [pickle.dumps(value, 2) for value in (MAGIC, 1001, {"little_endian": False})]
-    with pytest.raises(CheckpointError, match="big-endian"):
-        read_legacy(b"".join(begin))
 
 
 def legacy(keys: object, size: int, numbers: bytes) -> bytes:
@@ -170,12 +161,3 @@ def test_storages_of_the_old_format_that_are_not_what_the_pickle_says():
     ):
         with pytest.raises(CheckpointError, match=said):
             read_legacy(data)
-
-
-def test_an_archive_whose_members_lie_nowhere():
-    """Found by fuzzing: the directory's place in 64 bits makes places of members that no number of C's holds."""
-    data = bytearray(saved(tensors(), new=True))
-    place = data.rindex(b"PK\6\6") + 48
-    data[place : place + 8] = (2**64 - 2**20).to_bytes(8, "little")
-    with pytest.raises(CheckpointError, match="damaged"):
-        read_zip(bytes(data))
