@@ -64,8 +64,6 @@ class DistinctiveDomains(ClusterMixin, BaseEstimator):
         """
         X, y = check_training(X, y)
         check_domains(self.n_domains, y)
-        if not 0 <= self.slack < 1:
-            raise ProgramError(f"slack: got {self.slack}, expected a share from 0 to below 1")
         fewest = len(np.unique(y)) if self.min_samples is None else self.min_samples
         if not 1 <= fewest <= len(X) // self.n_domains:
             raise ProgramError(

@@ -16,9 +16,6 @@ from latent_domains.common.wording import count_of, some
 SUFFIXES = frozenset({".bmp", ".gif", ".jfif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 """Files of a class folder that count as images, by the end of their name in lower case."""
 
-_LABEL_LIMIT = 2**31
-"""Datum.label is an int32."""
-
 _LINE = re.compile(r"(.*\S)\s+([+-]?[0-9]{1,1000})\s*", re.ASCII | re.DOTALL)
 """Of a list: a path, which may begin with blanks, and a label."""
 
@@ -64,10 +61,7 @@ def read_list(path: Path, root: Path) -> list[Entry]:
         fields = _LINE.fullmatch(line)
         if fields is None:
             raise ProgramError(f"list {path}, line {number}: found {line!r}, expected 'PATH LABEL'")
-        name, label = fields[1], int(fields[2])
-        if not -_LABEL_LIMIT <= label < _LABEL_LIMIT:
-            raise ProgramError(f"list {path}, line {number}: label {label} does not fit into 32 bits")
-        entries.append(Entry(str(root / name), name, label))
+        entries.append(Entry(str(root / fields[1]), fields[1], int(fields[2])))
     if not entries:
         raise ProgramError(f"list {path}: no lines in it, expected lines 'PATH LABEL'")
     return entries

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from latent_domains.common.program import ProgramError
-from latent_domains.data import lmdb_io, lmdb_plans
+from latent_domains.data import lmdb_plans
 from latent_domains.data.image_datum import Format, make_readable
 from latent_domains.data.image_list import Entry, size
 from latent_domains.data.lmdb_plans import FINGERPRINT, NewRecords, PlannedLmdb
@@ -29,8 +29,7 @@ def build(
 ) -> int:
     """Write the images to a new LMDB at ``out``, in the order of ``entries``. Return how many were stored.
 
-    Raises ProgramError naming the first unreadable image (unless it may be skipped), if nothing is left to store or,
-    before any is read, if a name is too long.
+    Raises ProgramError naming the first unreadable image (unless it may be skipped), or if nothing is left to store.
     """
     remedy = " (--skip-unreadable leaves such images out)"
     records = partial(_records, out, entries, form, jobs, skip_unreadable, remedy)
@@ -71,9 +70,7 @@ def plan_of_images(
 
 
 def _records(path: Path, entries: Sequence[Entry], form: Format, jobs: int, skip: bool, remedy: str) -> NewRecords:
-    """Return the records of images. Raises ProgramError if a name is too long or, at the end, if none can be read."""
-    for entry in entries:
-        lmdb_io.check_name(entry.name)
+    """Return the records of images. Raises ProgramError at the end if none can be read."""
 
     def items() -> Iterator[tuple[str, bytes]]:
         stored = 0

@@ -38,9 +38,6 @@ Unsynced commits cost next to nothing, and with small ones malloc reuses the pag
 images took 1 s of system time, with transactions of 16 MB 3 s.
 """
 
-KEY_LIMIT = 511
-"""Longest key LMDB stores, in bytes."""
-
 
 def image_datum(image: NDArray[np.uint8], label: int) -> Datum:
     """Return the raw Datum of an image, field for field as ``convert_imageset`` fills it.
@@ -100,16 +97,6 @@ def record_name(key: bytes) -> str:
     return os.fsdecode(re.sub(rb"^\d{8}_", b"", key))
 
 
-def check_name(name: str) -> None:
-    """Raise ProgramError if a record cannot have this name since its key would be too long."""
-    size = 9 + len(os.fsencode(name))
-    if size > KEY_LIMIT:
-        raise ProgramError(
-            f"{name}: the name makes a key of {size} bytes, expected at most {KEY_LIMIT}: shorten the names of its "
-            "folders, or name the images of a list by paths from --root"
-        )
-
-
 class Writer:
     """Appends records to a new LMDB, in order, committing them in batches. Made by ``create``."""
 
@@ -120,8 +107,10 @@ class Writer:
         self.records = 0
 
     def put(self, name: str, datum: Datum | bytes) -> None:
-        """Append one record: a Datum or its serialised bytes. ``name`` becomes the second part of its key."""
-        check_name(name)
+        """Append one record: a Datum or its serialised bytes. ``name`` becomes the second part of its key.
+
+        LMDB takes keys of at most 511 bytes, and fails at the next commit if one is longer.
+        """
         key = b"%08d_%s" % (self.records, os.fsencode(name))
         value = datum if isinstance(datum, bytes) else datum.SerializeToString()
         self._batch.append((key, value))

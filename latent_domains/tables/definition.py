@@ -222,7 +222,7 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Table(TableDefinition):
-    """A table of the paper with all its runs; ``name`` is that of its file."""
+    """A table of the paper with all its runs; ``name`` is that of its file, ``dataset`` as ``--dataset`` takes it."""
 
     name: str
     data: Dataset
@@ -259,22 +259,23 @@ def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | 
         values["seeds"] = seeds
     file = checked(TableDefinition, values, str(path))
     dataset, data = _dataset(file.dataset, path)
-    if file.data_per_seed and data.features:
+    table = Table(**{**vars(file), "dataset": dataset}, name=path.stem, data=data)
+    if table.data_per_seed and data.features:
         raise ProgramError(f"{path}: data_per_seed: found true, expected false: features are extracted once")
-    compared = [row.name for row in file.rows if row.cited is None]
-    if file.reference is not None and file.reference not in compared:
-        raise ProgramError(f"{path}: reference: found {file.reference!r}, expected a row: {'; '.join(compared)}")
-    for number, row in enumerate(file.rows):
+    compared = [row.name for row in table.rows if row.cited is None]
+    if table.reference is not None and table.reference not in compared:
+        raise ProgramError(f"{path}: reference: found {table.reference!r}, expected a row: {'; '.join(compared)}")
+    for number, row in enumerate(table.rows):
         where = f"{path}: rows[{number}] ({row.name})"
         cells = []
-        for column, value in zip(file.columns, _paper_values(row, where, len(file.columns)), strict=True):
+        for column, value in zip(table.columns, _paper_values(row, where, len(table.columns)), strict=True):
             try:
-                cells.append(Cell(value, _candidates(row, file, dataset, data, column, iterations)))
+                cells.append(Cell(value, _candidates(row, table, column, iterations)))
             except ProgramError as error:
                 raise ProgramError(f"{where}, column {column.name!r}: {error}") from error
         row.cells = tuple(cells)
-    _note_target_domains(file.rows)
-    return Table(**vars(file), name=path.stem, data=data)
+    _note_target_domains(table.rows)
+    return table
 
 
 def _dataset(text: str, path: Path) -> tuple[str, Dataset]:
@@ -306,45 +307,39 @@ def _paper_values(row: Row, where: str, columns: int) -> tuple[float | None, ...
     return values
 
 
-def _candidates(
-    row: Row, file: TableDefinition, dataset: str, data: Dataset, column: Column, iterations: int | None
-) -> tuple[Candidate, ...]:
+def _candidates(row: Row, table: Table, column: Column, iterations: int | None) -> tuple[Candidate, ...]:
     """Make the runs of a cell, with the checks of ``tools.write_run``."""
     if row.cited is not None:
         return ()
     if row.baseline is not None:
-        return (_baseline(row.baseline, file, dataset, data, column),)
+        return (_baseline(row.baseline, table, column),)
     settings = {
         **{name: getattr(row.runs, name) for name in ("method", *_CHOICES)},
         **({"iterations": iterations} if iterations else {}),
-        "network": file.network,
-        "image_size": file.image_size,
+        "network": table.network,
+        "image_size": table.image_size,
     }
     tasks = [column]
     if row.runs.best_single_source:
         tasks = [replace(column, sources=(source,), shares=()) for source in column.sources]
     found = []
     for task in tasks:
-        runs = tuple(make_experiment(data, **{**settings, **task.settings, "seed": seed}) for seed in file.seeds)
-        found.append(Candidate(task.sources, runs))
+        runs = [make_experiment(table.data, **{**settings, **task.settings, "seed": seed}) for seed in table.seeds]
+        found.append(Candidate(task.sources, tuple(runs)))
     return tuple(found)
 
 
-def _baseline(baseline: Baseline, file: TableDefinition, dataset: str, data: Dataset, column: Column) -> Candidate:
+def _baseline(baseline: Baseline, table: Table, column: Column) -> Candidate:
     if column.shares:
         raise ProgramError("shares: no baseline takes them, expected a row of runs")
-    make_experiment(data, "dial", **column.settings)  # checks the domains' names
+    make_experiment(table.data, "dial", **column.settings)  # checks the domains' names
     options = vars(baseline) | {
         "classifier": (baseline.classifier or CLASSIFIERS[0]) if baseline.method in KERNEL else None
     }
-    seeds = file.seeds
-    if baseline.method in SEEDLESS and not file.data_per_seed:
-        seeds = (0,) * len(seeds)
-    runs = (
-        BaselineRun(**options, dataset=dataset, sources=column.sources, targets=column.targets, seed=seed)
-        for seed in seeds
-    )
-    return Candidate(column.sources, tuple(runs))
+    task = {"dataset": table.dataset, "sources": column.sources, "targets": column.targets}
+    one_run = baseline.method in SEEDLESS and not table.data_per_seed
+    seeds = (0,) * len(table.seeds) if one_run else table.seeds
+    return Candidate(column.sources, tuple(BaselineRun(**options, **task, seed=seed) for seed in seeds))
 
 
 def _note_target_domains(rows: Sequence[Row]) -> None:

@@ -1,6 +1,5 @@
 """What a run needs from outside its folder: LMDBs of images or features, and the weights its net begins from."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from latent_domains.data.lmdb_folder import is_lmdb
@@ -9,14 +8,6 @@ from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.tables.definition import Run, data_folder
-
-
-@dataclass(frozen=True)
-class Weights:
-    """ImageNet's weights as a file below the data folder, and how to get it."""
-
-    file: str
-    made_by: str
 
 
 def lmdbs(run: Run, data: Path) -> list[Path]:
@@ -40,15 +31,15 @@ def missing_images(run: Run, data: Path) -> bool:
     return not all(is_lmdb(data / run.data.images / Path(domain).name) for domain in domains)
 
 
-def weights(run: Run) -> Weights | None:
-    """Return the weights that the paper starts a run with; None for random weights and for baselines."""
+def weights(run: Run) -> str | None:
+    """Return the file, below the data folder, of ImageNet's weights that the paper starts a run with.
+
+    None for random weights and for baselines.
+    """
     network = NETWORKS[run.data.network]
     if network.weights is None or not isinstance(run, Experiment):
         return None
-    made_by, domains = f"python -m tools.get_weights {network.name}", run.num_domains
-    if network.from_torch and domains:
-        made_by += f" --num-domains {domains}"
-    return Weights(f"weights/{network.weights_name(domains)}", made_by)
+    return f"weights/{network.weights_name(run.num_domains)}"
 
 
 def why_missing(run: Run, data: Path, *, per_seed: bool = False) -> str:
@@ -65,8 +56,11 @@ def why_missing(run: Run, data: Path, *, per_seed: bool = False) -> str:
         of_seed = f" --seed N --out {data_folder(data, 'N', per_seed=True)} for each seed N" if per_seed else ""
         return f"{what} {verb} not on this machine: {run.data.made_by}{of_seed}"
     begin = weights(run)
-    if begin and not (data / begin.file).is_file():
-        return f"{begin.file}, which the net begins from, is not on this machine: {begin.made_by}"
+    if begin and not (data / begin).is_file():
+        network = NETWORKS[run.data.network]
+        domains = f" --num-domains {run.num_domains}" if network.from_torch and run.num_domains else ""
+        made_by = f"python -m tools.get_weights {network.name}{domains}"
+        return f"{begin}, which the net begins from, is not on this machine: {made_by}"
     return ""
 
 

@@ -201,7 +201,7 @@ class Plan:
     def weights(self, run: Run) -> Path | None:
         """Return the weights file that a run starts with; None for random weights."""
         begin = weights(run)
-        return None if begin is None or self.config.weights else self.config.data / begin.file
+        return None if begin is None or self.config.weights else self.config.data / begin
 
     @cached_property
     def image_sets(self) -> list[str]:

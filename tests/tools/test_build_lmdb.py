@@ -233,20 +233,6 @@ def test_an_unreadable_image_stops_the_program_or_is_skipped(images, tmp_path):
     assert not any(key.endswith(b"photo.jpg") for key in keys)
 
 
-def test_names_that_are_too_long_are_told_before_any_image_is_read(images, tmp_path, monkeypatch):
-    deep = tmp_path / "in" / "z" / ("a" * 250) / ("b" * 250)
-    deep.mkdir(parents=True)
-    shutil.copy(images / "rocket" / "tiny.jpg", deep)
-    shutil.copytree(images / "rocket", tmp_path / "in" / "rocket")
-    (tmp_path / "list.txt").write_text(f"absent.jpg 0\n{deep / 'tiny.jpg'} 0\n")
-    monkeypatch.setattr(image_datum, "make", None)
-    long = len(os.fsencode(deep)) - len(os.fsencode(tmp_path / "in"))
-    for given, size in (("in", long + 17), ("list.txt", len(os.fsencode(deep)) + 18)):
-        done = program("build_lmdb", tmp_path / given, tmp_path / "db", "--no-shuffle")
-        assert done.returncode == 1, done.stdout
-        assert f"the name makes a key of {size} bytes, expected at most 511: shorten" in done.stderr
-
-
 def test_an_existing_output_stays_without_force(images, tmp_path):
     out = tmp_path / "db"
     out.mkdir()

@@ -41,7 +41,6 @@ FIELD = 160
 class Glyph:
     """One digit of one font."""
 
-    digit: int
     distance: NDArray[np.float32]
     """FIELD×FIELD: distance to the outline in the field's pixels, positive in the ink."""
     stroke: float
@@ -77,7 +76,7 @@ def _glyph(face: ImageFont.FreeTypeFont, digit: int) -> Glyph:
     inside = cv2.distanceTransform(mask, cv2.DIST_L2, 5)
     outside = cv2.distanceTransform(1 - mask, cv2.DIST_L2, 5)
     # Across a stroke of width w the inner distance runs evenly from 0 to w/2 and back: its mean is w/4.
-    return Glyph(digit, inside - outside, 4 * float(inside[mask > 0].mean()))
+    return Glyph(inside - outside, 4 * float(inside[mask > 0].mean()))
 
 
 def render(

@@ -161,8 +161,6 @@ def test_bad_input_is_named(X, y, X_target, message):
 
 
 def test_bad_settings_and_domains_are_named():
-    with pytest.raises(ProgramError, match="normalise: got 'l1', expected one of z, none"):
-        LatentDomainClassifier(normalise="l1").fit(GOOD.X, GOOD.y, GOOD.X, GOOD.domains)
     with pytest.raises(ProgramError, match=r"domains: got shape \(3,\), expected one for each of 24 samples"):
         LatentDomainClassifier().fit(GOOD.X, GOOD.y, GOOD.X, [0, 1, 0])
     with pytest.raises(ProgramError, match="domains: none has samples of two classes"):

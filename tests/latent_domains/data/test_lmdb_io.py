@@ -95,16 +95,6 @@ def test_what_lies_beside_an_lmdb_is_not_removed_by_force(tmp_path):
     assert names(path) == ["data.mdb"]
 
 
-def test_a_name_too_long_for_a_key_is_named(tmp_path):
-    with lmdb_io.create(tmp_path / "fits") as (writer, _):
-        writer.put("n" * 502, lmdb_io.image_datum(noise(2, 2), 0))
-    with pytest.raises(ProgramError, match=r"nnn: the name makes a key of 512 bytes, expected at most 511"):
-        write_long = lmdb_io.create(tmp_path / "db")
-        with write_long as (writer, _):
-            writer.put("n" * 503, lmdb_io.image_datum(noise(2, 2), 0))
-    assert names(tmp_path) == ["fits"]
-
-
 # --- describing
 
 
