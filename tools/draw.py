@@ -56,8 +56,6 @@ def main() -> None:
         raise ProgramError(f"{', '.join(map(str, nets))}: expected distinct file names, each names its picture")
     for file, path in pictures.items():
         net = for_phase(read_net(path, DATA), PHASES[options.phase], path)
-        if not net.layer:
-            raise ProgramError(f"{path}: found no layer of the phase {options.phase}")
         drawn = draw(net, options.format)
         with write_aside(file) as aside:
             aside.write_bytes(drawn)

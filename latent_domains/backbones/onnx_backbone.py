@@ -139,21 +139,13 @@ def _input(where: str, model: ModelProto, crop: int | None) -> tuple[str, int]:
         found = ", ".join(one.name for one in inputs) or "none"
         raise ProgramError(f"{where}: its inputs are {found}, expected a single one, of pictures")
     (only,) = inputs
-    dims = [one.dim_value or one.dim_param or "?" for one in only.type.tensor_type.shape.dim]
-    shape = f"its input {only.name} is {by(dims)}"
-    if len(dims) != 4 or dims[1] not in (3, *_free(dims[1])) or dims[0] not in (1, *_free(dims[0])):
-        raise ProgramError(f"{where}: {shape}, expected one picture of three channels, N×3×H×W")
-    sides = {side for side in dims[2:] if isinstance(side, int)}
-    if not sides and crop is None:
-        raise ProgramError(f"{where}: {shape}, a dynamic shape: --crop says the side of the pictures' square")
-    if len(sides) > 1 or not sides <= {crop or next(iter(sides))}:
-        expected = f"a square of side {crop}, as --crop says" if crop else "a square"
-        raise ProgramError(f"{where}: {shape}, expected {expected}")
-    return only.name, crop or sides.pop()
-
-
-def _free(dim: int | str) -> tuple[str, ...]:
-    return (dim,) if isinstance(dim, str) else ()
+    dims = only.type.tensor_type.shape.dim
+    if len(dims) != 4:
+        raise ProgramError(f"{where}: its input {only.name} has {len(dims)} axes, expected pictures, N×3×H×W")
+    side = crop or dims[2].dim_value
+    if not side:
+        raise ProgramError(f"{where}: the size of its input {only.name} is free: --crop says the side of the square")
+    return only.name, side
 
 
 def _value(where: str, model: ModelProto, name: str | None) -> str:

@@ -120,10 +120,6 @@ class Graph:
                 found.append(node)
         return found[::-1]
 
-    def part(self, values: Iterable[Value]) -> "Graph":
-        """The graph of the nodes that ``values`` are computed by."""
-        return Graph(self.name, self.ancestors(values))
-
     def replace(self, old: Node, new: Iterable[Node]) -> None:
         """Put nodes in the place of one."""
         at = self.nodes.index(old)

@@ -26,7 +26,12 @@ IMAGES = 64
 def tried(
     shape: Sequence[int], folder: Path | None, mean: Sequence[float] = (), scale: float = 1.0
 ) -> tuple[NDArray[np.float32], str]:
-    """Inputs to compare on, and a name for them: :func:`noise` and, if there is a ``folder``, its :func:`images`."""
+    """Inputs to compare on, and a name for them: :func:`noise` and, if there is a ``folder``, its :func:`images`.
+
+    Raises ProgramError if ``mean`` is neither one number nor one for each channel, or as :func:`images` does.
+    """
+    if len(mean) not in (0, 1, shape[0]):
+        raise ProgramError(f"--mean: got {len(mean)} values for an input of {shape[0]} channels")
     rows = noise(shape, 0, mean, scale)
     words = f"{len(rows)} random inputs"
     if folder is None:
@@ -69,12 +74,6 @@ def in_words(shape: Sequence[int], mean: Sequence[float], scale: float, mean_fil
     less = ", ".join(f"{value:g}" for value in mean) or mean_file
     pixels = f", pixels{' (B, G, R)' if shape[0] == 3 else ''} minus {less}" if less else ""
     return f"Input: N×{by(shape)}{pixels}{f', times {scale:g}' if scale != 1 else ''}."
-
-
-def check_mean(mean: Sequence[float], channels: int) -> None:
-    """Raise ProgramError unless ``mean`` is none, one number, or one for each of so many channels."""
-    if len(mean) not in (0, 1, channels):
-        raise ProgramError(f"--mean: got {len(mean)} values for an input of {channels} channels")
 
 
 def in_batches(inputs: NDArray[np.float32]) -> list[NDArray[np.float32]]:

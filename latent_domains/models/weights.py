@@ -79,8 +79,6 @@ def read_layers(weights: Path) -> Iterator[tuple[str, Sequence[BlobProto]]]:
     except DecodeError as error:
         raise ProgramError(f"{weights}: {len(data)} bytes that are no caffemodel, or a truncated one") from error
     del data  # AlexNet's is a quarter of a gigabyte
-    if param.layers and param.layer:
-        raise ProgramError(f"{weights}: it has layers of the old and the new format; Caffe refuses such files")
     for layer in param.layer or param.layers:
         yield layer.name, layer.blobs
 
@@ -99,7 +97,5 @@ def _check_layer(weights: Path, name: str, found: Sequence[BlobProto], expected:
                 f"{weights}: blob {i} of layer {name} is {by(held)}, expected {by(wanted)}: "
                 "rename the net's layer if it is to be learned anew"
             )
-        values, gradients = len(blob.double_data or blob.data), len(blob.double_diff or blob.diff)
-        for count in (values, gradients or values):  # gradients may be absent
-            if count != prod(shape):
-                raise ProgramError(f"{weights}: blob {i} of layer {name} holds {count} values, expected {prod(shape)}")
+        if (count := len(blob.double_data or blob.data)) != prod(shape):
+            raise ProgramError(f"{weights}: blob {i} of layer {name} holds {count} values, expected {prod(shape)}")

@@ -162,7 +162,6 @@ def test_other_errors_are_one_line(small, tmp_path, monkeypatch):
     twin = small.rename(tmp_path / "other" / "only.prototxt")
     dot = tmp_path / "dot"
     for nets, script, message in (
-        ((only,), "", f"{only}: found no layer of the phase train"),
         ((only, twin), "", f"{only}, {twin}: expected distinct file names, each names its picture"),
         ((twin,), "", "found no program dot on PATH: install Debian's package graphviz"),
         ((twin,), "#!/bin/sh\necho no room >&2\nexit 3\n", "dot ended with 3: no room"),

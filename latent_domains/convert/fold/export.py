@@ -56,8 +56,6 @@ def read(source: Source) -> Model:
         raise ProgramError(
             f"{source.net}: its inputs are {', '.join(tops) or 'none'}, expected one of a shape N×C×… (a deploy net)"
         )
-    channels = found[0].input_param.shape[0].dim[1]
-    inputs.check_mean(source.mean, channels)
     return model
 
 

@@ -48,13 +48,11 @@ def compare_nets(
     kept = {*folded.heads, *folded.softmaxes.values()}
     rows: dict[str, Difference] = {}
     outputs: list[dict[str, Array]] = []
-    with tqdm(desc="compared with the net that was read", total=sum(map(len, batches)), unit="input") as bar:
-        for batch in batches:
-            expected, found = forward(original, batch), forward(written, batch)
-            same = {name: found[other] for name, other in folded.pairs.items()}
-            keep_worst(rows, differences(expected, same, folded.softmaxes))
-            outputs.append({name: expected[name] for name in kept})
-            bar.update(len(batch))
+    for batch in tqdm(batches, desc="compared with the net that was read", unit="batch"):
+        expected, found = forward(original, batch), forward(written, batch)
+        same = {name: found[other] for name, other in folded.pairs.items()}
+        keep_worst(rows, differences(expected, same, folded.softmaxes))
+        outputs.append({name: expected[name] for name in kept})
     return list(rows.values()), outputs
 
 
@@ -73,23 +71,21 @@ def compare_opencv(
     loaded = cv2.dnn.readNetFromCaffe(str(net), str(weights))
     rows: list[Difference] = []
     same = inputs = 0
-    with tqdm(desc="compared with OpenCV", total=sum(map(len, batches)), unit="input") as bar:
-        for batch, blobs in zip(batches, expected, strict=True):
-            loaded.setInput(batch)
-            agreed = np.ones(len(batch), bool)
-            made = {}
-            for blob, layer in folded.heads.items():
-                wanted = blobs[blob]
-                # By one name at a time: given a list, OpenCV's wrapper ends the process if Ctrl-C comes at that moment.
-                found = loaded.forward(layer)
-                if found.size == wanted.size:  # axes of 1 may be missing
-                    found = found.reshape(wanted.shape)
-                made[blob] = found
-                if wanted.ndim > 1 and found.shape == wanted.shape and len(wanted) == len(batch):
-                    agreed &= same_best(wanted, found)
-            rows += differences(blobs, made, folded.softmaxes)
-            same, inputs = same + int(agreed.sum()), inputs + len(batch)
-            bar.update(len(batch))
+    for batch, blobs in zip(tqdm(batches, desc="compared with OpenCV", unit="batch"), expected, strict=True):
+        loaded.setInput(batch)
+        agreed = np.ones(len(batch), bool)
+        made = {}
+        for blob, layer in folded.heads.items():
+            wanted = blobs[blob]
+            # By one name at a time: given a list, OpenCV's wrapper ends the process if Ctrl-C comes at that moment.
+            found = loaded.forward(layer)
+            if found.size == wanted.size:  # axes of 1 may be missing
+                found = found.reshape(wanted.shape)
+            made[blob] = found
+            if wanted.ndim > 1 and found.shape == wanted.shape and len(wanted) == len(batch):
+                agreed &= same_best(wanted, found)
+        rows += differences(blobs, made, folded.softmaxes)
+        same, inputs = same + int(agreed.sum()), inputs + len(batch)
     return Agreement(same, inputs, worst(rows))
 
 

@@ -45,7 +45,7 @@ def deploy_graph(test: Graph, file: Path) -> tuple[Graph, ImageInput]:
             bottoms = [pixels if bottom is images else bottom for bottom in node.bottoms]
             nodes.append(Node(node.layer, bottoms, node.tops))
     nodes.append(Node(LayerParameter(name="prob", type="Softmax"), [scores], [probabilities := Value("prob")]))
-    return Graph(test.name, nodes).part([probabilities]), found
+    return Graph(test.name, Graph(test.name, nodes).ancestors([probabilities])), found
 
 
 def _find_scores(graph: Graph, file: Path) -> Value:

@@ -19,7 +19,6 @@ from latent_domains.convert.options import ConverterOptions, pixels_hint
 from latent_domains.models.allowed import DATA, read_net
 from latent_domains.models.compare import require, worst
 from latent_domains.models.definition import for_phase
-from latent_domains.models.inputs import check_mean
 from latent_domains.models.model import check_finite, load, read_model
 from latent_domains.models.onnx_runtime import MADE_OF
 
@@ -45,7 +44,6 @@ def export_onnx(
     check_free(out, force=options.force, inputs=(net, weights))
     made, loaded = converted(net, weights)
     (entry,) = loaded.inputs
-    check_mean(mean, loaded.blobs[entry].shape[1])
     with write_together(out, force=options.force) as (aside,):
         aside.write_bytes(made.SerializeToString())
         if options.verify:

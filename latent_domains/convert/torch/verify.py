@@ -32,20 +32,17 @@ def verify(reference: TorchNet, nets: Mapping[Path, Converted], pixels: Array, i
     loaded = {name: load(net.model) for name, net in nets.items()}
     rows: dict[Path, dict[str, Difference]] = {name: {} for name in nets}
     same, head = 0, reference.head
-    with tqdm(desc="compared with the checkpoint's net", total=len(pixels), unit="input") as bar:
-        for batch in in_batches(pixels):
-            expected: dict[Sequence[float], dict[str, Array]] = {}
-            for name, net in nets.items():
-                mean = net.pixels.mean
-                if mean not in expected:
-                    expected[mean] = reference.run(batch, border=mean)
-                found = forward(loaded[name], net.pixels.entering(batch))
-                wanted = expected[mean]
-                compared = {blob: found[blob] for blob in wanted if name == file or blob != head}
-                keep_worst(rows[name], differences(wanted, compared))
-                if name == file and head:
-                    same += int((wanted[head].argmax(axis=1) == found[head].argmax(axis=1)).sum())
-            bar.update(len(batch))
+    for batch in tqdm(in_batches(pixels), desc="compared with the checkpoint's net", unit="batch"):
+        expected: dict[Sequence[float], dict[str, Array]] = {}
+        for name, net in nets.items():
+            mean = net.pixels.mean
+            if mean not in expected:
+                expected[mean] = reference.run(batch, border=mean)
+            found = forward(loaded[name], net.pixels.entering(batch))
+            compared = {blob: found[blob] for blob in expected[mean] if name == file or blob != head}
+            keep_worst(rows[name], differences(expected[mean], compared))
+            if name == file and head:
+                same += int((expected[mean][head].argmax(axis=1) == found[head].argmax(axis=1)).sum())
     for name, of_net in rows.items():
         require(name, list(of_net.values()))
     blobs, furthest = list(rows[file]), worst(list(rows[file].values()))
