@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit, prange
 
 from latent_domains.bench import training
-from latent_domains.bench.rows import CPU, Device, Extent, Measured, Row, Shape, Step, ratio, time_alternately
+from latent_domains.bench.rows import Device, Extent, Measured, Row, Shape, Step, ratio, time_alternately
 from latent_domains.common.wording import by
 
 
@@ -81,7 +81,7 @@ def _read_and_write_backward(x, g, dx, sums):
             dx[r, s] = g[r, s] + sums[r] * x[r, s]
 
 
-def _mda_and_batch_norm(shape: Shape, device: Device = CPU) -> dict[str, Step]:
+def _mda_and_batch_norm(shape: Shape) -> dict[str, Step]:
     """mDA with D = 3 and Caffe's BatchNorm."""
     return _LayerBench(shape, {"BatchNorm": None, "mDA": 3}).steps
 
@@ -100,11 +100,6 @@ def _mda_and_traffic(shape: Shape) -> dict[str, Step]:
         _read_and_write_backward(x, g, dx, sums)
 
     return {**bench.steps, "bare": bare}
-
-
-def _eight_and_two(shape: Shape) -> dict[str, Step]:
-    """mDA with eight domains and with two."""
-    return _LayerBench(shape, {"D=8": 8, "D=2": 2}).steps
 
 
 def _mda_and_copies(shape: Shape, device: Device) -> dict[str, Step]:
@@ -138,7 +133,7 @@ def cpu_rows() -> list[Row]:
     for prefix, what, make, at_most, goal, goal_of_fc in (
         ("batchnorm", "BatchNorm / mDA", _mda_and_batch_norm, False, 1, 1.5),
         ("traffic", "mDA / bare traffic", _mda_and_traffic, True, 1.3, None),
-        ("domains", "D=8 / D=2", _eight_and_two, True, 1.1, 1.2),
+        ("domains", "D=8 / D=2", lambda shape: _LayerBench(shape, {"D=8": 8, "D=2": 2}).steps, True, 1.1, 1.2),
     ):
         goals = dict.fromkeys(_CONVOLUTIONAL, goal) | ({_FULLY_CONNECTED: goal_of_fc} if goal_of_fc else {})
         for shape, of_shape in goals.items():
@@ -161,10 +156,10 @@ def gpu_rows(device: Device) -> list[Row]:
     for shape in _ON_A_GPU:
         goals = (1.5, 1.0) if shape == _ON_A_GPU[0] else (None, None)
         for prefix, what, make, goal, at_most in (
-            ("copy", "mDA / copy", _mda_and_copies, goals[0], True),
+            ("copy", "mDA / copy", partial(_mda_and_copies, device=device), goals[0], True),
             ("batchnorm", "BatchNorm / mDA", _mda_and_batch_norm, goals[1], False),
         ):
-            measure = ratio(lambda extent, make=make, shape=shape: make(extent.shape(shape), device), device)
+            measure = ratio(lambda extent, make=make, shape=shape: make(extent.shape(shape)), device)
             rows.append(Row(f"{prefix}-{by(shape)}", what, goal, at_most, measure))
     for name, goal in (("resnet18", 1.15), ("digits", None)):
         measure = ratio(lambda extent, name=name: _iterations(name, extent), device)

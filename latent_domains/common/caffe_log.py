@@ -63,18 +63,13 @@ def curves(lines: Iterable[str]) -> dict[tuple[str, str], dict[int, float]]:
 
 
 def failure_reason(log: str) -> str:
-    """The line that says why caffe ended: the exception of a Python layer, or the check that failed."""
+    """The line that says why caffe ended: the exception of a Python layer, the check that failed, or the last one."""
     last = log.splitlines()[-200:]
     lines = [_PREFIX.sub("", line).strip() for line in last]
     fatal = [line for line, whole in zip(lines, last, strict=True) if re.match(r"F\d{4,8} ", whole)]
     exception = [line for line in lines if re.search(r"^[A-Za-z_.]*(Error|Exception|Interrupt)\b", line)]
-    if exception or fatal:
-        return (exception or fatal)[-1]
-    for pattern in (r"Check failed", r"(?i)\berror\b|not found|cannot"):
-        for line in reversed(lines):
-            if re.search(pattern, line):
-                return line
-    return next((line for line in reversed(lines) if line), "it printed nothing")
+    said = exception or fatal or [line for line in lines if line]
+    return said[-1] if said else "it printed nothing"
 
 
 def ending(exit_code: int, log: str) -> str:

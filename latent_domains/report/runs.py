@@ -58,12 +58,8 @@ def load_runs(paths: Sequence[Path]) -> tuple[list[LoadedRun], dict[str, Record]
     """Open run folders, folders that hold a ``record.json`` alone, records (NAME.json) and kept records (NAME.jsonl).
 
     Returns the runs, and the records of the shallow baselines among them by name; these have accuracies.
-    Raises ProgramError naming the file if one is none of these, was damaged, or is given twice.
+    Raises ProgramError naming the file if one is none of these, or was damaged.
     """
-    resolved = [path.resolve() for path in paths]
-    for path in resolved:
-        if resolved.count(path) > 1:
-            raise ProgramError(f"{path}: given twice, expected each run once")
     runs, baselines = [], {}
     names = Counter(map(_run_name, paths))
     for path in paths:
