@@ -9,7 +9,7 @@ the last iterations, is not above 90 %.
 
 from pathlib import Path
 
-from latent_domains.common.arguments import natural, number, positive, program_parser
+from latent_domains.common.arguments import natural, positive, program_parser
 from latent_domains.common.program import ROOT, ProgramError, run
 from latent_domains.runs.devices import add_training_options
 from latent_domains.training.overfit import GOAL, LAST, NETS, overfit
@@ -23,7 +23,6 @@ def main() -> None:
         "--seed", type=natural, default=0, help="seed of the chosen pictures and of the weights (default: %(default)s)"
     )
     parser.add_argument("--iterations", type=positive, default=200, help="training iterations (default: %(default)s)")
-    parser.add_argument("--base-lr", type=number, help="initial learning rate (default: the recipe's)")
     parser.add_argument(
         "--runs",
         type=Path,
@@ -40,7 +39,6 @@ def main() -> None:
         runs,
         seed=options.seed,
         iterations=options.iterations,
-        base_lr=options.base_lr,
         force=options.force,
         threads=options.threads,
         solver_mode=options.solver_mode,

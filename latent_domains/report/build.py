@@ -42,8 +42,10 @@ def build(
     runs, baselines = load_runs([path.resolve() for path in paths])
     out, figures = out.resolve(), figures.resolve() if figures else None  # nets are asked from the root folder
     check_free(out, force=True, inputs=paths)
-    if out.exists() and not out.read_bytes().startswith(_BEGINNING):
-        raise ProgramError(f"{out}: exists and is not a report, expected another name")
+    if out.exists():
+        with out.open("rb") as there:
+            if there.read(len(_BEGINNING)) != _BEGINNING:
+                raise ProgramError(f"{out}: exists and is not a report, expected another name")
     if figures and figures.exists() and not figures.is_dir():
         raise ProgramError(f"{figures}: a file is there, expected a folder for figures")
     if not runs and not baselines:

@@ -42,7 +42,6 @@ def overfit(
     *,
     seed: int,
     iterations: int,
-    base_lr: float | None = None,
     force: bool = False,
     threads: int | None = None,
     solver_mode: str | None = None,
@@ -61,7 +60,6 @@ def overfit(
         targets=dataset.domains[2:3],
         seed=seed,
         iterations=iterations,
-        base_lr=base_lr,
         batch_split="per_domain",
         batch_size=EACH * len(PACS.classes) // 2,
     )

@@ -45,8 +45,6 @@ def test_without_a_gpu_it_says_why():
     [
         (["--only", "speed"], 1, "--only speed: no such row; the rows are batchnorm-384×32×24×24"),
         (["--threads", "100000"], 1, "--threads 100000: expected 1 to "),
-        (["--threads", "0"], 2, "got '0', expected a whole number of at least 1"),
-        (["--seconds", "-1"], 2, "got '-1', expected a number of seconds above 0"),
         (["--seconds", "1e300"], 2, "got '1e300', expected a number of seconds above 0, at most"),
     ],
 )

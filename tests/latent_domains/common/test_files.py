@@ -1,7 +1,6 @@
 import errno
 import fcntl
 import os
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -152,21 +151,6 @@ def test_a_living_process_keeps_what_it_writes(tmp_path):
         write_text(tmp_path / "file", "second")
         first.write_text("first")
     assert (tmp_path / "file").read_text() == "first"
-
-
-def test_a_folder_that_another_process_took_for_a_leftover_is_made_again(tmp_path, monkeypatch):
-    real, made = tempfile.TemporaryDirectory, []
-
-    def make(**options):
-        temporary = real(**options)
-        made.append(temporary.name)
-        if len(made) == 1:
-            Path(temporary.name).rmdir()
-        return temporary
-
-    monkeypatch.setattr(tempfile, "TemporaryDirectory", make)
-    write_text(tmp_path / "file", "text")
-    assert (tmp_path / "file").read_text() == "text" and len(made) == 2 and names(tmp_path) == ["file"]
 
 
 def test_without_locks_nothing_is_removed(tmp_path, monkeypatch):

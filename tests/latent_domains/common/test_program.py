@@ -83,8 +83,7 @@ PIXELS = "OPENCV_IO_MAX_IMAGE_PIXELS"
     [
         ("PYTHONPATH", "", r".* finds no caffe: call '\. \./env\.sh' in this shell first"),
         ("PYTHONOPTIMIZE", "2", "python -OO"),
-        *((PIXELS, pixels, rf"environment variable {PIXELS}: found '{pixels}'") for pixels in ("", "1e6", "1" * 30)),
-        ("OMP_NUM_THREADS", "abc", "environment variable OMP_NUM_THREADS: got 'abc', expected a whole number of"),
+        (PIXELS, "1e6", f"environment variable {PIXELS}: found '1e6'"),
         ("OMP_NUM_THREADS", "100000", "environment variable OMP_NUM_THREADS: got '100000', expected a whole number of"),
         ("NUMBA_NUM_THREADS", "2,1", "environment variable NUMBA_NUM_THREADS: got '2,1', expected a whole number of"),
     ],

@@ -17,22 +17,13 @@ def test_names_of_runs_are_unique(tmp_path):
     assert len({run.name for run in load_runs(paths)[0]}) == 2
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (None, "x.json: no such file, expected a run folder or a record"),
-        ("{", "x.json: not valid JSON"),
-        ('{"accuracy": "high", "targets": {}, "baseline": {}}', "x.json: accuracy: found 'high'"),
-        ('{"accuracy": 0.5, "targets": {}, "domain_usage": null, "experiment": {"k": 1}}', "x.json: experiment: data"),
-    ],
-)
-def test_what_is_no_record_is_named(text, message, tmp_path):
+def test_what_is_no_record_is_named(tmp_path):
     file = tmp_path / "x.json"
-    if text is not None:
-        file.write_text(text)
-    with pytest.raises(ProgramError) as error:
+    with pytest.raises(ProgramError, match=r"x\.json: no such file, expected a run folder or a record"):
         load_runs([file])
-    assert message in str(error.value)
+    file.write_text('{"accuracy": 0.5, "targets": {}, "domain_usage": null, "experiment": {"k": 1}}')
+    with pytest.raises(ProgramError, match=r"x\.json: experiment: data"):
+        load_runs([file])
 
 
 @pytest.mark.parametrize(("make", "name"), [(Path.mkdir, "experiment.json"), (Path.touch, "solver.prototxt")])
@@ -50,7 +41,6 @@ USAGE = {"sources": ["a"], "images": 1, "counts": [[1, 0]], "share": [1.0, 0.0],
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"accuracy": "high"}, "accuracy: found 'high'"),
         (
             {"targets": {"usps": {"accuracy": 1.0, "confusion": [[1, 2], [3, 4]]}}},
             "targets: usps: confusion: expected 10×10",

@@ -194,10 +194,9 @@ def test_a_log_that_cannot_grow_ends_the_training_and_is_named(tiny_data, tmp_pa
     assert done.returncode == 1 and done.stderr.endswith(f"error: [Errno 27] File too large: '{folder.log}'\n")
 
 
-@pytest.mark.parametrize("text", ["{", '{"experiment": {}, "accuracy": null, "domain_usage": null}'])
-def test_a_damaged_record_is_named(text, tiny_data, tmp_path):
+def test_a_damaged_record_is_named(tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
-    folder.record.write_text(text)
+    folder.record.write_text("{")
     done = program("train", "--resume", "--threads", "1", folder.path)
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: {folder.record}: ")
