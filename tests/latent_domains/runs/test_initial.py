@@ -1,7 +1,5 @@
 """What runs of one seed begin from: the same weights wherever layers have name and shape in common."""
 
-import subprocess
-
 import caffe
 import numpy as np
 import pytest
@@ -9,8 +7,6 @@ from caffe.proto.caffe_pb2 import NetParameter
 from google.protobuf import text_format
 
 from latent_domains.common.caffe_log import curves
-from latent_domains.common.caffe_process import environment
-from latent_domains.common.program import ROOT
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.weights import read_layers
 from latent_domains.nets.committed import COMMITTED, default_experiments
@@ -18,7 +14,7 @@ from latent_domains.nets.training_files import make_nets_and_solver
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
-from tests.run_folders import edit, small
+from tests.run_folders import small
 
 TRUNK = {"conv1", "conv2", "fc3", "fc4", "fc5"}
 
@@ -96,17 +92,10 @@ def test_every_filler_of_a_training_net_is_one_of_deploy_or_domain_net(dataset):
         assert fillers(nets["train"]) == {**fillers(nets["deploy"]), **fillers(nets.get("domains", ""))}
 
 
-def test_caffe_train_alone_begins_and_goes_on_as_tools_train_does(tiny_data, tmp_path):
-    runs = {name: write_run(small(seed=3), tmp_path / name, data=tiny_data) for name in ("ours", "alone")}
-    for run in runs.values():
-        edit(run.solver, "display: 10", "display: 1")
-    train_all([runs["ours"]], threads=1)
-    command = ["caffe", "train", "-solver", runs["alone"].solver]
-    by_hand = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, env=environment(1))
-    logs = runs["ours"].log.read_text(), by_hand.stderr
-    ours, alone = (curves(log.splitlines())["train", "loss"] for log in logs)
-    assert ours == alone and set(ours) == set(range(6))
-    net = runs["ours"].load_net("train", caffe.TRAIN, runs["ours"].initial)
+def test_training_begins_from_them(tiny_data, tmp_path):
+    run = write_run(small(seed=3), tmp_path / "run", data=tiny_data)
+    train_all([run], threads=1)
+    net = run.load_net("train", caffe.TRAIN, run.initial)
     net.forward()
     first = sum(net.blob_loss_weights[name] * float(net.blobs[name].data) for name in net.outputs)
-    assert ours[0] == pytest.approx(first, rel=1e-4)
+    assert curves(run.log_text().splitlines())["train", "loss"][0] == pytest.approx(first, rel=1e-4)
