@@ -152,10 +152,9 @@ def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: int | None) -> None
 
     def work(job: _Job) -> None:
         if not children.stopping and job.first < job.folder.experiment.iterations:
-            how = _how(job, threads)
             with (
                 recording_failure(job.folder, "training"),
-                recording_session(job.folder, job.first, how, lambda: children.stopping),
+                recording_session(job.folder, job.first, _how(job, threads), lambda: children.stopping),
             ):
                 _train(job, threads, children)
         if not children.stopping:
