@@ -100,8 +100,7 @@ def check_nets(run: RunFolder) -> None:
 
 def check_mode(run: RunFolder, mode: str | None = None) -> None:
     """This Caffe has ``mode``, or the one that the solver asks for."""
-    who = f"{run.path} was to be computed on the GPU" if mode else f"{run.solver}: solver_mode is GPU"
-    check_available(mode or mode_of(run), who)
+    check_available(mode or mode_of(run), f"{run.path} was to be computed on the GPU")
 
 
 def _check_paths(run: RunFolder) -> None:
