@@ -1,13 +1,14 @@
 """The accuracy of a trained run, beside that of the real caffe binary."""
 
-import json
 import os
 import re
 import subprocess
 
+import numpy as np
 import pytest
 
 from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.data.lmdb_io import read_labels
 from latent_domains.runs.evaluate import domains_summary, evaluate
 from latent_domains.runs.record import DomainUsage
 from latent_domains.runs.write import write_run
@@ -24,7 +25,10 @@ def test_accuracy_of_the_record_is_that_of_caffe_test(trained):
         command, cwd=ROOT, capture_output=True, text=True, check=True, env={**os.environ, "GLOG_minloglevel": "0"}
     ).stderr
     shown = float(re.findall(r"\] accuracy = (\S+)", log)[-1])
-    assert json.loads(trained.record.read_text())["accuracy"] == pytest.approx(shown, abs=1e-5)
+    record = trained.read_record()
+    assert record.accuracy == pytest.approx(shown, abs=1e-5)
+    labels = read_labels(trained.test_lmdbs["usps"])
+    assert np.sum(record.targets["usps"].confusion, axis=1).tolist() == np.bincount(labels, minlength=10).tolist()
 
 
 def test_what_became_of_the_domains_is_told_in_a_line(trained):

@@ -12,7 +12,7 @@ import pytest
 from sklearn.metrics import normalized_mutual_info_score
 
 from latent_domains.common.program import ProgramError
-from latent_domains.data.lmdb_io import read_images, read_labels
+from latent_domains.data.lmdb_io import read_images
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.outputs import (
     confusion_counts,
@@ -112,15 +112,6 @@ def test_the_beginning_is_not_known_of_a_run_that_began_from_weights(trained, tm
 def test_without_a_branch_there_is_nothing_to_tell(tiny_data, tmp_path):
     folder = write_run(make_experiment("digits", "dial"), tmp_path / "run", data=tiny_data)
     assert usage_history(folder) == []
-
-
-def test_the_counts_are_those_of_caffes_accuracy(trained):
-    snapshot = trained.latest_snapshot()
-    counts = confusion_counts(trained, snapshot, "usps")
-    net = caffe.Net(str(trained.net("test")), caffe.TEST, weights=str(snapshot.model))
-    assert counts.trace() / TEST == pytest.approx(float(net.forward()["accuracy"]), abs=1e-6)
-    labels = read_labels(trained.test_lmdbs["usps"])
-    assert counts.sum(axis=1).tolist() == np.bincount(labels, minlength=10).tolist()
 
 
 def test_a_prime_number_of_images_makes_no_batches_of_one(trained, tmp_path):
