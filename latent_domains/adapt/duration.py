@@ -1,13 +1,25 @@
 """How long training will take on this machine's processor: measured before hours are spent."""
 
+import re
+
+from latent_domains.common.caffe_log import ending
+from latent_domains.common.caffe_process import read_log, start
+from latent_domains.common.program import ProgramError
 from latent_domains.runs.run_folder import RunFolder
-from latent_domains.training.threads import milliseconds, share_of_cores
+from latent_domains.training.train import share_of_cores
+
+_AVERAGE = re.compile(r"Average Forward-Backward: (\S+) ms")
 
 
 def measure_iteration(folder: RunFolder, threads: int | None) -> tuple[int, float]:
-    """Return the number of threads (default: all cores) and the seconds of one training iteration."""
-    threads = threads or share_of_cores(1)
-    return threads, milliseconds(folder.net("train"), threads) * folder.experiment.iter_size / 1000
+    """Return the number of threads (default: all cores) and the seconds of one training iteration by ``caffe time``."""
+    threads, net = threads or share_of_cores(1), folder.net("train")
+    with start(["time", "-model", str(net.resolve()), "-iterations", "3"], threads) as child:
+        log = read_log(child)
+    match = _AVERAGE.search(log)
+    if child.returncode or not match:
+        raise ProgramError(f"{net}: caffe time failed: {ending(child.returncode, log)}")
+    return threads, float(match[1]) * folder.experiment.iter_size / 1000
 
 
 def estimate_seconds(folder: RunFolder, iterations: int, seconds: float) -> float:

@@ -28,7 +28,6 @@ from latent_domains.runs.run_state import Interrupted, end_killed_session, recor
 from latent_domains.runs.write import check_name
 from latent_domains.training.group import Children, Group, start_workers
 from latent_domains.training.share import make_share, write_share
-from latent_domains.training.threads import share_of_cores
 
 
 class _Bar(tqdm):
@@ -143,6 +142,11 @@ def train_all(
             waiting.append(_Job(folder, snapshot, start_from, devices, len(waiting)))
         if waiting:
             _train_jobs(waiting, min(jobs, len(waiting)), threads)
+
+
+def share_of_cores(processes: int) -> int:
+    """The threads of one of several processes that share the cores of this machine."""
+    return max(1, len(os.sched_getaffinity(0)) // processes)
 
 
 def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: int | None) -> None:

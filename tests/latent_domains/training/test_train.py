@@ -23,7 +23,7 @@ from latent_domains.runs.devices import Devices
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.run_state import State, last_iteration, state_of
 from latent_domains.runs.write import write_missing, write_run
-from latent_domains.training.train import loaded_from, train_all
+from latent_domains.training.train import loaded_from, share_of_cores, train_all
 from tests.fixtures import TEST, TRAIN
 from tests.latent_domains.training.processes import blobs
 from tests.pictures import QUICK
@@ -281,6 +281,11 @@ def test_weights_of_the_other_geometry_are_refused(pictures, tmp_path):
     assert "res2a_branch1, " in loaded and loaded.endswith(" and 36 more")
     assert "mda2a_branch1" in anew and "domain_fc" in anew and "domain_bn2a_branch1" in anew
     assert "bn2a_branch1" in unused
+
+
+def test_a_process_gets_its_share_of_the_cores(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    assert [share_of_cores(processes) for processes in (1, 2, 3, 9)] == [8, 4, 2, 1]
 
 
 def test_a_finished_run_is_never_repeated(trained, tiny_data):
