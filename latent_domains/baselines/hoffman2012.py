@@ -93,7 +93,8 @@ def _descend(
         local, domain_of = _match(local, means)
         domains = [of[cluster] for of, cluster in zip(domain_of, nearest, strict=True)]
         means = local.mean(axis=0)
-        objectives.append(_objective(classes, domains, local, means))
+        within = [np.square(X - mu[d]).sum() for X, mu, d in zip(classes, local, domains, strict=True)]
+        objectives.append(float(sum(within) + np.square(local - means).sum()))
         if len(objectives) == max_iter or (
             len(objectives) > 1 and objectives[-2] - objectives[-1] <= TOLERANCE * objectives[-2]
         ):
@@ -115,8 +116,3 @@ def _match(local: Floats, means: Floats) -> tuple[Floats, list[Integers]]:
     """
     domain_of = [linear_sum_assignment(euclidean_distances(mu, means, squared=True))[1] for mu in local]
     return np.stack([mu[np.argsort(of)] for mu, of in zip(local, domain_of, strict=True)]), domain_of
-
-
-def _objective(classes: list[Floats], domains: list[Integers], local: Floats, means: Floats) -> float:
-    within = sum(float(np.square(X - mu[d]).sum()) for X, mu, d in zip(classes, local, domains, strict=True))
-    return within + float(np.square(local - means).sum())

@@ -151,10 +151,6 @@ class Dataset:
         """Channels, height, width of the network's input."""
         return self.preprocessing.shape
 
-    def others(self, domains: tuple[str, ...]) -> tuple[str, ...]:
-        """All domains but these: the sources when these are the targets."""
-        return tuple(other for other in self.domains if other not in domains)
-
     def train_lmdb(self, domain: str) -> str:
         """LMDB of the training images of a domain, or of a mixture ``a+b``, relative to the data folder."""
         return f"{self.lmdbs}/{domain}_train" if self.test_split else f"{self.lmdbs}/{domain}"
@@ -400,11 +396,13 @@ def find_dataset(text: str) -> Dataset:
     """A dataset by its name, or the one that a file describes. Raises ProgramError if there is none."""
     if not text.endswith(".json"):
         return named(text)
+    file = Path(text)
+    expect_file(file, "the description of a dataset")
+    values = read_json(file)
     try:
-        expect_file(Path(text), "the description of a dataset")
-        return from_json(read_json(Path(text)))
+        return from_json(values)
     except ProgramError as error:
-        raise ProgramError(f"{text}: {str(error).removeprefix(f'{text}: ')}") from error
+        raise ProgramError(f"{text}: {error}") from error
 
 
 def of_network(network: str) -> Dataset:

@@ -338,7 +338,8 @@ def _defaults(
     """The default of every setting; with targets alone, all other domains are sources."""
     targets = data.targets if targets is None else targets
     if sources is None:
-        sources = data.sources if targets == data.targets else data.others(targets)
+        others = tuple(domain for domain in data.domains if domain not in targets)
+        sources = data.sources if targets == data.targets else others
     constants = {name: setting.metadata["default"] for name, setting in SETTINGS.items()}
     return {
         **{name: getattr(data.recipe, name) if value is RECIPE else value for name, value in constants.items()},

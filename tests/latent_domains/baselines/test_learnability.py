@@ -63,23 +63,3 @@ def test_of_equals_the_fewest_domains_are_taken():
     data = mixture([[24, 24], [24, 24]], classes_apart=3.0, domains_apart=2.0)
     choice = choose_domains([ConstrainedDomains(k, n_init=2) for k in (2, 3)], data.X, data.y)
     assert choice.learnability == {2: 1.0, 3: 1.0} and choice.best.n_domains == 2 and choice.equals == [3]
-
-
-class Halves:
-    """ "Domains" at random: nothing tells one number of them from another."""
-
-    def __init__(self, n_domains: int) -> None:
-        self.n_domains = n_domains
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> "Halves":
-        self.labels_ = np.random.default_rng(self.n_domains).integers(self.n_domains, size=len(y))
-        return self
-
-
-def test_numbers_that_cannot_be_told_apart_are_named():
-    data = mixture([[60, 60]], features=20, classes_apart=0.4)
-    choice = choose_domains([Halves(k) for k in (1, 2, 3, 30)], data.X, data.y)
-    # 30 domains of four samples teach little; one to three differ by what falls into which fold.
-    assert choice.best.n_domains in (1, 2, 3)
-    assert {*choice.equals, choice.best.n_domains} >= {1, 2}
-    assert 30 not in choice.equals
