@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from caffe_layers import _cpu_mda, _kernel_cache
 from caffe_layers import _formulas as formulas
+from caffe_layers import _kernel_cache
 from tests.caffe_layers import reference
 from tests.caffe_layers.reference import assert_close, numeric_gradient
 from tests.caffe_layers.steps import float64_steps, random_rows, run
@@ -105,27 +105,6 @@ def test_unbiased_factor():
     assert_close("factor at S = 4", unbiased_factor(mass, 4), [1, 1, 2, 4 / 3, 10 / 9], rtol=1e-12)
     assert_close("factor at S = 1", unbiased_factor(mass, 1), [1, 1, 1, 1, 5 / 3], rtol=1e-12)
     assert_close("just above one value", unbiased_factor([1 + 1e-9, 1.5, 2.0], 1), [2, 2, 2])
-
-
-def test_running_statistics_follow_caffes_convention():
-    rng = np.random.default_rng(3)
-    blobs = tuple(np.zeros(shape, np.float32) for shape in [(3, 2), (3, 2), (3,)])
-    means, variances = rng.normal(size=(2, 3, 2)), rng.uniform(0.5, 2, (2, 3, 2))
-    masses = np.array([[2.0, 1.5, 0.0], [1.0, 0.0, 0.0]])
-    for batch in range(2):
-        domain_kernels.update_running(*blobs, means[batch], variances[batch], masses[batch], 4, 0.9)
-    # Domain 0 saw both batches, domain 1 the first only, domain 2 none.
-    assert_close("Σ mean", blobs[0], [0.9 * means[0, 0] + means[1, 0], means[0, 1], [0, 0]], rtol=1e-6)
-    first, second = unbiased_factor(masses[0], 4), unbiased_factor(masses[1], 4)
-    expected = [0.9 * first[0] * variances[0, 0] + second[0] * variances[1, 0], first[1] * variances[0, 1], [0, 0]]
-    assert_close("Σ variance", blobs[1], expected, rtol=1e-6)
-    assert_close("divisor", blobs[2], [1.9, 1, 0], rtol=1e-6)
-
-    mean, variance = np.full((2, 3, 2), np.nan)
-    _cpu_mda.running_statistics(blobs, mean, variance)
-    assert_close("running mean", mean[:2], blobs[0][:2] / blobs[2][:2, None], rtol=1e-6)
-    assert_close("running variance", variance[:2], blobs[1][:2] / blobs[2][:2, None], rtol=1e-6)
-    assert_close("never seen", [mean[2], variance[2]], [[0, 0], [0, 0]])
 
 
 def test_the_weight_gradient_by_powers_of_x():

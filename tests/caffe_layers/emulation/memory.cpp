@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kSlotBits = 32, kSlot = 1ull << kSlotBits, kMiddle = kSlot / 2, kMostBytes = 1ull << 30;
 constexpr uint64_t kCellBytes = 4;          // of an argument: no kernel has arrays of anything smaller
 constexpr uint64_t kNearby = 4096;          // so far from the shared memory, one of its variables is meant
-constexpr uint64_t kMostWork = 40'000'000;  // that brings nobody on
+constexpr uint64_t kMostWork = 4'000'000;  // that brings nobody on
 
 struct Copy {
   uintptr_t begin, end;
