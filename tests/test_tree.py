@@ -20,9 +20,12 @@ def test_every_file_of_tests_is_named_after_its_module():
 
 
 def modules(file: Path) -> list[Path]:
-    """Where the module may be that a file of tests is named after."""
+    """Where the module may be that a file of tests is named after; a second file of its tests has one more word."""
     folder, name = ROOT / file.parent, file.stem.removeprefix("test_")
-    return [folder / "__main__.py"] if name == "main" else [folder / f"{name}.py", folder / name / "__init__.py"]
+    if name == "main":
+        return [folder / "__main__.py"]
+    names = [name, name.rpartition("_")[0] or name]
+    return [path for each in names for path in (folder / f"{each}.py", folder / each / "__init__.py")]
 
 
 PACKAGES = ("caffe_layers", "latent_domains", "tools")
