@@ -1,19 +1,23 @@
 """A run's record: its accuracy at the last iteration, and how it came about."""
 
 import caffe
+import numpy as np
 
 from latent_domains.common.caffe_log import curves
 from latent_domains.common.gpus import expect_gpu, gpu_names
+from latent_domains.common.program import ProgramError
 from latent_domains.common.versions import commit, hardware, versions
 from latent_domains.runs.devices import mode_of, requested_mode
-from latent_domains.runs.divergence import check_snapshot
 from latent_domains.runs.domain_labels import assigned_domains
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.outputs import class_names, confusion_counts, source_usage, target_usage, usage_history
 from latent_domains.runs.preflight import check_data, check_mode, check_nets, incompleteness
 from latent_domains.runs.record import DomainUsage, OnTarget, Record
-from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.run_folder import RunFolder, Snapshot
 from latent_domains.runs.run_state import now
+
+DIVERGED = "the training diverged; begin it again with a lower learning rate (--base-lr; --force replaces the run)"
+"""What a value says that is not finite: it never becomes finite again."""
 
 
 def evaluate(folder: RunFolder, *, solver_mode: str | None = None, gpu: int | None = None) -> Record:
@@ -35,7 +39,7 @@ def evaluate(folder: RunFolder, *, solver_mode: str | None = None, gpu: int | No
             expect_gpu(f"--gpu {gpu}", gpu, gpu_names())
             caffe.set_device(gpu)  # first: whatever comes before would take memory of GPU 0
         caffe.set_mode_gpu()
-    check_snapshot(folder, snapshot)
+    _check_finite(folder, snapshot)
     confusion = {target: confusion_counts(folder, snapshot, target) for target in folder.test_nets}
     images = sum(int(counts.sum()) for counts in confusion.values())
     correct = sum(int(counts.trace()) for counts in confusion.values())
@@ -58,6 +62,13 @@ def evaluate(folder: RunFolder, *, solver_mode: str | None = None, gpu: int | No
         versions=versions(),
         hardware=hardware(mode, gpu_names()[gpu or 0] if mode == "GPU" else None),
     )
+
+
+def _check_finite(folder: RunFolder, snapshot: Snapshot) -> None:
+    """Raise ProgramError naming file and layer unless all that the deploy net takes from a snapshot is finite."""
+    for name, blobs in folder.load_net("deploy", caffe.TEST, snapshot.model).params.items():
+        if not all(np.isfinite(blob.data).all() for blob in blobs):
+            raise ProgramError(f"{snapshot.model}: layer {name} holds values that are not finite: {DIVERGED}")
 
 
 def summary(folder: RunFolder, record: Record) -> str:

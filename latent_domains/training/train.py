@@ -1,6 +1,8 @@
 """Train run folders with the real ``caffe train``, then evaluate them at the last iteration."""
 
+import math
 import os
+import re
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +22,7 @@ from latent_domains.common.wording import some
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.models.weights import check_weights
 from latent_domains.runs.devices import Devices, mode_of, one_process, requested_mode, set_mode
-from latent_domains.runs.divergence import advice, check_loss
+from latent_domains.runs.evaluate import DIVERGED
 from latent_domains.runs.preflight import preflight
 from latent_domains.runs.record import BegunFrom
 from latent_domains.runs.run_folder import RunFolder, Snapshot
@@ -223,8 +225,9 @@ def _train(job: _Job, threads: int, children: Children) -> None:
                     shown[measurement.name] = f"{measurement.value:.3f}"
                     bar.set_postfix(shown, refresh=False)
                 bar.update(max(0, measurement.iteration - bar.n))
-                if (measurement.phase, measurement.name) == ("train", "loss"):
-                    check_loss(folder, measurement.iteration, measurement.value)
+                if (measurement.phase, measurement.name) == ("train", "loss") and not math.isfinite(measurement.value):
+                    found = f"the loss at iteration {measurement.iteration} is {measurement.value}"
+                    raise ProgramError(f"{folder.log}: {found}: {DIVERGED}")
         if not group.failure and not stopped and not children.stopping:
             bar.update(iterations - bar.n)
     if children.stopping:
@@ -232,7 +235,9 @@ def _train(job: _Job, threads: int, children: Children) -> None:
     if stopped:  # by a signal to caffe itself
         raise Interrupted(f"{folder.path}: training was stopped from outside; go on with --resume")
     if group.failure:
-        raise ProgramError(f"{folder.path}: {group.failure}{advice(group.failure)} (whole log: {folder.log})")
+        of_our_layer = re.search(r'Layer "[^"]*": .*\b(nan|inf)\b', group.failure)
+        advice = f": {DIVERGED}" if of_our_layer else ""
+        raise ProgramError(f"{folder.path}: {group.failure}{advice} (whole log: {folder.log})")
 
 
 def _how(job: _Job, threads: int) -> dict[str, Any]:
