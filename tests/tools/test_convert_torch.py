@@ -1,24 +1,30 @@
-"""ResNets of PyTorch, saved in every format, as Caffe computes them after the conversion; PyTorch is the judge."""
+"""ResNets of PyTorch, saved in every format, and EfficientNet-Lite0, as Caffe computes them after the conversion."""
 
 import os
 import re
 from pathlib import Path
+from types import ModuleType
 
 import caffe
 import cv2
 import numpy as np
+import onnx
 import pytest
 import torch
 from caffe.proto.caffe_pb2 import NetParameter
 
-from latent_domains.common.program import ROOT
+from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.convert.torch import caffe_weights
+from latent_domains.convert.torch.conversion import convert_checkpoint
+from latent_domains.data.published_file import in_package
 from latent_domains.experiment.datasets import of_network
 from latent_domains.experiment.experiment import make_experiment
+from latent_domains.experiment.networks import LITE0, NETWORKS
 from latent_domains.models import inputs
 from latent_domains.models.compare import TOLERANCE
 from latent_domains.models.model import forward
 from latent_domains.models.weights import check_weights
+from latent_domains.nets import lite0 as nets_lite0
 from latent_domains.nets.resnet import DEPTHS
 from latent_domains.nets.training_files import make_nets_and_solver
 from tests.latent_domains.convert.torch.lua import Builder, written
@@ -345,3 +351,71 @@ def test_a_checkpoint_is_not_overwritten(tmp_path: Path) -> None:
     done = program("convert_torch", checkpoint, tmp_path / "net", "--force")
     assert done.returncode == 1 and "net.caffemodel: it is what is read" in done.stderr
     assert checkpoint.read_bytes() == b"mine"
+
+
+# --- EfficientNet-Lite0, from its package
+
+
+ABOUT = """\
+# Input: B, G, R from 0 to 255 less 127, 127, 127, times 0.0078125.
+# EfficientNet-Lite0 of efficientnet-lite0-57934424.pth, by python -m tools.convert_torch.
+"""
+
+
+@pytest.mark.program
+def test_lite0_from_its_package_to_onnx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "NOISE", 1)
+    checkpoint, out = in_package(LITE0), tmp_path / "lite0"
+    done = program("convert_torch", checkpoint, out)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{checkpoint}: EfficientNet-Lite0, 1000 classes\n")
+    found = re.search(
+        r"on 1 random inputs: of 19 blobs from conv1_bn to fc1000 \w+ differs most, by (\S+) ", done.stdout
+    )
+    assert 0 < float(found[1]) <= TOLERANCE and "the best class is the same for 1 of 1" in done.stdout
+    assert "lite0_mda4.caffemodel, on images padded with 127, 127, 127: " in done.stdout
+    assert names(tmp_path) == ["lite0.caffemodel", "lite0.prototxt", "lite0_mda4.caffemodel"]
+    assert out.with_suffix(".prototxt").read_text().startswith(ABOUT)
+
+    pixels = ("--mean", 127, "--scale", 1 / 128)
+    done = program("export_onnx", f"{out}.prototxt", f"{out}.caffemodel", f"{out}.onnx", *pixels)
+    assert done.returncode == 0, done.stderr
+    assert "data N×3×224×224 → prob N×1000" in done.stdout and "agrees with Caffe: of " in done.stdout
+    made = onnx.load(f"{out}.onnx")
+    assert made.doc_string.startswith("Input: B, G, R from 0 to 255 less 127, 127, 127, times 0.0078125.")
+    pads = {tuple(a.ints) for node in made.graph.node for a in node.attribute if a.name == "pads"}
+    assert pads == {(0, 0, 0, 0), (0, 0, 1, 1), (1, 1, 1, 1), (1, 1, 2, 2), (2, 2, 2, 2)}
+
+    done = program("export", "--net", f"{out}.prototxt", "--weights", f"{out}.caffemodel", tmp_path / "stock", *pixels)
+    assert done.returncode == 0, done.stderr
+    assert "pad_end" not in (tmp_path / "stock.prototxt").read_text() and "OpenCV" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "piece", "wrong"),
+    [
+        (nets_lite0, "EPS", 1e-5),
+        (nets_lite0, "pads", lambda kernel_size, _: {"pad": kernel_size // 2}),  # as PyTorch does
+    ],
+)
+def test_a_wrong_conversion_of_lite0_is_not_written(
+    module: ModuleType, piece: str, wrong: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, piece, wrong)
+    monkeypatch.setattr(inputs, "NOISE", 1)
+    done = program("convert_torch", in_package(LITE0), tmp_path / "out")
+    assert done.returncode == 1
+    assert re.search(r"/out\.caffemodel: the two sides differ by \S+ of .*; nothing is written\n", done.stderr)
+    assert names(tmp_path) == []
+
+
+def test_what_is_no_lite0(tmp_path: Path) -> None:
+    whole = in_package(LITE0).read_bytes()
+    (tmp_path / "cut.pth").write_bytes(whole[: len(whole) // 2])
+    done = program("convert_torch", tmp_path / "cut.pth", tmp_path / "out")
+    assert done.returncode == 1 and re.fullmatch(r"error: .*/cut\.pth: truncated: 9413016 bytes, .*\n", done.stderr)
+    done = program("convert_torch", in_package(LITE0), tmp_path / "out", "--std", 1, 1, 1)
+    assert done.returncode == 1 and ": EfficientNet-Lite0, which has a mean and deviation of its own" in done.stderr
+    with pytest.raises(ProgramError, match="the weights of EfficientNet-Lite0, expected those of ResNet18"):
+        convert_checkpoint(NETWORKS["resnet18"], in_package(LITE0), tmp_path, [])
+    assert names(tmp_path) == ["cut.pth"]

@@ -25,8 +25,8 @@ def verify(reference: TorchNet, nets: Mapping[Path, Converted], pixels: Array, i
     """Run the checkpoint's net and Caffe's on pixels (N×3×H×W; B, G, R, 0 to 255) and print how they agree.
 
     ``nets`` are the net itself and those with mDA, by the files that are to hold their weights; ``inputs`` names the
-    pixels. The checkpoint's net gets images that go on in Caffe's mean beyond their border. Raises ProgramError naming
-    the file if a net differs.
+    pixels. The checkpoint's net gets images padded with Caffe's mean. Raises ProgramError naming the file if a net
+    differs.
     """
     file, *mda_files = nets
     loaded = {name: load(net.model) for name, net in nets.items()}
@@ -53,7 +53,7 @@ def verify(reference: TorchNet, nets: Mapping[Path, Converted], pixels: Array, i
     )
     for name in mda_files:
         mean, furthest = numbers(nets[name].pixels.mean), worst(list(rows[name].values()))
-        print(f"{name.name}, on images that go on in {mean}: {furthest.name} differs most, by {furthest.relative:.1e}")
+        print(f"{name.name}, on images padded with {mean}: {furthest.name} differs most, by {furthest.relative:.1e}")
 
 
 def numbers(values: Sequence[float]) -> str:
