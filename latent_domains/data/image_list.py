@@ -106,12 +106,6 @@ class Found:
     unread: dict[Path, str] = field(default_factory=dict)
     """Folders that were not read, and why."""
 
-    def add(self, other: "Found") -> None:
-        """Add the files of another folder."""
-        self.images += other.images
-        self.others += other.others
-        self.unread |= other.unread
-
     def counted(self) -> str:
         """The number of images and of all files, in words."""
         number = len(self.images)
@@ -205,7 +199,9 @@ class ClassTree:
         """All that the folders hold; files beside them are among the others."""
         found = Found(others=list(self.beside))
         for folder in self.folders:
-            found.add(folder.found)
+            found.images += folder.found.images
+            found.others += folder.found.others
+            found.unread |= folder.found.unread
         return found
 
     def of_classes(self, classes: Sequence[str]) -> "ClassTree":

@@ -117,11 +117,6 @@ def get(name: str, images: Path, tmp_path: Path, *options: object) -> Done:
     return program("get_data", name, *replacing(given, options))
 
 
-def records(path: Path) -> dict[str, bytes]:
-    """Name → serialised Datum."""
-    return {key.decode()[9:]: datum.SerializeToString() for key, datum in lmdb_io.read(path)}
-
-
 def test_pictures_of_pacs_become_four_lmdbs(images, tmp_path):
     done = get("pacs", images, tmp_path, "--allow-incomplete")
     assert done.returncode == 0, done.stderr
@@ -141,15 +136,6 @@ def test_pictures_of_pacs_become_four_lmdbs(images, tmp_path):
     moved = images.rename(tmp_path / "moved")
     done = get("pacs", moved, tmp_path, "--allow-incomplete")
     assert done.stdout == "".join(f"{tmp_path}/data/pacs/{domain}: built before\n" for domain in PACS.domains)
-
-
-def test_records_are_those_of_build_lmdb(images, tmp_path):
-    assert get("pacs", images, tmp_path, "--allow-incomplete").returncode == 0
-    for domain in PACS.domains:
-        done = program("build_lmdb", images / domain, tmp_path / domain, "--resize", "256x256", "--jobs", 1)
-        assert done.returncode == 0, done.stderr
-        expected = records(tmp_path / domain)
-        assert records(tmp_path / "data" / "pacs" / domain) == expected and len(expected) == 14
 
 
 def test_a_tree_of_an_office_set_becomes_encoded_lmdbs(pacs_sample, tmp_path):
