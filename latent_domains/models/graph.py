@@ -25,6 +25,9 @@ _TRAINING_FIELDS = ("param", "propagate_down", "loss_weight")
 
 _FILLERS = ("weight_filler", "bias_filler", "filler")
 
+_LENDERS = frozenset({"Concat", "DummyData", "Flatten", "Input", "Parameter", "Reshape", "Slice", "Split"})
+"""Types whose tops may be memory that no pass fills anew, or that other layers read: inputs, constants, a bottom's."""
+
 
 def kind(layer: LayerParameter) -> str:
     """The layer's type, a Python layer's class."""
@@ -66,6 +69,11 @@ class Node:
     def title(self) -> str:
         """The layer as messages name it."""
         return f"{self.name} ({self.kind})"
+
+    @property
+    def lends(self) -> bool:
+        """Whether its tops are its bottom's memory. (A Slice or Concat of several copies.)"""
+        return self.type in _LENDERS and len(self.bottoms) == 1 and (len(self.tops) == 1 or self.type == "Split")
 
     def axis(self, axis: int) -> int:
         """An axis of the first bottom, counted from the front."""
@@ -126,9 +134,16 @@ class Graph:
         self.nodes[at : at + 1] = new
 
     def absorb(self, node: Node) -> None:
-        """Remove a node: the maker of its bottom makes its top, by the bottom's name unless it is an output."""
+        """Remove a node: the maker of its bottom makes its top, by the bottom's name unless it is an output.
+
+        What overwrote the copy that the node made does not overwrite what its maker only lends.
+        """
         old, new = node.bottoms[0], node.tops[0]
         maker = self.maker(old)
+        if new.over is not old and maker.type in _LENDERS:
+            for value in self.values():
+                if value.over is new:
+                    value.over = None
         maker.tops[maker.tops.index(old)] = new
         new.over = old.over
         if new not in self.outputs:
@@ -229,6 +244,17 @@ def to_model(graph: Graph) -> tuple[Model, dict[Value, str]]:
             if node.blobs
         }
     return Model(net, values), blobs
+
+
+def comparable_blobs(graph: Graph, blobs: Mapping[Value, str]) -> dict[Value, str]:
+    """:func:`blobs_after_forward`, without those that lend their memory to what a layer overwrites in place."""
+    found = blobs_after_forward(blobs)
+    for node in graph.nodes:
+        for value in (top.over for top in node.tops if top.over and blobs.get(top.over) == blobs[top]):
+            while (maker := graph.maker(value)) is not None and maker.lends:
+                (value,) = maker.bottoms
+                found.pop(value, None)
+    return found
 
 
 def blobs_after_forward(blobs: Mapping[Value, str]) -> dict[Value, str]:

@@ -7,7 +7,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.affine import fold_maps
 from latent_domains.convert.fold.assignment import fold_assigned, fold_assignments
 from latent_domains.convert.fold.geometry import crop_floor_pools, even_pads
-from latent_domains.models.graph import Graph, Node, blobs_after_forward, of_model, to_model
+from latent_domains.models.graph import Graph, Node, comparable_blobs, of_model, to_model
 from latent_domains.models.model import Model, load
 
 
@@ -36,7 +36,7 @@ def fold(model: Model, *, stock: bool = True) -> Folded:
     net = load(model)
     shapes = {name: tuple(blob.shape) for name, blob in net.blobs.items()}
     graph = of_model(model, shapes)
-    before = blobs_after_forward({value: value.name for value in graph.values()})
+    before = comparable_blobs(graph, {value: value.name for value in graph.values()})
     _remove_idle(graph)
     _name_apart(graph)
     domains = fold_assignments(graph)
@@ -51,7 +51,7 @@ def fold(model: Model, *, stock: bool = True) -> Folded:
     probabilities = [node for node in graph.nodes if node.type == "Softmax" and node.tops[0] in graph.outputs]
     heads = (graph.outputs | {node.bottoms[0] for node in probabilities}) & before.keys()
     folded, blobs = to_model(graph)
-    after = blobs_after_forward(blobs)
+    after = comparable_blobs(graph, blobs)
     if others := [blobs[top] for node in graph.nodes for top in node.tops[1:] if top in graph.outputs]:
         graph.notes.append(f"not compared with OpenCV, which gives a layer's first top alone: {', '.join(others)}")
     return Folded(

@@ -1,6 +1,7 @@
 """Values and names: what stands for what, before and after."""
 
 import numpy as np
+import pytest
 
 from latent_domains.convert.fold.fold import fold
 from latent_domains.models.graph import blobs_after_forward, of_model, to_model
@@ -48,6 +49,23 @@ def test_new_names_are_not_those_of_others() -> None:
     done = tried(trained(DATA + pool + taken))
     assert "pool_rows_:Slice" in done.layers and "pool_rows:ReLU" in done.layers
     assert {"pool_rows", "silence_x", "pool_whole_"} <= set(done.after)
+
+
+LENT = {
+    "flat": layer("flat", "Flatten", "relu", "x"),
+    "flat and shaped": layer("flat", "Flatten", "relu", "flat")
+    + layer("shaped", "Reshape", "flat", "x", "reshape_param { shape { dim: 0 dim: -1 } }"),
+    "split": layer("split", "Split", "relu", "x other") + layer("p", "Softmax", "other", "p"),
+}
+
+
+@pytest.mark.parametrize("lent", LENT)
+def test_what_is_overwritten_where_it_lends_its_memory_is_not_compared(lent: str) -> None:
+    """One net alone overwrites it: the folded one has no layer in place there."""
+    text = layer("relu", "ReLU", "data", "relu") + LENT[lent] + layer("bn", "BatchNorm", "x", "x")
+    done = tried(trained(DATA + text + layer("scale", "Scale", "x", "y") + layer("end", "Softmax", "y", "end")))
+    assert not done.folded.pairs.keys() & {"relu", "flat"}
+    assert done.folded.pairs.keys() >= {"data", "y", "end"}
 
 
 def test_what_a_layer_copies_is_compared() -> None:
