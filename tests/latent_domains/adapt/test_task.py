@@ -39,7 +39,7 @@ def test_what_is_no_regular_file_is_named_and_never_waited_for(images, tmp_path,
     counts = build_lmdbs(task(tmp_path / "out", found), jobs=2, skip_unreadable=True)
     assert counts == {"night": 6, "day": 6, "dusk": 6}
     said = capsys.readouterr().err
-    for name, why in (("dangling", "a link that"), ("round", "Too many"), ("zero", "a FIFO, a"), ("fifo", "a FIFO, a")):
+    for name, why in (("dangling", "No such"), ("round", "Too many"), ("zero", "a FIFO, a"), ("fifo", "a FIFO, a")):
         assert f"left out {class_folder / name}.png: {why}" in said
 
 
