@@ -64,7 +64,10 @@ def build(
     made = f"Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by python -m tools.report."
     lead = _summary_sentences(tasks, runs)
     if chosen and len(chosen) < len(runs):
-        lead.append(f"Shown in pictures: {', '.join(run.name for run in chosen)}.")
+        usages = [run.record.domain_usage for run in chosen if run.record and run.experiment.has_branch]
+        best = pictured is None and any(usage.has_true_domains for usage in usages)
+        which = " (of mDA the run whose latent domains match the true ones best)" if best else ""
+        lead.append(f"Shown in pictures: {', '.join(run.name for run in chosen)}{which}.")
     page = Page(_title(tasks, table), lead, sections, made)
     write_text(out, page.html())
     if figures:

@@ -112,7 +112,7 @@ def test_a_table_of_the_paper_from_kept_records(tmp_path):
     assert "mDA, k = 2 82.5 90.5 0.7 2 +8.0" in text
     assert "Multi-source DA 84.2 – – – –" in text
     assert "In 2 of 2 runs with k > 1 the branch collapsed" in text
-    assert "Shown in pictures: source_only0, mda0." in text
+    assert "Shown in pictures: source_only0, mda0 (of mDA the run whose latent domains match the true ones" in text
 
 
 def test_a_shallow_baseline_stands_in_its_table(tmp_path):
