@@ -14,7 +14,7 @@ from latent_domains.tables.definition import EXPERIMENTS, Table, load
 from latent_domains.tables.markdown import signed, table_text
 from latent_domains.tables.paired import difference
 from latent_domains.tables.records import Records
-from latent_domains.tables.results import RowResults, results
+from latent_domains.tables.results import DOMAINS, RowResults, results
 
 RESULTS = ROOT / "results"
 
@@ -163,6 +163,17 @@ def test_the_differences_between_rows_of_pacs_are_those_of_the_records(pacs: dic
     for name, *shown in lines:
         one, other = (pacs[SHORTER.get(row, row)] for row in name.split(" less "))
         assert shown == less(one, other), name
+
+
+def test_the_fine_tuned_rows_are_those_of_the_records():
+    shown = (RESULTS / "README.md").read_text().partition("| Sketch, seed 0 |")[2].partition("\n\n")[0]
+    table = load(EXPERIMENTS / "pacs_lite0_finetuned.yaml", seeds=(0,))
+    expected = []
+    for row in of_records(table, "pacs_lite0_finetuned"):
+        sketch = row.cells[0]
+        domains = [format(sketch.domains[name], form) for name, form in DOMAINS.items() if sketch.domains]
+        expected.append([row.row.name, f"{sketch.mean:.1f}", f"{sketch.class_mean:.1f}", ", ".join(domains)])
+    assert cells(shown)[1:] == expected
 
 
 def test_what_adapt_finds_in_mixtures_is_of_the_records():
