@@ -256,15 +256,16 @@ def find_copies(images: TaskImages) -> list[tuple[Path, Path]]:
     """Pairs of a source's and a target's file with the same contents. Only files of the same size are read."""
     sources = [entry.path for source in images.sources for entry in source.entries]
     targets = sorted(entry.path for target in images.targets for entry in target.entries)
-    sizes = set(map(size, sources)).intersection(map(size, targets)) - {None}  # None is no file
+    sizes = {file: size(file) for file in (*sources, *targets)}
+    in_both = {sizes[file] for file in sources}.intersection(sizes[file] for file in targets) - {None}  # None: no file
     by_digest: dict[str, str] = {}
     for file in sources:
-        if size(file) in sizes and (digest := _digest(file)):
+        if sizes[file] in in_both and (digest := _digest(file)):
             by_digest.setdefault(digest, file)
     return [
         (Path(by_digest[digest]), Path(file))
         for file in targets
-        if size(file) in sizes and (digest := _digest(file)) in by_digest
+        if sizes[file] in in_both and (digest := _digest(file)) in by_digest
     ]
 
 
