@@ -17,7 +17,7 @@ STARTERS = {
     "check_output",
     "subprocess",
     "start",
-    "start_workers",
+    "start_worker",
     "train_all",
 }
 """What starts a program or trains: a test is marked ``program`` if its code, or that of tests' helpers, names one."""

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import caffe
+import numpy as np
 from caffe.proto import caffe_pb2
+from numpy.typing import NDArray
 
 from latent_domains.experiment.experiment import Experiment, make_experiment
 from latent_domains.runs.run_folder import RunFolder
@@ -28,6 +30,16 @@ def initial_weights(run: RunFolder) -> Path:
     file = run.path.with_suffix(".caffemodel")
     caffe.Net(str(run.net("train")), caffe.TRAIN).save(str(file))
     return file
+
+
+def blobs(model: Path) -> dict[str, NDArray[np.float32]]:
+    """The blobs of a caffemodel, flat, by ``LAYER.INDEX``."""
+    net = caffe_pb2.NetParameter.FromString(model.read_bytes())
+    return {
+        f"{layer.name}.{i}": np.array(blob.data, np.float32)
+        for layer in net.layer
+        for i, blob in enumerate(layer.blobs)
+    }
 
 
 def lasting(folder: RunFolder, iterations: int) -> RunFolder:

@@ -3,7 +3,6 @@
 import ctypes
 import sys
 import threading
-from typing import Any
 
 import pytest
 
@@ -13,6 +12,7 @@ from latent_domains.runs.devices import mode_of
 from latent_domains.runs.evaluate import evaluate
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.training import train
+from latent_domains.training.child import Children
 from tests import trial
 
 _evaluate_apart = train._evaluate_apart
@@ -35,9 +35,9 @@ def evaluation_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(train, "_evaluate_apart", _evaluate_apart)
 
 
-def _evaluate_here(folder: RunFolder, threads: int, *others: Any) -> None:
+def _evaluate_here(folder: RunFolder, threads: int, children: Children) -> None:
     if mode_of(folder) == "GPU":
-        _evaluate_apart(folder, threads, *others)
+        _evaluate_apart(folder, threads, children)
         return
     with _one_evaluation:
         ctypes.CDLL("libgomp.so.1").omp_set_num_threads(threads)  # of this thread alone

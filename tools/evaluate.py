@@ -8,7 +8,7 @@ any time.
 
 from pathlib import Path
 
-from latent_domains.common.arguments import natural, program_parser
+from latent_domains.common.arguments import program_parser
 from latent_domains.common.files import json_text, write_text
 from latent_domains.common.program import run
 from latent_domains.runs.devices import add_mode_option
@@ -19,11 +19,10 @@ from latent_domains.runs.run_folder import RunFolder
 def main() -> None:
     parser = program_parser("tools.evaluate", __doc__)
     parser.add_argument("run", type=Path, metavar="RUN", help="run folder, trained to its last iteration")
-    parser.add_argument("--gpu", type=natural, metavar="N", help="the GPU to use in GPU mode (default: 0)")
     add_mode_option(parser)
     options = parser.parse_args()
     folder = RunFolder.load(options.run.resolve())
-    record = evaluate(folder, solver_mode=options.solver_mode, gpu=options.gpu)
+    record = evaluate(folder, solver_mode=options.solver_mode)
     write_text(folder.record, json_text(record.to_json()))
     print(f"{options.run}: {summary(folder, record)}")
     for domains in domains_summary(record):

@@ -3,15 +3,14 @@
 Ctrl-C stops with a snapshot; --resume continues from there. RUN/train.log is the whole log, RUN/training.json says when
 and how long the run was trained, and RUN/record.json is the result. If the run fails, RUN/failure.json says why.
 
-With --gpus, one process on each GPU takes its share of every domain's images in a batch. Several GPUs are experimental:
-no machine with two has trained a run yet (docs/several_gpus.md).
+A run uses one GPU, the first that CUDA_VISIBLE_DEVICES names.
 """
 
 from pathlib import Path
 
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import run
-from latent_domains.runs.devices import ALL, add_training_options, gpu_list, on_gpus
+from latent_domains.runs.devices import add_training_options
 from latent_domains.runs.evaluate import domains_summary, summary
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.training.train import train_all
@@ -25,15 +24,8 @@ def main() -> None:
     parser.add_argument(
         "--weights", type=Path, metavar="FILE", help="caffemodel to begin from: layers of the same names are loaded"
     )
-    parser.add_argument(
-        "--gpus",
-        type=gpu_list,
-        metavar=f"N,N,…|{ALL}",
-        help="the GPU to use, or experimentally several that share each batch (default: the first)",
-    )
     add_training_options(parser, jobs=1)
     options = parser.parse_args()
-    devices = on_gpus(options.gpus) if options.gpus is not None else None
     runs = [RunFolder.load(path) for path in options.runs]
     train_all(
         runs,
@@ -42,7 +34,6 @@ def main() -> None:
         resume=options.resume,
         solver_mode=options.solver_mode,
         weights=options.weights,
-        devices=devices,
         wait=options.wait,
     )
     for folder in runs:

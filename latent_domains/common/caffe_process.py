@@ -61,11 +61,11 @@ def start(arguments: list[str], threads: int) -> subprocess.Popen[str]:
     return start_logged([*UNMOVED_BY_SIGTERM, caffe_binary(), *arguments], threads)
 
 
-def start_logged(command: list[str], threads: int, pipes: Sequence[int] = ()) -> subprocess.Popen[str]:
+def start_logged(command: list[str], threads: int) -> subprocess.Popen[str]:
     """Start a program that runs Caffe, in the repository root; its log is read from the child's stdout.
 
-    It gets a session of its own: Ctrl-C reaches it only when we pass it on, once. It inherits the descriptors ``pipes``
-    and ends at the latest with the thread that calls this.
+    It gets a session of its own: Ctrl-C reaches it only when we pass it on, once. It ends at the latest with the thread
+    that calls this.
     """
     return subprocess.Popen(
         ending_with_parent(command),
@@ -77,7 +77,6 @@ def start_logged(command: list[str], threads: int, pipes: Sequence[int] = ()) ->
         text=True,
         errors="replace",
         start_new_session=True,
-        pass_fds=pipes,
     )
 
 

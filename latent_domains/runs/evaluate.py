@@ -4,7 +4,7 @@ import caffe
 import numpy as np
 
 from latent_domains.common.caffe_log import curves
-from latent_domains.common.gpus import expect_gpu, gpu_names
+from latent_domains.common.gpus import gpu_names
 from latent_domains.common.program import ProgramError
 from latent_domains.common.versions import commit, hardware, versions
 from latent_domains.runs.devices import mode_of, requested_mode
@@ -20,11 +20,10 @@ DIVERGED = "the training diverged; begin it again with a lower learning rate (--
 """What a value says that is not finite: it never becomes finite again."""
 
 
-def evaluate(folder: RunFolder, *, solver_mode: str | None = None, gpu: int | None = None) -> Record:
+def evaluate(folder: RunFolder, *, solver_mode: str | None = None) -> Record:
     """Evaluate the last iteration of ``folder`` and return its record.
 
-    ``solver_mode`` is GPU or CPU; None takes that of the environment, if any, or the run's. ``gpu`` is the one to use
-    in GPU mode, by default the first.
+    ``solver_mode`` is GPU or CPU; None takes that of the environment, if any, or the run's.
     Raises ProgramError if the run has not reached its last iteration or diverged, or its nets or data are not as they
     should be.
     """
@@ -35,9 +34,6 @@ def evaluate(folder: RunFolder, *, solver_mode: str | None = None, gpu: int | No
     mode = requested_mode(solver_mode) or mode_of(folder)
     check_mode(folder, mode)
     if mode == "GPU":
-        if gpu is not None:
-            expect_gpu(f"--gpu {gpu}", gpu, gpu_names())
-            caffe.set_device(gpu)  # first: whatever comes before would take memory of GPU 0
         caffe.set_mode_gpu()
     _check_finite(folder, snapshot)
     confusion = {target: confusion_counts(folder, snapshot, target) for target in folder.test_nets}
@@ -60,7 +56,7 @@ def evaluate(folder: RunFolder, *, solver_mode: str | None = None, gpu: int | No
         evaluated=now(),
         commit=commit(),
         versions=versions(),
-        hardware=hardware(mode, gpu_names()[gpu or 0] if mode == "GPU" else None),
+        hardware=hardware(mode, gpu_names()[0] if mode == "GPU" else None),
     )
 
 

@@ -1,1 +1,1 @@
-"""Training of runs: one process or several as one."""
+"""Training of runs: ``caffe train``, and a process of ours that goes on from a snapshot."""

@@ -21,15 +21,14 @@ from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.common.wording import some
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.models.weights import check_weights
-from latent_domains.runs.devices import Devices, mode_of, one_process, requested_mode, set_mode
+from latent_domains.runs.devices import mode_of, requested_mode, set_mode
 from latent_domains.runs.evaluate import DIVERGED
 from latent_domains.runs.preflight import preflight
 from latent_domains.runs.record import BegunFrom
 from latent_domains.runs.run_folder import RunFolder, Snapshot
 from latent_domains.runs.run_state import Interrupted, end_killed_session, recording_failure, recording_session
 from latent_domains.runs.write import check_name
-from latent_domains.training.group import Children, Group, start_workers
-from latent_domains.training.share import make_share, write_share
+from latent_domains.training.child import Child, Children
 
 
 class _Bar(tqdm):
@@ -50,13 +49,12 @@ class _Bar(tqdm):
 class _Job:
     """A run to train from ``snapshot``, else from the caffemodel ``weights``, else from the fillers.
 
-    ``devices`` share out its batches; None is one process on what its solver asks for. ``position`` is that of its bar.
+    ``position`` is that of its bar.
     """
 
     folder: RunFolder
     snapshot: Snapshot | None
     weights: Path | None
-    devices: Devices | None
     position: int
 
     @property
@@ -64,23 +62,21 @@ class _Job:
         """The iteration that training begins at."""
         return self.snapshot.iteration if self.snapshot else 0
 
-    def start(self, threads: int) -> Group:
-        """Start the training: of each process's share of a batch on ``devices``, or by one ``caffe train``.
-
-        From a snapshot that would read the first records again: a process of ours goes on where they were.
-        """
-        if self.devices or self.snapshot:
-            return start_workers(
-                write_share(self.folder, self.devices.size) if self.devices else [self.folder.solver],
-                self.devices or one_process(self.folder),
-                threads,
-                snapshot=self.snapshot.state if self.snapshot else None,
-                weights=self.weights,
-            )
+    def start(self, threads: int) -> Child:
+        """Start the training: ``caffe train``, or from a snapshot a process of ours."""
+        if self.snapshot:
+            return start_worker(self.folder.solver, self.snapshot.state, threads)
         arguments = ["train", "-solver", os.path.relpath(self.folder.solver, ROOT)]
         if self.weights:
             arguments += ["-weights", ",".join([*self.folder.read_solver().weights, str(self.weights)])]
-        return Group({"caffe train": start(arguments, threads)})
+        return Child("caffe train", start(arguments, threads))
+
+
+def start_worker(solver: Path, snapshot: Path, threads: int) -> Child:
+    """Start the process that goes on from the solverstate ``snapshot``, with so many ``threads``."""
+    command = [sys.executable, "-m", "latent_domains.training.worker"]
+    command += ["--solver", str(solver.resolve()), "--snapshot", str(snapshot.resolve())]
+    return Child("training", start_logged(command, threads))
 
 
 def train_all(
@@ -91,21 +87,17 @@ def train_all(
     resume: bool = False,
     solver_mode: str | None = None,
     weights: Path | None = None,
-    devices: Devices | None = None,
     wait: bool = False,
 ) -> None:
     """Train and evaluate runs, ``jobs`` at a time. To be called from the main thread.
 
-    ``threads`` None divides the cores between the processes. With ``resume``, a run goes on from its last complete
+    ``threads`` None divides the cores between the jobs. With ``resume``, a run goes on from its last complete
     snapshot and a finished one is left alone. ``solver_mode`` (GPU or CPU) is written into the runs' solvers; None
     takes that of the environment, if any. Runs begin from the caffemodel ``weights``, as far as layers have the same
-    names. With ``devices``, one run after the other is shared out to several processes. With ``wait``, a run that
-    another process trains is waited for. Nothing is trained if one of the runs cannot be. Raises ProgramError for the
-    first run that fails (the others are finished first, and their errors printed) and KeyboardInterrupt after a clean
-    stop.
+    names. With ``wait``, a run that another process trains is waited for. Nothing is trained if one of the runs cannot
+    be. Raises ProgramError for the first run that fails (the others are finished first, and their errors printed) and
+    KeyboardInterrupt after a clean stop.
     """
-    if devices and jobs > 1:
-        raise ProgramError(f"--gpus: got --jobs {jobs}, expected 1: runs on several GPUs are trained one by one")
     if weights:
         check_name(weights)
     with ExitStack() as locks:
@@ -120,13 +112,9 @@ def train_all(
                 continue
             snapshot = _starting_point(folder, resume)
             mode = requested_mode(solver_mode)
-            if devices and devices.gpus and (mode or mode_of(folder)) != "GPU":
-                raise ProgramError(f"{folder.path}: its solver mode is CPU, --gpus expects GPU: pass --solver-mode GPU")
             end_killed_session(folder)
             with recording_failure(folder, "preparation"):
                 preflight(folder, mode)
-                if devices:
-                    make_share(folder, devices.size)  # what cannot be shared out is refused before anything is written
                 start_from = None
                 if weights and snapshot:
                     tqdm.write(f"{folder.path.name}: goes on from its snapshot, {weights.name} is not read")
@@ -141,7 +129,7 @@ def train_all(
                 if mode:
                     set_mode(folder, mode)
             folder.failure.unlink(missing_ok=True)
-            waiting.append(_Job(folder, snapshot, start_from, devices, len(waiting)))
+            waiting.append(_Job(folder, snapshot, start_from, len(waiting)))
         if waiting:
             _train_jobs(waiting, min(jobs, len(waiting)), threads)
 
@@ -152,8 +140,7 @@ def share_of_cores(processes: int) -> int:
 
 
 def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: int | None) -> None:
-    devices = waiting[0].devices
-    threads = threads or share_of_cores(jobs * (devices.size if devices else 1))
+    threads = threads or share_of_cores(jobs)
     children = Children()
 
     def work(job: _Job) -> None:
@@ -165,7 +152,7 @@ def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: int | None) -> None
                 _train(job, threads, children)
         if not children.stopping:
             with recording_failure(job.folder, "evaluation"):
-                _evaluate_apart(job.folder, threads, children, devices.gpus[0] if devices and devices.gpus else None)
+                _evaluate_apart(job.folder, threads, children)
 
     with children.take_signals(), ThreadPoolExecutor(jobs) as pool:
         futures = [pool.submit(work, job) for job in waiting]
@@ -180,21 +167,16 @@ def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: int | None) -> None
         raise KeyboardInterrupt
 
 
-def _evaluate_apart(folder: RunFolder, threads: int, children: Children, gpu: int | None) -> None:
-    """Evaluate in a process of its own: pycaffe logs to stderr and several runs may end at once.
-
-    ``gpu`` is the one to use if the run's mode is GPU (None: Caffe's default).
-    """
+def _evaluate_apart(folder: RunFolder, threads: int, children: Children) -> None:
+    """Evaluate in a process of its own: pycaffe logs to stderr and several runs may end at once."""
     command = [*UNMOVED_BY_SIGTERM, sys.executable, "-m", "tools.evaluate", str(folder.path.resolve())]
     command += ["--solver-mode", mode_of(folder)]  # whatever the environment asks for
-    if gpu is not None:
-        command += ["--gpu", str(gpu)]
     tqdm.write(f"{folder.path.name}: evaluating …")
-    with Group({"evaluation": start_logged(command, threads)}) as group, children.watch(group.members.values()):
-        for _ in group.lines():
+    with Child("evaluation", start_logged(command, threads)) as child, children.watch(child.process):
+        for _ in child.lines():
             pass
-    if group.failure and not children.stopping:
-        raise ProgramError(f"{folder.path}: {group.failure}")
+    if child.failure and not children.stopping:
+        raise ProgramError(f"{folder.path}: {child.failure}")
 
 
 def _starting_point(folder: RunFolder, resume: bool) -> Snapshot | None:
@@ -214,10 +196,10 @@ def _train(job: _Job, threads: int, children: Children) -> None:
         naming(folder.log),
         folder.log.open("a", buffering=1) as log,
         _Bar(total=iterations, initial=job.first, position=job.position, desc=folder.path.name, unit="it") as bar,
-        job.start(threads) as group,
-        children.watch(group.members.values()),
+        job.start(threads) as child,
+        children.watch(child.process),
     ):
-        for line in group.lines():
+        for line in child.lines():
             log.write(line)
             stopped |= "Optimization stopped early." in line
             if measurement := reader.feed(line):
@@ -228,16 +210,16 @@ def _train(job: _Job, threads: int, children: Children) -> None:
                 if (measurement.phase, measurement.name) == ("train", "loss") and not math.isfinite(measurement.value):
                     found = f"the loss at iteration {measurement.iteration} is {measurement.value}"
                     raise ProgramError(f"{folder.log}: {found}: {DIVERGED}")
-        if not group.failure and not stopped and not children.stopping:
+        if not child.failure and not stopped and not children.stopping:
             bar.update(iterations - bar.n)
     if children.stopping:
         return
     if stopped:  # by a signal to caffe itself
         raise Interrupted(f"{folder.path}: training was stopped from outside; go on with --resume")
-    if group.failure:
-        of_our_layer = re.search(r'Layer "[^"]*": .*\b(nan|inf)\b', group.failure)
+    if child.failure:
+        of_our_layer = re.search(r'Layer "[^"]*": .*\b(nan|inf)\b', child.failure)
         advice = f": {DIVERGED}" if of_our_layer else ""
-        raise ProgramError(f"{folder.path}: {group.failure}{advice} (whole log: {folder.log})")
+        raise ProgramError(f"{folder.path}: {child.failure}{advice} (whole log: {folder.log})")
 
 
 def _how(job: _Job, threads: int) -> dict[str, Any]:
@@ -249,7 +231,7 @@ def _how(job: _Job, threads: int) -> dict[str, Any]:
     return {
         "threads": threads,
         "solver_mode": mode_of(job.folder),
-        "processes": job.devices.size if job.devices else 1,
+        "processes": 1,
         "weights": weights,
     }
 

@@ -1,7 +1,4 @@
-"""docker/patches/16-data-order.patch: the Data layer's records in a new order in every epoch.
-
-That processes share out one order, tests/latent_domains/training/test_share.py has.
-"""
+"""docker/patches/16-data-order.patch: the Data layer's records in a new order in every epoch."""
 
 import subprocess
 from pathlib import Path

@@ -19,16 +19,15 @@ from caffe.proto import caffe_pb2
 from latent_domains.common.caffe_log import curves
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.experiment.experiment import LATENT, METHODS, make_experiment
-from latent_domains.runs.devices import Devices
+from latent_domains.runs.devices import mode_of
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.run_state import State, last_iteration, state_of
 from latent_domains.runs.write import write_missing, write_run
 from latent_domains.training.train import loaded_from, share_of_cores, train_all
 from tests.fixtures import TEST, TRAIN
-from tests.latent_domains.training.processes import blobs
 from tests.pictures import QUICK
 from tests.programs import child, files_up_to, program, wait_until
-from tests.run_folders import edit, initial_weights, lasting, small
+from tests.run_folders import blobs, edit, initial_weights, lasting, small
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -107,14 +106,14 @@ def draw_at_random(folder: RunFolder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "order", "change", "devices"),
+    ("method", "order", "change"),
     [
-        ("mda", "stored", None, None),
-        ("plain", "shuffled", draw_at_random, None),
-        ("source_only", "shuffled", None, Devices(2)),
+        ("mda", "stored", None),
+        ("plain", "shuffled", draw_at_random),
+        ("source_only", "shuffled", None),
     ],
 )
-def test_a_resumed_run_is_what_it_would_have_been(method, order, change, devices, tiny_data, tmp_path):
+def test_a_resumed_run_is_what_it_would_have_been(method, order, change, tiny_data, tmp_path):
     """To the bit, from a snapshot within an epoch: records, and random numbers, go on where they were."""
     experiment = small(method, iterations=17, data_order=order)
     runs = [write_run(experiment, tmp_path / name, data=tiny_data) for name in ("one", "two")]
@@ -124,13 +123,13 @@ def test_a_resumed_run_is_what_it_would_have_been(method, order, change, devices
         if change:
             change(run)
     whole = runs[0]
-    train_all([whole], threads=1, devices=devices)
+    train_all([whole], threads=1)
     parts = lasting(runs[1], 10)
     assert TRAIN % 8 == 0 and 10 % (TRAIN // 8), "it would go on at an epoch's beginning anyway"
-    train_all([parts], threads=1, devices=devices)
+    train_all([parts], threads=1)
     parts.record.unlink()
     parts = lasting(parts, 17)
-    train_all([parts], threads=1, devices=devices, resume=True)
+    train_all([parts], threads=1, resume=True)
     before, after = (curves(run.log.read_text().splitlines()) for run in (whole, parts))
     assert sorted(after["train", "loss"]) == list(range(17)) and after == before
     expected, found = (blobs(run.latest_snapshot().model) for run in (whole, parts))
@@ -212,11 +211,13 @@ def test_a_run_begins_from_the_weights_of_another(tiny_data, tmp_path):
     ],
 )
 def test_weights_that_are_none_are_refused_before_training(make, message, tiny_data, tmp_path):
-    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    folder = write_run(small(), tmp_path / "run", data=tiny_data, solver_mode="GPU")
     make(tmp_path / "w.caffemodel")
-    done = program("train", "--threads", "1", "--weights", tmp_path / "w.caffemodel", folder.path)
+    options = ("--solver-mode", "CPU", "--weights", tmp_path / "w.caffemodel")
+    done = program("train", "--threads", "1", *options, folder.path)
     assert done.returncode == 1 and message in done.stderr
     assert not folder.log.exists() and not list(folder.snapshots.iterdir())
+    assert mode_of(folder) == "GPU"  # a refusal changes nothing
 
 
 @pytest.mark.program
