@@ -39,7 +39,8 @@ def _facts(record: Record) -> dict[str, str]:
     facts["commit of the training"] = ", ".join(dict.fromkeys(map(_short, commits or [None])))
     facts |= record.versions or {}
     facts |= record.hardware or {}
-    facts |= {key: number for key in ("threads", "processes") if (number := getattr(training, key, None))}
+    if training and training.threads:
+        facts["threads"] = training.threads
     if training and (differences := [session.differs for session in training.sessions if session.differs]):
         facts["resumed with"] = "; ".join(differences)
     if training and training.weights:

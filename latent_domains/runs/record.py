@@ -96,7 +96,7 @@ class BegunFrom(_Object):
 
 
 class Training(_Object):
-    """How a run was trained so far, and how long it took."""
+    """How a run was trained so far, and how long it took. ``processes``, always 1, is in kept records alone."""
 
     seconds: float
     threads: int | None = None

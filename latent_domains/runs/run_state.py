@@ -157,7 +157,7 @@ def recording_session(
 
 def _differences(before: Training, how: dict[str, Any]) -> str | None:
     """What differs from the training ``before`` and changes sums or random numbers."""
-    were = {key: getattr(before, key) for key in ("threads", "processes", "solver_mode")}
+    were = {key: getattr(before, key) for key in ("threads", "solver_mode")}
     changed = [f"{key} {were[key]} before" for key in were if were[key] not in (None, how.get(key))]
     return ", ".join(changed) or None
 

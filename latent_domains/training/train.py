@@ -228,12 +228,7 @@ def _how(job: _Job, threads: int) -> dict[str, Any]:
     weights = before.weights if before and job.snapshot else None
     if job.weights:
         weights = BegunFrom(file=job.weights.name, sha256=sha256(job.weights))
-    return {
-        "threads": threads,
-        "solver_mode": mode_of(job.folder),
-        "processes": 1,
-        "weights": weights,
-    }
+    return {"threads": threads, "solver_mode": mode_of(job.folder), "weights": weights}
 
 
 def loaded_from(folder: RunFolder, weights: Path) -> str:
