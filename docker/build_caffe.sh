@@ -36,8 +36,6 @@ environment of the cuda variant
                    without those that the toolkit no longer knows)
   CUDNN_HOME       cuDNN: a folder with include/ and lib/, such as nvidia/cudnn of its Python wheel; without it Caffe is
                    built without cuDNN
-  NCCL_HOME        NCCL, for training on several GPUs: a folder with include/ and lib/, such as nvidia/nccl of its
-                   Python wheel; without it Caffe is built without NCCL
 Caffe looks for the libraries of these folders where they are, unless they lie in PREFIX/lib.
 
 environment when a CUDA build with cuDNN runs
@@ -84,7 +82,7 @@ case $python in [!/]*/*) python=$PWD/$python ;; esac
 # Nothing of the caller's shell may leak into the build, such as flags, Python folders, another toolchain's prefixes: of
 # all that it exports this is kept.
 kept=" HOME USER TMPDIR APT_CONFIG SSL_CERT_FILE SSL_CERT_DIR PYTHON CAFFE_SRC CAFFE_BUILD_DIR
-  CUDA_HOME CUDA_ARCH_BIN CUDNN_HOME NCCL_HOME
+  CUDA_HOME CUDA_ARCH_BIN CUDNN_HOME
   http_proxy https_proxy ftp_proxy no_proxy all_proxy HTTP_PROXY HTTPS_PROXY FTP_PROXY NO_PROXY ALL_PROXY "
 for name in $(compgen -e); do
   [[ $kept = *[[:space:]]"$name"[[:space:]]* ]] || unset "$name" 2>/dev/null || true  # bash lets go of none of its own
@@ -170,13 +168,6 @@ cuda: $cuda_version of $cuda_home for $architectures"
     cudnn_version=$(version_of "$header" CUDNN_MAJOR CUDNN_MINOR CUDNN_PATCHLEVEL)
     cuda="$cuda
 cudnn: $cudnn_version of $cudnn_home"
-  fi
-  if [ -n "${NCCL_HOME:-}" ]; then
-    nccl_home=$(realpath -m -- "$NCCL_HOME")
-    expect NCCL_HOME "$nccl_home" "a folder of NCCL" nccl.h nccl
-    nccl_version=$(version_of "$nccl_home/include/nccl.h" NCCL_MAJOR NCCL_MINOR NCCL_PATCH)
-    cuda="$cuda
-nccl: $nccl_version of $nccl_home"
   fi
 fi
 
@@ -322,9 +313,6 @@ else
     -DUSE_CUDNN=OFF -DUSE_NCCL=OFF)
   if [ -n "${CUDNN_HOME:-}" ]; then
     options+=(-DUSE_CUDNN=ON "-DCUDNN_INCLUDE=$cudnn_home/include" "-DCUDNN_LIBRARY=$(library "$cudnn_home" cudnn)")
-  fi
-  if [ -n "${NCCL_HOME:-}" ]; then
-    options+=(-DUSE_NCCL=ON "-DNCCL_INCLUDE_DIR=$nccl_home/include" "-DNCCL_LIBRARIES=$(library "$nccl_home" nccl)")
   fi
 fi
 step configure cmake "${options[@]}"

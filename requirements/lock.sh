@@ -3,7 +3,7 @@
 # A version that is locked stays while it serves; remove a *.txt first for the newest. uv does it (pip install uv, aside).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
-[ $# -gt 0 ] || set -- build runtime workflow slurm dev cuda11 cudnn11 nccl11 cuda12 cudnn12 nccl12 cupy13 toolkit13
+[ $# -gt 0 ] || set -- build runtime workflow slurm dev cuda11 cudnn11 cuda12 cudnn12 cupy13 toolkit13
 declare -A leave=(  # what is there already: as build.txt, as another lock, or as Debian's CUDA
   [cudnn11]="nvidia-cublas-cu11 nvidia-cuda-nvrtc-cu11" [cudnn12]="nvidia-cublas-cu12 nvidia-cuda-nvrtc-cu12" [cupy13]=numpy
 )

@@ -49,19 +49,12 @@ def cudnn(folder: Path, patch: int = 6) -> Path:
     return write(folder, {"include/cudnn.h": "", "include/cudnn_version.h": version, "lib/libcudnn.so.8": ""})
 
 
-def nccl(folder: Path) -> Path:
-    """Make what is looked for in NCCL."""
-    version = '#define NCCL_MAJOR 2\n#define NCCL_MINOR 21\n#define NCCL_PATCH 5\n#define NCCL_SUFFIX ""\n'
-    return write(folder, {"include/nccl.h": version, "lib/libnccl.so.2": ""})
-
-
 @pytest.fixture
 def homes(tmp_path: Path) -> dict[str, Path | str]:
-    """Return an environment that names a toolkit, cuDNN and NCCL, and no architectures."""
+    """Return an environment that names a toolkit and cuDNN, and no architectures."""
     return {
         "CUDA_HOME": toolkit(tmp_path / "cuda"),
         "CUDNN_HOME": cudnn(tmp_path / "cudnn"),
-        "NCCL_HOME": nccl(tmp_path / "nccl"),
         "CUDA_ARCH_BIN": "",
     }
 
@@ -83,7 +76,6 @@ def test_no_compiler_where_debian_has_it(tmp_path: Path) -> None:
         ("CUDA_HOME", "include/cublas_v2.h", "is not a whole CUDA toolkit: it lacks include/cublas_v2.h"),
         ("CUDNN_HOME", "lib/libcudnn.so.8", "is not a folder of cuDNN: it lacks lib/libcudnn.so"),
         ("CUDNN_HOME", "include/cudnn_version.h", "cudnn.h does not define CUDNN_MAJOR: its version is unknown"),
-        ("NCCL_HOME", "include/nccl.h", "is not a folder of NCCL: it lacks include/nccl.h"),
     ],
 )
 def test_folder_that_is_not_whole(variable, lost, message, homes: dict[str, Path], tmp_path: Path) -> None:
@@ -145,16 +137,14 @@ def test_the_key_names_every_part(homes: dict[str, Path], tmp_path: Path) -> Non
     assert found["variant"] == "cuda"
     assert found["cuda"] == f"13.0 of {tmp_path}/cuda for 75 80 86 89 90"
     assert found["cudnn"] == f"8.9.6 of {tmp_path}/cudnn"
-    assert found["nccl"] == f"2.21.5 of {tmp_path}/nccl"
     cudnn(homes["CUDNN_HOME"], patch=7)
-    changed = key(tmp_path, **{**homes, "NCCL_HOME": "", "CUDA_ARCH_BIN": "90 100"})
+    changed = key(tmp_path, **{**homes, "CUDA_ARCH_BIN": "90 100"})
     assert changed["cuda"] == f"13.0 of {tmp_path}/cuda for 90 100"
     assert changed["cudnn"] == f"8.9.7 of {tmp_path}/cudnn"
-    assert "nccl" not in changed
 
 
 def test_what_only_cuda_uses_does_not_touch_the_cpu_variant(tmp_path: Path) -> None:
-    wrong = dict.fromkeys(("CUDA_HOME", "CUDNN_HOME", "NCCL_HOME", "CUDA_ARCH_BIN"), tmp_path / "absent")
+    wrong = dict.fromkeys(("CUDA_HOME", "CUDNN_HOME", "CUDA_ARCH_BIN"), tmp_path / "absent")
     plain, named = (build("--check", ROOT / ".caffe", **env) for env in ({}, wrong))
     assert (plain.returncode, plain.stderr) == (named.returncode, named.stderr)
 
@@ -201,15 +191,11 @@ def cuda_build() -> Path:
 
 
 def test_cuda_build_runs(cuda_build: Path) -> None:
-    """It starts without a GPU, and has NCCL if it was built with it."""
+    """It starts without a GPU."""
     assert "caffe version 1.0.0" in run("caffe", "--version").stdout
-    named = "nccl: " in (cuda_build / "share/Caffe/build-key").read_text()
-    code = (
-        "import caffe; from latent_domains.common.gpus import has_cuda; "
-        "print(caffe.__file__, has_cuda(), caffe.has_nccl())"
-    )
+    code = "import caffe; from latent_domains.common.gpus import has_cuda; print(caffe.__file__, has_cuda())"
     done = run(sys.executable, "-c", code)
-    assert done.stdout.split() == [f"{cuda_build}/python/caffe/__init__.py", "True", str(named)], done.stderr
+    assert done.stdout.split() == [f"{cuda_build}/python/caffe/__init__.py", "True"], done.stderr
 
 
 def test_cuda_build_trains_on_the_cpu(cuda_build: Path, tmp_path: Path) -> None:
