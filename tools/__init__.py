@@ -15,7 +15,7 @@ if sys.flags.optimize > 1:
 if sys.argv[:1] == ["-m"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-from latent_domains.common import arguments, pixel_limit
+from latent_domains.common import pixel_limit
 
 # The number of a standard stream that is closed would be given to the next file: what libraries say would get into it.
 for name in ("stdin", "stdout", "stderr"):
@@ -33,9 +33,6 @@ os.environ["MATPLOTLIBRC"] = os.devnull
 
 # Nor does ONNX Runtime tell its makers of this machine, or lay an identifier and a database for that into the cache.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-
-# Before anything imports numba or loads OpenMP.
-arguments.check_threads("NUMBA_NUM_THREADS", "OMP_NUM_THREADS")
 
 # And before anything imports OpenCV.
 pixel_limit.set_default()

@@ -1,12 +1,10 @@
 """Command lines: parsers of programs, and values with a message that says what is wrong with them."""
 
-import argparse
 import math
 import os
 import re
-import sys
 import threading
-from argparse import Action, ArgumentError, ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,21 +18,11 @@ def program_parser(name: str, description: str) -> ArgumentParser:
 
 
 class _Parser(ArgumentParser):
-    """Parses one command line: ``type=Path`` by :func:`path`, one value for each option. So do its subparsers."""
+    """Reads ``type=Path`` by :func:`path`. So do its subparsers."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.register("type", Path, path)
-        self._given: dict[Action, str] = {}
-
-    def _get_values(self, action: Action, texts: list[str]) -> Any:
-        """Refuse a second value. argparse would take the last one and say nothing."""
-        if action.option_strings and texts and not isinstance(action, argparse._AppendAction):
-            text = " ".join(texts)
-            if action in self._given:
-                raise ArgumentError(action, f"given twice, as {self._given[action]!r} and as {text!r}: expected once")
-            self._given[action] = text
-        return super()._get_values(action, texts)
 
 
 def path(text: str) -> Path:
@@ -72,21 +60,6 @@ _MOST_THREADS = 1024
 def threads(text: str) -> int:
     """A number of threads of one process."""
     return _whole(text, 1, _MOST_THREADS)
-
-
-def check_threads(*variables: str) -> None:
-    """End the program if an environment variable is no number of threads. Call this before anything reads it.
-
-    Empty is as good as none. OMP_NUM_THREADS may be a list, of which the first counts here.
-    """
-    for name in variables:
-        if given := os.environ.pop(name, ""):
-            first = given.partition(",")[0] if name == "OMP_NUM_THREADS" else given
-            try:
-                threads(first.strip())
-            except ArgumentTypeError as error:
-                sys.exit(f"error: environment variable {name}: {error}")
-            os.environ[name] = given
 
 
 def percentages(text: str) -> tuple[int, ...]:

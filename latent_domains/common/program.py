@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -147,28 +147,17 @@ def _signals_as_ctrl_c() -> Iterator[tuple[int, ...]]:
     if threading.current_thread() is not threading.main_thread():
         yield ()
         return
-    numbers = (signal.SIGALRM, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}
     heard = {number: old for number, old in before.items() if old in (signal.SIG_DFL, signal.default_int_handler)}
-    sys.unraisablehook, hook_before = _interrupt_again, sys.unraisablehook
     try:
         for number in heard:
             signal.signal(number, _interrupt)
         yield tuple(heard)
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        sys.unraisablehook = hook_before
         for number, handler in heard.items():
             signal.signal(number, handler)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
-
-
-def _interrupt_again(unraisable: Any) -> None:
-    """Raise Ctrl-C again soon if it could not be raised: in a ``__del__``, or in a callback of C code."""
-    if unraisable.exc_type is KeyboardInterrupt:
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
-    else:
-        sys.__unraisablehook__(unraisable)

@@ -4,7 +4,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -84,24 +83,12 @@ PIXELS = "OPENCV_IO_MAX_IMAGE_PIXELS"
         ("PYTHONPATH", "", r".* finds no caffe: call '\. \./env\.sh' in this shell first"),
         ("PYTHONOPTIMIZE", "2", "python -OO"),
         (PIXELS, "1e6", f"environment variable {PIXELS}: found '1e6'"),
-        ("OMP_NUM_THREADS", "100000", "environment variable OMP_NUM_THREADS: got '100000', expected a whole number of"),
-        ("NUMBA_NUM_THREADS", "2,1", "environment variable NUMBA_NUM_THREADS: got '2,1', expected a whole number of"),
     ],
 )
 def test_a_variable_that_would_end_a_program_without_a_word_is_named(variable, value, message):
     done = child("watch", "runs", env={variable: value})
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert re.match(f"error: {message}", done.stderr)
-
-
-def ctrl_c_where_no_exception_can_be_raised():
-    class Bar:
-        def __del__(self):
-            signal.raise_signal(signal.SIGINT)
-            print(file=sys.stderr)
-
-    Bar()
-    time.sleep(20)
 
 
 def ctrl_c_that_a_library_makes_an_error_of():
@@ -122,12 +109,11 @@ def ctrl_c_and_a_descriptor_that_the_interrupted_library_closes_twice():
 @pytest.mark.parametrize(
     "main",
     [
-        ctrl_c_where_no_exception_can_be_raised,
         ctrl_c_that_a_library_makes_an_error_of,
         ctrl_c_and_a_descriptor_that_the_interrupted_library_closes_twice,
     ],
 )
-def test_ctrl_c_is_never_forgotten_or_another_error(main, capsys):
+def test_ctrl_c_is_no_other_error(main, capsys):
     assert exit_code(main) == 130 and capsys.readouterr().err == "interrupted\n"
 
 

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
-from sklearn import metrics
 
-from latent_domains.runs.domain_usage import domain_usage, nmi
+from latent_domains.runs.domain_usage import domain_usage
 
 
 def one_hot(columns, k):
@@ -23,24 +22,3 @@ def test_shares_of_the_domains():
     usage = domain_usage({"a": one_hot([0, 0, 0, 1], 2), "b": one_hot([1, 1, 1, 1], 2)})
     assert (usage.purity, usage.images, usage.share) == (7 / 8, 8, [3 / 8, 5 / 8])
     assert usage.counts == [[3, 1], [0, 4]] and usage.mean_probability == [[0.75, 0.25], [0, 1]]
-
-
-@pytest.mark.parametrize(
-    "counts",
-    [
-        [[50, 3, 0], [2, 40, 9]],
-        [[5, 0], [0, 7], [4, 4]],
-        [[6, 6], [3, 3]],
-        [[8, 0, 0]],
-        [[8], [4]],
-        [[1, 1], [0, 0], [1, 1]],
-        [[1]],
-        [[1, 0], [0, 1]],
-        [[2000, 100, 7], [30, 1500, 2], [0, 0, 0]],
-    ],
-)
-def test_nmi_is_that_of_scikit_learn(counts):
-    counts = np.array(counts)
-    pairs = [(i, j) for i, row in enumerate(counts) for j, number in enumerate(row) for _ in range(number)]
-    true, found = np.array(pairs).T
-    assert nmi(counts) == pytest.approx(metrics.normalized_mutual_info_score(true, found), abs=1e-9)
