@@ -1,8 +1,6 @@
 """Output that is either whole or absent: written aside, then renamed."""
 
 import errno
-import fcntl
-import glob
 import hashlib
 import json
 import os
@@ -10,7 +8,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -128,54 +126,12 @@ def is_absent(path: Path) -> bool:
 
 @contextmanager
 def _folder_beside(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder beside ``path``, locked while its process lives. Deletes those of killed processes."""
+    """Yield a temporary folder beside ``path``. If its process is killed it stays there."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_leftovers(path)
-    while True:
-        with naming(path):
-            temporary = tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent)
-        with temporary as folder, _locked(Path(folder)) as is_ours:
-            if is_ours:
-                yield Path(folder)
-                return
-
-
-def _remove_leftovers(path: Path) -> None:
-    """Remove the temporary folders of ``path`` that no process holds, but not what may be the only copy."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*"):
-        random = left.name[len(path.name) + 2 :]
-        if not re.fullmatch(r"[a-z0-9_]{8}", random) or not left.is_dir() or left.is_symlink():
-            continue
-        if (left / "old").exists() and not path.exists():
-            continue
-        with suppress(OSError), _locked(left, required=True) as is_dead:
-            if is_dead:
-                shutil.rmtree(left)
-
-
-@contextmanager
-def _locked(folder: Path, *, required: bool = False) -> Iterator[bool]:
-    """Lock a folder until the block ends. Yields False if another process has the lock, or has removed the folder.
-
-    A folder that was just made may be taken for a leftover before it is locked. Where there are no locks it is True,
-    unless one is ``required``: leftovers stay there.
-    """
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except FileNotFoundError:
-        yield False
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        locked = True
-    except BlockingIOError:
-        locked = False
-    except OSError:  # a file system without locks
-        locked = not required
-    try:
-        yield locked and folder.exists()
-    finally:
-        os.close(descriptor)
+    with naming(path):
+        temporary = tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent)
+    with temporary as folder:
+        yield Path(folder)
 
 
 @contextmanager

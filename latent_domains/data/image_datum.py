@@ -115,9 +115,6 @@ def _cut_short(data: bytes) -> bool:
 _BEGINNINGS = {"jpg": b"\xff\xd8", "png": b"\x89PNG\r\n\x1a\n"}
 """Of the files of each format, whatever they are called."""
 
-_TURNED = re.compile(rb"\x12\x01.{6}[\x02-\x08]\x00|\x01\x12.{6}\x00[\x02-\x08]", re.DOTALL)
-"""Of EXIF, in either order of bytes: an orientation that is not upright. Others' bytes may look like it."""
-
 
 def _pixels_if_plain(data: bytes, form: str) -> NDArray[np.uint8] | None:
     """The pixels of a file of a format if Caffe, which decodes it as it is, gets upright B, G, R; else None.
@@ -129,7 +126,7 @@ def _pixels_if_plain(data: bytes, form: str) -> NDArray[np.uint8] | None:
     image = decoded(data, cv2.IMREAD_UNCHANGED)
     if image is None or image.dtype != np.uint8 or image.shape[2:] != (3,):
         return None
-    may_be_turned = (b"Exif" in data or b"eXIf" in data) and _TURNED.search(data)
+    may_be_turned = b"Exif" in data or b"eXIf" in data  # by its orientation, which IMREAD_COLOR respects
     return None if may_be_turned and not np.array_equal(image, decoded(data, cv2.IMREAD_COLOR)) else image
 
 

@@ -147,6 +147,7 @@ def _check_condition(case: Case, stage: Stage, before: dict[str, str], reference
         return
     if len(stage.ended) > 1:
         raise Wrong(UNCLEAR, f"none of {len(stage.ended)} made it", first)
+    killed = _killed(stage, case)
     stage.sent.clear()
     replacing = case.program.force and not case.program.goes_on and after
     again = stage.end(stage.start(*(["--force"] if replacing else [])))
@@ -155,7 +156,7 @@ def _check_condition(case: Case, stage: Stage, before: dict[str, str], reference
     except Wrong as wrong:
         raise Wrong(wrong.outcome, f"called again: {wrong.why}", again) from None
     after = outputs(stage.out)
-    if left := leftovers(stage.out):
+    if not killed and (left := leftovers(stage.out)):
         raise Wrong(UNCLEAR, f"called again, it left behind: {', '.join(left)}", first)
     if again.code or after != reference.outputs:
         difference = _difference(after, reference.outputs)
@@ -194,9 +195,13 @@ def _check_outputs(after: dict[str, str], before: dict[str, str], stage: Stage, 
             raise Wrong(LOST, f"{name}: {value}", stage.ended[0])
     if gone := [name for name in before if name not in after]:
         raise Wrong(LOST, f"gone: {', '.join(gone)}", stage.ended[0])
-    killed = signal.SIGKILL in stage.sent or case.kind.endswith("twice")  # the next call removes what these leave
-    if not killed and (left := leftovers(stage.out)):
+    if not _killed(stage, case) and (left := leftovers(stage.out)):
         raise Wrong(UNCLEAR, f"left behind: {', '.join(left)}", stage.ended[0])
+
+
+def _killed(stage: Stage, case: Case) -> bool:
+    """Whether a process was killed: its temporary files stay."""
+    return signal.SIGKILL in stage.sent or case.kind.endswith("twice")
 
 
 def _difference(after: dict[str, str], expected: dict[str, str]) -> str:

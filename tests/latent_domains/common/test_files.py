@@ -1,5 +1,4 @@
 import errno
-import fcntl
 import os
 from pathlib import Path
 
@@ -129,45 +128,11 @@ def test_a_missing_file_is_told_from_a_folder(tmp_path):
         read_json(tmp_path / "fifo")
 
 
-@pytest.mark.parametrize("write", [write_aside, build_folder_aside])
-def test_what_a_killed_process_left_is_removed_by_the_next(write, tmp_path):
-    def left(name: str) -> Path:
-        folder = tmp_path / name
-        folder.mkdir()
-        (folder / "half").touch()
-        return folder
-
-    killed = left(".photo.ab12_xyz")
-    others = [left(".photo.jpg.ab12_xyz"), left(".photo.Mine"), left("photo.ab12_xyz")]
-    with write(tmp_path / "photo") as aside:
-        if write is write_aside:
-            aside.touch()
-        assert not killed.exists()
-        assert all(other.exists() for other in others)
-
-
 def test_a_living_process_keeps_what_it_writes(tmp_path):
     with write_aside(tmp_path / "file") as first:
         write_text(tmp_path / "file", "second")
         first.write_text("first")
     assert (tmp_path / "file").read_text() == "first"
-
-
-def test_without_locks_nothing_is_removed(tmp_path, monkeypatch):
-    def none(*_):
-        raise OSError(errno.ENOLCK, "no locks")
-
-    monkeypatch.setattr(fcntl, "flock", none)
-    (tmp_path / ".file.ab12_xyz").mkdir()
-    write_text(tmp_path / "file", "text")
-    assert names(tmp_path) == [".file.ab12_xyz", "file"]
-
-
-def test_a_folder_that_was_to_be_replaced_is_kept_if_it_is_the_only_copy(tmp_path):
-    old = tmp_path / ".folder.ab12_xyz" / "old"
-    old.mkdir(parents=True)
-    with build_folder_aside(tmp_path / "folder"):
-        assert old.exists()
 
 
 def test_ctrl_c_while_a_folder_is_replaced_leaves_the_old_one(tmp_path, monkeypatch):

@@ -256,7 +256,7 @@ def test_a_row_takes_every_setting_that_is_not_the_tables_or_the_columns(name, t
     value = json.dumps(getattr(default, name))
     (tmp_path / "table.yaml").write_text(GOOD.replace("k: 3", f"{name}: {value}"))
     assert load(tmp_path / "table.yaml").rows[0].cells[0].candidates[0].runs[0] == default
-    assert f": rows[0] (ours): runs: {name}: found None" in broken(tmp_path, "k: 3", f"{name}:")
+    assert f": rows[0] (ours): runs: {name}: found None" in broken(tmp_path, "k: 3", f"{name}: null")
 
 
 @pytest.mark.parametrize(
