@@ -161,8 +161,7 @@ def _settings(options: argparse.Namespace, task: Task) -> dict[str, Any]:
 
 
 def _notes(images: TaskImages, experiment: Experiment) -> list[str]:
-    cautions = [experiment.caution] if experiment.caution else []
-    return [*images.notes, *notes_on_classes(images), *batch_notes(images, experiment), *cautions]
+    return [*images.notes, *notes_on_classes(images), *batch_notes(images, experiment)]
 
 
 def _say_notes(notes: Iterable[str], said: set[str]) -> None:

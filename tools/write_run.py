@@ -24,8 +24,6 @@ def main() -> None:
     experiment = experiment_from_options(options)
     folder = options.folder or ROOT / "runs" / experiment.dataset / experiment.name
     write_run(experiment, folder, data=options.data, solver_mode=options.solver_mode, force=options.force)
-    if experiment.caution:
-        print(f"note: {experiment.caution}")
     print(f"wrote {folder}; train it with: python -m tools.train {shlex.quote(str(folder))}")
 
 

@@ -55,9 +55,6 @@ BRANCH_INPUTS = {"final": "", "early": "branch on early statistics"}
 _MOST_DOMAINS = 256
 """More domains than images in a batch are of no use, and they take memory."""
 
-_HARMLESS = 1e-4
-"""With this λ_D centred branch features did not divide latent targets by class; with 0.1 they did."""
-
 _Domains = Annotated[int, Interval(ge=0, le=_MOST_DOMAINS)]
 
 RECIPE = "the dataset's"
@@ -121,8 +118,8 @@ class Experiment:
     branch_norm: Literal[*BRANCH_NORMS] = _setting(
         "branch-{}".format,
         "what BN normalises in the branch that predicts domains: none: nothing; layers: the outputs of its layers, as "
-        "in the paper; centred: the input of the domain classifier, logits: its logits, both without affine and not in "
-        "the paper (default: layers)",
+        "in the paper; centred: the input of the domain classifier (may divide latent targets by class), logits: its "
+        "logits, both without affine and not in the paper (default: layers)",
     )
     branch_input: Literal[*BRANCH_INPUTS] = _setting(
         "branch-on-{}".format,
@@ -283,16 +280,6 @@ class Experiment:
             (self.lambda_b, f"balance λ_b={self.lambda_b:g}"),
         ]
         return ", ".join(text for holds, text in said if holds and text)
-
-    @property
-    def caution(self) -> str:
-        """A warning about these settings, in a line; empty if there is none."""
-        if not self.has_target_branch or self.branch_norm != "centred" or self.lambda_d <= _HARMLESS:
-            return ""
-        return (
-            "branch_norm centred divides latent targets by class where the branch reads features of a backbone, and "
-            f"their accuracy falls (results/branch.md): choose logits or layers, lambda_d {_HARMLESS:g}, or k_target 1"
-        )
 
     @property
     def name(self) -> str:

@@ -115,15 +115,6 @@ def test_methods_differ_in_the_targets_domains_where_their_definition_does_alone
     assert found == {"source_only": 0, "dial": 1, **latent}
 
 
-def test_latent_targets_of_centred_features_are_warned_of():
-    def caution(**options: Any) -> str:
-        return make_experiment("office_caltech_fc7", "mda", **options).caution
-
-    assert "branch_norm centred divides latent targets by class" in caution(branch_norm="centred")
-    for options in ({"branch_norm": "layers"}, {"branch_norm": "logits"}, {"k_target": 1}, {"lambda_d": 1e-4}):
-        assert caution(**{"branch_norm": "centred", **options}) == ""
-
-
 def test_a_network_of_another_size_has_images_of_its_own():
     """Stored as much smaller, so that a crop shows as much of a picture; the pixels enter as the network takes them."""
     usual, small = (make_experiment("pacs", "mda", network="lite0", image_size=size).data for size in (None, 160))
