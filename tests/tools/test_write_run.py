@@ -28,13 +28,6 @@ def test_write_run_as_a_program(tiny_data, tmp_path):
     assert not (tmp_path / "other").exists()
 
 
-def test_what_is_known_to_fail_is_said(tmp_path):
-    options = ("--dataset", "office_caltech_fc7", "--branch-norm")
-    centred, logits = (program("write_run", *options, norm, tmp_path / norm) for norm in ("centred", "logits"))
-    assert centred.stdout.startswith("note: branch_norm centred divides latent targets by class")
-    assert logits.returncode == 0 and "note: " not in logits.stdout
-
-
 def documented(page: str) -> list[str]:
     """The arguments of the commands on a page of docs/ that write a run."""
     here = [command for name, command in PROGRAMS if name == f"docs/{page}"]
