@@ -1,8 +1,7 @@
 """Measure how fast mDA and whole nets are, each row against its goal; with --gpu the layers on a GPU.
 
-On a CPU, compare with Caffe's BatchNorm, memory traffic and PyTorch; on a GPU, with BatchNorm and a copy of the same
-bytes. The exit code is 0 if everything was measured, even if goals are missed (the table says which), and 1 after an
-error.
+On a CPU, compare with Caffe's BatchNorm and PyTorch; on a GPU, with BatchNorm and a copy of the same bytes. The exit
+code is 0 if everything was measured, even if goals are missed (the table says which), and 1 after an error.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""mDA layers beside BatchNorm and beside memory traffic: single layers on one blob, and the digits' whole net."""
+"""mDA layers beside BatchNorm, and on a GPU beside copies: single layers on one blob, and the digits' whole net."""
 
 import tempfile
 from collections.abc import Mapping
@@ -7,7 +7,6 @@ from pathlib import Path
 
 import caffe
 import numpy as np
-from numba import njit, prange
 
 from latent_domains.bench import training
 from latent_domains.bench.rows import Device, Extent, Measured, Row, Shape, Step, ratio, time_alternately
@@ -50,56 +49,9 @@ class _LayerBench:
         self.net._backward(index, index)
 
 
-_FASTMATH = {"reassoc", "contract", "nsz"}
-
-
-@njit(parallel=True, fastmath=_FASTMATH)
-def _read_and_write_forward(x, y, sums):
-    """Read x; read x and write y. Arrays are R×S, ``sums`` R."""
-    for r in prange(x.shape[0]):
-        total = np.float32(0)
-        row = x[r]  # a row of its own: sums over two indices are gathered one by one
-        for s in range(row.size):
-            total += row[s]
-        sums[r] = total
-    for r in prange(x.shape[0]):
-        for s in range(x.shape[1]):
-            y[r, s] = x[r, s] + sums[r]
-
-
-@njit(parallel=True, fastmath=_FASTMATH)
-def _read_and_write_backward(x, g, dx, sums):
-    """Read x and g; read x and g and write dx. Arrays are R×S, ``sums`` R."""
-    for r in prange(x.shape[0]):
-        total = np.float32(0)
-        row, grad = x[r], g[r]
-        for s in range(row.size):
-            total += row[s] * grad[s]
-        sums[r] = total
-    for r in prange(x.shape[0]):
-        for s in range(x.shape[1]):
-            dx[r, s] = g[r, s] + sums[r] * x[r, s]
-
-
 def _mda_and_batch_norm(shape: Shape) -> dict[str, Step]:
     """mDA with D = 3 and Caffe's BatchNorm."""
     return _LayerBench(shape, {"BatchNorm": None, "mDA": 3}).steps
-
-
-def _mda_and_traffic(shape: Shape) -> dict[str, Step]:
-    """mDA, and kernels that only read and write the same arrays: 3 forward, 5 backward."""
-    bench = _LayerBench(shape, {"mDA": 3})
-    blobs = bench.net.blobs
-    rows = shape[0] * shape[1], -1
-    arrays = blobs["x"].data, blobs["mDA"].data, blobs["mDA"].diff, blobs["x"].diff
-    x, y, g, dx = (array.reshape(rows) for array in arrays)
-    sums = np.empty(len(x), np.float32)
-
-    def bare() -> None:
-        _read_and_write_forward(x, y, sums)
-        _read_and_write_backward(x, g, dx, sums)
-
-    return {**bench.steps, "bare": bare}
 
 
 def _mda_and_copies(shape: Shape, device: Device) -> dict[str, Step]:
@@ -132,7 +84,6 @@ def cpu_rows() -> list[Row]:
     rows = []
     for prefix, what, make, at_most, goal, goal_of_fc in (
         ("batchnorm", "BatchNorm / mDA", _mda_and_batch_norm, False, 1, 1.5),
-        ("traffic", "mDA / bare traffic", _mda_and_traffic, True, 1.3, None),
         ("domains", "D=8 / D=2", lambda shape: _LayerBench(shape, {"D=8": 8, "D=2": 2}).steps, True, 1.1, 1.2),
     ):
         goals = dict.fromkeys(_CONVOLUTIONAL, goal) | ({_FULLY_CONNECTED: goal_of_fc} if goal_of_fc else {})

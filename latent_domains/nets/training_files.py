@@ -26,10 +26,10 @@ def make_nets_and_solver(
 
     ``net_file`` gives the path by which the solver finds a net. ``counts`` and ``test_counts`` are the images of each
     part and the test images of each tested target (None: the published numbers): a batch is shared out by the first,
-    and a test pass covers the second exactly once. ``weights`` is the caffemodel that training begins from (None: the
-    fillers draw).
+    and a test pass covers the second exactly once. ``solver_mode`` is GPU or CPU (None: the recipe's). ``weights`` is
+    the caffemodel that training begins from (None: the fillers draw).
     """
-    data = experiment.data
+    data, recipe = experiment.data, experiment.data.recipe
     tested = experiment.tests.values()
     test_counts = test_counts or {target: data.test_count(target) for target in tested}
     tests = {target: data.test_batches(test_counts[target]) for target in tested}
@@ -40,57 +40,36 @@ def make_nets_and_solver(
         test_batch_sizes={target: size for target, (size, _) in tests.items()},
         domain_label_lmdbs=domain_label_lmdbs,
     )
-    solver = make_solver(
-        experiment,
-        train_net=net_file("train"),
-        test_nets={net_file(name): tests[target][1] for name, target in experiment.tests.items()},
-        snapshot_prefix=snapshot_prefix,
-        solver_mode=solver_mode,
-        weights=weights,
-    )
-    return nets, solver
-
-
-def make_solver(
-    experiment: Experiment,
-    *,
-    train_net: str,
-    test_nets: Mapping[str, int],
-    snapshot_prefix: str,
-    solver_mode: str | None = None,
-    weights: str | None = None,
-) -> str:
-    """Solver prototxt; ``test_nets`` gives the number of test batches of each test net's file (none: no tests).
-
-    With p = iteration/iterations, the policy "inv" is Ganin & Lempitsky's schedule, lr = base_lr (1 + 10 p)^-0.75;
-    "step" multiplies the learning rate by 0.1 once. ``solver_mode`` is GPU or CPU (None: the recipe's). ``weights`` is
-    the caffemodel that training begins from (None: the fillers draw).
-    """
-    recipe = experiment.data.recipe
-    schedule = {
-        "inv": {"gamma": 10 / experiment.iterations, "power": 0.75},
-        "step": {"gamma": 0.1, "stepsize": max(1, round(recipe.lr_step * experiment.iterations))},
-    }
     solver = caffe_pb2.SolverParameter(
-        train_net=train_net,
-        test_net=list(test_nets),
-        test_iter=list(test_nets.values()),
-        test_interval=recipe.test_interval if test_nets else None,
+        train_net=net_file("train"),
+        test_net=map(net_file, experiment.tests),
+        test_iter=[batches for _, batches in tests.values()],
+        test_interval=recipe.test_interval if tests else None,
         test_initialization=False,
         type="SGD",
         base_lr=experiment.base_lr,
         lr_policy=recipe.lr_policy,
+        **_schedule(experiment),
         momentum=recipe.momentum,
         weight_decay=recipe.weight_decay,
         max_iter=experiment.iterations,
+        iter_size=experiment.iter_size if experiment.iter_size != 1 else None,
         display=10,
         snapshot=recipe.snapshot_interval,
         snapshot_prefix=snapshot_prefix,
         random_seed=experiment.seed,
         weights=[weights] if weights else [],
         solver_mode=caffe_pb2.SolverParameter.SolverMode.Value(solver_mode or recipe.solver_mode),
-        **schedule[recipe.lr_policy],
     )
-    if experiment.iter_size != 1:
-        solver.iter_size = experiment.iter_size
-    return text_format.MessageToString(solver)
+    return nets, text_format.MessageToString(solver)
+
+
+def _schedule(experiment: Experiment) -> dict[str, float]:
+    """What the solver's policy of the learning rate needs.
+
+    With p = iteration/iterations, "inv" is Ganin & Lempitsky's schedule, lr = base_lr (1 + 10 p)^-0.75; "step"
+    multiplies the learning rate by 0.1 once.
+    """
+    if experiment.data.recipe.lr_policy == "inv":
+        return {"gamma": 10 / experiment.iterations, "power": 0.75}
+    return {"gamma": 0.1, "stepsize": max(1, round(experiment.data.recipe.lr_step * experiment.iterations))}

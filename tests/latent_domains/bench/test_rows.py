@@ -20,7 +20,7 @@ CPU_ROWS = {row.name: row for row in layers.cpu_rows()}
 GPU_ROWS = {row.name: row for row in layers.gpu_rows(Device(1, lambda: None, make_copy))}
 
 
-@pytest.mark.parametrize(("row", "lower"), [("digits", False), ("traffic-48×64×56×56", True)])
+@pytest.mark.parametrize(("row", "lower"), [("digits", False), ("domains-48×64×56×56", True)])
 def test_a_goal_is_met_on_its_own_side_of_the_limit(row, lower):
     row = CPU_ROWS[row]
     assert [row.met(share * row.goal) for share in (0.9, 1, 1.1)] == [lower, True, not lower]
