@@ -1,4 +1,4 @@
-"""Convert published features to LMDBs: each domain is a .mat, .npz or CSV file of features and labels.
+"""Convert published features to LMDBs: each domain is a .mat or .npz file of features and labels.
 
     python -m tools.import_features --domain amazon=amazon.mat --domain webcam=webcam.mat --normalise l1+z \\
         --out data/surf
@@ -6,9 +6,8 @@
 
 OUT gets an LMDB for each domain and dataset.json. Pass this file to any program as --dataset, and OUT's parent folder
 as --data. The last domain is the target; --targets chooses another one. The rows of an array are samples. The features
-are called fts, X or features, the labels labels, y or label; --features and --labels give other names. The first line
-of a CSV names its columns: one for the labels, all others are features. Labels are whole numbers from 0 or from 1, the
-same for all domains. Python objects in a file are refused.
+are called fts, X or features, the labels labels, y or label; --features and --labels give other names. Labels are whole
+numbers from 0 or from 1, the same for all domains. Python objects in a file are refused.
 
 Existing LMDBs are not built again; LMDBs of other files or with other options are an error.
 """
@@ -41,8 +40,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--out", type=Path, required=True, metavar="DIR", help="the dataset's folder; its name is OUT's"
     )
-    parser.add_argument("--features", metavar="NAME", help="array of the features in .mat and .npz files")
-    parser.add_argument("--labels", metavar="NAME", help="array or column of the labels")
+    parser.add_argument("--features", metavar="NAME", help="array of the features")
+    parser.add_argument("--labels", metavar="NAME", help="array of the labels")
     parser.add_argument("--classes", type=Path, metavar="FILE", help="names of the classes, one a line (default: none)")
     parser.add_argument(
         "--normalise",

@@ -30,7 +30,7 @@ def write_baselines(paths: Paths, folder: RunFolder) -> None:
     """Train and test METHODS on the features of the run, and write their records."""
     print("logistic regression on the same features, to compare with …", flush=True)
     for method, file in zip(METHODS, baseline_files(paths, folder), strict=True):
-        record = make_record(BaselineOptions(method, paths.data), folder.experiment)
+        record = make_record(BaselineOptions(method, data=paths.data), folder.experiment)
         write_text(file, json_text(record.to_json()))
 
 

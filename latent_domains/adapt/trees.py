@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from unicodedata import category
 
-from latent_domains.common.files import sha256
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import count_of, some
 from latent_domains.data.image_list import (
@@ -18,9 +17,7 @@ from latent_domains.data.image_list import (
     composed,
     folder_entries,
     is_image,
-    printable,
     read_class_tree,
-    size,
     visible_folders,
     walk_classes,
 )
@@ -116,13 +113,6 @@ def read_images(
             domains.append(Domain(name, folder, tuple(entries), inside, labelled=False))
     images = replace(images, targets=tuple(domains))
     notes += [*_check_domains(images), *images.left_out()]
-    if twins := find_copies(images):
-        which = f"{count_of(len(twins), 'image')} of a target {'is' if len(twins) == 1 else 'are'}"
-        source, target = twins[0]
-        notes.append(
-            f"{which} also in a source, file for file: {printable(target)} is {printable(source)}; an accuracy on such "
-            "images says little"
-        )
     return replace(images, notes=tuple(notes))
 
 
@@ -250,31 +240,6 @@ def safe_name(name: str) -> str:
     """Reduce a name to letters and digits of any script, dots, dashes and underscores."""
     kept = (char if char in "_.-" or category(char)[0] in "LMN" else " " for char in composed(name))
     return re.sub(" +", "_", "".join(kept)).strip(".-")
-
-
-def find_copies(images: TaskImages) -> list[tuple[Path, Path]]:
-    """Pairs of a source's and a target's file with the same contents. Only files of the same size are read."""
-    sources = [entry.path for source in images.sources for entry in source.entries]
-    targets = sorted(entry.path for target in images.targets for entry in target.entries)
-    sizes = {file: size(file) for file in (*sources, *targets)}
-    in_both = {sizes[file] for file in sources}.intersection(sizes[file] for file in targets) - {None}  # None: no file
-    by_digest: dict[str, str] = {}
-    for file in sources:
-        if sizes[file] in in_both and (digest := _digest(file)):
-            by_digest.setdefault(digest, file)
-    return [
-        (Path(by_digest[digest]), Path(file))
-        for file in targets
-        if sizes[file] in in_both and (digest := _digest(file)) in by_digest
-    ]
-
-
-def _digest(file: str) -> str | None:
-    """The hash of a file; None if it cannot be read."""
-    try:
-        return sha256(Path(file))
-    except OSError:
-        return None
 
 
 def _check_level(tree: ClassTree) -> None:

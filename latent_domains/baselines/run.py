@@ -23,7 +23,7 @@ from latent_domains.baselines.features import by_content, read_features
 from latent_domains.baselines.learnability import Choice
 from latent_domains.common.program import ProgramError
 from latent_domains.common.versions import commit, hardware, versions
-from latent_domains.experiment.baselines import CLASSIFIERS, DISCOVERY, KERNEL, NORMALISATIONS
+from latent_domains.experiment.baselines import CLASSIFIERS, DISCOVERY, KERNEL, Baseline
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.preflight import check_meaning
@@ -36,26 +36,14 @@ Labelled = tuple[Floats, Integers]
 """Features (n×d) and labels (n)."""
 
 
-@dataclass(frozen=True)
-class BaselineOptions:
-    """A method and its options; None stands for the method's own."""
+@dataclass(frozen=True, kw_only=True)
+class BaselineOptions(Baseline):
+    """A baseline on the LMDBs in the folder ``data``; ``max_k`` is the largest k that is tried."""
 
-    method: str
-    """One of BASELINES."""
     data: Path
-    """The folder of the LMDBs."""
-    k: int | None = None
-    """Latent domains; None: 2 to ``max_k``, by cross-validation."""
     max_k: int = 5
-    classifier: str | None = None
-    """One of CLASSIFIERS, for the methods with a KERNEL; None: the first."""
-    dimension: int | None = None
-    """Of the kernel's subspaces; None: by the subspace disagreement measure."""
-    normalise: str = NORMALISATIONS[0]
     min_domain: int | None = None
     seed: int = 0
-    limit: int | None = None
-    """Records of each source and target to learn from; None: all."""
 
 
 def make_record(baseline: BaselineOptions, experiment: Experiment) -> Record:

@@ -9,7 +9,7 @@ import caffe
 import numpy as np
 
 from latent_domains.bench import training
-from latent_domains.bench.rows import Device, Extent, Measured, Row, Shape, Step, ratio, time_alternately
+from latent_domains.bench.rows import Device, Extent, Row, Shape, Step, ratio
 from latent_domains.common.wording import by
 
 
@@ -75,7 +75,6 @@ def _iterations(name: str, extent: Extent) -> dict[str, Step]:
 
 _CONVOLUTIONAL: tuple[Shape, ...] = ((384, 32, 24, 24), (48, 64, 56, 56), (48, 64, 112, 112))
 _FULLY_CONNECTED: Shape = (128, 4096)
-_SMALL: Shape = (384, 10)
 _ON_A_GPU: tuple[Shape, ...] = ((48, 64, 112, 112), (48, 64, 56, 56), (48, 512, 7, 7), (384, 32, 24, 24), (256, 4096))
 
 
@@ -90,15 +89,8 @@ def cpu_rows() -> list[Row]:
         for shape, of_shape in goals.items():
             measure = ratio(lambda extent, make=make, shape=shape: make(extent.shape(shape)))
             rows.append(Row(f"{prefix}-{by(shape)}", what, of_shape, at_most, measure))
-    rows.append(Row(f"small-{by(_SMALL)}", "mDA", 0.12, True, _small_layer, " ms"))
     whole = ratio(lambda extent: dict(reversed(_iterations("digits", extent).items())))
     return [*rows, Row("digits", "BatchNorm net / mDA net", 1, False, whole)]
-
-
-def _small_layer(extent: Extent) -> Measured:
-    """Milliseconds of mDA on the smallest blob."""
-    batch_norm, mda, _ = time_alternately(*_mda_and_batch_norm(extent.shape(_SMALL)).values(), extent.seconds)
-    return Measured(1e3 * mda, f"BatchNorm {1e3 * batch_norm:.3g} ms, mDA {1e3 * mda:.3g} ms")
 
 
 def gpu_rows(device: Device) -> list[Row]:

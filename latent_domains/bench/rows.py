@@ -74,7 +74,6 @@ class Row:
     goal: float | None
     at_most: bool
     measure: Callable[[Extent], Measured]
-    unit: str = "×"
 
     def met(self, value: float) -> bool:
         """Whether ``value`` meets the goal."""
@@ -130,7 +129,7 @@ def print_rows(rows: Sequence[Row], extent: Extent) -> None:
     for row in rows:
         result = row.measure(extent)
         gc.collect()  # the row's nets
-        goal = "" if row.goal is None else f"{'≤' if row.at_most else '≥'} {row.goal:g}{row.unit}"
+        goal = "" if row.goal is None else f"{'≤' if row.at_most else '≥'} {row.goal:g}×"
         verdict = "" if row.goal is None else "met" if row.met(result.value) else "MISSED"
-        measured = f"{result.value:.2f}{row.unit}"
+        measured = f"{result.value:.2f}×"
         print(f"{row.name:{width}}  {row.what:23}  {measured:>9}  {goal:>7}  {verdict:6}  {result.detail}", flush=True)

@@ -1,4 +1,4 @@
-"""Features and labels that others computed: read from .mat, .npz and CSV files, checked, normalised."""
+"""Features and labels that others computed: read from .mat and .npz files, checked, normalised."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,9 +37,9 @@ class LabelledFeatures:
 
 
 def read_features(path: Path, features: str | None = None, labels: str | None = None) -> LabelledFeatures:
-    """The features and labels in a file, by the names of its arrays or of a CSV's columns; None: those that are known.
+    """The features and labels in a file, by the names of its arrays; None: those that are known.
 
-    In a CSV all columns but that of the labels are features. Raises ProgramError naming the file and what is wrong.
+    Raises ProgramError naming the file and what is wrong.
     """
     expect_file(path, "a file of features and labels")
     kind = path.suffix.lower()
@@ -50,9 +50,6 @@ def read_features(path: Path, features: str | None = None, labels: str | None = 
     except Exception as error:  # what is raised for a damaged file depends on the damage
         raise ProgramError(f"{path}: not a whole {kind} file of numbers: {error}") from error
     y = _find(path, arrays, "labels", [labels] if labels else LABELS)
-    if kind == ".csv":
-        columns = [column for column in arrays.values() if column is not y]
-        return _checked(path, np.array(columns).reshape(-1, len(y)).T, y)
     return _checked(path, _find(path, arrays, "features", [features] if features else FEATURES), y)
 
 
@@ -72,20 +69,7 @@ def _npz(path: Path) -> dict[str, Any]:
         return dict(archive)
 
 
-def _csv(path: Path) -> dict[str, Any]:
-    header, *lines = path.read_text("utf-8-sig").splitlines() or [""]
-    names = [name.strip(' "') for name in header.split(",")]
-    if len(set(names)) != len(names):
-        raise ValueError("found names of columns twice in the first line, expected each once")
-    if not any(map(str.strip, lines)):
-        raise ValueError("found no rows below the names of columns")
-    values = np.loadtxt(lines, delimiter=",", ndmin=2, comments=None, quotechar='"')
-    if values.shape[1] != len(names):
-        raise ValueError(f"found {count_of(len(names), 'name')} for {count_of(values.shape[1], 'column')}")
-    return dict(zip(names, values.T, strict=True))
-
-
-_READERS = {".mat": _mat, ".npz": _npz, ".csv": _csv}
+_READERS = {".mat": _mat, ".npz": _npz}
 
 
 def _find(path: Path, arrays: Mapping[str, Any], what: str, names: Sequence[str]) -> NDArray[np.float64]:

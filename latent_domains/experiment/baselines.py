@@ -1,5 +1,10 @@
 """The shallow baselines (:mod:`latent_domains.baselines`) by the names that tables, records and command lines have."""
 
+from dataclasses import dataclass
+from typing import Literal
+
+from latent_domains.common.validation import Positive
+
 DISCOVERY = ("gong2013", "hoffman2012")
 """Those that discover domains."""
 
@@ -29,3 +34,20 @@ CLASSIFIERS = ("1nn", "svm")
 
 NORMALISATIONS = ("z", "none")
 """Of the features before they are classified: each feature of mean 0 and variance 1, or as stored."""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A baseline and its options; None stands for the method's own.
+
+    ``k`` is the number of latent domains (None: by cross-validation), ``classifier`` that in the kernel, ``dimension``
+    that of the kernel's subspaces (None: by the subspace disagreement measure), ``limit`` the records of each source
+    and target to learn from (None: all).
+    """
+
+    method: Literal[*BASELINES]
+    classifier: Literal[*CLASSIFIERS] | None = None
+    dimension: Positive | None = None
+    normalise: Literal[*NORMALISATIONS] = NORMALISATIONS[0]
+    k: Positive | None = None
+    limit: Positive | None = None

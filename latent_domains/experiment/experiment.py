@@ -295,11 +295,6 @@ class Experiment:
             parts.insert(-1, domains)
         return "_".join(parts)
 
-    @property
-    def name_without_seed(self) -> str:
-        """The name that runs with other seeds share."""
-        return self.name.removesuffix(f"_seed{self.seed}")
-
     def to_json(self) -> dict[str, Any]:
         """All that :func:`from_json` needs: the dataset by its name, or described in full if it is none of DATASETS."""
         named = DATASETS.get(self.data.name)

@@ -113,7 +113,7 @@ def _task(runs: Sequence[LoadedRun], shallow: Sequence[Line]) -> Task:
         names.append(name + (f", from {'+'.join(experiment.sources)}" if len(sources) > 1 else ""))
     lines: list[Line] = []
     for experiment, name in zip(experiments, names, strict=True):
-        unique = name if names.count(name) == 1 else f"{name} ({experiment.name_without_seed})"
+        unique = name if names.count(name) == 1 else f"{name} ({experiment.name.removesuffix('_seed0')})"
         group = tuple(groups[experiment])
         lines.append(Line(unique, experiment.method, group, _scores_of(group)))
     targets = runs[0].experiment.targets

@@ -1,7 +1,7 @@
 """The state of a run folder, and the notes that training leaves in it: sessions, and why it failed.
 
 A session is a time in which a run was trained (RUN/training.json). It is recorded when it begins. A killed session
-cannot record its end, so the next one does.
+records no end, and its time is not in the total.
 """
 
 import re
@@ -19,8 +19,8 @@ from latent_domains.common.versions import commit
 from latent_domains.runs.record import Failure, Session, Training
 from latent_domains.runs.run_folder import RunFolder
 
-_FINISHED, _STOPPED, _FAILED, _KILLED = "finished", "stopped", "failed", "killed"
-"""How a session ends: at the last iteration, by Ctrl-C or a signal, by an error, or by SIGKILL."""
+_FINISHED, _STOPPED, _FAILED = "finished", "stopped", "failed"
+"""How a session ends: at the last iteration, by Ctrl-C or a signal, or by an error."""
 
 _LOADING = "] Initializing solver from parameters"
 """Caffe's first line: earlier lines belong to other sessions."""
@@ -160,21 +160,6 @@ def _differences(before: Training, how: dict[str, Any]) -> str | None:
     were = {key: getattr(before, key) for key in ("threads", "solver_mode")}
     changed = [f"{key} {were[key]} before" for key in were if were[key] not in (None, how.get(key))]
     return ", ".join(changed) or None
-
-
-def end_killed_session(folder: RunFolder) -> None:
-    """End a session that did not end itself, when the log was last written to.
-
-    Call it with the folder's lock held: otherwise the session may belong to a running process.
-    """
-    session = last_session(folder)
-    if session is None or session.ended:
-        return
-    started = datetime.fromisoformat(session.started)
-    written = datetime.fromtimestamp(folder.log.stat().st_mtime, UTC) if folder.log.exists() else started
-    last = max(started, written)
-    seconds = (last - started).total_seconds()
-    _end_session(folder, _KILLED, last_iteration(folder), last.isoformat(timespec="seconds"), seconds)
 
 
 def _end_session(folder: RunFolder, ended: str, iteration: int, finished: str, seconds: float) -> None:

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, Field
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.common.validation import Natural, Positive, checked
 from latent_domains.common.wording import one_line
-from latent_domains.experiment.baselines import BASELINES, CLASSIFIERS, KERNEL, NORMALISATIONS, SEEDLESS, VARIANTS
+from latent_domains.experiment.baselines import CLASSIFIERS, KERNEL, NORMALISATIONS, SEEDLESS, VARIANTS, Baseline
 from latent_domains.experiment.datasets import DATASETS, Dataset, find_dataset
 from latent_domains.experiment.experiment import SETTINGS, Experiment, make_experiment
 from latent_domains.experiment.networks import NETWORKS
@@ -80,18 +80,9 @@ _Runs = make_dataclass(
 
 
 @dataclass(frozen=True)
-class Baseline:
-    """A shallow baseline, as a file describes it; ``classifier`` to ``limit`` are options of tools.baselines.
+class BaselineVariant(Baseline):
+    """A shallow baseline, as a file describes it; ``variant`` says which of a record's two accuracies is meant."""
 
-    None is the program's default. ``variant`` says which of a record's two accuracies is meant.
-    """
-
-    method: Literal[*BASELINES]
-    classifier: Literal[*CLASSIFIERS] | None = None
-    dimension: Positive | None = None
-    normalise: Literal[*NORMALISATIONS] = NORMALISATIONS[0]
-    k: Positive | None = None
-    limit: Positive | None = None
     variant: Literal[*VARIANTS] = VARIANTS[0]
 
 
@@ -119,7 +110,7 @@ class Row:
     name: _Text
     paper: Paper
     runs: _Runs | None = None
-    baseline: Baseline | None = None
+    baseline: BaselineVariant | None = None
     cited: _Text | None = None
     note: _Text | None = None
     cells: tuple["Cell", ...] = field(init=False)
@@ -153,7 +144,7 @@ class TableDefinition:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BaselineRun(Baseline):
+class BaselineRun(BaselineVariant):
     """A shallow baseline on one task of a table, with one seed; ``dataset`` is a name or FILE, as ``--dataset`` takes.
 
     Runs that differ in nothing but the ``variant`` have one record.
@@ -329,7 +320,7 @@ def _candidates(row: Row, table: Table, column: Column, iterations: int | None) 
     return tuple(found)
 
 
-def _baseline(baseline: Baseline, table: Table, column: Column) -> Candidate:
+def _baseline(baseline: BaselineVariant, table: Table, column: Column) -> Candidate:
     if column.shares:
         raise ProgramError("shares: no baseline takes them, expected a row of runs")
     make_experiment(table.data, "dial", **column.settings)  # checks the domains' names

@@ -26,7 +26,7 @@ from latent_domains.runs.evaluate import DIVERGED
 from latent_domains.runs.preflight import preflight
 from latent_domains.runs.record import BegunFrom
 from latent_domains.runs.run_folder import RunFolder, Snapshot
-from latent_domains.runs.run_state import Interrupted, end_killed_session, recording_failure, recording_session
+from latent_domains.runs.run_state import Interrupted, recording_failure, recording_session
 from latent_domains.runs.write import check_name
 from latent_domains.training.child import Child, Children
 
@@ -112,7 +112,6 @@ def train_all(
                 continue
             snapshot = _starting_point(folder, resume)
             mode = requested_mode(solver_mode)
-            end_killed_session(folder)
             with recording_failure(folder, "preparation"):
                 preflight(folder, mode)
                 start_from = None

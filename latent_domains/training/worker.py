@@ -10,8 +10,8 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import caffe
 from caffe.proto import caffe_pb2
@@ -27,38 +27,34 @@ class _Stopped(Exception):
     """The process was told to stop."""
 
 
-class StopSignals:
-    """Remembers whether the process was told to stop."""
+def hear_signals() -> Callable[[], None]:
+    """Hear the signals that stop the process. Return a check that raises _Stopped once one has come."""
+    came: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: came.append(number))
 
-    def __init__(self) -> None:
-        self.came = False
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, self._note)
-
-    def _note(self, *_: Any) -> None:
-        self.came = True
-
-    def check(self) -> None:
-        """Raise _Stopped if the process was told to stop."""
-        if self.came:
+    def check() -> None:
+        if came:
             raise _Stopped
 
+    return check
 
-def _replay(net: caffe.Net, passes: int, signals: StopSignals) -> None:
+
+def _replay(net: caffe.Net, passes: int, check: Callable[[], None]) -> None:
     """Run the stateful layers alone, so many times: a snapshot does not hold their state.
 
-    They run in the net's order, so that records, crops, mirroring and dropout continue exactly. Raises _Stopped once
-    a signal comes.
+    They run in the net's order, so that records, crops, mirroring and dropout continue exactly. Raises what
+    ``check`` raises.
     """
     layers = [name for name, layer in net.layer_dict.items() if layer.type in STATEFUL]
     for _ in range(passes):
-        signals.check()
+        check()
         for name in layers:
             net.forward(start=name, end=name)
 
 
-def train(solver_file: Path, snapshot: Path, signals: StopSignals) -> None:
-    """Train from ``snapshot`` to the solver's last iteration, or until a signal comes."""
+def train(solver_file: Path, snapshot: Path, check: Callable[[], None]) -> None:
+    """Train from ``snapshot`` to the solver's last iteration, or until ``check`` raises _Stopped."""
     param = prototxt.read(solver_file, caffe_pb2.SolverParameter())
     if param.solver_mode == caffe_pb2.SolverParameter.GPU:
         caffe.set_device(param.device_id)  # first: whatever comes before would take memory of GPU 0
@@ -70,9 +66,9 @@ def train(solver_file: Path, snapshot: Path, signals: StopSignals) -> None:
     caffe.log(f"Going on with the records and random numbers after iteration {first}")
     # Caffe calls the first function before an iteration and the second one before its update. A handler of signals
     # must not raise: it may run within an iteration, which a snapshot cannot hold.
-    solver.add_callback(signals.check, lambda: None)
+    solver.add_callback(check, lambda: None)
     try:
-        _replay(solver.net, first * param.iter_size, signals)
+        _replay(solver.net, first * param.iter_size, check)
         solver.solve()  # it writes the last snapshot, tests and logs as caffe train does
     except _Stopped:
         if solver.iter > first:
@@ -88,7 +84,7 @@ def main() -> None:
     code = 1
     try:
         caffe.init_log()  # before our handlers of signals: it sets some of its own
-        train(options.solver, options.snapshot, StopSignals())
+        train(options.solver, options.snapshot, hear_signals())
         code = 0
     except BaseException:
         traceback.print_exc()

@@ -168,13 +168,6 @@ def test_classes_of_few_or_many_images_are_said(tmp_path):
     ]
 
 
-def test_the_same_image_in_source_and_target(night, dusk):
-    shutil.copyfile(night / "disc" / "0.png", dusk / "disc" / "copy.png")
-    (note,) = read_images([night], [dusk]).notes
-    assert note.startswith("1 image of a target is also in a source, file for file: ")
-    assert str(night / "disc" / "0.png") in note and str(dusk / "disc" / "copy.png") in note
-
-
 def test_names_that_files_and_layers_can_bear():
     folders = ["a/images", "b/images", "c/my art (new)+old", "d/фото", "e/नदी", "e/e\u0301t\u00e9", "f/€", "f/.x"]
     names = ["images", "images_2", "my_art_new_old", "фото", "नदी", "\u00e9t\u00e9", "_", "x"]

@@ -32,7 +32,7 @@ def test_the_rows_and_their_goals_are_those_of_the_page(heading, found):
     lines = page[page.index(heading) :].partition("| --- |")[2].partition("\n\n")[0].splitlines()[1:]
     shown = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
     goals = [
-        (name, row.what, "" if row.goal is None else f"{'≤' if row.at_most else '≥'} {row.goal:g}{row.unit}")
+        (name, row.what, "" if row.goal is None else f"{'≤' if row.at_most else '≥'} {row.goal:g}×")
         for name, row in found.items()
     ]
     assert [(name, what, re.sub(", missed$", "", goal)) for name, what, _, goal, _ in shown] == goals
