@@ -43,7 +43,7 @@ faults:  ## 1,000 kills, full disks, closed pipes, races and damaged files again
 	@tools/setup.sh torch
 	@$(in_project) python -m tests.faults $(ARGS)
 
-bench: setup  ## measure layers and nets, and compare with BatchNorm, memory traffic and PyTorch (tools/setup.sh torch)
+bench: setup  ## measure layers and nets, and compare with BatchNorm and PyTorch (tools/setup.sh torch)
 	@$(in_project) python -m tools.bench $(ARGS)
 
 bench-gpu: setup  ## measure the layers on a GPU, and compare with a copy of the same bytes and Caffe's BatchNorm

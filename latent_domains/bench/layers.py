@@ -85,7 +85,7 @@ def cpu_rows() -> list[Row]:
         ("batchnorm", "BatchNorm / mDA", _mda_and_batch_norm, False, 1, 1.5),
         ("domains", "D=8 / D=2", lambda shape: _LayerBench(shape, {"D=8": 8, "D=2": 2}).steps, True, 1.1, 1.2),
     ):
-        goals = dict.fromkeys(_CONVOLUTIONAL, goal) | ({_FULLY_CONNECTED: goal_of_fc} if goal_of_fc else {})
+        goals = dict.fromkeys(_CONVOLUTIONAL, goal) | {_FULLY_CONNECTED: goal_of_fc}
         for shape, of_shape in goals.items():
             measure = ratio(lambda extent, make=make, shape=shape: make(extent.shape(shape)))
             rows.append(Row(f"{prefix}-{by(shape)}", what, of_shape, at_most, measure))

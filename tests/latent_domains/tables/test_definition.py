@@ -160,7 +160,13 @@ def test_the_pages_example_is_a_table_and_the_page_has_every_key(tmp_path):
     (tmp_path / "table.yaml").write_text(section.partition("```yaml\n")[2].partition("```")[0])
     table = load(tmp_path / "table.yaml")
     assert len(table.runs) == 6 and table.runs[1].lambda_d == 1e-4
-    kinds = (definition.TableDefinition, definition.Row, definition.Baseline, definition.Paper, definition.Column)
+    kinds = (
+        definition.TableDefinition,
+        definition.Row,
+        definition.BaselineVariant,
+        definition.Paper,
+        definition.Column,
+    )
     keys = {field.name for kind in kinds for field in fields(kind) if field.init}
     assert {key for key in keys if not re.search(rf"`{key}[`:]", section)} == set()
 
