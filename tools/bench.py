@@ -52,7 +52,7 @@ def _cpu(threads: int | None) -> str:
 
 def _gpu(number: int):
     """Choose a GPU; return it, and what is measured on. Raises ProgramError if there is none."""
-    from latent_domains.bench.rows import Device
+    from latent_domains.bench.rows import TimedDevice
     from latent_domains.common.gpus import expect_gpu, gpu_names, why_no_layers_on_gpu
 
     if reason := why_no_layers_on_gpu():
@@ -71,7 +71,7 @@ def _gpu(number: int):
 
     runtime, properties = cupy.cuda.runtime, cupy.cuda.runtime.getDeviceProperties(number)
     steps = 20  # the host only starts kernels, and waits after the last
-    return Device(steps, cupy.cuda.Device(number).synchronize, make_copy), (
+    return TimedDevice(steps, cupy.cuda.Device(number).synchronize, make_copy), (
         f"{datetime.date.today()}, {properties['name'].decode()}, CUDA {runtime.runtimeGetVersion()}, "
         f"driver {runtime.driverGetVersion()}, CuPy {cupy.__version__}, {steps} steps at a time"
     )

@@ -14,7 +14,7 @@ from functools import partial
 from multiprocessing import get_context
 
 from latent_domains.bench import training
-from latent_domains.bench.rows import Extent, Measured, Row, Step
+from latent_domains.bench.rows import Extent, Measured, SpeedRow, Step
 from latent_domains.common.caffe_process import environment
 
 Side = Callable[[int], Step]
@@ -47,10 +47,10 @@ def has_torch() -> bool:
     return importlib.util.find_spec("torch") is not None
 
 
-def rows() -> list[Row]:
+def rows() -> list[SpeedRow]:
     """An iteration in Caffe, with mDA, in units of PyTorch's; the number of threads ends the name."""
     return [
-        Row(
+        SpeedRow(
             f"train-{net}-{norm}-{threads}",
             f"mDA / torch {norm} BN",
             goal if threads == 2 else None,
@@ -95,13 +95,13 @@ def _torch(net: str, smallest: bool, plain: bool, threads: int) -> Step:
     """The same in PyTorch."""
     import torch
 
-    from latent_domains.bench.torch_net import TorchNet
+    from latent_domains.bench.torch_net import TorchTwin
 
     torch.set_num_threads(threads)
     definition = training.net_in_memory(**training.settings(net, smallest=smallest))
     made = training.make_solver(definition).net
     blobs = {name: [blob.data.copy() for blob in of_layer] for name, of_layer in made.params.items()}
-    twin = TorchNet(definition, blobs, plain=plain)
+    twin = TorchTwin(definition, blobs, plain=plain)
     tops = [top for layer in definition.layer if layer.type == "Input" for top in layer.top]
     inputs = {top: torch.from_numpy(made.blobs[top].data.copy()) for top in tops}
     del made

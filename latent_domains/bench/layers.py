@@ -9,7 +9,7 @@ import caffe
 import numpy as np
 
 from latent_domains.bench import training
-from latent_domains.bench.rows import Device, Extent, Row, Shape, Step, ratio
+from latent_domains.bench.rows import Extent, Shape, SpeedRow, Step, TimedDevice, ratio
 from latent_domains.common.wording import by
 
 
@@ -54,7 +54,7 @@ def _mda_and_batch_norm(shape: Shape) -> dict[str, Step]:
     return _LayerBench(shape, {"BatchNorm": None, "mDA": 3}).steps
 
 
-def _mda_and_copies(shape: Shape, device: Device) -> dict[str, Step]:
+def _mda_and_copies(shape: Shape, device: TimedDevice) -> dict[str, Step]:
     """mDA, and copies of the eight arrays of x's size that it reads or writes; a copy reads one and writes one."""
     bench = _LayerBench(shape, {"mDA": 3})
     copy = device.make_copy(4 * bench.net.blobs["x"].count)
@@ -78,7 +78,7 @@ _FULLY_CONNECTED: Shape = (128, 4096)
 _ON_A_GPU: tuple[Shape, ...] = ((48, 64, 112, 112), (48, 64, 56, 56), (48, 512, 7, 7), (384, 32, 24, 24), (256, 4096))
 
 
-def cpu_rows() -> list[Row]:
+def cpu_rows() -> list[SpeedRow]:
     """The rows of the layers on a CPU. A goal of BatchNorm / mDA is 1 behind convolutions, where mDA does more."""
     rows = []
     for prefix, what, make, at_most, goal, goal_of_fc in (
@@ -88,12 +88,12 @@ def cpu_rows() -> list[Row]:
         goals = dict.fromkeys(_CONVOLUTIONAL, goal) | {_FULLY_CONNECTED: goal_of_fc}
         for shape, of_shape in goals.items():
             measure = ratio(lambda extent, make=make, shape=shape: make(extent.shape(shape)))
-            rows.append(Row(f"{prefix}-{by(shape)}", what, of_shape, at_most, measure))
+            rows.append(SpeedRow(f"{prefix}-{by(shape)}", what, of_shape, at_most, measure))
     whole = ratio(lambda extent: dict(reversed(_iterations("digits", extent).items())))
-    return [*rows, Row("digits", "BatchNorm net / mDA net", 1, False, whole)]
+    return [*rows, SpeedRow("digits", "BatchNorm net / mDA net", 1, False, whole)]
 
 
-def gpu_rows(device: Device) -> list[Row]:
+def gpu_rows(device: TimedDevice) -> list[SpeedRow]:
     """The rows of the layers on a GPU, with goals for the largest blob and the whole iteration."""
     rows = []
     for shape in _ON_A_GPU:
@@ -103,8 +103,8 @@ def gpu_rows(device: Device) -> list[Row]:
             ("batchnorm", "BatchNorm / mDA", _mda_and_batch_norm, goals[1], False),
         ):
             measure = ratio(lambda extent, make=make, shape=shape: make(extent.shape(shape)), device)
-            rows.append(Row(f"{prefix}-{by(shape)}", what, goal, at_most, measure))
+            rows.append(SpeedRow(f"{prefix}-{by(shape)}", what, goal, at_most, measure))
     for name, goal in (("resnet18", 1.15), ("digits", None)):
         measure = ratio(lambda extent, name=name: _iterations(name, extent), device)
-        rows.append(Row(name, "mDA net / BatchNorm net", goal, True, measure))
+        rows.append(SpeedRow(name, "mDA net / BatchNorm net", goal, True, measure))
     return rows

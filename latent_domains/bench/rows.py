@@ -32,7 +32,7 @@ class Extent:
 
 
 @dataclass(frozen=True)
-class Device:
+class TimedDevice:
     """What steps run on. ``steps`` are started at a time; ``wait`` returns when the device has done them.
 
     ``make_copy(bytes)`` makes a step that copies that many bytes within the device.
@@ -54,7 +54,7 @@ class Device:
         return run_steps
 
 
-CPU = Device()
+CPU = TimedDevice()
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Row:
+class SpeedRow:
     """One row. The goal is met when value >= goal, or, with ``at_most``, when value <= goal; None is no goal."""
 
     name: str
@@ -101,7 +101,7 @@ def time_alternately(first: Step, second: Step, seconds: float) -> tuple[float, 
     return median(times[0]), median(times[1]), median(one / other for one, other in zip(*times, strict=True))
 
 
-def ratio(make: Callable[[Extent], Mapping[str, Step]], device: Device = CPU) -> Callable[[Extent], Measured]:
+def ratio(make: Callable[[Extent], Mapping[str, Step]], device: TimedDevice = CPU) -> Callable[[Extent], Measured]:
     """What measures a row: the time of the first of the two steps of ``make(extent)`` in units of the second's."""
 
     def measure(extent: Extent) -> Measured:
@@ -113,7 +113,7 @@ def ratio(make: Callable[[Extent], Mapping[str, Step]], device: Device = CPU) ->
     return measure
 
 
-def choose(rows: Sequence[Row], patterns: Sequence[str] | None) -> list[Row]:
+def choose(rows: Sequence[SpeedRow], patterns: Sequence[str] | None) -> list[SpeedRow]:
     """The rows whose names match any of the patterns; all without any. Raises ProgramError if none does."""
     chosen = [row for row in rows if not patterns or any(fnmatch(row.name, pattern) for pattern in patterns)]
     if not chosen:
@@ -122,7 +122,7 @@ def choose(rows: Sequence[Row], patterns: Sequence[str] | None) -> list[Row]:
     return chosen
 
 
-def print_rows(rows: Sequence[Row], extent: Extent) -> None:
+def print_rows(rows: Sequence[SpeedRow], extent: Extent) -> None:
     """Measure each row and print its line."""
     width = max(len(row.name) for row in rows)
     print(f"{'row':{width}}  {'what':23}  {'measured':>9}  {'goal':>7}  {'':6}  of")

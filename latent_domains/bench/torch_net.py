@@ -61,7 +61,7 @@ class Norm(torch.nn.Module):
         return y if self.gamma is None else y * self.gamma.view(channels) + self.beta.view(channels)
 
 
-class TorchNet(torch.nn.Module):
+class TorchTwin(torch.nn.Module):
     """``forward`` takes a training net's inputs and gives the blobs that no layer reads, all by their names in Caffe.
 
     Its children have the names of the layers that hold their parameters in Caffe. With ``plain`` every mDA layer is

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 
 from latent_domains.report.chart import Chart, shortened
-from latent_domains.report.comparison import Task
+from latent_domains.report.comparison import ComparedTask
 from latent_domains.report.page import Block, Charts, Heading, Section, TableBlock, Text
 from latent_domains.report.palette import COLOURS
 from latent_domains.report.training import target_curves
@@ -13,7 +13,7 @@ from latent_domains.tables.markdown import signed
 from latent_domains.tables.results import NOTHING
 
 
-def _accuracy_chart(task: Task) -> Chart:
+def _accuracy_chart(task: ComparedTask) -> Chart:
     """Bars of the lines that have a finished run or a number of the paper's, in the task's order."""
     lines = [line for line in task.lines if line.scores or line.paper is not None]
 
@@ -36,7 +36,7 @@ def _accuracy_chart(task: Task) -> Chart:
     return Chart(f"Accuracy on {'+'.join(task.targets)}", told, draw, width=420, height=70 + 22 * len(lines))
 
 
-def accuracy_section(tasks: Sequence[Task]) -> Section:
+def accuracy_section(tasks: Sequence[ComparedTask]) -> Section:
     """Bars and learning curves of each task, then their numbers."""
     blocks: list[Block] = []
     for number, task in enumerate(tasks, 1):
@@ -54,7 +54,7 @@ def accuracy_section(tasks: Sequence[Task]) -> Section:
     return Section("accuracy", "Accuracy on the target", [*blocks, _numbers(tasks)])
 
 
-def _numbers(tasks: Sequence[Task]) -> TableBlock:
+def _numbers(tasks: Sequence[ComparedTask]) -> TableBlock:
     rows = [
         [
             line.name,

@@ -12,7 +12,7 @@ from latent_domains.report.accuracy import accuracy_section
 from latent_domains.report.alignment import alignment_section
 from latent_domains.report.chart import save
 from latent_domains.report.classes import classes_section
-from latent_domains.report.comparison import Task, group_runs, group_runs_of_table
+from latent_domains.report.comparison import ComparedTask, group_runs, group_runs_of_table
 from latent_domains.report.domains import discovery_section
 from latent_domains.report.environment import environment_section
 from latent_domains.report.page import Page, Section
@@ -77,7 +77,7 @@ def build(
     return page
 
 
-def runs_to_picture(tasks: Sequence[Task]) -> list[LoadedRun]:
+def runs_to_picture(tasks: Sequence[ComparedTask]) -> list[LoadedRun]:
     """Choose the runs to show: of the first task, one without adaptation and the mDA run with the best latent domains.
 
     Best is the highest NMI with the true domains or, where these are not known, the first run that did not collapse.
@@ -112,13 +112,13 @@ def _find_runs(runs: Sequence[LoadedRun], names: Sequence[str]) -> list[LoadedRu
     return [known[name] for name in names]
 
 
-def _title(tasks: Sequence[Task], table: Table | None) -> str:
+def _title(tasks: Sequence[ComparedTask], table: Table | None) -> str:
     if table:
         return f"{table.source}. {table.title}"
     return f"Latent domains: {tasks[0].name}" if len(tasks) == 1 else "Latent domains: several tasks"
 
 
-def _summary_sentences(tasks: Sequence[Task], runs: Sequence[LoadedRun]) -> list[str]:
+def _summary_sentences(tasks: Sequence[ComparedTask], runs: Sequence[LoadedRun]) -> list[str]:
     """Sum up the main numbers in a few sentences."""
     finished = sum(run.record is not None for run in runs)
     lead = [f"{finished} of {len(runs)} runs are finished."] if finished < len(runs) else []

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from latent_domains.report.chart import Chart, shortened
-from latent_domains.report.comparison import Task
+from latent_domains.report.comparison import ComparedTask
 from latent_domains.report.domains import draw_matrix
 from latent_domains.report.page import Block, Charts, Section, TableBlock, Text
 from latent_domains.report.runs import LoadedRun
@@ -63,7 +63,7 @@ def class_rows(counts: Mapping[str, NDArray[np.int64]], classes: Sequence[str]) 
     ]
 
 
-def classes_section(tasks: Sequence[Task], pictured: Sequence[LoadedRun]) -> Section:
+def classes_section(tasks: Sequence[ComparedTask], pictured: Sequence[LoadedRun]) -> Section:
     """Confusion matrices and accuracy on each class, of the runs to picture on each target."""
     blocks: list[Block] = []
     for number, task in enumerate(tasks, 1):

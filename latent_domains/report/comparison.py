@@ -52,7 +52,7 @@ def _scores_of(runs: Sequence[LoadedRun]) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True)
-class Task:
+class ComparedTask:
     """Lines that share a dataset and targets; each column of a table is a task."""
 
     name: str
@@ -65,7 +65,7 @@ class Task:
         return list({id(run): run for line in self.lines for run in line.runs}.values())
 
 
-def group_runs(runs: Sequence[LoadedRun], baselines: Mapping[str, Record] | None = None) -> list[Task]:
+def group_runs(runs: Sequence[LoadedRun], baselines: Mapping[str, Record] | None = None) -> list[ComparedTask]:
     """Group runs that are in no table: a task for each dataset of images and targets, a line for each method in it.
 
     Nets that take the images and those that take features of them are in one task, and say what they take. Each shallow
@@ -99,7 +99,7 @@ def _numbered(lines: Iterable[Line]) -> tuple[Line, ...]:
     return tuple(numbered)
 
 
-def _task(runs: Sequence[LoadedRun], shallow: Sequence[Line]) -> Task:
+def _task(runs: Sequence[LoadedRun], shallow: Sequence[Line]) -> ComparedTask:
     """Make a line for each method, whose names say what differs and are unique; ``shallow`` are further lines."""
     groups: dict[Experiment, list[LoadedRun]] = {}
     for run in runs:
@@ -118,7 +118,7 @@ def _task(runs: Sequence[LoadedRun], shallow: Sequence[Line]) -> Task:
         lines.append(Line(unique, experiment.method, group, _scores_of(group)))
     targets = runs[0].experiment.targets
     shared = "+".join(*sources) if len(sources) == 1 else "several sources"
-    return Task(f"{shared} → {'+'.join(targets)}", targets, _numbered([*lines, *shallow]))
+    return ComparedTask(f"{shared} → {'+'.join(targets)}", targets, _numbered([*lines, *shallow]))
 
 
 def _index_by_experiment(runs: Sequence[LoadedRun]) -> dict[Experiment, LoadedRun]:
@@ -136,7 +136,7 @@ def _in_tables_order(experiment: Experiment) -> tuple:
     return methods.index(experiment.method), experiment.k, experiment.known_share, experiment.lambda_b, experiment.name
 
 
-def group_runs_of_table(table: Table, runs: Sequence[LoadedRun], baselines: Mapping[str, Record]) -> list[Task]:
+def group_runs_of_table(table: Table, runs: Sequence[LoadedRun], baselines: Mapping[str, Record]) -> list[ComparedTask]:
     """The table's columns, with those of its runs that are given; a candidate of a row is a line of its own.
 
     ``baselines`` are the records of the shallow ones by name. The paper's number of a "best single source"
@@ -157,7 +157,7 @@ def group_runs_of_table(table: Table, runs: Sequence[LoadedRun], baselines: Mapp
     tasks = []
     for number, column in enumerate(table.columns):
         lines = [line for row in table.rows for line in _lines_of_row(row, row.cells[number], given, baselines)]
-        tasks.append(Task(column.name, column.targets, _numbered(lines)))
+        tasks.append(ComparedTask(column.name, column.targets, _numbered(lines)))
     return tasks
 
 

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 
 from latent_domains.common.program import ProgramError
 from latent_domains.report.chart import Chart, latent_name, shortened
-from latent_domains.report.comparison import Task
+from latent_domains.report.comparison import ComparedTask
 from latent_domains.report.page import Block, Charts, Heading, Section, TableBlock, Text, missing
 from latent_domains.report.palette import COLOURS, GROUP_COLOURS
 from latent_domains.report.runs import LoadedRun
@@ -108,7 +108,7 @@ def _shares_table(runs: Sequence[LoadedRun]) -> TableBlock:
     return TableBlock("The latent domains at the end, run by run", header, rows)
 
 
-def discovery_section(tasks: Sequence[Task], pictured: Sequence[LoadedRun]) -> Section:
+def discovery_section(tasks: Sequence[ComparedTask], pictured: Sequence[LoadedRun]) -> Section:
     """Show how branches divide the source images: a table of all runs, pictures of some."""
     blocks: list[Block] = []
     with_branch = [run for task in tasks for run in task.runs if run.experiment.has_branch and run.record]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from latent_domains.common.wording import some
 from latent_domains.report.chart import Chart, printable
-from latent_domains.report.comparison import Line, Task
+from latent_domains.report.comparison import ComparedTask, Line
 from latent_domains.report.page import Block, Charts, Heading, Section, Text
 
 BINS = 50
@@ -28,7 +28,7 @@ TERMS = {
 Curve = Mapping[int, float]
 
 
-def target_curves(task: Task) -> list[Chart]:
+def target_curves(task: ComparedTask) -> list[Chart]:
     """Draw the accuracy on each target that the logs contain."""
     experiment = task.runs[0].experiment if task.runs else None  # the others have the same targets
     names = {target: experiment.accuracy_name(target) for target in task.targets} if experiment else {}
@@ -84,7 +84,7 @@ def binned(curves: Sequence[Curve]) -> tuple[NDArray[np.float64], NDArray[np.flo
     return means[0], means[1:]
 
 
-def training_section(tasks: Sequence[Task]) -> Section:
+def training_section(tasks: Sequence[ComparedTask]) -> Section:
     """The terms of the loss, for each task."""
     blocks: list[Block] = []
     for number, task in enumerate(tasks, 1):

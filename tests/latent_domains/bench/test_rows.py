@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from latent_domains.bench import layers, rows
-from latent_domains.bench.rows import Device, Extent
+from latent_domains.bench.rows import Extent, TimedDevice
 from latent_domains.common.program import ROOT
 
 
@@ -17,7 +17,7 @@ def make_copy(size):
 
 
 CPU_ROWS = {row.name: row for row in layers.cpu_rows()}
-GPU_ROWS = {row.name: row for row in layers.gpu_rows(Device(1, lambda: None, make_copy))}
+GPU_ROWS = {row.name: row for row in layers.gpu_rows(TimedDevice(1, lambda: None, make_copy))}
 
 
 @pytest.mark.parametrize(("row", "lower"), [("digits", False), ("domains-48×64×56×56", True)])
@@ -46,7 +46,7 @@ def test_each_row_of_a_gpu_is_measured():
 
 def test_steps_are_done_and_waited_for_once():
     done = []
-    Device(3, lambda: done.append("wait")).repeated(lambda: done.append("step"))()
+    TimedDevice(3, lambda: done.append("wait")).repeated(lambda: done.append("step"))()
     assert done == ["step", "step", "step", "wait"]
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from latent_domains.bench import training
-from latent_domains.bench.torch_net import TorchNet
+from latent_domains.bench.torch_net import TorchTwin
 from latent_domains.models.model import forward, load
 from tests.latent_domains.convert.fold.models import DATA, layer, trained
 from tests.latent_domains.nets.graphs import parse
@@ -31,7 +31,7 @@ def test_a_training_step(name, plain):
     for scale in [each.name for each in definition.layer if each.type == "Scale"]:
         for blob in net.params[scale]:
             blob.data[...] = rng.uniform(0.5, 1.5, blob.data.shape)
-    twin = TorchNet(definition, blobs_of(net), plain=plain)
+    twin = TorchTwin(definition, blobs_of(net), plain=plain)
     tops = [top for each in definition.layer if each.type == "Input" for top in each.top]
     values = {top: torch.from_numpy(net.blobs[top].data.copy()) for top in tops}
 
@@ -74,11 +74,11 @@ def test_a_convolution_padded_at_the_end_and_a_clip():
     x = np.random.default_rng(0).normal(size=(2, 4, 7, 6)).astype(np.float32)
     expected = forward(load(model), x)["y"]
     with torch.inference_mode():
-        found = TorchNet(net, model.blobs)({"data": torch.from_numpy(x)})["y"]
+        found = TorchTwin(net, model.blobs)({"data": torch.from_numpy(x)})["y"]
     assert found.shape == (2, 3, 3, 3) and np.abs(found.numpy() - expected).max() < 1e-5
 
 
 def test_a_layer_that_is_not_there_is_named():
     net = parse(DATA + layer("odd", "Deconvolution", "data", "y"))
     with pytest.raises(ValueError, match="layer odd: Deconvolution, expected one of"):
-        TorchNet(net, {})
+        TorchTwin(net, {})
