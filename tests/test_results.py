@@ -13,7 +13,7 @@ from latent_domains.runs.records_file import read_records
 from latent_domains.tables.csv_file import csv_text
 from latent_domains.tables.definition import EXPERIMENTS, Table, load
 from latent_domains.tables.markdown import signed, table_text
-from latent_domains.tables.paired import difference
+from latent_domains.tables.paired import PairedDifference, difference
 from latent_domains.tables.records import Records
 from latent_domains.tables.results import DOMAINS, Result, RowResults, results
 
@@ -29,6 +29,11 @@ def cells(text: str) -> list[list[str]]:
 def of_records(table: Table, folder: str) -> list[RowResults]:
     """A table's rows, of the records that are kept in a folder."""
     return results(table, Records(RESULTS / folder, ROOT / "data", in_one_file=True))
+
+
+def in_points(d: PairedDifference) -> str:
+    """A difference and its interval as pages have them: ``+0.51 (+0.31 to +0.70)``."""
+    return f"{signed(d.mean, 2)} ({signed(d.low, 2)} to {signed(d.high, 2)})"
 
 
 def test_the_page_has_the_kept_table():
@@ -51,8 +56,8 @@ def test_the_undivided_rows_of_table_1_are_those_of_the_records():
     shown = (RESULTS / "README.md").read_text().partition("| less DIAL undivided,")[2].partition("\n\n")[0]
     expected = [["DIAL", "", "", f"{dial.results[-1].mean:.1f} ± {dial.results[-1].std:.1f}", ""]]
     for row in reversed(rows):
-        [result], d = row.results, difference(row.results[-1], dial.results[-1])
-        less = f"{signed(d.mean, 2)} ({signed(d.low, 2)} to {signed(d.high, 2)})"
+        [result] = row.results
+        less = in_points(difference(row.results[-1], dial.results[-1]))
         nmi = f"{result.domains['NMI']:.2f}"
         accuracy = f"{result.mean:.1f} ± {result.std:.1f}"
         expected.insert(0, [row.row.name, purities_of(result.usages), nmi, accuracy, less])
@@ -113,7 +118,7 @@ def less(one: RowResults, other: RowResults) -> list[str]:
     pairs = zip(one.results, other.results, strict=True)
     found = [difference(*pair) for pair in pairs]
     assert {d.n for d in found} == {10}
-    return [f"{signed(d.mean, 2)} ({signed(d.low, 2)} to {signed(d.high, 2)})" for d in found]
+    return [in_points(d) for d in found]
 
 
 @pytest.fixture(scope="module")
@@ -168,18 +173,21 @@ def test_the_differences_between_rows_of_pacs_are_those_of_the_records(pacs: dic
 
 def test_the_fine_tuned_rows_are_those_of_the_records():
     """Accuracies and class means, their differences from DIAL's over the four targets, and the latent domains."""
-    page = (RESULTS / "README.md").read_text().partition("## PACS, fine-tuned")[2].partition("\n## ")[0]
-    shown = cells(page)
+    page = (RESULTS / "README.md").read_text().partition("| seed 0 | ")[2]
+    accuracies, _, page = page.partition("\n\n")
+    domains = page.partition("| | Sketch | ")[2].partition("\n\n")[0]
     rows = of_records(load(EXPERIMENTS / "pacs_lite0_finetuned.yaml", seeds=(0,)), "pacs_lite0_finetuned")
-    [of_dial] = (by_target(row) for row in rows if row.row.name == "DIAL")
+    [dial] = (row for row in rows if row.row.name == "DIAL")
+    of_accuracies, of_domains = [], []
     for row in rows:
-        accuracies = [f"{result.mean:.1f} ({result.class_mean:.1f})" for result in row.results]
-        d = difference(by_target(row), of_dial)
-        gain = f"{signed(d.mean, 2)} ({signed(d.low, 2)} to {signed(d.high, 2)})" if row.row.name != "DIAL" else ""
-        assert [row.row.name, *accuracies, gain] in shown
+        line = [f"{result.mean:.1f} ({result.class_mean:.1f})" for result in row.results]
+        gain = "" if row is dial else in_points(difference(by_target(row), by_target(dial)))
+        of_accuracies.append([row.row.name, *line, gain])
         if row.cells[0].domains:
-            domains = [[format(cell.domains[name], form) for name, form in DOMAINS.items()] for cell in row.cells]
-            assert [row.row.name, *map(", ".join, domains)] in shown
+            found = [[format(cell.domains[name], form) for name, form in DOMAINS.items()] for cell in row.cells]
+            of_domains.append([row.row.name, *map(", ".join, found)])
+    assert cells(accuracies)[1:] == of_accuracies
+    assert cells(domains)[1:] == of_domains
     assert sum(cell.n for row in rows for cell in row.cells) == 28
     means = {row.row.name: f"{row.mean.mean:.1f}" for row in rows}
     latent = sorted(mean for name, mean in means.items() if name.startswith("mDA"))
@@ -203,9 +211,8 @@ def test_what_adapt_finds_in_mixtures_is_of_the_records():
     for shares, of_pairs in (("50:50", columns[0::3]), ("80:20", columns[1::3]), ("95:5", columns[2::3])):
         expected = []
         for column in of_pairs:
-            d = difference(mda.results[column], dial.results[column])
             expected.append(f"{mda.cells[column].domains['NMI']:.2f}")
-            expected.append(f"{signed(d.mean, 2)} ({signed(d.low, 2)} to {signed(d.high, 2)})")
+            expected.append(in_points(difference(mda.results[column], dial.results[column])))
         assert shown[shares] == expected
 
 
