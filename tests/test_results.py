@@ -197,6 +197,16 @@ def test_the_fine_tuned_rows_are_those_of_the_records():
     ) in (ROOT / "README.md").read_text()
 
 
+def test_the_page_has_the_time_and_the_accuracy_of_the_run_at_224():
+    """And its recipe is that of the run at 128."""
+    [large] = read_records(RESULTS / "pacs_lite0_finetuned_224/records.jsonl").values()
+    [small] = of_seeds("pacs_lite0_finetuned", r"dial_lite0_size128_art_painting\+cartoon\+sketch-photo")
+    assert large.experiment == {**small.experiment, "image_size": 224}
+    page = (RESULTS / "README.md").read_text()
+    assert f"took {large.training.seconds / 60:.0f} minutes of two threads and got {100 * large.accuracy:.1f} %" in page
+    assert large.training.threads == 2
+
+
 def by_target(row: RowResults) -> Result:
     """A row's accuracies with its columns in the place of seeds."""
     return replace(row.cells[0], accuracies=dict(enumerate(cell.mean for cell in row.cells)))
