@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from statistics import fmean
 
 import pytest
@@ -11,29 +10,11 @@ from latent_domains.common.program import ROOT
 from latent_domains.runs.record import DomainUsage, Record
 from latent_domains.runs.records_file import read_records
 from latent_domains.tables.csv_file import csv_text
-from latent_domains.tables.definition import EXPERIMENTS, Table, load
+from latent_domains.tables.definition import EXPERIMENTS, load
 from latent_domains.tables.markdown import signed, table_text
-from latent_domains.tables.paired import PairedDifference, difference
-from latent_domains.tables.records import Records
-from latent_domains.tables.results import DOMAINS, Result, RowResults, results
-
-RESULTS = ROOT / "results"
-
-
-def cells(text: str) -> list[list[str]]:
-    """The rows of the tables of a Markdown text, without the marks of footnotes."""
-    rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
-    return [[cell.split(" [")[0].strip() for cell in row] for row in rows]
-
-
-def of_records(table: Table, folder: str) -> list[RowResults]:
-    """A table's rows, of the records that are kept in a folder."""
-    return results(table, Records(RESULTS / folder, ROOT / "data", in_one_file=True))
-
-
-def in_points(d: PairedDifference) -> str:
-    """A difference and its interval as pages have them: ``+0.51 (+0.31 to +0.70)``."""
-    return f"{signed(d.mean, 2)} ({signed(d.low, 2)} to {signed(d.high, 2)})"
+from latent_domains.tables.paired import difference
+from latent_domains.tables.results import RowResults
+from tests.kept_results import RESULTS, cells, in_points, of_records
 
 
 def test_the_page_has_the_kept_table():
@@ -169,48 +150,6 @@ def test_the_differences_between_rows_of_pacs_are_those_of_the_records(pacs: dic
     for name, *shown in lines:
         one, other = (pacs[SHORTER.get(row, row)] for row in name.split(" less "))
         assert shown == less(one, other), name
-
-
-def test_the_fine_tuned_rows_are_those_of_the_records():
-    """Accuracies and class means, their differences from DIAL's over the four targets, and the latent domains."""
-    page = (RESULTS / "README.md").read_text().partition("| seed 0 | ")[2]
-    accuracies, _, page = page.partition("\n\n")
-    domains = page.partition("| | Sketch | ")[2].partition("\n\n")[0]
-    rows = of_records(load(EXPERIMENTS / "pacs_lite0_finetuned.yaml", seeds=(0,)), "pacs_lite0_finetuned")
-    [dial] = (row for row in rows if row.row.name == "DIAL")
-    of_accuracies, of_domains = [], []
-    for row in rows:
-        line = [f"{result.mean:.1f} ({result.class_mean:.1f})" for result in row.results]
-        gain = "" if row is dial else in_points(difference(by_target(row), by_target(dial)))
-        of_accuracies.append([row.row.name, *line, gain])
-        if row.cells[0].domains:
-            found = [[format(cell.domains[name], form) for name, form in DOMAINS.items()] for cell in row.cells]
-            of_domains.append([row.row.name, *map(", ".join, found)])
-    assert cells(accuracies)[1:] == of_accuracies
-    assert cells(domains)[1:] == of_domains
-    assert sum(cell.n for row in rows for cell in row.cells) == 28
-    means = {row.row.name: f"{row.mean.mean:.1f}" for row in rows}
-    latent = sorted(mean for name, mean in means.items() if name.startswith("mDA"))
-    assert (
-        f"DIAL {means['DIAL']}, mDA {latent[0]} to {latent[-1]}, random parts {means['random balanced w']}, "
-        f"known domains {means['multi-source']} |"
-    ) in (ROOT / "README.md").read_text()
-
-
-def test_the_page_has_the_time_and_the_accuracy_of_the_run_at_224():
-    """And its recipe is that of the run at 128."""
-    [large] = read_records(RESULTS / "pacs_lite0_finetuned_224/records.jsonl").values()
-    of_table = read_records(RESULTS / "pacs_lite0_finetuned/records.jsonl")
-    small = of_table["dial_lite0_size128_art_painting+cartoon+sketch-photo_seed0"]
-    assert large.experiment == {**small.experiment, "image_size": 224}
-    page = (RESULTS / "README.md").read_text()
-    assert f"took {large.training.seconds / 60:.0f} minutes of two threads and got {100 * large.accuracy:.1f} %" in page
-    assert large.training.threads == 2
-
-
-def by_target(row: RowResults) -> Result:
-    """A row's accuracies with its columns in the place of seeds."""
-    return replace(row.cells[0], accuracies=dict(enumerate(cell.mean for cell in row.cells)))
 
 
 def test_what_adapt_finds_in_mixtures_is_of_the_records():

@@ -1,0 +1,176 @@
+"""What pages say of fine-tuned EfficientNet-Lite0 is what its kept records say."""
+
+import re
+from dataclasses import replace
+from math import log
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_1samp
+
+from latent_domains.common.program import ROOT
+from latent_domains.runs.record import DomainUsage, Record
+from latent_domains.runs.records_file import read_records
+from latent_domains.tables.definition import EXPERIMENTS, load
+from latent_domains.tables.markdown import signed
+from latent_domains.tables.paired import PairedDifference, difference
+from latent_domains.tables.results import DOMAINS, Result, RowResults
+from tests.kept_results import RESULTS, cells, in_points, of_records
+
+PAGE = (RESULTS / "README.md").read_text()
+SECTION = PAGE.partition("## PACS, fine-tuned")[2].partition("\n## ")[0]
+SAID = re.sub(r"\s+", " ", SECTION)
+PHOTO, ART = 1, 2
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[str, RowResults]:
+    """The rows of seed 0, by name."""
+    table = load(EXPERIMENTS / "pacs_lite0_finetuned.yaml", seeds=(0,))
+    return {row.row.name: row for row in of_records(table, "pacs_lite0_finetuned")}
+
+
+@pytest.fixture(scope="module")
+def records(rows: dict[str, RowResults]) -> dict[str, list[Record]]:
+    """Their records, by row and in the order of the columns."""
+    kept = read_records(RESULTS / "pacs_lite0_finetuned/records.jsonl")
+    return {name: [kept[cell.candidates[0].runs[0].name] for cell in row.row.cells] for name, row in rows.items()}
+
+
+def by_target(row: RowResults, *, class_means: bool = False) -> Result:
+    """A row's accuracies, or their means over classes, with its columns in the place of seeds."""
+    return replace(
+        row.cells[0],
+        accuracies=dict(enumerate(cell.class_mean if class_means else cell.mean for cell in row.cells)),
+    )
+
+
+def less(one: RowResults, other: RowResults, *, class_means: bool = False) -> PairedDifference:
+    """A row's difference from another one over the four targets."""
+    return difference(by_target(one, class_means=class_means), by_target(other, class_means=class_means))
+
+
+def of_branch(records: dict[str, list[Record]]) -> list[Record]:
+    """The records of rows with a branch."""
+    return [record for name, of_row in records.items() if name.startswith("mDA") for record in of_row]
+
+
+def test_the_tables_are_those_of_the_records(rows: dict[str, RowResults]):
+    """Accuracies and class means, their differences from DIAL's over the four targets, and the latent domains."""
+    accuracies, _, below = SECTION.partition("| seed 0 | ")[2].partition("\n\n")
+    domains = below.partition("| | Sketch | ")[2].partition("\n\n")[0]
+    of_accuracies, of_domains = [], []
+    for name, row in rows.items():
+        line = [f"{result.mean:.1f} ({result.class_mean:.1f})" for result in row.results]
+        of_accuracies.append([name, *line, "" if name == "DIAL" else in_points(less(row, rows["DIAL"]))])
+        if row.cells[0].domains:
+            found = [[format(cell.domains[key], form) for key, form in DOMAINS.items()] for cell in row.cells]
+            of_domains.append([name, *map(", ".join, found)])
+    assert cells(accuracies)[1:] == of_accuracies
+    assert cells(domains)[1:] == of_domains
+    assert sum(cell.n for row in rows.values() for cell in row.cells) == 28
+
+
+def test_the_readme_has_the_means(rows: dict[str, RowResults]):
+    means = {name: f"{row.mean.mean:.1f}" for name, row in rows.items()}
+    latent = sorted(mean for name, mean in means.items() if name.startswith("mDA"))
+    assert (
+        f"DIAL {means['DIAL']}, mDA {latent[0]} to {latent[-1]}, random parts {means['random balanced w']}, "
+        f"known domains {means['multi-source']} |"
+    ) in (ROOT / "README.md").read_text()
+
+
+def test_w_is_as_uniform_as_the_page_says(records: dict[str, list[Record]]):
+    """By its entropy in the last batch, and by what true sources weigh in latent domains."""
+    [*others, found] = sorted(of_branch(records), key=lambda record: -record.last_values["entropy_domain"])
+    assert found is records["mDA, centred logits, λ_D 0.1"][ART]
+    entropies = [record.last_values["entropy_domain"] / log(3) for record in (others[-1], others[0], found)]
+    assert "{:.2f} to {:.2f} of ln 3 in eleven runs, and {:.2f} with λ_D 0.1".format(*entropies) in SAID
+    weights = np.concatenate([_weights(record.domain_usage) for record in others])
+    assert f"{100 * weights.min():.0f} to {100 * weights.max():.0f} % of the weight" in SAID
+    assert _weights(found.domain_usage).max() > 0.5
+
+
+def _weights(usage: DomainUsage) -> np.ndarray:
+    """Share of each true source (rows) in the weight of each latent domain; 1,000 pictures of each source."""
+    w = np.array(usage.mean_probability)
+    return w / w.sum(axis=0)
+
+
+def test_what_the_page_says_of_random_parts(rows: dict[str, RowResults]):
+    random, dial = rows["random balanced w"], rows["DIAL"]
+    branch = [less(row, random) for name, row in rows.items() if name.startswith("mDA")]
+    below = sorted(-d.mean for d in branch)
+    assert f"{below[0]:.2f} to {below[-1]:.2f} below, each interval with 0" in SAID
+    assert all(d.low < 0 < d.high for d in branch)
+    found = sorted(d.resolvable for d in branch)
+    assert f"one from random parts of {found[0]:.1f} to {found[-1]:.1f}." in SAID
+
+    from_dial = {name: less(row, dial) for name, row in rows.items() if name != "DIAL"}
+    assert [name for name, d in from_dial.items() if d.low > 0] == ["random balanced w"]
+    p = ttest_1samp([one.mean - other.mean for one, other in zip(random.cells, dial.cells, strict=True)], 0).pvalue
+    assert f"one of six (p = {p:.2f}, corrected {6 * p:.2f})" in SAID
+    assert len(from_dial) == 6
+    of_classes = less(random, dial, class_means=True)
+    assert f"includes 0 ({signed(of_classes.low, 2)} to {signed(of_classes.high, 2)})" in SAID
+    found = sorted(d.resolvable for name, d in from_dial.items() if name.startswith(("mDA", "random")))
+    assert f"true difference from DIAL of {found[0]:.1f} to {found[-1]:.1f} points with" in SAID
+
+
+def test_the_paper_s_gain_is_compared_as_the_page_says(rows: dict[str, RowResults]):
+    paper = {row.name: row.paper.values for row in load(EXPERIMENTS / "pacs.yaml").rows}
+    gains = [mda - dial for mda, dial in zip(paper["mDA"], paper["DIAL"], strict=True)]
+    assert "2.8, 0.0, 0.4 and 1.4 points" in SAID
+    assert gains == pytest.approx([2.8, 0.0, 0.4, 1.4])
+    mda, dial = by_target(rows["mDA"]), by_target(rows["DIAL"])
+    none = replace(mda, accuracies=dict.fromkeys(range(4), 0.0))
+    papers = replace(mda, accuracies=dict(enumerate(gains)))
+    ours = replace(mda, accuracies={target: mda.accuracies[target] - dial.accuracies[target] for target in range(4)})
+    assert f"are {in_points(difference(papers, none))} by the same measure" in SAID
+    assert f"less those of the paper are {in_points(difference(ours, papers))}." in SAID
+
+
+def test_dial_is_compared_with_features_as_the_page_says(rows: dict[str, RowResults], records: dict[str, list[Record]]):
+    features = {row.row.name: row for row in of_records(load(EXPERIMENTS / "pacs_features.yaml"), "pacs_features")}
+    pairs = zip(rows["DIAL"].cells, features["DIAL"].cells, strict=True)
+    gains = (signed(tuned.mean - feature.mean, 1) for tuned, feature in pairs)
+    assert "{} on Sketch, {} on Photo, {} on Art, {} on Cartoon.".format(*gains) in SAID
+    source_only, dial = (rows[name].cells[PHOTO].mean for name in ("source only", "DIAL"))
+    assert f"On Photo source only is {source_only - dial:.1f} above DIAL, all of it persons" in SAID
+    persons = {name: of_row[PHOTO].targets["photo"].confusion[-1] for name, of_row in records.items()}
+    alone = persons.pop("source only")
+    adapted = sorted(right for *_, right in persons.values())
+    assert f"{alone[-1]} of {sum(alone)} right, adapted nets have {adapted[0]} to {adapted[-1]}." in SAID
+    assert (alone[-1] - persons["DIAL"][-1]) / 1670 == pytest.approx((source_only - dial) / 100)
+
+
+def test_what_domains_the_paper_s_branch_prefers(records: dict[str, list[Record]]):
+    """The last source but with sketches as target is sketches; all of them are in one domain."""
+    sketch, _, art, cartoon = (np.array(record.domain_usage.counts) for record in records["mDA"])
+    others = []
+    for counts in (cartoon, art):
+        domain = counts[-1].argmax()
+        assert counts[-1, domain] == 1000
+        others.append(f"{100 * counts[:-1, domain].sum() / 2000:.0f} %")
+    assert (
+        f"all sketches and {others[0]} of the other pictures, with art paintings for all sketches and {others[1]};"
+        in SAID
+    )
+    assert f"prefers one domain for {100 * sketch.sum(axis=0).max() / 3000:.0f} %." in SAID
+    chance = sorted(record.domain_usage.purity for record in records["random balanced w"])
+    assert f"purity by chance is {chance[0]:.2f} to {chance[-1]:.2f} against 0.33" in SAID
+
+
+def test_the_times_are_those_of_the_records(records: dict[str, list[Record]]):
+    minutes = sorted(record.training.seconds / 60 for of_row in records.values() for record in of_row)
+    assert f"A run takes {minutes[0]:.0f} to {minutes[-1]:.0f} minutes of one core." in SAID
+
+
+def test_the_run_at_224_is_that_of_the_record(records: dict[str, list[Record]]):
+    """And its recipe is that of the run at 128."""
+    [large] = read_records(RESULTS / "pacs_lite0_finetuned_224/records.jsonl").values()
+    assert large.experiment == {**records["DIAL"][PHOTO].experiment, "image_size": 224}
+    persons = large.targets["photo"].confusion[-1][-1]
+    assert f"took {large.training.seconds / 60:.0f} minutes of two threads and got {100 * large.accuracy:.1f} %" in SAID
+    assert f"with {persons} persons." in SAID
+    assert large.training.threads == 2
