@@ -225,9 +225,9 @@ def main() -> None:
     task = Task(paths, images, learner, with_defaults(learner, method_options(options)), command)
     tasks = task.in_order
     experiments = [experiment_of(each, images.counts) for each in tasks]  # bad options end here
-    if options.force:
-        begin_anew(paths)
-    settings.keep(paths.settings, _settings(options, task), begun=any(each.paths.run.exists() for each in tasks))
+    begun = not options.force and any(run.exists() for run in (paths.run, paths.features.run))
+    asked = _settings(options, task)
+    settings.check(paths.settings, asked, begun=begun)
     said: set[str] = set()
     _say(images, experiments[-1], said)
     check_caffe()
@@ -235,8 +235,12 @@ def main() -> None:
     weights = []
     for each, experiment in zip(tasks, experiments, strict=True):
         run, option = each.paths.run, options.weights if each is task else None
-        begun = run.exists() and RunFolder.load(run).latest_snapshot()
-        weights.append(None if begun else starting_weights(option, experiment, paths.weights))
+        goes_on = begun and run.exists() and RunFolder.load(run).latest_snapshot()
+        weights.append(None if goes_on else starting_weights(option, experiment))
+    if options.force:  # now that nothing is wrong with the options
+        begin_anew(paths)
+    if not begun:
+        settings.keep(paths.settings, asked)
     results: list[str] = []
     for each, experiment, initial in zip(tasks, experiments, weights, strict=True):
         if results:

@@ -64,7 +64,10 @@ class Learner:
 
 
 def choose_learner(network: str | None, fine_tune: bool, image_size: int | None, solver_mode: str | None) -> Learner:
-    """Choose the learner. Raises ProgramError for an image size that a backbone's features cannot have."""
+    """Choose the learner; only a backbone can be trained without being fine-tuned.
+
+    Raises ProgramError for an image size that a backbone's features cannot have.
+    """
     network = network or default_network(solver_mode)
     if network in BACKBONES and fine_tune:
         return Learner(network, True, image_size or IMAGE_SIZE)
@@ -73,7 +76,7 @@ def choose_learner(network: str | None, fine_tune: bool, image_size: int | None,
             f"--image-size {image_size}: features of {network} are of {of_network(network).shape[-1]}×"
             f"{of_network(network).shape[-1]} pixels, expected --fine-tune with it, or a --network that is fine-tuned"
         )
-    return Learner(network, fine_tune, image_size)
+    return Learner(network, image_size=image_size)
 
 
 def default_network(solver_mode: str | None) -> str:

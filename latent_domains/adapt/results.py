@@ -77,7 +77,7 @@ def usage(paths: Paths) -> list[str]:
         "",
         f"  python -m tools.predict {shlex.quote(model)} IMAGES --out FILE.csv",
         "",
-        "The same in a program of one's own, with OpenCV alone:",
+        "The same, from the same folder, in a program of one's own with OpenCV alone:",
         "",
         "  import cv2, json",
         f"  model = {model!r}",

@@ -17,13 +17,15 @@ from latent_domains.convert.onnx.export import export_onnx
 from latent_domains.convert.options import ConverterOptions
 from latent_domains.convert.picture_net import check_onnx, is_head
 from latent_domains.experiment.batches import batch_sizes
-from latent_domains.experiment.datasets import DATASETS, Recipe, on_lite0
+from latent_domains.experiment.datasets import DATASETS, on_lite0
 from latent_domains.experiment.experiment import LATENT, SOURCE_ONLY, Experiment, make_experiment
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.models.model import model_files
 from latent_domains.report.build import build
 from latent_domains.runs.devices import mode_of, requested_mode
+from latent_domains.runs.lock import check_unlocked
 from latent_domains.runs.predict import open_classifier, predict, write_predictions
+from latent_domains.runs.preflight import preflight
 from latent_domains.runs.run_folder import RunFolder, is_run_folder
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
@@ -40,35 +42,40 @@ def begin_anew(paths: Paths) -> None:
 
     Raises ProgramError if the folder is not one of theirs, or is being trained.
     """
-    if not paths.root.exists():
+    if not paths.root.is_dir() or not any(paths.root.iterdir()):
         return
     if not paths.settings.is_file():
         raise ProgramError(f"{paths.root}: no {paths.settings.name} in it, so --force does not empty it")
     for run in (paths.run, paths.features.run):
         if is_run_folder(run):
-            RunFolder.load(run).check_unlocked()
+            check_unlocked(run)
     results = (paths.readme, paths.report, paths.domains, paths.predictions, *paths.model_files)
-    for path in (*results, paths.baselines, paths.run, paths.data, paths.weights, paths.features.root):
+    for path in (*results, paths.baselines, paths.run, paths.data, paths.features.root):
         remove(path)
 
 
 def experiment_of(task: Task, counts: Mapping[str, int]) -> Experiment:
     """Make the experiment on ``counts`` images of each domain.
 
-    A batch holds as many images of each domain as the recipe of the learner says, fewer where the domains are small.
+    A batch holds as many images of each domain as the recipe of the learner says, fewer where the domains are small,
+    unless it is divided by their sizes.
     Tests and snapshots come four times in a training at least, but a test only after as many images as it takes itself:
     the target may have many more than a training sees. Raises ProgramError naming an option that does not fit.
     """
     images, chosen, recipe = task.images, task.chosen, task.learner.recipe
     sources, targets = (tuple(each.name for each in group) for group in (images.sources, images.targets))
     seen = sources if chosen["method"] in SOURCE_ONLY else (*sources, *targets)
-    rows = max(FEWEST_ROWS, min(_rows(recipe, len(seen)), *(counts[domain] for domain in seen)))
+    split = chosen.get("batch_split") or recipe.batch_split
+    rows = _rows(recipe.batch_split, recipe.batch_size, len(seen))
+    if split != "by_size":
+        rows = max(FEWEST_ROWS, min(rows, *(counts[domain] for domain in seen)))
     iterations = chosen["iterations"] or recipe.iterations
     as_long_as_a_test = -(-sum(counts[target] for target in targets) // (rows * len(seen)))
     recipe = replace(
         recipe,
         iterations=iterations,
-        batch_size=rows if recipe.batch_split == "per_domain" else rows * len(seen),
+        batch_split=split,
+        batch_size=rows if split == "per_domain" else rows * len(seen),
         test_interval=min(iterations, max(min(recipe.test_interval, max(1, iterations // 4)), as_long_as_a_test)),
         snapshot_interval=min(recipe.snapshot_interval, max(1, iterations // 4)),
         data_order="shuffled",  # such sets are small, and epochs many
@@ -90,16 +97,17 @@ def experiment_of(task: Task, counts: Mapping[str, int]) -> Experiment:
     return experiment
 
 
-def _rows(recipe: Recipe, domains: int) -> int:
-    """Return the images of each of ``domains`` domains in a batch."""
-    return recipe.batch_size if recipe.batch_split == "per_domain" else recipe.batch_size // domains
+def _rows(batch_split: str, batch_size: int, domains: int) -> int:
+    """Return the images of each of ``domains`` domains in a batch, on average."""
+    return batch_size if batch_split == "per_domain" else batch_size // domains
 
 
 def batch_notes(images: TaskImages, experiment: Experiment) -> Iterator[str]:
     """Say if a small domain makes batches smaller than the network's recipe, unless the size was chosen."""
     sizes = {domain.name: len(domain.entries) for domain in images.domains if domain.name in experiment.batch_inputs}
     ours, smallest = experiment.data.recipe, min(sizes, key=sizes.__getitem__)
-    rows, usual = _rows(ours, len(sizes)), _rows(DATASETS[NETWORKS[experiment.data.network].recipe].recipe, len(sizes))
+    recipe = DATASETS[NETWORKS[experiment.data.network].recipe].recipe
+    rows, usual = (_rows(one.batch_split, one.batch_size, len(sizes)) for one in (ours, recipe))
     if rows < usual and experiment.batch_size == ours.batch_size:
         yield (
             f"{smallest} has {sizes[smallest]} images: so the batches are of {rows} images a domain, not of {usual} as "
@@ -118,16 +126,18 @@ def open_run(paths: Paths, experiment: Experiment, solver_mode: str | None) -> R
         return write_run(experiment, paths.run, data=paths.data, solver_mode=solver_mode)
     folder = RunFolder.load(paths.run)
     if folder.experiment != experiment:
-        folder.check_unlocked()
+        check_unlocked(paths.run)
         raise ProgramError(f"{paths.run}: another experiment than asked for: pass --force, or choose another --out")
     return folder
 
 
 def train(folder: RunFolder, weights: Path | None, threads: int | None, solver_mode: str | None) -> None:
     """Train and evaluate; on a CPU, first say how long it takes."""
-    snapshot, experiment = folder.latest_snapshot(), folder.experiment
-    left = experiment.iterations - (snapshot.iteration if snapshot else 0)
-    if left and (requested_mode(solver_mode) or mode_of(folder)) == "CPU":
+    snapshot, mode = folder.latest_snapshot(), requested_mode(solver_mode) or mode_of(folder)
+    left = folder.experiment.iterations - (snapshot.iteration if snapshot else 0)
+    if left and mode == "CPU" and not folder.record.exists():
+        check_unlocked(folder.path)
+        preflight(folder, mode)  # its errors are clearer than those of caffe time
         threads = _say_duration(folder, left, threads)
     train_all([folder], threads=threads, resume=True, solver_mode=solver_mode, weights=weights)
 

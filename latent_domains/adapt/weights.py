@@ -10,17 +10,18 @@ from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import BACKBONES, NETWORKS, Network
 
 FOLDER = ROOT / "data" / "weights"
+"""What was fetched or converted; no call replaces it."""
 
 NONE = "none"
 """The option's word for random weights."""
 
 
-def starting_weights(option: str | None, experiment: Experiment, converted: Path) -> Path | None:
+def starting_weights(option: str | None, experiment: Experiment) -> Path | None:
     """Return the caffemodel that training starts with; None for random weights.
 
-    ``option`` is a file, NONE, or None for the network's own, ImageNet's. A ResNet of PyTorch or Lua Torch is
-    converted, to files in the folder ``converted``. A head on a backbone's features begins at random, and the
-    backbone's package is looked at. Raises ProgramError if a file is missing, another one, or cannot be had.
+    ``option`` is a file, NONE, or None for the network's own, ImageNet's. A checkpoint of PyTorch or Lua Torch is
+    converted to files in a folder of FOLDER that its hash names. A head on a backbone's features begins at random, and
+    the backbone's package is looked at. Raises ProgramError if a file is missing, another one, or cannot be had.
     """
     if features := experiment.data.features:
         if option is not None:
@@ -41,7 +42,7 @@ def starting_weights(option: str | None, experiment: Experiment, converted: Path
         return file
     if not network.from_torch:
         raise ProgramError(f"--weights {file}: expected a caffemodel for {network.name}")
-    return _converted(file, experiment, converted / sha256(file)[:8])
+    return _converted(file, experiment, FOLDER / sha256(file)[:8])
 
 
 def _of_imagenet(network: Network, experiment: Experiment) -> Path:

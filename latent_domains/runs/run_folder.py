@@ -1,14 +1,9 @@
 """A run folder: one experiment with its own nets and solver, its log, its snapshots and its record."""
 
-import fcntl
-import os
-import platform
 import re
 import shlex
-import struct
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -24,11 +19,8 @@ from latent_domains.models import prototxt
 from latent_domains.models.allowed import read_net
 from latent_domains.models.model import check_loads, open_net
 from latent_domains.models.weights import check_weights
+from latent_domains.runs import lock
 from latent_domains.runs.record import Failure, Record, RunDescription, Training, read
-
-# A lock of the open file, not of the process, which may have the file open twice.
-_FLOCK = "hhqqi0q"
-_WHOLE_FILE = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -165,64 +157,13 @@ class RunFolder:
         """Why the run failed when it was last trained; None if it did not. Raises ProgramError if damaged."""
         return read(Failure, self.failure) if self.failure.exists() else None
 
-    @contextmanager
-    def locked(self, *, wait: bool = False) -> Iterator[None]:
-        """Keep other processes from training or replacing the folder.
-
-        If another process has the lock, ``wait`` until it ends, or else raise ProgramError saying which it is. Raises
-        ProgramError, too, if the folder was replaced while its lock was waited for.
-        """
-        this_process = f"process {os.getpid()} on {platform.node()}"
-        descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            try:
-                fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _WHOLE_FILE)
-            except (BlockingIOError, PermissionError):
-                owner = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
-                if owner == this_process:
-                    raise ProgramError(f"{self.path}: it is being trained already, or was named twice") from None
-                if not wait:
-                    message = f"{self.path}: it is in use by {owner}: nothing is to be done but to wait"
-                    raise ProgramError(message) from None
-                print(f"{self.path}: waiting for {owner}, which uses it", file=sys.stderr, flush=True)
-                fcntl.fcntl(descriptor, fcntl.F_OFD_SETLKW, _WHOLE_FILE)
-            except OSError:  # a file system without locks
-                pass
-            if not self._lock.exists() or not os.path.samestat(os.fstat(descriptor), self._lock.stat()):
-                raise ProgramError(f"{self.path}: another process replaced it meanwhile: call it again")
-            with suppress(OSError):  # a full disk
-                os.truncate(descriptor, 0)
-                os.pwrite(descriptor, f"{this_process}\n".encode(), 0)
-            yield
-        finally:
-            os.close(descriptor)
-
-    def check_unlocked(self) -> None:
-        """Raise ProgramError if a process trains the folder: before any advice to replace it."""
-        with self.locked():
-            pass
+    def locked(self, *, wait: bool = False) -> AbstractContextManager[None]:
+        """Keep other processes from training or replacing the folder (:func:`latent_domains.runs.lock.locked`)."""
+        return lock.locked(self.path, wait=wait)
 
     def is_locked(self) -> bool:
-        """Whether a process, on this machine or on another that shares the file system, holds the folder's lock.
-
-        It takes no lock, so that it disturbs no training that begins. False where there are no locks.
-        """
-        try:
-            descriptor = os.open(self._lock, os.O_RDONLY)
-        except FileNotFoundError:
-            return False
-        try:
-            kind, *_ = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _WHOLE_FILE))
-            return kind != fcntl.F_UNLCK
-        except OSError:
-            return False
-        finally:
-            os.close(descriptor)
-
-    @property
-    def _lock(self) -> Path:
-        """A file that says who had the lock last. (Network file systems lock no folder.)"""
-        return self.path / "lock"
+        """Say whether a process trains or replaces the folder."""
+        return lock.is_locked(self.path)
 
     @property
     def solver(self) -> Path:

@@ -16,7 +16,7 @@ from pathlib import Path
 import cv2
 import pytest
 
-from latent_domains.adapt import stages
+from latent_domains.adapt import stages, weights
 from latent_domains.adapt.learner import ON_FEATURES
 from latent_domains.backbones.onnx_backbone import OnnxBackbone
 from latent_domains.common.gpus import has_cuda
@@ -155,6 +155,23 @@ def test_the_same_command_again_does_only_what_is_missing(labelled):
     assert program(*arguments(folder)).returncode == 0
     changed = {file.name for file, time in times().items() if before[file] != time}
     assert changed == {"predictions.csv", "model.prototxt", "model.caffemodel", "model.json", "model.onnx"}
+
+
+def test_a_finished_run_is_not_measured_again_without_its_snapshots(labelled, tmp_path):
+    folder, _ = labelled
+    snapshots = folder / "out" / "run" / "snapshots"
+    snapshots.rename(tmp_path / "snapshots")
+    done = program(*arguments(folder))
+    (tmp_path / "snapshots").rename(snapshots)
+    assert done.returncode == 0 and "measuring" not in done.stdout
+
+
+def test_force_replaces_nothing_before_all_options_are_checked(labelled):
+    folder, _ = labelled
+    before = {file: file.read_bytes() for file in (folder / "out").rglob("*") if file.is_file()}
+    done = program(*arguments(folder, "--force", "--seed", 1, "--weights", folder / "typo.caffemodel"))
+    assert done.returncode == 1 and "typo.caffemodel: no such file" in done.stderr
+    assert {file: file.read_bytes() for file in before} == before
 
 
 def test_a_mixture_to_an_unlabelled_target_through_ctrl_c(tmp_path):
@@ -445,18 +462,20 @@ def fine_tuned(pacs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
         return measure(folder, threads)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stages, "measure_iteration", interrupted)
+        patch.setattr(weights, "FOLDER", out.parent / "weights")
+        with pytest.MonkeyPatch.context() as once:
+            once.setattr(stages, "measure_iteration", interrupted)
+            done = program(*command)
+        assert done.returncode == 130 and done.stderr.endswith("interrupted\n"), done.stderr
+        assert calls == [out / "features" / "run", out / "run"] and (out / "features" / "report.html").exists()
         done = program(*command)
-    assert done.returncode == 130 and done.stderr.endswith("interrupted\n"), done.stderr
-    assert calls == [out / "features" / "run", out / "run"] and (out / "features" / "report.html").exists()
-    done = program(*command)
     assert done.returncode == 0, done.stderr
     return out, done, command
 
 
 def test_a_fine_tuned_net_and_what_its_features_alone_got(fine_tuned):
     out, done, _ = fine_tuned
-    assert set(names(out)) == {*RESULTS, "features", "weights"}
+    assert set(names(out)) == {*RESULTS, "features"}
     assert set(names(out / "features")) == {*RESULTS, "baselines"} - {"settings.json"}
     tuned, alone = RunFolder.load(out / "run"), RunFolder.load(out / "features" / "run")
     assert (tuned.experiment.network, tuned.experiment.image_size, tuned.experiment.iterations) == ("lite0", 64, 4)
@@ -487,4 +506,8 @@ def test_once_it_is_fine_tuned_nothing_is_done_again_and_other_options_are_refus
     assert done.returncode == 0 and "measuring" not in done.stdout, done.stderr
     assert {file: file.stat().st_mtime_ns for file in files} == before
     without = [option for option in command if option not in ("--fine-tune", "--image-size", 64)]
-    assert "--fine-tune was True, is False; --image-size was 64, is not given" in program(*without).stderr
+    (out / "run").rename(out / "away")  # as if it had been interrupted before there was a run on images
+    for name in ("away", "run"):
+        refused = program(*without)
+        (out / name).rename(out / "run")
+        assert "--fine-tune was True, is False; --image-size was 64, is not given" in refused.stderr

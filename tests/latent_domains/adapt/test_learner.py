@@ -47,7 +47,11 @@ def test_a_backbone_is_fine_tuned_only_where_that_is_asked_for(monkeypatch):
     assert (tuned.pictures.network, tuned.pictures.shape) == ("lite0", (3, IMAGE_SIZE, IMAGE_SIZE))
     assert features.pictures.stored_shape == (3, 256, 256)
     net = choose_learner(None, True, None, "GPU")
-    assert net == Learner("resnet18", True) and net.features_alone is None and not net.on_features
+    assert (
+        net == choose_learner("resnet18", False, None, "GPU") == Learner("resnet18")
+        and net.features_alone is None
+        and not net.on_features
+    )
     with pytest.raises(ProgramError, match="--image-size 128: features of lite0 are of 224×224 pixels, expected --f"):
         choose_learner("lite0", False, 128, "CPU")
 

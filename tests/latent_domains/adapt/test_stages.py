@@ -6,13 +6,15 @@ from pathlib import Path
 import pytest
 
 from latent_domains.adapt.learner import Learner
-from latent_domains.adapt.stages import batch_notes, experiment_of, open_run
+from latent_domains.adapt.stages import batch_notes, begin_anew, experiment_of, open_run, train
 from latent_domains.adapt.task import Paths, Task
 from latent_domains.adapt.trees import Domain, TaskImages
 from latent_domains.common.program import ProgramError
 from latent_domains.data.image_list import Found
+from latent_domains.experiment.batches import batch_sizes
 from latent_domains.experiment.datasets import from_json
 from latent_domains.experiment.experiment import make_experiment
+from latent_domains.runs.lock import locked
 
 
 def test_a_folder_where_the_datasets_description_goes(tmp_path):
@@ -55,6 +57,53 @@ def test_a_branch_that_no_model_could_have_is_refused(tmp_path):
         ProgramError, match=r"branch_input: got 'early' with k_target 2, expected final: .* latent targets"
     ):
         experiment_of(task, {"night": 20, "dusk": 20, "dawn": 20})
+
+
+def test_what_is_wrong_with_a_run_is_told_before_an_iteration_is_measured(tiny_data, tmp_path):
+    paths = Paths(tmp_path / "task")
+    paths.data.mkdir(parents=True)
+    (paths.data / "digits").symlink_to(tiny_data / "digits")
+    folder = open_run(paths, make_experiment("digits", "source_only", iterations=1), "CPU")
+    (paths.data / "digits").unlink()
+    with pytest.raises(ProgramError, match="no LMDB there; build it with"):
+        train(folder, None, 1, "CPU")
+
+
+def test_what_an_earlier_call_left_is_deleted_even_if_nobody_can_read_it(tmp_path):
+    paths = Paths(tmp_path / "task")
+    begin_anew(paths)
+    paths.root.mkdir()
+    begin_anew(paths)
+    paths.run.mkdir()
+    (paths.run / "experiment.json").write_text("{}")
+    with pytest.raises(ProgramError, match=r"task: no settings\.json in it, so --force does not empty it"):
+        begin_anew(paths)
+    paths.settings.write_text("{}")
+    with locked(paths.run), pytest.raises(ProgramError, match="it is being trained already"):
+        begin_anew(paths)
+    begin_anew(paths)
+    assert [file.name for file in paths.root.iterdir()] == ["settings.json"]
+
+
+@pytest.mark.parametrize(
+    ("split", "smallest", "expected"),
+    [
+        (None, 1_000, (16, 16, 16)),
+        ("per_domain", 1_000, (16, 16, 16)),
+        ("per_domain", 10, (10, 10, 10)),
+        ("equally", 10, (10, 10, 10)),
+        ("by_size", 10, (23, 23, 2)),
+    ],
+)
+def test_the_size_of_a_batch_however_it_is_divided(split, smallest, expected, tmp_path):
+    counts = {"one": 1_000, "other": 1_000, "target": smallest}
+    *sources, target = (Domain(name, Path(name), (None,) * size, Found()) for name, size in counts.items())
+    found = TaskImages(tuple(sources), (target,), ("cat", "dog"), ())
+    chosen = {"method": "mda", "iterations": None, "k": None, "batch_split": split}
+    experiment = experiment_of(Task(Paths(tmp_path), found, Learner("resnet18"), chosen, "adapt"), counts)
+    assert tuple(batch_sizes(experiment, counts).values()) == expected
+    notes = list(batch_notes(found, experiment))
+    assert (len(notes) == 1) == (smallest == 10 and split != "by_size")
 
 
 def test_a_small_domain_makes_smaller_batches_and_that_is_said(tmp_path):

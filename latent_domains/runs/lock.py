@@ -1,0 +1,78 @@
+"""The lock of a run folder: only one process trains or replaces it."""
+
+import fcntl
+import os
+import platform
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from latent_domains.common.program import ProgramError
+
+# A lock of the open file, not of the process, which may have the file open twice.
+_FLOCK = "hhqqi0q"
+_WHOLE_FILE = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+
+
+def _file(folder: Path) -> Path:
+    """A file that says who had the lock last. (Network file systems lock no folder.)"""
+    return folder / "lock"
+
+
+@contextmanager
+def locked(folder: Path, *, wait: bool = False) -> Iterator[None]:
+    """Keep other processes from training or replacing a run folder.
+
+    If another process has the lock, ``wait`` until it ends, or else raise ProgramError saying which it is. Raises
+    ProgramError, too, if the folder was replaced while its lock was waited for.
+    """
+    this_process = f"process {os.getpid()} on {platform.node()}"
+    file = _file(folder)
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _WHOLE_FILE)
+        except (BlockingIOError, PermissionError):
+            owner = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
+            if owner == this_process:
+                raise ProgramError(f"{folder}: it is being trained already, or was named twice") from None
+            if not wait:
+                raise ProgramError(f"{folder}: it is in use by {owner}: nothing is to be done but to wait") from None
+            print(f"{folder}: waiting for {owner}, which uses it", file=sys.stderr, flush=True)
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLKW, _WHOLE_FILE)
+        except OSError:  # a file system without locks
+            pass
+        if not file.exists() or not os.path.samestat(os.fstat(descriptor), file.stat()):
+            raise ProgramError(f"{folder}: another process replaced it meanwhile: call it again")
+        with suppress(OSError):  # a full disk
+            os.truncate(descriptor, 0)
+            os.pwrite(descriptor, f"{this_process}\n".encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def check_unlocked(folder: Path) -> None:
+    """Raise ProgramError if a process trains the folder: before any advice to replace it."""
+    with locked(folder):
+        pass
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a process, on this machine or on another that shares the file system, holds the folder's lock.
+
+    It takes no lock, so that it disturbs no training that begins. False where there are no locks.
+    """
+    try:
+        descriptor = os.open(_file(folder), os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        kind, *_ = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _WHOLE_FILE))
+        return kind != fcntl.F_UNLCK
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
