@@ -29,6 +29,7 @@ from latent_domains.experiment.experiment import make_experiment
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.runs.devices import add_training_options
 from latent_domains.runs.lock import check_unlocked
+from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
 
@@ -79,7 +80,7 @@ def overfit(
     if path.exists():
         if not force:
             raise ProgramError(f"{path} exists: pass --force to replace it")
-        check_unlocked(path)  # nobody trains on the pictures that are replaced below
+        check_unlocked(RunFolder.load(path).path)  # nobody trains on the pictures that are replaced below
     rng = np.random.default_rng(seed)
     for part, chosen in zip(experiment.batch_inputs, choose(images, seed).values(), strict=True):
         shuffled = [chosen[i] for i in rng.permutation(len(chosen))]

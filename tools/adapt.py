@@ -160,6 +160,11 @@ def _settings(options: argparse.Namespace, task: Task) -> dict[str, Any]:
     }
 
 
+def _has_weights(folder: RunFolder) -> bool:
+    """Say whether the run is finished or has a snapshot to go on from."""
+    return folder.record.exists() or folder.latest_snapshot() is not None
+
+
 def _notes(images: TaskImages, experiment: Experiment) -> list[str]:
     return [*images.notes, *notes_on_classes(images), *batch_notes(images, experiment)]
 
@@ -225,9 +230,10 @@ def main() -> None:
     task = Task(paths, images, learner, with_defaults(learner, method_options(options)), command)
     tasks = task.in_order
     experiments = [experiment_of(each, images.counts) for each in tasks]  # bad options end here
-    begun = not options.force and any(run.exists() for run in (paths.run, paths.features.run))
-    asked = _settings(options, task)
-    settings.check(paths.settings, asked, begun=begun)
+    replaces = options.force and paths.settings.is_file()
+    begun = not replaces and any(run.exists() for run in (paths.run, paths.features.run))
+    if not replaces:
+        settings.keep(paths.settings, _settings(options, task), begun=begun)
     said: set[str] = set()
     _say(images, experiments[-1], said)
     check_caffe()
@@ -235,12 +241,11 @@ def main() -> None:
     weights = []
     for each, experiment in zip(tasks, experiments, strict=True):
         run, option = each.paths.run, options.weights if each is task else None
-        goes_on = begun and run.exists() and RunFolder.load(run).latest_snapshot()
-        weights.append(None if goes_on else starting_weights(option, experiment))
-    if options.force:  # now that nothing is wrong with the options
-        begin_anew(paths)
-    if not begun:
-        settings.keep(paths.settings, asked)
+        goes_on = begun and run.exists() and _has_weights(RunFolder.load(run))
+        weights.append(None if goes_on else starting_weights(option, experiment, paths.weights))
+    if replaces:  # now that the options are checked
+        begin_anew(paths, filter(None, weights))
+        settings.keep(paths.settings, _settings(options, task), begun=False)
     results: list[str] = []
     for each, experiment, initial in zip(tasks, experiments, weights, strict=True):
         if results:

@@ -8,14 +8,15 @@ from latent_domains.common.files import json_text, read_json, write_text
 from latent_domains.common.program import ProgramError
 
 
-def check(file: Path, settings: Mapping[str, Any], *, begun: bool) -> None:
-    """Compare the settings, by their options' names, with the file's if training has ``begun``.
+def keep(file: Path, settings: Mapping[str, Any], *, begun: bool) -> None:
+    """Write the settings by their options' names or, if training has ``begun``, compare them with the file's.
 
     Raises ProgramError naming what differs, or if the folder is somebody else's.
     """
     if not file.exists() and file.parent.is_dir() and any(file.parent.iterdir()):
         raise ProgramError(f"{file.parent}: holds other files and no {file.name}, expected a new or empty folder")
     if not begun or not file.exists():
+        write_text(file, json_text(dict(settings)))
         return
     try:
         there = read_json(file)
@@ -27,11 +28,6 @@ def check(file: Path, settings: Mapping[str, Any], *, begun: bool) -> None:
         raise ProgramError(
             f"{file.parent} was begun with other options: {words} (choose another --out, or pass --force to begin anew)"
         )
-
-
-def keep(file: Path, settings: Mapping[str, Any]) -> None:
-    """Write the settings."""
-    write_text(file, json_text(dict(settings)))
 
 
 def _word(value: Any) -> str:

@@ -1,6 +1,6 @@
 """What is done for a task, one stage after the other; what stands is left alone."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from latent_domains.convert.onnx.export import export_onnx
 from latent_domains.convert.options import ConverterOptions
 from latent_domains.convert.picture_net import check_onnx, is_head
 from latent_domains.experiment.batches import batch_sizes
-from latent_domains.experiment.datasets import DATASETS, on_lite0
+from latent_domains.experiment.datasets import DATASETS, Recipe, on_lite0
 from latent_domains.experiment.experiment import LATENT, SOURCE_ONLY, Experiment, make_experiment
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.models.model import model_files
@@ -28,7 +28,7 @@ from latent_domains.runs.predict import open_classifier, predict, write_predicti
 from latent_domains.runs.preflight import preflight
 from latent_domains.runs.run_folder import RunFolder, is_run_folder
 from latent_domains.runs.write import write_run
-from latent_domains.training.train import train_all
+from latent_domains.training.train import loaded_from, train_all
 
 FEWEST_ROWS = 8
 """Images of each domain in a batch, also of one that has fewer (they come again): batch statistics need some."""
@@ -37,10 +37,10 @@ DEFAULT_K = 2
 """Latent domains of a single source, which is taken for an undivided mixture."""
 
 
-def begin_anew(paths: Paths) -> None:
-    """Delete the results of earlier calls, but not the settings, which mark the folder as ours.
+def begin_anew(paths: Paths, needed: Iterable[Path]) -> None:
+    """Delete the results of earlier calls, but not the settings, which mark the folder as ours, nor converted weights.
 
-    Raises ProgramError if the folder is not one of theirs, or is being trained.
+    Raises ProgramError if the folder is not one of theirs, is being trained, or holds a file that is ``needed``.
     """
     if not paths.root.is_dir() or not any(paths.root.iterdir()):
         return
@@ -50,32 +50,33 @@ def begin_anew(paths: Paths) -> None:
         if is_run_folder(run):
             check_unlocked(run)
     results = (paths.readme, paths.report, paths.domains, paths.predictions, *paths.model_files)
-    for path in (*results, paths.baselines, paths.run, paths.data, paths.features.root):
+    old = (*results, paths.baselines, paths.run, paths.data, paths.features.root)
+    for file in needed:
+        if any(file.resolve().is_relative_to(path) for path in old):
+            raise ProgramError(f"--weights {file}: --force deletes it: copy it to another folder")
+    for path in old:
         remove(path)
 
 
 def experiment_of(task: Task, counts: Mapping[str, int]) -> Experiment:
     """Make the experiment on ``counts`` images of each domain.
 
-    A batch holds as many images of each domain as the recipe of the learner says, fewer where the domains are small,
-    unless it is divided by their sizes.
+    A batch holds as many images as the recipe of the learner says, fewer where the domains are small.
     Tests and snapshots come four times in a training at least, but a test only after as many images as it takes itself:
     the target may have many more than a training sees. Raises ProgramError naming an option that does not fit.
     """
     images, chosen, recipe = task.images, task.chosen, task.learner.recipe
     sources, targets = (tuple(each.name for each in group) for group in (images.sources, images.targets))
     seen = sources if chosen["method"] in SOURCE_ONLY else (*sources, *targets)
-    split = chosen.get("batch_split") or recipe.batch_split
-    rows = _rows(recipe.batch_split, recipe.batch_size, len(seen))
-    if split != "by_size":
-        rows = max(FEWEST_ROWS, min(rows, *(counts[domain] for domain in seen)))
+    split, sizes = chosen.get("batch_split"), [counts[domain] for domain in seen]
+    most = sum(sizes) // len(seen) if split == "by_size" else min(sizes)
+    rows = max(FEWEST_ROWS, min(_rows(recipe, len(seen)), most))
     iterations = chosen["iterations"] or recipe.iterations
     as_long_as_a_test = -(-sum(counts[target] for target in targets) // (rows * len(seen)))
     recipe = replace(
         recipe,
         iterations=iterations,
-        batch_split=split,
-        batch_size=rows if split == "per_domain" else rows * len(seen),
+        batch_size=_batch_size(recipe.batch_split, rows, len(sources), len(seen)),
         test_interval=min(iterations, max(min(recipe.test_interval, max(1, iterations // 4)), as_long_as_a_test)),
         snapshot_interval=min(recipe.snapshot_interval, max(1, iterations // 4)),
         data_order="shuffled",  # such sets are small, and epochs many
@@ -87,7 +88,10 @@ def experiment_of(task: Task, counts: Mapping[str, int]) -> Experiment:
     k = chosen["k"]
     if chosen["method"] in LATENT and k is None and len(images.sources) == 1:
         k = DEFAULT_K
-    experiment = make_experiment(data, **{**chosen, "k": k})
+    size = chosen.get("batch_size")
+    if split and not size:
+        size = _batch_size(split, rows, len(sources), len(seen))
+    experiment = make_experiment(data, **{**chosen, "k": k, "batch_size": size})
     if data.features and experiment.has_target_branch and experiment.branch_input == "early":
         raise ProgramError(
             f"branch_input: got 'early' with k_target {experiment.k_target}, expected final: the model tells latent "
@@ -97,9 +101,20 @@ def experiment_of(task: Task, counts: Mapping[str, int]) -> Experiment:
     return experiment
 
 
-def _rows(batch_split: str, batch_size: int, domains: int) -> int:
-    """Return the images of each of ``domains`` domains in a batch, on average."""
-    return batch_size if batch_split == "per_domain" else batch_size // domains
+def _rows(recipe: Recipe, domains: int) -> int:
+    """Return the images of each of ``domains`` domains in a batch."""
+    return recipe.batch_size if recipe.batch_split == "per_domain" else recipe.batch_size // domains
+
+
+def _batch_size(batch_split: str, rows: int, sources: int, domains: int) -> int:
+    """Return the size, as ``batch_split`` counts, of a batch of ``rows`` images for each of ``domains`` domains."""
+    match batch_split:
+        case "per_domain":
+            return rows
+        case "per_group":
+            return rows * domains // (1 + domains - sources)
+        case _:
+            return rows * domains
 
 
 def batch_notes(images: TaskImages, experiment: Experiment) -> Iterator[str]:
@@ -107,11 +122,13 @@ def batch_notes(images: TaskImages, experiment: Experiment) -> Iterator[str]:
     sizes = {domain.name: len(domain.entries) for domain in images.domains if domain.name in experiment.batch_inputs}
     ours, smallest = experiment.data.recipe, min(sizes, key=sizes.__getitem__)
     recipe = DATASETS[NETWORKS[experiment.data.network].recipe].recipe
-    rows, usual = (_rows(one.batch_split, one.batch_size, len(sizes)) for one in (ours, recipe))
-    if rows < usual and experiment.batch_size == ours.batch_size:
+    rows, usual = _rows(ours, len(sizes)), _rows(recipe, len(sizes))
+    size = _batch_size(experiment.batch_split, rows, len(experiment.source_inputs), len(sizes))
+    if rows < usual and experiment.batch_size == size:
+        batch = sum(batch_sizes(experiment, sizes).values())
         yield (
-            f"{smallest} has {sizes[smallest]} images: so the batches are of {rows} images a domain, not of {usual} as "
-            "the network's recipe says (--batch-size)"
+            f"{smallest} has {sizes[smallest]} images: so a batch has {batch} images, not {usual * len(sizes)} as the "
+            "network's recipe says (--batch-size)"
         )
 
 
@@ -138,6 +155,8 @@ def train(folder: RunFolder, weights: Path | None, threads: int | None, solver_m
     if left and mode == "CPU" and not folder.record.exists():
         check_unlocked(folder.path)
         preflight(folder, mode)  # its errors are clearer than those of caffe time
+        if weights and not snapshot:
+            loaded_from(folder, weights)
         threads = _say_duration(folder, left, threads)
     train_all([folder], threads=threads, resume=True, solver_mode=solver_mode, weights=weights)
 

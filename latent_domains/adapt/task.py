@@ -38,6 +38,8 @@ class Paths:
         """The dataset's description, for other experiments on the same LMDBs."""
         self.run = root / "run"
         """The run folder: nets, solver, log, snapshots, record."""
+        self.weights = root / "weights"
+        """The folder of converted weights, each in one that its hash names."""
         self.model = root / "model"
         """What the names of the folded model's files begin with."""
         self.onnx = root / "model.onnx"

@@ -8,20 +8,20 @@ from latent_domains.convert.torch.conversion import convert_checkpoint, is_conve
 from latent_domains.data.published_file import get, in_package
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import BACKBONES, NETWORKS, Network
+from latent_domains.models.weights import read_layers
 
 FOLDER = ROOT / "data" / "weights"
-"""What was fetched or converted; no call replaces it."""
 
 NONE = "none"
 """The option's word for random weights."""
 
 
-def starting_weights(option: str | None, experiment: Experiment) -> Path | None:
+def starting_weights(option: str | None, experiment: Experiment, converted: Path) -> Path | None:
     """Return the caffemodel that training starts with; None for random weights.
 
     ``option`` is a file, NONE, or None for the network's own, ImageNet's. A checkpoint of PyTorch or Lua Torch is
-    converted to files in a folder of FOLDER that its hash names. A head on a backbone's features begins at random, and
-    the backbone's package is looked at. Raises ProgramError if a file is missing, another one, or cannot be had.
+    converted to files in the folder ``converted``. A head on a backbone's features begins at random, and the backbone's
+    package is looked at. Raises ProgramError if a file is missing, another one, or cannot be had.
     """
     if features := experiment.data.features:
         if option is not None:
@@ -39,10 +39,12 @@ def starting_weights(option: str | None, experiment: Experiment) -> Path | None:
     file = Path(option)
     expect_file(file, "weights to begin with, or none")
     if file.suffix == ".caffemodel":
+        for _ in read_layers(file):  # training looks whether they fit
+            break
         return file
     if not network.from_torch:
         raise ProgramError(f"--weights {file}: expected a caffemodel for {network.name}")
-    return _converted(file, experiment, FOLDER / sha256(file)[:8])
+    return _converted(file, experiment, converted / sha256(file)[:8])
 
 
 def _of_imagenet(network: Network, experiment: Experiment) -> Path:

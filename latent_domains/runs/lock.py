@@ -56,8 +56,9 @@ def locked(folder: Path, *, wait: bool = False) -> Iterator[None]:
 
 def check_unlocked(folder: Path) -> None:
     """Raise ProgramError if a process trains the folder: before any advice to replace it."""
-    with locked(folder):
-        pass
+    if _file(folder).exists():
+        with locked(folder):
+            pass
 
 
 def is_locked(folder: Path) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 import cv2
 import pytest
 
-from latent_domains.adapt import stages, weights
+from latent_domains.adapt import stages
 from latent_domains.adapt.learner import ON_FEATURES
 from latent_domains.backbones.onnx_backbone import OnnxBackbone
 from latent_domains.common.gpus import has_cuda
@@ -168,10 +168,17 @@ def test_a_finished_run_is_not_measured_again_without_its_snapshots(labelled, tm
 
 def test_force_replaces_nothing_before_all_options_are_checked(labelled):
     folder, _ = labelled
-    before = {file: file.read_bytes() for file in (folder / "out").rglob("*") if file.is_file()}
-    done = program(*arguments(folder, "--force", "--seed", 1, "--weights", folder / "typo.caffemodel"))
-    assert done.returncode == 1 and "typo.caffemodel: no such file" in done.stderr
-    assert {file: file.read_bytes() for file in before} == before
+    out = folder / "out"
+    (folder / "bad.caffemodel").write_bytes(b"bad")
+    before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
+    for weights, message in (
+        (folder / "typo.caffemodel", "no such file"),
+        (folder / "bad.caffemodel", "3 bytes that are no caffemodel"),
+        (out / "model.caffemodel", "--force deletes it: copy it to another folder"),
+    ):
+        done = program(*arguments(folder, "--force", "--seed", 1, "--weights", weights))
+        assert done.returncode == 1 and f"{weights}: {message}" in done.stderr
+        assert {file: file.read_bytes() for file in before} == before
 
 
 def test_a_mixture_to_an_unlabelled_target_through_ctrl_c(tmp_path):
@@ -462,20 +469,18 @@ def fine_tuned(pacs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
         return measure(folder, threads)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(weights, "FOLDER", out.parent / "weights")
-        with pytest.MonkeyPatch.context() as once:
-            once.setattr(stages, "measure_iteration", interrupted)
-            done = program(*command)
-        assert done.returncode == 130 and done.stderr.endswith("interrupted\n"), done.stderr
-        assert calls == [out / "features" / "run", out / "run"] and (out / "features" / "report.html").exists()
+        patch.setattr(stages, "measure_iteration", interrupted)
         done = program(*command)
+    assert done.returncode == 130 and done.stderr.endswith("interrupted\n"), done.stderr
+    assert calls == [out / "features" / "run", out / "run"] and (out / "features" / "report.html").exists()
+    done = program(*command)
     assert done.returncode == 0, done.stderr
     return out, done, command
 
 
 def test_a_fine_tuned_net_and_what_its_features_alone_got(fine_tuned):
     out, done, _ = fine_tuned
-    assert set(names(out)) == {*RESULTS, "features"}
+    assert set(names(out)) == {*RESULTS, "features", "weights"}
     assert set(names(out / "features")) == {*RESULTS, "baselines"} - {"settings.json"}
     tuned, alone = RunFolder.load(out / "run"), RunFolder.load(out / "features" / "run")
     assert (tuned.experiment.network, tuned.experiment.image_size, tuned.experiment.iterations) == ("lite0", 64, 4)

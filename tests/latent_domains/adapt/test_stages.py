@@ -71,39 +71,46 @@ def test_what_is_wrong_with_a_run_is_told_before_an_iteration_is_measured(tiny_d
 
 def test_what_an_earlier_call_left_is_deleted_even_if_nobody_can_read_it(tmp_path):
     paths = Paths(tmp_path / "task")
-    begin_anew(paths)
+    begin_anew(paths, [])
     paths.root.mkdir()
-    begin_anew(paths)
+    begin_anew(paths, [])
     paths.run.mkdir()
     (paths.run / "experiment.json").write_text("{}")
     with pytest.raises(ProgramError, match=r"task: no settings\.json in it, so --force does not empty it"):
-        begin_anew(paths)
+        begin_anew(paths, [])
     paths.settings.write_text("{}")
     with locked(paths.run), pytest.raises(ProgramError, match="it is being trained already"):
-        begin_anew(paths)
-    begin_anew(paths)
+        begin_anew(paths, [])
+    begin_anew(paths, [tmp_path / "mine.caffemodel"])
     assert [file.name for file in paths.root.iterdir()] == ["settings.json"]
 
 
 @pytest.mark.parametrize(
-    ("split", "smallest", "expected"),
+    ("split", "images", "expected"),
     [
-        (None, 1_000, (16, 16, 16)),
-        ("per_domain", 1_000, (16, 16, 16)),
-        ("per_domain", 10, (10, 10, 10)),
-        ("equally", 10, (10, 10, 10)),
-        ("by_size", 10, (23, 23, 2)),
+        (None, (1_000, 1_000), (16, 16, 16)),
+        ("per_domain", (1_000, 1_000), (16, 16, 16)),
+        ("per_group", (1_000, 1_000), (12, 12, 24)),
+        ("equally", (1_000, 1_000), (16, 16, 16)),
+        ("by_size", (1_000, 1_000), (16, 16, 16)),
+        (None, (1_000, 10), (10, 10, 10)),
+        ("per_domain", (1_000, 10), (10, 10, 10)),
+        ("per_group", (1_000, 10), (8, 7, 15)),
+        ("equally", (1_000, 10), (10, 10, 10)),
+        ("by_size", (1_000, 10), (23, 23, 2)),
+        ("by_size", (10, 10), (10, 10, 10)),
     ],
 )
-def test_the_size_of_a_batch_however_it_is_divided(split, smallest, expected, tmp_path):
-    counts = {"one": 1_000, "other": 1_000, "target": smallest}
+def test_the_size_of_a_batch_however_it_is_divided(split, images, expected, tmp_path):
+    counts = {"one": images[0], "other": images[0], "target": images[1]}
     *sources, target = (Domain(name, Path(name), (None,) * size, Found()) for name, size in counts.items())
     found = TaskImages(tuple(sources), (target,), ("cat", "dog"), ())
     chosen = {"method": "mda", "iterations": None, "k": None, "batch_split": split}
     experiment = experiment_of(Task(Paths(tmp_path), found, Learner("resnet18"), chosen, "adapt"), counts)
     assert tuple(batch_sizes(experiment, counts).values()) == expected
     notes = list(batch_notes(found, experiment))
-    assert (len(notes) == 1) == (smallest == 10 and split != "by_size")
+    assert bool(notes) == (sum(expected) < 48)
+    assert all(f" images: so a batch has {sum(expected)} images, not 48 as " in note for note in notes)
 
 
 def test_a_small_domain_makes_smaller_batches_and_that_is_said(tmp_path):
@@ -118,4 +125,5 @@ def test_a_small_domain_makes_smaller_batches_and_that_is_said(tmp_path):
     assert told(128) == [] and told(3, batch_size=32) == []
     for method in ("mda", "source_only"):
         (note,) = told(3, method)
-        assert note.startswith("one has 3 images: so the batches are of 8 images a domain, not of 128 as the network's")
+        domains = 2 if method == "source_only" else 3
+        assert note.startswith(f"one has 3 images: so a batch has {8 * domains} images, not {128 * domains} as the net")

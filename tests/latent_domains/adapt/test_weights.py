@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from caffe.proto import caffe_pb2
 
 from latent_domains.adapt import weights
 from latent_domains.adapt.weights import starting_weights
@@ -36,11 +37,13 @@ def folder(tmp_path, monkeypatch) -> Path:
 
 
 def test_random_weights_and_a_caffemodel(tmp_path):
-    assert starting_weights("none", experiment("resnet18")) is None
-    assert starting_weights(None, experiment("mnist")) is None
-    (tmp_path / "my.caffemodel").write_bytes(b"whatever: training looks into it")
+    assert starting_weights("none", experiment("resnet18"), tmp_path) is None
+    assert starting_weights(None, experiment("mnist"), tmp_path) is None
+    (tmp_path / "my.caffemodel").write_bytes(
+        caffe_pb2.NetParameter(name="training looks whether it fits").SerializeToString()
+    )
     for network in ("resnet18", "alexnet", "mnist"):
-        found = starting_weights(str(tmp_path / "my.caffemodel"), experiment(network))
+        found = starting_weights(str(tmp_path / "my.caffemodel"), experiment(network), tmp_path)
         assert found == tmp_path / "my.caffemodel"
 
 
@@ -49,31 +52,33 @@ def test_random_weights_and_a_caffemodel(tmp_path):
     [
         ("none.caffemodel", "resnet18", "none.caffemodel: no such file, expected weights to begin with, or none"),
         ("there.pth", "alexnet", "there.pth: expected a caffemodel for alexnet"),
+        ("bad.caffemodel", "alexnet", "bad.caffemodel: 3 bytes that are no caffemodel, or a truncated one"),
     ],
 )
 def test_files_that_cannot_be_used(tmp_path, name, network, message):
     (tmp_path / "there.pth").touch()
+    (tmp_path / "bad.caffemodel").write_bytes(b"bad")
     with pytest.raises(ProgramError, match=message):
-        starting_weights(str(tmp_path / name), experiment(network))
+        starting_weights(str(tmp_path / name), experiment(network), tmp_path)
 
 
 def test_a_head_on_features_begins_at_random_and_its_backbone_is_looked_at(tmp_path, monkeypatch):
     lite0 = make_experiment("pacs_lite0", "mda")
-    assert starting_weights(None, lite0) is None
+    assert starting_weights(None, lite0, tmp_path) is None
     for option in ("none", "my.caffemodel"):
         with pytest.raises(
             ProgramError, match=f"--weights {option}: the features of lite0 are those of its own weights"
         ):
-            starting_weights(option, lite0)
+            starting_weights(option, lite0, tmp_path)
     monkeypatch.setitem(BACKBONES, "lite0", replace(LITE0, hashes={"sha256": "0" * 64}))
     with pytest.raises(ProgramError, match=rf"^.*/{LITE0.name}: .*sha256.*{'0' * 64}") as error:
-        starting_weights(None, lite0)
+        starting_weights(None, lite0, tmp_path)
     assert "\n" not in str(error.value)
     monkeypatch.setitem(BACKBONES, "lite0", replace(LITE0, package="no-such-package"))
     with pytest.raises(
         ProgramError, match="the Python package no-such-package, which holds it, is not here: make setup"
     ):
-        starting_weights(None, lite0)
+        starting_weights(None, lite0, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -83,30 +88,30 @@ def test_a_head_on_features_begins_at_random_and_its_backbone_is_looked_at(tmp_p
 def test_converted_weights_are_those_for_the_number_of_domains(folder, tmp_path, method, file):
     folder.mkdir()
     (folder / file).touch()
-    assert starting_weights(None, experiment("resnet18", method)) == folder / file
+    assert starting_weights(None, experiment("resnet18", method), tmp_path) == folder / file
 
 
 @pytest.mark.parametrize(("network", "file"), [("resnet18", "resnet18-f37072fd.pth"), ("alexnet", "bvlc_alexnet")])
 def test_without_a_network_it_says_what_can_be_done(folder, tmp_path, network, file):
     with pytest.raises(ProgramError) as error:
-        starting_weights(None, experiment(network))
+        starting_weights(None, experiment(network), tmp_path)
     said = str(error.value)
     assert f"{folder}/{file}" in said and "--weights FILE" in said and "--weights none" in said
 
 
-def test_a_checkpoint_is_converted_once(folder, tmp_path, monkeypatch):
+def test_a_checkpoint_is_converted_once(tmp_path, monkeypatch):
     calls = []
 
     def convert(checkpoint: Path, out: Path, options: ConverterOptions, **more: object) -> None:
         calls.append((checkpoint, out, options, more))
-        out.parent.mkdir(parents=True)
+        out.parent.mkdir()
         out.with_name("resnet18_mda4.caffemodel").touch()
 
     monkeypatch.setattr(conversion, "convert", convert)
     checkpoint = tmp_path / "mine.pth"
     checkpoint.touch()
     for _ in range(2):
-        found = starting_weights(str(checkpoint), experiment("resnet18"))
-        assert found == folder / "e3b0c442" / "resnet18_mda4.caffemodel"
+        found = starting_weights(str(checkpoint), experiment("resnet18"), tmp_path)
+        assert found == tmp_path / "e3b0c442" / "resnet18_mda4.caffemodel"
     more = {"head": False, "num_domains": [4], "network": NETWORKS["resnet18"]}
     assert calls == [(checkpoint, found.with_name("resnet18"), ConverterOptions(force=True), more)]
