@@ -22,7 +22,7 @@ target had a part in it."""
 FINE_TUNED = {"branch_norm": "logits"}
 """mDA where a net is fine-tuned: what found the domains of digits' mixtures best (results/branch.md), likewise."""
 
-IMAGE_SIZE, ITERATIONS = 160, 600
+IMAGE_SIZE, ITERATIONS = 192, 500
 """Of a backbone that is fine-tuned: what two cores do in a quarter of an hour."""
 
 SHARED = ("method", "k", "k_target", "known_share", "seed")
