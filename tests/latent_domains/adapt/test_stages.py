@@ -59,6 +59,7 @@ def test_a_branch_that_no_model_could_have_is_refused(tmp_path):
         experiment_of(task, {"night": 20, "dusk": 20, "dawn": 20})
 
 
+@pytest.mark.program
 def test_what_is_wrong_with_a_run_is_told_before_an_iteration_is_measured(tiny_data, tmp_path):
     paths = Paths(tmp_path / "task")
     paths.data.mkdir(parents=True)
