@@ -161,22 +161,22 @@ rule derived:
         "{params.command:q} > {log:q} 2>&1"
 
 
-for network in PLAN.pretrained:
+for weights in PLAN.pretrained:
 
     rule:
         # What a net begins from as trained on ImageNet: fetched, or from WEIGHTS_MIRROR or DATA_MIRROR; and converted,
         # for nets of each number of domains.
         name:
-            f"weights_{network}"
+            f"weights_{weights}"
         localrule: True
         output:
-            PLAN.weights_files(network),
+            PLAN.weights_files(weights),
         params:
-            command=PLAN.weights_command(network),
+            command=PLAN.weights_command(weights),
         log:
-            str(CONFIG.data / "weights" / f"{network}.log"),
+            str(CONFIG.data / "weights" / f"{weights}.log"),
         message:
-            f"ImageNet's weights of {network}"
+            f"ImageNet's weights {weights}"
         shell:
             "{params.command:q} > {log:q} 2>&1"
 

@@ -28,7 +28,6 @@ from pathlib import Path
 from latent_domains.common.arguments import program_parser, real
 from latent_domains.common.program import run
 from latent_domains.convert.options import add_converter_options, add_domain_options, converter_options, num_domains
-from latent_domains.convert.torch.caffe_weights import Standardisation
 from latent_domains.convert.torch.conversion import IMAGENET, convert
 
 
@@ -49,6 +48,9 @@ def _options() -> argparse.Namespace:
             metavar=("R", "G", "B"),
             help=f"{what} (default: {' '.join(map(str, default_values))})",
         )
+    parser.add_argument(
+        "--channels", choices=("RGB", "BGR"), help=f"the order in which it takes them (default: {IMAGENET.channels})"
+    )
     add_converter_options(parser)
     return parser.parse_args()
 
@@ -63,16 +65,15 @@ def _std(text: str) -> float:
 
 def main() -> None:
     options = _options()
-    standardisation = None
-    if options.mean or options.std:
-        standardisation = Standardisation(tuple(options.mean or IMAGENET.mean), tuple(options.std or IMAGENET.std))
     convert(
         options.checkpoint,
         options.out,
         converter_options(options),
         head=not options.no_head,
         num_domains=num_domains(options),
-        standardisation=standardisation,
+        mean=options.mean and tuple(options.mean),
+        std=options.std and tuple(options.std),
+        channels=options.channels,
     )
 
 

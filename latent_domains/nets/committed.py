@@ -27,7 +27,7 @@ def committed_files() -> dict[str, str]:
     for name, data in COMMITTED.items():
         network = NETWORKS[data.network]
         for experiment in default_experiments(name):
-            weights = network.weights_name(experiment.num_domains)
+            weights = network.weights and network.weights[0].caffemodel(experiment.num_domains)
             stem = nets_of(experiment)
             nets, solver = make_nets_and_solver(
                 experiment,

@@ -3,9 +3,9 @@
 Layers have the names that Caffe's users know: conv1, bn_conv1, scale_conv1, res2a_branch2a, scale2a_branch2a, …; an mDA
 layer is called mda2a_branch2a where the original net has bn2a_branch2a.
 
-The depths are ResNet18 and ResNet34, whose blocks have two 3×3 convolutions, and ResNet50 with bottlenecks. These
-are Torch's: a block that halves the resolution does so in its 3×3 convolution. (He et al.'s own does in the 1×1
-convolution before it; its weights are of no use here.)
+Blocks have two 3×3 convolutions, as in ResNet18 and ResNet34, or are the bottlenecks of ResNet50. They are Torch's: a
+block that halves the resolution does so in its 3×3 convolution. (He et al.'s own does in the 1×1 convolution before it;
+its weights are of no use here.)
 
 Two geometries: "torch" is that of Torch's ResNets (the first pooling pads by 1 and rounds down, res2a of ResNet18 adds
 its input as it is), exact for weights converted from Torch; "caffe", of ResNet18 alone, is that of the Caffe model the
@@ -55,11 +55,27 @@ class Depth:
     """
 
     blocks: tuple[int, ...]
-    kernels: tuple[int, ...] = (3, 3)
-    expansion: int = 1
+    kernels: tuple[int, ...]
+    expansion: int
 
 
-DEPTHS = {18: Depth((2, 2, 2, 2)), 34: Depth((3, 4, 6, 3)), 50: Depth((3, 4, 6, 3), kernels=(1, 3, 1), expansion=4)}
+def basic_blocks(*blocks: int) -> Depth:
+    """So many blocks of two 3×3 convolutions in each stage."""
+    return Depth(blocks, kernels=(3, 3), expansion=1)
+
+
+def bottlenecks(*blocks: int) -> Depth:
+    """So many bottlenecks in each stage."""
+    return Depth(blocks, kernels=(1, 3, 1), expansion=4)
+
+
+DEPTHS = {
+    18: basic_blocks(2, 2, 2, 2),
+    34: basic_blocks(3, 4, 6, 3),
+    50: bottlenecks(3, 4, 6, 3),
+    101: bottlenecks(3, 4, 23, 3),
+    152: bottlenecks(3, 8, 36, 3),
+}
 """By the layers of the net."""
 
 _CONV1 = "{layer}_{name}"
@@ -91,8 +107,8 @@ def trunk(n: NetSpec, conv1: Top, normalise: Normalisation, experiment: Experime
     return inner_product(n, "classifier", x, experiment.data.classes, bias=True, filler=GAUSSIAN, lr_mult=10)
 
 
-def converted_net(layers: int, normalise: Normalisation, classes: int | None) -> NetSpec:
-    """A ResNet of so many ``layers`` as its weights come from Torch: the deploy net of no experiment.
+def converted_net(depth: Depth, normalise: Normalisation, classes: int | None) -> NetSpec:
+    """A ResNet of any depth as its weights come from Torch: the deploy net of no experiment.
 
     conv1 keeps a plain BN whatever ``normalise`` is. With ``classes`` it ends in their probabilities, and its head is
     called after their number (fc1000), never like an experiment's classifier; without, in pool5.
@@ -100,16 +116,21 @@ def converted_net(layers: int, normalise: Normalisation, classes: int | None) ->
     n = NetSpec()
     n.data = L.Input(shape={"dim": [1, *SHAPE]})
     conv1 = _stem(n, n.data, Normalisation("bn", 0, normalise.moving_average_fraction))
-    x = _stages(n, conv1, normalise, DEPTHS[layers], torch=True)
+    x = _stages(n, conv1, normalise, depth, torch=True)
     if classes is not None:
         n.prob = L.Softmax(inner_product(n, f"fc{classes}", x, classes, bias=True, filler=GAUSSIAN))
     return n
 
 
-def blocks(layers: int) -> Iterator[tuple[int, int, str]]:
-    """Stage (2 to 5), place in the stage (from 0) and name (2a) of each residual block, in their order."""
-    for (stage, _), count in zip(STAGES, DEPTHS[layers].blocks, strict=True):
-        yield from ((stage, place, _block_name(stage, place)) for place in range(count))
+def blocks(depth: Depth) -> Iterator[tuple[int, int, str]]:
+    """Stage (2 to 5), place in the stage (from 0) and name (2a) of each residual block, in their order.
+
+    In a stage of more blocks than there are letters the names are 4a, 4b1, 4b2, …, as in He et al.'s ResNet152.
+    """
+    for (stage, _), count in zip(STAGES, depth.blocks, strict=True):
+        lettered = count <= len(ascii_lowercase)
+        for place in range(count):
+            yield stage, place, f"{stage}{ascii_lowercase[place] if lettered or not place else f'b{place}'}"
 
 
 def normalisation_name(layer: str, path: str) -> str:
@@ -131,16 +152,12 @@ def _stages(n: NetSpec, conv1: Top, normalise: Normalisation, depth: Depth, *, t
     """The residual stages and the features they end in, N×512×1×1 (ResNet50: N×2048×1×1)."""
     padding = {"pad": 1, "round_mode": P.Pooling.FLOOR} if torch else {}
     x = max_pool(n, "pool1", conv1, 3, 2, **padding)
-    for (stage, filters), count in zip(STAGES, depth.blocks, strict=True):
-        for place in range(count):
-            projected = place == 0 and (stage > 2 or depth.expansion > 1 or not torch)
-            stride = 2 if place == 0 and stage > 2 else 1
-            x = _block(n, _block_name(stage, place), x, depth, filters, stride, normalise, projected=projected)
+    widths = dict(STAGES)
+    for stage, place, name in blocks(depth):
+        projected = place == 0 and (stage > 2 or depth.expansion > 1 or not torch)
+        stride = 2 if place == 0 and stage > 2 else 1
+        x = _block(n, name, x, depth, widths[stage], stride, normalise, projected=projected)
     return global_average(n, "pool5", x)
-
-
-def _block_name(stage: int, place: int) -> str:
-    return f"{stage}{ascii_lowercase[place]}"
 
 
 def _block(

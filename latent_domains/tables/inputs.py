@@ -7,6 +7,7 @@ from latent_domains.data.sets.published import IMAGE_SETS
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import NETWORKS
+from latent_domains.experiment.pretrained import at_hand
 from latent_domains.tables.definition import Run, data_folder
 
 
@@ -31,15 +32,17 @@ def missing_images(run: Run, data: Path) -> bool:
     return not all(is_lmdb(data / run.data.images / Path(domain).name) for domain in domains)
 
 
-def weights(run: Run) -> str | None:
-    """Return the file, below the data folder, of ImageNet's weights that the paper starts a run with.
+def is_pretrained(run: Run) -> bool:
+    """Whether the paper starts a run with ImageNet's weights: no baselines, and no nets that begin at random."""
+    return isinstance(run, Experiment) and bool(NETWORKS[run.data.network].weights)
 
-    None for random weights and for baselines.
-    """
-    network = NETWORKS[run.data.network]
-    if network.weights is None or not isinstance(run, Experiment):
+
+def weights(run: Run, data: Path) -> Path | None:
+    """Return the file of ImageNet's weights that a run starts with, those that are at hand; None without any."""
+    if not is_pretrained(run):
         return None
-    return f"weights/{network.weights_name(run.num_domains)}"
+    folder = data / "weights"
+    return folder / at_hand(run.data.network, folder).caffemodel(run.num_domains)
 
 
 def why_missing(run: Run, data: Path, *, per_seed: bool = False) -> str:
@@ -55,12 +58,12 @@ def why_missing(run: Run, data: Path, *, per_seed: bool = False) -> str:
         verb = "is" if whole or len(missing) == 1 else "are"
         of_seed = f" --seed N --out {data_folder(data, 'N', per_seed=True)} for each seed N" if per_seed else ""
         return f"{what} {verb} not on this machine: {run.data.made_by}{of_seed}"
-    begin = weights(run)
-    if begin and not (data / begin).is_file():
-        network = NETWORKS[run.data.network]
-        domains = f" --num-domains {run.num_domains}" if network.from_torch and run.num_domains else ""
-        made_by = f"python -m tools.get_weights {network.name}{domains}"
-        return f"{begin}, which the net begins from, is not on this machine: {made_by}"
+    begin = weights(run, data)
+    if begin and not begin.is_file():
+        chosen = at_hand(run.data.network, begin.parent)
+        domains = f" --num-domains {run.num_domains}" if chosen.converted and run.num_domains else ""
+        made_by = f"python -m tools.get_weights {chosen.name}{domains}"
+        return f"{begin.relative_to(data)}, which the net begins from, is not on this machine: {made_by}"
     return ""
 
 

@@ -20,6 +20,7 @@ from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.mixture import is_joined, join_options
 from latent_domains.experiment.networks import NETWORKS
+from latent_domains.experiment.pretrained import PRETRAINED, Pretrained, at_hand
 from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, Run, Table, data_folder, load, run_path
 from latent_domains.tables.inputs import lmdbs, missing_images, missing_lmdbs, title, weights, why_missing
 from latent_domains.tables.options import seed_list
@@ -200,8 +201,7 @@ class Plan:
 
     def weights(self, run: Run) -> Path | None:
         """Return the weights file that a run starts with; None for random weights."""
-        begin = weights(run)
-        return None if begin is None or self.config.weights else self.config.data / begin
+        return None if self.config.weights else weights(run, self.config.data)
 
     @cached_property
     def image_sets(self) -> list[str]:
@@ -231,28 +231,37 @@ class Plan:
 
     def _features_weights(self, dataset: str) -> Path | None:
         """The file of weights that features are extracted with; None if they come as a package."""
-        network = NETWORKS[DATASETS[dataset].features.backbone]
-        return None if network.weights.package else self.config.data / "weights" / network.weights_name(0)
+        weights = self._at_hand(DATASETS[dataset].features.backbone)
+        return None if weights.file.package else self._weights_folder / weights.caffemodel(0)
+
+    @property
+    def _weights_folder(self) -> Path:
+        return self.config.data / "weights"
+
+    def _at_hand(self, network: str) -> Pretrained:
+        """The weights that nets of a network begin from here."""
+        return at_hand(network, self._weights_folder)
 
     @cached_property
     def pretrained(self) -> dict[str, list[int]]:
-        """The networks that begin from ImageNet's weights, and how many domains mDA nets of each have."""
+        """ImageNet's weights that nets begin from here, by name, and how many domains mDA nets of them have."""
         found: dict[str, set[int]] = {name: set() for name, network in NETWORKS.items() if network.weights}
         for run in self.runs.values():
             if run.data.network in found and isinstance(run, Experiment):
                 found[run.data.network].add(run.num_domains)
-        return {name: sorted(numbers - {0}) for name, numbers in found.items()}
+        return {self._at_hand(name).name: sorted(numbers - {0}) for name, numbers in found.items()}
 
-    def weights_files(self, network: str) -> list[str]:
-        """The files that nets of a network begin from."""
-        names = dict.fromkeys(NETWORKS[network].weights_name(number) for number in (0, *self.pretrained[network]))
-        return [str(self.config.data / "weights" / name) for name in names]
+    def weights_files(self, name: str) -> list[str]:
+        """The files that nets begin from which begin from these weights."""
+        weights = PRETRAINED[name]
+        names = dict.fromkeys(weights.caffemodel(number) for number in (0, *self.pretrained[name]))
+        return [str(self._weights_folder / name) for name in names]
 
-    def weights_command(self, network: str) -> list[str]:
+    def weights_command(self, name: str) -> list[str]:
         """The command line that makes them."""
-        command = ["python", "-m", "tools.get_weights", network, "--out", str(self.config.data / "weights")]
-        if NETWORKS[network].from_torch:
-            command += [option for number in self.pretrained[network] for option in ("--num-domains", str(number))]
+        command = ["python", "-m", "tools.get_weights", name, "--out", str(self._weights_folder)]
+        if PRETRAINED[name].converted:
+            command += [option for number in self.pretrained[name] for option in ("--num-domains", str(number))]
         return command
 
     def gpus_of(self, run: Run) -> int | None:

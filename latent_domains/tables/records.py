@@ -8,13 +8,15 @@ from pathlib import Path
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import one_line
 from latent_domains.experiment.experiment import Experiment
+from latent_domains.experiment.networks import NETWORKS
+from latent_domains.experiment.pretrained import whose
 from latent_domains.runs.record import Matching, Record, read
 from latent_domains.runs.records_file import FILE, read_records, write_records
 from latent_domains.runs.run_folder import RunFolder, is_run_folder
 from latent_domains.runs.run_state import State, state_of
 from latent_domains.runs.write import check_holds
 from latent_domains.tables.definition import BaselineRun, Run, Table, data_folder, run_path
-from latent_domains.tables.inputs import weights, why_missing
+from latent_domains.tables.inputs import is_pretrained, why_missing
 
 
 @dataclass(frozen=True)
@@ -153,8 +155,11 @@ def _check(where: str, record: Record, run: Run) -> None:
 def remarks_on(record: Record, run: Run) -> list[str]:
     """List how a record's run differs from the paper's experiment."""
     remarks = []
-    if weights(run) and not (record.training and record.training.weights):
+    begun = record.training and record.training.weights
+    if is_pretrained(run) and not begun:
         remarks.append("began from random weights, not ImageNet's")
+    elif begun and (found := whose(begun.file)) and found != NETWORKS[found.network].weights[0]:
+        remarks.append(f"began from {found.title}")
     published = sum(map(run.data.test_count, run.targets))
     if incomplete := record.incomplete_data:  # of the training images too; baselines count those of the test
         remarks.append(f"not the published data: {incomplete}")

@@ -15,7 +15,15 @@ from latent_domains.common.wording import by, some
 from latent_domains.convert.torch.contents import Architecture, Unit
 from latent_domains.convert.torch.tensors import CheckpointError, escaped
 from latent_domains.nets import lite0, resnet
-from latent_domains.nets.resnet import DEPTHS, STAGES, convolution_name, normalisation_name
+from latent_domains.nets.resnet import (
+    DEPTHS,
+    STAGES,
+    Depth,
+    basic_blocks,
+    bottlenecks,
+    convolution_name,
+    normalisation_name,
+)
 
 EPS = 1e-5
 """Added to variances, by PyTorch and by Caffe."""
@@ -23,15 +31,19 @@ EPS = 1e-5
 LITE0_EPS = 1e-3
 """Added to variances in EfficientNet-Lite0."""
 
-_RESNETS = "ResNet18, ResNet34 or ResNet50"
+MOST_BLOCKS = 100
+"""Of a stage: far beyond those of the deepest nets."""
 
 
-def resnet_of(layers: int) -> Architecture:
-    """The ResNet of so many layers."""
-    features = STAGES[-1][1] * DEPTHS[layers].expansion
-    definition = partial(resnet.converted_net, layers)
-    units = tuple(_units_of_resnet(layers))
-    return Architecture(f"ResNet{layers}", f"resnet{layers}", units, "fc", features, EPS, definition)
+def resnet_of(depth: Depth) -> Architecture:
+    """The ResNet of a depth: one of those that have names, or any other."""
+    counts = " ".join(map(str, depth.blocks))
+    named = next((layers for layers, known in DEPTHS.items() if known == depth), None)
+    title = f"ResNet{named}" if named else f"ResNet of {counts} {'blocks' if depth.expansion == 1 else 'bottlenecks'}"
+    name = f"resnet{named}" if named else f"resnet_{counts.replace(' ', '_')}"
+    features = STAGES[-1][1] * depth.expansion
+    units = tuple(_units_of_resnet(depth))
+    return Architecture(title, name, units, "fc", features, EPS, partial(resnet.converted_net, depth), depth)
 
 
 def lite0_net() -> Architecture:
@@ -49,25 +61,22 @@ def find_architecture(tensors: Mapping[str, NDArray]) -> Architecture:
         return lite0_net()
     if "conv1.weight" not in tensors or "layer1.0.conv1.weight" not in tensors:
         names = some(map(escaped, sorted(tensors)), 10)
-        raise CheckpointError(f"its tensors are {names}: expected those of {_RESNETS}, or of EfficientNet-Lite0")
+        raise CheckpointError(f"its tensors are {names}: expected those of a ResNet, or of EfficientNet-Lite0")
     shape = tensors["conv1.weight"].shape
     if shape != (64, 3, 7, 7):  # elsewhere the blocks are often the same
         raise CheckpointError(
-            f"tensor conv1.weight is {by(shape)}, expected 64×3×7×7 as in {_RESNETS}: others are for small images"
+            f"tensor conv1.weight is {by(shape)}, expected 64×3×7×7 as in ResNet18: others are for small images"
         )
-    counts = tuple(
-        len({name.split(".")[1] for name in tensors if name.startswith(f"layer{stage - 1}.")}) for stage, _ in STAGES
-    )
-    convolutions = 3 if "layer1.0.conv3.weight" in tensors else 2
-    for layers, depth in DEPTHS.items():
-        if (counts, convolutions) == (depth.blocks, len(depth.kernels)):
-            return resnet_of(layers)
-    raise CheckpointError(
-        f"a residual net of {' '.join(map(str, counts))} blocks of {convolutions} convolutions, expected {_RESNETS}"
-    )
+    stages = tuple(f"layer{stage - 1}" for stage, _ in STAGES)
+    places = {stage: {name.split(".")[1] for name in tensors if name.startswith(f"{stage}.")} for stage in stages}
+    for stage, found in places.items():
+        if not 0 < len(found) <= MOST_BLOCKS:
+            raise CheckpointError(f"{stage} has {len(found)} blocks, expected 1 to {MOST_BLOCKS}")
+    kind = bottlenecks if "layer1.0.conv3.weight" in tensors else basic_blocks
+    return resnet_of(kind(*(len(found) for found in places.values())))
 
 
-def _units_of_resnet(layers: int) -> Iterator[Unit]:
+def _units_of_resnet(depth: Depth) -> Iterator[Unit]:
     """Every convolution with its BN, in the order of the net. A block's shortcut comes last, if it is projected."""
 
     def unit(convolution: str, bn: str, path: str, filters: int, channels: int, size: int) -> Unit:
@@ -75,8 +84,8 @@ def _units_of_resnet(layers: int) -> Iterator[Unit]:
         return Unit(convolution, bn, name, norm, (filters, channels, size, size))
 
     yield unit("conv1", "bn1", "conv1", 64, 3, 7)
-    depth, widths, entering = DEPTHS[layers], dict(STAGES), 64
-    for stage, place, name in resnet.blocks(layers):
+    widths, entering = dict(STAGES), 64
+    for stage, place, name in resnet.blocks(depth):
         block, filters = f"layer{stage - 1}.{place}", widths[stage]
         leaving = filters * depth.expansion
         channels = [entering, *[filters] * (len(depth.kernels) - 1), leaving]

@@ -5,7 +5,8 @@ that conv1 pads with. Caffe's is B, G, R from 0 to 255, less a mean M and times 
 conv1's channels change their order and are multiplied by σ/s, where σ is the mean of s. Its output is then k = 255·σ·c
 times PyTorch's, so are the mean and the deviation that its BN holds. This is exact where M = 255·m. With another M,
 conv1 gives Σ W c (255·m - M) too much: the mean of its BN, raised by as much, subtracts it again. Only at the border of
-the image something remains, since what is padded with zeros is then M and no longer 255·m.
+the image something remains, since what is padded with zeros is then M and no longer 255·m. A net that takes B, G, R, as
+CNTK's does, keeps the order of its channels.
 
 k stays out of conv1's weights, since BN makes their scale meaningless: k times smaller weights would have k times
 larger gradients, and each step of training would change them k² times (some 3,300) as much as in PyTorch.
@@ -13,11 +14,13 @@ larger gradients, and each step of training would change them k² times (some 3,
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from latent_domains.convert.torch.contents import STATISTICS, Checkpoint
+from latent_domains.convert.torch.contents import Checkpoint
+from latent_domains.convert.torch.tensors import STATISTICS
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.models.model import Array, Model
 from latent_domains.nets.blocks import Normalisation
@@ -28,10 +31,11 @@ MOVING_AVERAGE_FRACTION = DATASETS["pacs"].recipe.moving_average_fraction
 
 @dataclass(frozen=True)
 class Standardisation:
-    """The pixels that a checkpoint's net takes: (p/255 - mean)/std, each for R, G, B."""
+    """The pixels that a checkpoint's net takes: (p/255 - mean)/std, each for R, G, B, and the order of its channels."""
 
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
+    channels: Literal["RGB", "BGR"] = "RGB"
 
     @property
     def caffe_mean(self) -> tuple[float, ...]:
@@ -79,6 +83,8 @@ def caffe_model(net: Checkpoint, standardisation: Standardisation, pixels: Pixel
         blobs[f"fc{classes}"] = [net.values[f"{known.classifier}.{part}"] for part in ("weight", "bias")]
     definition = known.definition(Normalisation(layer, num_domains, MOVING_AVERAGE_FRACTION), classes).to_proto()
     definition.name = f"{known.name}_{layer}" if num_domains else known.name
+    if net.own:
+        definition.layer[0].input_param.shape[0].dim[2:] = net.own.size
     return Model(definition, blobs)
 
 
@@ -92,7 +98,8 @@ def bn_blobs(mean: Array, variance: Array, num_domains: int = 0) -> list[Array]:
 def for_caffes_pixels(weights: Array, standardisation: Standardisation) -> Array:
     """The first convolution (filters×3×h×w) for B, G, R, whose deviations are all the mean of theirs."""
     scale = np.mean(standardisation.std) / np.array(standardisation.std[::-1])
-    return (weights[:, ::-1] * scale.reshape(1, 3, 1, 1)).astype(np.float32)
+    in_order = weights if standardisation.channels == "BGR" else weights[:, ::-1]
+    return (in_order * scale.reshape(1, 3, 1, 1)).astype(np.float32)
 
 
 def surplus(weights: Array, standardisation: Standardisation, pixels: Pixels) -> NDArray[np.float64]:

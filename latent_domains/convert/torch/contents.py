@@ -8,11 +8,10 @@ from caffe.net_spec import NetSpec
 from numpy.typing import NDArray
 
 from latent_domains.common.wording import by, some
-from latent_domains.convert.torch.tensors import CheckpointError, escaped
+from latent_domains.convert.torch.onnx_resnet import OnnxNet
+from latent_domains.convert.torch.tensors import STATISTICS, CheckpointError, escaped
 from latent_domains.nets.blocks import Normalisation
-
-STATISTICS = ("weight", "bias", "running_mean", "running_var")
-"""Tensors of a BN that count; num_batches_tracked does not."""
+from latent_domains.nets.resnet import Depth
 
 _FLOATS = ("float64", "float32", "float16", "bfloat16")
 
@@ -47,6 +46,8 @@ class Architecture:
     eps: float
     definition: Callable[[Normalisation, int | None], NetSpec]
     """The net in Caffe, with a head for so many classes or without."""
+    depth: Depth | None = None
+    """Of a ResNet."""
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shape of each tensor but the classifier's."""
@@ -67,6 +68,8 @@ class Checkpoint:
     values: Values
     notes: tuple[str, ...] = ()
     """Notes for the user."""
+    own: OnnxNet | None = None
+    """The net as its file computes it, if the file holds more than tensors."""
 
 
 def take(tensors: Mapping[str, NDArray], net: Architecture, *, head: bool) -> Checkpoint:

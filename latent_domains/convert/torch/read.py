@@ -1,4 +1,4 @@
-"""Reads checkpoints of PyTorch and Lua Torch. The format is known by the file's contents."""
+"""Reads checkpoints of PyTorch and Lua Torch, and ONNX files. The format is known by the file's contents."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,14 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, deserialize
 
+from latent_domains.backbones.onnx_backbone import read_onnx
 from latent_domains.common.files import expect_file
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.torch import lua_resnet, pth, t7
+from latent_domains.convert.torch import lua_resnet, onnx_resnet, pth, t7
 from latent_domains.convert.torch.architectures import find_architecture
 from latent_domains.convert.torch.contents import Checkpoint, take
 from latent_domains.convert.torch.tensors import KINDS, MOST_AXES, CheckpointError, escaped
 
-_EXPECTED = "expected a state dict of torch.save, safetensors or a binary .t7 of Lua Torch"
+_EXPECTED = "expected a state dict of torch.save, safetensors, ONNX or a binary .t7 of Lua Torch"
+
+_ONNX = b"\x08"
+"""The key of a model's first field, the version of its format."""
 
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "net")
 """Names of the state dict in checkpoints of training programs."""
@@ -32,7 +36,12 @@ def read_checkpoint(path: Path, *, head: bool) -> Checkpoint:
     """
     expect_file(path, "a checkpoint")
     try:
-        tensors, notes = without_prefix(_tensors(path.read_bytes()))
+        data = path.read_bytes()
+        if data.startswith(_ONNX):
+            tensors, own = onnx_resnet.read(read_onnx(path), str(path))
+            head = head and "fc.weight" in tensors  # of features alone: nothing is missing
+            return replace(take(tensors, find_architecture(tensors), head=head), own=own)
+        tensors, notes = without_prefix(_tensors(data))
         return replace(take(tensors, find_architecture(tensors), head=head), notes=notes)
     except CheckpointError as error:
         raise ProgramError(f"{path}: {error}") from error

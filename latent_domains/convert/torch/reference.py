@@ -8,11 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from latent_domains.convert.onnx.graph import OnnxGraph
 from latent_domains.convert.torch.caffe_weights import Standardisation
-from latent_domains.convert.torch.contents import STATISTICS, Checkpoint
+from latent_domains.convert.torch.contents import Checkpoint
+from latent_domains.convert.torch.onnx_resnet import OnnxNet
+from latent_domains.convert.torch.tensors import STATISTICS
 from latent_domains.models.model import Array
 from latent_domains.models.onnx_runtime import Runtime
 from latent_domains.nets import lite0, resnet
@@ -45,11 +48,38 @@ class TorchNet:
         padded = np.empty((count, 3, before + height + after, before + width + after))
         padded[:] = np.array(colour, np.float64).reshape(1, 3, 1, 1)
         padded[:, :, before : before + height, before : before + width] = pixels
-        mean, std = (
-            np.array(values).reshape(1, 3, 1, 1) for values in (self.standardisation.mean, self.standardisation.std)
-        )
-        normalised = ((padded[:, ::-1] / 255 - mean) / std).astype(np.float32)
-        return self.runtime.forward({"data": normalised})
+        return self.runtime.forward({"data": _entering(padded, self.standardisation)})
+
+
+@dataclass(frozen=True)
+class OwnNet:
+    """The net as its file computes it; where the image's border has another colour than its mean, as ``rebuilt`` does.
+
+    The file's own first convolution pads with zeros, which are the mean.
+    """
+
+    own: OnnxNet
+    rebuilt: TorchNet
+
+    @property
+    def head(self) -> str | None:
+        """The output of the scores, if there is one."""
+        return self.rebuilt.head
+
+    def run(self, pixels: Array, border: Sequence[float] | None = None) -> dict[str, Array]:
+        """As :meth:`TorchNet.run`."""
+        standardisation = self.rebuilt.standardisation
+        if border is not None and tuple(border) != standardisation.caffe_mean:
+            return self.rebuilt.run(pixels, border)
+        found = self.own.forward(_entering(pixels, standardisation))
+        return {name: found[name] for name in self.rebuilt.runtime.outputs}
+
+
+def _entering(pixels: NDArray, standardisation: Standardisation) -> Array:
+    """Pixels (N×3×H×W; B, G, R, 0 to 255) as the checkpoint's net takes them."""
+    mean, std = (np.array(values).reshape(1, 3, 1, 1) for values in (standardisation.mean, standardisation.std))
+    normalised = ((pixels[:, ::-1] / 255 - mean) / std).astype(np.float32)
+    return normalised[:, ::-1] if standardisation.channels == "BGR" else normalised
 
 
 class _TorchGraph:
@@ -111,7 +141,7 @@ class _TorchGraph:
 
 def torch_resnet(net: Checkpoint, standardisation: Standardisation) -> TorchNet:
     """A ResNet as PyTorch computes it."""
-    blocks = list(resnet.blocks(int(net.architecture.name.removeprefix("resnet"))))
+    blocks = list(resnet.blocks(net.architecture.depth))
     graph = _TorchGraph(net, "scale_conv1", [f"res{name}" for _, _, name in blocks], "pool5")
     x = graph.node("Relu", [graph.unit("data", "conv1", "bn1", 2)], "scale_conv1")
     x = graph.node("MaxPool", [x], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)

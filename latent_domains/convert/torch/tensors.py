@@ -26,6 +26,9 @@ KINDS = {
 }
 """The kinds of numbers, with their names in both Torches (``FloatStorage``) and in safetensors."""
 
+STATISTICS = ("weight", "bias", "running_mean", "running_var")
+"""Tensors of a BN that count; num_batches_tracked does not."""
+
 MOST_AXES = 8
 """Of a tensor: far beyond those of weights."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from latent_domains.convert.torch.caffe_weights import Pixels
-from latent_domains.convert.torch.reference import TorchNet
+from latent_domains.convert.torch.reference import OwnNet, TorchNet
 from latent_domains.models.compare import Difference, differences, keep_worst, require, worst
 from latent_domains.models.inputs import in_batches
 from latent_domains.models.model import Array, Model, forward, load
@@ -21,7 +21,7 @@ class Converted:
     pixels: Pixels
 
 
-def verify(reference: TorchNet, nets: Mapping[Path, Converted], pixels: Array, inputs: str) -> None:
+def verify(reference: TorchNet | OwnNet, nets: Mapping[Path, Converted], pixels: Array, inputs: str) -> None:
     """Run the checkpoint's net and Caffe's on pixels (N×3×H×W; B, G, R, 0 to 255) and print how they agree.
 
     ``nets`` are the net itself and those with mDA, by the files that are to hold their weights; ``inputs`` names the
