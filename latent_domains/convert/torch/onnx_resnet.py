@@ -29,8 +29,8 @@ EPS = 1e-5
 _KINDS = {(3, 3): "two 3×3", (1, 3, 1): "1×1, 3×3 and 1×1"}
 
 _APART = (
-    "export it with its BatchNormalization nodes: torch.onnx.export(net, x, FILE, dynamo=False, "
-    "training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)"
+    "export it with its BatchNormalization nodes: torch.onnx.export(net.eval(), x, FILE, dynamo=False, "
+    "training=torch.onnx.TrainingMode.PRESERVE)"
 )
 
 _SAME = ("Identity", "Dropout")

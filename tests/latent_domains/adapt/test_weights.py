@@ -14,6 +14,7 @@ from latent_domains.convert.torch import conversion
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment, make_experiment
 from latent_domains.experiment.networks import BACKBONES, LITE0, NETWORKS
+from latent_domains.experiment.pretrained import PRETRAINED
 
 
 def experiment(network: str, method: str = "mda") -> Experiment:
@@ -26,10 +27,10 @@ def experiment(network: str, method: str = "mda") -> Experiment:
 def folder(tmp_path, monkeypatch) -> Path:
     """An empty folder in place of data/weights, and no place to fetch anything from."""
     monkeypatch.setattr(weights, "FOLDER", tmp_path / "weights")
-    for name, network in NETWORKS.items():
-        if network.weights:
-            unreachable = replace(network.weights, urls=("http://127.0.0.1:9/x",))
-            monkeypatch.setitem(NETWORKS, name, replace(network, weights=unreachable))
+    for name, found in PRETRAINED.items():
+        if found.file.urls:
+            unreachable = replace(found.file, urls=("http://127.0.0.1:9/x",))
+            monkeypatch.setitem(PRETRAINED, name, replace(found, file=unreachable))
     monkeypatch.setattr("latent_domains.data.fetch.time.sleep", lambda seconds: None)
     for name in ("DATA_MIRROR", "WEIGHTS_MIRROR"):
         monkeypatch.delenv(name, raising=False)
@@ -83,7 +84,12 @@ def test_a_head_on_features_begins_at_random_and_its_backbone_is_looked_at(tmp_p
 
 @pytest.mark.parametrize(
     ("method", "file"),
-    [("mda", "resnet18_mda4.caffemodel"), ("dial", "resnet18_mda2.caffemodel"), ("source_only", "resnet18.caffemodel")],
+    [
+        ("mda", "resnet18_mda4.caffemodel"),
+        ("dial", "resnet18_mda2.caffemodel"),
+        ("source_only", "resnet18.caffemodel"),
+        ("mda", "resnet18_cntk_mda4.caffemodel"),
+    ],
 )
 def test_converted_weights_are_those_for_the_number_of_domains(folder, tmp_path, method, file):
     folder.mkdir()

@@ -8,6 +8,7 @@ from latent_domains.common.program import ROOT
 from latent_domains.experiment.datasets import DATASETS, from_json, of_network
 from latent_domains.experiment.experiment import CONTROLS, make_experiment, methods_of
 from latent_domains.experiment.networks import GEOMETRIES, NETWORKS
+from latent_domains.experiment.pretrained import whose
 from latent_domains.nets.training_files import make_nets_and_solver
 from tests.latent_domains.nets.graphs import parse
 
@@ -20,7 +21,6 @@ def test_what_an_entry_names_is_there(network):
     assert callable(module.stem) and callable(module.branch) and callable(module.trunk)
     assert {network.images, network.recipe or network.images} <= set(DATASETS)
     assert set(network.geometries) <= set(GEOMETRIES) and (network.caffe_only is None or network.geometries[1:])
-    assert network.weights or not network.from_torch
     assert network.folder is None or (ROOT / "prototxt" / network.folder).is_dir()
     assert network.megabytes > 1000
 
@@ -42,8 +42,14 @@ def test_every_method_and_geometry_has_its_nets(network):
 
 @ENTRIES
 def test_names_of_weights(network):
-    names = {network.weights_name(number) for number in (0, 2, 4)}
-    if network.from_torch:
-        assert names == {f"{network.name}{mda}.caffemodel" for mda in ("", "_mda2", "_mda4")}
-    else:
-        assert names == {network.weights.name if network.weights else None}
+    for weights in network.weights:
+        names = {weights.caffemodel(number) for number in (0, 2, 4)}
+        assert all(whose(name) == weights for name in names) and weights.network == network.name
+        made = {f"{weights.name}{mda}.caffemodel" for mda in ("", "_mda2", "_mda4")}
+        assert names == (made if weights.converted else {weights.file.name})
+    assert [weights.name for weights in network.weights][:1] in ([], [network.name])
+
+
+@pytest.mark.parametrize("name", ["resnet18_mda.caffemodel", "resnet18_mdax.caffemodel", "my_resnet18.caffemodel", "x"])
+def test_weights_of_unknown_origin(name):
+    assert whose(name) is None

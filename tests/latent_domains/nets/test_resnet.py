@@ -26,24 +26,29 @@ from tests.programs import program
 def test_converted_net_is_the_committed_one_up_to_its_features(file, normalise):
     committed = prototxt.read(ROOT / f"prototxt/resnet18/{file}.prototxt", NetParameter())
     assert [layer.name for layer in committed.layer][-2:] == ["classifier", "prob"]
-    assert list(converted_net(18, normalise, None).to_proto().layer) == list(committed.layer)[:-2]
-    whole = converted_net(18, normalise, 10).to_proto().layer
+    assert list(converted_net(DEPTHS[18], normalise, None).to_proto().layer) == list(committed.layer)[:-2]
+    whole = converted_net(DEPTHS[18], normalise, 10).to_proto().layer
     assert list(whole)[:-2] == list(committed.layer)[:-2]
     assert [layer.name for layer in whole][-2:] == ["fc10", "prob"]
 
 
-@pytest.mark.parametrize(("layers", "counts"), [(18, "2222"), (34, "3463"), (50, "3463")])
-def test_layers_are_counted_as_their_net_is_called(layers, counts):
-    net = converted_net(layers, Normalisation("bn", 0, 0.95), 10).to_proto()
+@pytest.mark.parametrize("layers", DEPTHS)
+def test_layers_are_counted_as_their_net_is_called(layers):
+    net = converted_net(DEPTHS[layers], Normalisation("bn", 0, 0.95), 10).to_proto()
     shortcuts = [layer for layer in net.layer if layer.name.endswith("_branch1") and layer.type == "Convolution"]
     weighted = [layer for layer in net.layer if layer.type in ("Convolution", "InnerProduct")]
-    assert len(weighted) - len(shortcuts) == layers and len(shortcuts) == (4 if layers == 50 else 3)
-    assert tuple(map(int, counts)) == DEPTHS[layers].blocks
-    names = [name for _, _, name in blocks(layers)]
+    assert len(weighted) - len(shortcuts) == layers and len(shortcuts) == (4 if layers >= 50 else 3)
+    names = [name for _, _, name in blocks(DEPTHS[layers])]
     assert [layer.name for layer in net.layer if layer.type == "Eltwise"] == [f"res{name}" for name in names]
-    three = "2b" if layers == 50 else "2a"  # the first 3×3 convolution of a block
+    three = "2b" if layers >= 50 else "2a"  # the first 3×3 convolution of a block
     strided = {layer.name for layer in net.layer if list(layer.convolution_param.stride) == [2]}
     assert strided == {"conv1"} | {f"res{stage}a_branch{part}" for stage in "345" for part in ("1", three)}
+
+
+def test_a_stage_of_more_blocks_than_letters_is_named_as_he_et_al_did():
+    names = [name for _, _, name in blocks(DEPTHS[152])]
+    assert names[:4] == ["2a", "2b", "2c", "3a"] and names[11:14] == ["4a", "4b1", "4b2"] and names[46] == "4b35"
+    assert len(set(names)) == len(names) == 50
 
 
 RESIDUAL = [f"{stage}{block}_branch{part}" for stage in "2345" for block in "ab" for part in ("2a", "2b")] + [

@@ -22,6 +22,8 @@ NAMES = sorted(file.stem for file in EXPERIMENTS.glob("*.yaml"))
 PAPER = {
     "digits": "57.1 / 59.8 / 81.7 / 81.9 / 82.5 / 82.2 / 82.7 / 82.4 / 84.2 / - / - / - / -",
     "pacs": "60.1 92.9 74.7 72.4 75.0 / 66.8 97.0 87.3 85.5 84.2 / 69.6 97.0 87.7 86.9 85.3 / 71.6 96.6 87.5 87.0 85.7",
+    "pacs_160": "60.1 72.4 74.7 92.9 75.0 / 66.8 85.5 87.3 97.0 84.2 / 69.6 86.9 87.7 97.0 85.3 / "
+    "71.6 87.0 87.5 96.6 85.7 / - / -",
     "office31": "89.1 94.6 49.1 77.6 / 92.9 95.2 60.1 82.7 / 94.3 93.8 62.5 83.5 / 94.6 93.7 62.6 83.6 / "
     "95.8 94.8 62.9 84.5",
     "office31_known": "94.6 93.7 62.6 83.6 / - / - / - / - / - / - / 95.8 94.8 62.9 84.5",
@@ -36,6 +38,7 @@ PAPER = {
 TARGETS = {
     "digits": [("usps",)],
     "pacs": [("sketch",), ("photo",), ("art_painting",), ("cartoon",)],
+    "pacs_160": [("sketch",), ("cartoon",), ("art_painting",), ("photo",)],
     "office31": [("webcam",), ("dslr",), ("amazon",)],
     "office31_known": [("webcam",), ("dslr",), ("amazon",)],
     "office31_fc7": [("webcam",), ("dslr",), ("amazon",)],
@@ -60,7 +63,8 @@ def test_the_papers_numbers(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_tables_of_the_paper_are_those_with_numbers_of_it(name):
     table = load(EXPERIMENTS / f"{name}.yaml")
-    assert table.in_paper == (name in PAPER) == (table.source != "not in the paper")
+    assert (name in PAPER) == (table.source != "not in the paper")
+    assert table.in_paper == (name in PAPER and name != "pacs_160")  # at another size than the paper's
 
 
 @pytest.mark.parametrize("name", PAPER)

@@ -1,4 +1,4 @@
-"""What makes a ResNet18, ResNet34 or ResNet50."""
+"""What makes a ResNet, and which."""
 
 import numpy as np
 import pytest
@@ -7,6 +7,7 @@ import torch
 from latent_domains.convert.torch.architectures import find_architecture, resnet_of
 from latent_domains.convert.torch.contents import Checkpoint, take
 from latent_domains.convert.torch.tensors import CheckpointError
+from latent_domains.nets.resnet import DEPTHS, basic_blocks, bottlenecks
 from tests.latent_domains.convert.torch.nets import RESNET18, RESNET34, RESNET50, Block, Bottleneck, ResNet
 
 pytestmark = pytest.mark.torch
@@ -40,12 +41,25 @@ def refused(tensors: dict[str, np.ndarray], match: str, *, head: bool = True) ->
 def test_tensors_are_those_of_pytorchs_net(layers, blocks, kind):
     tensors = state(blocks, kind=kind)
     expected = {name: tensor.shape for name, tensor in tensors.items() if "num_batches" not in name}
-    assert resnet_of(layers).shapes() | {"fc.weight": (10, 512 * kind.expansion), "fc.bias": (10,)} == expected
+    assert resnet_of(DEPTHS[layers]).shapes() | {"fc.weight": (10, 512 * kind.expansion), "fc.bias": (10,)} == expected
     found = residual_net(tensors, head=True)
     assert (found.architecture.title, found.classes, found.notes) == (f"ResNet{layers}", 10, ())
     assert set(found.values) == set(expected)
     headless = residual_net(tensors, head=False)
     assert headless.classes is None and set(found.values) - set(headless.values) == {"fc.weight", "fc.bias"}
+
+
+@pytest.mark.parametrize(
+    ("blocks", "kind", "depth", "title"),
+    [
+        ((2, 2, 2, 3), Block, basic_blocks(2, 2, 2, 3), "ResNet of 2 2 2 3 blocks"),
+        ((1, 1, 1, 1), Bottleneck, bottlenecks(1, 1, 1, 1), "ResNet of 1 1 1 1 bottlenecks"),
+        ((3, 4, 23, 3), Bottleneck, DEPTHS[101], "ResNet101"),
+    ],
+)
+def test_any_number_of_blocks(blocks, kind, depth, title):
+    found = residual_net(state(blocks, kind=kind), head=True).architecture
+    assert (found.depth, found.title) == (depth, title)
 
 
 def test_missing_and_extra_tensors_are_named():
@@ -67,7 +81,7 @@ def test_another_head_is_left_out_by_no_head():
     tensors |= {"fc.1.weight": ones((5, 512)), "fc.1.bias": ones((5,))}
     refused(tensors, r"lacking fc\.weight, fc\.bias and with fc\.1\.weight, fc\.1\.bias; --no-head leaves the class")
     headless = residual_net(tensors, head=False)
-    assert headless.classes is None and set(headless.values) == set(resnet_of(18).shapes())
+    assert headless.classes is None and set(headless.values) == set(resnet_of(DEPTHS[18]).shapes())
     refused(state() | {"aux.fc.weight": ones((5,)), "fc.x": ones(())}, r"but with aux\.fc\.weight$", head=False)
 
 
@@ -87,10 +101,9 @@ def test_other_stems(shape):
 
 
 def test_other_nets():
-    refused(state((1, 1, 1, 1), kind=Bottleneck), "of 1 1 1 1 blocks of 3 convolutions, expected ResNet18, ResNet34 or")
-    refused(state((1, 1, 1, 1)), "a residual net of 1 1 1 1 blocks of 2 convolutions, expected ResNet18, ResNet34 or")
+    refused({name: tensor for name, tensor in state().items() if "layer3" not in name}, "layer3 has 0 blocks, expected")
     many = {f"w{i:02}": ones((1,)) for i in range(12)}
-    refused(many, "its tensors are w00, w01, .*, w09 and 2 more: expected those of ResNet18, ResNet34 or ResNet50")
+    refused(many, "its tensors are w00, w01, .*, w09 and 2 more: expected those of a ResNet, or of Effic")
 
 
 def test_numbers_that_cannot_be():
