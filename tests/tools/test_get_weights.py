@@ -169,7 +169,7 @@ def test_weights_that_stand_in_where_the_first_choice_cannot_be_had(
     done = program("get_weights", "resnet18", "--out", tmp_path / "out")
     assert done.returncode == 1 and "Connection refused" in done.stderr and stand_in not in done.stdout
     done = program("get_weights", "resnet18_cntk", "--out", tmp_path / "out")
-    assert done.returncode == 1 and names(tmp_path) == []
+    assert done.returncode == 1 and names(tmp_path / "out") == []
     assert f"{tmp_path}/out/cntk/r.onnx: not there, expected r.onnx of a package: put it there (sha1 " in done.stderr
     (tmp_path / "mirror" / "weights" / "cntk").mkdir(parents=True)
     (tmp_path / "mirror" / "weights" / "cntk" / "r.onnx").write_bytes(CONTENTS)

@@ -30,7 +30,7 @@ _KINDS = {(3, 3): "two 3×3", (1, 3, 1): "1×1, 3×3 and 1×1"}
 
 _APART = (
     "export it with its BatchNormalization nodes: torch.onnx.export(net.eval(), x, FILE, dynamo=False, "
-    "training=torch.onnx.TrainingMode.PRESERVE)"
+    "training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False)"
 )
 
 _SAME = ("Identity", "Dropout")
