@@ -72,6 +72,12 @@ class _Node:
     def __str__(self) -> str:
         return f"{escaped(self.name or self.output)} ({escaped(self.op)})"
 
+    def number(self, name: str, default: float) -> float:
+        """An attribute that is a number. Raises CheckpointError if it is anything else."""
+        if isinstance(found := self.attributes.get(name, default), int | float):
+            return found
+        raise CheckpointError(f"{self}: {name} is {escaped(str(found))}, expected a number")
+
     def numbers(self, name: str, default: Sequence[int]) -> list[int]:
         """An attribute of as many whole numbers as ``default`` has. Raises CheckpointError if it is anything else."""
         found = self.attributes.get(name, default)
@@ -119,11 +125,11 @@ class _Walk:
                 raise CheckpointError(f"node {_title(node)} reads {escaped(missing[0])}, which no node before it makes")
             known.update(node.output)
             inputs = [same.get(name, name) for name in node.input]
-            if node.op_type == "Constant":
+            if node.op_type == "Constant" and node.output:
                 self._take_constant(node)
-            elif node.op_type in _SAME and inputs[0] in self.constants:
+            elif node.op_type in _SAME and inputs and node.output and inputs[0] in self.constants:
                 self.constants[node.output[0]] = self.constants[inputs[0]]
-            elif node.op_type in _SAME:
+            elif node.op_type in _SAME and inputs and node.output:
                 same[node.output[0]] = inputs[0]
             else:
                 self._add(node, inputs)
@@ -134,6 +140,8 @@ class _Walk:
             self.constants[node.output[0]] = value.t
 
     def _add(self, node: NodeProto, inputs: list[str]) -> None:
+        if not node.input or not node.output:
+            raise CheckpointError(f"node {_title(node)} reads or makes nothing, which no node of a ResNet does")
         if node.domain not in ("", "ai.onnx"):
             raise CheckpointError(f"node {_title(node)} is of the operators of {escaped(node.domain)}")
         attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
@@ -177,18 +185,18 @@ class _Walk:
         weights, bias = self.array(node, 1), self.array(node, 2)
         if weights is None or weights.ndim != 4 or weights.shape[2] != weights.shape[3]:
             raise CheckpointError(f"{node}: weights of {by(weights.shape if weights is not None else ())}")
-        if node.attributes.get("group", 1) != 1 or node.numbers("dilations", (1, 1)) != [1, 1]:
+        if node.number("group", 1) != 1 or node.numbers("dilations", (1, 1)) != [1, 1]:
             raise CheckpointError(f"{node}: groups or dilation, expected none in a ResNet")
         following = self.readers[node.output]
         if bias is not None and [reader.op for reader in following] != ["BatchNormalization"]:
             raise CheckpointError(f"{node} has a bias and no BN after it, which is folded into it: {_APART}")
         bn = self.next(node.output, str(node), "BatchNormalization")
-        if bn.attributes.get("spatial", 1) != 1:
+        if bn.number("spatial", 1) != 1:
             raise CheckpointError(f"{bn}: spatial is 0, expected statistics of channels")
         scale, shift, mean, variance = (self.array(bn, place) for place in range(1, 5))
         if any(row is None or row.shape != weights.shape[:1] for row in (scale, shift, mean, variance)):
             raise CheckpointError(f"{bn}: expected four rows of {len(weights)} numbers after its maps")
-        eps = bn.attributes.get("epsilon", 1e-5)
+        eps = bn.number("epsilon", 1e-5)
         if abs(eps - EPS) > 1e-9:
             variance = variance + np.float32(eps - EPS)
         if bias is not None:
@@ -287,7 +295,8 @@ class _Walk:
         pool = self.next(x, "the last block", "GlobalAveragePool", "AveragePool", "ReduceMean")
         if pool.op == "ReduceMean":
             axes = pool.attributes.get("axes") if len(pool.inputs) < 2 else self.array(pool, 1)
-            whole = axes is not None and sorted(np.asarray(axes).ravel() % 4) == [2, 3]
+            axes = np.asarray(() if axes is None else axes).ravel()
+            whole = axes.dtype.kind == "i" and sorted(axes % 4) == [2, 3]
         elif pool.op == "AveragePool":
             whole = pool.numbers("kernel_shape", size) == list(size) and not any(pool.numbers("pads", (0,) * 4))
         else:
@@ -310,9 +319,9 @@ class _Walk:
             node = self.next(node.output, str(node), "Add")
             (place,) = [i for i, name in enumerate(node.inputs) if name in self.constants] or [0]
             bias = self.array(node, place)
-        elif {node.attributes.get(name, 1) for name in ("alpha", "beta")} != {1} or node.attributes.get("transA", 0):
+        elif {node.number(name, 1) for name in ("alpha", "beta")} != {1} or node.number("transA", 0):
             raise CheckpointError(f"{node}: alpha, beta or transA, expected a product with weights plus a bias")
-        if not node.attributes.get("transB", 0):
+        if not node.number("transB", 0):
             weight = weight.T
         self.tensors["fc.weight"] = weight
         self.tensors["fc.bias"] = np.zeros(len(weight), np.float32) if bias is None else bias.reshape(-1)
@@ -419,7 +428,7 @@ def _windows(node: _Node, kernel: int, strides: Sequence[int], size: Sequence[in
     """Where the first window begins (pixels before the map) and how many there are, down and across."""
     pads = node.numbers("pads", (0,) * 4)
     auto = node.attributes.get("auto_pad", b"NOTSET")
-    up = 1 if node.attributes.get("ceil_mode", 0) else 0
+    up = 1 if node.number("ceil_mode", 0) else 0
     for axis, side in enumerate(size):
         stride, (before, after) = strides[axis], (pads[axis], pads[axis + 2])
         if auto in (b"SAME_UPPER", b"SAME_LOWER"):

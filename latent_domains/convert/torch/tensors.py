@@ -43,8 +43,12 @@ class CheckpointError(Exception):
     """An error in a file. The caller, who knows the file's name, puts it before the message."""
 
 
-def escaped(text: str) -> str:
-    """Return a text from a file for a message: cut if it is long, control characters escaped."""
+def escaped(text: str | bytes) -> str:
+    """Return a text from a file for a message: cut if it is long, control characters escaped.
+
+    Protocol Buffers give a text that is no UTF-8 as bytes.
+    """
+    text = text if isinstance(text, str) else text.decode(errors="replace")
     cut = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:_LONGEST])
     return f"{cut}… ({len(text)} characters)" if len(text) > _LONGEST else cut or "''"
 
