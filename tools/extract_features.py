@@ -2,16 +2,19 @@
 
     python -m tools.extract_features office31 --weights bvlc_alexnet.caffemodel
     python -m tools.extract_features pacs --backbone lite0
+    python -m tools.extract_features pacs --backbone resnet18
     python -m tools.extract_features pacs --onnx FILE --layer NAME --early NAME NAME --mean 127 --scale 0.0078125
     python -m tools.extract_features my_pictures --backbone lite0
 
 The first command reads DATA/office31/DOMAIN and writes OUT/office31_fc7/DOMAIN. For each image, in the same order and
 with the same name and label, it writes a Datum of 4096×1×1 floats: AlexNet's fc7 of the central crop, before its ReLU.
 The second command writes OUT/pacs_lite0: EfficientNet-Lite0's 1,280 features and 80 statistics of its early blocks, by
-ONNX Runtime; the weights come from a Python package. The third command uses any ONNX model. The fourth reads your own
-folder, my_pictures/DOMAIN/CLASS/…/IMAGE, and first builds OUT/my_pictures/DOMAIN, an LMDB of each domain's pictures.
-Features of your own data get a description, OUT/my_pictures_lite0/dataset.json, for --dataset of tools.write_run and
-tools.baselines. Its last domain is the target; --targets chooses another one.
+ONNX Runtime; the weights come from a Python package. The third command writes ResNet18's 512 features and 512
+statistics of its third stage (res4b). These are called after the weights, as OUT/pacs_resnet18_cntk. The fourth command
+uses any ONNX model. The fifth reads your own folder, my_pictures/DOMAIN/CLASS/…/IMAGE, and first builds
+OUT/my_pictures/DOMAIN, an LMDB of each domain's pictures. Features of your own data get a description,
+OUT/my_pictures_lite0/dataset.json, for --dataset of tools.write_run and tools.baselines. Its last domain is the target;
+--targets chooses another one.
 
 Existing features are not extracted again; features of other weights or images are an error. The program recognises
 images by their LMDB's source.json or, without it, by all names and 256 images.
@@ -35,10 +38,12 @@ from latent_domains.common.arguments import add_data_option, number, positive, p
 from latent_domains.common.files import check_apart, json_text, sha256, write_text
 from latent_domains.common.program import run
 from latent_domains.common.wording import by
+from latent_domains.convert.torch import resnet18_backbone
 from latent_domains.convert.torch.lite0_backbone import feature_backbone
 from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
 from latent_domains.experiment.datasets import DATASETS, Dataset, find_dataset, of_network
 from latent_domains.experiment.networks import ANY_FEATURES, BACKBONES
+from latent_domains.experiment.pretrained import at_hand, get_pretrained
 from latent_domains.runs.devices import MODES, VARIABLE, check_available, requested_mode
 
 SHAPE = DATASETS[of_network(ANY_FEATURES).images].stored_shape
@@ -62,7 +67,11 @@ def _options() -> argparse.Namespace:
     )
     backbone = parser.add_mutually_exclusive_group()
     backbone.add_argument("--weights", type=Path, metavar="FILE", help="AlexNet trained on ImageNet, a caffemodel")
-    backbone.add_argument("--backbone", choices=BACKBONES, help="EfficientNet-Lite0, from its Python package")
+    backbone.add_argument(
+        "--backbone",
+        choices=(*BACKBONES, "resnet18"),
+        help="EfficientNet-Lite0, from its Python package; or ResNet18, from DATA/weights (tools.get_weights)",
+    )
     backbone.add_argument("--onnx", type=Path, metavar="FILE", help="any other backbone, which --layer … describe:")
     onnx = parser.add_argument_group("an ONNX model", "What it is, and how pictures become its input.")
     onnx.add_argument("--layer", metavar="NAME", help="value or node with the features (default: the only output)")
@@ -141,6 +150,13 @@ def _chosen(options: argparse.Namespace, images: Dataset, made_by: str) -> tuple
             check_available("GPU", "solver mode GPU")
             caffe.set_mode_gpu()
         return extraction.fc7_dataset(images), extraction.alexnet_extractor(options.weights, options.batch_size)
+    if options.backbone == "resnet18":
+        folder = options.data / "weights"
+        weights, file = get_pretrained(at_hand("resnet18", folder), folder)
+        print(f"{file}: {weights.title}")
+        backbone = resnet18_backbone.feature_backbone(weights, file)
+        features = extraction.resnet18_dataset(images, weights, backbone.early_size, made_by)
+        return features, extraction.onnx_extractor(backbone, weights.name, options.jobs)
     if options.backbone:
         features = extraction.lite0_dataset(images, made_by)
         return features, extraction.onnx_extractor(feature_backbone(), options.backbone, options.jobs)

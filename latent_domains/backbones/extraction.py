@@ -31,10 +31,12 @@ from latent_domains.experiment.datasets import (
     on_lite0,
 )
 from latent_domains.experiment.networks import ANY_FEATURES
+from latent_domains.experiment.pretrained import Pretrained
 from latent_domains.models.model import feed
 from latent_domains.models.weights import check_weights
 from latent_domains.nets.alexnet import FEATURES
 from latent_domains.nets.committed import FC7_NET
+from latent_domains.nets.resnet import STAGES
 
 VERSION = 1
 """Raised whenever the same images and weights give other features."""
@@ -71,6 +73,13 @@ def lite0_dataset(images: Dataset, made_by: str) -> Dataset:
     if ours and DATASETS[images.name] == images:
         return ours
     return on_lite0(images, of_network(ANY_FEATURES).recipe, made_by)
+
+
+def resnet18_dataset(images: Dataset, weights: Pretrained, early: int, made_by: str) -> Dataset:
+    """The dataset of ResNet18's features, ``early`` of them statistics of a stage: it is called after the weights."""
+    features, recipe = Features(images.name, weights.name, early), of_network(ANY_FEATURES).recipe
+    size = STAGES[-1][1] + early
+    return as_features(images, weights.name, ANY_FEATURES, size, features, recipe=recipe, made_by=made_by)
 
 
 def onnx_dataset(images: Dataset, kind: str, backbone: OnnxBackbone, made_by: str) -> Dataset:

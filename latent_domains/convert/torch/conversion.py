@@ -85,13 +85,12 @@ def convert(
     check_free(*files, force=options.force, inputs=[checkpoint])
     net = read_checkpoint(checkpoint, head=head)
     title, is_lite0 = net.architecture.title, net.architecture.name == "lite0"
-    digest = sha256(checkpoint)
-    known = network is None or digest in {weights.file.hashes["sha256"] for weights in network.weights}
+    known = network is None or sha256(checkpoint) in {weights.file.hashes["sha256"] for weights in network.weights}
     if not known and network.name != net.architecture.name:
         raise ProgramError(f"{checkpoint}: the weights of {title}, expected those of {network.title}")
     if is_lite0 and (mean or std or channels):
         raise ProgramError(f"{checkpoint}: {title}, which has pixels of its own: omit --mean, --std and --channels")
-    own = OWN_STANDARDISATIONS.get(digest, IMAGENET)
+    own = standardisation_of(checkpoint)
     of_resnet = Standardisation(mean or own.mean, std or own.std, channels or own.channels)
     form = _lite0_form() if is_lite0 else _resnet_form(of_resnet, net)
     print(f"{checkpoint}: {title}, {f'{net.classes} classes' if net.classes else 'no head'}")
@@ -122,6 +121,11 @@ def convert_checkpoint(network: Network, checkpoint: Path, out: Path, num_domain
     """
     options = ConverterOptions(force=True)
     convert(checkpoint, out, options, head=False, num_domains=num_domains, network=network)
+
+
+def standardisation_of(checkpoint: Path) -> Standardisation:
+    """The pixels that a ResNet's checkpoint takes: those of a file that is known, else IMAGENET's."""
+    return OWN_STANDARDISATIONS.get(sha256(checkpoint), IMAGENET)
 
 
 def converted_file(out: Path, num_domains: int) -> Path:
