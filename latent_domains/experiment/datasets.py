@@ -30,6 +30,9 @@ Count = Annotated[int, Interval(ge=1, le=10**8)]
 LaterHalf = Annotated[float, Interval(gt=0.5, le=1)]
 """A share of the iterations after which Caffe's policy "step", which comes again and again, comes once."""
 
+SMALLEST_TEST_BATCH = 16
+"""Images that a test takes at once at least, if there are as many: smaller batches leave most threads idle."""
+
 _MOST_CLASSES = 100_000
 """Beyond it a classifier may have more weights than Caffe's 32 bits can count."""
 
@@ -164,12 +167,15 @@ class Dataset:
         return (self.test_counts or self.counts)[domain]
 
     def test_batches(self, count: int) -> tuple[int, int]:
-        """Batch size and number of batches that cover ``count`` test images exactly once.
+        """Batch size and number of the batches of a test pass along training over ``count`` images.
 
-        The batch size is the largest divisor of the number of images within ``test_batch_limit``.
+        Caffe's passes have whole batches. The size is the one from SMALLEST_TEST_BATCH to ``test_batch_limit`` that
+        leaves out the fewest images: none, if one of these divides ``count``; else the next pass begins with those
+        that this one left out. The record's accuracy is of all images in any case.
         """
         largest = min(count, self.test_batch_limit)
-        batch_size = max(size for size in range(1, largest + 1) if count % size == 0)
+        sizes = range(min(SMALLEST_TEST_BATCH, largest), largest + 1)
+        batch_size = min(sizes, key=lambda size: (count % size, -size))
         return batch_size, count // batch_size
 
     def to_json(self) -> dict[str, Any]:

@@ -26,8 +26,8 @@ def make_nets_and_solver(
 
     ``net_file`` gives the path by which the solver finds a net. ``counts`` and ``test_counts`` are the images of each
     part and the test images of each tested target (None: the published numbers): a batch is shared out by the first,
-    and a test pass covers the second exactly once. ``solver_mode`` is GPU or CPU (None: the recipe's). ``weights`` is
-    the caffemodel that training begins from (None: the fillers draw).
+    and a test pass covers the second, but for less than a batch. ``solver_mode`` is GPU or CPU (None: the recipe's).
+    ``weights`` is the caffemodel that training begins from (None: the fillers draw).
     """
     data, recipe = experiment.data, experiment.data.recipe
     tested = experiment.tests.values()

@@ -13,6 +13,7 @@ from latent_domains.data.input_batches import batches
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import count, count_filled, record_names
 from latent_domains.data.lmdb_plans import classes_of
+from latent_domains.experiment.datasets import SMALLEST_TEST_BATCH
 from latent_domains.models.model import feed
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.record import DomainUsage
@@ -20,9 +21,6 @@ from latent_domains.runs.run_folder import RunFolder, Snapshot
 
 HISTORY_IMAGES = 1000
 """Images of each source on which the use of the domains is followed along training."""
-
-SMALL_BATCH = 16
-"""Images of a test batch below which forward passes are many: a prime number of images makes batches of one."""
 
 
 def source_usage(folder: RunFolder, snapshot: Snapshot) -> DomainUsage | None:
@@ -126,13 +124,13 @@ def domain_probabilities(
 def confusion_counts(folder: RunFolder, snapshot: Snapshot, target: str) -> NDArray[np.int64]:
     """Confusion counts (classes×classes; rows true, columns predicted) of the run's test net for ``target``.
 
-    Each test image counts once; the trace is what Caffe's Accuracy layer counts as correct. Where the net's own batches
-    are small, since they divide the number of images, larger ones are taken, and of the last what is left.
+    Each test image counts once; the trace is what Caffe's Accuracy layer counts as correct. Of the last batch only what
+    is left counts. Where the net's own batches are small, as in older run folders, larger ones are taken.
     Raises ProgramError if a score is no number, as after a training that diverged.
     """
-    batch_size, batches = folder.test_batches()[target]
-    images, data = batch_size * batches, folder.experiment.data
-    rows = batch_size if batch_size >= SMALL_BATCH else min(images, data.test_batch_limit)
+    data, images = folder.experiment.data, count(folder.test_lmdbs[target])
+    batch_size, _ = folder.test_batches()[target]
+    rows = batch_size if batch_size >= SMALLEST_TEST_BATCH else min(images, data.test_batch_limit)
     (name,) = (name for name, tested in folder.experiment.tests.items() if tested == target)
     caffe.set_random_seed(folder.experiment.seed)  # of images that are mirrored at random
     net = folder.load_net(name, caffe.TEST, snapshot.model, rows)

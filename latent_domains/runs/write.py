@@ -28,9 +28,10 @@ def write_run(
 
     Paths in the nets and the solver are relative to the repository root where they can be, so that
     ``caffe train -solver FOLDER/solver.prototxt`` works from there. The folder appears whole or not at all.
-    ``data`` is the folder of the images' LMDBs; a test pass covers the test LMDB that is there exactly once (or, if
-    it is not there yet, one with the published number of images), and a batch is shared out by the sizes of the LMDBs
-    that are there. ``solver_mode`` is GPU or CPU (None: see :func:`latent_domains.runs.devices.choose_mode`).
+    ``data`` is the folder of the images' LMDBs; a test pass along training covers the test LMDB that is there (or, if
+    it is not there yet, one with the published number of images) but for less than a batch, and a batch is shared out
+    by the sizes of the LMDBs that are there. ``solver_mode`` is GPU or CPU (None: see
+    :func:`latent_domains.runs.devices.choose_mode`).
     Raises ProgramError if ``folder`` exists and ``force`` is false, if it is something else than a run folder or is
     being trained, if its name has a comma, or if an LMDB whose length is needed is missing.
     """

@@ -99,3 +99,29 @@ def test_what_has_no_labels_is_not_tested(unlabelled):
 def test_of_several_targets_the_labelled_ones_are_tested():
     data = own(targets=("outdoor", "phone"), sources=("indoor",))
     assert make_experiment(data, "mda").tests == {"test_outdoor": "outdoor"}
+
+
+@pytest.mark.parametrize(
+    ("count", "batch_size", "batches"),
+    [
+        (3929, 51, 77),  # PACS's sketches, a prime: 3,927
+        (2344, 33, 71),  # cartoons: all but one
+        (1670, 49, 34),  # photographs: all but four
+        (2048, 64, 32),
+        (157, 52, 3),
+        (17, 17, 1),
+        (15, 15, 1),
+        (1, 1, 1),
+    ],
+)
+def test_a_test_pass_leaves_out_the_fewest_images(count, batch_size, batches):
+    assert own().test_batches(count) == (batch_size, batches)
+
+
+def test_batches_that_divide_the_number_stay_as_they_were():
+    digits = DATASETS["digits"]
+    assert digits.test_batches(2007) == (223, 9) and digits.test_batches(10_000) == (500, 20)
+    for count in range(1, 3000):
+        size, batches = own().test_batches(count)
+        divisors = [d for d in range(16, 65) if count % d == 0]
+        assert 0 <= count - size * batches < size <= 64 and (not divisors or size == divisors[-1])

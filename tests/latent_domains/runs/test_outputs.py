@@ -129,6 +129,17 @@ def test_a_prime_number_of_images_makes_no_batches_of_one(trained, tmp_path):
     assert (counts == confusion_counts(trained, snapshot, "usps")).all()
 
 
+def test_images_that_fill_no_batch_count_too(trained, tmp_path):
+    """A test pass along training leaves them out; the record's accuracy does not."""
+    shutil.copytree(trained.path, tmp_path / "run")
+    run = replace(trained, path=tmp_path / "run")
+    edit(run.net("test"), f"batch_size: {TEST}", "batch_size: 16")
+    edit(run.solver, "test_iter: 1\n", f"test_iter: {TEST // 16}\n")
+    assert TEST % 16
+    found = confusion_counts(run, trained.latest_snapshot(), "usps")
+    assert found.sum() == TEST and (found == confusion_counts(trained, trained.latest_snapshot(), "usps")).all()
+
+
 def test_images_mirrored_at_random_are_counted_the_same_every_time(tiny_data, tmp_path):
     experiment = make_experiment("digits", "source_only", batch_size=8, iterations=2, test_mirror=True)
     folder = write_run(experiment, tmp_path / "run", data=tiny_data)
