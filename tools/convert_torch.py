@@ -1,11 +1,12 @@
-"""Convert a ResNet18, ResNet34, ResNet50 or EfficientNet-Lite0 from PyTorch or Lua Torch to Caffe.
+"""Convert a ResNet or EfficientNet-Lite0 from PyTorch or Lua Torch, or a ResNet from ONNX, to Caffe.
 
     python -m tools.convert_torch resnet50.pth resnet50
+    python -m tools.convert_torch ResNet18.onnx resnet18_cntk
     python -m tools.convert_torch data/weights/efficientnet-lite0-57934424.pth lite0
 
 Read a state dict of torch.save (zip or older format, bare or in a training checkpoint), safetensors (names of
-torchvision, timm or efficientnet-lite-pytorch) or a .t7 of fb.resnet.torch. Their content decides which it is; no code
-in them runs. Write
+torchvision, timm or efficientnet-lite-pytorch), a .t7 of fb.resnet.torch, or an ONNX file of a ResNet whose BN stands
+apart. Their content decides which it is; no code in them runs. Write
 
     OUT.prototxt, OUT.caffemodel  the net itself with BatchNorm and Scale; its first line says which pixels it takes
     OUT_mda4.caffemodel           initial weights of mDA nets with four domains (without branch and classifier)
@@ -18,8 +19,8 @@ All EfficientNet-Lite0's nets subtract 127 and divide by 128. As in TensorFlow, 
 pixel more below and right than above and left. The option pad_end for this is ours (docker/patches); tools.export makes
 a net for stock Caffe and OpenCV.
 
-Before writing, build the checkpoint's own net from its tensors and run it and Caffe's on random inputs and, with
---images, on images. Compare the stem, every block, the features and the scores.
+Before writing, run the checkpoint's own net (an ONNX file itself; else one that is built from the tensors) and Caffe's
+on random inputs and, with --images, on images. Compare the stem, every block, the features and the scores.
 """
 
 import argparse

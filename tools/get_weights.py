@@ -1,13 +1,15 @@
-"""Fetch weights that were trained on ImageNet: BVLC's AlexNet, torchvision's ResNets, EfficientNet-Lite0.
+"""Fetch weights trained on ImageNet: BVLC's AlexNet, torchvision's ResNets, CNTK's ResNet18, EfficientNet-Lite0.
 
-    python -m tools.get_weights alexnet     bvlc_alexnet.caffemodel
-    python -m tools.get_weights resnet18    resnet18-f37072fd.pth, and its conversion by tools.convert_torch
-    python -m tools.get_weights lite0       efficientnet-lite0-57934424.pth, and its conversion by tools.convert_torch
+    python -m tools.get_weights alexnet        bvlc_alexnet.caffemodel
+    python -m tools.get_weights resnet18       resnet18-f37072fd.pth, and its conversion by tools.convert_torch
+    python -m tools.get_weights resnet18_cntk  resnet18_cntk/ResNet18.onnx, and its conversion
+    python -m tools.get_weights lite0          efficientnet-lite0-57934424.pth, and its conversion
 
-PyTorch's weights are converted without their classifier, after a comparison with PyTorch's net: NET.caffemodel, and
-NET_mda4.caffemodel for mDA nets with four domains. EfficientNet-Lite0 is in a Python package that is always installed.
-The program continues broken downloads and checks the hash before it names the file. It checks existing files, and does
-not download or convert them again.
+Converted weights have no classifier and were compared with the file's own net: NET.caffemodel, and NET_mda4.caffemodel
+for mDA nets with four domains. EfficientNet-Lite0 is in a Python package that is always installed. CNTK's ResNet18 is
+no download: it must be in OUT or a mirror folder. Where torchvision's ResNet18 cannot be fetched and CNTK's is there,
+resnet18 takes that one, and says so. The program continues broken downloads and checks the hash before it names the
+file. It checks existing files, and does not download or convert them again.
 
 Without a network, put the file into OUT and run this program to check it. Or name its folder by --mirror,
 WEIGHTS_MIRROR or DATA_MIRROR (FILE or weights/FILE). If a download fails, the error names the file, its URL and its
