@@ -33,7 +33,7 @@ from latent_domains.experiment.datasets import (
 from latent_domains.experiment.networks import ANY_FEATURES
 from latent_domains.experiment.pretrained import Pretrained
 from latent_domains.models.model import feed
-from latent_domains.models.weights import check_weights
+from latent_domains.models.weights import check_weights, for_caffe
 from latent_domains.nets.alexnet import FEATURES
 from latent_domains.nets.committed import FC7_NET
 from latent_domains.nets.resnet import STAGES
@@ -118,7 +118,8 @@ def load_net(weights: Path) -> caffe.Net:
     """Return the net that extracts fc7. Raises ProgramError if ``weights`` are not AlexNet's."""
     net = caffe.Net(str(ROOT / FC7_NET), caffe.TEST)
     check_weights(weights, [net], list(net.params))
-    net.copy_from(str(weights))
+    with for_caffe(weights) as file:
+        net.copy_from(str(file))
     return net
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import caffe
 import numpy as np
-from caffe.proto.caffe_pb2 import BlobProto, NetParameter
+from caffe.proto.caffe_pb2 import NetParameter
 from google.protobuf import text_format
 from numpy.typing import NDArray
 
@@ -21,7 +21,7 @@ from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.models import prototxt
 from latent_domains.models.allowed import read_net
 from latent_domains.models.definition import for_phase
-from latent_domains.models.weights import check_weights
+from latent_domains.models.weights import check_weights, for_caffe, put_values
 
 Array = NDArray[np.float32]
 
@@ -56,7 +56,8 @@ def read_model(net: Path, weights: Path) -> Model:
     loaded = caffe.Net(str(net), caffe.TEST)
     _check_names(net, loaded)
     check_weights(weights, [loaded], [name for name, blobs in loaded.params.items() if blobs])
-    loaded.copy_from(str(weights))
+    with for_caffe(weights) as file:
+        loaded.copy_from(str(file))
     return Model(definition, {name: [blob.data.copy() for blob in blobs] for name, blobs in loaded.params.items()})
 
 
@@ -166,24 +167,11 @@ def weights_bytes(model: Model) -> bytes:
         part = NetParameter()
         layer = part.layer.add(name=name, type=types.get(name, ""))
         for values in model.blobs[name]:
-            _put(values, layer.blobs.add())
+            blob = layer.blobs.add()
+            blob.shape.dim[:] = values.shape
+            put_values(values, blob)
         parts.append(part.SerializeToString())
     return b"".join(parts)
-
-
-def _put(values: Array, blob: BlobProto) -> None:
-    """Make ``blob`` hold values as Caffe stores them.
-
-    They are put in as the wire format has them (field 5, packed floats): one by one they would take seconds.
-    """
-    data = np.ascontiguousarray(values, "<f4").data
-    length, size = bytearray(), data.nbytes
-    while size > 0x7F:
-        length.append(size & 0x7F | 0x80)
-        size >>= 7
-    length.append(size)
-    blob.shape.dim[:] = values.shape
-    blob.MergeFromString(b"".join((b"\x2a", length, data)))
 
 
 def model_files(prefix: Path) -> tuple[Path, Path]:

@@ -4,20 +4,30 @@ Caffe aborts where a blob's shape differs, and says nothing about layers that th
 initialised.
 """
 
+import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
 import caffe
+import numpy as np
 from caffe.proto.caffe_pb2 import BlobProto, NetParameter
 from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
+from numpy.typing import NDArray
 
 from latent_domains.common.files import expect_file
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by, some
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
+
+_RAW_TYPE, _RAW_DATA = 10, 12
+"""Fields of a blob in which NVIDIA's Caffe keeps its numbers, where stock Caffe does not look."""
+
+_RAW_TYPES = {0: "<f8", 1: "<f4", 2: "<f2"}
 
 
 @dataclass(frozen=True)
@@ -38,7 +48,8 @@ def check_weights(weights: Path, nets: Sequence[caffe.Net], layers: Sequence[str
     ``weights`` is a binary caffemodel: one of V1 layers is read as Caffe upgrades it. ``layers`` must all be there.
 
     Raises ProgramError if the file cannot be read as a caffemodel, if Caffe would refuse one of its layers, if one of
-    ``layers`` is missing, or if it has none of the net's layers with parameters.
+    ``layers`` is missing, if it has none of the net's layers with parameters, or if a layer's running statistics are
+    averages, not sums.
     """
     blobs: dict[str, list[tuple[int, ...]]] = {}
     for net in nets:
@@ -70,6 +81,45 @@ def check_weights(weights: Path, nets: Sequence[caffe.Net], layers: Sequence[str
 
 def read_layers(weights: Path) -> Iterator[tuple[str, Sequence[BlobProto]]]:
     """Yield the name and blobs of each layer in a caffemodel. Raises ProgramError if it is none."""
+    param, _ = _read(weights)
+    for layer in param.layer or param.layers:
+        yield layer.name, layer.blobs
+
+
+@contextmanager
+def for_caffe(weights: Path) -> Iterator[Path]:
+    """A caffemodel that Caffe reads: ``weights``, or a temporary copy of what NVIDIA's Caffe saved in a way of its own.
+
+    Raises ProgramError as :func:`read_layers` does.
+    """
+    param, unpacked = _read(weights)
+    if not unpacked:
+        del param
+        yield weights
+        return
+    with tempfile.NamedTemporaryFile(suffix=".caffemodel") as file:
+        file.write(param.SerializeToString())
+        file.flush()
+        del param
+        yield Path(file.name)
+
+
+def put_values(values: NDArray[np.floating], blob: BlobProto) -> None:
+    """Make ``blob`` hold values as Caffe stores them.
+
+    They are put in as the wire format has them (field 5, packed floats): one by one they would take seconds.
+    """
+    data = np.ascontiguousarray(values, "<f4").data
+    length, size = bytearray(), data.nbytes
+    while size > 0x7F:
+        length.append(size & 0x7F | 0x80)
+        size >>= 7
+    length.append(size)
+    blob.MergeFromString(b"".join((b"\x2a", length, data)))
+
+
+def _read(weights: Path) -> tuple[NetParameter, bool]:
+    """What a caffemodel holds, each number where stock Caffe looks for it; whether some were elsewhere."""
     expect_file(weights, "a caffemodel")
     data = weights.read_bytes()
     if data.startswith(_HDF5):
@@ -79,8 +129,27 @@ def read_layers(weights: Path) -> Iterator[tuple[str, Sequence[BlobProto]]]:
     except DecodeError as error:
         raise ProgramError(f"{weights}: {len(data)} bytes that are no caffemodel, or a truncated one") from error
     del data  # AlexNet's is a quarter of a gigabyte
-    for layer in param.layer or param.layers:
-        yield layer.name, layer.blobs
+    found = [
+        _unpack(blob, f"{weights}: blob {i} of layer {layer.name}")
+        for layer in param.layer or param.layers
+        for i, blob in enumerate(layer.blobs)
+    ]
+    return param, any(found)
+
+
+def _unpack(blob: BlobProto, where: str) -> bool:
+    """Put what NVIDIA's Caffe saved in ``raw_data`` where stock Caffe looks for it; whether there was something."""
+    found = {field.field_number: field.data for field in UnknownFieldSet(blob)}
+    raw, kind = found.get(_RAW_DATA), _RAW_TYPES.get(found.get(_RAW_TYPE))
+    if raw is None or blob.data or blob.double_data:  # in the order in which NVIDIA's Caffe looks
+        return False
+    if kind is None or len(raw) % np.dtype(kind).itemsize:
+        raise ProgramError(
+            f"{where}: saved by NVIDIA's Caffe as {len(raw)} bytes of type {found.get(_RAW_TYPE)}, expected numbers of "
+            "type 0, 1 or 2 (double, float, half): save it with store_blobs_in_old_format"
+        )
+    put_values(np.frombuffer(raw, kind), blob)
+    return True
 
 
 def _check_layer(weights: Path, name: str, found: Sequence[BlobProto], expected: Sequence[tuple[int, ...]]) -> None:
@@ -99,3 +168,17 @@ def _check_layer(weights: Path, name: str, found: Sequence[BlobProto], expected:
             )
         if (count := len(blob.double_data or blob.data)) != prod(shape):
             raise ProgramError(f"{weights}: blob {i} of layer {name} holds {count} values, expected {prod(shape)}")
+    if len(expected) == 3 and expected[0] == expected[1] and expected[2] in ((1,), expected[0][:-1]):
+        _check_statistics(weights, name, found, prod(expected[2]))
+
+
+def _check_statistics(weights: Path, name: str, found: Sequence[BlobProto], rows: int) -> None:
+    """Raise ProgramError if a row of running statistics, one for BatchNorm, one a domain for mDA, has no divisor."""
+    means, variances, divisors = (np.array(blob.double_data or blob.data).reshape(rows, -1) for blob in found)
+    if ((means.any(axis=1) | variances.any(axis=1)) & ~divisors.any(axis=1)).any():
+        raise ProgramError(
+            f"{weights}: layer {name} has statistics and a divisor of 0, expected their sums and how many: it holds "
+            "averages, as NVIDIA's Caffe 0.16 (then make the divisor, its blob 2, 1) and the authors' older fork keep "
+            "them (mancinimassimiliano/caffe, whose layers compute otherwise: only weights of latent_domains_DA are "
+            "converted)"
+        )

@@ -20,7 +20,7 @@ from latent_domains.common.files import naming, sha256
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.common.wording import some
 from latent_domains.experiment.networks import NETWORKS
-from latent_domains.models.weights import check_weights
+from latent_domains.models.weights import check_weights, for_caffe
 from latent_domains.runs.devices import mode_of, requested_mode, set_mode
 from latent_domains.runs.evaluate import DIVERGED
 from latent_domains.runs.preflight import preflight
@@ -49,12 +49,13 @@ class _Bar(tqdm):
 class _Job:
     """A run to train from ``snapshot``, else from the caffemodel ``weights``, else from the fillers.
 
-    ``position`` is that of its bar.
+    ``loaded`` is the file of these weights that Caffe reads. ``position`` is that of the run's bar.
     """
 
     folder: RunFolder
     snapshot: Snapshot | None
     weights: Path | None
+    loaded: Path | None
     position: int
 
     @property
@@ -67,8 +68,8 @@ class _Job:
         if self.snapshot:
             return start_worker(self.folder.solver, self.snapshot.state, threads)
         arguments = ["train", "-solver", os.path.relpath(self.folder.solver, ROOT)]
-        if self.weights:
-            arguments += ["-weights", ",".join([*self.folder.read_solver().weights, str(self.weights)])]
+        if self.loaded:
+            arguments += ["-weights", ",".join([*self.folder.read_solver().weights, str(self.loaded)])]
         return Child("caffe train", start(arguments, threads))
 
 
@@ -100,9 +101,9 @@ def train_all(
     """
     if weights:
         check_name(weights)
-    with ExitStack() as locks:
+    with ExitStack() as held:
         for folder in sorted(runs, key=lambda folder: folder.path.resolve()):  # as every other process takes them
-            locks.enter_context(folder.locked(wait=wait))
+            held.enter_context(folder.locked(wait=wait))
             if RunFolder.load(folder.path).experiment != folder.experiment:  # as after it was waited for
                 raise ProgramError(f"{folder.path}: another process replaced it meanwhile: call it again")
         waiting: list[_Job] = []
@@ -114,12 +115,13 @@ def train_all(
             mode = requested_mode(solver_mode)
             with recording_failure(folder, "preparation"):
                 preflight(folder, mode)
-                start_from = None
+                start_from = loaded = None
                 if weights and snapshot:
                     tqdm.write(f"{folder.path.name}: goes on from its snapshot, {weights.name} is not read")
                 elif weights:
                     start_from = weights.resolve()
                     tqdm.write(f"{folder.path.name}: {loaded_from(folder, start_from)}")
+                    loaded = held.enter_context(for_caffe(start_from))
                 elif not snapshot and (begun := folder.read_training()) and begun.weights:
                     raise ProgramError(
                         f"{folder.path}: it began from {begun.weights.file} and has no snapshot: pass --weights again "
@@ -128,7 +130,7 @@ def train_all(
                 if mode:
                     set_mode(folder, mode)
             folder.failure.unlink(missing_ok=True)
-            waiting.append(_Job(folder, snapshot, start_from, len(waiting)))
+            waiting.append(_Job(folder, snapshot, start_from, loaded, len(waiting)))
         if waiting:
             _train_jobs(waiting, min(jobs, len(waiting)), threads)
 

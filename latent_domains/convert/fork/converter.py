@@ -121,7 +121,7 @@ def _read_weights(fork: Conversion, train: Graph, weights: Path) -> Blobs:
         definition, _ = graph.definition()
         check_definition(definition, f"{fork.file} ({phase} phase)")
         nets.append(open_net(definition, caffe.TEST))
-    return read_blobs(weights, nets, {node.name: node.kind for graph in graphs for node in graph.nodes})
+    return read_blobs(weights, nets)
 
 
 def _verify(

@@ -9,16 +9,15 @@ import numpy as np
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fork.names import Names
 from latent_domains.convert.fork.structure import MDAGroup
-from latent_domains.convert.fork.text import MULTIMODAL
 from latent_domains.models.model import Array, check_finite
-from latent_domains.models.weights import check_weights
+from latent_domains.models.weights import check_weights, for_caffe
 
 Blobs = dict[str, list[Array]]
 """The blobs of each layer by its name."""
 
 
-def read_blobs(weights: Path, nets: Sequence[caffe.Net], kinds: Mapping[str, str]) -> Blobs:
-    """The blobs in a caffemodel of the fork, by layer. ``kinds`` are the types of the layers of ``nets``.
+def read_blobs(weights: Path, nets: Sequence[caffe.Net]) -> Blobs:
+    """The blobs in a caffemodel of the fork, by layer.
 
     Raises ProgramError if it lacks a layer of the nets, holds one of another shape or one that they have not, or keeps
     its statistics in the older fork's way.
@@ -28,17 +27,11 @@ def read_blobs(weights: Path, nets: Sequence[caffe.Net], kinds: Mapping[str, str
     if fit.unused:
         raise ProgramError(f"{weights}: it has {', '.join(fit.unused)} too, which the net has not: it is another net's")
     found: Blobs = {}
-    for net in nets:
-        net.copy_from(str(weights))
-        found |= {name: [blob.data.copy() for blob in blobs] for name, blobs in net.params.items()}
+    with for_caffe(weights) as file:
+        for net in nets:
+            net.copy_from(str(file))
+            found |= {name: [blob.data.copy() for blob in blobs] for name, blobs in net.params.items()}
     check_finite(found, weights)
-    for name, blobs in found.items():
-        if kinds[name] == MULTIMODAL and not blobs[2].any() and (blobs[0].any() or blobs[1].any()):
-            raise ProgramError(
-                f"{weights}: layer {name} has statistics and a divisor of 0, expected their sums and how many: it "
-                "holds averages, as the authors' older fork (mancinimassimiliano/caffe) kept them, whose layers "
-                "compute otherwise; only weights of latent_domains_DA are converted"
-            )
     return found
 
 

@@ -19,6 +19,7 @@ from latent_domains.models.model import (
     weights_bytes,
     write_model,
 )
+from tests import nvidia_weights
 from tests.latent_domains.nets.graphs import parse
 from tests.tolerance import rounding
 
@@ -46,8 +47,13 @@ def test_written_model_is_read_as_it_was(model: Model, tmp_path: Path) -> None:
     assert net.read_text().startswith("# One line.\n# Another.\nname:")
     again = read_model(net, weights)
     assert again.net == model.net
-    for found, expected in zip(again.blobs["conv"], model.blobs["conv"], strict=True):
-        np.testing.assert_array_equal(found, expected)
+    written = NetParameter.FromString(weights.read_bytes())
+    for blob in written.layer[0].blobs:
+        nvidia_weights.pack(blob)
+    weights.write_bytes(written.SerializeToString())
+    for read in (again, read_model(net, weights)):
+        for found, expected in zip(read.blobs["conv"], model.blobs["conv"], strict=True):
+            np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("prefix", ["/", ".", "a/..", "out.prototxt", "out.caffemodel"])

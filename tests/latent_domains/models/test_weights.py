@@ -9,7 +9,11 @@ import pytest
 from caffe.proto.caffe_pb2 import BlobProto, BlobShape, NetParameter, V1LayerParameter
 
 from latent_domains.common.program import ProgramError
-from latent_domains.models.weights import Fit, check_weights
+from latent_domains.models.model import as_file
+from latent_domains.models.weights import Fit, check_weights, for_caffe, read_layers
+from tests import nvidia_weights
+from tests.latent_domains.convert.fold.models import DATA, layer, mda
+from tests.latent_domains.nets.graphs import parse
 
 NET = """
 layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 2 dim: 3 dim: 6 dim: 6 } } }
@@ -149,3 +153,69 @@ def test_a_file_of_another_kind_is_explained(net, tmp_path, data, message):
     weights.write_bytes(data)
     with pytest.raises(ProgramError, match=f"weights: .*{message}"):
         check_weights(weights, [net])
+
+
+@pytest.mark.parametrize("kind", [nvidia_weights.DOUBLE, nvidia_weights.FLOAT, nvidia_weights.HALF])
+def test_numbers_where_nvidias_caffe_saves_them_are_read_exactly(net, tmp_path, kind):
+    param = model()
+    del param.layer[1].blobs[1]
+    param.layer[1].blobs.append(blob(np.arange(5)))  # a part of them in Caffe's own place
+    for packed in (*param.layer[0].blobs, param.layer[1].blobs[0]):
+        nvidia_weights.pack(packed, kind)
+    weights = write(tmp_path, param)
+    expected = [*values()["conv"], values()["ip"][0]]
+    if kind == nvidia_weights.HALF:
+        expected = [array.astype(np.float16).astype(np.float32) for array in expected]
+    expected.append(np.arange(5))
+    assert check_weights(weights, [net]) == Fit(("conv", "ip"), (), ())
+    with for_caffe(weights) as file:
+        net.copy_from(str(file))
+        assert caffe_takes(tmp_path, file) and not caffe_takes(tmp_path, weights)
+    assert not file.exists() and weights.exists()
+    for found, wanted in zip([*net.params["conv"], *net.params["ip"]], expected, strict=True):
+        assert np.array_equal(found.data, wanted)
+    in_file = [np.array(found.data) for _, blobs in read_layers(weights) for found in blobs]
+    assert all(np.array_equal(found, wanted.ravel()) for found, wanted in zip(in_file, expected, strict=True))
+
+
+def test_a_file_of_stock_caffe_is_left_where_it_is(tmp_path):
+    with for_caffe(write(tmp_path, model(double=True))) as file:
+        assert file == tmp_path / "weights.caffemodel"
+
+
+def test_numbers_of_nvidias_that_are_none_are_named(net, tmp_path):
+    param = model()
+    nvidia_weights.pack(param.layer[1].blobs[1], nvidia_weights.INT)
+    weights = write(tmp_path, param)
+    said = r"blob 1 of layer ip: saved by NVIDIA's Caffe as 20 bytes of type 3, expected .*store_blobs_in_old_format"
+    with pytest.raises(ProgramError, match=said):
+        check_weights(weights, [net])
+    param.layer[1].blobs[1].MergeFromString(bytes([10 << 3, nvidia_weights.DOUBLE]))
+    with pytest.raises(ProgramError, match="blob 1 of layer ip: saved by NVIDIA's Caffe as 20 bytes of type 0"):
+        list(read_layers(write(tmp_path, param)))
+
+
+STATISTICS = {
+    "BatchNorm": (layer("bn", "BatchNorm", "data", "bn"), (4,), (1,)),
+    "mDA": (mda("bn", "data", "bn", 3), (3, 4), (3,)),
+}
+
+
+@pytest.mark.parametrize("kind", STATISTICS)
+@pytest.mark.parametrize("which", [0, 1])
+def test_averages_are_not_taken_for_sums(tmp_path, kind, which):
+    """Caffe takes statistics whose divisor is 0 for none: it would divide by √ε."""
+    text, shape, rows = STATISTICS[kind]
+    with as_file(parse(DATA + text)) as file:
+        made = caffe.Net(str(file), caffe.TEST)
+    arrays = [np.zeros(shape), np.zeros(shape), np.zeros(rows)]
+    param = NetParameter()
+    bn = param.layer.add(name="bn", blobs=map(blob, arrays))
+    assert check_weights(write(tmp_path, param), [made]).loaded == ("bn",), "nothing was summed"
+    arrays[which].flat[-1] = -2
+    bn.blobs[which].CopyFrom(blob(arrays[which]))
+    with pytest.raises(ProgramError, match=r"weights\.caffemodel: layer bn has statistics and a divisor of 0"):
+        check_weights(write(tmp_path, param), [made])
+    arrays[2][-1] = 0.5  # the divisor of the row
+    bn.blobs[2].CopyFrom(blob(arrays[2]))
+    assert check_weights(write(tmp_path, param), [made]).loaded == ("bn",)

@@ -24,6 +24,7 @@ from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.run_state import State, last_iteration, state_of
 from latent_domains.runs.write import write_missing, write_run
 from latent_domains.training.train import loaded_from, share_of_cores, train_all
+from tests import nvidia_weights
 from tests.fixtures import TEST, TRAIN
 from tests.pictures import QUICK
 from tests.programs import child, files_up_to, program, wait_until
@@ -175,7 +176,7 @@ def test_a_damaged_record_is_named(tiny_data, tmp_path):
 
 
 @pytest.mark.program
-def test_a_run_begins_from_the_weights_of_another(tiny_data, tmp_path):
+def test_a_run_begins_from_the_weights_of_another_which_nvidias_caffe_saved(tiny_data, tmp_path):
     weights = initial_weights(write_run(small("dial", lambda_c=0.0), tmp_path / "first", data=tiny_data))
     second = write_run(small("mda", iterations=1), tmp_path / "second", data=tiny_data)
     net = second.net("train")
@@ -186,6 +187,9 @@ def test_a_run_begins_from_the_weights_of_another(tiny_data, tmp_path):
     layers = [layer for layer in model.layer if layer.type != "Python"]
     del model.layer[:]
     model.layer.extend(layers)
+    for layer in model.layer[1:]:
+        for blob in layer.blobs:
+            nvidia_weights.pack(blob)
     kept.write_bytes(model.SerializeToString())
     done = program("train", "--threads", "1", "--weights", kept, second.path)
     assert done.returncode == 0, done.stderr

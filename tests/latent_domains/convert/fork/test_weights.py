@@ -17,8 +17,8 @@ NET = digits(2)
 
 
 @pytest.fixture(scope="module")
-def fork(tmp_path_factory: pytest.TempPathFactory) -> tuple[Conversion, list[caffe.Net], dict[str, str]]:
-    """The net of two latent sources as it is read, its layers with parameters in Caffe, and their types."""
+def fork(tmp_path_factory: pytest.TempPathFactory) -> tuple[Conversion, list[caffe.Net]]:
+    """The net of two latent sources as it is read, and its layers with parameters in Caffe."""
     folder = tmp_path_factory.mktemp("fork")
     read = Conversion(save(NET, {}, folder)[0], NET.values)
     graphs = [with_inputs(read.train, read.images.shape), read.deploy]
@@ -26,13 +26,13 @@ def fork(tmp_path_factory: pytest.TempPathFactory) -> tuple[Conversion, list[caf
     for graph in graphs:
         with as_file(graph.definition()[0]) as file:
             nets.append(caffe.Net(str(file), caffe.TEST))
-    return read, nets, {node.name: node.kind for graph in graphs for node in graph.nodes}
+    return read, nets
 
 
 def test_statistics_of_the_domains_are_rows_in_their_order(fork, tmp_path: Path) -> None:
-    read, nets, kinds = fork
+    read, nets = fork
     blobs = NET.weights(0)
-    found = read_blobs(save(NET, blobs, tmp_path)[1], nets, kinds)
+    found = read_blobs(save(NET, blobs, tmp_path)[1], nets)
     assert {name: [value.tobytes() for value in values] for name, values in found.items()} == {
         name: [value.tobytes() for value in values] for name, values in blobs.items()
     }
@@ -82,14 +82,14 @@ def averages() -> list[np.ndarray]:
     ids=["k", "missing", "classes", "domains", "extra", "nan", "older fork", "older fork's BN"],
 )
 def test_other_weights_are_refused(blobs: dict[str, list[np.ndarray]], message: str, fork, tmp_path: Path) -> None:
-    _, nets, kinds = fork
+    _, nets = fork
     with pytest.raises(ProgramError, match=message) as error:
-        read_blobs(save(NET, blobs, tmp_path)[1], nets, kinds)
+        read_blobs(save(NET, blobs, tmp_path)[1], nets)
     assert "net.caffemodel: " in str(error.value)
 
 
 def test_a_domain_that_never_had_images_is_read(fork, tmp_path: Path) -> None:
-    _, nets, kinds = fork
+    _, nets = fork
     zeros = [np.zeros(shape, np.float32) for shape in NET.shapes["fc3 s norm 1"]]
-    found = read_blobs(save(NET, changed(fc3_s_norm_1=zeros), tmp_path)[1], nets, kinds)
+    found = read_blobs(save(NET, changed(fc3_s_norm_1=zeros), tmp_path)[1], nets)
     assert not any(value.any() for value in found["fc3 s norm 1"])
