@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
 from numpy.typing import NDArray
 
 from latent_domains.common.program import ProgramError
@@ -38,24 +39,57 @@ def difference(name: str, expected: NDArray[np.floating], found: NDArray[np.floa
     return Difference(name, float(largest / scale) if scale else (np.inf if largest else 0.0))
 
 
+def makers(net: NetParameter) -> dict[str, LayerParameter]:
+    """The Softmax and ArgMax layers of a net by the blobs that they make, where what they read is still there."""
+    found: dict[str, LayerParameter] = {}
+    for layer in net.layer:
+        found = {top: maker for top, maker in found.items() if not {top, *maker.bottom} & set(layer.top)}
+        if layer.type in ("Softmax", "ArgMax") and layer.bottom[0] != layer.top[0]:
+            found[layer.top[0]] = layer
+    return found
+
+
 def differences(
     expected: Mapping[str, NDArray[np.floating]],
     found: Mapping[str, NDArray[np.floating]],
-    softmaxes: Mapping[str, str] | None = None,
+    made_by: Mapping[str, LayerParameter] | None = None,
 ) -> list[Difference]:
     """Compare the blobs ``found`` with those ``expected`` by the same names.
 
-    ``softmaxes`` names the inputs of those that a softmax makes. It turns the rounding of a large input, which is
-    relative to its size, into a difference of the same absolute size: that is divided by the size over 10.
+    Some are compared by what their makers read (``made_by``: :func:`makers`). A softmax turns the rounding of a large input, which is relative to
+    its size, into a difference of the same absolute size: that is divided by the size over 10. Places that an ArgMax
+    finds, where two scores are even to within rounding, are compared by the scores there.
     """
     rows = []
     for name, values in found.items():
         row = difference(name, expected[name], values)
-        if softmaxes and name in softmaxes:
-            largest = float(np.abs(expected[softmaxes[name]]).max(initial=0))
-            row = replace(row, relative=row.relative / max(1.0, largest / 10))
+        if made_by and (maker := made_by.get(name)):
+            read = expected[maker.bottom[0]]
+            if maker.type == "Softmax":
+                row = replace(row, relative=row.relative / max(1.0, float(np.abs(read).max(initial=0)) / 10))
+            elif not (maker.argmax_param.out_max_val and maker.argmax_param.HasField("axis")):
+                row = replace(row, relative=_by_scores(maker, read, expected[name], values))
         rows.append(row)
     return rows
+
+
+def _by_scores(
+    maker: LayerParameter,
+    scores: NDArray[np.floating],
+    expected: NDArray[np.floating],
+    found: NDArray[np.floating],
+) -> float:
+    """How far the ``scores`` at the places that an ArgMax found are from those where it should have looked."""
+    axis, rest = maker.argmax_param.axis, 0.0
+    if not maker.argmax_param.HasField("axis"):  # N×1×k of all values of an image, or N×2×k, with the scores
+        rest = difference("", expected[:, 1:], found[:, 1:]).relative
+        scores, expected, found = (values.reshape(len(values), -1) for values in (scores, expected[:, 0], found[:, 0]))
+        axis = 1
+    if not np.isin(found, np.arange(scores.shape[axis])).all():
+        return np.inf
+    wanted, there = (np.take_along_axis(scores, places.astype(np.int64), axis) for places in (expected, found))
+    largest = np.abs(scores).max(initial=0)
+    return max(rest, float(np.abs(there - wanted).max(initial=0) / largest) if largest else 0.0)
 
 
 def worst(rows: Sequence[Difference]) -> Difference:

@@ -135,10 +135,8 @@ def _verify_in_opencv(
     except ProgramError as error:
         raise ProgramError(f"{opencv}: {error}: {only}") from error
     output = agreement.furthest
-    result = (
-        f"{opencv}: top-1 of {agreement.same} of {agreement.inputs} inputs the same, largest difference in "
-        f"{output.name} {output.relative:.1e}"
-    )
+    best = f"top-1 of {agreement.same} of {agreement.inputs} inputs the same, " if agreement.inputs else ""
+    result = f"{opencv}: {best}largest difference in {output.name} {output.relative:.1e}"
     if agreement.same < agreement.inputs or not output.relative <= TOLERANCE:
         raise ProgramError(f"{result}, expected all of them and at most {TOLERANCE:g}{hint}: {only}")
     print(result)

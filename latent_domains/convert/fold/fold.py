@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from caffe.proto.caffe_pb2 import LayerParameter
+
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.affine import fold_maps
 from latent_domains.convert.fold.assignment import fold_assigned, fold_assignments
 from latent_domains.convert.fold.geometry import crop_floor_pools, even_pads
+from latent_domains.models.compare import makers
 from latent_domains.models.graph import Graph, Node, comparable_blobs, of_model, to_model
 from latent_domains.models.model import Model, load
 
@@ -21,8 +24,8 @@ class Folded:
     heads: Mapping[str, str]
     """Blobs of the original net that are its outputs, or that a Softmax makes one of; and the layer here that makes it,
     as OpenCV calls it. That gives a layer's first top alone: others are left out."""
-    softmaxes: Mapping[str, str]
-    """Those outputs of the original net that a Softmax makes, and what it makes them of."""
+    makers: Mapping[str, LayerParameter]
+    """The original net's :func:`~latent_domains.models.compare.makers`."""
     notes: tuple[str, ...]
     """Notes for the user."""
 
@@ -58,7 +61,7 @@ def fold(model: Model, *, stock: bool = True) -> Folded:
         folded,
         {before[value]: after[value] for value in before if value in after},
         {before[top]: _opencv_name(node, blobs[top]) for node in graph.nodes for top in node.tops[:1] if top in heads},
-        {before[node.tops[0]]: before[node.bottoms[0]] for node in probabilities if node.bottoms[0] in before},
+        makers(model.net),
         tuple(graph.notes),
     )
 

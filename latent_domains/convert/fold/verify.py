@@ -23,6 +23,7 @@ class Agreement:
     same: int
     """Inputs with the same best class."""
     inputs: int
+    """Inputs that have classes."""
     furthest: Difference
     """The largest difference over the blobs."""
 
@@ -43,15 +44,15 @@ def compare_nets(
     """Compare the net that was folded with what was written of it.
 
     Returns the largest difference of each of the ``folded.pairs`` over the batches of inputs; and for each batch the
-    original's blobs that are ``folded.heads`` or inputs of ``folded.softmaxes``.
+    original's blobs that are ``folded.heads``, or read by their ``folded.makers``.
     """
-    kept = {*folded.heads, *folded.softmaxes.values()}
+    kept = {*folded.heads, *(maker.bottom[0] for head, maker in folded.makers.items() if head in folded.heads)}
     rows: dict[str, Difference] = {}
     outputs: list[dict[str, Array]] = []
     for batch in tqdm(batches, desc="compared with the net that was read", unit="batch"):
         expected, found = forward(original, batch), forward(written, batch)
         same = {name: found[other] for name, other in folded.pairs.items()}
-        keep_worst(rows, differences(expected, same, folded.softmaxes))
+        keep_worst(rows, differences(expected, same, folded.makers))
         outputs.append({name: expected[name] for name in kept})
     return list(rows.values()), outputs
 
@@ -65,16 +66,19 @@ def compare_opencv(
 ) -> Agreement:
     """Load the written model into OpenCV and compare its ``folded.heads`` with those ``expected`` for each batch.
 
-    A best class (along axis 1) is the same, too, where two are even to within TOLERANCE. Raises cv2.error if OpenCV
-    cannot read or run the model, ProgramError if a blob of its has another shape.
+    Classes lie along the axis of the softmax that makes a head or reads it, without one along axis 1. What an ArgMax
+    makes has none. Raises cv2.error if OpenCV cannot read or run the model, ProgramError if a blob of its has another
+    shape.
     """
     loaded = cv2.dnn.readNetFromCaffe(str(net), str(weights))
+    axes = {head: 0 for head in folded.makers}  # of an ArgMax
+    softmaxes = [maker for maker in folded.makers.values() if maker.type == "Softmax"]
+    axes |= {blob: maker.softmax_param.axis for maker in softmaxes for blob in (maker.bottom[0], maker.top[0])}
     rows: list[Difference] = []
     same = inputs = 0
     for batch, blobs in zip(tqdm(batches, desc="compared with OpenCV", unit="batch"), expected, strict=True):
         loaded.setInput(batch)
-        agreed = np.ones(len(batch), bool)
-        made = {}
+        agreed, made = [], {}
         for blob, layer in folded.heads.items():
             wanted = blobs[blob]
             # By one name at a time: given a list, OpenCV's wrapper ends the process if Ctrl-C comes at that moment.
@@ -82,15 +86,21 @@ def compare_opencv(
             if found.size == wanted.size:  # axes of 1 may be missing
                 found = found.reshape(wanted.shape)
             made[blob] = found
-            if wanted.ndim > 1 and found.shape == wanted.shape and len(wanted) == len(batch):
-                agreed &= same_best(wanted, found)
-        rows += differences(blobs, made, folded.softmaxes)
-        same, inputs = same + int(agreed.sum()), inputs + len(batch)
+            axis = axes.get(blob, 1)
+            if wanted.ndim > 1 and axis % wanted.ndim and found.shape == wanted.shape and len(wanted) == len(batch):
+                agreed.append(same_best(wanted, found, axis))
+        rows += differences(blobs, made, folded.makers)
+        if agreed:
+            same, inputs = same + int(np.all(agreed, axis=0).sum()), inputs + len(batch)
     return Agreement(same, inputs, worst(rows))
 
 
-def same_best(expected: Array, found: Array) -> NDArray[np.bool_]:
-    """Whether, for each row, the largest of ``found`` along axis 1 is the largest of ``expected``, within TOLERANCE."""
-    chosen = np.take_along_axis(expected, found.argmax(axis=1, keepdims=True), axis=1)
-    largest = expected.max(axis=1, keepdims=True)
-    return (chosen >= largest - TOLERANCE * np.abs(largest)).reshape(len(expected), -1).all(axis=1)
+def same_best(expected: Array, found: Array, axis: int = 1) -> NDArray[np.bool_]:
+    """Whether, for each row, the largest of ``found`` along ``axis`` is everywhere the largest of ``expected``.
+
+    Two may be even to within TOLERANCE of the row's largest value.
+    """
+    chosen = np.take_along_axis(expected, found.argmax(axis, keepdims=True), axis)
+    behind, sizes = (expected.max(axis, keepdims=True) - chosen), np.abs(expected)
+    most, largest = (values.reshape(len(expected), -1).max(axis=1) for values in (behind, sizes))
+    return most <= TOLERANCE * largest

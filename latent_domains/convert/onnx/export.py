@@ -6,6 +6,7 @@ from pathlib import Path
 import caffe
 import onnx
 import onnxruntime
+from caffe.proto.caffe_pb2 import NetParameter
 from onnx import ModelProto
 
 from latent_domains.common.files import check_free, expect_file, sha256, write_together
@@ -42,12 +43,12 @@ def export_onnx(
     :func:`converted` does or, where that is verified, if ONNX Runtime finds something else than Caffe.
     """
     check_free(out, force=options.force, inputs=(net, weights))
-    made, loaded = converted(net, weights)
+    made, definition, loaded = converted(net, weights)
     (entry,) = loaded.inputs
     with write_together(out, force=options.force) as (aside,):
         aside.write_bytes(made.SerializeToString())
         if options.verify:
-            rows = compare(loaded, made, aside, options.images, mean or (MEAN,), scale)
+            rows = compare(definition, loaded, made, aside, options.images, mean or (MEAN,), scale)
             require(weights, rows, hint=pixels_hint(mean, scale, MEAN))
         if check is not None:
             check(aside)
@@ -64,8 +65,8 @@ def export_onnx(
         print("not verified")
 
 
-def converted(net: Path, weights: Path) -> tuple[ModelProto, caffe.Net]:
-    """Return a model as ONNX, and the Caffe net with its weights.
+def converted(net: Path, weights: Path) -> tuple[ModelProto, NetParameter, caffe.Net]:
+    """Return a model as ONNX, its definition, and the Caffe net with its weights.
 
     Raises ProgramError naming the file if one is missing, damaged or not the other's, or if the net has a layer with
     no exact counterpart in ONNX.
@@ -94,7 +95,7 @@ def converted(net: Path, weights: Path) -> tuple[ModelProto, caffe.Net]:
         onnx.checker.check_model(made, full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         raise ProgramError(f"{net}: onnx.checker refuses what was made of it: {error}") from error
-    return made, loaded
+    return made, definition, loaded
 
 
 def _about(net: Path) -> str:

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from latent_domains.common.program import ProgramError
-from latent_domains.models.compare import Difference, difference, differences, require, worst
+from latent_domains.models.compare import Difference, difference, differences, makers, require, worst
+from tests.latent_domains.convert.fold.models import layer
+from tests.latent_domains.nets.graphs import parse
 
 ONES = np.ones((2, 3), np.float32)
 MODEL = Path("m.caffemodel")
@@ -46,3 +48,45 @@ def test_require_names_the_worst_and_shows_all() -> None:
         require(MODEL, rows, hint=": try others")
     with pytest.raises(ProgramError, match="inf"):
         require(MODEL, [Difference("a", np.inf)], 1e30)
+
+
+def test_makers_are_those_whose_input_is_still_there() -> None:
+    text = (
+        layer("a", "Softmax", "x", "x")
+        + layer("b", "Softmax", "x", "b")
+        + layer("c", "ArgMax", "y", "c")
+        + layer("d", "ReLU", "y", "y")
+        + layer("e", "ArgMax", "y", "e")
+        + layer("f", "Softmax", "y", "f")
+        + layer("g", "ReLU", "f", "f")
+    )
+    assert {top: maker.name for top, maker in makers(parse(text)).items()} == {"b": "b", "e": "e"}
+
+
+SCORES = np.array([[[0.5, 0.1], [0.5 - 1e-7, 0.9], [-4, 0.3]]], np.float32)
+"""1×3×2: the first two of the first column are even."""
+
+
+@pytest.mark.parametrize(
+    ("param", "expected", "found", "relative"),
+    [
+        ("axis: 1", [[[0, 1]]], [[[1, 1]]], 0),
+        ("axis: 1", [[[0, 1]]], [[[0, 0]]], 0.2),
+        ("axis: -2 top_k: 2", [[[0, 1], [1, 2]]], [[[1, 1], [0, 2]]], 0),
+        ("axis: 1 top_k: 2", [[[0, 1], [1, 2]]], [[[0, 1], [2, 2]]], 1.125),
+        ("axis: 1", [[[0, 1]]], [[[0, 3]]], np.inf),
+        ("axis: 1", [[[0, 1]]], [[[0.5, 1]]], np.inf),
+        ("axis: 1", [[[0, 1]]], [[[np.nan, 1]]], np.inf),
+        ("axis: 1 out_max_val: true", [[[0.5, 0.9]]], [[[0.5, 0.45]]], 0.5),
+        ("top_k: 3", [[[3, 0, 2]]], [[[3, 2, 0]]], 0),
+        ("", [[[3]]], [[[0]]], 0.1),
+        ("out_max_val: true top_k: 2", [[[3, 0], [0.9, 0.5]]], [[[3, 2], [0.9, 0.5]]], 0),
+        ("out_max_val: true top_k: 2", [[[3, 0], [0.9, 0.5]]], [[[3, 2], [0.9, 0]]], 0.5 / 0.9),
+    ],
+)
+def test_the_places_of_an_argmax_are_compared_by_their_scores(
+    param: str, expected: list, found: list, relative: float
+) -> None:
+    made = makers(parse(layer("a", "ArgMax", "x", "a", f"argmax_param {{ {param} }}")))
+    (row,) = differences({"x": SCORES, "a": np.array(expected)}, {"a": np.array(found)}, made)
+    assert row.relative == pytest.approx(relative, abs=1e-6)

@@ -7,9 +7,10 @@ import pytest
 
 from latent_domains.convert.fold.fold import Folded, fold
 from latent_domains.convert.fold.verify import batches_for, compare_nets, compare_opencv, same_best
-from latent_domains.models.compare import differences, worst
+from latent_domains.models.compare import differences, makers, worst
 from latent_domains.models.model import Model, forward, load, write_model
 from tests.latent_domains.convert.fold.models import DATA, layer, trained
+from tests.latent_domains.nets.graphs import parse
 
 TEXT = (
     DATA
@@ -120,12 +121,71 @@ def test_even_classes_are_the_same_best() -> None:
     other = maps.copy()
     other[1, :, 2, 2] = -other[1, :, 2, 2]
     assert same_best(maps, other).tolist() == [True, False]
+    even = maps.copy()
+    maps[0, :, 1, 1], even[0, :, 1, 1] = (1e-7, 2e-7, 3e-7), (3e-7, 2e-7, 1e-7)  # next to the row's others
+    assert same_best(maps, even).tolist() == [True, True]
+
+
+@pytest.mark.parametrize("axis", [1, 2, 3, -1])
+def test_classes_lie_along_an_axis(axis: int) -> None:
+    expected = np.random.default_rng(0).normal(size=(2, 3, 4, 5)).astype(np.float32)
+    other = expected.copy()
+    other[1] = np.flip(other, axis)[1]
+    assert same_best(expected, other, axis).tolist() == [True, False]
+    first = np.moveaxis(expected.copy(), axis, 1)  # a view: of the values along the other axes one is larger
+    first[1, :, 2, 2] += 100
+    assert same_best(expected, np.moveaxis(first, 1, axis), axis).tolist() == [True, True]
+
+
+def head(rest: str, more: str = "") -> str:
+    return layer("p", "Softmax", rest, "p", more)
+
+
+PADDED = "convolution_param { num_output: 8 kernel_size: 3 pad: 1 }"
+CONVOLVED = layer("c", "Convolution", "data", "c", PADDED)
+PARTS = CONVOLVED + layer("r", "Reshape", "c", "r", "reshape_param { shape { dim: 0 dim: 4 dim: -1 } }")
+HEADS = {
+    "rows": (layer("fc", "InnerProduct", "data", "fc", "inner_product_param { num_output: 5 }") + head("fc"), {"p": 1}),
+    "one class": (layer("fc", "InnerProduct", "data", "c", "inner_product_param { num_output: 1 }"), {"c": None}),
+    "every pixel": (CONVOLVED + head("c"), {"p": 1, "c": 1}),
+    "parts": (PARTS + head("r", "softmax_param { axis: 2 }"), {"p": 2, "r": 2}),
+    "parts, from behind": (PARTS + head("r", "softmax_param { axis: -1 }"), {"p": 2}),
+    "columns": (CONVOLVED + head("c", "softmax_param { axis: -1 }"), {"p": 3, "c": 3}),
+    "scores alone": (CONVOLVED, {"c": 1}),
+    "two": (PARTS + head("r", "softmax_param { axis: 2 }") + layer("q", "Softmax", "c", "q"), {"p": 2, "q": 1}),
+    "rows of none": (layer("r", "Reshape", "data", "r", "reshape_param { shape { dim: -1 dim: 2 } }") + head("r"), {}),
+}
+
+
+@pytest.mark.parametrize("which", HEADS)
+def test_best_classes_are_compared_along_the_softmaxs_axis(which: str, tmp_path: Path) -> None:
+    text, axes = HEADS[which]
+    model = trained(DATA + text)
+    folded = fold(model)
+    files = write_model(folded.model, tmp_path / "m", about="", force=False)
+    _, (expected,) = compare_nets(load(model), load(folded.model), folded, [X])
+    agreement = compare_opencv(*files, folded, [X], [expected])
+    assert agreement.same == agreement.inputs == (7 if axes else 0) and agreement.furthest.relative < 1e-5
+    for name, axis in axes.items():
+        if axis is None:
+            continue
+        other = {blob: values.copy() for blob, values in expected.items()}
+        other[name][5] = np.flip(other[name], axis)[5]
+        assert compare_opencv(*files, folded, [X], [other]).same == 6, name
+        if expected[name].ndim > 2:
+            other = {blob: values.copy() for blob, values in expected.items()}
+            across = 2 if axis == 1 else 1
+            np.moveaxis(other[name], across, 1)[:, 0] += 100 * np.abs(other[name]).max()
+            assert compare_opencv(*files, folded, [X], [other]).same == 7, name
 
 
 def test_batches_are_those_that_the_net_takes() -> None:
     found = batches_for(trained(TEXT.replace("dim: 1 dim: 4", "dim: 3 dim: 4")).net, X)
     assert [len(batch) for batch in found] == [3, 3, 3]
     np.testing.assert_array_equal(np.concatenate(found), np.concatenate([X, X[:2]]))
+
+
+PROB = makers(parse(layer("p", "Softmax", "logits", "prob")))
 
 
 def test_a_softmax_of_large_numbers_has_the_room_that_their_rounding_takes() -> None:
@@ -137,7 +197,7 @@ def test_a_softmax_of_large_numbers_has_the_room_that_their_rounding_takes() -> 
         expected = {"logits": logits, "prob": softmax(logits)}
         off = logits + np.array([[0, 1e-6 * size]])
         found = {"logits": off, "prob": softmax(off)}
-        plain, adjusted = differences(expected, found, {}), differences(expected, found, {"prob": "logits"})
+        plain, adjusted = differences(expected, found, {}), differences(expected, found, PROB)
         assert adjusted[0] == plain[0]
         assert adjusted[1].relative == pytest.approx(plain[1].relative / room)
-    assert differences(expected, {**found, "prob": 1 - found["prob"]}, {"prob": "logits"})[1].relative > 1e-3
+    assert differences(expected, {**found, "prob": 1 - found["prob"]}, PROB)[1].relative > 1e-3

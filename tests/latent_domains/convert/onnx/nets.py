@@ -64,7 +64,7 @@ def compared(text: str) -> list[Difference]:
     made = exported(model)
     with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
         Path(file.name).write_bytes(made.SerializeToString())
-        return compare(load(model), made, Path(file.name), None)
+        return compare(model.net, load(model), made, Path(file.name), None)
 
 
 def assert_agrees(text: str, *blobs: str) -> None:
