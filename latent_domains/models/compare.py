@@ -56,9 +56,9 @@ def differences(
 ) -> list[Difference]:
     """Compare the blobs ``found`` with those ``expected`` by the same names.
 
-    Some are compared by what their makers read (``made_by``: :func:`makers`). A softmax turns the rounding of a large input, which is relative to
-    its size, into a difference of the same absolute size: that is divided by the size over 10. Places that an ArgMax
-    finds, where two scores are even to within rounding, are compared by the scores there.
+    Some are compared by what the layer read that they are ``made_by`` (:func:`makers`). A softmax turns the rounding of
+    a large input, which is relative to its size, into a difference of the same absolute size: that is divided by the
+    size over 10. Places that an ArgMax finds are compared by the scores there: two may be even to within rounding.
     """
     rows = []
     for name, values in found.items():

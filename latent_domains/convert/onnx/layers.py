@@ -1,10 +1,12 @@
 """How each type of layer is written as ONNX: one function for each, and the table of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import prod
 
 import numpy as np
-from caffe.proto.caffe_pb2 import EltwiseParameter, LRNParameter, PoolingParameter
+from caffe.proto.caffe_pb2 import EltwiseParameter, LRNParameter, PoolingParameter, ReductionParameter
 from google.protobuf.message import Message
+from onnx import TensorProto
 
 from latent_domains.convert.onnx.layer import Layer
 from latent_domains.models.graph import Value
@@ -13,22 +15,37 @@ from latent_domains.models.windows import end_pads, pair
 
 
 def convolution(layer: Layer) -> None:
-    """Caffe and ONNX share the layout of the weights (out × in/group × h × w) and the rule for the output's size."""
-    param, axes = layer.param.convolution_param, len(layer.x.shape)
+    """A convolution, or the transpose of one.
+
+    Caffe and ONNX share the layout of the weights (out × in/group × h × w; of a transpose in × out/group × h × w) and
+    the rule for the output's size.
+    """
+    param, axes, kernel = layer.param.convolution_param, len(layer.x.shape), layer.blobs[0]
     if axes != 4 or layer.axis("axis", param.axis, 4) != 1:
         raise layer.refuse(f"axis {param.axis} of {axes} axes, expected images: axis 1 of 4")
-    inputs = [layer.x.name, layer.parameter("weight", layer.blobs[0])]
+    op, dilation = "Conv", pair(param, "dilation", "dilation", 1)
+    if layer.param.type == "Deconvolution":
+        op, kernel, dilation = "ConvTranspose", _dilated(kernel, *dilation), (1, 1)
+    inputs = [layer.x.name, layer.parameter("weight", kernel)]
     if param.bias_term:
         inputs.append(layer.parameter("bias", layer.blobs[1].reshape(-1)))
     layer.last(
-        "Conv",
+        op,
         inputs,
         group=param.group,
-        kernel_shape=layer.blobs[0].shape[2:],
+        kernel_shape=kernel.shape[2:],
         strides=pair(param, "stride", "stride", 1),
         pads=pair(param, "pad", "pad", 0) + end_pads(param),
-        dilations=pair(param, "dilation", "dilation", 1),
+        dilations=dilation,
     )
+
+
+def _dilated(kernel: Array, height: int, width: int) -> Array:
+    """A kernel with the zeros of its dilation in it: OpenCV dilates no transposes, and does not say so."""
+    sizes = [(size - 1) * step + 1 for size, step in zip(kernel.shape[2:], (height, width), strict=True)]
+    wide = np.zeros((*kernel.shape[:2], *sizes), kernel.dtype)
+    wide[:, :, ::height, ::width] = kernel
+    return wide
 
 
 def inner_product(layer: Layer) -> None:
@@ -37,9 +54,8 @@ def inner_product(layer: Layer) -> None:
     if layer.axis("axis", param.axis, axes) != 1:
         raise layer.refuse(f"axis {param.axis} of {axes} axes, expected axis 1")
     biases = [layer.parameter("bias", layer.blobs[1].reshape(-1))] if param.bias_term else []
-    rows = layer.before("Flatten", [layer.x.name], axis=1) if axes > 2 else layer.x.name
     weight = layer.parameter("weight", layer.blobs[0])
-    layer.last("Gemm", [rows, weight, *biases], transB=int(not param.transpose))
+    layer.last("Gemm", [_joined(layer, 1), weight, *biases], transB=int(not param.transpose))
 
 
 def pooling(layer: Layer) -> None:
@@ -62,23 +78,40 @@ def pooling(layer: Layer) -> None:
     if any(start >= size for start, size in zip(starts, sizes, strict=True)):
         raise layer.refuse(f"a window of stride {max(stride)} lies outside of the {sizes[0]}×{sizes[1]} image")
     beyond = [start + k - size for start, k, size in zip(starts, kernel, sizes, strict=True)]
-    windows = {"kernel_shape": kernel, "strides": stride, "pads": [*begin, *(max(end, 0) for end in beyond)]}
+    windows = {"kernel_shape": kernel, "strides": stride}
     if maximum:
-        layer.last("MaxPool", [x.name], **windows)
+        layer.last("MaxPool", [x.name], pads=[*begin, *(max(end, 0) for end in beyond)], **windows)
         return
-    # Caffe divides by a window's part of the padded image. ONNX counts the padding or not, everywhere alike.
-    if any(begin) and any(end > pad for end, pad in zip(beyond, begin, strict=True)):
-        raise layer.refuse("an average over windows that reach beyond the padding, expected a pad for them or none")
-    layer.last("AveragePool", [x.name], count_include_pad=int(any(begin)), **windows)
+    over = [max(end - pad, 0) for end, pad in zip(beyond, begin, strict=True)]
+    ends = [max(min(end, pad), 0) for end, pad in zip(beyond, begin, strict=True)]
+    layer.last("AveragePool", [_padded(layer, x.name, begin, ends)], pads=[0, 0, *over], **windows)
+
+
+def _padded(layer: Layer, images: str, begin: Sequence[int], end: Sequence[int]) -> str:
+    """Images with zeros around them, for an average that counts these.
+
+    Caffe counts the padding and not what is beyond it, ONNX both or none, and OpenCV none.
+    """
+    if not any(begin):
+        return images
+    return layer.before("Pad", [images, layer.whole_numbers("pads", [0, 0, *begin, 0, 0, *end])])
 
 
 def lrn(layer: Layer) -> None:
-    """Both divide alpha by the number of channels that they sum over; Caffe's k is ONNX's bias."""
-    param = layer.param.lrn_param
-    if param.norm_region != LRNParameter.ACROSS_CHANNELS:
-        region = LRNParameter.NormRegion.Name(param.norm_region)
-        raise layer.refuse(f"norm_region: {region}, expected ACROSS_CHANNELS")
-    layer.last("LRN", [layer.x.name], size=param.local_size, alpha=param.alpha, beta=param.beta, bias=param.k)
+    """Across channels both divide alpha by how many they sum over, and Caffe's k is ONNX's bias.
+
+    Within a channel it is x · (1 + alpha · mean of x² in a window)^-beta, without k; the padding counts.
+    """
+    x, param = layer.x.name, layer.param.lrn_param
+    if param.norm_region == LRNParameter.ACROSS_CHANNELS:
+        layer.last("LRN", [x], size=param.local_size, alpha=param.alpha, beta=param.beta, bias=param.k)
+        return
+    pads = [param.local_size // 2] * 2
+    squares = _padded(layer, layer.before("Mul", [x, x]), pads, pads)
+    mean = layer.before("AveragePool", [squares], kernel_shape=[param.local_size] * 2)
+    scaled = layer.before("Mul", [mean, layer.number("alpha", param.alpha)])
+    power = [layer.before("Add", [scaled, layer.number("one", 1)]), layer.number("power", -param.beta)]
+    layer.last("Mul", [x, layer.before("Pow", power)])
 
 
 def batch_norm(layer: Layer) -> None:
@@ -154,6 +187,11 @@ def prelu(layer: Layer) -> None:
     layer.last("PRelu", [layer.x.name, layer.parameter("slope", slopes)])
 
 
+def elu(layer: Layer) -> None:
+    """alpha · (exp(x) - 1) below 0."""
+    layer.last("Elu", [layer.x.name], alpha=layer.param.elu_param.alpha)
+
+
 def same(op: str) -> Callable[[Layer], None]:
     """The writer of layers that ONNX has without any parameter."""
     return lambda layer: layer.last(op, [layer.x.name])
@@ -215,6 +253,77 @@ def slice_(layer: Layer) -> None:
     layer.last("Split", [layer.x.name, sizes], axis=axis)
 
 
+def crop(layer: Layer) -> None:
+    """As much of the axes from ``axis`` on as the second bottom has, from the offsets on; of the batch all."""
+    x, y, param = layer.x, layer.y, layer.param.crop_param
+    axes = range(param.axis % len(x.shape), len(x.shape))
+    offsets = list(param.offset) or [0]
+    starts = dict(zip(axes, offsets * len(axes) if len(offsets) == 1 else offsets, strict=True))
+    starts.pop(0, None)
+    ends = [start + y.shape[axis] for axis, start in starts.items()]
+    cut = {"starts": list(starts.values()), "ends": ends, "axes": list(starts)}
+    layer.last("Slice", [x.name, *(layer.whole_numbers(what, values) for what, values in cut.items())])
+
+
+def arg_max(layer: Layer) -> None:
+    """The places of the ``top_k`` largest values, or these, along an axis or among all of an image.
+
+    Of even values Caffe takes the last first.
+    """
+    x, param = layer.x, layer.param.argmax_param
+    along = param.HasField("axis")
+    axis = layer.axis("axis", param.axis, len(x.shape)) if along else 1
+    rows, size = (x.name, x.shape[axis]) if along else (_joined(layer, 1), prod(x.shape[1:]))
+    if param.top_k == 1 and not param.out_max_val:
+        places = layer.before("ArgMax", [rows], axis=axis, select_last_index=1)
+    else:  # of even values TopK takes the first
+        backwards = layer.before("Gather", [rows, layer.whole_numbers("order", range(size)[::-1])], axis=axis)
+        values, behind = (layer.graph.new_value(f"{layer.param.name}/{what}") for what in ("values", "behind"))
+        inputs = [backwards, layer.whole_numbers("k", [param.top_k])]
+        layer.graph.node("TopK", inputs, [values, behind], f"{layer.param.name}/topk", axis=axis)
+        places = layer.before("Sub", [layer.whole_numbers("last", [size - 1]), behind])
+    if along and param.out_max_val:
+        layer.last("Identity", [values])
+    elif along:
+        layer.last("Cast", [places], to=TensorProto.FLOAT)
+    else:
+        found = layer.before("Cast", [places], to=TensorProto.FLOAT)
+        if param.out_max_val:
+            found = layer.before("Concat", [found, values], axis=1)
+        layer.last("Reshape", [found, layer.whole_numbers("shape", [0, *layer.y.shape[1:]])])
+
+
+def reduction(layer: Layer) -> None:
+    """All axes from ``axis`` on become one number, times ``coeff``."""
+    param = layer.param.reduction_param
+    axis = layer.axis("axis", param.axis, len(layer.x.shape))
+    rows = _joined(layer, axis)  # OpenCV reduces three axes wrongly
+    write = layer.last if param.coeff == 1 else layer.before
+    if param.operation == ReductionParameter.SUM:  # its axes are an input since operator set 13
+        reduced = write("ReduceSum", [rows, layer.whole_numbers("axes", [axis])], keepdims=0)
+    else:
+        reduced = write(_REDUCTIONS[param.operation], [rows], axes=[axis], keepdims=0)
+    if param.coeff != 1:
+        layer.last("Mul", [reduced, layer.number("coeff", param.coeff)])
+
+
+def _joined(layer: Layer, axis: int) -> str:
+    """The first bottom, its axes from ``axis`` on as one."""
+    x = layer.x
+    if axis == len(x.shape) - 1:
+        return x.name
+    if axis == 1:
+        return layer.before("Flatten", [x.name], axis=1)
+    return layer.before("Reshape", [x.name, layer.whole_numbers("shape", [0, *x.shape[1:axis], -1])])
+
+
+_REDUCTIONS = {
+    ReductionParameter.ASUM: "ReduceL1",
+    ReductionParameter.SUMSQ: "ReduceSumSquare",
+    ReductionParameter.MEAN: "ReduceMean",
+}
+
+
 def _axis_or(layer: Layer, param: Message, old: str) -> int:
     """The axis, also by the ``old`` name of the field."""
     field = old if param.HasField(old) else "axis"
@@ -258,12 +367,16 @@ def nothing(layer: Layer) -> None:
 
 
 LAYERS = {
+    "ArgMax": arg_max,
     "BatchNorm": batch_norm,
     "Bias": bias,
     "Clip": clip,
     "Concat": concat,
     "Convolution": convolution,
+    "Crop": crop,
+    "Deconvolution": convolution,
     "Dropout": identity,
+    "ELU": elu,
     "Eltwise": eltwise,
     "Flatten": flatten,
     "InnerProduct": inner_product,
@@ -272,6 +385,7 @@ LAYERS = {
     "Pooling": pooling,
     "Power": power,
     "ReLU": relu,
+    "Reduction": reduction,
     "Reshape": reshape,
     "Scale": scale,
     "Sigmoid": same("Sigmoid"),
@@ -283,5 +397,5 @@ LAYERS = {
 }
 """The function that writes each type of layer."""
 
-SEVERAL = frozenset({"Bias", "Concat", "Dropout", "Eltwise", "Scale", "Silence", "Slice", "Split"})
+SEVERAL = frozenset({"Bias", "Concat", "Crop", "Dropout", "Eltwise", "Scale", "Silence", "Slice", "Split"})
 """Types that may have several bottoms or tops."""

@@ -58,13 +58,17 @@ def exported(model: Model) -> ModelProto:
     return made
 
 
-def compared(text: str) -> list[Difference]:
-    """The largest difference of each blob of a net with random parameters, on batches of 1 and of 3."""
-    model = random_model(for_phase(parse(text), caffe.TEST, Path("test.prototxt")))
+def compare_runtime(model: Model) -> list[Difference]:
+    """The largest difference of each blob, on batches of 1 and of 3."""
     made = exported(model)
     with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
         Path(file.name).write_bytes(made.SerializeToString())
         return compare(model.net, load(model), made, Path(file.name), None)
+
+
+def compared(text: str) -> list[Difference]:
+    """:func:`compare_runtime` of a net with random parameters."""
+    return compare_runtime(random_model(for_phase(parse(text), caffe.TEST, Path("test.prototxt"))))
 
 
 def assert_agrees(text: str, *blobs: str) -> None:

@@ -1,5 +1,6 @@
 """Every type of layer, with the parameters that are easy to get wrong, against Caffe itself; and what is refused."""
 
+import cv2
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from latent_domains.convert.onnx.layer import Refused
 from latent_domains.models.model import Model, forward, load
 from latent_domains.models.onnx_runtime import Runtime
+from tests.latent_domains.convert.fold.models import layer
 from tests.latent_domains.convert.onnx.nets import assert_agrees, compared, exported, random_model, with_input
 from tests.latent_domains.nets.graphs import parse
 
@@ -30,6 +32,19 @@ LAYERS = [
     ),
     ("Convolution", "convolution_param { num_output: 3 kernel_size: 3 pad_h: 1 }", IMAGES),
     ("Convolution", "convolution_param { num_output: 3 kernel_size: 3 dilation: 2 dilation: 1 pad: 2 }", IMAGES),
+    ("Deconvolution", "convolution_param { num_output: 6 kernel_size: 4 stride: 2 pad: 1 group: 6 }", IMAGES),
+    ("Deconvolution", "convolution_param { num_output: 4 kernel_size: 3 group: 2 bias_term: false }", IMAGES),
+    ("Deconvolution", "convolution_param { num_output: 5 kernel_size: 3 dilation: 2 stride: 3 pad: 2 }", IMAGES),
+    (
+        "Deconvolution",
+        "convolution_param { num_output: 5 kernel_h: 2 kernel_w: 4 stride_h: 1 stride_w: 3 pad_h: 0 pad_w: 2 }",
+        IMAGES,
+    ),
+    (
+        "Deconvolution",
+        "convolution_param { num_output: 6 kernel_size: 2 kernel_size: 3 group: 3 dilation: 1 dilation: 3 axis: -3 }",
+        IMAGES,
+    ),
     ("InnerProduct", "inner_product_param { num_output: 6 }", IMAGES),
     ("InnerProduct", "inner_product_param { num_output: 6 bias_term: false }", IMAGES),
     ("InnerProduct", "inner_product_param { num_output: 6 transpose: true }", IMAGES),
@@ -38,6 +53,9 @@ LAYERS = [
     ("LRN", "lrn_param { local_size: 5 alpha: 3 beta: 0.75 k: 2 }", IMAGES),
     ("LRN", "lrn_param { local_size: 3 alpha: 0.5 beta: 0.5 }", IMAGES),
     ("LRN", "lrn_param { local_size: 9 alpha: 1 }", IMAGES),
+    ("LRN", "lrn_param { norm_region: WITHIN_CHANNEL local_size: 3 alpha: 3 k: 7 }", IMAGES),
+    ("LRN", "lrn_param { norm_region: WITHIN_CHANNEL local_size: 9 alpha: 0.5 beta: 0.5 }", IMAGES),
+    ("LRN", "lrn_param { norm_region: WITHIN_CHANNEL local_size: 1 beta: 2 }", IMAGES),
     ("BatchNorm", "batch_norm_param { eps: 0.1 }", IMAGES),
     ("BatchNorm", "batch_norm_param { use_global_stats: true }", ROWS),
     ("Scale", "scale_param { bias_term: true }", IMAGES),
@@ -50,6 +68,8 @@ LAYERS = [
     ("Bias", "bias_param { axis: 0 num_axes: 0 }", IMAGES),
     ("ReLU", "", IMAGES),
     ("ReLU", "relu_param { negative_slope: 0.3 }", IMAGES),
+    ("ELU", "", IMAGES),
+    ("ELU", "elu_param { alpha: 0.3 }", ROWS),
     ("PReLU", "", IMAGES),
     ("PReLU", "prelu_param { channel_shared: true }", IMAGES),
     ("PReLU", "", ROWS),
@@ -72,6 +92,31 @@ LAYERS = [
     ("Slice", 'top: "b" top: "c" slice_param { axis: 2 slice_point: 1 slice_point: 4 }', IMAGES),
     ("Slice", 'top: "b" slice_param { slice_dim: 1 }', IMAGES),
     ("Slice", "", IMAGES),
+    ("Crop", 'bottom: "part"', IMAGES),
+    ("Crop", 'bottom: "part" crop_param { offset: 1 }', IMAGES),
+    ("Crop", 'bottom: "part" crop_param { axis: -3 offset: 3 offset: 0 offset: 2 }', IMAGES),
+    ("Crop", 'bottom: "part" crop_param { axis: 3 offset: 1 }', (3, 3, 4)),
+    ("Crop", 'bottom: "part" crop_param { axis: 0 offset: 0 offset: 2 offset: 2 offset: 0 }', IMAGES),
+    ("Crop", 'bottom: "part" crop_param { axis: -4 }', IMAGES),
+    ("ArgMax", "", IMAGES),
+    ("ArgMax", "argmax_param { top_k: 5 }", IMAGES),
+    ("ArgMax", "argmax_param { out_max_val: true }", IMAGES),
+    ("ArgMax", "argmax_param { out_max_val: true top_k: 3 }", ROWS),
+    ("ArgMax", "argmax_param { axis: 1 }", IMAGES),
+    ("ArgMax", "argmax_param { axis: -1 top_k: 4 }", IMAGES),
+    ("ArgMax", "argmax_param { axis: 1 out_max_val: true }", IMAGES),
+    ("ArgMax", "argmax_param { axis: -2 out_max_val: true top_k: 2 }", IMAGES),
+    ("ArgMax", "argmax_param { axis: 1 top_k: 2 }", ROWS),
+    *(
+        ("Reduction", f"reduction_param {{ operation: {operation} {more} }}", dims)
+        for operation in ("SUM", "ASUM", "SUMSQ", "MEAN")
+        for more, dims in (
+            ("axis: 1", IMAGES),
+            ("axis: 2 coeff: -0.5", IMAGES),
+            ("axis: -1 coeff: 3", IMAGES),
+            ("axis: 1", ROWS),
+        )
+    ),
     ("Concat", 'bottom: "small"', IMAGES),
     ("Concat", 'bottom: "small" bottom: "small" concat_param { axis: -1 }', IMAGES),
     ("Concat", 'bottom: "small" concat_param { concat_dim: 2 }', IMAGES),
@@ -82,7 +127,13 @@ LAYERS = [
     ("Pooling", "pooling_param { pool: AVE global_pooling: true }", IMAGES),
     ("Pooling", "pooling_param { pool: MAX kernel_size: 3 stride: 2 }", IMAGES),
     ("Pooling", "pooling_param { pool: AVE kernel_size: 2 pad: 1 }", IMAGES),
+    ("Pooling", "pooling_param { pool: AVE kernel_size: 3 stride: 2 pad: 1 }", (3, 6, 4)),
+    ("Pooling", "pooling_param { pool: AVE kernel_h: 1 kernel_w: 3 stride: 2 pad_h: 0 pad_w: 1 }", (3, 6, 4)),
+    ("Pooling", "pooling_param { pool: AVE kernel_h: 2 kernel_w: 3 stride: 2 pad_h: 0 pad_w: 1 }", (3, 5, 5)),
+    ("Pooling", "pooling_param { pool: AVE kernel_size: 2 stride: 2 }", (3, 5, 5)),
 ]
+
+IN_OPENCV = ("ArgMax", "Crop", "Deconvolution", "ELU", "LRN", "Pooling", "Reduction")
 
 REFUSED = [
     ("Convolution", "convolution_param { num_output: 3 kernel_size: 2 axis: 2 }", "axis 2 of 4 axes, expected images"),
@@ -93,7 +144,10 @@ REFUSED = [
     ),
     ("InnerProduct", "inner_product_param { num_output: 3 axis: 0 }", "axis: the first axis is the batch"),
     ("InnerProduct", "inner_product_param { num_output: 3 axis: 2 }", "axis 2 of 4 axes, expected axis 1"),
-    ("LRN", "lrn_param { norm_region: WITHIN_CHANNEL }", "norm_region: WITHIN_CHANNEL, expected ACROSS_CHANNELS"),
+    ("Deconvolution", "convolution_param { num_output: 3 kernel_size: 2 axis: 2 }", "axis 2 of 4 axes, expected im"),
+    ("ArgMax", "argmax_param { axis: 0 }", "axis: the first axis is the batch"),
+    ("Reduction", "", "axis: the first axis is the batch"),
+    ("Reduction", "reduction_param { axis: -4 }", "axis: the first axis is the batch"),
     ("BatchNorm", "batch_norm_param { use_global_stats: false }", "use_global_stats: false, expected statistics"),
     ("Scale", "scale_param { axis: 0 }", "axis: the first axis is the batch"),
     ("Bias", "bias_param { axis: -4 num_axes: 2 }", "axis: the first axis is the batch"),
@@ -104,7 +158,6 @@ REFUSED = [
     ("Reshape", "reshape_param { shape { dim: 2 dim: -1 } }", "shape: the first axis is the batch"),
     ("Reshape", "reshape_param { shape { dim: -1 dim: 3 } }", "shape: the first axis is the batch"),
     ("Reshape", "reshape_param { axis: 0 num_axes: 0 shape { dim: 1 } }", "shape: the first axis is the batch"),
-    ("Pooling", "pooling_param { pool: AVE kernel_size: 3 stride: 2 pad: 1 }", "an average over windows that reach"),
     ("Pooling", "pooling_param { kernel_size: 1 stride: 3 }", "a window of stride 3 lies outside of the 6×4 image"),
     ("Pooling", "pooling_param { pool: STOCHASTIC kernel_size: 2 }", "pool: STOCHASTIC, expected MAX or AVE"),
     ("Pooling", 'top: "mask" pooling_param { kernel_size: 2 }', "1 bottoms and 2 tops, expected one of each"),
@@ -112,14 +165,45 @@ REFUSED = [
 
 
 def net(kind: str, rest: str, *dims: int) -> str:
-    """A layer ``a`` that reads values of a few units: LRN divides larger ones down to next to nothing."""
+    """A layer ``a`` that reads values of a few units: LRN divides larger ones down to next to nothing.
+
+    ``part`` is three channels of 3×2 of an image.
+    """
     small = 'layer { name: "small" type: "Power" bottom: "data" top: "small" power_param { scale: 0.01 } }'
+    if '"part"' in rest:
+        window = " ".join(
+            f"kernel_{side}: {size - left}" for side, size, left in zip("hw", dims[1:], (2, 1), strict=True)
+        )
+        small += f"""
+            layer {{ name: "few" type: "Convolution" bottom: "data" top: "part"
+                     convolution_param {{ num_output: 3 {window} }} }}"""
     return with_input(f'{small} layer {{ name: "a" type: "{kind}" bottom: "small" top: "a" {rest} }}', *dims)
 
 
 @pytest.mark.parametrize(("kind", "rest", "dims"), LAYERS)
 def test_layer(kind: str, rest: str, dims: tuple[int, ...]) -> None:
     assert_agrees(net(kind, rest, *dims), "a")
+
+
+@pytest.mark.parametrize(("kind", "rest", "dims"), [one for one in LAYERS if one[0] in IN_OPENCV])
+def test_layer_in_opencv(kind: str, rest: str, dims: tuple[int, ...]) -> None:
+    model = random_model(parse(net(kind, rest, *dims)))
+    x = np.random.default_rng(0).integers(-128, 128, (2, *dims)).astype(np.float32)
+    expected = forward(load(model), x)["a"]
+    opencv = cv2.dnn.readNetFromONNX(np.frombuffer(exported(model).SerializeToString(), np.uint8))
+    opencv.setInput(x)
+    found = opencv.forward("a").reshape(expected.shape)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(
+    "param", ["", "top_k: 7", "axis: 1", "axis: 1 top_k: 3", "axis: -1 top_k: 4", "top_k: 3 out_max_val: true"]
+)
+def test_of_even_values_the_last_comes_first(param: str) -> None:
+    model = random_model(parse(with_input(layer("a", "ArgMax", "data", "a", f"argmax_param {{ {param} }}"), *IMAGES)))
+    x = np.random.default_rng(0).integers(0, 3, (2, *IMAGES)).astype(np.float32)
+    runtime = Runtime(exported(model).SerializeToString())
+    np.testing.assert_array_equal(runtime.forward({"data": x})["a"], forward(load(model), x)["a"])
 
 
 @pytest.mark.parametrize(("kind", "rest", "reason"), REFUSED)
@@ -175,17 +259,17 @@ def test_dropout_in_place_and_silence_leave_no_trace() -> None:
 
 
 @st.composite
-def axes(draw: st.DrawFn, padded: bool) -> tuple[int, int, int, int]:
+def axes(draw: st.DrawFn) -> tuple[int, int, int, int]:
     """Size, kernel, stride and pad of one axis, such that no window is empty."""
     kernel = draw(st.integers(1, 6))
-    pad = draw(st.integers(0, kernel - 1)) if padded else 0
+    pad = draw(st.integers(0, kernel - 1))
     return draw(st.integers(max(5, kernel), 20)), kernel, draw(st.integers(1, kernel)), pad
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.data(), st.sampled_from(["MAX", "AVE"]), st.sampled_from(["CEIL", "FLOOR"]))
 def test_pooling_of_any_geometry(data: st.DataObject, kind: str, rounding: str) -> None:
-    height, width = (data.draw(axes(padded=kind == "MAX")) for _ in range(2))
+    height, width = (data.draw(axes()) for _ in range(2))
     names = ("kernel", "stride", "pad")
     pairs = (f"{n}_h: {h} {n}_w: {w}" for n, h, w in zip(names, height[1:], width[1:], strict=True))
     param = f"pooling_param {{ pool: {kind} {' '.join(pairs)} round_mode: {rounding} }}"
