@@ -4,7 +4,6 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from latent_domains.common.wording import one_line
 from latent_domains.data.fetch import Unavailable
 from latent_domains.data.published_file import PublishedFile, get, is_at_hand
 
@@ -144,6 +143,6 @@ def get_pretrained(
         found = [other for other in others if weights is first and is_at_hand(other.file, folder, mirror)]
         if not found:
             raise
-        print(f"note: {weights.title} cannot be had here: {one_line(error)}")
+        print(f"note: {weights.title} cannot be had: {str(error).splitlines()[0].rstrip(':')}")
         print(f"note: {found[0].title} is here, and taken in its place")
         return found[0], get(found[0].file, folder, mirror, force=force)
