@@ -11,6 +11,10 @@ apart. Their content decides which it is; no code in them runs. Write
     OUT.prototxt, OUT.caffemodel  the net itself with BatchNorm and Scale; its first line says which pixels it takes
     OUT_mda4.caffemodel           initial weights of mDA nets with four domains (without branch and classifier)
 
+A training checkpoint may hold other things beside the net, and the net below a prefix (module., backbone., …): it is
+found by its tensors. Nets that share all names with a ResNet but compute otherwise cannot be told from it by their
+file: resnetblur18 (its pooling blurs), other strides or dilation, He et al.'s ResNet50 (strides in 1×1 convolutions).
+
 Inputs are Caffe's: B, G, R from 0 to 255, minus a mean. The rest of a ResNet's preprocessing (R, G, B, /255, its
 standard deviations) goes into conv1. The net itself subtracts the checkpoint's mean and is exact. The mDA nets subtract
 104, 117, 123, which is exact except at the border of an image.
@@ -37,6 +41,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="the file to read")
     parser.add_argument("out", type=Path, metavar="OUT", help="beginning of the names of the files to write")
     parser.add_argument("--no-head", action="store_true", help="leave the classifier out")
+    parser.add_argument(
+        "--prefix",
+        metavar="P",
+        help="read the net whose names begin with P, the keys of dicts around it included (default: the only one)",
+    )
     add_domain_options(parser)
     for option, default_values, read, what in (
         ("--mean", IMAGENET.mean, _mean, "mean that a ResNet subtracts from pixels of 0 to 1"),
@@ -75,6 +84,7 @@ def main() -> None:
         mean=options.mean and tuple(options.mean),
         std=options.std and tuple(options.std),
         channels=options.channels,
+        prefix=options.prefix,
     )
 
 

@@ -35,8 +35,9 @@ MOST_BLOCKS = 100
 """Of a stage: far beyond those of the deepest nets."""
 
 
-def resnet_of(depth: Depth) -> Architecture:
-    """The ResNet of a depth: one of those that have names, or any other."""
+def resnet_of(depth: Depth | int) -> Architecture:
+    """The ResNet of a depth, or of so many layers if it is one of DEPTHS."""
+    depth = DEPTHS[depth] if isinstance(depth, int) else depth
     counts = " ".join(map(str, depth.blocks))
     named = next((layers for layers, known in DEPTHS.items() if known == depth), None)
     title = f"ResNet{named}" if named else f"ResNet of {counts} {'blocks' if depth.expansion == 1 else 'bottlenecks'}"

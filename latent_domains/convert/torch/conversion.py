@@ -70,20 +70,21 @@ def convert(
     mean: tuple[float, float, float] | None = None,
     std: tuple[float, float, float] | None = None,
     channels: Literal["RGB", "BGR"] | None = None,
+    prefix: str | None = None,
     network: Network | None = None,
 ) -> None:
     """Read, convert, compare, and write OUT.prototxt and OUT.caffemodel; print how far they agree.
 
     OUT_mdaD.caffemodel comes with them for each D of ``num_domains``, source and target together. ``mean``, ``std`` and
-    ``channels`` are a ResNet's standardisation (None: that of a file that is known, else IMAGENET's). Raises
-    ProgramError if the checkpoint is of an unknown net or not of ``network`` (None: any), if a file to write exists and
-    may not be replaced, or would differ.
+    ``channels`` are a ResNet's standardisation (None: that of a file that is known, else IMAGENET's). ``prefix`` is
+    where the net lies in a training checkpoint (None: the only place). Raises ProgramError if the checkpoint is of an
+    unknown net or not of ``network`` (None: any), if a file to write exists and may not be replaced, or would differ.
     """
     net_file, weights_file = model_files(out)
     mda_files = {number: converted_file(out, number) for number in num_domains}
     files = (net_file, weights_file, *mda_files.values())
     check_free(*files, force=options.force, inputs=[checkpoint])
-    net = read_checkpoint(checkpoint, head=head)
+    net = read_checkpoint(checkpoint, head=head, prefix=prefix)
     title, is_lite0 = net.architecture.title, net.architecture.name == "lite0"
     known = network is None or sha256(checkpoint) in {weights.file.hashes["sha256"] for weights in network.weights}
     if not known and network.name != net.architecture.name:

@@ -1,10 +1,7 @@
 """Reads checkpoints of PyTorch and Lua Torch, and ONNX files. The format is known by the file's contents."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from itertools import takewhile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +13,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.convert.torch import lua_resnet, onnx_resnet, pth, t7
 from latent_domains.convert.torch.architectures import find_architecture
 from latent_domains.convert.torch.contents import Checkpoint, take
+from latent_domains.convert.torch.prefixes import find_net, named_tensors
 from latent_domains.convert.torch.tensors import KINDS, MOST_AXES, CheckpointError, escaped
 
 _EXPECTED = "expected a state dict of torch.save, safetensors, ONNX or a binary .t7 of Lua Torch"
@@ -23,14 +21,11 @@ _EXPECTED = "expected a state dict of torch.save, safetensors, ONNX or a binary 
 _ONNX = b"\x08"
 """The key of a model's first field, the version of its format."""
 
-_WRAPPERS = ("state_dict", "model_state_dict", "model", "net")
-"""Names of the state dict in checkpoints of training programs."""
-
 _SAFETENSORS = {name: dtype for dtype, (_, name) in KINDS.items()}
 
 
-def read_checkpoint(path: Path, *, head: bool) -> Checkpoint:
-    """The net in a checkpoint of any of the formats; without ``head``, all but its classifier.
+def read_checkpoint(path: Path, *, head: bool, prefix: str | None = None) -> Checkpoint:
+    """The net in a checkpoint of any of the formats, below ``prefix``; without ``head``, all but its classifier.
 
     Raises ProgramError naming the file if it is missing, damaged, of another format or of an unknown net.
     """
@@ -38,10 +33,12 @@ def read_checkpoint(path: Path, *, head: bool) -> Checkpoint:
     try:
         data = path.read_bytes()
         if data.startswith(_ONNX):
+            if prefix is not None:
+                raise CheckpointError(f"--prefix {escaped(prefix)}: an ONNX file holds one net, expected no prefix")
             tensors, own = onnx_resnet.read(read_onnx(path), str(path))
             head = head and "fc.weight" in tensors  # of features alone: nothing is missing
             return replace(take(tensors, find_architecture(tensors), head=head), own=own)
-        tensors, notes = without_prefix(_tensors(data))
+        tensors, notes = find_net(_tensors(data), prefix)
         return replace(take(tensors, find_architecture(tensors), head=head), notes=notes)
     except CheckpointError as error:
         raise ProgramError(f"{path}: {error}") from error
@@ -50,9 +47,9 @@ def read_checkpoint(path: Path, *, head: bool) -> Checkpoint:
 def _tensors(data: bytes) -> dict[str, NDArray]:
     """The tensors by name. Raises CheckpointError."""
     if data.startswith(b"PK\x03\x04"):
-        return state_dict(pth.read_zip(data))
+        return named_tensors(pth.read_zip(data))
     if pth.is_legacy(data):
-        return state_dict(pth.read_legacy(data))
+        return named_tensors(pth.read_legacy(data))
     if data[8:9] == b"{":  # after the length of the header, which is JSON
         return read_safetensors(data)
     if data[:4] == b"\4\0\0\0":  # a Lua object
@@ -76,37 +73,3 @@ def read_safetensors(data: bytes) -> dict[str, NDArray]:
     except (SafetensorError, ValueError, OverflowError) as error:  # a size of 0 makes room for any others
         raise CheckpointError(f"a damaged or truncated safetensors file: {escaped(str(error))}") from error
     return tensors
-
-
-def state_dict(saved: Any) -> dict[str, NDArray]:
-    """The tensors by name in a saved object: a state dict, or a training checkpoint that holds one.
-
-    Raises CheckpointError if there are none, or something else is among them.
-    """
-    if not isinstance(saved, dict):
-        raise CheckpointError(f"it holds a {type(saved).__name__}, expected a state dict: a dict of tensors by name")
-    found = [key for key in _WRAPPERS if isinstance(saved.get(key), dict)]
-    if len(found) > 1:
-        raise CheckpointError(f"it holds several state dicts, {', '.join(found)}: expected one")
-    tensors = saved[found[0]] if found else saved
-    for name, value in tensors.items():
-        if not isinstance(name, str) or not isinstance(value, np.ndarray):
-            what = escaped(name) if isinstance(name, str) else f"a key of type {type(name).__name__}"
-            raise CheckpointError(
-                f"{what} in it has a {type(value).__name__}, expected a dict of tensors by name, or one as "
-                f"{' or '.join(_WRAPPERS)}"
-            )
-    if not tensors:
-        raise CheckpointError("an empty state dict, expected tensors by name")
-    return dict(tensors)
-
-
-def without_prefix(tensors: Mapping[str, NDArray]) -> tuple[dict[str, NDArray], tuple[str, ...]]:
-    """The tensors without the modules that all their names begin with, and a note if there are some.
-
-    Parallel modules put ``module.`` there, torch.compile ``_orig_mod.``, Lightning ``model.``.
-    """
-    modules = zip(*(name.split(".")[:-1] for name in tensors), strict=False)
-    prefix = "".join(f"{names[0]}." for names in takewhile(lambda names: len(set(names)) == 1, modules))
-    notes = (f"all names begin with {escaped(prefix)}, which is left out",) if prefix else ()
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}, notes

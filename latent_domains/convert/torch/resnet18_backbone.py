@@ -14,7 +14,7 @@ from latent_domains.convert.torch.conversion import standardisation_of
 from latent_domains.convert.torch.read import read_checkpoint
 from latent_domains.experiment.pretrained import Pretrained
 from latent_domains.models.model import load
-from latent_domains.nets.resnet import DEPTHS, SHAPE
+from latent_domains.nets.resnet import SHAPE
 
 FEATURES = "pool5"
 
@@ -24,7 +24,7 @@ MIDDLE = "res4b"
 
 def resnet18_of(net: Checkpoint) -> Checkpoint:
     """ResNet18 in a checkpoint: blocks that it has beyond those are left out."""
-    known = resnet_of(DEPTHS[18])
+    known = resnet_of(18)
     return replace(net, architecture=known, values={name: net.values[name] for name in known.shapes()}, own=None)
 
 

@@ -41,7 +41,7 @@ def refused(tensors: dict[str, np.ndarray], match: str, *, head: bool = True) ->
 def test_tensors_are_those_of_pytorchs_net(layers, blocks, kind):
     tensors = state(blocks, kind=kind)
     expected = {name: tensor.shape for name, tensor in tensors.items() if "num_batches" not in name}
-    assert resnet_of(DEPTHS[layers]).shapes() | {"fc.weight": (10, 512 * kind.expansion), "fc.bias": (10,)} == expected
+    assert resnet_of(layers).shapes() | {"fc.weight": (10, 512 * kind.expansion), "fc.bias": (10,)} == expected
     found = residual_net(tensors, head=True)
     assert (found.architecture.title, found.classes, found.notes) == (f"ResNet{layers}", 10, ())
     assert set(found.values) == set(expected)
@@ -81,7 +81,7 @@ def test_another_head_is_left_out_by_no_head():
     tensors |= {"fc.1.weight": ones((5, 512)), "fc.1.bias": ones((5,))}
     refused(tensors, r"lacking fc\.weight, fc\.bias and with fc\.1\.weight, fc\.1\.bias; --no-head leaves the class")
     headless = residual_net(tensors, head=False)
-    assert headless.classes is None and set(headless.values) == set(resnet_of(DEPTHS[18]).shapes())
+    assert headless.classes is None and set(headless.values) == set(resnet_of(18).shapes())
     refused(state() | {"aux.fc.weight": ones((5,)), "fc.x": ones(())}, r"but with aux\.fc\.weight$", head=False)
 
 

@@ -1,5 +1,7 @@
-"""Nothing in a file of torch.save runs: what is not a dict of tensors is refused by name."""
+"""Nothing in a file of torch.save runs: what is not known becomes an object that does nothing."""
 
+import argparse
+import datetime
 import io
 import os
 import pickle
@@ -7,6 +9,8 @@ import pickletools
 import resource
 import shlex
 import zipfile
+from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +18,12 @@ import pytest
 import torch
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.torch import pickles
+from latent_domains.convert.torch import pickles, pth
 from latent_domains.convert.torch.pickles import load
+from latent_domains.convert.torch.prefixes import named_tensors
 from latent_domains.convert.torch.read import read_checkpoint
 from latent_domains.convert.torch.tensors import CheckpointError
+from tests.latent_domains.convert.torch.nets import saved as torch_saved
 
 pytestmark = pytest.mark.torch
 
@@ -49,7 +55,7 @@ def test_code_is_not_run(new, tmp_path):
     torch.load(file, weights_only=False)
     assert marker.is_file(), "the file does run code where it may"
     marker.unlink()
-    refused(file, r"its pickle asks for (posix|os)\.system, which no state dict needs and which is not run here")
+    refused(file, r"its tensors are conv1\.weight: expected those of a ResNet")
     assert not marker.exists()
 
 
@@ -62,13 +68,18 @@ def test_code_is_not_run_at_any_protocol(new, protocol, tmp_path):
     if new:
         with zipfile.ZipFile(file, "w") as archive:
             archive.writestr("archive/data.pkl", evil)
-        refused(file, r"its pickle asks for (posix|os)\.system")
+        refused(file, r"it holds objects of (posix|nt|os)\.system and no tensor by name, expected a state dict")
     else:
         begin = [pickle.dumps(value, 2) for value in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True})]
         for place in range(4):
             parts = [*begin[:place], evil, *begin[place + 1 :]]
             file.write_bytes(b"".join(parts))
-            refused(file, r"its pickle asks for (posix|os)\.system" if place else "expected a state dict of torch.save")
+            said = [
+                "expected a state dict of torch.save",
+                *["another magic number"] * 2,
+                "damaged or truncated: pickle ex",
+            ]
+            refused(file, said[place])
     assert not marker.exists()
 
 
@@ -89,8 +100,9 @@ def test_code_is_not_run_at_any_protocol(new, protocol, tmp_path):
 )
 def test_ways_of_naming_code(code, tmp_path):
     marker = tmp_path / "marker"
-    with pytest.raises(CheckpointError):
-        unpickled(code.replace(b"MARKER", str(marker).encode()))
+    with suppress(CheckpointError):
+        made = unpickled(code.replace(b"MARKER", str(marker).encode()))
+        assert isinstance(made, pickles.Unknown) or (isinstance(made, type) and issubclass(made, pickles.Unknown))
     assert not marker.exists()
 
 
@@ -117,8 +129,75 @@ def test_a_whole_model_is_refused_with_what_to_do(new, tmp_path):
     file = tmp_path / "model.pth"
     torch.save(torch.nn.Linear(2, 2), file, _use_new_zipfile_serialization=new)
     refused(
-        file, r"its pickle asks for torch\.nn\.modules\.linear\.Linear.*save torch.save\(model.state_dict\(\), FILE\)"
+        file, r"objects of torch\.nn\.modules\.linear\.Linear and no .*save torch.save\(model.state_dict\(\), FILE\)"
     )
+    torch.save({"model": torch.nn.Linear(2, 2), "epoch": 1}, file, _use_new_zipfile_serialization=new)
+    refused(file, r"objects of torch\.nn\.modules\.linear\.Linear and no tensor by name, expected a state dict")
+
+
+class Options(dict):
+    """A class of a training program's own: a dict with attributes, and a list and a set below."""
+
+    def __init__(self, **values: object) -> None:
+        super().__init__(values)
+        self.more = values
+
+
+class Steps(list):
+    """A list."""
+
+
+class Names(set):
+    """A set."""
+
+
+@pytest.mark.parametrize("new", [True, False], ids=["zip", "legacy"])
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_objects_of_training_programs_beside_the_tensors(new, protocol, tmp_path):
+    other = {
+        "args": argparse.Namespace(lr=0.1, out=Path("x")),
+        "options": Options(a=Options(b=1)),
+        "steps": Steps([1, Options()]),
+        "names": Names({"a"}),
+        "best": np.float64(71.5),
+        "history": np.arange(3.0),
+        "kind": np.dtype("f4"),
+        "device": torch.device("cpu"),
+        "dtype": torch.float16,
+        "size": torch.Size([1]),
+        "counts": defaultdict(list, a=[1]),
+        "when": datetime.datetime(2026, 1, 1),
+        "function": os.path.join,
+    }
+    saved = {"state_dict": {"a.weight": torch.ones(2), "b": torch.nn.Parameter(torch.zeros(1))}, **other}
+    file = tmp_path / "net.pth"
+    torch.save(saved, file, _use_new_zipfile_serialization=new, pickle_protocol=protocol)
+    read = pth.read_zip if new else pth.read_legacy
+    found = named_tensors(read(file.read_bytes()))
+    assert set(found) == {"state_dict.a.weight", "state_dict.b", "history"}
+    assert found["state_dict.a.weight"].tolist() == [1, 1] and found["history"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kind", ["<f4", ">f8", "<f2", "<i8", "|b1", "|u1"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_arrays_of_numpy_are_tensors_too(kind, order):
+    array = np.asarray(np.arange(6).reshape(2, 3) % 2, kind, order=order)
+    for protocol in (2, 3, 4):
+        found = named_tensors(unpickled(pickle.dumps({"a": array}, protocol)))
+        np.testing.assert_array_equal(found["a"], array)
+
+
+@pytest.mark.parametrize("array", [np.array(["a"]), np.array([{}], object), np.zeros(2, "c16"), np.zeros(1, "M8[s]")])
+def test_arrays_that_no_weights_are(array):
+    with pytest.raises(CheckpointError, match="no tensor by name"):
+        named_tensors(unpickled(pickle.dumps({"a": array}, 2)))
+
+
+def test_tensors_with_attributes_and_of_subclasses():
+    tensor = torch.nn.Parameter(torch.ones(2))
+    tensor.note = "mine"  # torch.save keeps it, in another way than a plain tensor
+    found = named_tensors(pth.read_zip(torch_saved({"a": tensor}, new=True)))
+    assert found["a"].tolist() == [1, 1]
 
 
 def test_a_memo_of_one_thing_does_not_fill_the_memory():
@@ -157,5 +236,4 @@ def test_references_to_anything_but_storages_are_refused():
         pickletools.dis(pid, io.StringIO())
         with pytest.raises(CheckpointError, match="refers to something outside that is no whole storage"):
             unpickled(pid)
-    with pytest.raises(CheckpointError, match="the source of a module"):
-        unpickled(b"(S'module'\nNNNtQ.")
+    assert unpickled(b"(S'module'\nI7\nNNtQ.") == 7  # a class of old PyTorch's, with its source

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from latent_domains.convert.torch.prefixes import named_tensors
 from latent_domains.convert.torch.pth import MAGIC, read_legacy, read_zip
-from latent_domains.convert.torch.read import state_dict
 from latent_domains.convert.torch.tensors import CheckpointError
 from tests.latent_domains.convert.torch.nets import saved
 
@@ -46,7 +46,7 @@ def tensors() -> dict[str, torch.Tensor]:
 @FORMATS
 def test_tensors_are_read_as_they_were(new):
     expected = tensors()
-    found = state_dict(read(saved(expected, new=new), new=new))
+    found = named_tensors(read(saved(expected, new=new), new=new))
     assert list(found) == list(expected)
     for name, tensor in expected.items():
         assert found[name].dtype.name == str(tensor.dtype).removeprefix("torch."), name
@@ -61,7 +61,7 @@ def test_truncated_anywhere_is_refused(new):
     data = saved(tensors(), new=new)
     for size in [*range(0, len(data), max(1, len(data) // 150)), len(data) - 1]:
         with pytest.raises(CheckpointError):
-            state_dict(read(data[:size], new=new))
+            named_tensors(read(data[:size], new=new))
 
 
 @FORMATS
@@ -73,7 +73,7 @@ def test_damage_anywhere_is_refused_or_harmless(new):
         for place in rng.integers(0, len(data), rng.integers(1, 4)):
             damaged[place] = rng.integers(0, 256)
         try:
-            state_dict(read(bytes(damaged), new=new))
+            named_tensors(read(bytes(damaged), new=new))
         except CheckpointError:
             found += 1
     assert found > 40

@@ -10,14 +10,12 @@ import torch
 from safetensors.torch import save
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.torch.read import read_checkpoint, read_safetensors, state_dict, without_prefix
+from latent_domains.convert.torch.read import read_checkpoint, read_safetensors
 from latent_domains.convert.torch.tensors import CheckpointError
 from tests.latent_domains.convert.torch.lua import Builder, written
 from tests.latent_domains.convert.torch.nets import ResNet, saved, trained
 
 pytestmark = pytest.mark.torch
-
-TENSOR = np.ones(1, np.float32)
 
 
 @pytest.fixture(scope="module")
@@ -60,36 +58,6 @@ def test_other_files(data, said, tmp_path):
 def test_no_file(tmp_path: Path):
     with pytest.raises(ProgramError, match="none: no such file, expected a checkpoint"):
         read_checkpoint(tmp_path / "none", head=True)
-
-
-@pytest.mark.parametrize("wrapper", ["state_dict", "model", "model_state_dict", "net"])
-def test_training_checkpoints(wrapper):
-    assert state_dict({"epoch": 3, "optimizer": {"state": {}}, wrapper: {"a": TENSOR}}) == {"a": TENSOR}
-
-
-@pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "module.encoder_q."])
-def test_what_all_names_begin_with_is_left_out(prefix):
-    found, notes = without_prefix({f"{prefix}conv1.weight": TENSOR, f"{prefix}module.b": TENSOR})
-    assert list(found) == ["conv1.weight", "module.b"]
-    assert notes == (f"all names begin with {prefix}, which is left out",)
-    for tensors in ({"module.a": TENSOR, "b": TENSOR}, {"conv1.weight": TENSOR, "convolution.weight": TENSOR}):
-        assert without_prefix(tensors) == (tensors, ())
-
-
-@pytest.mark.parametrize(
-    ("saved", "said"),
-    [
-        ([1], "it holds a list, expected a state dict"),
-        (TENSOR, "it holds a ndarray, expected a state dict"),
-        ({"state_dict": {}}, "an empty state dict"),
-        ({"a": TENSOR, "epoch": 3}, "epoch in it has a int, expected a dict of tensors by name, or one as state_dict"),
-        ({3: TENSOR}, "a key of type int in it has a ndarray, expected a dict of tensors by name"),
-        ({"state_dict": {"a": TENSOR}, "model": {"a": TENSOR}}, "several state dicts, state_dict, model: expected one"),
-    ],
-)
-def test_what_holds_no_state_dict(saved, said):
-    with pytest.raises(CheckpointError, match=said):
-        state_dict(saved)
 
 
 def test_safetensors_are_read_as_they_were():
