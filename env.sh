@@ -21,9 +21,15 @@ else
 fi
 _cld_root=$(CDPATH='' cd "$_cld_root" 2>/dev/null && pwd)
 
-# _cld_first PATHLIST FOLDER: the list with the folder in front, unless it is in it already.
+# _cld_first PATHLIST FOLDER: the list with the folder in front, and nowhere else in it: it may stand behind that of
+# another checkout, or of this one before it was moved.
 _cld_first() {
-  case ":$1:" in *":$2:"*) printf '%s' "$1" ;; *) printf '%s' "$2${1:+:$1}" ;; esac
+  _cld_list=:$1:
+  while case $_cld_list in *:"$2":*) ;; *) false ;; esac; do
+    _cld_list=${_cld_list%%:"$2":*}:${_cld_list#*:"$2":}
+  done
+  _cld_list=${_cld_list#:} _cld_list=${_cld_list%:}
+  printf '%s' "$2${_cld_list:+:$_cld_list}"
 }
 
 _cld_status=1
@@ -49,7 +55,7 @@ else
   _cld_status=0
 fi
 [ -z "$_cld_noglob" ] || set -f
-unset _cld_root _cld_file _cld_noglob
+unset _cld_root _cld_file _cld_list _cld_noglob
 unset -f _cld_first
 # The status is the last command's, since a file that is sourced may be in no function to return from.
 if [ "$_cld_status" -eq 0 ]; then unset _cld_status; else unset _cld_status; false; fi

@@ -7,6 +7,7 @@ import struct
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from latent_domains.common.program import ProgramError
@@ -19,6 +20,12 @@ _WHOLE_FILE = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 def _file(folder: Path) -> Path:
     """A file that says who had the lock last. (Network file systems lock no folder.)"""
     return folder / "lock"
+
+
+@cache
+def _say_unlocked(folder: Path, error: str) -> None:
+    said = f"note: {folder}: not locked, as its file system has no locks ({error}): do not train it twice at a time"
+    print(said, file=sys.stderr)
 
 
 @contextmanager
@@ -42,8 +49,8 @@ def locked(folder: Path, *, wait: bool = False) -> Iterator[None]:
                 raise ProgramError(f"{folder}: it is in use by {owner}: nothing is to be done but to wait") from None
             print(f"{folder}: waiting for {owner}, which uses it", file=sys.stderr, flush=True)
             fcntl.fcntl(descriptor, fcntl.F_OFD_SETLKW, _WHOLE_FILE)
-        except OSError:  # a file system without locks
-            pass
+        except OSError as error:  # a file system without locks
+            _say_unlocked(folder, error.strerror)
         if not file.exists() or not os.path.samestat(os.fstat(descriptor), file.stat()):
             raise ProgramError(f"{folder}: another process replaced it meanwhile: call it again")
         with suppress(OSError):  # a full disk

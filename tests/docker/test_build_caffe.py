@@ -1,5 +1,6 @@
 """docker/build_caffe.sh: what it installed, and how it refuses; Caffe is never compiled here."""
 
+import errno
 import os
 import re
 import shutil
@@ -117,6 +118,57 @@ def test_data_that_may_only_be_read(tmp_path: Path) -> None:
     folder.chmod(0o755)
     assert result.returncode == 0, result.stderr[-2000:]
     assert "Permission denied. Trying with MDB_NOLOCK" in result.stderr
+
+
+NO_LOCKS = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+static int answer(const char *name, int fd, int command, void *argument) {
+  if (command == F_SETLK || command == F_SETLKW || command == F_GETLK) {
+    errno = atoi(getenv("LOCK_ERROR"));
+    return -1;
+  }
+  return ((int (*)(int, int, void *))dlsym(RTLD_NEXT, name))(fd, command, argument);
+}
+#define STAND_IN(name) \
+  int name(int fd, int command, ...) { \
+    va_list more; va_start(more, command); void *argument = va_arg(more, void *); va_end(more); \
+    return answer(#name, fd, command, argument); \
+  }
+STAND_IN(fcntl)
+STAND_IN(fcntl64)
+"""
+"""In place of a file system without locks: what it answers to who asks for one."""
+
+
+@pytest.fixture(scope="module")
+def no_locks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library to be loaded before others."""
+    folder = tmp_path_factory.mktemp("no_locks")
+    (folder / "locks.c").write_text(NO_LOCKS)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", "locks.so", "locks.c", "-ldl"], cwd=folder, check=True)
+    return folder / "locks.so"
+
+
+@pytest.mark.parametrize("error", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL])
+def test_data_on_a_file_system_without_locks(error: int, no_locks: Path, tmp_path: Path) -> None:
+    """Lustre without flock, NFS without lockd and others."""
+    net = tmp_path / "net.prototxt"
+    second = data_layer(tmp_path / "two").replace('"data"', '"more"').replace('"label"', '"labels"')
+    net.write_text(data_layer(tmp_path / "one") + second)
+    command = [PREFIX / "bin/caffe", "time", "-model", net, "-iterations", "1"]
+    env = {**os.environ, "GLOG_minloglevel": "0", "LD_PRELOAD": str(no_locks), "LOCK_ERROR": str(error)}
+    result = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 0, result.stderr[-2000:]
+    said = f"{tmp_path}/one: {os.strerror(error)}. Trying with MDB_NOLOCK ..."
+    assert result.stderr.count("MDB_NOLOCK") == 1 and said in result.stderr
+    gone = {**env, "LOCK_ERROR": str(errno.EIO)}  # another error is still one
+    result = subprocess.run(command, cwd=tmp_path, env=gone, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode != 0 and "Input/output error" in result.stderr
 
 
 # When nothing is to be done

@@ -43,6 +43,20 @@ def test_twice_is_as_once(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["bash", "sh"])
+def test_the_last_one_counts(name: str, tmp_path: Path) -> None:
+    """Also where its folders are in the lists already, behind those of another checkout or of one that was moved."""
+    show = f'. "{ROOT}/env.sh" && echo "$PATH $PYTHONPATH"'
+    alone = shell(name, show, tmp_path).stdout.split()
+    path, pythonpath = (f"/gone/.venv:{ours}:/gone/more" for ours in alone)
+    said = shell(name, f'PATH="{path}"; PYTHONPATH="{pythonpath}"; {show}', tmp_path).stdout.split()
+    for found, ours in zip(said, alone, strict=True):
+        folders = found.split(":")
+        mine = [folder for folder in ours.split(":") if folder.startswith(f"{ROOT}")]
+        assert folders[: len(mine)] == mine and len(set(folders)) == len(folders) and "" not in folders
+        assert set(folders) == {*ours.split(":"), "/gone/.venv", "/gone/more"}
+
+
+@pytest.mark.parametrize("name", ["bash", "sh"])
 def test_the_shells_own_options_change_nothing_and_stay(name: str, tmp_path: Path) -> None:
     load = f'. "{ROOT}/env.sh" && echo "$PYTHONPATH"'
     result = shell(name, f"set -efuCa; {load} $-", tmp_path)

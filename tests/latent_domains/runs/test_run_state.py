@@ -1,5 +1,6 @@
 """The state of a run folder in every case there is, and the sessions of its training."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -42,6 +43,18 @@ def test_only_a_lock_makes_a_run_running(folder):
             assert shown(folder) == "running at iteration 2 of 6"
         assert shown(folder) == "running at iteration 2 of 6: evaluating"
     assert not folder.is_locked()
+
+
+def test_a_file_system_without_locks_is_told_once(folder, monkeypatch, capsys):
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.fcntl", no_locks)
+    for _ in range(2):
+        with folder.locked():
+            assert not folder.is_locked()
+    said = f"note: {folder.path}: not locked, as its file system has no locks (No locks available): do not train it"
+    assert capsys.readouterr().err.startswith(said) and not capsys.readouterr().err
 
 
 def test_a_folder_that_was_replaced_while_its_lock_was_waited_for_is_told(folder, tmp_path):
