@@ -19,6 +19,9 @@ SUFFIXES = frozenset({".bmp", ".gif", ".jfif", ".jpeg", ".jpg", ".pgm", ".png", 
 _LINE = re.compile(r"(.*\S)\s+([+-]?[0-9]{1,1000})\s*", re.ASCII | re.DOTALL)
 """Of a list: a path, which may begin with blanks, and a label."""
 
+_LABELS = range(-(2**31), 2**31)
+"""That a Datum has room for: ``convert_imageset`` stores another label for any beyond them, and says nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -46,7 +49,7 @@ def size(file: str | Path) -> int | None:
 def read_list(path: Path, root: Path) -> list[Entry]:
     """Read lines ``PATH LABEL``; PATH is relative to ``root`` and may begin with blanks and hold some.
 
-    Blank lines are left out. Raises ProgramError naming the line that has no path or no whole number after the last
+    Blank lines are left out. Raises ProgramError naming the line that has no path or no label of a Datum after the last
     blank.
     """
     expect_file(path, "a text file of lines 'PATH LABEL'", missing_ok=True)
@@ -59,8 +62,11 @@ def read_list(path: Path, root: Path) -> list[Entry]:
         if not line.strip():
             continue
         fields = _LINE.fullmatch(line)
-        if fields is None:
-            raise ProgramError(f"list {path}, line {number}: found {line!r}, expected 'PATH LABEL'")
+        if fields is None or int(fields[2]) not in _LABELS:
+            raise ProgramError(
+                f"list {path}, line {number}: found {line!r}, expected 'PATH LABEL', the label a whole number from "
+                f"{_LABELS[0]} to {_LABELS[-1]}"
+            )
         entries.append(Entry(str(root / fields[1]), fields[1], int(fields[2])))
     if not entries:
         raise ProgramError(f"list {path}: no lines in it, expected lines 'PATH LABEL'")

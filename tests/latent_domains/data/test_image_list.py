@@ -1,4 +1,5 @@
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -54,10 +55,14 @@ def test_the_last_blank_of_a_line_separates_path_and_label(tmp_path):
     assert entries == [Entry(f"root/{name}", name, label) for name, label in found]
 
 
-@pytest.mark.parametrize("line", ["a.jpg", "7", "a.jpg 1.5", "a.jpg 1_0", "a.jpg ٣"])
+NO_LABELS = ("1.5", "1_0", "٣", "3e9", "3000000000", "2147483648", "-2147483649", "9" * 30)
+
+
+@pytest.mark.parametrize("line", ["a.jpg", "7", *(f"a.jpg {label}" for label in NO_LABELS)])
 def test_a_bad_line_is_named(tmp_path, line):
-    with pytest.raises(ProgramError, match=rf"list\.txt, line 2: found '{line}', expected 'PATH LABEL'"):
-        read_list(listing(tmp_path, f"good.jpg 0\n{line}\n"), Path())
+    expected = f"list.txt, line 2: found '{line}', expected 'PATH LABEL', the label a whole number from -2147483648 to "
+    with pytest.raises(ProgramError, match=re.escape(expected) + "2147483647$"):
+        read_list(listing(tmp_path, f"good.jpg 2147483647\n{line}\n"), Path())
 
 
 def test_a_list_without_lines_is_named(tmp_path):
