@@ -91,6 +91,30 @@ def test_records_are_those_of_convert_imageset_byte_for_byte(images, tmp_path, t
                 assert a.data == b.data == (images / name).read_bytes()
 
 
+def test_what_caffes_opencv_reads_otherwise_is_named_in_the_help(tmp_path):
+    """Every suffix, turned by EXIF and with a second picture where the format can hold these."""
+    picture = Image.fromarray(photographs.chelsea()[:40, :60])
+    exif = Image.Exif()
+    exif[0x0112] = 3
+    upright, extra = picture.transpose(Image.Transpose.ROTATE_180), {"save_all": True, "append_images": [picture]}
+    files = {f"plain{suffix}": (picture, {}) for suffix in sorted(SUFFIXES - {".jfif"})}
+    files |= {f"turned.{kind}": (upright, {"exif": exif}) for kind in ("jpg", "png", "tif", "webp")}
+    files |= {f"several.{kind}": (picture, extra) for kind in ("gif", "png", "tif", "webp")}
+    for name, (image, how) in files.items():
+        image.save(tmp_path / name, **how, **({"lossless": True} if name.endswith("webp") else {}))
+    (tmp_path / "list").write_text("".join(f"{name} 0\n" for name in files))
+    subprocess.run(["convert_imageset", f"{tmp_path}/", tmp_path / "list", tmp_path / "theirs"], capture_output=True)
+    done = program("build_lmdb", tmp_path / "list", tmp_path / "ours", "--root", tmp_path, "--no-shuffle")
+    assert done.returncode == 0, done.stderr
+    theirs = {key[9:]: value for key, value in records(tmp_path / "theirs")}
+    differ = {key[9:].decode() for key, value in records(tmp_path / "ours") if theirs.get(key[9:]) != value}
+    assert differ <= {"turned.webp", "plain.gif", "several.gif", "several.webp"}
+    assert "does not turn WebPs and leaves GIFs and animated WebPs out" in program("build_lmdb", "--help").stdout
+    for key, datum in lmdb_io.read(tmp_path / "ours"):
+        if key.endswith((b"png", b"tif", b"webp", b"ppm", b"bmp")):  # without a loss
+            assert np.array_equal(lmdb_io.datum_image(datum)[::-1].transpose(1, 2, 0), np.asarray(picture)), key
+
+
 @pytest.mark.parametrize("encoded", ["jpg", "png"])
 def test_encoded_images_are_those_that_are_stored_raw(encoded, tmp_path):
     """As they are where a file of the format holds these very pixels, and encoded by us where it does not."""
