@@ -82,11 +82,11 @@ def read_domains(mixture: Path) -> list[str] | None:
 def _count_alike(inputs: Sequence[Path]) -> list[int]:
     """Return the number of records of each input. Raises ProgramError if their images differ in shape or storage."""
     found = {path: lmdb_io.describe(path) for path in tqdm(inputs, desc="check", unit="LMDB")}
-    kinds = {path: f"{by(one.shape)}, {'encoded' if one.encoded else 'raw'}" for path, one in found.items()}
+    kinds = {path: f"{by(one.shape)}, {one.storage}" for path, one in found.items()}
     first = inputs[0]
     for path, description in found.items():
         if not description.same_size:
-            raise ProgramError(f"{path}: images of several sizes, or raw and encoded ones; expected one kind")
+            raise ProgramError(f"{path}: images of several sizes, or not all raw, encoded or floats; expected one kind")
         if kinds[path] != kinds[first]:
             raise ProgramError(
                 f"{path}: images are {kinds[path]}, but those of {first} are {kinds[first]}; expected the same"

@@ -288,16 +288,18 @@ def read_images(path: Path, limit: int | None = None) -> tuple[NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Description:
-    """Contents of an LMDB of Caffe's. The shape is the first record's; ``same_size``: whether all records have it."""
+    """Contents of an LMDB of Caffe's. Shape and storage are the first record's."""
 
     records: int
     shape: tuple[int, int, int]
     """Channels, height, width."""
-    encoded: bool
+    storage: str
+    """raw, encoded or floats."""
     class_counts: dict[int, int]
     """Records of each label, sorted by label."""
     same_size: bool
-    """Whether all raw records have the first one's size (encoded records are not decoded: their size is not known)."""
+    """Whether all records are stored as the first one and have its size (encoded ones are not decoded: theirs is not
+    known)."""
 
 
 def describe(path: Path) -> Description:
@@ -314,13 +316,17 @@ def describe(path: Path) -> Description:
         try:
             if first is None:
                 first, shape = datum, _size(datum)
-            elif datum.encoded != first.encoded or not (datum.encoded or _size(datum) == shape):
+            elif _storage(datum) != _storage(first) or not (datum.encoded or _size(datum) == shape):
                 same_size = False
         except ValueError as error:
             raise ProgramError(f"{path}: record {key_text(key)} holds no image of Caffe's: {error}") from error
     if first is None or shape is None:
         raise ProgramError(f"{path}: an LMDB without records, expected at least one")
-    return Description(counts.total(), shape, first.encoded, dict(sorted(counts.items())), same_size)
+    return Description(counts.total(), shape, _storage(first), dict(sorted(counts.items())), same_size)
+
+
+def _storage(datum: Datum) -> str:
+    return "encoded" if datum.encoded else "raw" if datum.data else "floats"
 
 
 def _size(datum: Datum) -> tuple[int, int, int]:

@@ -137,7 +137,7 @@ def check_data(run: RunFolder) -> None:
         status = (path / "data.mdb").stat()
         found = _described(path, status.st_ino, status.st_size, status.st_mtime_ns)
         if found.shape != data.stored_shape or not found.same_size:
-            got = by(found.shape) if found.same_size else "of several sizes"
+            got = by(found.shape) if found.same_size else "of several sizes or kinds"
             raise ProgramError(f"{path}: images are {got}, expected {by(data.stored_shape)}; {hint}")
         least, most = min(found.class_counts), max(found.class_counts)
         if path in labelled and not 0 <= least <= most < data.classes:

@@ -127,7 +127,7 @@ def test_features_are_those_of_caffes_own_forward_pass_image_by_image(images, tm
     out = tmp_path / "office31_fc7" / "dslr"
     assert re.fullmatch(rf"{re.escape(str(out))}: 4 images\n4 images in \d+ s: \d+ a second\n", done.stdout)
     assert keys_and_labels(out) == keys_and_labels(lmdb)
-    assert (lmdb_io.describe(out).shape, lmdb_io.describe(out).encoded) == ((4096, 1, 1), False)
+    assert (lmdb_io.describe(out).shape, lmdb_io.describe(out).storage) == ((4096, 1, 1), "floats")
     features = read_features(out)[:, :, 0, 0]
     # One image or two at once: only the order of the sums differs.
     np.testing.assert_allclose(features, expected, rtol=0, atol=2 * rounding(TERMS, expected))

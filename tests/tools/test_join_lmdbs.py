@@ -134,11 +134,19 @@ def test_other_shapes_are_refused_with_both(inputs, tmp_path):
     with lmdb_io.create(tmp_path / "uneven") as (writer, _):
         for side in (6, 6, 5):
             writer.put("x", lmdb_io.image_datum(np.zeros((side, side, 3), np.uint8), 0))
+    with lmdb_io.create(tmp_path / "floats") as (writer, _), lmdb_io.create(tmp_path / "both") as (two_kinds, _):
+        row = lmdb_io.feature_datum(np.zeros(108, np.float32), 0)
+        row.channels, row.height, row.width = 3, 6, 6
+        for kept in (writer, two_kinds):
+            kept.put("x", row)
+        two_kinds.put("x", lmdb_io.image_datum(np.zeros((6, 6, 3), np.uint8), 0))
     first = f"but those of {inputs[0]} are 3×6×6, raw"
     for last, message in (
         (other, f"{other}: images are 3×5×5, raw, {first}"),
         (encoded, f"{encoded}: images are 3×6×6, encoded, {first}"),
         (tmp_path / "uneven", f"{tmp_path / 'uneven'}: images of several sizes"),
+        (tmp_path / "floats", f"{tmp_path / 'floats'}: images are 3×6×6, floats, {first}"),
+        (tmp_path / "both", f"{tmp_path / 'both'}: images of several sizes, or not all raw, encoded or floats; exp"),
     ):
         with pytest.raises(ProgramError, match=message):
             join([*inputs, last], tmp_path / "out")

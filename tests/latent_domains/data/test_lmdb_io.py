@@ -103,7 +103,7 @@ def test_a_description_counts_and_measures(tmp_path):
     assert lmdb_io.describe(path) == lmdb_io.Description(
         records=5,
         shape=(3, 4, 6),
-        encoded=False,
+        storage="raw",
         class_counts={-1: 1, 0: 1, 2: 2, 9: 1},
         same_size=True,
     )
@@ -114,7 +114,7 @@ def test_a_description_sees_encoded_images_and_different_sizes(tmp_path):
         for label in (0, 1):
             writer.put("x", lmdb_io.encoded_datum(cv2.imencode(".jpg", noise(5, 7, 3))[1].tobytes(), label))
     found = lmdb_io.describe(tmp_path / "jpg")
-    assert (found.shape, found.encoded) == ((3, 5, 7), True)
+    assert (found.shape, found.storage) == ((3, 5, 7), "encoded")
     assert found.same_size and found.class_counts == {0: 1, 1: 1}
     mixed = lmdb_io.describe(write(tmp_path / "mixed", (noise(4, 6, 3), 0), (noise(4, 5, 3), 0)))
     assert not mixed.same_size and mixed.shape[2] == 6

@@ -127,7 +127,7 @@ def test_pictures_of_pacs_become_four_lmdbs(images, tmp_path):
         assert names(out) == ["classes.txt", "data.mdb", "source.json"]
         assert (out / "classes.txt").read_text().split() == list(PACS.classes)
         found = lmdb_io.describe(out)
-        assert (found.shape, found.encoded, found.same_size) == ((3, 256, 256), False, True)
+        assert (found.shape, found.storage, found.same_size) == ((3, 256, 256), "raw", True)
         assert found.class_counts == dict.fromkeys(range(7), 2) and f"{out}: 14 images\n" in done.stdout
         labels = lmdb_io.read_labels(out)
         assert labels.tolist() != sorted(labels)
@@ -146,7 +146,7 @@ def test_a_tree_of_an_office_set_becomes_encoded_lmdbs(pacs_sample, tmp_path):
     for domain in OFFICE31.domains:
         out = tmp_path / "data" / "office31" / domain
         found = lmdb_io.describe(out)
-        assert (found.shape, found.encoded) == ((3, 256, 256), True)
+        assert (found.shape, found.storage) == ((3, 256, 256), "encoded")
         assert found.class_counts == dict.fromkeys(range(len(OFFICE31.classes)), 2)
         for key, datum in lmdb_io.read(out):
             class_name, file = key.decode()[9:].split("/")
