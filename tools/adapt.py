@@ -32,7 +32,7 @@ from latent_domains.adapt.stages import batch_notes, begin_anew, experiment_of, 
 from latent_domains.adapt.task import Paths, Task, build_lmdbs, extract_features, read_stored
 from latent_domains.adapt.trees import TaskImages, notes_on_classes, read_images
 from latent_domains.adapt.weights import NONE, starting_weights
-from latent_domains.common.arguments import add_image_options, path, positive, program_parser
+from latent_domains.common.arguments import add_image_options, add_tree_option, path, positive, program_parser
 from latent_domains.common.files import check_apart
 from latent_domains.common.program import ROOT, from_root, run
 from latent_domains.common.wording import some
@@ -72,11 +72,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--unlabelled", action="store_true", help="do not read the targets' folders as labels")
     parser.add_argument("--allow-missing-classes", action="store_true", help="allow sources that lack some classes")
-    parser.add_argument(
-        "--folders-are-classes",
-        action="store_true",
-        help="treat the sources' folders as classes, even if they look like domains",
-    )
+    add_tree_option(parser)
     parser.add_argument("--skip-unreadable", action="store_true", help="name unreadable images and leave them out")
     parser.add_argument(
         "--network",

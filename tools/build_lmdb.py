@@ -12,15 +12,24 @@ is stored; convert_imageset with Debian 12's OpenCV (4.6) does not turn WebPs an
 
 import argparse
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
 
-from latent_domains.common.arguments import add_image_options, natural, program_parser
+from latent_domains.common.arguments import (
+    FOLDERS_ARE_CLASSES,
+    add_image_options,
+    add_tree_option,
+    natural,
+    program_parser,
+)
 from latent_domains.common.program import ProgramError, run
+from latent_domains.common.wording import some
 from latent_domains.data.image_datum import Format
-from latent_domains.data.image_list import Found, read_class_tree, read_classes, read_list
+from latent_domains.data.image_list import ClassTree, Found, read_class_tree, read_classes, read_list
 from latent_domains.data.image_lmdb import build
+from latent_domains.data.levels import domains_in
 
 
 def _options() -> argparse.Namespace:
@@ -33,6 +42,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--classes", type=Path, metavar="FILE", help="names of the classes, one a line, instead of the folders' names"
     )
+    add_tree_option(parser)
     parser.add_argument("--resize", type=_size, metavar="HxW", help="resize to this height and width (bilinear)")
     parser.add_argument("--gray", action="store_true", help="store one gray channel instead of B, G, R")
     parser.add_argument(
@@ -58,6 +68,16 @@ def _size(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+def _check_level(tree: ClassTree, out: Path) -> None:
+    """Raise ProgramError if the tree's folders look like domains; say so if its lone folder may be a class or one."""
+    if found := domains_in(tree):
+        command = shlex.join(["python", "-m", "tools.build_lmdb", str(found.holders[0]), str(out)])
+        if found.sure:
+            raise found.error(f"build an LMDB of each, as in {command}")
+        name = found.folders[0].relative_to(tree.root)
+        print(f"note: {name} is taken for a class; if its folders {some(found.classes)} are the classes: {command}")
+
+
 def main() -> None:
     options = _options()
     classes: list[str] = []
@@ -70,6 +90,8 @@ def main() -> None:
                 f"{options.out}: it lies in {options.input}, expected another place: folders there are classes"
             )
         tree = read_class_tree(options.input)
+        if options.classes is None and not options.folders_are_classes:
+            _check_level(tree, options.out)
         classes = tree.class_names if options.classes is None else read_classes(options.classes)
         if strange := [name for name in tree.class_names if name not in classes]:
             raise ProgramError(
@@ -77,8 +99,9 @@ def main() -> None:
             )
         entries, found = tree.entries(classes), tree.found
     else:
-        if options.classes is not None:
-            raise ProgramError(f"--classes {options.classes}: {options.input} is a list, which has its own labels")
+        for given, option in ((options.classes, "--classes"), (options.folders_are_classes, FOLDERS_ARE_CLASSES)):
+            if given:
+                raise ProgramError(f"{option}: {options.input} is a list, which has its own labels")
         entries = read_list(options.input, options.root or Path())
     if not options.no_shuffle:
         entries = [entries[i] for i in np.random.default_rng(options.seed).permutation(len(entries))]

@@ -34,7 +34,14 @@ from latent_domains.adapt.task import describe_pictures, plan_pictures
 from latent_domains.adapt.trees import folder_label, read_domains
 from latent_domains.backbones import extraction
 from latent_domains.backbones.onnx_backbone import OnnxBackbone, read_onnx
-from latent_domains.common.arguments import add_data_option, number, positive, program_parser
+from latent_domains.common.arguments import (
+    FOLDERS_ARE_CLASSES,
+    add_data_option,
+    add_tree_option,
+    number,
+    positive,
+    program_parser,
+)
 from latent_domains.common.files import check_apart, json_text, sha256, write_text
 from latent_domains.common.program import run
 from latent_domains.common.wording import by
@@ -86,6 +93,7 @@ def _options() -> argparse.Namespace:
         "--order", choices=("bgr", "rgb"), help="of the channels, of --mean and --scale too (default: rgb)"
     )
     onnx.add_argument("--name", help="the features are called DATASET_NAME (default: the file's)")
+    add_tree_option(parser)
     parser.add_argument("--domains", nargs="+", metavar="DOMAIN", help="default: all of the dataset")
     add_data_option(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="data folder of the features (default: that of --data)")
@@ -112,6 +120,8 @@ def _options() -> argparse.Namespace:
             parser.error(f"argument --{name}: it describes the model of --onnx")
     if isinstance(options.dataset, Path) and options.domains:
         parser.error(f"argument --domains: all folders of {options.dataset} are domains")
+    if options.folders_are_classes and not isinstance(options.dataset, Path):
+        parser.error(f"argument {FOLDERS_ARE_CLASSES}: it is about a folder of pictures")
     for domain in options.domains or ():
         if domain not in options.dataset.domains:
             parser.error(f"argument --domains: {domain!r}, expected some of {', '.join(options.dataset.domains)}")
@@ -168,9 +178,10 @@ def _chosen(options: argparse.Namespace, images: Dataset, made_by: str) -> tuple
     return features, extraction.onnx_extractor(backbone, features.features.backbone, options.jobs)
 
 
-def _of_folder(folder: Path, out: Path, made_by: str, jobs: int) -> tuple[Dataset, list[PlannedLmdb]]:
+def _of_folder(options: argparse.Namespace, out: Path, made_by: str) -> tuple[Dataset, list[PlannedLmdb]]:
     """The dataset of a folder's pictures, and the LMDBs of them that are to be built."""
-    images, name = read_domains(folder), folder_label(folder)
+    folder, jobs = options.dataset, options.jobs
+    images, name = read_domains(folder, folders_are_classes=options.folders_are_classes), folder_label(folder)
     check_apart([folder, out / name], "a folder of its own for the pictures and for their LMDBs")
     for domain in images.domains:
         print(f"{domain.name}: {domain.found.counted()} in {domain.folder}")
@@ -191,7 +202,7 @@ def main() -> None:
     to_build: list[PlannedLmdb] = []
     if isinstance(images, Path):
         data = out
-        images, to_build = _of_folder(images, out, made_by, options.jobs)
+        images, to_build = _of_folder(options, out, made_by)
     features, extractor = _chosen(options, images, made_by)
     build_missing(to_build, force=options.force)
     domains = tuple(dict.fromkeys(options.domains or images.domains))

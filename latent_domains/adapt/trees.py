@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from unicodedata import category
@@ -21,6 +21,7 @@ from latent_domains.data.image_list import (
     visible_folders,
     walk_classes,
 )
+from latent_domains.data.levels import Domains, agree, domains_in
 
 FEWEST = 2
 """Images of a domain: the statistics of one image are no statistics."""
@@ -101,7 +102,10 @@ def read_images(
         if not folder.is_dir():
             raise ProgramError(f"{folder}: {'a file' if folder.exists() else 'no such folder'}, expected a folder")
     names = domain_names([*sources, *targets])
-    images = _read_sources(names[: len(sources)], sources, allow_missing_classes, folders_are_classes)
+    trees = list(map(read_class_tree, sources))
+    if not folders_are_classes:
+        _check_levels(trees, lambda found: _each_by_itself("--source", found))
+    images = _of_sources(names[: len(sources)], trees, allow_missing_classes)
     domains, notes = [], [*images.notes]
     for name, folder in zip(names[len(sources) :], targets, strict=True):
         tree = None if unlabelled else _read_labelled(folder, images.classes)
@@ -116,10 +120,11 @@ def read_images(
     return replace(images, notes=tuple(notes))
 
 
-def read_domains(root: Path) -> TaskImages:
+def read_domains(root: Path, *, folders_are_classes: bool = False) -> TaskImages:
     """List the images of a tree ``root``/DOMAIN/CLASS/…/IMAGE; the last domain is the target.
 
-    A domain may lack some classes. Raises ProgramError if there are too few domains, images or classes.
+    A domain may lack some classes. Raises ProgramError if there are too few domains, images or classes, if no two
+    domains have a class in common, or if a domain's folders look like domains (``folders_are_classes``: they are none).
     """
     folders = visible_folders(root)
     if len(folders) < 2:
@@ -127,20 +132,22 @@ def read_domains(root: Path) -> TaskImages:
             f"{root}: {count_of(len(folders), 'folder')} in it, expected one for each of at least two domains, and "
             "in it one for each class"
         )
-    images = _read_sources(domain_names(folders), folders, allow_missing=True, folders_are_classes=True)
+    trees = list(map(read_class_tree, folders))
+    if not folders_are_classes:
+        _check_levels(trees, _beside_each_other)
+    images = _of_sources(domain_names(folders), trees, allow_missing=True)
+    if len(images.classes) == sum(len(tree.class_names) for tree in trees):
+        raise ProgramError(
+            f"{root}: no two of its folders {some(folder.name for folder in folders)} hold a folder of the same name, "
+            "so they look like classes, not domains: expected a folder for each domain, and in it one for each class"
+        )
     images = replace(images, sources=images.sources[:-1], targets=images.sources[-1:])
     _check_domains(images)  # whose note is among the others
     return replace(images, notes=(*images.notes, *images.left_out()))
 
 
-def _read_sources(
-    names: Sequence[str], folders: Sequence[Path], allow_missing: bool, folders_are_classes: bool
-) -> TaskImages:
-    """Read the sources' folders. Return their images with notes on what they lack."""
-    trees = [read_class_tree(folder) for folder in folders]
-    if not folders_are_classes:
-        for tree in trees:
-            _check_level(tree)
+def _of_sources(names: Sequence[str], trees: Sequence[ClassTree], allow_missing: bool) -> TaskImages:
+    """The images of the sources' folders, with notes on what they lack."""
     classes = tuple(sorted({name for tree in trees for name in tree.class_names}))
     sources = [
         Domain(name, tree.root, tuple(tree.entries(classes)), tree.found)
@@ -242,32 +249,40 @@ def safe_name(name: str) -> str:
     return re.sub(" +", "_", "".join(kept)).strip(".-")
 
 
-def _check_level(tree: ClassTree) -> None:
-    """Raise ProgramError if the folders look like domains: each holds the same folders and no images beside them."""
-    held = [one for one in tree.folders if one.found.images]
-    inside = [{name.partition("/")[0] for name in one.found.images} for one in held]
-    common = set.intersection(*inside)
-    beside = any("/" not in name for one in held for name in one.found.images)
-    if len(held) > 1 and len(common) > 1 and not beside:
-        options = " ".join(f"--source {shlex.quote(str(one.folder))}" for one in held)
-        raise ProgramError(
-            f"{tree.root}: its folders {some([one.folder.name for one in held])} each hold {some(sorted(common))}, so "
-            f"they look like domains, not classes: give each by itself, as in {options}, or pass --folders-are-classes"
-        )
+def _check_levels(trees: Sequence[ClassTree], instead: Callable[[Domains], str]) -> None:
+    """Raise ProgramError if the folders of a tree look like domains and are not the classes of other trees."""
+    found = [domains_in(tree) for tree in trees]
+    known = {name for tree, domains in zip(trees, found, strict=True) if not domains for name in tree.class_names}
+    for tree, domains in zip(trees, found, strict=True):
+        if domains and not known.issuperset(tree.class_names):
+            raise domains.error(instead(domains))
+
+
+def _each_by_itself(option: str, found: Domains) -> str:
+    words = [f"{option} {shlex.quote(str(folder))}" for folder in found.holders]
+    return f"give those that you mean, each by itself, as in {' '.join(words[:8])}{' …' if len(words) > 8 else ''}"
+
+
+def _beside_each_other(found: Domains) -> str:
+    name = found.folders[0].name if found.alike else found.root.name
+    link = shlex.join(["ln", "-s", str(found.holders[0].resolve()), f"DIR/{name}"])
+    return f"expected DIR/DOMAIN/CLASS/…/IMAGE; make a folder of links, as in {link}"
 
 
 def _read_labelled(target: Path, classes: Sequence[str]) -> ClassTree | None:
     """The target's folders if they are classes; None if none is.
 
-    Raises ProgramError if only some of its images lie in such folders.
+    Raises ProgramError if only some of its images lie in such folders, or if they lie deeper.
     """
     if not visible_folders(target):
         return None
     tree = walk_classes(target, lambda folder: composed(folder.name))
+    hint = "or pass --unlabelled if folder names are no labels there"
     if not set(classes).intersection(tree.class_names):
+        if (found := domains_in(tree)) and agree(found.classes, classes):
+            raise found.error(_each_by_itself("--target", found), hint)
         return None
     strange = sorted({one.class_name for one in tree.folders if one.found.images}.difference(classes))
-    hint = "or pass --unlabelled if folder names are no labels there"
     if strange:
         raise ProgramError(
             f"{target}: no source has the classes {some(strange)}, expected some of {some(classes)}: rename or "

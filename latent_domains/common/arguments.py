@@ -38,6 +38,16 @@ def add_image_options(parser: ArgumentParser) -> None:
     parser.add_argument("--jobs", type=positive, default=cores, help="threads that read images (default: one a core)")
 
 
+FOLDERS_ARE_CLASSES = "--folders-are-classes"
+
+
+def add_tree_option(parser: ArgumentParser) -> None:
+    """The option of every program that reads class folders."""
+    parser.add_argument(
+        FOLDERS_ARE_CLASSES, action="store_true", help="take the folders for classes even if they look like domains"
+    )
+
+
 def add_data_option(parser: ArgumentParser, what: str = "folder of the LMDBs") -> None:
     """The option of programs that read the data folder."""
     parser.add_argument("--data", type=Path, default=ROOT / "data", metavar="DIR", help=f"{what} (default: data)")

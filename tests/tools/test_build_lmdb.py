@@ -18,6 +18,7 @@ from latent_domains.data.image_datum import Format, make_readable
 from latent_domains.data.image_list import SUFFIXES, Entry
 from tests.odd_images import odd_images
 from tests.programs import child, files_up_to, interrupt, names, program
+from tests.shapes import plant_domain
 
 
 @pytest.fixture(scope="module")
@@ -184,6 +185,27 @@ def test_a_tree_takes_its_labels_from_the_folders(images, tmp_path):
     assert done.returncode == 1 and "folders a cat are not among the classes rocket, ship" in done.stderr
 
 
+def test_domains_are_not_taken_for_classes(tmp_path):
+    for folder in ("night/images", "day"):
+        plant_domain(tmp_path / "in" / folder, folder.partition("/")[0], 2)
+    arguments = ("build_lmdb", tmp_path / "in", tmp_path / "db", "--resize", "8x8")
+    done = program(*arguments)
+    assert done.returncode == 1 and names(tmp_path) == ["in"]
+    assert "its folders day, night hold the same folders cross, disc, square, so they look like domains" in done.stderr
+    command = f"python -m tools.build_lmdb {tmp_path}/in/day {tmp_path}/db; for classes pass --folders-are-classes"
+    assert f"build an LMDB of each, as in {command}" in done.stderr
+    done = program(*arguments, "--folders-are-classes")
+    assert done.returncode == 0 and "12 images of 2 classes" in done.stdout
+    (tmp_path / "classes.txt").write_text("day\nnight\n")  # who names the classes says what they are
+    assert program(*arguments, "--classes", tmp_path / "classes.txt", "--force").returncode == 0
+    done = program("build_lmdb", tmp_path / "in" / "night", tmp_path / "other")
+    assert done.returncode == 1 and "its folder images holds the folders cross, disc, square, so it" in done.stderr
+    shutil.rmtree(tmp_path / "in" / "night")
+    done = program(*arguments, "--force")
+    note = "note: day is taken for a class; if its folders cross, disc, square are the classes: python -m tools.build"
+    assert done.returncode == 0 and note in done.stdout and "6 images of 1 classes" in done.stdout
+
+
 def test_datums_come_in_order_whatever_the_threads(images, monkeypatch):
     monkeypatch.setattr(in_threads, "AHEAD", 3)
     files = sorted(images.rglob("*.*g"))
@@ -279,6 +301,7 @@ def test_an_existing_output_stays_without_force(images, tmp_path):
         (["{root}", "out", "--resize", "0x5"], 2, "'0x5', expected HEIGHTxWIDTH"),
         (["{root}", "out", "--root", "x"], 1, "--root is for list files only"),
         (["{root}/list.txt", "out", "--classes", "x"], 1, "is a list, which has its own labels"),
+        (["{root}/list.txt", "out", "--folders-are-classes"], 1, "is a list, which has its own labels"),
         (["{root}/absent.txt", "out"], 1, "absent.txt: No such file"),
         (["{root}/rocket", "out"], 1, "rocket: no folders in it"),
         (["{root}", "{root}/db"], 1, "db: it lies in"),

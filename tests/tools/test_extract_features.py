@@ -227,6 +227,7 @@ def test_weights_that_would_give_nonsense_are_refused(layer, message, images, tm
         ),
         (["office31"], "the following arguments are required: --weights"),
         ([str(ROOT), "--weights", "w", "--domains", "docs"], "argument --domains: all folders of "),
+        (["pacs", "--backbone", "lite0", "--folders-are-classes"], "--folders-are-classes: it is about a folder of p"),
         (["office31", "--weights", "w", "--layer", "fc6"], "argument --layer: it describes the model of --onnx"),
         (["pacs", "--onnx", "x", "--scale", "nan"], "got 'nan', expected a number, or three of them"),
     ],
@@ -393,4 +394,7 @@ def test_a_folder_that_holds_no_domains_leaves_nothing(tmp_path):
     plant_domain(tmp_path / "one" / "day", "day", 2)
     done = program("extract_features", tmp_path / "one", "--weights", __file__, "--out", tmp_path / "out")
     assert done.returncode == 1 and "got 'one', expected one with fc7 features: office31, office_calt" in done.stderr
+    plant_domain(tmp_path / "one" / "dusk" / "images", "dusk", 2)
+    done = program("extract_features", tmp_path / "one", "--backbone", "lite0", "--out", tmp_path / "out")
+    assert done.returncode == 1 and "one/dusk: its folder images holds the folders cross, disc, square" in done.stderr
     assert names(tmp_path) == ["one"]

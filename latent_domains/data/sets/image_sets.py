@@ -1,14 +1,17 @@
 """Image sets as people unpack them, DOMAIN/CLASS/… or DOMAIN/images/CLASS/…, to LMDBs: one for each domain."""
 
+import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from latent_domains.common.markdown import table
 from latent_domains.common.program import ProgramError
+from latent_domains.common.wording import some
 from latent_domains.data.image_datum import Format
 from latent_domains.data.image_list import ClassTree, Entry, visible_folders, walk_classes
 from latent_domains.data.image_lmdb import plan_of_images
+from latent_domains.data.levels import domains_in
 from latent_domains.data.lmdb_plans import PlannedLmdb
 from latent_domains.data.sets.published import ImageSet
 from latent_domains.data.sizes import SEEN, check_size, size_folder, stored_side
@@ -65,7 +68,11 @@ def read_domains(root: Path, image_set: ImageSet) -> dict[str, ClassTree]:
         raise ProgramError(f"{root}: no such folder, expected one that holds {', '.join(image_set.domains)}")
     domains = _named(visible_folders(root), image_set, image_set.domains)
     if not domains:
-        raise ProgramError(f"{root}: found none of the folders {', '.join(image_set.domains)} in it")
+        meant = [one for one in visible_folders(root) if _named(visible_folders(one), image_set, image_set.domains)]
+        if image_set.canonical(root.resolve().name) in image_set.domains:
+            meant.append(root.resolve().parent)
+        hint = f"; some are in {some(f'--images {shlex.quote(str(folder))}' for folder in meant)}" if meant else ""
+        raise ProgramError(f"{root}: found none of the folders {', '.join(image_set.domains)} in it{hint}")
     return {domain: _read_domain(folder, image_set) for domain, folder in domains.items()}
 
 
@@ -75,6 +82,9 @@ def _read_domain(folder: Path, image_set: ImageSet) -> ClassTree:
     if not visible_folders(folder):
         return ClassTree(folder)
     tree = walk_classes(folder, lambda path: image_set.canonical(path.name))
+    if not tree.of_classes(image_set.classes).found.images and (found := domains_in(tree)):
+        meant = f"expected {folder}/CLASS: move there what lies in {some(map(str, found.holders))}"
+        raise found.error(meant, otherwise="")
     _named([one.folder for one in tree.folders], image_set, image_set.classes)
     return tree
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from latent_domains.adapt.trees import TaskImages, domain_names, notes_on_classes, read_images
+from latent_domains.adapt.trees import TaskImages, domain_names, notes_on_classes, read_domains, read_images
 from latent_domains.common.program import ProgramError
 from tests.shapes import CLASSES, plant_domain
 
@@ -118,20 +118,102 @@ def test_a_folder_of_domains_is_not_taken_for_classes(night, day, dusk, tmp_path
     night.rename(tmp_path / "all" / "night sky")
     day.rename(tmp_path / "all" / "day")
     said = refusal([tmp_path / "all"], [dusk])
-    assert "look like domains, not classes" in said
+    assert "folders day, night sky hold the same folders cross, disc, square, so they look like domains, not" in said
     options = shlex.join(["--source", str(tmp_path / "all/day"), "--source", str(tmp_path / "all/night sky")])
-    assert said.endswith(f"as in {options}, or pass --folders-are-classes")
+    assert f"though both are possible: give those that you mean, each by itself, as in {options}; for classes" in said
 
 
-def test_classes_that_hold_the_same_folders_each(night, dusk):
+def down(domain: Path, name: str = "images") -> Path:
+    """Put a domain's folders into one in it."""
+    aside = domain.rename(domain.with_name("aside"))
+    domain.mkdir()
+    aside.rename(domain / name)
+    return domain
+
+
+def test_a_folder_between_a_source_and_its_classes(night, day, dusk):
+    said = refusal([down(night)], [dusk])
+    assert said.startswith(f"{night}: its folder images holds the folders cross, disc, square, so it looks like a dom")
+    assert f" each by itself, as in --source {night}/images; for classes pass" in said
+    assert refusal([night, down(day)], [dusk]) == said
+    assert read_images([night / "images", day / "images"], [dusk]).notes == ()
+    for domain in (night, day):  # archives that were unpacked into folders of their own names
+        (domain / "images").rename(domain / domain.name)
+    for allowed in (False, True):
+        said = refusal([night, day], [dusk], allow_missing_classes=allowed)
+        assert "its folder night holds the folders cross, disc, square, so it looks" in said
+
+
+def test_classes_that_hold_the_same_folders_each(night, day, dusk):
     for shape in CLASSES:
-        for number, name in enumerate(("train", "val")):
+        for number, name in enumerate(("2019", "2020")):
             (night / shape / name).mkdir()
             (night / shape / f"{number}.png").rename(night / shape / name / "0.png")
     said = refusal([night], [dusk])
-    assert said.startswith(f"{night}: its folders cross, disc, square each hold train, val, so they look like domains")
+    assert said.startswith(f"{night}: its folders cross, disc, square hold the same folders 2019, 2020, so they look")
+    assert ", though both are possible: " in said
     images = read_images([night], [dusk], folders_are_classes=True)
     assert images.notes == () and [entry.label for entry in images.sources[0].entries] == [0, 0, 1, 1, 2, 2]
+    assert read_images([night, day], [dusk]).notes == ()  # the other source tells what the classes are
+
+
+def test_a_source_of_one_class_that_another_source_has(night, day, dusk):
+    for name in ("cross", "square"):
+        shutil.rmtree(day / name)
+    for number, name in enumerate(("ann", "bob")):
+        (day / "disc" / name).mkdir()
+        (day / "disc" / f"{number}.png").rename(day / "disc" / name / "0.png")
+    images = read_images([night, day], [dusk], allow_missing_classes=True)
+    assert images.classes == CLASSES and [entry.label for entry in images.sources[1].entries] == [1, 1]
+
+
+def test_classes_that_lie_deeper_in_a_target(night, day, dusk, tmp_path):
+    said = refusal([night], [down(dusk)])
+    assert said == (
+        f"{dusk}: its folder images holds the folders cross, disc, square, so it looks like a domain, not a class: "
+        f"give those that you mean, each by itself, as in --target {dusk}/images; or pass --unlabelled if folder names "
+        "are no labels there"
+    )
+    assert not read_images([night], [dusk], unlabelled=True).targets[0].labelled
+    (tmp_path / "all").mkdir()
+    for target in (day, dusk):
+        target.rename(tmp_path / "all" / target.name)
+    said = refusal([night], [tmp_path / "all"])
+    assert f"as in --target {tmp_path}/all/day --target {tmp_path}/all/dusk/images; or pass --unlabelled" in said
+    night.rename(tmp_path / "shapes")
+    for number, shape in enumerate(CLASSES):  # folders of other names are no labels
+        (tmp_path / "shapes" / shape).rename(tmp_path / "shapes" / f"class {number}")
+    assert not read_images([tmp_path / "shapes"], [tmp_path / "all"]).targets[0].labelled
+
+
+def test_domains_side_by_side(night, day, dusk, tmp_path):
+    for domain in (night, day, dusk):
+        (tmp_path / "all").mkdir(exist_ok=True)
+        domain.rename(tmp_path / "all" / domain.name)
+    assert [one.name for one in read_domains(tmp_path / "all").domains] == ["day", "dusk", "night"]
+    down(tmp_path / "all" / "dusk")
+    with pytest.raises(ProgramError) as raised:
+        read_domains(tmp_path / "all")
+    assert str(raised.value) == (
+        f"{tmp_path}/all/dusk: its folder images holds the folders cross, disc, square, so it looks like a domain, "
+        "not a class: expected DIR/DOMAIN/CLASS/…/IMAGE; make a folder of links, as in "
+        f"ln -s {tmp_path}/all/dusk/images DIR/dusk; for classes pass --folders-are-classes"
+    )
+    assert len(read_domains(tmp_path / "all", folders_are_classes=True).classes) == 4
+    (tmp_path / "all" / "dusk").rename(tmp_path / "dusk")
+    down(tmp_path / "all", "train").rename(tmp_path / "parts")
+    shutil.copytree(tmp_path / "parts" / "train", tmp_path / "parts" / "test")
+    with pytest.raises(ProgramError, match=r"parts/test: its folders day, night .* as in ln -s .*test/day DIR/day;"):
+        read_domains(tmp_path / "parts")
+
+
+def test_classes_are_not_taken_for_domains(tmp_path):
+    for folder in ("cat/persian", "cat/siamese", "dog/husky", "dog/poodle"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "0.png").touch()
+    message = "no two of its folders cat, dog hold a folder of the same name, so they look like classes, not domains"
+    with pytest.raises(ProgramError, match=message):
+        read_domains(tmp_path)
 
 
 def test_linked_folders_are_used_and_what_is_not_is_said(night, day, dusk, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from latent_domains.common.program import ProgramError
 from latent_domains.data.published_file import PublishedFile, read_contents
 from latent_domains.data.sets import urls
-from latent_domains.experiment.networks import NETWORKS
+from latent_domains.experiment.pretrained import PRETRAINED
 from tests.programs import names
 from tests.server import CONTENTS, Handler
 
@@ -55,7 +55,7 @@ def test_a_mirror_is_checked_like_a_download(tmp_path):
 def test_everything_that_is_fetched_has_two_homes():
     """On two hosts each, but for SURF's two repositories; EfficientNet-Lite0's weights are a Python package."""
     files = [*urls.MNIST_TRAIN, *urls.MNIST_TEST, urls.USPS_TRAIN, urls.USPS_TEST]
-    files += [network.weights for network in NETWORKS.values() if network.weights and not network.weights.package]
+    files += [weights.file for weights in PRETRAINED.values() if weights.file.urls]
     homes = {file.name: file.urls for file in files} | {"BSDS500": urls.BSDS500_URLS}
     for name, places in homes.items():
         assert len({urlsplit(place).netloc for place in places}) >= 2, name

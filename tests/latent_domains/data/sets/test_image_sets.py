@@ -62,15 +62,29 @@ def test_office_caltech_is_found_within_the_larger_sets(tmp_path):
 def test_folders_that_are_missing_or_could_both_be_meant_are_named(tmp_path):
     with pytest.raises(ProgramError, match="absent: no such folder, expected one that holds art_painting"):
         read_domains(tmp_path / "absent", PACS)
-    plant(tmp_path, scaled(OFFICE_CALTECH, 1))
-    with pytest.raises(ProgramError, match="none of the folders art_painting, cartoon, photo, sketch in it"):
-        read_domains(tmp_path, PACS)
-    (tmp_path / "amazon" / "backpack").mkdir()
+    root = plant(tmp_path / "set", scaled(OFFICE_CALTECH, 1))
+    with pytest.raises(ProgramError, match=r"none of the folders art_painting, cartoon, photo, sketch in it$"):
+        read_domains(root, PACS)
+    for near in (root / "amazon", tmp_path):
+        with pytest.raises(ProgramError, match=rf"none of the folders .* in it; some are in --images {root}$"):
+            read_domains(near, OFFICE_CALTECH)
+    (root / "amazon" / "backpack").mkdir()
     with pytest.raises(ProgramError, match=r"amazon/back_pack and .*amazon/backpack could both be back_pack"):
-        read_domains(tmp_path, OFFICE_CALTECH)
-    (tmp_path / "Caltech10").mkdir()
+        read_domains(root, OFFICE_CALTECH)
+    (root / "Caltech10").mkdir()
     with pytest.raises(ProgramError, match=r"Caltech10 and .*caltech could both be caltech"):
-        read_domains(tmp_path, OFFICE_CALTECH)
+        read_domains(root, OFFICE_CALTECH)
+
+
+@pytest.mark.parametrize(("between", "named"), [("photo", "folder photo holds"), ("train test", "folders test, train")])
+def test_classes_that_lie_deeper_are_named(between, named, tmp_path):
+    for folder in between.split():
+        plant(tmp_path, {"photo": {"dog": 1, "cat": 1}}, folder)
+    with pytest.raises(ProgramError) as raised:
+        read_domains(tmp_path, PACS)
+    places = ", ".join(f"{tmp_path}/photo/{folder}" for folder in sorted(between.split()))
+    assert str(raised.value).startswith(f"{tmp_path}/photo: its {named} ") and "look" in str(raised.value)
+    assert str(raised.value).endswith(f": expected {tmp_path}/photo/CLASS: move there what lies in {places}")
 
 
 def test_everything_missing_and_extra_is_in_one_table(tmp_path):
