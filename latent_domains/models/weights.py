@@ -140,12 +140,13 @@ def _read(weights: Path) -> tuple[NetParameter, bool]:
 def _unpack(blob: BlobProto, where: str) -> bool:
     """Put what NVIDIA's Caffe saved in ``raw_data`` where stock Caffe looks for it; whether there was something."""
     found = {field.field_number: field.data for field in UnknownFieldSet(blob)}
-    raw, kind = found.get(_RAW_DATA), _RAW_TYPES.get(found.get(_RAW_TYPE))
-    if raw is None or blob.data or blob.double_data:  # in the order in which NVIDIA's Caffe looks
+    raw, number = found.get(_RAW_DATA), found.get(_RAW_TYPE)
+    if not isinstance(raw, bytes) or blob.data or blob.double_data:  # in the order in which NVIDIA's Caffe looks
         return False
+    kind = _RAW_TYPES.get(number) if isinstance(number, int) else None
     if kind is None or len(raw) % np.dtype(kind).itemsize:
         raise ProgramError(
-            f"{where}: saved by NVIDIA's Caffe as {len(raw)} bytes of type {found.get(_RAW_TYPE)}, expected numbers of "
+            f"{where}: saved by NVIDIA's Caffe as {len(raw)} bytes of type {number}, expected numbers of "
             "type 0, 1 or 2 (double, float, half): save it with store_blobs_in_old_format"
         )
     put_values(np.frombuffer(raw, kind), blob)

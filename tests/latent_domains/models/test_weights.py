@@ -193,6 +193,9 @@ def test_numbers_of_nvidias_that_are_none_are_named(net, tmp_path):
     param.layer[1].blobs[1].MergeFromString(bytes([10 << 3, nvidia_weights.DOUBLE]))
     with pytest.raises(ProgramError, match="blob 1 of layer ip: saved by NVIDIA's Caffe as 20 bytes of type 0"):
         list(read_layers(write(tmp_path, param)))
+    other = model().layer[:1]
+    other[0].blobs[0].MergeFromString(bytes([12 << 3, 7]))  # a number by that field: of another Caffe
+    assert len(list(read_layers(write(tmp_path, NetParameter(layer=other))))) == 1
 
 
 STATISTICS = {

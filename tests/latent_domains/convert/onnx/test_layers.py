@@ -171,12 +171,8 @@ def net(kind: str, rest: str, *dims: int) -> str:
     """
     small = 'layer { name: "small" type: "Power" bottom: "data" top: "small" power_param { scale: 0.01 } }'
     if '"part"' in rest:
-        window = " ".join(
-            f"kernel_{side}: {size - left}" for side, size, left in zip("hw", dims[1:], (2, 1), strict=True)
-        )
-        small += f"""
-            layer {{ name: "few" type: "Convolution" bottom: "data" top: "part"
-                     convolution_param {{ num_output: 3 {window} }} }}"""
+        window = f"num_output: 3 kernel_h: {dims[1] - 2} kernel_w: {dims[2] - 1}"
+        small += layer("few", "Convolution", "data", "part", f"convolution_param {{ {window} }}")
     return with_input(f'{small} layer {{ name: "a" type: "{kind}" bottom: "small" top: "a" {rest} }}', *dims)
 
 
