@@ -52,6 +52,14 @@ def save(path: Path, made: ModelProto | None = None) -> Path:
     return path
 
 
+def with_external_data(made: ModelProto, file: Path, location: str = "data.bin") -> Path:
+    """Save a model whose tensors lie in a file beside it; return that file."""
+    place = file.parent / location
+    place.unlink(missing_ok=True)  # onnx would append
+    onnx.save(made, str(file), save_as_external_data=True, location=location, size_threshold=0)
+    return place
+
+
 def by_hand(pixels: NDArray[np.floating]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Maps one and two (C×H×W) and the features of what enters (3×H×W)."""
     w = {name: values.astype(np.float64).squeeze() for name, values in weights().items()}

@@ -33,7 +33,7 @@ from latent_domains.adapt.learner import Learner
 from latent_domains.adapt.task import describe_pictures, plan_pictures
 from latent_domains.adapt.trees import folder_label, read_domains
 from latent_domains.backbones import extraction
-from latent_domains.backbones.onnx_backbone import OnnxBackbone, read_onnx
+from latent_domains.backbones.onnx_backbone import OnnxBackbone
 from latent_domains.common.arguments import (
     FOLDERS_ARE_CLASSES,
     add_data_option,
@@ -42,7 +42,7 @@ from latent_domains.common.arguments import (
     positive,
     program_parser,
 )
-from latent_domains.common.files import check_apart, json_text, sha256, write_text
+from latent_domains.common.files import check_apart, json_text, write_text
 from latent_domains.common.program import run
 from latent_domains.common.wording import by
 from latent_domains.convert.torch import resnet18_backbone
@@ -51,6 +51,7 @@ from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
 from latent_domains.experiment.datasets import DATASETS, Dataset, find_dataset, of_network
 from latent_domains.experiment.networks import ANY_FEATURES, BACKBONES
 from latent_domains.experiment.pretrained import at_hand, get_pretrained
+from latent_domains.models.onnx_file import contents_sha256, read_onnx
 from latent_domains.runs.devices import MODES, VARIABLE, check_available, requested_mode
 
 SHAPE = DATASETS[of_network(ANY_FEATURES).images].stored_shape
@@ -172,8 +173,8 @@ def _chosen(options: argparse.Namespace, images: Dataset, made_by: str) -> tuple
         return features, extraction.onnx_extractor(feature_backbone(), options.backbone, options.jobs)
     model_options = {name: value for name in OF_ONNX if (value := getattr(options, name)) is not None}
     kind = model_options.pop("name", options.onnx.stem)
-    model = read_onnx(options.onnx)
-    backbone = OnnxBackbone(model, str(options.onnx), sha256(options.onnx), **{"order": "rgb", **model_options})
+    model, weights = read_onnx(options.onnx), contents_sha256(options.onnx)
+    backbone = OnnxBackbone(model, str(options.onnx), weights, **{"order": "rgb", **model_options})
     features = extraction.onnx_dataset(images, kind, backbone, made_by)
     return features, extraction.onnx_extractor(backbone, features.features.backbone, options.jobs)
 

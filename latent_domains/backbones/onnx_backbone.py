@@ -3,19 +3,15 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal
 
 import cv2
 import numpy as np
-import onnx
-from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 from onnx import ModelProto
 
-from latent_domains.common.files import expect_file
 from latent_domains.common.program import ProgramError
-from latent_domains.common.wording import by, one_line
+from latent_domains.common.wording import by
 from latent_domains.models.onnx_runtime import Runtime, with_outputs
 
 Order = Literal["bgr", "rgb"]
@@ -115,20 +111,6 @@ class OnnxBackbone:
 
     def _not_expected(self, name: str, found: NDArray[np.float32], expected: str) -> ProgramError:
         return ProgramError(f"{self._name}: {name} is {by(found.shape)} for one picture, expected {expected}")
-
-
-def read_onnx(file: Path) -> ModelProto:
-    """Read an ONNX model. Raises ProgramError naming the file if it is none."""
-    expect_file(file, "an ONNX model")
-    try:
-        model = onnx.load(str(file))
-    except (DecodeError, OSError, onnx.checker.ValidationError) as error:
-        raise ProgramError(
-            f"{file}: {file.stat().st_size} bytes that are no ONNX model, or a truncated one: {one_line(error)}"
-        ) from error
-    if not model.graph.node:
-        raise ProgramError(f"{file}: no ONNX model, or an empty one: its graph has no nodes")
-    return model
 
 
 def _input(where: str, model: ModelProto, crop: int | None) -> tuple[str, int]:

@@ -14,7 +14,7 @@ from caffe.proto.caffe_pb2 import Datum
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from latent_domains.common.files import expect_file, sha256, write_aside
+from latent_domains.common.files import sha256, write_aside
 from latent_domains.common.in_threads import in_threads
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by
@@ -23,6 +23,7 @@ from latent_domains.data.image_list import UNKNOWN, Entry
 from latent_domains.data.lmdb_io import datum_image
 from latent_domains.experiment.networks import BACKBONES
 from latent_domains.models.model import feed, load, read_model
+from latent_domains.models.onnx_file import check_onnx
 from latent_domains.models.onnx_runtime import MADE_OF, Runtime
 from latent_domains.runs.devices import check_available
 from latent_domains.runs.model_description import ModelDescription, describe_run, description_file, read_description
@@ -104,7 +105,7 @@ def _in_caffe(file: Path, weights: Path, description: ModelDescription, mode: st
 
 def _in_onnx_runtime(file: Path, weights: Path, description: ModelDescription) -> Classifier:
     """``weights`` are those that the file was made of, if they are there."""
-    expect_file(file, "an exported model")
+    check_onnx(file)
     net = Runtime(str(file), name=str(file), threads=1)
     made_of = net.metadata.get(MADE_OF)
     if made_of and weights.is_file() and made_of != sha256(weights):

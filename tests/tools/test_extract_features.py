@@ -314,6 +314,28 @@ def test_onnx_features_of_another_description_are_never_reused(pictures, tmp_pat
     assert done.returncode == 1 and "photo: made with backbone 'small-" in done.stderr
 
 
+def test_features_of_other_external_weights_are_never_reused(pictures, tmp_path):
+    """The model's own file stays as it is."""
+    file = tmp_path / "small.onnx"
+    data = onnx_models.with_external_data(model(), file)
+    arguments = (*FORM, "--domains", "photo")
+    assert onnx_features(file, pictures, tmp_path, *arguments).returncode == 0
+    assert "photo: built before" in onnx_features(file, pictures, tmp_path, *arguments).stdout
+
+    def features() -> np.ndarray:
+        return np.array([datum.float_data for _, datum in lmdb_io.read(tmp_path / "pacs_small" / "photo")])
+
+    before, expected = features(), expected_rows(pictures / "pacs" / "photo")
+    np.testing.assert_allclose(before, expected, rtol=0, atol=rounding(onnx_models.TERMS, expected))
+    weights = np.fromfile(data, np.float32)
+    (weights * 2).tofile(data)
+    done = onnx_features(file, pictures, tmp_path, *arguments)
+    assert done.returncode == 1 and "photo: made with backbone 'small-" in done.stderr and ", weights '" in done.stderr
+    assert np.array_equal(features(), before)
+    assert onnx_features(file, pictures, tmp_path, *arguments, "--force").returncode == 0
+    assert not np.allclose(features(), before)
+
+
 def test_features_of_another_backbone_than_the_heads_are_refused(pictures, tmp_path):
     first, second = (onnx_models.save(tmp_path / f"{name}.onnx") for name in "ab")
     for file, name in ((first, "x"), (second, "y")):

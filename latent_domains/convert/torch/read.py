@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, deserialize
 
-from latent_domains.backbones.onnx_backbone import read_onnx
 from latent_domains.common.files import expect_file
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.torch import lua_resnet, onnx_resnet, pth, t7
@@ -15,6 +14,7 @@ from latent_domains.convert.torch.architectures import find_architecture
 from latent_domains.convert.torch.contents import Checkpoint, take
 from latent_domains.convert.torch.prefixes import find_net, named_tensors
 from latent_domains.convert.torch.tensors import KINDS, MOST_AXES, CheckpointError, escaped
+from latent_domains.models.onnx_file import read_onnx
 
 _EXPECTED = "expected a state dict of torch.save, safetensors, ONNX or a binary .t7 of Lua Torch"
 

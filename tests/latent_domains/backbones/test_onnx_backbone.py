@@ -1,15 +1,13 @@
 """A backbone's features and early statistics against the same by hand; what is no backbone."""
 
-from pathlib import Path
-
 import cv2
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from latent_domains.backbones.onnx_backbone import OnnxBackbone, read_onnx
+from latent_domains.backbones.onnx_backbone import OnnxBackbone
 from latent_domains.common.program import ProgramError
-from tests.onnx_models import FEATURES, FIRST, SECOND, TERMS, by_hand, model, save, statistics
+from tests.onnx_models import FEATURES, FIRST, SECOND, TERMS, by_hand, model, statistics
 from tests.tolerance import rounding
 
 PICTURE = np.random.default_rng(1).integers(0, 256, (3, 12, 12)).astype(np.uint8)
@@ -79,18 +77,3 @@ def test_what_is_no_backbone_is_said(made, options, message):
 def test_pictures_that_are_too_small_are_said():
     with pytest.raises(ProgramError, match="takes squares of 8, found pictures of 3×4×4: pass --size 8"):
         backbone().features(PICTURE[:, :4, :4])
-
-
-@pytest.mark.parametrize("how", ["missing", "truncated", "cut to nothing", "garbage", "a folder"])
-def test_a_file_that_is_no_onnx_model_is_named(tmp_path: Path, how: str):
-    file = save(tmp_path / "net.onnx")
-    data = file.read_bytes()
-    if how in ("missing", "a folder"):
-        file.unlink()
-    if how == "a folder":
-        file.mkdir()
-    if how in ("truncated", "cut to nothing", "garbage"):
-        file.write_bytes({"truncated": data[:-40], "cut to nothing": b"", "garbage": b"<html>404</html>"}[how])
-    message = {"missing": "no such file, expected an ONNX model", "a folder": "a folder, expected an ONNX model"}
-    with pytest.raises(ProgramError, match=message.get(how, r"net\.onnx: .*no ONNX model, or")):
-        read_onnx(file)

@@ -1,0 +1,130 @@
+"""Files of ONNX models, and the external data that their tensors may have in other files."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError, Message
+from onnx import ModelProto, TensorProto
+from onnx.external_data_helper import uses_external_data
+
+from latent_domains.common.contents import Digest
+from latent_domains.common.files import expect_file, sha256
+from latent_domains.common.program import ProgramError
+from latent_domains.common.wording import one_line
+
+_PACKED = {
+    TensorProto.INT4: 2,
+    TensorProto.UINT4: 2,
+    TensorProto.FLOAT4E2M1: 2,
+    TensorProto.INT2: 4,
+    TensorProto.UINT2: 4,
+}
+"""Types that have several numbers in a byte, and how many."""
+
+_ONNX = b"\x08"
+"""The key of a model's first field, the version of its format."""
+
+_MOST = 2**31 - 1
+"""Bytes of a message of Protocol Buffers, as which ONNX Runtime gets a model."""
+
+
+@dataclass(frozen=True)
+class _External:
+    """Bytes of another file that a tensor of a model has for its numbers."""
+
+    tensor: TensorProto
+    location: str
+    """As the model names the file."""
+    file: Path
+    offset: int
+    length: int
+
+
+def read_onnx(file: Path) -> ModelProto:
+    """Read an ONNX model with its external data.
+
+    Raises ProgramError naming the file that is no model, or whose external data are missing, cut short, or outside the
+    model's folder.
+    """
+    model, external = _read(file)
+    if (size := model.ByteSize() + sum(one.length for one in external)) > _MOST:
+        raise ProgramError(f"{file}: {size} bytes with its external data, expected at most {_MOST}")
+    for one in external:
+        with one.file.open("rb") as stream:
+            stream.seek(one.offset)
+            one.tensor.raw_data = stream.read(one.length)
+        one.tensor.ClearField("external_data")
+        one.tensor.ClearField("data_location")
+    return model
+
+
+def contents_sha256(file: Path) -> str:
+    """The hash of all that a file of weights is made of: it and, of an ONNX model, its external data.
+
+    Raises ProgramError as :func:`read_onnx` does.
+    """
+    with file.open("rb") as stream:
+        head = stream.read(9)
+    is_onnx = head.startswith(_ONNX) and head[8:] != b"{"  # which begins the second part of a safetensors file
+    external = _read(file)[1] if is_onnx else []
+    if not external:
+        return sha256(file)
+    places = {one.location: one.file for one in external}
+    return str(Digest([("", sha256(file)), *((name, sha256(places[name])) for name in sorted(places))]))
+
+
+def check_onnx(file: Path) -> None:
+    """Raise ProgramError as :func:`read_onnx` does; the external data are looked at, but not read."""
+    _read(file)
+
+
+def _read(file: Path) -> tuple[ModelProto, list[_External]]:
+    expect_file(file, "an ONNX model")
+    try:
+        model = onnx.load(str(file), load_external_data=False)
+    except (DecodeError, OSError) as error:
+        raise ProgramError(
+            f"{file}: {file.stat().st_size} bytes that are no ONNX model, or a truncated one: {one_line(error)}"
+        ) from error
+    if not model.graph.node:
+        raise ProgramError(f"{file}: no ONNX model, or an empty one: its graph has no nodes")
+    return model, [_external(file, tensor) for tensor in _tensors(model) if uses_external_data(tensor)]
+
+
+def _tensors(message: Message) -> Iterator[TensorProto]:
+    """All tensors of a model: also those of attributes, subgraphs and functions, and the parts of sparse ones."""
+    for field, value in message.ListFields():
+        for part in (value if field.label == field.LABEL_REPEATED else [value]) if field.message_type else ():
+            if isinstance(part, TensorProto):
+                yield part
+            else:
+                yield from _tensors(part)
+
+
+def _external(model: Path, tensor: TensorProto) -> _External:
+    """Where a tensor's external data lie. Raises ProgramError unless they are whole, in a file of the model's folder.
+
+    A model may come from anybody: what it is made of must not be what else this machine holds.
+    """
+    said = {entry.key: entry.value for entry in tensor.external_data}
+    location, name = said.get("location", ""), f"tensor {tensor.name!r}"
+    try:
+        offset = int(said.get("offset", 0))
+        values, each = prod(tensor.dims), onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+        length = int(said.get("length", -(-values // _PACKED.get(tensor.data_type, 1)) * each))
+        if min(offset, length) < 0:
+            raise ValueError(f"offset {offset}, length {length}")
+    except (ValueError, KeyError) as error:
+        raise ProgramError(f"{model}: {name}: external data that make no sense: {one_line(error)}") from error
+    folder = model.parent.resolve()
+    inside = location and "\0" not in location and not Path(location).is_absolute()
+    if not inside or not (model.parent / location).resolve().is_relative_to(folder):
+        raise ProgramError(f"{model}: {name} has its data in {location!r}, expected a file in the folder {folder}")
+    file, whose = model.parent / location, f"the external data of {model.name}, {name}"
+    expect_file(file, whose)
+    if (size := file.stat().st_size) < offset + length:
+        raise ProgramError(f"{file}: {size} bytes, expected at least {offset + length}: {whose}")
+    return _External(tensor, location, file, offset, length)
