@@ -12,10 +12,10 @@ from latent_domains.common.files import expect_file
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by, count_of, some
 
-FEATURES = ("fts", "X", "features")
-"""Names that files of others have for features."""
+FEATURES = ("fts", "feas", "fea", "features", "feature", "x", "data")
+"""Names that files of others have for features, in upper or lower case."""
 
-LABELS = ("labels", "y", "label")
+LABELS = ("labels", "label", "y", "gnd")
 """Names that they have for labels."""
 
 NORMALISATIONS = ("none", "l1", "l2", "z", "l1+z", "l2+z")
@@ -49,8 +49,8 @@ def read_features(path: Path, features: str | None = None, labels: str | None = 
         arrays = _READERS[kind](path)
     except Exception as error:  # what is raised for a damaged file depends on the damage
         raise ProgramError(f"{path}: not a whole {kind} file of numbers: {error}") from error
-    y = _find(path, arrays, "labels", [labels] if labels else LABELS)
-    return _checked(path, _find(path, arrays, "features", [features] if features else FEATURES), y)
+    y = _find(path, arrays, "labels", labels, LABELS)
+    return _checked(path, _find(path, arrays, "features", features, FEATURES), y)
 
 
 def _mat(path: Path) -> dict[str, Any]:
@@ -72,12 +72,18 @@ def _npz(path: Path) -> dict[str, Any]:
 _READERS = {".mat": _mat, ".npz": _npz}
 
 
-def _find(path: Path, arrays: Mapping[str, Any], what: str, names: Sequence[str]) -> NDArray[np.float64]:
-    """The array that has one of these names. Raises ProgramError if none or several have, or if it holds no numbers."""
-    found = [name for name in names if name in arrays]
+def _find(
+    path: Path, arrays: Mapping[str, Any], what: str, chosen: str | None, known: Sequence[str]
+) -> NDArray[np.float64]:
+    """The array of the ``chosen`` name or, without one, of one of the ``known`` names.
+
+    Raises ProgramError if none has it, or several arrays have known names, or if the array holds no numbers.
+    """
+    found = [name for name in arrays if (name == chosen if chosen else name.lower() in known)]
     if len(found) != 1:
-        held = some(sorted(arrays)) or "nothing"
-        raise ProgramError(f"{path}: {what}: found {held}, expected one of {', '.join(names)} (--{what} NAME: another)")
+        several = f"{', '.join(found)}, of which --{what} must choose one; in the file: " if found else ""
+        expected = chosen or f"one of {', '.join(known)}, in any case (--{what} NAME: another)"
+        raise ProgramError(f"{path}: {what}: found {several}{some(sorted(arrays)) or 'nothing'}, expected {expected}")
     array = arrays[found[0]]
     if array.dtype.kind not in "biuf":
         raise ProgramError(f"{path}: {found[0]}: found values of type {array.dtype}, expected numbers")

@@ -97,6 +97,31 @@ def test_labels_are_counted_from_zero_or_one_for_all_domains_alike(files, tmp_pa
     np.testing.assert_array_equal(read(tmp_path / "mine", "two")[1], [0, 1, 1, 0, 2, 3])
 
 
+@pytest.mark.parametrize(
+    ("features", "labels"),
+    [("feas", "label"), ("FTS", "LABELS"), ("fea", "gnd"), ("Features", "Label"), ("x", "Y"), ("data", "gnd")],
+)
+def test_names_that_people_use_are_known_in_any_case(files, tmp_path, features, labels):
+    for seed, file in enumerate(files.values()):
+        arrays = {features: rows(seed), labels: LABELS, "note": "others are left alone"}
+        savemat(file, arrays) if file.suffix == ".mat" else np.savez(file, **arrays)
+    assert import_features(files, "--out", tmp_path / "mine").returncode == 0
+    for seed, domain in enumerate(files):
+        features, found = read(tmp_path / "mine", domain)
+        np.testing.assert_array_equal(features, rows(seed).astype(np.float32))
+        np.testing.assert_array_equal(found, LABELS - 1)
+
+
+def test_a_name_that_is_chosen_means_that_array_alone(files, tmp_path):
+    for name in files:
+        np.savez(tmp_path / f"{name}.npz", X=rows(3), x=rows(0), y=LABELS)
+    files = {name: tmp_path / f"{name}.npz" for name in files}
+    assert import_features(files, "--out", tmp_path / "mine", "--features", "x").returncode == 0
+    np.testing.assert_array_equal(read(tmp_path / "mine", "two")[0], rows(0).astype(np.float32))
+    done = import_features(files, "--out", tmp_path / "other", "--features", "fts")
+    assert done.returncode == 1 and "features: found X, x, y, expected fts\n" in done.stderr
+
+
 def test_names_are_chosen_and_classes_have_names(files, tmp_path):
     for name in files:
         np.savez(tmp_path / f"{name}.npz", deep=rows(3), X=rows(0), what=LABELS, y=LABELS[:2])
@@ -126,8 +151,10 @@ def text(contents: str | bytes, kind: str) -> Callable[[Path], None]:
     [
         (".mat", mat(fts=rows(0), labels=LABELS[:5]), "found 5 labels for 6 rows of features, expected as many"),
         (".mat", mat(fts=rows(0).T, labels=LABELS), "(the features seem to be in columns: transpose them)"),
-        (".mat", mat(fts=rows(0)), "labels: found fts, expected one of labels, y, label (--labels NAME: another)"),
-        (".mat", mat(A=rows(0), labels=LABELS), "features: found A, labels, expected one of fts, X, features"),
+        (".mat", mat(fts=rows(0)), "found fts, expected one of labels, label, y, gnd, in any case (--labels NAME: an"),
+        (".mat", mat(A=rows(0), labels=LABELS), "features: found A, labels, expected one of fts, feas, fea, features"),
+        (".npz", npz(X=rows(0), x=rows(0), y=LABELS), "features: found X, x, of which --features must choose one; in "),
+        (".mat", mat(feas=rows(0), y=LABELS, GND=LABELS), "choose one; in the file: GND, feas, y, expected one of lab"),
         (".mat", mat(fts=rows(0), labels=np.eye(6)), "labels: found 6×6, expected one for each row of features"),
         (".mat", text(b"MATLAB 7.3 MAT-file".ljust(124) + b"\0\2IM", ".mat"), "found one of MATLAB 7.3 (HDF5)"),
         (".npz", npz(X=np.where(rows(0) == rows(0)[2, 1], np.nan, rows(0)), y=LABELS), "found nan in row 3, column 2"),
