@@ -16,8 +16,8 @@ OUT/my_pictures/DOMAIN, an LMDB of each domain's pictures. Features of your own 
 OUT/my_pictures_lite0/dataset.json, for --dataset of tools.write_run and tools.baselines. Its last domain is the target;
 --targets chooses another one.
 
-Existing features are not extracted again; features of other weights or images are an error. The program recognises
-images by their LMDB's source.json or, without it, by all names and 256 images.
+Existing features are not extracted again; features of other weights or images are an error (--force replaces them).
+Images and weights are compared by their contents, an ONNX model with its external data. These must lie in its folder.
 """
 
 import argparse

@@ -12,9 +12,8 @@ Pictures are stored for nets with 224×224 inputs; --image-size 160 builds pacs_
 
 LMDBs for another seed: digits --seed 3 --out data/seed3 --downloads data/downloads.
 
-Existing LMDBs are not built again. An LMDB of another seed or of other images is an error. The program recognises
-images by the names, labels and sizes of their files. If you replace images by others of the same sizes, as with
-uncompressed files, pass --force.
+Existing LMDBs are not built again. An LMDB of another seed or of other images is an error (--force replaces it). Images
+are compared by names, labels and contents. The program reads them all only if the times of files have changed.
 """
 
 import argparse

@@ -19,7 +19,7 @@ from latent_domains.common.in_threads import in_threads
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.input_batches import batches, record_values
-from latent_domains.data.lmdb_folder import NOTE
+from latent_domains.data.lmdb_note import Note, read_note
 from latent_domains.data.lmdb_plans import FINGERPRINT, NewRecords, PlannedLmdb, classes_of
 from latent_domains.experiment.datasets import (
     DATASETS,
@@ -42,7 +42,7 @@ VERSION = 1
 """Raised whenever the same images and weights give other features."""
 
 SPREAD = 256
-"""Records that tell an LMDB from others, beside its note and keys: 50 MB of 256×256 pixels."""
+"""Records that are in the fingerprint of an LMDB: 50 MB of 256×256 pixels."""
 
 Row = tuple[str, NDArray[np.float32], int]
 """The name of an image's record, its features and its label."""
@@ -160,7 +160,11 @@ def plan_features(
             FINGERPRINT: fingerprint(lmdb),
         }
         return PlannedLmdb(
-            place, origin, lambda: NewRecords(count, _datums(lmdb, extractor.rows(lmdb, images))), classes_of(lmdb)
+            place,
+            origin,
+            lambda: NewRecords(count, _datums(lmdb, extractor.rows(lmdb, images))),
+            classes_of(lmdb),
+            material=lmdb_io.material(lmdb),
         )
 
     places = [
@@ -180,14 +184,10 @@ def _datums(lmdb: Path, rows: Iterator[Row]) -> Iterator[tuple[str, Datum]]:
 
 
 def fingerprint(lmdb: Path) -> str:
-    """Return a hash that other images change: of the LMDB's note, all its keys and SPREAD records all over it.
-
-    To hash all records would take as long as to read gigabytes, each time that there is nothing to do. So pixels and
-    labels of other records may change unnoticed if neither the note nor the names do.
-    """
-    digest = hashlib.sha256()
-    if (lmdb / NOTE).is_file():
-        digest.update((lmdb / NOTE).read_bytes())
+    """Return a hash of the recipe of an LMDB, all its keys and SPREAD records all over it."""
+    digest, note = hashlib.sha256(), read_note(lmdb)
+    if note.recipe:
+        digest.update(Note(note.recipe, note.records).text().encode())
     with lmdb_io.open_lmdb(lmdb) as (env, transaction):
         chosen = {i * env.stat()["entries"] // SPREAD for i in range(SPREAD)}
         for place, key in enumerate(lmdb_io.keys(transaction)):

@@ -50,7 +50,7 @@ def make(file: Path, label: int, form: Format) -> Made:
     like any other.
     """
     try:
-        return Made(_datum(_contents(file), label, form).SerializeToString())
+        return Made(_datum(file_contents(file), label, form).SerializeToString())
     except OSError as error:
         return Made(failure=error.strerror or str(error))
     except ValueError as error:
@@ -83,7 +83,7 @@ def _datum(data: bytes, label: int, form: Format) -> Datum:
     return encoded_datum(encoded.tobytes(), label)
 
 
-def _contents(file: Path) -> bytes:
+def file_contents(file: Path) -> bytes:
     """Read a file. Raises OSError if it is no regular file, which may have no end, or too large for a picture."""
     status = file.stat()
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):

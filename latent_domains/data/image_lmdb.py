@@ -6,11 +6,15 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from tqdm import tqdm
 
+from latent_domains.common.contents import Digest, stamp
+from latent_domains.common.in_threads import in_threads
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_plans
-from latent_domains.data.image_datum import Format, make_readable
+from latent_domains.data.image_datum import Format, file_contents, make_readable
 from latent_domains.data.image_list import Entry, size
+from latent_domains.data.lmdb_note import Material
 from latent_domains.data.lmdb_plans import FINGERPRINT, NewRecords, PlannedLmdb
 
 VERSION = 1
@@ -66,7 +70,8 @@ def plan_of_images(
     }
     shuffled = [entries[i] for i in np.random.default_rng(order).permutation(len(entries))]
     records = partial(_records, path, shuffled, form, jobs, skip_unreadable, f"; {remedy}")
-    return PlannedLmdb(path, origin, records, classes)
+    material = Material(partial(_hash, path.name, entries, jobs), stamp(entry.path for entry in entries))
+    return PlannedLmdb(path, origin, records, classes, material=material)
 
 
 def _records(path: Path, entries: Sequence[Entry], form: Format, jobs: int, skip: bool, remedy: str) -> NewRecords:
@@ -84,11 +89,21 @@ def _records(path: Path, entries: Sequence[Entry], form: Format, jobs: int, skip
 
 
 def _fingerprint(entries: Sequence[Entry]) -> str:
-    """Return a hash of the images' names, labels and sizes on disk: a tree that was changed is noticed by them.
-
-    But for files that were replaced by others of the same size: uncompressed ones of one geometry all have it.
-    """
+    """Return a hash of the images' names, labels and sizes on disk."""
     digest = hashlib.sha256()
     for entry in entries:
         digest.update(f"{entry.name}\0{entry.label}\0{size(entry.path)}\n".encode(errors="surrogateescape"))
     return digest.hexdigest()[:16]
+
+
+def _hash(name: str, entries: Sequence[Entry], jobs: int) -> str:
+    """Return a hash of the images' names and contents; what cannot be read has none."""
+
+    def contents(entry: Entry) -> tuple[str, bytes]:
+        try:
+            return entry.name, file_contents(entry.file)
+        except OSError:
+            return entry.name, b""
+
+    read = in_threads(contents, entries, jobs)
+    return str(Digest(tqdm(read, f"hash {name}", len(entries), unit="img", delay=2, leave=False)))

@@ -13,7 +13,8 @@ from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by
 from latent_domains.data import lmdb_io
 from latent_domains.data.lmdb_folder import DOMAINS
-from latent_domains.data.lmdb_plans import NewRecords, PlannedLmdb, build, common_classes, common_features, origin_of
+from latent_domains.data.lmdb_note import read_note
+from latent_domains.data.lmdb_plans import NewRecords, PlannedLmdb, build, common_classes, common_features
 from latent_domains.data.shares import check_shares, mixture_counts, shares_text
 
 PROGRAM = "tools.join_lmdbs"
@@ -45,7 +46,7 @@ def join(
     if len(set(names)) != len(names):
         raise ProgramError(f"two of the LMDBs have the same name: found {', '.join(names)}, expected each name once")
     check_named(out)
-    if out.exists() and origin_of(out).get("program") != PROGRAM:  # where OUT was forgotten it is the last input
+    if out.exists() and read_note(out).recipe.get("program") != PROGRAM:  # where OUT was forgotten it is the last input
         raise ProgramError(f"{out} exists already and {PROGRAM} did not make it: choose another name or remove it")
     check_new(out, force=force)
     counts = _count_alike(inputs)
@@ -61,7 +62,12 @@ def join(
     places = _draw_records(drawn, mixture_counts([*map(len, drawn)], shares), seed)
     domains = [names[i] for i, _ in places]
     part = PlannedLmdb(
-        out, origin, lambda: NewRecords(len(places), _records(inputs, places)), common_classes(inputs), domains
+        out,
+        origin,
+        lambda: NewRecords(len(places), _records(inputs, places)),
+        common_classes(inputs),
+        domains,
+        lmdb_io.material(*inputs),
     )
     return build(part, force=force)
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 NOTE = "source.json"
-"""File in each LMDB folder that says how the LMDB was made."""
+"""File in each LMDB folder that says how the LMDB was made (:mod:`~latent_domains.data.lmdb_note`)."""
 
 CLASSES = "classes.txt"
 """File in an LMDB folder with the names of the classes in the order of their labels, one a line."""
@@ -22,4 +22,5 @@ def is_lmdb(folder: Path) -> bool:
 def other_files(folder: Path) -> list[str]:
     """Names of files in a folder that do not belong to an LMDB of ours, sorted; the name of a file itself."""
     inside = folder.iterdir() if folder.is_dir() else [folder]
-    return sorted(path.name for path in inside if path.name not in _OURS)
+    left = f".{NOTE}."  # of a program that was killed while it wrote the note again
+    return sorted(path.name for path in inside if path.name not in _OURS and not path.name.startswith(left))

@@ -11,7 +11,8 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -23,10 +24,12 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from latent_domains.common.contents import Digest
 from latent_domains.common.files import build_folder_aside
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by, some
 from latent_domains.data.lmdb_folder import is_lmdb, other_files
+from latent_domains.data.lmdb_note import Material, Note, noted_contents, of_all, stamp_of, write_note
 
 FIRST_MAP_SIZE = 64 << 20
 """Bytes of address space a new LMDB starts with; doubled whenever it is full."""
@@ -104,7 +107,10 @@ class Writer:
         self._env = env
         self._batch: list[tuple[bytes, bytes]] = []
         self._batch_bytes = 0
+        self._contents = Digest()
         self.records = 0
+        self.note = Note()
+        """What the LMDB's note says beside the records."""
 
     def put(self, name: str, datum: Datum | bytes) -> None:
         """Append one record: a Datum or its serialised bytes. ``name`` becomes the second part of its key.
@@ -113,6 +119,7 @@ class Writer:
         """
         key = b"%08d_%s" % (self.records, os.fsencode(name))
         value = datum if isinstance(datum, bytes) else datum.SerializeToString()
+        self._contents.add(key, value)
         self._batch.append((key, value))
         self._batch_bytes += len(value)
         self.records += 1
@@ -133,13 +140,20 @@ class Writer:
                 self._batch.clear()
                 self._batch_bytes = 0
 
+    def write_note(self, folder: Path) -> None:
+        """Write the note, now that the file is whole."""
+        write_note(
+            folder,
+            replace(self.note, records=self.records, sha256=str(self._contents), stamp=stamp_of(folder)),
+        )
+
 
 @contextmanager
 def create(path: Path, *, force: bool = False) -> Iterator[tuple[Writer, Path]]:
     """Yield a ``Writer`` of a new LMDB and the folder it grows in; rename that folder to ``path`` at the end.
 
-    Other files put into the folder travel with it (Caffe looks at ``data.mdb`` alone). After an error or Ctrl-C
-    nothing is left, and an older LMDB at ``path`` is as it was.
+    Its note comes with it, and so do other files put into the folder (Caffe looks at ``data.mdb`` alone). After an
+    error or Ctrl-C nothing is left, and an older LMDB at ``path`` is as it was.
 
     Raises ProgramError if ``path`` exists and ``force`` is false, or it holds other files than an LMDB's, or if the
     disk is full.
@@ -157,6 +171,7 @@ def create(path: Path, *, force: bool = False) -> Iterator[tuple[Writer, Path]]:
                 yield writer, aside
                 writer.commit()
                 env.sync(True)
+            writer.write_note(aside)
         except lmdb.Error as error:  # it calls a full disk an input/output error
             free = shutil.disk_usage(path.parent).free >> 20
             raise ProgramError(f"{path}: writing the LMDB failed: {error} ({free} MB are free on its disk)") from error
@@ -236,6 +251,23 @@ def count_filled(path: Path, made_by: str | None = None) -> int:
     if records == 0:
         raise ProgramError(f"{path}: an LMDB without records, expected at least one")
     return records
+
+
+def contents(path: Path) -> str:
+    """The hash of all keys and values. It is read from the note, if that is about this file; if not, all is read."""
+    return noted_contents(path) or _read_contents(path, stamp_of(path))
+
+
+@cache
+def _read_contents(path: Path, _stamp: str) -> str:
+    with open_lmdb(path) as (env, transaction):
+        entries = env.stat()["entries"]
+        return str(Digest(tqdm(transaction.cursor(), f"hash {path.name}", entries, unit="rec", delay=2, leave=False)))
+
+
+def material(*lmdbs: Path) -> Material:
+    """LMDBs as what another one is made of."""
+    return Material(lambda: of_all([*map(contents, lmdbs)]), stamp_of(*lmdbs), lmdbs)
 
 
 def read(path: Path) -> Iterator[tuple[bytes, Datum]]:

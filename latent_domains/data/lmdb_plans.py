@@ -1,8 +1,8 @@
 """LMDBs that are planned: each is built with a note of how, by which the next run knows that it is there already."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,15 @@ from caffe.proto.caffe_pb2 import Datum
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from latent_domains.common.files import is_absent, json_text
+from latent_domains.common.files import is_absent
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.image_list import read_classes
 from latent_domains.data.lmdb_folder import CLASSES, DOMAINS, NOTE, is_lmdb
+from latent_domains.data.lmdb_note import Material, Note, read_note, stamp_of, write_note
 
 FINGERPRINT = "fingerprint"
-"""Key of an origin: a hash that tells whether the images are still the same."""
+"""Key of an origin: a hash of what costs little to read of the images. That of all is in the note's ``made_of``."""
 
 Images = tuple[NDArray[np.uint8] | NDArray[np.float64], NDArray[np.int64]]
 """Images (n×H×W gray or n×H×W×3 BGR, uint8), or features (n×d), and their labels (n)."""
@@ -45,6 +46,8 @@ class PlannedLmdb:
     """Names of the classes in the order of their labels, if they have any: written to CLASSES."""
     domains: Sequence[str] = ()
     """Of a mixture, the domain that each record is from: written to DOMAINS."""
+    material: Material | None = None
+    """What is read for it; None where ``origin`` says which."""
 
 
 def plan_of_arrays(
@@ -86,31 +89,54 @@ def is_built(part: PlannedLmdb, *, force: bool = False) -> bool:
         return False
     if not is_lmdb(part.path):
         raise ProgramError(f"{part.path}: found other files, expected an LMDB or nothing; choose another --out")
-    if not (found := origin_of(part.path)):
+    note = read_note(part.path)
+    if not note.recipe:
         different = f"exists, but without a {NOTE} that says how it was made"
-    elif differences := _differences(found, part.origin):
+    elif differences := _differences(note.recipe, part.origin):
         different = f"made with {differences}"
     elif classes_of(part.path) != part.classes:
         different = "made with other classes"
     else:
         lmdb_io.count(part.path)  # whole and undamaged
-        return True
+        found = _compared(part, note)
+        if not (different := _other_contents(note, found)):
+            _complete(part.path, note, found)
+            return True
     if force:
         return False
     raise ProgramError(f"{part.path}: {different}; pass --force to replace it or --out for another folder")
 
 
-def origin_of(lmdb: Path) -> dict[str, Any]:
-    """The origin in an LMDB's note; empty if there is no note, or a damaged one."""
-    try:
-        return dict(json.loads((lmdb / NOTE).read_text())["recipe"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
+def _compared(part: PlannedLmdb, note: Note) -> Note:
+    """The note with the hashes as they are now. Nothing is read where stamps say that nothing has changed."""
+    made_of, stamp = note.made_of, stamp_of(part.path)
+    if part.material and not (made_of and made_of.stamp == part.material.stamp):
+        made_of = part.material.read()
+    return replace(note, sha256=lmdb_io.contents(part.path), stamp=stamp, made_of=made_of)
+
+
+def _other_contents(note: Note, found: Note) -> str:
+    """What differs from the contents in a note, in words; empty if nothing does, as far as the note has hashes."""
+    if note.made_of and found.made_of and note.made_of.sha256 != found.made_of.sha256:
+        return f"made with other images: their sha256 was {note.made_of.sha256}, is {found.made_of.sha256}"
+    if note.sha256 not in (None, found.sha256):
+        return f"changed since it was made: the sha256 of its records was {note.sha256}, is {found.sha256}"
+    return ""
+
+
+def _complete(lmdb: Path, note: Note, found: Note) -> None:
+    """Write what was ``found`` into a note that lacks it, or has other stamps, if the folder can be written to."""
+    if found == note:
+        return
+    with suppress(OSError):
+        write_note(lmdb, found)
+        if found.made_of and not note.made_of:
+            print(f"note: {lmdb}: an earlier version compared names and sizes alone; from now on contents count too")
 
 
 def features_of(lmdb: Path) -> dict[str, Any]:
     """How an LMDB's features were made, from its note; empty if the note says nothing of features."""
-    origin = origin_of(lmdb)
+    origin = read_note(lmdb).recipe
     return {key: value for key, value in origin.items() if key not in _OF_RECORDS} if "backbone" in origin else {}
 
 
@@ -152,10 +178,8 @@ def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
 
 
 def build(part: PlannedLmdb, *, force: bool = False) -> int:
-    """Make the LMDB and, if it has an origin, its note.
-
-    Return the number of records, which may be fewer than those announced.
-    """
+    """Make the LMDB. Return the number of records, which may be fewer than those announced."""
+    made_of = part.material.read() if part.material else None
     records = part.make()
     with lmdb_io.create(part.path, force=force) as (writer, folder):
         for name, datum in tqdm(records.items, desc=part.path.name, total=records.count, unit="img"):
@@ -163,8 +187,7 @@ def build(part: PlannedLmdb, *, force: bool = False) -> int:
         for file, lines in ((CLASSES, part.classes), (DOMAINS, part.domains)):
             if lines:
                 (folder / file).write_text("".join(f"{line}\n" for line in lines))
-        if part.origin:
-            (folder / NOTE).write_text(json_text({"recipe": dict(part.origin), "records": writer.records}))
+        writer.note = Note(dict(part.origin), made_of=made_of)
     return writer.records
 
 

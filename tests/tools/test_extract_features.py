@@ -1,5 +1,6 @@
 """fc7 features beside those of Caffe's own forward pass behind a Data layer; ONNX models' beside those by hand."""
 
+import hashlib
 import json
 import re
 import shutil
@@ -10,9 +11,12 @@ import cv2
 import numpy as np
 import pytest
 from caffe.proto import caffe_pb2
+from caffe.proto.caffe_pb2 import Datum
 from google.protobuf import text_format
+from lmdb import open as open_environment
 
 from latent_domains.backbones import extraction
+from latent_domains.common.files import json_text
 from latent_domains.common.gpus import has_cuda
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data import lmdb_io
@@ -177,14 +181,23 @@ def test_features_of_other_weights_are_never_reused(images, tmp_path, net):
     assert not np.allclose(read_features(out / "office31_fc7" / "amazon"), before)
 
 
-@pytest.mark.parametrize("change", ["more", "other pixels", "note"])
-def test_features_of_other_images_are_never_reused(images, tmp_path, net, change):
+@pytest.mark.parametrize("change", ["more", "other pixels", "one pixel"])
+def test_features_of_other_images_are_never_reused(images, tmp_path, net, change, monkeypatch):
+    monkeypatch.setattr(extraction, "SPREAD", 1)  # so that the fingerprint is of the first record alone
     data, out = tmp_path / "data", tmp_path / "out"
     shutil.copytree(images, data)
-    assert extract(net, data, out, "--domains", "amazon").returncode == 0
     lmdb = data / "office31" / "amazon"
-    if change == "note":
-        (lmdb / "source.json").write_text("{}")
+    (lmdb / "source.json").unlink()  # as of convert_imageset
+    assert extract(net, data, out, "--domains", "amazon").returncode == 0
+    assert "amazon: built before" in extract(net, data, out, "--domains", "amazon").stdout
+    if change == "one pixel":
+        with lmdb_io.open_lmdb(lmdb) as (_, transaction):
+            records = [(bytes(key), bytes(value)) for key, value in transaction.cursor()]
+        key, value = records[-1]
+        datum = Datum.FromString(value)
+        datum.data = bytes([datum.data[0] ^ 1]) + datum.data[1:]
+        with open_environment(str(lmdb), lock=False) as env, env.begin(write=True) as transaction:
+            transaction.put(key, datum.SerializeToString())
     else:
         shutil.rmtree(lmdb)
         fill(lmdb, 4 if change == "more" else 3, seed=9)
@@ -193,6 +206,25 @@ def test_features_of_other_images_are_never_reused(images, tmp_path, net, change
     assert "amazon: made with other images" in done.stderr
     assert ("images 3 instead of 4" in done.stderr) == (change == "more")
     assert extract(net, data, out, "--domains", "amazon", "--force").returncode == 0
+
+
+def test_features_of_an_earlier_version_are_kept(images, tmp_path, net):
+    """Its notes had no hashes; that of the features has one of the images' note, and of their records."""
+    data, out = tmp_path / "data", tmp_path / "out"
+    shutil.copytree(images, data)
+    lmdb = data / "office31" / "amazon"
+    recipe = {"program": "tools.get_data office31", "part": "amazon", "seed": 0, "fingerprint": "0123"}
+    (lmdb / "source.json").write_text(json_text({"recipe": recipe, "records": 3}))
+    assert extract(net, data, out, "--domains", "amazon").returncode == 0
+    note = out / "office31_fc7" / "amazon" / "source.json"
+    old = {key: value for key, value in json.loads(note.read_text()).items() if key in ("recipe", "records")}
+    digest = hashlib.sha256((lmdb / "source.json").read_bytes())
+    for key, datum in lmdb_io.read(lmdb):
+        digest.update(key + b"\0" + datum.SerializeToString())
+    assert old["recipe"]["fingerprint"] == digest.hexdigest()[:16]
+    note.write_text(json_text(old))
+    done = extract(net, data, out, "--domains", "amazon")
+    assert done.returncode == 0 and "amazon: an earlier version compared names and sizes alone; from" in done.stdout
 
 
 # --- bad input

@@ -4,12 +4,15 @@ import os
 import shutil
 from pathlib import Path
 
+import cv2
+import numpy as np
 import pytest
 
 from latent_domains.adapt.learner import Learner
 from latent_domains.adapt.task import Paths, Task, build_lmdbs
 from latent_domains.adapt.trees import TaskImages, read_images
 from latent_domains.common.program import ProgramError
+from latent_domains.data import lmdb_io
 from latent_domains.data.lmdb_io import describe
 from latent_domains.data.lmdb_plans import classes_of
 from tests.programs import names
@@ -62,6 +65,35 @@ def test_lmdbs_of_other_images_or_classes_are_replaced_until_training_begins(ima
     assert built(more).count(": built before") == 3
     with pytest.raises(ProgramError, match="night: made with other classes; pass --force"):
         built(with_class("wedge"))
+
+
+def test_other_pictures_of_the_same_name_size_and_time_are_noticed(images, tmp_path, capsys):
+    """As uncompressed ones from an archive have them. The same pictures, copied, are the same."""
+    file = tmp_path / "day" / "disc" / "0.png"
+    picture = cv2.imread(str(file))
+    times = (file.stat().st_atime_ns, file.stat().st_mtime_ns)
+
+    def write(picture: np.ndarray) -> None:
+        file.write_bytes(cv2.imencode(".bmp", picture)[1].tobytes())
+        os.utime(file, ns=times)
+
+    def built(*, in_training: bool) -> str:
+        paths = Paths(tmp_path / "out")
+        paths.run.mkdir() if in_training else None
+        build_lmdbs(task(paths.root, images), jobs=2, skip_unreadable=False)
+        return capsys.readouterr().out
+
+    write(picture)
+    assert built(in_training=False).count(": built before") == 0
+    write(picture)
+    assert built(in_training=False).count(": built before") == 3
+    before = lmdb_io.contents(Paths(tmp_path / "out").lmdbs / "day")
+    write(255 - picture)
+    assert built(in_training=False).count(": built before") == 2, "no training has begun"
+    assert lmdb_io.contents(Paths(tmp_path / "out").lmdbs / "day") != before
+    write(picture)
+    with pytest.raises(ProgramError, match=r"/day: made with other images: their sha256 was \w+, is \w+; pass --force"):
+        built(in_training=True)
 
 
 def test_unreadable_images_are_left_out_and_not_counted(images, tmp_path, capsys):

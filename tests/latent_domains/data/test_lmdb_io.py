@@ -43,7 +43,7 @@ def test_records_come_back_in_the_order_they_were_put(tmp_path):
     assert lmdb_io.read_labels(path).tolist() == labels.tolist()
     assert lmdb_io.count(path) == 30
     assert np.array_equal(lmdb_io.read_images(path, limit=7)[0], found[:7])
-    assert names(path) == ["data.mdb"]
+    assert names(path) == ["data.mdb", "source.json"]
 
 
 def test_an_lmdb_can_be_looked_at_while_it_is_being_read(tmp_path):
@@ -82,7 +82,7 @@ def test_a_failure_leaves_nothing_and_the_old_lmdb_alone(tmp_path):
 
 def test_what_lies_beside_an_lmdb_is_not_removed_by_force(tmp_path):
     path = write(tmp_path / "db", (noise(3, 3), 5))
-    for name in ("lock.mdb", "source.json", "classes.txt", "domains.txt"):
+    for name in ("lock.mdb", "source.json", "classes.txt", "domains.txt", ".source.json.killed"):
         (path / name).touch()
     (path / "my pictures").mkdir()
     with pytest.raises(ProgramError, match="db exists already"):
@@ -92,7 +92,7 @@ def test_what_lies_beside_an_lmdb_is_not_removed_by_force(tmp_path):
     assert lmdb_io.read_labels(path).tolist() == [5] and (path / "my pictures").is_dir()
     (path / "my pictures").rmdir()
     write(path, (noise(3, 3), 6), force=True)
-    assert names(path) == ["data.mdb"]
+    assert names(path) == ["data.mdb", "source.json"]
 
 
 # --- describing

@@ -1,14 +1,17 @@
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import lmdb
 import numpy as np
 import pytest
 
 from latent_domains.common.program import ProgramError
-from latent_domains.data import lmdb_io
+from latent_domains.data import lmdb_io, lmdb_plans
 from latent_domains.data.lmdb_folder import NOTE
+from latent_domains.data.lmdb_note import Material, read_note
 from latent_domains.data.lmdb_plans import NewRecords, PlannedLmdb, build, build_missing, is_built, plan_of_arrays
 from tests.programs import names
 
@@ -78,7 +81,8 @@ def test_a_part_of_another_origin_is_not_reused(tmp_path):
         build_missing([untouched, other])
     assert names(tmp_path) == ["a"], "nothing is built before all is checked"
     build_missing([untouched, other], force=True)
-    assert json.loads((tmp_path / "a" / NOTE).read_text()) == {"recipe": {"part": "a", "seed": 5}, "records": 12}
+    note = read_note(tmp_path / "a")
+    assert (note.recipe, note.records) == ({"part": "a", "seed": 5}, 12)
     assert is_built(other) and not list(tmp_path.glob(".*"))
 
 
@@ -113,3 +117,72 @@ def test_what_is_no_lmdb_is_never_replaced(force, tmp_path):
     assert names(tmp_path) == ["photo"]
     (tmp_path / "photo" / "dog").rmdir()
     assert build_missing([part(tmp_path / "photo")]) == 12
+
+
+def of_material(path: Path, contents: str | Callable[[], str], stamp: str) -> PlannedLmdb:
+    return replace(part(path), material=Material(contents if callable(contents) else lambda: contents, stamp))
+
+
+def test_contents_are_read_only_where_the_stamp_is_another_one(tmp_path, monkeypatch):
+    place = tmp_path / "a"
+    build(of_material(place, "contents", "first"))
+    monkeypatch.setattr(lmdb_io, "_read_contents", never)
+    assert is_built(of_material(place, never, "first"))
+    assert is_built(of_material(place, "contents", "second")), "copied, or touched"
+    assert is_built(of_material(place, never, "second"))
+    with pytest.raises(
+        ProgramError, match="a: made with other images: their sha256 was contents, is others; pass --for"
+    ):
+        is_built(of_material(place, "others", "third"))
+    assert not is_built(of_material(place, "others", "third"), force=True)
+
+    def read_only(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(lmdb_plans, "write_note", read_only)
+    assert is_built(of_material(place, "contents", "fourth"))
+
+
+def test_a_copy_is_read_once_and_records_that_were_changed_are_noticed(tmp_path, monkeypatch):
+    build(part(tmp_path / "b"))
+    shutil.copytree(tmp_path / "b", tmp_path / "a")
+    (tmp_path / "a" / NOTE).write_text((tmp_path / "a" / NOTE).read_text().replace('"part": "b"', '"part": "a"'))
+    before = read_note(tmp_path / "a")
+    assert is_built(part(tmp_path / "a"))
+    after = read_note(tmp_path / "a")
+    assert after.stamp != before.stamp and replace(after, stamp=before.stamp) == before
+    with monkeypatch.context() as patch:
+        patch.setattr(lmdb_io, "_read_contents", never)
+        assert is_built(part(tmp_path / "a"))
+    with lmdb.open(str(tmp_path / "a"), lock=False) as env, env.begin(write=True) as transaction:
+        key = next(lmdb_io.keys(transaction))
+        value = transaction.get(key)
+        transaction.put(key, value[:-1] + bytes([value[-1] ^ 1]))
+    with pytest.raises(
+        ProgramError, match=r"a: changed since it was made: the sha256 of its records was \w+, is \w+; "
+    ):
+        is_built(part(tmp_path / "a"))
+    assert read_note(tmp_path / "a") == after
+
+
+def test_a_note_of_an_earlier_version_is_completed(tmp_path, capsys):
+    """It has no hashes. What it says agrees; from then on contents count."""
+    place = tmp_path / "a"
+    build(of_material(place, "contents", "stamp"))
+    whole = read_note(place)
+    (place / NOTE).write_text(json.dumps({"recipe": whole.recipe, "records": whole.records}))
+    capsys.readouterr()
+    build_missing([of_material(place, "contents", "stamp")])
+    said = "an earlier version compared names and sizes alone; from now on contents count too"
+    assert capsys.readouterr().out == f"note: {place}: {said}\n{place}: built before\n"
+    assert read_note(place) == whole
+    with pytest.raises(ProgramError, match="made with other images"):
+        is_built(of_material(place, "others", "later"))
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"recipe": {"part": "a"}, "made_of": 3}', '{"recipe": {}, "other": 1}'])
+def test_a_damaged_note_says_nothing(tmp_path, text):
+    build(part(tmp_path / "a"))
+    (tmp_path / "a" / NOTE).write_text(text)
+    with pytest.raises(ProgramError, match=r"a: exists, but without a source\.json"):
+        is_built(part(tmp_path / "a"))
