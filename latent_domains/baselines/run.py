@@ -23,6 +23,8 @@ from latent_domains.baselines.features import by_content, read_features
 from latent_domains.baselines.learnability import Choice
 from latent_domains.common.program import ProgramError
 from latent_domains.common.versions import commit, hardware, versions
+from latent_domains.data.lmdb_io import contents
+from latent_domains.data.lmdb_note import check_up_to_date
 from latent_domains.experiment.baselines import CLASSIFIERS, DISCOVERY, KERNEL, Baseline
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.runs.domain_usage import domain_usage
@@ -95,6 +97,7 @@ def make_record(baseline: BaselineOptions, experiment: Experiment) -> Record:
         accuracy=_overall_accuracy(found),
         test_images=sum(one.test_images for one in found.values()),
         targets=found,
+        lmdbs={name: contents(baseline.data / name) for name in _lmdbs(experiment)},
         matching=matching,
         domain_usage=usage,
         seconds=round(seconds, 3),
@@ -121,6 +124,13 @@ def _overall_accuracy(found: dict[str, OnTarget]) -> float:
     return correct / sum(one.test_images for one in found.values())
 
 
+def _lmdbs(experiment: Experiment) -> list[str]:
+    """The LMDBs of the sources and of all targets, for training and for tests, relative to the data folder."""
+    data, targets = experiment.data, experiment.targets
+    names = [*map(data.train_lmdb, (*experiment.source_inputs, *targets)), *map(data.test_lmdb, targets)]
+    return list(dict.fromkeys(names))
+
+
 def _read(baseline: BaselineOptions, experiment: Experiment) -> tuple[dict[str, Labelled], Floats, dict[str, Labelled]]:
     """The sources by domain, features of all targets to adapt to (n×d), and the targets to test on by domain.
 
@@ -129,6 +139,8 @@ def _read(baseline: BaselineOptions, experiment: Experiment) -> tuple[dict[str, 
     data = experiment.data
     train = {part: baseline.data / data.train_lmdb(part) for part in (*experiment.source_inputs, *experiment.targets)}
     test = {target: baseline.data / data.test_lmdb(target) for target in experiment.targets}
+    for name in _lmdbs(experiment):
+        check_up_to_date(baseline.data / name, f"make it again: {data.made_by} --force")
     labelled = [*(train[part] for part in experiment.source_inputs), *test.values()]
     check_meaning([*train.values(), *test.values()], labelled, data)
     read = cache(partial(read_features, data=data))

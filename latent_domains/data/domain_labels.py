@@ -8,12 +8,13 @@ from caffe.proto.caffe_pb2 import Datum
 from numpy.typing import NDArray
 
 from latent_domains.data import lmdb_io
+from latent_domains.data.lmdb_note import Note
 
 UNKNOWN = -1
 
 
-def write_domain_labels(path: Path, labels: Sequence[int]) -> None:
-    """Write domain labels as an LMDB whose record i belongs to record i of the images' LMDB.
+def write_domain_labels(path: Path, labels: Sequence[int], images: Path | None = None) -> None:
+    """Write domain labels as an LMDB whose record i belongs to record i of the LMDB ``images``, for its note.
 
     Each Datum is 1×1×1 with the label (a domain's index, or -1 for unknown) as its only ``float_data`` value and again
     as its ``label``, so a Data layer with one top gives N×1×1×1 floats.
@@ -21,6 +22,7 @@ def write_domain_labels(path: Path, labels: Sequence[int]) -> None:
     Raises ProgramError if ``path`` exists.
     """
     with lmdb_io.create(path) as (writer, _):
+        writer.note = Note(made_of=lmdb_io.material(images).read() if images else None)
         for label in labels:
             datum = Datum(channels=1, height=1, width=1, float_data=[float(label)], label=int(label))
             writer.put("domain", datum)

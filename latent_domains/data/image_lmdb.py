@@ -14,7 +14,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_plans
 from latent_domains.data.image_datum import Format, file_contents, make_readable
 from latent_domains.data.image_list import Entry, size
-from latent_domains.data.lmdb_note import Material
+from latent_domains.data.lmdb_note import of_pictures
 from latent_domains.data.lmdb_plans import FINGERPRINT, NewRecords, PlannedLmdb
 
 VERSION = 1
@@ -70,7 +70,7 @@ def plan_of_images(
     }
     shuffled = [entries[i] for i in np.random.default_rng(order).permutation(len(entries))]
     records = partial(_records, path, shuffled, form, jobs, skip_unreadable, f"; {remedy}")
-    material = Material(partial(_hash, path.name, entries, jobs), stamp(entry.path for entry in entries))
+    material = of_pictures(stamp(entry.path for entry in entries), partial(_hash, path.name, entries, jobs))
     return PlannedLmdb(path, origin, records, classes, material=material)
 
 

@@ -29,7 +29,7 @@ from latent_domains.common.files import build_folder_aside
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by, some
 from latent_domains.data.lmdb_folder import is_lmdb, other_files
-from latent_domains.data.lmdb_note import Material, Note, noted_contents, of_all, stamp_of, write_note
+from latent_domains.data.lmdb_note import Material, Note, noted_contents, of_lmdbs, stamp_of, write_note
 
 FIRST_MAP_SIZE = 64 << 20
 """Bytes of address space a new LMDB starts with; doubled whenever it is full."""
@@ -267,7 +267,7 @@ def _read_contents(path: Path, _stamp: str) -> str:
 
 def material(*lmdbs: Path) -> Material:
     """LMDBs as what another one is made of."""
-    return Material(lambda: of_all([*map(contents, lmdbs)]), stamp_of(*lmdbs), lmdbs)
+    return of_lmdbs(lmdbs, contents)
 
 
 def read(path: Path) -> Iterator[tuple[bytes, Datum]]:

@@ -14,7 +14,6 @@ from latent_domains.common.contents import Digest, stamp
 from latent_domains.common.files import json_text, write_text
 from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.common.validation import checked
-from latent_domains.common.wording import some
 from latent_domains.data.lmdb_folder import NOTE, is_lmdb
 
 
@@ -24,7 +23,8 @@ class MadeOf:
 
     sha256: str
     stamp: str
-    lmdbs: tuple[str, ...] = ()
+    lmdbs: dict[str, str] = field(default_factory=dict)
+    """The hash of the records of each."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,27 @@ class Note:
 
 @dataclass(frozen=True)
 class Material:
-    """What an LMDB is to be made of: pictures, or other ``lmdbs``."""
+    """What an LMDB is to be made of. The stamp is taken first, so that what is changed while it is read is noticed."""
 
-    sha256: Callable[[], str]
     stamp: str
-    lmdbs: Sequence[Path] = ()
+    read: Callable[[], MadeOf]
+    """Read all of it."""
 
-    def read(self) -> MadeOf:
-        """Read all of it: for the note. The stamp is older, so what is changed meanwhile is noticed."""
-        return MadeOf(self.sha256(), self.stamp, tuple(map(from_root, self.lmdbs)))
+
+def of_pictures(now: str, read: Callable[[], str]) -> Material:
+    """Pictures, whose stamp is ``now``; ``read`` returns the hash of their names and contents."""
+    return Material(now, lambda: MadeOf(read(), now))
+
+
+def of_lmdbs(lmdbs: Sequence[Path], contents: Callable[[Path], str]) -> Material:
+    """Other LMDBs; ``contents`` returns the hash of the records of one."""
+    now = stamp_of(*lmdbs)
+
+    def read() -> MadeOf:
+        found = {from_root(path): contents(path) for path in lmdbs}
+        return MadeOf(str(Digest(("", one) for one in found.values())), now, found)
+
+    return Material(now, read)
 
 
 def read_note(lmdb: Path) -> Note:
@@ -82,21 +94,13 @@ def noted_contents(lmdb: Path) -> str | None:
     return note.sha256 if note.stamp == stamp_of(lmdb) else None
 
 
-def of_all(contents: Sequence[str]) -> str:
-    """The hash of several LMDBs, by those of their records."""
-    return str(Digest(("", one) for one in contents))
+def check_up_to_date(lmdb: Path, remedy: str, contents: Callable[[Path], str | None] = noted_contents) -> None:
+    """Raise ProgramError if an LMDB was made of one that holds other records by now.
 
-
-def check_up_to_date(lmdb: Path, remedy: str, contents_of: Callable[[Path], str | None] = noted_contents) -> None:
-    """Raise ProgramError if an LMDB was made of others that hold other records by now.
-
-    ``contents_of`` gives the hash of an LMDB's records (None: not known, so it counts as the same). What it was made of
-    may have been removed or moved.
+    ``contents`` returns the hash of the records of one; None: it is not known, so it counts as the same. What is no
+    longer there does, too.
     """
     made_of = read_note(lmdb).made_of
-    inputs = [ROOT / name for name in made_of.lmdbs] if made_of else []
-    if not inputs or not all(map(is_lmdb, inputs)) or made_of.stamp == stamp_of(*inputs):
-        return
-    found = list(map(contents_of, inputs))
-    if None not in found and of_all(found) != made_of.sha256:
-        raise ProgramError(f"{lmdb}: it was made of other records than are now in {some(map(str, inputs))}; {remedy}")
+    for name, before in made_of.lmdbs.items() if made_of else ():
+        if is_lmdb(ROOT / name) and contents(ROOT / name) not in (None, before):
+            raise ProgramError(f"{lmdb}: it was made of other records than are now in {ROOT / name}; {remedy}")

@@ -18,8 +18,8 @@ from latent_domains.runs.run_folder import RunFolder
 def write_labels(folder: RunFolder) -> None:
     """Write the LMDBs of domain labels, in the order of their images, if the training net reads them."""
     if folder.domain_labels:
-        for lmdb, labels in zip(folder.domain_labels.values(), _labels(folder), strict=True):
-            write_domain_labels(lmdb, labels.tolist())
+        for (part, lmdb), labels in zip(folder.domain_labels.items(), _labels(folder), strict=True):
+            write_domain_labels(lmdb, labels.tolist(), folder.train_lmdbs[part])
 
 
 def _labels(folder: RunFolder) -> list[NDArray[np.int64]]:

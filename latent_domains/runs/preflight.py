@@ -20,19 +20,19 @@ from latent_domains.common.caffe_process import caffe_binary, ending_with_parent
 from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.common.wording import by
 from latent_domains.data.lmdb_folder import is_lmdb
-from latent_domains.data.lmdb_io import Description, count, describe
+from latent_domains.data.lmdb_io import Description, contents, count, describe
+from latent_domains.data.lmdb_note import check_up_to_date
 from latent_domains.data.lmdb_plans import common_classes, common_features, features_of
 from latent_domains.experiment.batches import published_counts
 from latent_domains.experiment.datasets import Dataset
 from latent_domains.experiment.mixture import is_joined, join_options
 from latent_domains.models.graph import kind
+from latent_domains.runs.contents import AGAIN, check_same_images
 from latent_domains.runs.devices import check_available, mode_of
 from latent_domains.runs.run_folder import RunFolder
 
 # caffe_layers imports a layer when it is first asked for, and a layer numba when it is first set up.
 _IMPORT = "import numba; from caffe_layers import DomainAssignmentLayer, EntropyLossLayer, MDALayer"
-
-_AGAIN = "write the run folder again (python -m tools.write_run --force)"
 
 
 def preflight(run: RunFolder, mode: str | None = None) -> None:
@@ -77,12 +77,12 @@ def check_nets(run: RunFolder) -> None:
     names = ["train", *run.experiment.tests, *(["domains"] if run.experiment.predicts_domains else [])]
     for file in (run.solver, *map(run.net, names), run.initial):
         if not file.is_file():
-            raise ProgramError(f"{file} is missing: {_AGAIN}")
+            raise ProgramError(f"{file} is missing: {AGAIN}")
     solver, experiment = run.read_solver(), run.experiment
     described = {"max_iter": experiment.iterations, "random_seed": experiment.seed}
     for name, expected in described.items():
         if (found := getattr(solver, name)) != expected:
-            raise ProgramError(f"{run.solver}: {name} is {found}, expected {expected} by experiment.json: {_AGAIN}")
+            raise ProgramError(f"{run.solver}: {name} is {found}, expected {expected} by experiment.json: {AGAIN}")
     expected_domains = {experiment.num_domains} if experiment.sees_target else set()
     for name in ("train", *experiment.tests):
         layers = [layer.python_param for layer in run.read_net(name).layer if kind(layer) == "MDALayer"]
@@ -94,7 +94,7 @@ def check_nets(run: RunFolder) -> None:
             raise ProgramError(
                 f"{run.net(name)}: its MDALayers have num_domains {sorted(domains, key=str)}, expected "
                 f"{sorted(expected_domains)} by experiment.json (k={experiment.k}, k_target={experiment.k_target}): "
-                f"{_AGAIN}"
+                f"{AGAIN}"
             )
 
 
@@ -116,12 +116,15 @@ def _check_paths(run: RunFolder) -> None:
         if found != (expected := list(map(from_root, files))):
             raise ProgramError(
                 f"{run.solver}: {name} is {', '.join(map(repr, found))}, expected {', '.join(map(repr, expected))}; "
-                f"if the folder was moved or copied, move it back or {_AGAIN}"
+                f"if the folder was moved or copied, move it back or {AGAIN}"
             )
 
 
 def check_data(run: RunFolder) -> None:
-    """The LMDBs of all domains have the stored image shape, labels of the same classes, the expected test images."""
+    """The LMDBs of all domains have the stored image shape, labels of the same classes, the expected test images.
+
+    They were made of what their own LMDBs hold now, and if the run was trained, they are what it was trained on.
+    """
     experiment, data = run.experiment, run.experiment.data
     # A target's LMDB is both a training and a test one where there is no test split: it is looked at once.
     parts = {path: part for part, path in [*run.train_lmdbs.items(), *run.test_lmdbs.items()]}
@@ -142,14 +145,17 @@ def check_data(run: RunFolder) -> None:
         least, most = min(found.class_counts), max(found.class_counts)
         if path in labelled and not 0 <= least <= most < data.classes:
             raise ProgramError(f"{path}: labels are {least} to {most}, expected 0 to {data.classes - 1}")
+        check_up_to_date(path, f"{hint} --force")
     check_meaning(list(parts), labelled, data)
     for target, (batch_size, batches) in run.test_batches().items():
         lmdb = run.test_lmdbs[target]
         images = count(lmdb)
         if images != batch_size * batches and (batch_size, batches) != data.test_batches(images):
             raise ProgramError(
-                f"{lmdb}: {images} images, but a test pass of {run.path} covers {batch_size * batches}: {_AGAIN}"
+                f"{lmdb}: {images} images, but a test pass of {run.path} covers {batch_size * batches}: {AGAIN}"
             )
+    if run.record.exists() or run.latest_snapshot():
+        check_same_images(run)
 
 
 def check_meaning(lmdbs: Sequence[Path], labelled: Sequence[Path], data: Dataset) -> None:
@@ -175,11 +181,12 @@ def _described(path: Path, *_file: int) -> Description:
 
 
 def _check_domain_labels(run: RunFolder) -> None:
-    """The LMDB of domain labels is as long as that of the images, so that the two stay in step."""
+    """The LMDB of domain labels is of the records that are in that of the images, so that the two stay in step."""
     for part, lmdb in run.domain_labels.items():
         images, labels = count(run.train_lmdbs[part]), count(lmdb)
         if labels != images:
             raise ProgramError(f"{lmdb}: {labels} domain labels for {images} images of {part}")
+        check_up_to_date(lmdb, AGAIN, contents)
 
 
 def incompleteness(folder: RunFolder) -> str | None:

@@ -96,13 +96,17 @@ class BegunFrom(_Object):
 
 
 class Training(_Object):
-    """How a run was trained so far, and how long it took. ``processes``, always 1, is in kept records alone."""
+    """How a run was trained so far, and how long it took. ``processes``, always 1, is in kept records alone.
+
+    ``lmdbs`` has the hash of the records of each LMDB that was read, by its place in the data or run folder.
+    """
 
     seconds: float
     threads: int | None = None
     solver_mode: str | None = None
     processes: int | None = None
     weights: BegunFrom | None = None
+    lmdbs: dict[str, str] | None = None
     sessions: list[Session] = []
 
 
@@ -159,8 +163,8 @@ class Record(_Object):
     """A run's accuracy at its last iteration (of a shallow baseline: its only one), and how it came about.
 
     It is of an ``experiment`` (:meth:`Experiment.to_json`) or of a ``baseline`` with its options. ``accuracy`` is None
-    if no target has labels. Only records of baselines have the three keys that ``seconds`` begins; ``matching`` is of
-    those that discover domains, whose ``accuracy`` is that of the ensemble.
+    if no target has labels. Only records of baselines have ``lmdbs`` (of nets ``training`` has them) and the three keys
+    that ``seconds`` begins; ``matching`` is of those that discover domains, whose ``accuracy`` is that of the ensemble.
     """
 
     experiment: dict[str, Any] | None = None
@@ -177,6 +181,7 @@ class Record(_Object):
     domain_usage_history: list[DomainUsage] | None = None
     last_values: dict[str, float] | None = None
     training: Training | None = None
+    lmdbs: dict[str, str] | None = None
     seconds: float | None = None
     discovery_seconds: float | None = None
     memory_mib: int | None = None

@@ -21,6 +21,7 @@ from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.common.wording import some
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.models.weights import check_weights, for_caffe
+from latent_domains.runs.contents import AGAIN, check_same_images, check_same_weights, lmdb_contents
 from latent_domains.runs.devices import mode_of, requested_mode, set_mode
 from latent_domains.runs.evaluate import DIVERGED
 from latent_domains.runs.preflight import preflight
@@ -95,9 +96,10 @@ def train_all(
     ``threads`` None divides the cores between the jobs. With ``resume``, a run goes on from its last complete
     snapshot and a finished one is left alone. ``solver_mode`` (GPU or CPU) is written into the runs' solvers; None
     takes that of the environment, if any. Runs begin from the caffemodel ``weights``, as far as layers have the same
-    names. With ``wait``, a run that another process trains is waited for. Nothing is trained if one of the runs cannot
-    be. Raises ProgramError for the first run that fails (the others are finished first, and their errors printed) and
-    KeyboardInterrupt after a clean stop.
+    names; those that have begun must have begun from it, and on the images that their LMDBs hold now. With ``wait``, a
+    run that another process trains is waited for. Nothing is trained if one of the runs cannot be. Raises ProgramError
+    for the first run that fails (the others are finished first, and their errors printed) and KeyboardInterrupt after a
+    clean stop.
     """
     if weights:
         check_name(weights)
@@ -108,10 +110,17 @@ def train_all(
                 raise ProgramError(f"{folder.path}: another process replaced it meanwhile: call it again")
         waiting: list[_Job] = []
         for folder in runs:
-            if resume and folder.record.exists():
+            finished = resume and folder.record.exists()
+            if finished:
                 folder.read_record()  # a damaged one is no reason to call the run finished
+            snapshot = None if finished else _starting_point(folder, resume)
+            if finished or snapshot:
+                if weights:
+                    check_same_weights(folder, weights, f"leave --weights out, or {AGAIN}")
+                if not check_same_images(folder):
+                    tqdm.write(f"{folder.path.name}: trained by an earlier version, so its images are not compared")
+            if finished:
                 continue
-            snapshot = _starting_point(folder, resume)
             mode = requested_mode(solver_mode)
             with recording_failure(folder, "preparation"):
                 preflight(folder, mode)
@@ -224,12 +233,17 @@ def _train(job: _Job, threads: int, children: Children) -> None:
 
 
 def _how(job: _Job, threads: int) -> dict[str, Any]:
-    """How a run is trained, and what it began from, for its record."""
+    """How a run is trained, on what, and what it began from, for its record."""
     before = job.folder.read_training()
     weights = before.weights if before and job.snapshot else None
     if job.weights:
         weights = BegunFrom(file=job.weights.name, sha256=sha256(job.weights))
-    return {"threads": threads, "solver_mode": mode_of(job.folder), "weights": weights}
+    return {
+        "threads": threads,
+        "solver_mode": mode_of(job.folder),
+        "weights": weights,
+        "lmdbs": lmdb_contents(job.folder),
+    }
 
 
 def loaded_from(folder: RunFolder, weights: Path) -> str:

@@ -11,7 +11,7 @@ import pytest
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io, lmdb_plans
 from latent_domains.data.lmdb_folder import NOTE
-from latent_domains.data.lmdb_note import Material, read_note
+from latent_domains.data.lmdb_note import of_pictures, read_note
 from latent_domains.data.lmdb_plans import NewRecords, PlannedLmdb, build, build_missing, is_built, plan_of_arrays
 from tests.programs import names
 
@@ -120,7 +120,7 @@ def test_what_is_no_lmdb_is_never_replaced(force, tmp_path):
 
 
 def of_material(path: Path, contents: str | Callable[[], str], stamp: str) -> PlannedLmdb:
-    return replace(part(path), material=Material(contents if callable(contents) else lambda: contents, stamp))
+    return replace(part(path), material=of_pictures(stamp, contents if callable(contents) else lambda: contents))
 
 
 def test_contents_are_read_only_where_the_stamp_is_another_one(tmp_path, monkeypatch):

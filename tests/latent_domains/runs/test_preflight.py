@@ -12,6 +12,7 @@ import pytest
 from latent_domains.common.caffe_process import environment
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
+from latent_domains.data.join import join
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.preflight import _check_imports, check_data, check_meaning, incompleteness, preflight
@@ -90,6 +91,30 @@ def test_preflight_says_how_to_build_what_is_missing_and_sees_a_test_set_of_anot
     shutil.copytree(tiny_data, tmp_path / "data")
     with pytest.raises(ProgramError, match=f"usps_test: {TEST} images, but a test pass of .*run covers 2007"):
         preflight(folder)
+
+
+def test_preflight_sees_lmdbs_that_were_made_of_others_than_there_are_now(tiny_data, tmp_path):
+    """A mixture and, drawn when the run was written, domain labels: of the same number of other images."""
+    data = tmp_path / "data"
+    shutil.copytree(tiny_data, data)
+    digits = data / "digits"
+    join([digits / "mnist_train", digits / "mnistm_train"], digits / "mnist+mnistm_train")
+    mixed = write_run(small(undivided=True), tmp_path / "mixed", data=data)
+    labelled = write_run(small(known_share=0.5), tmp_path / "labelled", data=data)
+    preflight(mixed)
+    preflight(labelled)
+    images = [datum for _, datum in lmdb_io.read(digits / "mnistm_train")]
+    with lmdb_io.create(digits / "mnistm_train", force=True) as (writer, _):
+        for number, datum in enumerate(reversed(images)):
+            writer.put(str(number), datum)
+    said = r"mnist\+mnistm_train: it was made of other records than are now in .*mnistm_train; build it wi"
+    with pytest.raises(ProgramError, match=rf"{said}th: python -m tools\.join_lmdbs .* --force$"):
+        preflight(mixed)
+    said = (
+        r"domain_labels/mnistm: it was made of other records than are now in .*mnistm_train; write the run folder again"
+    )
+    with pytest.raises(ProgramError, match=said):
+        preflight(labelled)
 
 
 def test_preflight_sees_domain_labels_out_of_step(tiny_data, tmp_path):

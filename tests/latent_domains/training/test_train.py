@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,8 +19,11 @@ from caffe.proto import caffe_pb2
 
 from latent_domains.common.caffe_log import curves
 from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.data import lmdb_io
 from latent_domains.experiment.experiment import LATENT, METHODS, make_experiment
+from latent_domains.runs.contents import lmdb_contents
 from latent_domains.runs.devices import mode_of
+from latent_domains.runs.evaluate import evaluate
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.run_state import State, last_iteration, state_of
 from latent_domains.runs.write import write_missing, write_run
@@ -231,6 +235,96 @@ def test_a_run_that_began_from_weights_does_not_begin_again_without_them(tiny_da
     done = program("train", "--threads", "1", "--resume", folder.path)
     assert done.returncode == 1
     assert "it began from w.caffemodel and has no snapshot: pass --weights again" in done.stderr
+
+
+def copied(data: Path, tmp_path: Path) -> Path:
+    """A data folder that a test may change."""
+    shutil.copytree(data, tmp_path / "data")
+    return tmp_path / "data"
+
+
+def other_images(lmdb: Path) -> None:
+    """Change one pixel of an LMDB, as if it had been built again from other images of the same names and sizes."""
+    images = [(lmdb_io.record_name(key), datum) for key, datum in lmdb_io.read(lmdb)]
+    images[3][1].data = bytes([images[3][1].data[0] ^ 1]) + images[3][1].data[1:]
+    with lmdb_io.create(lmdb, force=True) as (writer, _):
+        for name, datum in images:
+            writer.put(name, datum)
+
+
+@pytest.mark.parametrize("name", ["mnistm_train", "usps_test"])
+def test_a_run_does_not_go_on_on_other_images(name, tiny_data, tmp_path):
+    folder = write_run(small("dial"), tmp_path / "run", data=copied(tiny_data, tmp_path))
+    other = write_run(small("dial"), tmp_path / "other", data=folder.data_folder)
+    train_all([folder], threads=1)
+    lmdb = folder.data_folder / "digits" / name
+    known = folder.read_record().training.lmdbs
+    assert known == lmdb_contents(folder) and f"digits/{name}" in known and len(known) == 4
+    shutil.copytree(lmdb, tmp_path / "before")
+    other_images(lmdb)
+    message = (
+        rf"{name}: other records than .*run was trained on: their sha256 was {known[f'digits/{name}']}, is \w{{64}}; "
+    )
+    with pytest.raises(ProgramError, match=message):
+        train_all([folder], resume=True)
+    with pytest.raises(ProgramError, match=message):
+        evaluate(folder)
+    folder.record.unlink()
+    with pytest.raises(ProgramError, match=message):
+        train_all([folder], resume=True)
+    train_all([other], threads=1, resume=True)  # which has not begun
+    shutil.rmtree(lmdb)
+    shutil.move(tmp_path / "before", lmdb)
+    train_all([folder], threads=1, resume=True)
+    shutil.rmtree(folder.data_folder)
+    train_all([folder], resume=True)  # finished, and the images are no longer needed
+
+
+def test_a_run_of_an_earlier_version_goes_on_and_is_compared_from_then_on(tiny_data, tmp_path, capsys):
+    folder = write_run(small("dial"), tmp_path / "run", data=copied(tiny_data, tmp_path))
+    train_all([folder], threads=1)
+    training = json.loads(folder.training.read_text())
+    del training["lmdbs"]
+    folder.training.write_text(json.dumps(training))
+    folder.record.unlink()
+    folder = lasting(folder, 8)
+    other_images(folder.data_folder / "digits" / "mnist_train")
+    train_all([folder], threads=1, resume=True)
+    assert "run: trained by an earlier version, so its images are not compared" in capsys.readouterr().out
+    other_images(folder.data_folder / "digits" / "usps_train")
+    with pytest.raises(ProgramError, match=r"usps_train: other records than .*run was trained on"):
+        train_all([folder], resume=True)
+
+
+@pytest.mark.program
+def test_a_run_does_not_go_on_from_other_weights(tiny_data, tmp_path):
+    """Whether it is finished or not; without --weights it goes on."""
+    first = write_run(small("source_only", seed=1), tmp_path / "first", data=tiny_data)
+    weights = tmp_path / "w.caffemodel"
+    shutil.copyfile(first.initial, weights)
+    folder = write_run(small("source_only"), tmp_path / "run", data=tiny_data)
+    arguments = ("train", "--threads", "1", "--resume")
+    assert program(*arguments, "--weights", weights, folder.path).returncode == 0
+    assert program(*arguments, "--weights", weights, folder.path).returncode == 0
+    before = hashlib.sha256(weights.read_bytes()).hexdigest()
+    shutil.copyfile(folder.initial, weights)
+    for finished in (True, False):
+        if not finished:
+            folder.record.unlink()
+        done = program(*arguments, "--weights", weights, folder.path)
+        found = hashlib.sha256(weights.read_bytes()).hexdigest()
+        expected = (
+            f"{folder.path} began from w.caffemodel (sha256 {before}), expected {weights} (sha256 {found}): leave"
+        )
+        assert done.returncode == 1 and done.stderr.startswith(f"error: {expected} --weights out, or write the run")
+        assert done.stderr.count("\n") == 1
+    assert program(*arguments, folder.path).returncode == 0
+    training = json.loads(folder.training.read_text())
+    folder.training.write_text(json.dumps({**training, "weights": None}))
+    done = program(*arguments, "--weights", weights, folder.path)
+    assert done.returncode == 1 and "run began from random weights, expected" in done.stderr
+    folder.training.write_text(json.dumps({**training, "weights": {"file": "w.caffemodel"}}))  # of an earlier version
+    assert program(*arguments, "--weights", weights, folder.path).returncode == 0
 
 
 def test_a_crash_in_one_run_does_not_take_the_other(tiny_data, tmp_path):

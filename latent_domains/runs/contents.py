@@ -1,0 +1,52 @@
+"""What a run was trained on: the hash of each of its LMDBs, and of the weights that it began from."""
+
+from pathlib import Path
+
+from latent_domains.common.files import sha256
+from latent_domains.common.program import ProgramError
+from latent_domains.data.lmdb_folder import is_lmdb
+from latent_domains.data.lmdb_io import contents
+from latent_domains.runs.run_folder import RunFolder
+
+AGAIN = "write the run folder again (python -m tools.write_run --force)"
+
+
+def lmdb_contents(folder: RunFolder) -> dict[str, str]:
+    """The hash of each LMDB that a run reads, by its place in the data folder or, of domain labels, in the run's."""
+    return {name: contents(path) for name, path in _lmdbs(folder).items()}
+
+
+def _lmdbs(folder: RunFolder) -> dict[str, Path]:
+    images = [*folder.train_lmdbs.values(), *folder.test_lmdbs.values()]
+    places = {folder.data_folder: images, folder.path: folder.domain_labels.values()}
+    return {str(path.relative_to(place)): path for place, paths in places.items() for path in paths}
+
+
+def check_same_images(folder: RunFolder) -> bool:
+    """Whether the hashes are known that a run's LMDBs had when it was trained: earlier versions kept none.
+
+    Raises ProgramError if one of those that are there holds other records by now.
+    """
+    training = folder.read_training()
+    known = training.lmdbs if training else None
+    for name, path in _lmdbs(folder).items() if known else ():
+        if name in known and is_lmdb(path) and (found := contents(path)) != known[name]:
+            raise ProgramError(
+                f"{path}: other records than {folder.path} was trained on: their sha256 was {known[name]}, is {found}; "
+                f"build those again, or {AGAIN}"
+            )
+    return known is not None
+
+
+def check_same_weights(folder: RunFolder, weights: Path, remedy: str) -> None:
+    """Raise ProgramError, with the ``remedy``, if a run that was trained did not begin from these weights.
+
+    Of earlier versions' runs it may not be known.
+    """
+    training = folder.read_training()
+    if training is None or (training.weights and training.weights.sha256 is None):
+        return
+    began, found = training.weights, sha256(weights)
+    if began is None or began.sha256 != found:
+        what = f"{began.file} (sha256 {began.sha256})" if began else "random weights"
+        raise ProgramError(f"{folder.path} began from {what}, expected {weights} (sha256 {found}): {remedy}")
