@@ -2,11 +2,14 @@
 
 import json
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
+from latent_domains.common.contents import stamp
+from latent_domains.common.files import sha256
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import one_line
+from latent_domains.data.lmdb_note import noted_contents
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.experiment.pretrained import whose
@@ -98,6 +101,22 @@ class Records:
         write_records(file, {**(read_records(file) if file.exists() else {}), **found})
         return len(found)
 
+    def remarks(self, run: Run, record: Record) -> list[str]:
+        """List how a record's run differs from the paper's experiment, and from what the data folder holds now."""
+        remarks = remarks_on(record, run)
+        if self.in_one_file:
+            return remarks
+        training, data = record.training, data_folder(self.data, run.seed, per_seed=self.data_per_seed)
+        known = record.lmdbs or (training and training.lmdbs) or {}
+        changed = [name for name, before in known.items() if noted_contents(data / name) not in (None, before)]
+        if changed:
+            remarks.append(f"of other images than are now in {', '.join(changed)}")
+        if training and (begun := training.weights) and begun.sha256:
+            file = self.data / "weights" / begun.file
+            if file.is_file() and _hash(file, stamp([file])) != begun.sha256:
+                remarks.append(f"began from other weights than are now in {file.relative_to(self.data)}")
+        return remarks
+
     def _check_holds(self, folder: RunFolder, run: Experiment) -> None:
         """Raise ProgramError if the folder holds another experiment, or names another data folder."""
         check_holds(folder, run, data_folder(self.data, run.seed, per_seed=self.data_per_seed))
@@ -121,6 +140,12 @@ class Records:
             return "written, but not trained yet" if state.state == State.WRITTEN else one_line(state)
         except (ProgramError, OSError) as error:
             return one_line(error)
+
+
+@cache
+def _hash(file: Path, _stamp: str) -> str:
+    """The hash of weights that many runs begin from."""
+    return sha256(file)
 
 
 def part_of_variant(run: Run, record: Record) -> Record | Matching | None:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from latent_domains.runs.record import DomainUsage
 from latent_domains.tables.definition import Candidate, Cell, Row, Table
-from latent_domains.tables.records import Records, part_of_variant, remarks_on
+from latent_domains.tables.records import Records, part_of_variant
 
 NOTHING = "–"
 """Shown in place of a missing number."""
@@ -168,7 +168,7 @@ def _candidate(candidate: Candidate, table: Table, records: Records) -> Result:
         accuracies[seed] = 100 * meant.accuracy
         if meant.class_mean is not None:
             class_means[seed] = 100 * meant.class_mean
-        remarks |= dict.fromkeys(remarks_on(record, run))
+        remarks |= dict.fromkeys(records.remarks(run, record))
         usages += [record.domain_usage] if record.domain_usage else []
     reasons = tuple(f"{_seeds(seeds, table.seeds)} {text}".strip() for text, seeds in why.items())
     return Result(

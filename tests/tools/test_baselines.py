@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from caffe.proto.caffe_pb2 import Datum
 from latent_domains.baselines import features
 from latent_domains.baselines.features import read_features
 from latent_domains.data import lmdb_io
+from latent_domains.data.lmdb_note import MadeOf, read_note, write_note
 from latent_domains.experiment.datasets import DATASETS
 from tests.latent_domains.baselines.mixtures import Mixture, mixture
 from tests.programs import Done, names, program
@@ -101,6 +103,9 @@ def test_the_record_of_latent_domains(data, mixed, tmp_path, method):
     assert record["domain_usage"]["purity"] == 1 and record["domain_usage"]["nmi"] == pytest.approx(1)
     assert 0 < record["discovery_seconds"] < record["seconds"]
     assert record["hardware"]["mode"] == "CPU" and record["versions"]["scipy"] and "commit" in record
+    assert record["lmdbs"] == {
+        f"office31_fc7/{name}": lmdb_io.contents(data / "office31_fc7" / name) for name in DOMAINS
+    }
     # The same records in another order, sources first to last.
     turned = tmp_path / "data"
     for d, name in enumerate(DOMAINS):
@@ -220,6 +225,15 @@ def test_features_and_classes_mean_the_same_everywhere(data, tmp_path):
     done = baselines("svm", folder, tmp_path / "out.json", "--sources", "dslr")
     assert done.returncode == 1
     assert f"{webcam / 'classes.txt'}: other classes than in {dslr / 'classes.txt'}, expected the same" in done.stderr
+    (webcam / "classes.txt").unlink()
+    images = fill(tmp_path / "data" / "office31" / "webcam", np.zeros((2, 4)), np.zeros(2))
+    made_of = MadeOf("0", "0", {str(images): "0"})  # of others
+    write_note(webcam, replace(read_note(webcam), made_of=made_of))
+    done = baselines("svm", folder, tmp_path / "out.json", "--sources", "dslr")
+    said = (
+        f"{webcam}: it was made of other records than are now in {images}; make it again: python -m tools.extract_feat"
+    )
+    assert done.returncode == 1 and said in done.stderr
     done = baselines("svm", tmp_path, tmp_path / "out.json", dataset="office31")
     assert "dataset office31: records of 3×227×227 values, expected at most 10000: take features" in done.stderr
     assert names(tmp_path) == ["data"]

@@ -7,9 +7,12 @@ import re
 import statistics
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from latent_domains.common.files import sha256
 from latent_domains.common.program import ROOT, ProgramError, from_root
+from latent_domains.data import lmdb_io
 from latent_domains.runs.write import write_run
 from latent_domains.tables import results as module
 from latent_domains.tables.csv_file import csv_text
@@ -335,6 +338,41 @@ def test_what_is_not_the_papers_experiment_is_remarked(tmp_path):
 
 
 # --- text, CSV, program
+
+
+def test_records_of_other_images_or_weights_than_there_are_now_are_remarked(tmp_path):
+    """As far as notes say: a table reads no LMDB. What is not there is not compared, nor what no record has."""
+    table = load(EXPERIMENTS / "office31.yaml", seeds=(0,))
+    run, weights = table.runs[0], tmp_path / "data" / "weights" / "bvlc_alexnet.caffemodel"
+    weights.parent.mkdir(parents=True)
+    weights.write_bytes(b"first")
+    lmdb = tmp_path / "data" / "office31" / "amazon"
+
+    def build(value: int) -> str:
+        with lmdb_io.create(lmdb, force=True) as (writer, _):
+            writer.put("x", lmdb_io.image_datum(np.full((2, 2, 3), value, np.uint8), 0))
+        return lmdb_io.contents(lmdb)
+
+    def remarks() -> tuple[str, ...]:
+        return results(table, tmp_path)[0].cells[0].remarks
+
+    begun = {"file": weights.name, "sha256": sha256(weights)}
+    lmdbs = {"office31/amazon": build(1), "office31/webcam": "0"}
+    training = {"seconds": 1.0, "weights": begun, "lmdbs": lmdbs}
+    write_record(tmp_path / "runs", run, 0.9, training=training, test_images=795)
+    assert remarks() == ()
+    build(2)
+    weights.write_bytes(b"other")
+    assert remarks() == (
+        "of other images than are now in office31/amazon",
+        "began from other weights than are now in weights/bvlc_alexnet.caffemodel",
+    )
+    (lmdb / "source.json").unlink()
+    weights.unlink()
+    assert remarks() == ()
+    build(3)
+    write_record(tmp_path / "runs", run, 0.9, training={**training, "lmdbs": None}, lmdbs=lmdbs, test_images=795)
+    assert remarks() == ("of other images than are now in office31/amazon",), "as baselines' records have them"
 
 
 def test_the_text_of_a_table_of_one_column(tmp_path):
