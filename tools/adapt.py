@@ -31,7 +31,7 @@ from latent_domains.adapt.results import contents, usage
 from latent_domains.adapt.stages import batch_notes, begin_anew, experiment_of, finish, open_run, train
 from latent_domains.adapt.task import Paths, Task, build_lmdbs, extract_features, read_stored
 from latent_domains.adapt.trees import TaskImages, notes_on_classes, read_images
-from latent_domains.adapt.weights import NONE, starting_weights
+from latent_domains.adapt.weights import NONE, check_begun, starting_weights
 from latent_domains.common.arguments import add_image_options, add_tree_option, path, positive, program_parser
 from latent_domains.common.files import check_apart
 from latent_domains.common.program import ROOT, from_root, run
@@ -237,7 +237,9 @@ def main() -> None:
     weights = []
     for each, experiment in zip(tasks, experiments, strict=True):
         run, option = each.paths.run, options.weights if each is task else None
-        goes_on = begun and run.exists() and _has_weights(RunFolder.load(run))
+        folder = RunFolder.load(run) if begun and run.exists() else None
+        if goes_on := folder is not None and _has_weights(folder):
+            check_begun(option, folder, paths.weights)
         weights.append(None if goes_on else starting_weights(option, experiment, paths.weights))
     if replaces:  # now that the options are checked
         begin_anew(paths, filter(None, weights))

@@ -9,7 +9,7 @@ Converted weights have no classifier and were compared with the file's own net: 
 for mDA nets with four domains. EfficientNet-Lite0 is in a Python package that is always installed. CNTK's ResNet18 is
 no download: it must be in OUT or a mirror folder. Where torchvision's ResNet18 cannot be fetched and CNTK's is there,
 resnet18 takes that one, and says so. The program continues broken downloads and checks the hash before it names the
-file. It checks existing files, and does not download or convert them again.
+file. It checks existing files by their hashes, and does not download or convert them again.
 
 Without a network, put the file into OUT and run this program to check it. Or name its folder by --mirror,
 WEIGHTS_MIRROR or DATA_MIRROR (FILE or weights/FILE). If a download fails, the error names the file, its URL and its
@@ -19,10 +19,10 @@ hash.
 import argparse
 from pathlib import Path
 
+from latent_domains.adapt.weights import convert_once
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import ROOT, run
 from latent_domains.convert.options import add_domain_options, num_domains
-from latent_domains.convert.torch.conversion import convert_checkpoint, is_converted
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.experiment.pretrained import PRETRAINED, get_pretrained
 
@@ -54,8 +54,8 @@ def main() -> None:
     weights, file = get_pretrained(PRETRAINED[options.net], options.out, options.mirror, force=options.force)
     print(f"{file}: {weights.title}, {', '.join(weights.file.hashes)} as published")
     out, numbers = options.out / weights.name, num_domains(options)
-    if weights.converted and not is_converted(file, out, [0, *numbers]):
-        convert_checkpoint(NETWORKS[weights.network], file, out, numbers)
+    if weights.converted:
+        convert_once(NETWORKS[weights.network], file, out, [0, *numbers], force=options.force)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import pytest
 from latent_domains.adapt import stages
 from latent_domains.adapt.learner import ON_FEATURES
 from latent_domains.backbones.onnx_backbone import OnnxBackbone
+from latent_domains.common.files import sha256
 from latent_domains.common.gpus import has_cuda
 from latent_domains.common.program import ROOT
 from latent_domains.data.lmdb_io import read_labels
@@ -254,6 +255,29 @@ def test_the_lmdbs_can_be_deleted_and_are_built_again(labelled, tmp_path):
     assert (data / "out" / "dataset.json").read_text() == (gone / "out" / "dataset.json").read_text()
     for name in ("night", "day", "dusk"):
         assert (data / "out" / name / "data.mdb").read_bytes() == (gone / "out" / name / "data.mdb").read_bytes()
+
+
+def test_other_weights_under_the_same_name_are_refused(labelled, tmp_path):
+    plant(tmp_path)
+    trained, weights, run = labelled[0] / "out" / "run", tmp_path / "w.caffemodel", tmp_path / "out" / "run"
+    shutil.copyfile(trained / "initial.caffemodel", weights)
+    command = arguments(tmp_path, "--weights", weights)
+    for _ in range(2):
+        done = program(*command)
+        assert done.returncode == 0, done.stderr
+    before, record = sha256(weights), (run / "record.json").read_bytes()
+    shutil.copyfile(RunFolder.load(trained).final_snapshot().model, weights)
+    done = program(*command)
+    said = f"{run} began from w.caffemodel (sha256 {before}), expected {weights} (sha256 {sha256(weights)})"
+    remedy = "choose another --out, or pass --force to begin anew"
+    assert done.returncode == 1 and done.stderr == f"error: {said}: {remedy}\n"
+    weights.rename(tmp_path / "away")
+    done = program(*command)
+    assert done.returncode == 0 and f"note: {weights} is no longer there, so it is not compared" in done.stdout
+    assert (run / "record.json").read_bytes() == record
+    (tmp_path / "away").rename(weights)
+    assert program(*command, "--force").returncode == 0
+    assert RunFolder.load(run).read_record().training.weights.sha256 == sha256(weights) != before
 
 
 def test_an_image_that_cannot_be_read(tmp_path):

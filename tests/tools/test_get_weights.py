@@ -141,12 +141,20 @@ def test_lite0_is_always_at_hand_as_nets_begin_from_it(tmp_path: Path, monkeypat
     monkeypatch.setenv("WEIGHTS_MIRROR", str(tmp_path))  # a mirror of others
     done = program("get_weights", "lite0", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
-    found = ["efficientnet-lite0-57934424.pth", "lite0.caffemodel", "lite0.prototxt", "lite0_mda4.caffemodel"]
+    made = ["lite0.caffemodel", "lite0.converted.json", "lite0.prototxt", "lite0_mda4.caffemodel"]
+    found = ["efficientnet-lite0-57934424.pth", *made]
     assert names(tmp_path) == found and "compared with the checkpoint's own net" in done.stdout
     again = program("get_weights", "lite0", "--out", tmp_path)
     assert again.returncode == 0 and "compared" not in again.stdout
     of_dial = program("get_weights", "lite0", "--out", tmp_path, "--num-domains", 2)
     assert of_dial.returncode == 0 and names(tmp_path) == sorted([*found, "lite0_mda2.caffemodel"])
+    other = tmp_path / "lite0_mda4.caffemodel"
+    right = other.read_bytes()
+    other.write_bytes((tmp_path / "lite0_mda2.caffemodel").read_bytes())  # which is newer than the checkpoint, too
+    done = program("get_weights", "lite0", "--out", tmp_path)
+    assert done.returncode == 1 and f"error: {other}: sha256 " in done.stderr
+    assert "as when it was converted: remove it, or pass --force of tools.get_weights" in done.stderr
+    assert program("get_weights", "lite0", "--out", tmp_path, "--force").returncode == 0 and other.read_bytes() == right
 
 
 @pytest.fixture
@@ -165,7 +173,7 @@ def test_weights_that_stand_in_where_the_first_choice_cannot_be_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_in: str
 ) -> None:
     converted = []
-    monkeypatch.setattr(get_weights, "convert_checkpoint", lambda *taken: converted.append(taken))
+    monkeypatch.setattr(get_weights, "convert_once", lambda *taken, force: converted.append(taken))
     done = program("get_weights", "resnet18", "--out", tmp_path / "out")
     assert done.returncode == 1 and "Connection refused" in done.stderr and stand_in not in done.stdout
     done = program("get_weights", "resnet18_cntk", "--out", tmp_path / "out")
@@ -179,7 +187,7 @@ def test_weights_that_stand_in_where_the_first_choice_cannot_be_had(
     assert "note: torchvision's cannot be had: r.pth could not be had from its URLs (a folder" in done.stdout
     assert stand_in in done.stdout and f"{tmp_path}/out/cntk/r.onnx: CNTK's, sha1, sha256 as published" in done.stdout
     file, out = tmp_path / "out" / "cntk" / "r.onnx", tmp_path / "out" / "resnet18_cntk"
-    assert converted == [(NETWORKS["resnet18"], file, out, [2])] and file.read_bytes() == CONTENTS
+    assert converted == [(NETWORKS["resnet18"], file, out, [0, 2])] and file.read_bytes() == CONTENTS
 
 
 def test_weights_that_are_damaged_have_no_stand_in(

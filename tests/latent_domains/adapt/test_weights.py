@@ -1,5 +1,6 @@
 """Which weights a training begins with."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,14 +8,16 @@ import pytest
 from caffe.proto import caffe_pb2
 
 from latent_domains.adapt import weights
-from latent_domains.adapt.weights import starting_weights
+from latent_domains.adapt.weights import check_begun, starting_weights
+from latent_domains.common.files import sha256
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.options import ConverterOptions
 from latent_domains.convert.torch import conversion
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment, make_experiment
 from latent_domains.experiment.networks import BACKBONES, LITE0, NETWORKS
-from latent_domains.experiment.pretrained import PRETRAINED
+from latent_domains.experiment.pretrained import PRETRAINED, whose
+from latent_domains.runs.run_folder import RunFolder
 
 
 def experiment(network: str, method: str = "mda") -> Experiment:
@@ -91,10 +94,24 @@ def test_a_head_on_features_begins_at_random_and_its_backbone_is_looked_at(tmp_p
         ("mda", "resnet18_cntk_mda4.caffemodel"),
     ],
 )
-def test_converted_weights_are_those_for_the_number_of_domains(folder, tmp_path, method, file):
+def test_converted_weights_are_those_for_the_number_of_domains(folder, tmp_path, capsys, method, file):
     folder.mkdir()
-    (folder / file).touch()
+    (folder / file).write_bytes(b"converted")
     assert starting_weights(None, experiment("resnet18", method), tmp_path) == folder / file
+    made_of = whose(file)
+    said = f"note: {folder / file}: no note says what it was made of, so it is taken for {made_of.title}\n"
+    assert capsys.readouterr().out == said  # as those of earlier versions
+    note = folder / f"{made_of.name}.converted.json"
+    entry = {"sha256": sha256(folder / file), "checkpoint": made_of.file.hashes["sha256"]}
+    note.write_text(json.dumps({file: entry}))
+    assert starting_weights(None, experiment("resnet18", method), tmp_path) == folder / file
+    assert capsys.readouterr().out == ""
+    (folder / file).write_bytes(b"other")
+    with pytest.raises(ProgramError, match=rf"{file}: sha256 \w+, expected {entry['sha256']} as when it was converted"):
+        starting_weights(None, experiment("resnet18", method), tmp_path)
+    note.write_text(json.dumps({file: {"sha256": sha256(folder / file), "checkpoint": "0"}}))
+    with pytest.raises(ProgramError, match="--weights FILE"):  # it would be made of ImageNet's
+        starting_weights(None, experiment("resnet18", method), tmp_path)
 
 
 @pytest.mark.parametrize(("network", "file"), [("resnet18", "resnet18-f37072fd.pth"), ("alexnet", "bvlc_alexnet")])
@@ -105,13 +122,14 @@ def test_without_a_network_it_says_what_can_be_done(folder, tmp_path, network, f
     assert f"{folder}/{file}" in said and "--weights FILE" in said and "--weights none" in said
 
 
-def test_a_checkpoint_is_converted_once(tmp_path, monkeypatch):
+def test_a_checkpoint_is_converted_once(tmp_path, monkeypatch, capsys):
     calls = []
 
     def convert(checkpoint: Path, out: Path, options: ConverterOptions, **more: object) -> None:
         calls.append((checkpoint, out, options, more))
         out.parent.mkdir()
-        out.with_name("resnet18_mda4.caffemodel").touch()
+        for name in ("resnet18.caffemodel", "resnet18_mda4.caffemodel"):
+            out.with_name(name).write_bytes(b"converted")
 
     monkeypatch.setattr(conversion, "convert", convert)
     checkpoint = tmp_path / "mine.pth"
@@ -121,3 +139,41 @@ def test_a_checkpoint_is_converted_once(tmp_path, monkeypatch):
         assert found == tmp_path / "e3b0c442" / "resnet18_mda4.caffemodel"
     more = {"head": False, "num_domains": [4], "network": NETWORKS["resnet18"]}
     assert calls == [(checkpoint, found.with_name("resnet18"), ConverterOptions(force=True), more)]
+    note = found.with_name("resnet18.converted.json")
+    assert json.loads(note.read_text())[found.name] == {"sha256": sha256(found), "checkpoint": sha256(checkpoint)}
+    note.unlink()  # as an earlier version has left it
+    assert starting_weights(str(checkpoint), experiment("resnet18"), tmp_path) == found and len(calls) == 1
+    assert capsys.readouterr().out.startswith(
+        f"note: an earlier version made the caffemodels of {note.parent / 'resnet18'}"
+    )
+    assert list(json.loads(note.read_text())) == [found.name]
+    found.write_bytes(b"other")
+    with pytest.raises(ProgramError, match=r"resnet18_mda4\.caffemodel: sha256 \w+, expected \w+ as when it was"):
+        starting_weights(str(checkpoint), experiment("resnet18"), tmp_path)
+    note.write_text("{")
+    with pytest.raises(ProgramError, match=r"resnet18\.converted\.json: not valid JSON"):
+        starting_weights(str(checkpoint), experiment("resnet18"), tmp_path)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_training_that_goes_on_is_compared_with_the_file_it_began_from(folder, tmp_path, capsys, named):
+    """Other weights that are at hand by now do not count, nothing is fetched, and what is gone is not needed."""
+    file = (tmp_path if named else folder) / "resnet18_cntk_mda4.caffemodel"
+    folder.mkdir()
+    (folder / "resnet18_mda4.caffemodel").write_bytes(b"torchvision's")
+    file.write_bytes(caffe_pb2.NetParameter(name="first").SerializeToString())
+    run = RunFolder(tmp_path / "run", experiment("resnet18"), tmp_path)
+    run.path.mkdir()
+    run.training.write_text(json.dumps({"seconds": 1.0, "weights": {"file": file.name, "sha256": sha256(file)}}))
+    option = str(file) if named else None
+    check_begun(option, run, tmp_path)
+    assert capsys.readouterr().out == ""
+    file.write_bytes(caffe_pb2.NetParameter(name="other").SerializeToString())
+    with pytest.raises(
+        ProgramError, match=rf"run began from {file.name} \(sha256 .*, expected {file} \(sha256 .* --force "
+    ):
+        check_begun(option, run, tmp_path)
+    file.unlink()
+    check_begun(option, run, tmp_path)
+    said = f"note: {file} is no longer there, so it is not compared with what the training began from\n"
+    assert capsys.readouterr().out == said
