@@ -1,4 +1,4 @@
-"""What a run was trained on: the hash of each of its LMDBs, and of the weights that it began from."""
+"""What a run was trained on: the hashes of its LMDBs, of its net, and of the weights that it began from."""
 
 from pathlib import Path
 
@@ -13,13 +13,21 @@ AGAIN = "write the run folder again (python -m tools.write_run --force)"
 
 def lmdb_contents(folder: RunFolder) -> dict[str, str]:
     """The hash of each LMDB that a run reads, by its place in the data folder or, of domain labels, in the run's."""
-    return {name: contents(path) for name, path in _lmdbs(folder).items()}
+    return {name: contents(path) for name, path in _lmdbs(folder).items() if is_lmdb(path)}
 
 
 def _lmdbs(folder: RunFolder) -> dict[str, Path]:
-    images = [*folder.train_lmdbs.values(), *folder.test_lmdbs.values()]
-    places = {folder.data_folder: images, folder.path: folder.domain_labels.values()}
+    """Also those of the sources' test images, on which latent domains are judged; they may be missing."""
+    experiment, data = folder.experiment, folder.data_folder
+    held_out = [data / experiment.data.test_lmdb(one) for one in experiment.sources] if experiment.has_branch else []
+    images = [*folder.train_lmdbs.values(), *folder.test_lmdbs.values(), *held_out]
+    places = {data: images, folder.path: folder.domain_labels.values()}
     return {str(path.relative_to(place)): path for place, paths in places.items() for path in paths}
+
+
+def file_contents(folder: RunFolder) -> dict[str, str]:
+    """The hashes of the training net and of the initial weights, by their names in the run folder."""
+    return {file.name: sha256(file) for file in (folder.net("train"), folder.initial)}
 
 
 def check_same_images(folder: RunFolder) -> bool:

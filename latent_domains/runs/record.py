@@ -98,7 +98,8 @@ class BegunFrom(_Object):
 class Training(_Object):
     """How a run was trained so far, and how long it took. ``processes``, always 1, is in kept records alone.
 
-    ``lmdbs`` has the hash of the records of each LMDB that was read, by its place in the data or run folder.
+    ``lmdbs`` has the hash of the records of each LMDB that was read, by its place in the data or run folder, and
+    ``files`` those of the training net and of the weights that it begins from, by their names in the run folder.
     """
 
     seconds: float
@@ -107,6 +108,7 @@ class Training(_Object):
     processes: int | None = None
     weights: BegunFrom | None = None
     lmdbs: dict[str, str] | None = None
+    files: dict[str, str] | None = None
     sessions: list[Session] = []
 
 

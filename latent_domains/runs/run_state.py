@@ -156,9 +156,11 @@ def recording_session(
 
 
 def _differences(before: Training, how: dict[str, Any]) -> str | None:
-    """What differs from the training ``before`` and changes sums or random numbers."""
+    """What differs from the training ``before`` and changes sums or random numbers, or the net."""
     were = {key: getattr(before, key) for key in ("threads", "solver_mode")}
     changed = [f"{key} {were[key]} before" for key in were if were[key] not in (None, how.get(key))]
+    files = how.get("files") or {}
+    changed += [f"another {name} before" for name, one in (before.files or {}).items() if files.get(name) != one]
     return ", ".join(changed) or None
 
 

@@ -21,7 +21,7 @@ from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.common.wording import some
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.models.weights import check_weights, for_caffe
-from latent_domains.runs.contents import AGAIN, check_same_images, check_same_weights, lmdb_contents
+from latent_domains.runs.contents import AGAIN, check_same_images, check_same_weights, file_contents, lmdb_contents
 from latent_domains.runs.devices import mode_of, requested_mode, set_mode
 from latent_domains.runs.evaluate import DIVERGED
 from latent_domains.runs.preflight import preflight
@@ -243,6 +243,7 @@ def _how(job: _Job, threads: int) -> dict[str, Any]:
         "solver_mode": mode_of(job.folder),
         "weights": weights,
         "lmdbs": lmdb_contents(job.folder),
+        "files": file_contents(job.folder),
     }
 
 

@@ -13,6 +13,7 @@ from latent_domains.common.files import sha256
 from latent_domains.common.program import ProgramError
 from latent_domains.models.onnx_file import check_onnx, contents_sha256, read_onnx
 from tests.onnx_models import model, save, weights, with_external_data
+from tests.programs import names, program
 
 
 def other_weights() -> ModelProto:
@@ -192,3 +193,16 @@ def test_a_file_that_is_no_onnx_model_is_named(tmp_path: Path, how: str):
     message = {"missing": "no such file, expected an ONNX model", "a folder": "a folder, expected an ONNX model"}
     with pytest.raises(ProgramError, match=message.get(how, r"net\.onnx: .*no ONNX model, or")):
         read_onnx(file)
+
+
+@pytest.mark.program
+@pytest.mark.parametrize("name", ["extract_features", "convert_torch"])
+def test_every_program_that_reads_a_model_refuses_what_lies_outside(tmp_path, name):
+    file = tmp_path / "model" / "net.onnx"
+    file.parent.mkdir()
+    with_external_data(model(), file).rename(tmp_path / "data.bin")
+    edited(file, saying(location="../data.bin"))
+    arguments = {"extract_features": ("pacs", "--onnx", file), "convert_torch": (file, tmp_path / "out")}[name]
+    done = program(name, *arguments)
+    said = f"{file}: tensor 'a' has its data in '../data.bin', expected a file in the folder {file.parent}"
+    assert done.returncode == 1 and done.stderr == f"error: {said}\n" and names(tmp_path) == ["data.bin", "model"]
