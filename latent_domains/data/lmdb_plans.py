@@ -131,7 +131,7 @@ def _complete(lmdb: Path, note: Note, found: Note) -> None:
     with suppress(OSError):
         write_note(lmdb, found)
         if found.made_of and not note.made_of:
-            print(f"note: {lmdb}: an earlier version compared names and sizes alone; from now on contents count too")
+            print(f"note: {lmdb}: an earlier version kept no hash of what it is made of; from now on that is compared")
 
 
 def features_of(lmdb: Path) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from latent_domains.common.files import sha256
+from latent_domains.common.files import json_text, sha256, write_text
 from latent_domains.common.program import ProgramError
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import contents
@@ -44,6 +44,15 @@ def check_same_images(folder: RunFolder) -> bool:
                 f"build those again, or {AGAIN}"
             )
     return known is not None
+
+
+def note_images(folder: RunFolder) -> bool:
+    """Note the hashes of a run's LMDBs as they are now, if its training has left a note."""
+    training = folder.read_training()
+    if training is not None:
+        noted = training.model_copy(update={"lmdbs": lmdb_contents(folder)})
+        write_text(folder.training, json_text(noted.to_json()))
+    return training is not None
 
 
 def check_same_weights(folder: RunFolder, weights: Path, remedy: str) -> None:

@@ -21,7 +21,14 @@ from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.common.wording import some
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.models.weights import check_weights, for_caffe
-from latent_domains.runs.contents import AGAIN, check_same_images, check_same_weights, file_contents, lmdb_contents
+from latent_domains.runs.contents import (
+    AGAIN,
+    check_same_images,
+    check_same_weights,
+    file_contents,
+    lmdb_contents,
+    note_images,
+)
 from latent_domains.runs.devices import mode_of, requested_mode, set_mode
 from latent_domains.runs.evaluate import DIVERGED
 from latent_domains.runs.preflight import preflight
@@ -117,8 +124,9 @@ def train_all(
             if finished or snapshot:
                 if weights:
                     check_same_weights(folder, weights, f"leave --weights out, or {AGAIN}")
-                if not check_same_images(folder):
-                    tqdm.write(f"{folder.path.name}: trained by an earlier version, so its images are not compared")
+                if not check_same_images(folder) and note_images(folder):
+                    said = "an earlier version kept no hash of its images; from now on they are compared"
+                    tqdm.write(f"{folder.path.name}: {said}")
             if finished:
                 continue
             mode = requested_mode(solver_mode)

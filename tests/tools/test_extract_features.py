@@ -224,7 +224,7 @@ def test_features_of_an_earlier_version_are_kept(images, tmp_path, net):
     assert old["recipe"]["fingerprint"] == digest.hexdigest()[:16]
     note.write_text(json_text(old))
     done = extract(net, data, out, "--domains", "amazon")
-    assert done.returncode == 0 and "amazon: an earlier version compared names and sizes alone; from" in done.stdout
+    assert done.returncode == 0 and "amazon: an earlier version kept no hash of what it is made of; " in done.stdout
 
 
 # --- bad input

@@ -173,7 +173,7 @@ def test_a_note_of_an_earlier_version_is_completed(tmp_path, capsys):
     (place / NOTE).write_text(json.dumps({"recipe": whole.recipe, "records": whole.records}))
     capsys.readouterr()
     build_missing([of_material(place, "contents", "stamp")])
-    said = "an earlier version compared names and sizes alone; from now on contents count too"
+    said = "an earlier version kept no hash of what it is made of; from now on that is compared"
     assert capsys.readouterr().out == f"note: {place}: {said}\n{place}: built before\n"
     assert read_note(place) == whole
     with pytest.raises(ProgramError, match="made with other images"):

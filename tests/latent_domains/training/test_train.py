@@ -281,17 +281,21 @@ def test_a_run_does_not_go_on_on_other_images(method, name, tiny_data, tmp_path)
     train_all([folder], resume=True)  # finished, and the images are no longer needed
 
 
-def test_a_run_of_an_earlier_version_goes_on_and_is_compared_from_then_on(tiny_data, tmp_path, capsys):
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_run_of_an_earlier_version_is_compared_from_now_on(finished, tiny_data, tmp_path, capsys):
     folder = write_run(small("dial"), tmp_path / "run", data=copied(tiny_data, tmp_path))
     train_all([folder], threads=1)
     training = json.loads(folder.training.read_text())
-    del training["lmdbs"]
-    folder.training.write_text(json.dumps(training))
-    folder.record.unlink()
-    folder = lasting(folder, 8)
+    folder.training.write_text(json.dumps({key: value for key, value in training.items() if key != "lmdbs"}))
+    if not finished:
+        folder.record.unlink()
+        folder = lasting(folder, 8)
     other_images(folder.data_folder / "digits" / "mnist_train")
-    train_all([folder], threads=1, resume=True)
-    assert "run: trained by an earlier version, so its images are not compared" in capsys.readouterr().out
+    capsys.readouterr()
+    for said in (1, 0):
+        train_all([folder], threads=1, resume=True)
+        text = "run: an earlier version kept no hash of its images; from now on they are compared"
+        assert capsys.readouterr().out.count(text) == said
     other_images(folder.data_folder / "digits" / "usps_train")
     with pytest.raises(ProgramError, match=r"usps_train: other records than .*run was trained on"):
         train_all([folder], resume=True)
