@@ -14,11 +14,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 say() { printf 'setup: %s\n' "$*"; }
 
-# Lists of folders have colons between them, CMake's semicolons, and more signs mean something to it, to make or to a shell
-# even where they are quoted. These do no harm; letters of other alphabets are bytes above them all.
-if (LC_ALL=C; [[ $PWD = *[!A-Za-z0-9/" '_.+=@%~&()"$'\x80'-$'\xff'-]* ]]); then
+# Lists of folders have colons between them, CMake's semicolons, and more signs mean something to it, to ninja, to make or
+# to a shell even where they are quoted. These do no harm; letters of other alphabets are bytes above them all.
+if (LC_ALL=C; [[ $PWD = *[!A-Za-z0-9/" _.+=@%~()"$'\x80'-$'\xff'-]* ]]); then
   say "$PWD: the name of this folder has a sign that PATH, CMake or a shell take for something else, expected letters," \
-    "digits, blanks or ' _ . + = @ % ~ & ( ) -: move it to another folder" >&2
+    "digits, blanks or _ . + = @ % ~ ( ) -: move it to another folder" >&2
   exit 2
 fi
 
