@@ -43,7 +43,7 @@ def test_a_caffe_for_gpus_whose_libraries_were_moved(clone: Path) -> None:
     assert "libcudnn.so.8: cannot open" in result.stderr and "CAFFE_VARIANT=cuda make setup" in result.stderr
 
 
-@pytest.mark.parametrize("sign", [*"':,;&$`\\*[#!', "\n", "\t"])
+@pytest.mark.parametrize("sign", [*"':,;&$`\\*[#!", '"', "\n", "\t"])
 def test_a_folder_that_cannot_be_is_told_before_anything_is_done(sign: str, clone: Path) -> None:
     moved = clone.rename(clone.with_name(f"a{sign}b"))
     result = setup(moved)
