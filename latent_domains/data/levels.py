@@ -53,7 +53,7 @@ def domains_in(tree: ClassTree) -> Domains | None:
     is alone or has a name that no class has (images, train). Folders between ``tree.root`` and them are passed through.
     """
     top = place = _folders_of(tree)
-    while not (found := _alike(place.folders) or _like_those_beside(place)) and len(between := _between(place)) == 1:
+    while not (found := _domains_among(place.folders)) and len(between := _between(place)) == 1:
         (place,) = between
     alike, sure = len(found) > 1, bool(found)
     if not found:
@@ -111,16 +111,22 @@ def _folders_of(tree: ClassTree) -> _Folder:
     return top
 
 
-def _alike(folders: Sequence[_Folder]) -> list[_Folder]:
+def _domains_among(folders: Sequence[_Folder]) -> list[_Folder]:
+    """Those that hold largely the same names as others or, if these are few, the names of the folders beside them."""
     names = {one: set(map(_plain, _class_names(one))) for one in folders}
-    alike = [one for one in folders if any(_agree(names[one], names[other]) for other in folders if other is not one)]
-    return alike if _are_most(alike, folders) else []
+    holding: dict[str, list[_Folder]] = {}
+    for one in folders:
+        for name in names[one]:
+            holding.setdefault(name, []).append(one)
 
+    def is_alike(one: _Folder) -> bool:
+        shared = [name for name in names[one] if len(holding[name]) > 1]
+        others = (other for name in shared for other in holding[name] if other is not one)
+        return len(shared) > 1 and any(_agree(names[one], names[other]) for other in others)
 
-def _like_those_beside(place: _Folder) -> list[_Folder]:
-    """The folder that holds the names of the others."""
-    beside = {_plain(one.path.name) for one in place.folders}
-    return [one for one in place.folders if agree(_class_names(one), beside)]
+    beside = {_plain(one.path.name) for one in folders}
+    alike = [one for one in folders if is_alike(one)]
+    return alike if _are_most(alike, folders) else [one for one in folders if _agree(names[one], beside)]
 
 
 def _between(folder: _Folder) -> list[_Folder]:
