@@ -21,7 +21,7 @@ from latent_domains.data.image_list import (
     visible_folders,
     walk_classes,
 )
-from latent_domains.data.levels import Domains, agree, domains_in
+from latent_domains.data.levels import PARTS, Domains, agree, domains_in
 
 FEWEST = 2
 """Images of a domain: the statistics of one image are no statistics."""
@@ -264,7 +264,9 @@ def _each_by_itself(option: str, found: Domains) -> str:
 
 
 def _beside_each_other(found: Domains) -> str:
-    name = found.folders[0].name if found.alike else found.root.name
+    name = found.folders[0].name
+    if not found.alike or name.casefold() in PARTS:
+        name = found.root.name
     link = shlex.join(["ln", "-s", str(found.holders[0].resolve()), f"DIR/{name}"])
     return f"expected DIR/DOMAIN/CLASS/…/IMAGE; make a folder of links, as in {link}"
 

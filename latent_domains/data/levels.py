@@ -39,7 +39,7 @@ class Domains:
         else:
             which = "same folders" if self.alike else "folders"
             looks = f"folders {folders} hold the {which} {classes}, so they look like domains, not classes"
-        if self.alike and self.folders == self.holders:
+        if not self.sure or (self.alike and self.folders == self.holders):
             looks += ", though both are possible"
         otherwise = f"for classes pass {FOLDERS_ARE_CLASSES}" if otherwise is None else otherwise
         return ProgramError(f"{self.root}: its {looks}: {'; '.join(filter(None, [instead, otherwise]))}")

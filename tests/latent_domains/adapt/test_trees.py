@@ -205,6 +205,10 @@ def test_domains_side_by_side(night, day, dusk, tmp_path):
     shutil.copytree(tmp_path / "parts" / "train", tmp_path / "parts" / "test")
     with pytest.raises(ProgramError, match=r"parts/test: its folders day, night .* as in ln -s .*test/day DIR/day;"):
         read_domains(tmp_path / "parts")
+    (tmp_path / "parts" / "test" / "night").rename(tmp_path / "parts" / "test" / "val")
+    (tmp_path / "parts" / "test" / "day").rename(tmp_path / "parts" / "test" / "train")
+    with pytest.raises(ProgramError, match=r"its folders train, val hold .* as in ln -s .*test/train DIR/test;"):
+        read_domains(tmp_path / "parts")
 
 
 def test_classes_are_not_taken_for_domains(tmp_path):
