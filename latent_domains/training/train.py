@@ -122,7 +122,7 @@ def train_all(
                 folder.read_record()  # a damaged one is no reason to call the run finished
             snapshot = None if finished else _starting_point(folder, resume)
             if finished or snapshot:
-                if weights:
+                if weights and weights.is_file():  # else it is not needed
                     check_same_weights(folder, weights, f"leave --weights out, or {AGAIN}")
                 if not check_same_images(folder) and note_images(folder):
                     said = "an earlier version kept no hash of its images; from now on they are compared"

@@ -330,6 +330,8 @@ def test_a_run_does_not_go_on_from_other_weights(tiny_data, tmp_path):
     assert done.returncode == 1 and "run began from random weights, expected" in done.stderr
     folder.training.write_text(json.dumps({**training, "weights": {"file": "w.caffemodel"}}))  # of an earlier version
     assert program(*arguments, "--weights", weights, folder.path).returncode == 0
+    weights.unlink()
+    assert program(*arguments, "--weights", weights, folder.path).returncode == 0
 
 
 def test_a_crash_in_one_run_does_not_take_the_other(tiny_data, tmp_path):
