@@ -94,6 +94,13 @@ def test_image_sets_need_their_images(tmp_path):
     ]
 
 
+@pytest.fixture(autouse=True)
+def no_mirror(monkeypatch):
+    """What weights are at hand is what a test puts there."""
+    for name in ("DATA_MIRROR", "WEIGHTS_MIRROR"):
+        monkeypatch.delenv(name, raising=False)
+
+
 def test_weights_are_fetched_given_or_left_out(tmp_path):
     with_lmdbs(tmp_path, "pacs", "art_painting", "cartoon", "photo", "sketch")
     runs = {run.method: run for run in plan(tmp_path).tables["pacs"].runs}
@@ -115,6 +122,21 @@ def test_weights_are_fetched_given_or_left_out(tmp_path):
     assert plan(tmp_path).weights_files("alexnet") == [str(folder / "bvlc_alexnet.caffemodel")]
     assert plan(tmp_path).weights_command("alexnet")[2:4] == ["tools.get_weights", "alexnet"]
     assert plan(tmp_path, weights="none").prerequisites(runs["mda"]) == []
+
+
+def test_weights_that_are_at_hand_stand_in(tmp_path, monkeypatch):
+    """Where only a mirror folder has some, or the caffemodels of some are there."""
+    folder, mirror = tmp_path / "data" / "weights", tmp_path / "mirror" / "weights" / "resnet18_cntk"
+    assert "resnet18" in plan(tmp_path).pretrained
+    mirror.mkdir(parents=True)
+    (mirror / "ResNet18.onnx").touch()
+    monkeypatch.setenv("DATA_MIRROR", str(tmp_path / "mirror"))
+    assert "resnet18_cntk" in plan(tmp_path).pretrained and "resnet18" not in plan(tmp_path).pretrained
+    assert plan(tmp_path).weights_command("resnet18_cntk")[2:4] == ["tools.get_weights", "resnet18_cntk"]
+    assert str(folder / "resnet18_cntk_mda4.caffemodel") in plan(tmp_path).weights_files("resnet18_cntk")
+    folder.mkdir(parents=True)
+    (folder / "resnet18_mda4.caffemodel").touch()
+    assert "resnet18" in plan(tmp_path).pretrained
 
 
 def test_features_come_from_images_and_weights(tmp_path):
