@@ -8,6 +8,11 @@ from latent_domains.data.fetch import Unavailable
 from latent_domains.data.published_file import PublishedFile, get, is_at_hand
 
 
+def converted_name(name: str, num_domains: int) -> str:
+    """Name of a converted caffemodel for nets of so many domains; 0: without mDA."""
+    return f"{name}_mda{num_domains}.caffemodel" if num_domains else f"{name}.caffemodel"
+
+
 @dataclass(frozen=True)
 class Pretrained:
     """Published weights of a network.
@@ -31,8 +36,7 @@ class Pretrained:
 
         0 is a net without mDA.
         """
-        mda = f"_mda{num_domains}" if num_domains else ""
-        return f"{self.name}{mda}.caffemodel" if self.converted else self.file.name
+        return converted_name(self.name, num_domains) if self.converted else self.file.name
 
     def made(self, caffemodel: str) -> bool:
         """Whether a caffemodel of this name is one of these weights."""

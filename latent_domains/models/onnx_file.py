@@ -27,6 +27,9 @@ _PACKED = {
 _ONNX = b"\x08"
 """The key of a model's first field, the version of its format."""
 
+HEAD = 9
+"""Bytes of a file that tell what it is."""
+
 _MOST = 2**31 - 1
 """Bytes of a message of Protocol Buffers, as which ONNX Runtime gets a model."""
 
@@ -41,6 +44,16 @@ class _External:
     file: Path
     offset: int
     length: int
+
+
+def is_onnx(head: bytes) -> bool:
+    """Whether a file that begins with ``head``, HEAD bytes at least, is an ONNX model."""
+    return head.startswith(_ONNX) and not is_safetensors(head)
+
+
+def is_safetensors(head: bytes) -> bool:
+    """Whether a file begins with the length of a header, below 4 GiB, and a header of JSON."""
+    return head[4:HEAD] == b"\0\0\0\0{"
 
 
 def read_onnx(file: Path) -> ModelProto:
@@ -67,9 +80,8 @@ def contents_sha256(file: Path) -> str:
     Raises ProgramError as :func:`read_onnx` does.
     """
     with file.open("rb") as stream:
-        head = stream.read(9)
-    is_onnx = head.startswith(_ONNX) and head[8:] != b"{"  # which begins the second part of a safetensors file
-    external = _read(file)[1] if is_onnx else []
+        head = stream.read(HEAD)
+    external = _read(file)[1] if is_onnx(head) else []
     if not external:
         return sha256(file)
     places = {one.location: one.file for one in external}

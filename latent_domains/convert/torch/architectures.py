@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from latent_domains.common.wording import by, some
 from latent_domains.convert.torch.contents import Architecture, Unit
-from latent_domains.convert.torch.tensors import CheckpointError, escaped
+from latent_domains.convert.torch.tensors import EPS, CheckpointError, escaped
 from latent_domains.nets import lite0, resnet
 from latent_domains.nets.resnet import (
     DEPTHS,
@@ -24,9 +24,6 @@ from latent_domains.nets.resnet import (
     convolution_name,
     normalisation_name,
 )
-
-EPS = 1e-5
-"""Added to variances, by PyTorch and by Caffe."""
 
 LITE0_EPS = 1e-3
 """Added to variances in EfficientNet-Lite0."""

@@ -16,7 +16,7 @@ from latent_domains.convert.torch.verify import Converted, numbers, verify
 from latent_domains.data.image_list import printable
 from latent_domains.experiment.datasets import of_network
 from latent_domains.experiment.networks import NETWORKS, Network
-from latent_domains.experiment.pretrained import RESNET18_CNTK
+from latent_domains.experiment.pretrained import RESNET18_CNTK, converted_name
 from latent_domains.models.inputs import tried
 from latent_domains.models.model import model_files, weights_bytes, write_model
 from latent_domains.nets.resnet import SHAPE
@@ -131,7 +131,7 @@ def standardisation_of(checkpoint: Path) -> Standardisation:
 
 def converted_file(out: Path, num_domains: int) -> Path:
     """The caffemodel that nets of so many domains begin from (0: without mDA)."""
-    return out.with_name(f"{out.name}_mda{num_domains}.caffemodel" if num_domains else f"{out.name}.caffemodel")
+    return out.with_name(converted_name(out.name, num_domains))
 
 
 def is_converted(checkpoint: Path, out: Path, num_domains: Sequence[int]) -> bool:

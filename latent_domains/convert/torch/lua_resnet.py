@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from torchfile import TorchObject
 
 from latent_domains.common.wording import by
-from latent_domains.convert.torch.architectures import EPS
-from latent_domains.convert.torch.tensors import CheckpointError, escaped
+from latent_domains.convert.torch.tensors import EPS, CheckpointError, escaped
 
 _NAMESPACES = ("nn", "cudnn", "fbnn")
 

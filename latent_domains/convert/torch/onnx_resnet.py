@@ -16,15 +16,12 @@ from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from latent_domains.common.wording import by, some
-from latent_domains.convert.torch.tensors import STATISTICS, CheckpointError, escaped
+from latent_domains.convert.torch.tensors import EPS, STATISTICS, CheckpointError, escaped
 from latent_domains.models.onnx_runtime import Array, Runtime, with_outputs
 from latent_domains.nets.resnet import SHAPE, STAGES, basic_blocks, blocks
 
 OPSETS = (7, onnx.defs.onnx_opset_version())
 """The oldest and the newest operator set that are read: BatchNormalization was another before."""
-
-EPS = 1e-5
-"""Added to variances in the nets that are made here. What a file adds to them beyond that is in its variances then."""
 
 _KINDS = {(3, 3): "two 3×3", (1, 3, 1): "1×1, 3×3 and 1×1"}
 
@@ -173,11 +170,15 @@ class _Walk:
 
     def next(self, value: str, after: str, *ops: str) -> _Node:
         """The one node that reads a value, which must be one of ``ops``."""
+        return self.use(self.only(value, after, *ops))
+
+    def only(self, value: str, after: str, *ops: str) -> _Node:
+        """The one node that reads a value, which must be one of ``ops``; it stays among those that are left."""
         found = self.readers[value]
         if len(found) != 1 or found[0].op not in ops:
             read = some(map(str, found), 5) or "nothing"
             raise CheckpointError(f"{after} is read by {read}, expected by one {' or '.join(ops)}")
-        return self.use(found[0])
+        return found[0]
 
     def unit(self, node: _Node, size: tuple[int, int]) -> _Unit:
         """A convolution on maps of ``size``, and the BN after it."""
@@ -197,7 +198,7 @@ class _Walk:
         if any(row is None or row.shape != weights.shape[:1] for row in (scale, shift, mean, variance)):
             raise CheckpointError(f"{bn}: expected four rows of {len(weights)} numbers after its maps")
         eps = bn.number("epsilon", 1e-5)
-        if abs(eps - EPS) > 1e-9:
+        if abs(eps - EPS) > 1e-9:  # what it adds beyond ours is in the variances then
             variance = variance + np.float32(eps - EPS)
         if bias is not None:
             mean = mean - bias
@@ -246,24 +247,15 @@ class _Walk:
     def _chain(self, node: _Node, size: tuple[int, int]) -> tuple[list[_Unit], _Node]:
         """Convolutions with ReLU between them, and the sum that they end in."""
         units = [self.unit(node, size)]
-        while (reader := self._one_reader(units[-1])).op == "Relu":
+        while (reader := self._after(units[-1])).op == "Relu":
             self.use(reader)
-            units.append(self.unit(self._one_conv(reader), units[-1].size))
+            units.append(self.unit(self.only(reader.output, str(reader), "Conv"), units[-1].size))
         return units, reader
 
-    def _one_reader(self, unit: _Unit) -> _Node:
+    def _after(self, unit: _Unit) -> _Node:
         readers = self.readers[unit.output]
-        if len(readers) != 1 or readers[0].op not in ("Relu", "Add", "Sum"):
-            read = some(map(str, readers), 5) or "nothing"
-            raise CheckpointError(f"the BN after {unit.node} is read by {read}, expected by one Relu or Add")
-        return readers[0]
-
-    def _one_conv(self, relu: _Node) -> _Node:
-        readers = self.readers[relu.output]
-        if [node.op for node in readers] != ["Conv"]:
-            read = some(map(str, readers), 5) or "nothing"
-            raise CheckpointError(f"{relu} is read by {read}, expected by one Conv")
-        return readers[0]
+        op = "Add" if [node.op for node in readers] != ["Sum"] else "Sum"  # the same of two, and named as one
+        return self.only(unit.output, f"the BN after {unit.node}", "Relu", op)
 
     def stages(self, x: str, size: tuple[int, int]) -> tuple[str, tuple[int, int]]:
         """Walk over all residual blocks."""

@@ -14,12 +14,9 @@ from latent_domains.convert.torch.architectures import find_architecture
 from latent_domains.convert.torch.contents import Checkpoint, take
 from latent_domains.convert.torch.prefixes import find_net, named_tensors
 from latent_domains.convert.torch.tensors import KINDS, MOST_AXES, CheckpointError, escaped
-from latent_domains.models.onnx_file import read_onnx
+from latent_domains.models.onnx_file import is_onnx, is_safetensors, read_onnx
 
 _EXPECTED = "expected a state dict of torch.save, safetensors, ONNX or a binary .t7 of Lua Torch"
-
-_ONNX = b"\x08"
-"""The key of a model's first field, the version of its format."""
 
 _SAFETENSORS = {name: dtype for dtype, (_, name) in KINDS.items()}
 
@@ -32,7 +29,7 @@ def read_checkpoint(path: Path, *, head: bool, prefix: str | None = None) -> Che
     expect_file(path, "a checkpoint")
     try:
         data = path.read_bytes()
-        if data.startswith(_ONNX) and not _is_safetensors(data):
+        if is_onnx(data):
             if prefix is not None:
                 raise CheckpointError(f"--prefix {escaped(prefix)}: an ONNX file holds one net, expected no prefix")
             tensors, own = onnx_resnet.read(read_onnx(path), str(path))
@@ -50,18 +47,13 @@ def _tensors(data: bytes) -> dict[str, NDArray]:
         return named_tensors(pth.read_zip(data))
     if pth.is_legacy(data):
         return named_tensors(pth.read_legacy(data))
-    if _is_safetensors(data):
+    if is_safetensors(data):
         return read_safetensors(data)
     if data[:4] == b"\4\0\0\0":  # a Lua object
         return lua_resnet.state_dict(t7.read(data))
     if data[:64].lstrip().startswith((b"<", b"version https://git-lfs")):
         raise CheckpointError(f"a web page or a pointer of Git LFS, not the file itself, {_EXPECTED}")
     raise CheckpointError(f"{len(data)} bytes of a format that is not known here, {_EXPECTED}")
-
-
-def _is_safetensors(data: bytes) -> bool:
-    """Whether a file begins with the length of a header, below 4 GiB, and a header of JSON."""
-    return data[4:9] == b"\0\0\0\0{"
 
 
 def read_safetensors(data: bytes) -> dict[str, NDArray]:

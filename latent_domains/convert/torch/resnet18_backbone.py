@@ -30,9 +30,10 @@ def resnet18_of(net: Checkpoint) -> Checkpoint:
 
 def feature_backbone(weights: Pretrained, file: Path) -> OnnxBackbone:
     """ResNet18 with the ``weights`` in ``file``. Pixels are B, G, R less the mean that these were trained with."""
-    mean = standardisation_of(file).caffe_mean
+    standardisation = standardisation_of(file)
+    mean = standardisation.caffe_mean
     net = resnet18_of(read_checkpoint(file, head=False))
-    model = fold(caffe_model(net, standardisation_of(file), Pixels(mean)), stock=False).model
+    model = fold(caffe_model(net, standardisation, Pixels(mean)), stock=False).model
     about = f"ResNet18, weights of {weights.title}"
     onnx = onnx_model(model, load(model), producer=PRODUCER, about=about, metadata={})
     digest = weights.file.hashes["sha256"]

@@ -29,6 +29,9 @@ KINDS = {
 STATISTICS = ("weight", "bias", "running_mean", "running_var")
 """Tensors of a BN that count; num_batches_tracked does not."""
 
+EPS = 1e-5
+"""Added to variances, by PyTorch and by Caffe."""
+
 MOST_AXES = 8
 """Of a tensor: far beyond those of weights."""
 
