@@ -67,7 +67,9 @@ def main() -> None:
         if len(paths) > 1 or paths[0].is_file():
             parser.error("expected --out FILE for several runs, or for a record alone")
         out = paths[0] / "report.html"
-    build(paths, out, table=table, pictured=options.show, figures=options.figures)
+    page = build(paths, out, table=table, pictured=options.show, figures=options.figures)
+    for note in page.notes:
+        print(f"note: {note}", file=sys.stderr)
     print(f"report: {out}")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from latent_domains.common.contents import Digest, stamp
-from latent_domains.common.files import json_text, write_text
+from latent_domains.common.files import expect_file, json_text, write_text
 from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.common.validation import checked
 from latent_domains.data.lmdb_folder import NOTE, is_lmdb
@@ -72,8 +72,10 @@ def of_lmdbs(lmdbs: Sequence[Path], contents: Callable[[Path], str]) -> Material
 
 def read_note(lmdb: Path) -> Note:
     """What the note says: nothing if there is none, or a damaged one."""
+    file = lmdb / NOTE
     try:
-        return checked(Note, json.loads((lmdb / NOTE).read_text()), NOTE)
+        expect_file(file, "a file of JSON")  # a FIFO would be waited for
+        return checked(Note, json.loads(file.read_text()), NOTE)
     except (OSError, ValueError, RecursionError, ProgramError):
         return Note()
 

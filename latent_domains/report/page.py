@@ -99,6 +99,12 @@ class Page:
         """All blocks of charts, in order."""
         return [block for section in self.sections for block in section.blocks if isinstance(block, Charts)]
 
+    @property
+    def notes(self) -> list[str]:
+        """What is missing in it, each thing once."""
+        texts = [block for section in self.sections for block in section.blocks if isinstance(block, Text)]
+        return list(dict.fromkeys(text.text for text in texts if text.note))
+
     def html(self) -> str:
         """The page in one piece: nothing in it is loaded from elsewhere."""
         environment = Environment(

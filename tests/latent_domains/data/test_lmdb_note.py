@@ -10,7 +10,7 @@ import pytest
 from latent_domains.common.program import ProgramError
 from latent_domains.data import join, lmdb_io
 from latent_domains.data.lmdb_folder import NOTE
-from latent_domains.data.lmdb_note import check_up_to_date, noted_contents, read_note
+from latent_domains.data.lmdb_note import Note, check_up_to_date, noted_contents, read_note
 
 
 def fill(path: Path, *values: int, names: str = "abcdef") -> Path:
@@ -60,3 +60,10 @@ def test_lmdbs_that_others_were_made_of_are_compared(tmp_path):
     check_up_to_date(mixture, "", lmdb_io.contents)
     (mixture / NOTE).write_text(read_note(mixture).text().replace('"made_of"', '"unknown"'))
     check_up_to_date(mixture, "", lmdb_io.contents)
+
+
+def test_a_note_that_is_no_file_says_nothing(tmp_path):
+    lmdb = fill(tmp_path / "a", 1, 2)
+    (lmdb / NOTE).unlink()
+    os.mkfifo(lmdb / NOTE)
+    assert read_note(lmdb) == Note()
