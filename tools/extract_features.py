@@ -33,25 +33,27 @@ from latent_domains.adapt.learner import Learner
 from latent_domains.adapt.task import describe_pictures, plan_pictures
 from latent_domains.adapt.trees import folder_label, read_domains
 from latent_domains.backbones import extraction
-from latent_domains.backbones.onnx_backbone import OnnxBackbone
 from latent_domains.common.arguments import (
     FOLDERS_ARE_CLASSES,
     add_data_option,
     add_tree_option,
-    number,
     positive,
     program_parser,
 )
 from latent_domains.common.files import check_apart, json_text, write_text
 from latent_domains.common.program import run
 from latent_domains.common.wording import by
+from latent_domains.convert.backbone_options import (
+    RESNET18,
+    add_backbone_options,
+    check_backbone_options,
+    onnx_backbone,
+)
 from latent_domains.convert.torch import resnet18_backbone
 from latent_domains.convert.torch.lite0_backbone import feature_backbone
 from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
 from latent_domains.experiment.datasets import DATASETS, Dataset, find_dataset, of_network
-from latent_domains.experiment.networks import ANY_FEATURES, BACKBONES
-from latent_domains.experiment.pretrained import at_hand, get_pretrained
-from latent_domains.models.onnx_file import contents_sha256, read_onnx
+from latent_domains.experiment.networks import ANY_FEATURES
 from latent_domains.runs.devices import MODES, VARIABLE, check_available, requested_mode
 
 SHAPE = DATASETS[of_network(ANY_FEATURES).images].stored_shape
@@ -59,9 +61,6 @@ SHAPE = DATASETS[of_network(ANY_FEATURES).images].stored_shape
 
 IMAGES = tuple(name for name, data in DATASETS.items() if data.stored_shape == SHAPE)
 """Our datasets of pictures."""
-
-OF_ONNX = ("layer", "early", "size", "crop", "mean", "scale", "order", "name")
-"""Options that describe an ONNX model."""
 
 
 def _options() -> argparse.Namespace:
@@ -73,27 +72,8 @@ def _options() -> argparse.Namespace:
         help=f"{', '.join(IMAGES)}; the description of other LMDBs of pictures (dataset.json, by tools.adapt); or a "
         "folder of pictures, DIR/DOMAIN/CLASS/…/IMAGE",
     )
-    backbone = parser.add_mutually_exclusive_group()
+    backbone = add_backbone_options(parser)
     backbone.add_argument("--weights", type=Path, metavar="FILE", help="AlexNet trained on ImageNet, a caffemodel")
-    backbone.add_argument(
-        "--backbone",
-        choices=(*BACKBONES, "resnet18"),
-        help="EfficientNet-Lite0, from its Python package; or ResNet18, from DATA/weights (tools.get_weights)",
-    )
-    backbone.add_argument("--onnx", type=Path, metavar="FILE", help="any other backbone, which --layer … describe:")
-    onnx = parser.add_argument_group("an ONNX model", "What it is, and how pictures become its input.")
-    onnx.add_argument("--layer", metavar="NAME", help="value or node with the features (default: the only output)")
-    onnx.add_argument(
-        "--early", nargs="+", metavar="NAME", help="blocks whose channels' means and deviations are kept as well"
-    )
-    onnx.add_argument("--size", type=positive, metavar="N", help="resize pictures to N×N (default: as stored, 256)")
-    onnx.add_argument("--crop", type=positive, metavar="N", help="side of the central square (default: the model's)")
-    onnx.add_argument("--mean", type=_numbers, metavar="A[,B,C]", help="taken from the pixels, 0 to 255 (default: 0)")
-    onnx.add_argument("--scale", type=_numbers, metavar="A[,B,C]", help="factor after that (default: 1)")
-    onnx.add_argument(
-        "--order", choices=("bgr", "rgb"), help="of the channels, of --mean and --scale too (default: rgb)"
-    )
-    onnx.add_argument("--name", help="the features are called DATASET_NAME (default: the file's)")
     add_tree_option(parser)
     parser.add_argument("--domains", nargs="+", metavar="DOMAIN", help="default: all of the dataset")
     add_data_option(parser)
@@ -116,9 +96,7 @@ def _options() -> argparse.Namespace:
     options = parser.parse_args()
     if not (options.weights or options.backbone or options.onnx):
         parser.error("the following arguments are required: --weights of AlexNet, --backbone or --onnx")
-    for name in OF_ONNX:
-        if getattr(options, name) is not None and not options.onnx:
-            parser.error(f"argument --{name}: it describes the model of --onnx")
+    check_backbone_options(parser, options)
     if isinstance(options.dataset, Path) and options.domains:
         parser.error(f"argument --domains: all folders of {options.dataset} are domains")
     if options.folders_are_classes and not isinstance(options.dataset, Path):
@@ -143,17 +121,6 @@ def _dataset(text: str) -> Dataset | Path:
     return images
 
 
-def _numbers(text: str) -> tuple[float, ...]:
-    """One number, or one for each of three channels."""
-    try:
-        numbers = tuple(map(number, text.split(",")))
-    except argparse.ArgumentTypeError:
-        numbers = ()
-    if len(numbers) not in (1, 3):
-        raise argparse.ArgumentTypeError(f"got {text!r}, expected a number, or three of them: 123.7,116.3,103.5")
-    return numbers
-
-
 def _chosen(options: argparse.Namespace, images: Dataset, made_by: str) -> tuple[Dataset, extraction.Extractor]:
     """The dataset of features that is asked for and what makes it."""
     if options.weights:
@@ -161,21 +128,15 @@ def _chosen(options: argparse.Namespace, images: Dataset, made_by: str) -> tuple
             check_available("GPU", "solver mode GPU")
             caffe.set_mode_gpu()
         return extraction.fc7_dataset(images), extraction.alexnet_extractor(options.weights, options.batch_size)
-    if options.backbone == "resnet18":
-        folder = options.data / "weights"
-        weights, file = get_pretrained(at_hand("resnet18", folder), folder)
-        print(f"{file}: {weights.title}")
-        backbone = resnet18_backbone.feature_backbone(weights, file)
+    if options.backbone == RESNET18:
+        weights, backbone = resnet18_backbone.of_folder(options.data / "weights")
         features = extraction.resnet18_dataset(images, weights, backbone.early_size, made_by)
         return features, extraction.onnx_extractor(backbone, weights.name, options.jobs)
     if options.backbone:
         features = extraction.lite0_dataset(images, made_by)
         return features, extraction.onnx_extractor(feature_backbone(), options.backbone, options.jobs)
-    model_options = {name: value for name in OF_ONNX if (value := getattr(options, name)) is not None}
-    kind = model_options.pop("name", options.onnx.stem)
-    model, weights = read_onnx(options.onnx), contents_sha256(options.onnx)
-    backbone = OnnxBackbone(model, str(options.onnx), weights, **{"order": "rgb", **model_options})
-    features = extraction.onnx_dataset(images, kind, backbone, made_by)
+    backbone = onnx_backbone(options)
+    features = extraction.onnx_dataset(images, options.name or options.onnx.stem, backbone, made_by)
     return features, extraction.onnx_extractor(backbone, features.features.backbone, options.jobs)
 
 

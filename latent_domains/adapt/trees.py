@@ -104,7 +104,7 @@ def read_images(
     names = domain_names([*sources, *targets])
     trees = list(map(read_class_tree, sources))
     if not folders_are_classes:
-        _check_levels(trees, lambda found: _each_by_itself("--source", found))
+        check_levels(trees, lambda found: each_by_itself("--source", found))
     images = _of_sources(names[: len(sources)], trees, allow_missing_classes)
     domains, notes = [], [*images.notes]
     for name, folder in zip(names[len(sources) :], targets, strict=True):
@@ -134,7 +134,7 @@ def read_domains(root: Path, *, folders_are_classes: bool = False) -> TaskImages
         )
     trees = list(map(read_class_tree, folders))
     if not folders_are_classes:
-        _check_levels(trees, _beside_each_other)
+        check_levels(trees, _beside_each_other)
     images = _of_sources(domain_names(folders), trees, allow_missing=True)
     if len(images.classes) == sum(len(tree.class_names) for tree in trees):
         raise ProgramError(
@@ -249,7 +249,7 @@ def safe_name(name: str) -> str:
     return re.sub(" +", "_", "".join(kept)).strip(".-")
 
 
-def _check_levels(trees: Sequence[ClassTree], instead: Callable[[Domains], str]) -> None:
+def check_levels(trees: Sequence[ClassTree], instead: Callable[[Domains], str]) -> None:
     """Raise ProgramError if the folders of a tree look like domains and are not the classes of other trees."""
     found = [domains_in(tree) for tree in trees]
     known = {name for tree, domains in zip(trees, found, strict=True) if not domains for name in tree.class_names}
@@ -258,8 +258,9 @@ def _check_levels(trees: Sequence[ClassTree], instead: Callable[[Domains], str])
             raise domains.error(instead(domains))
 
 
-def _each_by_itself(option: str, found: Domains) -> str:
-    words = [f"{option} {shlex.quote(str(folder))}" for folder in found.holders]
+def each_by_itself(option: str, found: Domains) -> str:
+    """What to do with domains in a folder: ``option`` stands before each of them, if it is any."""
+    words = [f"{option} {shlex.quote(str(folder))}".lstrip() for folder in found.holders]
     return f"give those that you mean, each by itself, as in {' '.join(words[:8])}{' …' if len(words) > 8 else ''}"
 
 
@@ -282,7 +283,7 @@ def _read_labelled(target: Path, classes: Sequence[str]) -> ClassTree | None:
     hint = "or pass --unlabelled if folder names are no labels there"
     if not set(classes).intersection(tree.class_names):
         if (found := domains_in(tree)) and agree(found.classes, classes):
-            raise found.error(_each_by_itself("--target", found), hint)
+            raise found.error(each_by_itself("--target", found), hint)
         return None
     strange = sorted({one.class_name for one in tree.folders if one.found.images}.difference(classes))
     if strange:

@@ -1,7 +1,7 @@
 """LMDBs of image files: at once, or planned with a note that tells whether they are still the same."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -60,18 +60,28 @@ def plan_of_images(
     height, width = form.resize or (0, 0)
     origin = {
         "program": program,
-        "part": path.name,
         "seed": order[0],
         "version": VERSION,
         "size": f"{height}x{width}",
         "encoded": form.encoded or "no",
-        "images": len(entries),
-        FINGERPRINT: _fingerprint(entries),
     }
     shuffled = [entries[i] for i in np.random.default_rng(order).permutation(len(entries))]
     records = partial(_records, path, shuffled, form, jobs, skip_unreadable, f"; {remedy}")
+    return plan_of_files(path, entries, classes, origin, records, jobs)
+
+
+def plan_of_files(
+    path: Path,
+    entries: Sequence[Entry],
+    classes: tuple[str, ...],
+    origin: Mapping[str, str | int],
+    make: Callable[[], NewRecords],
+    jobs: int,
+) -> PlannedLmdb:
+    """Return a part that ``make`` makes of image files; ``origin`` says how. They are compared by their contents."""
+    named = {"part": path.name, "images": len(entries), FINGERPRINT: _fingerprint(entries)}
     material = of_pictures(stamp(entry.path for entry in entries), partial(_hash, path.name, entries, jobs))
-    return PlannedLmdb(path, origin, records, classes, material=material)
+    return PlannedLmdb(path, {**origin, **named}, make, classes, material=material)
 
 
 def _records(path: Path, entries: Sequence[Entry], form: Format, jobs: int, skip: bool, remedy: str) -> NewRecords:

@@ -1,5 +1,7 @@
 """The net that makes features: EfficientNet-Lite0 with the weights of the installed package."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from onnx import ModelProto
 
@@ -38,14 +40,19 @@ def backbone_onnx() -> ModelProto:
     return onnx_model(model, load(model), producer=PRODUCER, about=about, metadata={})
 
 
-def feature_backbone() -> OnnxBackbone:
-    """The backbone lite0 of datasets: its features are the last average, and statistics of early blocks."""
+MIDDLE = ("block4c", "block5c", "block6d")
+"""Blocks whose channels' means tell domains of pictures apart best, once the class is taken away
+(results/discovery/README.md)."""
+
+
+def feature_backbone(early: Sequence[str] = EARLY) -> OnnxBackbone:
+    """The backbone lite0 of datasets: its features are the last average, and statistics of ``early`` blocks."""
     return OnnxBackbone(
         backbone_onnx(),
         "lite0",
         LITE0.hashes["sha256"],  # that of the model depends on the version of onnx
         layer=POOLED,
-        early=EARLY,
+        early=early,
         crop=PREPROCESSING.crop,
         mean=PREPROCESSING.mean,
     )

@@ -12,7 +12,7 @@ from latent_domains.convert.torch.caffe_weights import Pixels, caffe_model
 from latent_domains.convert.torch.contents import Checkpoint
 from latent_domains.convert.torch.conversion import standardisation_of
 from latent_domains.convert.torch.read import read_checkpoint
-from latent_domains.experiment.pretrained import Pretrained
+from latent_domains.experiment.pretrained import Pretrained, at_hand, get_pretrained
 from latent_domains.models.model import load
 from latent_domains.nets.resnet import SHAPE
 
@@ -38,3 +38,10 @@ def feature_backbone(weights: Pretrained, file: Path) -> OnnxBackbone:
     onnx = onnx_model(model, load(model), producer=PRODUCER, about=about, metadata={})
     digest = weights.file.hashes["sha256"]
     return OnnxBackbone(onnx, weights.name, digest, layer=FEATURES, early=(MIDDLE,), crop=SHAPE[1], mean=mean)
+
+
+def of_folder(folder: Path) -> tuple[Pretrained, OnnxBackbone]:
+    """The backbone from the weights that are at hand in the ``folder``, or can be had; a line says whose they are."""
+    weights, file = get_pretrained(at_hand("resnet18", folder), folder)
+    print(f"{file}: {weights.title}")
+    return weights, feature_backbone(weights, file)

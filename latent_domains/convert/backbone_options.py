@@ -1,0 +1,64 @@
+"""The options that choose a backbone: of every program that computes features of pictures."""
+
+import argparse
+from pathlib import Path
+
+from latent_domains.backbones.onnx_backbone import OnnxBackbone
+from latent_domains.common.arguments import number, positive
+from latent_domains.experiment.networks import BACKBONES
+from latent_domains.models.onnx_file import contents_sha256, read_onnx
+
+RESNET18 = "resnet18"
+
+_OF_ONNX = ("layer", "early", "size", "crop", "mean", "scale", "order", "name")
+"""Options that describe an ONNX model."""
+
+
+def add_backbone_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
+    """Add them, and return the group of those of which only one can be given."""
+    backbone = parser.add_mutually_exclusive_group()
+    backbone.add_argument(
+        "--backbone",
+        choices=(*BACKBONES, RESNET18),
+        help="EfficientNet-Lite0, from its Python package; or ResNet18, from DATA/weights (tools.get_weights)",
+    )
+    backbone.add_argument("--onnx", type=Path, metavar="FILE", help="any other backbone, which --layer … describe:")
+    onnx = parser.add_argument_group("an ONNX model", "What it is, and how pictures become its input.")
+    onnx.add_argument("--layer", metavar="NAME", help="value or node with the features (default: the only output)")
+    onnx.add_argument(
+        "--early", nargs="+", metavar="NAME", help="blocks whose channels' means and deviations are kept as well"
+    )
+    onnx.add_argument("--size", type=positive, metavar="N", help="resize pictures to N×N (default: as stored, 256)")
+    onnx.add_argument("--crop", type=positive, metavar="N", help="side of the central square (default: the model's)")
+    onnx.add_argument("--mean", type=_numbers, metavar="A[,B,C]", help="taken from the pixels, 0 to 255 (default: 0)")
+    onnx.add_argument("--scale", type=_numbers, metavar="A[,B,C]", help="factor after that (default: 1)")
+    onnx.add_argument(
+        "--order", choices=("bgr", "rgb"), help="of the channels, of --mean and --scale too (default: rgb)"
+    )
+    onnx.add_argument("--name", help="the features are called DATASET_NAME (default: the file's)")
+    return backbone
+
+
+def check_backbone_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """End the program if an option describes an ONNX model and there is none."""
+    for name in _OF_ONNX:
+        if getattr(options, name) is not None and not options.onnx:
+            parser.error(f"argument --{name}: it describes the model of --onnx")
+
+
+def onnx_backbone(options: argparse.Namespace) -> OnnxBackbone:
+    """The backbone in the file of ``--onnx``. Raises ProgramError if it is not as the options say."""
+    described = {name: value for name in _OF_ONNX if (value := getattr(options, name)) is not None and name != "name"}
+    model, weights = read_onnx(options.onnx), contents_sha256(options.onnx)
+    return OnnxBackbone(model, str(options.onnx), weights, **{"order": "rgb", **described})
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    """One number, or one for each of three channels."""
+    try:
+        numbers = tuple(map(number, text.split(",")))
+    except argparse.ArgumentTypeError:
+        numbers = ()
+    if len(numbers) not in (1, 3):
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected a number, or three of them: 123.7,116.3,103.5")
+    return numbers

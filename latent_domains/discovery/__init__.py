@@ -1,0 +1,1 @@
+"""Latent domains of one's own pictures, found without training."""

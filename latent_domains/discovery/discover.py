@@ -1,0 +1,98 @@
+"""From folders of pictures to their latent domains: a table of all pictures, and a page that shows them."""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latent_domains.common.files import write_aside
+from latent_domains.common.wording import count_of
+from latent_domains.data.style_domains import StyleDomains, find_style_domains
+from latent_domains.discovery.pictures import Pile, Statistics
+from latent_domains.runs.domain_usage import domain_usage
+from latent_domains.runs.record import DomainUsage
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """The latent domains of a pile of pictures; ``asked`` is their number where it was given."""
+
+    pile: Pile
+    statistics: Statistics
+    found: StyleDomains
+    asked: int | None
+
+    @cached_property
+    def against_folders(self) -> DomainUsage:
+        """The latent domains of each folder's pictures, with purity and NMI if the folders are several."""
+        one_hot = np.eye(self.found.k, dtype=np.float32)[self.found.domains]
+        return domain_usage({name: one_hot[self.statistics.folders == i] for i, name in enumerate(self.pile.names)})
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """The pictures of each latent domain (k)."""
+        return np.bincount(self.found.domains, minlength=self.found.k)
+
+    @property
+    def classes_in_domains(self) -> NDArray[np.int64]:
+        """The pictures of each class in each latent domain (C×k)."""
+        counts = np.zeros((len(self.pile.classes), self.found.k), np.int64)
+        np.add.at(counts, (self.statistics.classes, self.found.domains), 1)
+        return counts
+
+    def summary(self) -> list[str]:
+        """What was found, a line each."""
+        found, number = self.found, len(self.statistics.files)
+        domains = "one domain" if found.k == 1 else f"{found.k} latent domains"
+        how = "as asked" if self.asked else f"halves agree to {found.agreement:.2f}"
+        lines = [f"{count_of(number, 'picture')}: {domains} ({how})"]
+        for domain, (count, stability) in enumerate(zip(self.counts, found.stability, strict=True), 1):
+            lines.append(f"  domain {domain}: {count_of(int(count), 'picture')}, stability {stability:.2f}")
+        usage = self.against_folders
+        if usage.has_true_domains:
+            lines.append(f"against the {len(usage.sources)} folders: purity {usage.purity:.2f}, NMI {usage.nmi:.2f}")
+        return lines
+
+
+def discover(pile: Pile, statistics: Statistics, k: int | None, seed: int) -> Discovery:
+    """Find ``k`` latent domains, or as many as there are (None). Raises ProgramError if the pictures are too few."""
+    classes = statistics.classes if pile.classes else np.zeros(len(statistics.files), np.int64)
+    numbered = np.unique(classes, return_inverse=True)[1].astype(np.int64)  # of a class no picture may be readable
+    return Discovery(pile, statistics, find_style_domains(statistics.rows, numbered, k, seed), k)
+
+
+def write_table(discovery: Discovery, out: Path) -> None:
+    """Write each picture, the number of its latent domain (from 1), and the probability of that domain."""
+    found = discovery.found
+    with write_aside(out) as aside, aside.open("w", newline="", errors="surrogateescape") as file:
+        writer = csv.writer(file)
+        writer.writerow(["picture", "domain", "probability"])
+        for picture, domain, sure in zip(discovery.statistics.files, found.domains, found.probability, strict=True):
+            writer.writerow([picture, domain + 1, f"{sure:.6f}"])
+
+
+def chosen(discovery: Discovery, domain: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The most and the least certain pictures of a domain, at most ``count`` each; no picture is among both.
+
+    The most certain ones are of different classes, as far as there are so many.
+    """
+    margin, classes = discovery.found.margin, discovery.statistics.classes
+    members = np.flatnonzero(discovery.found.domains == domain)
+    members = members[np.argsort(-margin[members], kind="stable")]
+    rank = _rank_in_class(classes[members])
+    most = members[np.lexsort((np.arange(len(members)), rank))][: min(count, -(-len(members) // 2))]
+    rest = members[~np.isin(members, most)]
+    return most, rest[::-1][:count]
+
+
+def _rank_in_class(classes: Sequence[int]) -> NDArray[np.int64]:
+    seen: dict[int, int] = {}
+    ranks = []
+    for label in classes:
+        ranks.append(seen.get(label, 0))
+        seen[label] = ranks[-1] + 1
+    return np.array(ranks, np.int64)

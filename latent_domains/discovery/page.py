@@ -1,0 +1,125 @@
+"""The page of a discovery: the pictures of each latent domain, its shares of the classes, how stable it is."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from latent_domains.common.files import write_text
+from latent_domains.data import lmdb_io
+from latent_domains.data.image_datum import Format, make_readable
+from latent_domains.data.image_list import UNKNOWN, Entry
+from latent_domains.data.style_domains import AGAIN, AGREEMENT
+from latent_domains.discovery.discover import Discovery, chosen
+from latent_domains.report.chart import Chart, latent_name
+from latent_domains.report.domains import draw_matrix, matrix_chart
+from latent_domains.report.page import Block, Charts, Heading, Page, Section, TableBlock, Text
+from latent_domains.report.samples import mosaic_chart
+
+SHOWN = 16
+"""Pictures of each kind."""
+
+SIDE = 80
+"""Of a picture on the page."""
+
+
+def write_page(discovery: Discovery, out: Path, *, backbone: str, command: str) -> Page:
+    """Write the page to ``out``; ``backbone`` made the statistics, ``command`` the page."""
+    made = f"Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by {command}."
+    sections = [_domains(discovery), _pictures(discovery)]
+    if len(discovery.pile.classes) > 1:
+        sections.append(_classes(discovery))
+    page = Page(_title(discovery), discovery.summary()[:1], [*sections, _method(discovery, backbone)], made)
+    write_text(out, page.html())
+    return page
+
+
+def _title(discovery: Discovery) -> str:
+    return f"Latent domains of {', '.join(discovery.pile.names)}"
+
+
+def _domains(discovery: Discovery) -> Section:
+    found, usage = discovery.found, discovery.against_folders
+    rows = []
+    for domain, count in enumerate(discovery.counts):
+        sure = found.probability[found.domains == domain].mean() if count else 0.0
+        stability = f"{found.stability[domain]:.2f}" if found.k > 1 else "–"
+        share = f"{100 * count / len(found.domains):.1f}"
+        rows.append([latent_name(domain), f"{count:,}", share, f"{sure:.3f}", stability])
+    header = ["latent domain", "#pictures", "#share (%)", "#mean probability", "#stability"]
+    blocks: list[Block] = [TableBlock("The latent domains; the first is the largest", header, rows)]
+    if found.k == 1 and discovery.asked is None:
+        blocks.append(Text("Halves of the pictures do not agree on a division: the pictures are of one domain."))
+    if usage.has_true_domains:
+        title = "Folders against latent domains"
+        blocks.append(Charts("folders", [matrix_chart(usage, title)], "Each row adds up to 100 %."))
+    return Section("found", "What was found", blocks)
+
+
+def _pictures(discovery: Discovery) -> Section:
+    blocks: list[Block] = []
+    for domain in range(discovery.found.k):
+        kinds = zip(("most certain", "least certain"), chosen(discovery, domain, SHOWN), strict=True)
+        charts = [_mosaic(discovery, domain, kind, places) for kind, places in kinds if len(places)]
+        blocks += [Heading(latent_name(domain)), Charts(f"pictures-{domain + 1}", charts)]
+    return Section("pictures", "Pictures of each domain", blocks)
+
+
+def _mosaic(discovery: Discovery, domain: int, kind: str, places: np.ndarray) -> Chart:
+    entries = [Entry(str(file), file.name, UNKNOWN) for file in (discovery.statistics.files[i] for i in places)]
+    images = [
+        lmdb_io.datum_image(lmdb_io.Datum.FromString(made.datum))
+        for _, made in make_readable(entries, Format((SIDE, SIDE)), 1, skip=True)
+    ]
+    sure = discovery.found.probability[places]
+    title = f"{latent_name(domain)}, {kind}: probability {sure.min():.2f} to {sure.max():.2f}"
+    names = [discovery.pile.names[i] for i in discovery.statistics.folders[places]]
+    of_folders = [f"{names.count(name)} of {name}" for name in dict.fromkeys(names)] if len(set(names)) > 1 else []
+    alt = f"{len(images)} pictures of latent domain {domain + 1}, the {kind} ones" + "".join(
+        f", {x}" for x in of_folders
+    )
+    shape = np.array(images, np.uint8).reshape(len(images), 3, SIDE, SIDE)
+    return mosaic_chart(title, alt, shape, width=460, height=30 + 58 * -(-max(1, len(images)) // 8))
+
+
+def _classes(discovery: Discovery) -> Section:
+    counts = discovery.classes_in_domains
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    columns = [latent_name(domain) for domain in range(discovery.found.k)]
+    texts = [f"{100 * share:.0f} % ({count:,})" for share, count in zip(shares.flat, counts.flat, strict=True)]
+    words = [
+        f"{name}: " + ", ".join(f"{100 * share:.0f} % in {column}" for share, column in zip(row, columns, strict=True))
+        for name, row in zip(discovery.pile.classes, shares, strict=True)
+    ]
+    names = list(discovery.pile.classes)
+    chart = Chart(
+        "Classes against latent domains",
+        "; ".join(words),
+        lambda axes: draw_matrix(axes, shares, names, columns, texts),
+        width=460,
+        height=60 + 24 * len(names),
+    )
+    caption = "Each row adds up to 100 %. Rows that differ much show classes that the domains have in unequal shares."
+    return Section("shares", "Shares of the classes", [Charts("classes", [chart], caption)])
+
+
+def _method(discovery: Discovery, backbone: str) -> Section:
+    classes = (
+        "The class is a nuisance: its effect is taken away by least squares, by turns with the domains."
+        if discovery.pile.classes
+        else "The classes were not known, so what a picture shows may take the place of its style."
+    )
+    least = " or ".join(f"{value} for {k} clusters" for k, value in AGREEMENT.items())
+    found = discovery.found
+    texts = [
+        f"Statistics: the mean of each channel of {backbone}. {classes}",
+        "Pictures are divided in two, and the parts again. "
+        + (
+            f"You asked for {discovery.asked}."
+            if discovery.asked
+            else f"A part is divided if two random halves of it agree: a mean adjusted Rand index of {least}. Of all "
+            f"pictures the first has {found.agreement:.2f}."
+        ),
+        f"Stability: the mean Jaccard index with what is found in a random half of the pictures, {AGAIN} times.",
+    ]
+    return Section("method", "How it was found", [Text(text) for text in texts])

@@ -1,0 +1,112 @@
+"""Latent domains by their style, on numbers whose class and domain effects are known."""
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+from sklearn.metrics import adjusted_rand_score
+
+from latent_domains.common.program import ProgramError
+from latent_domains.data.style_clusters import directions, effects, log_probabilities
+from latent_domains.data.style_domains import find_style_domains
+
+
+def mixture(domains: int, number: int = 400, size: int = 40, gap: float = 3.0, seed: int = 0):
+    """``number`` rows of each domain, their classes and their domains: the effects of 5 classes are the larger ones.
+
+    Domains have different shares of the classes, so that taking away the means of the classes is not enough.
+    """
+    rng = np.random.default_rng(seed)
+    a = 6 * rng.standard_normal((5, size))
+    b = rng.standard_normal((domains, size))
+    b *= gap / np.linalg.norm(b, axis=1, keepdims=True)
+    truth = np.repeat(np.arange(domains), number)
+    shares = rng.dirichlet(np.full(5, 4), size=domains)
+    classes = np.concatenate([rng.choice(5, number, p=share) for share in shares])
+    return a[classes] + b[truth] + 0.5 * rng.standard_normal((len(truth), size)), classes, truth
+
+
+def test_effects_are_those_of_least_squares():
+    rows, classes, truth = mixture(3, 50)
+    weights = np.random.default_rng(1).dirichlet(np.ones(3), size=len(rows))
+    a, b = effects(rows, classes, weights)
+    design = np.concatenate([np.eye(5)[classes], np.eye(3)[truth]], axis=1)
+    solved = design @ np.linalg.lstsq(design, rows, rcond=None)[0]
+    hard_a, hard_b = effects(rows, classes, np.eye(3)[truth])
+    np.testing.assert_allclose(hard_a[classes] + hard_b[truth], solved, atol=1e-9)
+    np.testing.assert_allclose(weights.sum(axis=0) @ b, 0, atol=1e-8)
+    residual = np.einsum("nkp,nk->np", rows[:, None] - a[classes][:, None] - b[None], weights)
+    np.testing.assert_allclose(np.eye(5)[classes].T @ residual, 0, atol=1e-7)  # nothing of a class is left
+
+
+def test_effects_of_classes_that_lie_in_one_domain_each():
+    rows, classes = np.array([[1.0], [2.0], [7.0]]), np.array([0, 0, 1])
+    a, b = effects(rows, classes, np.eye(2)[[0, 0, 1]])
+    assert np.isfinite(a).all() and np.isfinite(b).all()
+    np.testing.assert_allclose((a[classes] + b[[0, 0, 1]]).ravel(), [1.5, 1.5, 7.0])
+
+
+def test_domains_are_found_behind_larger_effects_of_the_classes():
+    rows, classes, truth = mixture(3)
+    found = find_style_domains(rows, classes, None, 0)
+    assert found.k == 3 and adjusted_rand_score(truth, found.domains) > 0.97
+    assert found.agreement > 0.9 and min(found.stability) > 0.9
+    assert (np.diff(np.bincount(found.domains)) <= 0).all()  # the first is the largest
+    assert (found.probability > 1 / 3).all() and found.probability.max() <= 1
+    plain = KMeans(3, n_init=10, random_state=0).fit_predict(rows)
+    assert adjusted_rand_score(truth, plain) < 0.2  # the control: they find classes
+
+
+def test_classes_that_are_not_known_hide_domains():
+    rows, classes, truth = mixture(2)
+    found = find_style_domains(rows, np.zeros_like(classes), 2, 0)
+    assert adjusted_rand_score(truth, found.domains) < 0.5
+    assert adjusted_rand_score(truth, find_style_domains(rows, classes, 2, 0).domains) > 0.97
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_domain_is_one(seed):
+    rows, classes, _ = mixture(1, 600, seed=seed)
+    stretched = rows @ np.diag(np.linspace(3, 0.2, rows.shape[1]))  # it varies much in some directions
+    assert find_style_domains(stretched, classes, None, 0).k == 1
+    heavy = rows + np.random.default_rng(seed).standard_t(3, size=rows.shape)
+    found = find_style_domains(heavy, classes, None, 0)
+    assert found.k == 1 and found.stability == [1.0] and (found.probability == 1).all()
+
+
+def test_the_same_call_gives_the_same_bits():
+    rows, classes, _ = mixture(2, 100)
+    first, second = (find_style_domains(rows, classes, 2, 3) for _ in range(2))
+    assert (first.domains == second.domains).all() and (first.probability == second.probability).all()
+    assert first.stability == second.stability
+
+
+def test_few_and_equal_pictures():
+    rows, classes, _ = mixture(2, 4)
+    assert find_style_domains(rows, classes, None, 0).k == 1  # halves of 4 say nothing
+    found = find_style_domains(rows, classes, 2, 0)
+    assert found.k == 2 and len(found.domains) == 8 and np.isfinite(found.probability).all()
+    every = find_style_domains(rows, classes, 8, 0)
+    assert every.k == 8 and (np.bincount(every.domains) == 1).all()
+    with pytest.raises(ProgramError, match="1 different images, expected at least 2, one for each latent domain"):
+        find_style_domains(np.ones((5, 3)), np.zeros(5, np.int64), 2, 0)
+    assert find_style_domains(np.ones((5, 3)), np.zeros(5, np.int64), None, 0).k == 1
+    half = np.repeat(rows[:1], 90, axis=0)
+    half[60:] = rows[-1]
+    twice = find_style_domains(half, np.zeros(90, np.int64), 2, 0)
+    assert np.bincount(twice.domains).tolist() == [60, 30]
+
+
+def test_columns_that_say_nothing_change_nothing():
+    rows, classes, _ = mixture(2, 60)
+    with_constant = np.concatenate([rows, np.full((len(rows), 2), 1e6)], axis=1)
+    assert np.isfinite(with_constant).all()
+    np.testing.assert_allclose(
+        np.abs(directions(with_constant, classes).scores), np.abs(directions(rows, classes).scores), atol=1e-6
+    )
+
+
+def test_probabilities_add_up_to_one():
+    rows, classes, truth = mixture(3, 100)
+    logs = log_probabilities(rows, classes, 3, 0)
+    np.testing.assert_allclose(np.exp(logs).sum(axis=1), 1)
+    assert adjusted_rand_score(truth, logs.argmax(axis=1)) > 0.9

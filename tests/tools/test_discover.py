@@ -1,0 +1,155 @@
+"""The whole command on pictures of shapes in the looks of several domains."""
+
+import csv
+import re
+import shutil
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from latent_domains.discovery.discover import chosen, discover
+from latent_domains.discovery.pictures import plan_statistics, read_pile, read_statistics
+from tests.pictures import sample
+from tests.programs import Done, interrupt, names, program
+from tests.shapes import CLASSES, picture, plant_domain
+
+pytestmark = pytest.mark.program
+
+
+@pytest.fixture(scope="module")
+def looks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three domains of 45 pictures each."""
+    folder = tmp_path_factory.mktemp("looks")
+    for look in ("night", "day", "dusk"):
+        plant_domain(folder / look, look, 15)
+    return folder
+
+
+def rows(file: Path) -> list[list[str]]:
+    with file.open(newline="") as stream:
+        return list(csv.reader(stream))
+
+
+def text_of(page: Path) -> str:
+    return re.sub(r"<[^>]+>", "", page.read_text())
+
+
+def fails(done: Done, *words: str) -> None:
+    assert done.returncode in (1, 2), done.stdout
+    (line,) = [line for line in done.stderr.splitlines() if "error: " in line]
+    for word in words:
+        assert word in line
+
+
+def test_domains_of_one_folder_of_classes(looks, tmp_path):
+    """No domain labels: the pictures of two looks lie in the same class folders."""
+    mixed = tmp_path / "mixed"
+    for shape in CLASSES:
+        (mixed / shape).mkdir(parents=True)
+        for look in ("night", "day"):
+            for file in (looks / look / shape).iterdir():
+                (mixed / shape / f"{look}_{file.name}").symlink_to(file)
+    out = tmp_path / "out"
+    done = program("discover", mixed, "--k", 2, "--out", out, "--jobs", 1)
+    assert done.returncode == 0, done.stderr
+    assert "mixed: 90 images of 90 files" in done.stdout and "90 pictures: 2 latent domains" in done.stdout
+    header, *table = rows(out / "domains.csv")
+    assert header == ["picture", "domain", "probability"] and len(table) == 90
+    by_look = {look: {domain for file, domain, _ in table if f"/{look}_" in file} for look in ("night", "day")}
+    assert by_look["night"] != by_look["day"] and all(len(found) == 1 for found in by_look.values())
+    assert all(Path(file).is_file() and 0.5 < float(sure) <= 1 for file, _, sure in table)
+    text = text_of(out / "report.html")
+    assert "90 pictures: 2 latent domains" in text and "cross" in (out / "report.html").read_text()
+    assert "block4c, block5c, block6d" in text and "s₂" in text
+    assert names(out) == ["domains.csv", "report.html", "statistics"]
+
+
+def test_folders_are_compared_with_what_is_found_and_k_can_be_asked_for(looks, tmp_path):
+    out = tmp_path / "out"
+    done = program("discover", *(looks / look for look in ("night", "day", "dusk")), "--k", 3, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert (
+        "3 latent domains (as asked)" in done.stdout and "against the 3 folders: purity 1.00, NMI 1.00" in done.stdout
+    )
+    assert "Folders against latent domains" in (out / "report.html").read_text()
+    fails(program("discover", looks / "night", "--out", out), "domains.csv exists already", "--force")
+    again = program("discover", *(looks / look for look in ("night", "day", "dusk")), "--k", 2, "--out", out, "--force")
+    assert again.returncode == 0 and "2 latent domains (as asked)" in again.stdout
+    assert "images" not in again.stderr and {row[1] for row in rows(out / "domains.csv")[1:]} == {"1", "2"}
+
+
+def test_pictures_that_changed_are_not_taken_for_those_that_were_there(looks, tmp_path):
+    night, out = tmp_path / "night", tmp_path / "out"
+    shutil.copytree(looks / "night", night)
+    assert program("discover", night, "--out", out).returncode == 0
+    for file in (out / "domains.csv", out / "report.html"):
+        file.unlink()
+    cv2.imwrite(str(night / "disc" / "0.png"), picture("cross", "day", 9))
+    fails(program("discover", night, "--out", out), "statistics/night", "other images", "--force")
+    assert program("discover", night, "--out", out, "--force").returncode == 0
+
+
+def test_pictures_without_labels(looks, tmp_path):
+    pile = tmp_path / "pile"
+    for look in ("night", "day"):
+        for file in (looks / look).rglob("*.png"):
+            (pile / "here" / "and").mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, pile / "here" / "and" / f"{look}_{file.parent.name}_{file.name}")
+    done = program("discover", pile, "--unlabelled", "--k", 2, "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    text = text_of(tmp_path / "out" / "report.html")
+    assert "The classes were not known" in text and "Shares of the classes" not in text
+
+
+def test_what_is_refused_in_one_line(looks, tmp_path):
+    out = ("--out", tmp_path / "out")
+    fails(program("discover", tmp_path / "nowhere", *out), "nowhere: no such folder")
+    fails(program("discover", looks, *out), "night", "look like domains, not classes", f"{looks}/day")
+    fails(program("discover", looks / "night", looks / "night", *out), "is given twice")
+    fails(program("discover", looks / "night" / "disc", *out), "no folders in it", "--unlabelled")
+    fails(program("discover", looks / "night", "--out", looks / "night" / "out"), "lies in")
+    fails(program("discover", looks / "night", "--k", 0, *out), "--k")
+    fails(program("discover", looks / "night", "--onnx", "model.onnx", *out), "--early")
+    fails(program("discover", looks / "night", "--early", "a", *out), "--early", "--onnx")
+    fails(program("discover", looks / "night", "--unlabelled", "--folders-are-classes", *out), "not allowed")
+    bad = tmp_path / "bad"
+    shutil.copytree(looks / "night", bad)
+    (bad / "disc" / "3.png").write_bytes(b"no picture")
+    fails(program("discover", bad, *out), "disc/3.png", "--skip-unreadable")
+    fails(program("discover", bad, "--k", 200, "--skip-unreadable", *out), "different images, expected at least 200")
+    assert not (tmp_path / "out" / "domains.csv").exists() and not (tmp_path / "out" / "report.html").exists()
+
+
+def test_ctrl_c_leaves_no_half_results(looks, tmp_path):
+    out = tmp_path / "out"
+    code, stderr = interrupt("discover", looks / "night", "--out", out, at="night:", whole_group=True)
+    assert code == 130 and stderr.splitlines()[-1] == "interrupted"
+    assert not (out / "domains.csv").exists() and not (out / "report.html").exists()
+    assert program("discover", looks / "night", "--out", out).returncode == 0
+
+
+def test_most_certain_pictures_are_of_several_classes(looks, tmp_path):
+    from latent_domains.convert.torch.lite0_backbone import MIDDLE, feature_backbone
+    from latent_domains.data.lmdb_plans import build_missing
+
+    pile = read_pile([looks / "night", looks / "day"])
+    parts = plan_statistics(pile, feature_backbone(MIDDLE), tmp_path, jobs=2, skip_unreadable=False)
+    assert build_missing(parts) == 90
+    statistics = read_statistics(pile, [part.path for part in parts])
+    assert statistics.rows.shape == (90, 80 + 112 + 192)
+    found = discover(pile, statistics, 2, 0)
+    most, least = chosen(found, 0, 6)
+    assert len(set(statistics.classes[most].tolist())) == 3 and not set(most) & set(least)
+    assert found.found.margin[most].min() >= np.median(found.found.margin[least])
+    assert found.classes_in_domains.sum() == 90
+
+
+def test_photographs_and_sketches_of_pacs(tmp_path):
+    folder = sample(tmp_path / "drawn")
+    done = program("discover", folder / "photo", folder / "sketch", "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    if "175 images" in done.stdout:  # the sample, not drawn ones
+        assert "350 pictures: 2 latent domains" in done.stdout
+        assert float(re.search(r"purity ([\d.]+)", done.stdout)[1]) >= 0.99

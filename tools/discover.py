@@ -1,0 +1,108 @@
+"""Find the latent domains of pictures: which kinds of pictures are in a folder?
+
+    python -m tools.discover photos_and_drawings --out runs/kinds
+    python -m tools.discover PACS/photo PACS/sketch --out runs/kinds --k 2
+    python -m tools.discover scans --unlabelled --out runs/kinds
+
+Each SOURCE holds one folder for each class: SOURCE/CLASS/…/PICTURE. The class is not what is looked for: its effect is
+taken away first. With --unlabelled the pictures lie in any folders. Content may then take the place of style. All
+pictures are taken together, whatever SOURCE they are from. If there are several, the result is compared with them.
+
+Nothing is trained. A pretrained net (EfficientNet-Lite0, from a Python package) gives statistics of each picture. Two
+cores take half a minute for 1,000 pictures. Without --k the program counts the domains. There may be only one.
+
+OUT gets domains.csv (picture, number of its latent domain, probability), report.html (the most and least certain
+pictures of each domain, its classes, how stable it is), and statistics (LMDBs). The statistics are kept for the next
+call: with another --k it takes seconds.
+"""
+
+import argparse
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from latent_domains.backbones.onnx_backbone import OnnxBackbone
+from latent_domains.common.arguments import (
+    FOLDERS_ARE_CLASSES,
+    add_data_option,
+    add_image_options,
+    add_tree_option,
+    natural,
+    positive,
+    program_parser,
+)
+from latent_domains.common.files import check_apart, check_free
+from latent_domains.common.program import run
+from latent_domains.convert.backbone_options import (
+    RESNET18,
+    add_backbone_options,
+    check_backbone_options,
+    onnx_backbone,
+)
+from latent_domains.convert.torch import lite0_backbone, resnet18_backbone
+from latent_domains.data.lmdb_plans import build_missing
+from latent_domains.discovery.discover import discover, write_table
+from latent_domains.discovery.page import write_page
+from latent_domains.discovery.pictures import plan_statistics, read_pile, read_statistics
+
+
+def _options() -> argparse.Namespace:
+    parser = program_parser("tools.discover", __doc__)
+    parser.add_argument("sources", nargs="+", type=Path, metavar="SOURCE", help="a folder of pictures")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for all results")
+    parser.add_argument("--k", type=positive, help="number of latent domains (default: counted, 1 to 8)")
+    parser.add_argument("--unlabelled", action="store_true", help="the folders in a SOURCE are no classes")
+    add_tree_option(parser)
+    add_backbone_options(parser)
+    add_data_option(parser, "folder of the data; ResNet18's weights are in DIR/weights")
+    parser.add_argument("--seed", type=natural, default=0, help="of what is drawn at random (default: 0)")
+    add_image_options(parser)
+    parser.add_argument("--skip-unreadable", action="store_true", help="name unreadable pictures and leave them out")
+    parser.add_argument("--force", action="store_true", help="replace what is in OUT")
+    options = parser.parse_args()
+    check_backbone_options(parser, options)
+    if options.onnx and not options.early:
+        parser.error("the following arguments are required with --onnx: --early, blocks in the middle of the net")
+    if options.unlabelled and options.folders_are_classes:
+        parser.error(f"argument {FOLDERS_ARE_CLASSES}: not allowed with argument --unlabelled")
+    return options
+
+
+def _backbone(options: argparse.Namespace) -> tuple[str, OnnxBackbone]:
+    """The backbone, and what its statistics are of, in words."""
+    if options.onnx:
+        return f"{options.onnx.name}, {', '.join(options.early)}", onnx_backbone(options)
+    if options.backbone == RESNET18:
+        weights, backbone = resnet18_backbone.of_folder(options.data / "weights")
+        return f"ResNet18 ({weights.title}), {resnet18_backbone.MIDDLE}", backbone
+    blocks = lite0_backbone.MIDDLE
+    return f"EfficientNet-Lite0, {', '.join(blocks)}", lite0_backbone.feature_backbone(blocks)
+
+
+def main() -> None:
+    os.environ.setdefault("GLOG_minloglevel", "2")
+    options = _options()
+    table, page = options.out / "domains.csv", options.out / "report.html"
+    check_apart([*options.sources, options.out], "a folder of its own for the results")
+    check_free(table, page, force=options.force)
+    pile = read_pile(options.sources, unlabelled=options.unlabelled, folders_are_classes=options.folders_are_classes)
+    for folder in pile.folders:
+        print(f"{folder.name}: {folder.found.counted()} in {folder.folder}")
+        for line in folder.found.left_out():
+            print(f"note: {folder.folder}: {line}", file=sys.stderr)
+    what, backbone = _backbone(options)
+    parts = plan_statistics(
+        pile, backbone, options.out / "statistics", jobs=options.jobs, skip_unreadable=options.skip_unreadable
+    )
+    build_missing(parts, force=options.force)
+    found = discover(pile, read_statistics(pile, [part.path for part in parts]), options.k, options.seed)
+    print(*found.summary(), sep="\n")
+    write_table(found, table)
+    command = shlex.join(["python", "-m", "tools.discover", *sys.argv[1:]])
+    write_page(found, page, backbone=what, command=command)
+    print(f"wrote {table} and {page}")
+
+
+if __name__ == "__main__":
+    run(main)
