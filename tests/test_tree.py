@@ -31,7 +31,7 @@ def modules(file: Path) -> list[Path]:
 PACKAGES = ("caffe_layers", "latent_domains", "tools")
 
 _ROLE = re.compile(r":(?:mod|func|class|meth|attr|data):`~?([\w.]+)`")
-_DOTTED = re.compile(rf"(?:``|\b)((?:{'|'.join(PACKAGES)})(?!\.(?:png|json)\b)(?:\.\w+)+)(?!\w|/)")
+_DOTTED = re.compile(rf"(?:``|\b)((?:{'|'.join(PACKAGES)})(?!\.(?:jpg|json|png)\b)(?:\.\w+)+)(?!\w|/)")
 _FILE = re.compile(
     r"(?<![\w./-])((?:caffe_layers|docker|docs|experiments|latent_domains|tests|tools)/[\w./-]+\.\w+)(?![\w/*{])"
 )

@@ -33,7 +33,7 @@ from latent_domains.common.arguments import (
     program_parser,
 )
 from latent_domains.common.files import check_apart, check_free
-from latent_domains.common.program import run
+from latent_domains.common.program import ProgramError, run
 from latent_domains.convert.backbone_options import (
     RESNET18,
     add_backbone_options,
@@ -56,6 +56,7 @@ def _options() -> argparse.Namespace:
     add_tree_option(parser)
     add_backbone_options(parser)
     add_data_option(parser, "folder of the data; ResNet18's weights are in DIR/weights")
+    parser.add_argument("--figures", type=Path, metavar="DIR", help="save every chart there as SVG and PNG too")
     parser.add_argument("--seed", type=natural, default=0, help="of what is drawn at random (default: 0)")
     add_image_options(parser)
     parser.add_argument("--skip-unreadable", action="store_true", help="name unreadable pictures and leave them out")
@@ -86,6 +87,8 @@ def main() -> None:
     table, page = options.out / "domains.csv", options.out / "report.html"
     check_apart([*options.sources, options.out], "a folder of its own for the results")
     check_free(table, page, force=options.force)
+    if options.figures and options.figures.exists() and not options.figures.is_dir():
+        raise ProgramError(f"{options.figures}: a file is there, expected a folder for figures")
     pile = read_pile(options.sources, unlabelled=options.unlabelled, folders_are_classes=options.folders_are_classes)
     for folder in pile.folders:
         print(f"{folder.name}: {folder.found.counted()} in {folder.folder}")
@@ -100,7 +103,7 @@ def main() -> None:
     print(*found.summary(), sep="\n")
     write_table(found, table)
     command = shlex.join(["python", "-m", "tools.discover", *sys.argv[1:]])
-    write_page(found, page, backbone=what, command=command)
+    write_page(found, page, backbone=what, command=command, figures=options.figures)
     print(f"wrote {table} and {page}")
 
 

@@ -53,7 +53,7 @@ class StyleDomains:
     margin: NDArray[np.float64]
     """How sure its least sure division is (n): the logarithm of the odds."""
     agreement: float
-    """How far halves agree on the first division, or on one in three."""
+    """How far halves agree on the first division, or on one in three; -1 if there are too few pictures."""
     stability: list[float]
     """Of each domain (k), 0 to 1: see :func:`_stability`."""
 

@@ -48,7 +48,8 @@ class Discovery:
         """What was found, a line each."""
         found, number = self.found, len(self.statistics.files)
         domains = "one domain" if found.k == 1 else f"{found.k} latent domains"
-        how = "as asked" if self.asked else f"halves agree to {found.agreement:.2f}"
+        few = "too few pictures to look for more"
+        how = "as asked" if self.asked else f"halves agree to {found.agreement:.2f}" if found.agreement >= 0 else few
         lines = [f"{count_of(number, 'picture')}: {domains} ({how})"]
         for domain, (count, stability) in enumerate(zip(self.counts, found.stability, strict=True), 1):
             lines.append(f"  domain {domain}: {count_of(int(count), 'picture')}, stability {stability:.2f}")

@@ -13,7 +13,7 @@ from latent_domains.data.style_domains import AGAIN, AGREEMENT
 from latent_domains.discovery.discover import Discovery, chosen
 from latent_domains.report.chart import Chart, latent_name
 from latent_domains.report.domains import draw_matrix, matrix_chart
-from latent_domains.report.page import Block, Charts, Heading, Page, Section, TableBlock, Text
+from latent_domains.report.page import Block, Charts, Page, Section, TableBlock, Text, save_figures
 from latent_domains.report.samples import mosaic_chart
 
 SHOWN = 16
@@ -23,15 +23,19 @@ SIDE = 80
 """Of a picture on the page."""
 
 
-def write_page(discovery: Discovery, out: Path, *, backbone: str, command: str) -> Page:
-    """Write the page to ``out``; ``backbone`` made the statistics, ``command`` the page."""
+def write_page(discovery: Discovery, out: Path, *, backbone: str, command: str, figures: Path | None = None) -> None:
+    """Write the page to ``out``, and its charts to the folder ``figures``.
+
+    ``backbone`` says what made the statistics, ``command`` what makes the page.
+    """
     made = f"Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by {command}."
     sections = [_domains(discovery), _pictures(discovery)]
     if len(discovery.pile.classes) > 1:
         sections.append(_classes(discovery))
     page = Page(_title(discovery), discovery.summary()[:1], [*sections, _method(discovery, backbone)], made)
     write_text(out, page.html())
-    return page
+    if figures:
+        save_figures(page, figures)
 
 
 def _title(discovery: Discovery) -> str:
@@ -49,7 +53,12 @@ def _domains(discovery: Discovery) -> Section:
     header = ["latent domain", "#pictures", "#share (%)", "#mean probability", "#stability"]
     blocks: list[Block] = [TableBlock("The latent domains; the first is the largest", header, rows)]
     if found.k == 1 and discovery.asked is None:
-        blocks.append(Text("Halves of the pictures do not agree on a division: the pictures are of one domain."))
+        why = (
+            "Halves of the pictures do not agree on a division"
+            if found.agreement >= 0
+            else "They are too few to divide"
+        )
+        blocks.append(Text(f"{why}: the pictures are taken for one domain."))
     if usage.has_true_domains:
         title = "Folders against latent domains"
         blocks.append(Charts("folders", [matrix_chart(usage, title)], "Each row adds up to 100 %."))
@@ -57,12 +66,11 @@ def _domains(discovery: Discovery) -> Section:
 
 
 def _pictures(discovery: Discovery) -> Section:
-    blocks: list[Block] = []
+    charts = []
     for domain in range(discovery.found.k):
         kinds = zip(("most certain", "least certain"), chosen(discovery, domain, SHOWN), strict=True)
-        charts = [_mosaic(discovery, domain, kind, places) for kind, places in kinds if len(places)]
-        blocks += [Heading(latent_name(domain)), Charts(f"pictures-{domain + 1}", charts)]
-    return Section("pictures", "Pictures of each domain", blocks)
+        charts += [_mosaic(discovery, domain, kind, places) for kind, places in kinds]
+    return Section("pictures", "Pictures of each domain", [Charts("latent-domains", charts)])
 
 
 def _mosaic(discovery: Discovery, domain: int, kind: str, places: np.ndarray) -> Chart:
@@ -72,7 +80,9 @@ def _mosaic(discovery: Discovery, domain: int, kind: str, places: np.ndarray) ->
         for _, made in make_readable(entries, Format((SIDE, SIDE)), 1, skip=True)
     ]
     sure = discovery.found.probability[places]
-    title = f"{latent_name(domain)}, {kind}: probability {sure.min():.2f} to {sure.max():.2f}"
+    title = f"{latent_name(domain)}, {kind}"
+    if len(places):
+        title += f": probability {sure.min():.2f} to {sure.max():.2f}"
     names = [discovery.pile.names[i] for i in discovery.statistics.folders[places]]
     of_folders = [f"{names.count(name)} of {name}" for name in dict.fromkeys(names)] if len(set(names)) > 1 else []
     alt = f"{len(images)} pictures of latent domain {domain + 1}, the {kind} ones" + "".join(
@@ -117,8 +127,8 @@ def _method(discovery: Discovery, backbone: str) -> Section:
         + (
             f"You asked for {discovery.asked}."
             if discovery.asked
-            else f"A part is divided if two random halves of it agree: a mean adjusted Rand index of {least}. Of all "
-            f"pictures the first has {found.agreement:.2f}."
+            else f"A part is divided if two random halves of it agree: a mean adjusted Rand index of {least}. All "
+            f"pictures have {found.agreement:.2f}."
         ),
         f"Stability: the mean Jaccard index with what is found in a random half of the pictures, {AGAIN} times.",
     ]

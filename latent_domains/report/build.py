@@ -10,12 +10,11 @@ from latent_domains.common.files import check_free, write_text
 from latent_domains.common.program import ProgramError
 from latent_domains.report.accuracy import accuracy_section
 from latent_domains.report.alignment import alignment_section
-from latent_domains.report.chart import save
 from latent_domains.report.classes import classes_section
 from latent_domains.report.comparison import ComparedTask, group_runs, group_runs_of_table
 from latent_domains.report.domains import discovery_section
 from latent_domains.report.environment import environment_section
-from latent_domains.report.page import Page, Section
+from latent_domains.report.page import Page, Section, save_figures
 from latent_domains.report.runs import LoadedRun, load_runs
 from latent_domains.report.training import training_section
 from latent_domains.tables.definition import Table
@@ -71,9 +70,7 @@ def build(
     page = Page(_title(tasks, table), lead, sections, made)
     write_text(out, page.html())
     if figures:
-        for block in page.charts:
-            for kind in ("svg", "png"):
-                save(figures / f"{block.ident}.{kind}", block.charts, block.columns)
+        save_figures(page, figures)
     return page
 
 

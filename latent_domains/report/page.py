@@ -8,7 +8,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from latent_domains.common.program import ROOT, ProgramError
-from latent_domains.report.chart import Chart, identifier, image, printable
+from latent_domains.report.chart import Chart, identifier, image, printable, save
 
 
 @dataclass(frozen=True)
@@ -115,3 +115,10 @@ class Page:
             lstrip_blocks=True,
         )
         return printable(environment.get_template("page.html.jinja").render(page=self))
+
+
+def save_figures(page: Page, folder: Path) -> None:
+    """Save all charts of a page in a folder, as SVG and PNG files."""
+    for block in page.charts:
+        for kind in ("svg", "png"):
+            save(folder / f"{block.ident}.{kind}", block.charts, block.columns)

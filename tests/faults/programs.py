@@ -83,6 +83,7 @@ PROGRAMS = (
         True,
     ),
     Program("tools.predict", "model night --out out/a.csv --jobs 1", (*_MODEL, "night"), (*_MODEL, *_IMAGES), 40),
+    Program("tools.discover", "night --k 2 --out out/d --jobs 1", ("night",), _IMAGES, 20),
     Program("tools.predict", "run night --out out/a.csv --jobs 1", ("run", "data", "night"), _RUN, 20),
     Program(
         "tools.evaluate",
