@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from tqdm import tqdm
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data.style_clusters import (
@@ -148,7 +149,7 @@ def _stability(rows: Rows, classes: Numbers, domains: Numbers, k: int, seed: int
     if k == 1:
         return [1.0]
     found = []
-    for draw in range(AGAIN):
+    for draw in tqdm(range(AGAIN), "stability", unit="half", delay=2, leave=False):
         half = np.random.default_rng([seed, draw]).permutation(len(rows))[: max(k, len(rows) // 2)]
         if len(np.unique(rows[half], axis=0)) >= k:
             again, *_ = _divide(rows[half], _numbered(classes[half]), k, seed)
