@@ -72,7 +72,8 @@ def main() -> None:
         for picture in pictures:
             with write_aside(options.save / "figures" / picture.name) as aside:
                 shutil.copyfile(picture, aside)
-        write_text(options.save / "table.csv", values)
+        kept = Records(options.save, options.data, in_one_file=True)
+        write_text(options.save / "table.csv", csv_text(table, results(table, kept)))  # of all that are kept there
     if out:
         write_text(out / f"{table.name}.md", markdown)
         write_text(out / f"{table.name}.csv", values)
