@@ -441,11 +441,13 @@ def test_the_program_writes_and_keeps_a_table(table, tmp_path):
     assert again.stdout.endswith(f"\n\nfrom the records in {tmp_path / 'kept'}\n")
     assert not (ROOT / "tables" / "small.md").exists(), "those are the tables of the user's own runs"
     assert again.stdout.count("80.0 ± 10.0 (n=3)") == 2 and "not among the records" in again.stdout
-    assert (tmp_path / "kept" / "table.csv").read_text() == (tmp_path / "out" / "small.csv").read_text()
+    table_kept = (tmp_path / "kept" / "table.csv").read_text()
+    assert "not among the records" in table_kept and "not run yet" not in table_kept
     assert (tmp_path / "kept" / "figures" / "overview.png").read_bytes() == b"picture"
     kept = ["--records", tmp_path / "kept", "--save", tmp_path / "again", *here]
     done = program("tables", tmp_path / "small.yaml", *kept)
     assert f"{tmp_path / 'again'}: records of 6 of 24 runs, pictures: 0" in done.stdout, "they are of other runs"
+    assert (tmp_path / "again" / "table.csv").read_text() == table_kept == (tmp_path / "out" / "small.csv").read_text()
 
 
 def test_the_program_says_what_is_wrong(table, tmp_path):
