@@ -33,7 +33,7 @@ from latent_domains.common.arguments import (
     program_parser,
 )
 from latent_domains.common.files import check_apart, check_free
-from latent_domains.common.program import ProgramError, run
+from latent_domains.common.program import run
 from latent_domains.convert.backbone_options import (
     RESNET18,
     add_backbone_options,
@@ -45,6 +45,7 @@ from latent_domains.data.lmdb_plans import build_missing
 from latent_domains.discovery.discover import discover, write_table
 from latent_domains.discovery.page import write_page
 from latent_domains.discovery.pictures import plan_statistics, read_pile, read_statistics
+from latent_domains.report.page import check_figures
 
 
 def _options() -> argparse.Namespace:
@@ -86,8 +87,7 @@ def main() -> None:
     options = _options()
     table, page = options.out / "domains.csv", options.out / "report.html"
     check_free(table, page, force=options.force)
-    if options.figures and options.figures.exists() and not options.figures.is_dir():
-        raise ProgramError(f"{options.figures}: a file is there, expected a folder for figures")
+    check_figures(options.figures)
     pile = read_pile(options.sources, unlabelled=options.unlabelled, folders_are_classes=options.folders_are_classes)
     check_apart([*options.sources, options.out], "a folder of its own for the results")
     for folder in pile.folders:

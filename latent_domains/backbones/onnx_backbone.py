@@ -69,9 +69,8 @@ class OnnxBackbone:
         blank = self._run(np.zeros((3, self._crop, self._crop), np.float32))
         self.early_size = sum(2 * len(rows) for rows in blank[1:])
         self.row_size = len(blank[0]) + self.early_size
-        ends = len(blank[0]) + np.cumsum([0, *(2 * len(rows) for rows in blank[1:])])
-        places = [np.arange(end, end + len(rows)) for end, rows in zip(ends[:-1], blank[1:], strict=True)]
-        self.early_means = np.concatenate([np.arange(0), *places])
+        are_means = [np.repeat(False, len(blank[0])), *(np.repeat([True, False], len(rows)) for rows in blank[1:])]
+        self.early_means = np.flatnonzero(np.concatenate(are_means))
         """The places of the channels' means in a row."""
 
     @property

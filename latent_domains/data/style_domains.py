@@ -67,6 +67,8 @@ class StyleDomains:
 class _Part:
     pictures: Numbers
     """Their places."""
+    different: int
+    """How many different ones there are."""
     agreements: dict[int, float]
     """By the number of clusters."""
 
@@ -96,13 +98,13 @@ def _divide(
     rows: Rows, classes: Numbers, k: int | None, seed: int
 ) -> tuple[Numbers, NDArray[np.float64], NDArray[np.float64], float]:
     """The domain of each picture, the logarithm of its probability, its margin, and the first agreement."""
-    if (different := len(np.unique(rows, axis=0))) < (k or 1):
-        raise ProgramError(f"{different} different images, expected at least {k}, one for each latent domain")
     logs, margin = np.zeros(len(rows)), np.full(len(rows), np.inf)
     parts = [_part(rows, classes, np.arange(len(rows)), seed)]
+    if (different := parts[0].different) < (k or 1):
+        raise ProgramError(f"{different} different images, expected at least {k}, one for each latent domain")
     first = max(parts[0].agreements.values())
     while len(parts) < (k or MOST):
-        chosen = max(parts, key=lambda part: (len(np.unique(rows[part.pictures], axis=0)) > 1, part.agreements[2]))
+        chosen = max(parts, key=lambda part: (part.different > 1, part.agreements[2]))
         if k is None:
             several = [part for part in parts if part.is_several]
             if not several:
@@ -124,8 +126,10 @@ def _divide(
 
 def _part(rows: Rows, classes: Numbers, pictures: Numbers, seed: int) -> _Part:
     of_part, its_classes = rows[pictures], _numbered(classes[pictures])
-    enough = len(np.unique(of_part, axis=0)) >= ENOUGH
-    return _Part(pictures, {k: agreement(of_part, its_classes, k, seed) if enough else -1.0 for k in AGREEMENT})
+    different = len(np.unique(of_part, axis=0))
+    enough = different >= ENOUGH
+    agreements = {k: agreement(of_part, its_classes, k, seed) if enough else -1.0 for k in AGREEMENT}
+    return _Part(pictures, different, agreements)
 
 
 def agreement(rows: Rows, classes: Numbers, k: int, seed: int) -> float:

@@ -14,7 +14,7 @@ from latent_domains.report.classes import classes_section
 from latent_domains.report.comparison import ComparedTask, group_runs, group_runs_of_table
 from latent_domains.report.domains import discovery_section
 from latent_domains.report.environment import environment_section
-from latent_domains.report.page import Page, Section, save_figures
+from latent_domains.report.page import Page, Section, check_figures, save_figures
 from latent_domains.report.runs import LoadedRun, load_runs
 from latent_domains.report.training import training_section
 from latent_domains.tables.definition import Table
@@ -45,8 +45,7 @@ def build(
         with out.open("rb") as there:
             if there.read(len(_BEGINNING)) != _BEGINNING:
                 raise ProgramError(f"{out}: exists and is not a report, expected another name")
-    if figures and figures.exists() and not figures.is_dir():
-        raise ProgramError(f"{figures}: a file is there, expected a folder for figures")
+    check_figures(figures)
     if not runs and not baselines:
         raise ProgramError("no run to report on, expected at least one run folder or record")
     tasks = group_runs_of_table(table, runs, baselines) if table else group_runs(runs, baselines)

@@ -117,6 +117,12 @@ class Page:
         return printable(environment.get_template("page.html.jinja").render(page=self))
 
 
+def check_figures(folder: Path | None) -> None:
+    """Raise ProgramError if a file is in the place of a folder for figures."""
+    if folder and folder.exists() and not folder.is_dir():
+        raise ProgramError(f"{folder}: a file is there, expected a folder for figures")
+
+
 def save_figures(page: Page, folder: Path) -> None:
     """Save all charts of a page in a folder, as SVG and PNG files."""
     for block in page.charts:
